@@ -1,0 +1,61 @@
+"""The contract of a bundle: everything needed to feed its graphs, and where they came from."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+from pixelgait.policies.high_level import LONGEST_STEPS, SHORTEST_STEPS
+from pixelgait.policies.runs import git_state
+from pixelgait.robot.bundle import SCHEMA, TOLERANCE, contract_hash, spec_contract
+from pixelgait.robot.gait import A_STANCE_RAD, PARAMETERS, TROT
+from pixelgait.robot.low_level import CONTROL_DT_S, RESIDUAL_RANGE_RAD
+from pixelgait.robot.spec import RobotSpec
+
+
+def make_contract(
+    name: str,
+    spec: RobotSpec,
+    image_shape: tuple[int, int, int],
+    provenance: dict[str, Any],
+    files: dict[str, str],
+) -> dict[str, Any]:
+    """The contract as a JSON object; `files` maps file names to their SHA-256."""
+    height, width, channels = image_shape
+    contract = {
+        "schema": SCHEMA,
+        "name": name,
+        "robot": spec.name,
+        "spec": spec_contract(spec),
+        "control_dt_s": CONTROL_DT_S,
+        "camera": {
+            "height": height,
+            "width": width,
+            "channels": channels,
+            "encoding": "rgb8",
+            "vertical_fov_rad": spec.camera.vertical_fov_rad,
+            "position_m": spec.camera.position_m,
+            "pitch_down_rad": spec.camera.pitch_down_rad,
+            "frame": "base: x forward, y left, z up (REP 103)",
+        },
+        "low_level": {
+            "imu": ["roll_rad", "pitch_rad", "roll_rate_rad_per_s", "pitch_rate_rad_per_s"],
+            "joint_targets": "rad, absolute, in the order of joint_names",
+            "phase": "rad in [0, 2 pi); start with 0, feed next_phase back",
+            "residual_range_rad": RESIDUAL_RANGE_RAD,
+            "gait_parameters": [list(row) for row in PARAMETERS],
+            "leg_phase_offsets": TROT.tolist(),
+            "stance_amplitude_rad": A_STANCE_RAD,
+        },
+        "high_level": {
+            "latent": ["speed: -1..1 is 0..0.6 m/s", "yaw rate: -1..1 is -1..1 rad/s, left > 0"],
+            "duration_steps": [SHORTEST_STEPS, LONGEST_STEPS],
+        },
+        "units": "SI, radians",
+        "quaternion": "xyzw, base in world",
+        "golden_tolerance": TOLERANCE,
+        "provenance": {"date": date.today().isoformat(), "export": git_state(), **provenance},
+        "files": files,
+    }
+    contract["sha256"] = contract_hash(contract)
+    return contract

@@ -1,0 +1,153 @@
+"""pixelgait-export: trained weights to a policy bundle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+import tyro
+
+from pixelgait.export import parity
+from pixelgait.export.contract import make_contract
+from pixelgait.export.onnx_graphs import HighLevelGraph, high_level_graph, low_level_graph
+from pixelgait.export.record import record
+from pixelgait.policies.low_level import LowLevelGraph
+from pixelgait.policies.shipped import provenance_of, trained_high_level, trained_low_level
+from pixelgait.robot.bundle import CONTRACT, GOLDEN, HIGH_LEVEL, LOW_LEVEL, load_bundle
+from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.files import write_atomic
+
+IMAGE_SHAPE = (32, 32, 3)
+
+
+@dataclass(frozen=True)
+class ExportConfig:
+    """Export two training runs as one policy bundle: ONNX graphs, contract, golden vector.
+
+    Both graphs are compared with torch on observations recorded in simulation; a difference above
+    1e-5 is an error.
+    """
+
+    low_level: Path
+    """Run folder of the low level (task walk or follow)."""
+    high_level: Path
+    """Run folder of the high level (task course)."""
+    out: Path
+    """Folder of the bundle; an older bundle there is replaced."""
+    name: str = "policy"
+    """What the bundle is called in its contract."""
+    seed: int = 9000
+    """Course on which the observations are recorded."""
+    json: Path | None = None
+    """Also write the parity figures there."""
+
+
+def main() -> None:
+    """Console entry point."""
+    run_command(lambda: export(tyro.cli(ExportConfig, prog="pixelgait-export")))
+
+
+def export(config: ExportConfig) -> list[parity.Parity]:
+    """Write and verify the bundle; returns the parity figures.
+
+    Raises:
+        UserError: a run folder or the output folder cannot be used, or ONNX differs from torch.
+    """
+    _check_replaceable(config.out)
+    low_level, high_level = (
+        trained_low_level(config.low_level),
+        trained_high_level(config.high_level),
+    )
+    low_level_module = LowLevelGraph(low_level)
+    modules = {HIGH_LEVEL: HighLevelGraph(high_level), LOW_LEVEL: low_level_module}
+    graphs = {
+        HIGH_LEVEL: high_level_graph(high_level, IMAGE_SHAPE),
+        LOW_LEVEL: low_level_graph(low_level_module),
+    }
+    recording = record(high_level, low_level, config.seed)
+    rows, golden = [], {}
+    for name, graph in graphs.items():
+        samples = parity.samples_of(recording, name)
+        rows += parity.compare(name, graph, modules[name], samples)
+        golden[name] = _golden(graph, samples)
+        _add_metadata(graph, config.name, low_level.spec.joint_names)
+    print(parity.format_table(rows))
+    parity.check(rows)
+    content = {name: graph.SerializeToString() for name, graph in graphs.items()}
+    content[GOLDEN] = _json(golden)
+    provenance = {
+        "low_level": provenance_of(config.low_level),
+        "high_level": provenance_of(config.high_level),
+    }
+    hashes = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
+    contract = make_contract(config.name, low_level.spec, IMAGE_SHAPE, provenance, hashes)
+    _write_bundle(config.out, {**content, CONTRACT: _json(contract)})
+    load_bundle(config.out)
+    if config.json is not None:
+        write_atomic(config.json, _json([_row(row) for row in rows]))
+    return rows
+
+
+def _check_replaceable(out: Path) -> None:
+    if out.exists() and not (out / CONTRACT).exists() and any(out.iterdir()):
+        raise UserError(f"{out} is not empty and holds no bundle; choose another --out")
+
+
+def _golden(graph: onnx.ModelProto, samples: Sequence[parity.Tensors]) -> dict[str, Any]:
+    """Inputs and outputs from the middle of the recording, where the robot is walking."""
+    sample = samples[len(samples) // 2]
+    output = parity.run_onnx(graph, [sample])[0]
+    return {
+        "inputs": {name: value.tolist() for name, value in sample.items()},
+        "outputs": {name: value.tolist() for name, value in output.items()},
+    }
+
+
+def _add_metadata(graph: onnx.ModelProto, name: str, joint_names: tuple[str, ...]) -> None:
+    """A graph separated from its folder still says what it belongs to."""
+    for key, value in (("bundle", name), ("joint_names", json.dumps(joint_names))):
+        entry = graph.metadata_props.add()
+        entry.key, entry.value = key, value
+
+
+def _write_bundle(out: Path, files: dict[str, bytes]) -> None:
+    """Write aside, then swap: there is never half a bundle at `out`."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    aside = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
+    try:
+        aside.chmod(0o755)
+        for name, data in files.items():
+            write_atomic(aside / name, data)
+        if out.exists():
+            for kept in out.iterdir():  # a model card or training runs beside the old bundle
+                if kept.name not in files:
+                    shutil.move(str(kept), str(aside / kept.name))
+            shutil.rmtree(out)
+        aside.rename(out)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+
+
+def _row(row: parity.Parity) -> dict[str, Any]:
+    return {
+        "graph": row.graph,
+        "output": row.output,
+        "samples": row.samples,
+        "max_abs_difference": row.difference,
+    }
+
+
+def _json(content: Any) -> bytes:
+    return (json.dumps(content, indent=2) + "\n").encode()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Torch modules to ONNX graphs."""
+
+from __future__ import annotations
+
+import io
+import logging
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any
+
+import onnx
+import torch
+from onnxscript import opset21 as op
+from torch import Tensor, nn
+
+from pixelgait.policies.high_level import HighLevel
+from pixelgait.policies.low_level import LowLevelGraph
+
+OPSET = 21  # newest that ROS machines' onnxruntime (>= 1.18) reads
+
+
+class HighLevelGraph(nn.Module):
+    """A high level for one image, without a batch axis."""
+
+    def __init__(self, high_level: HighLevel) -> None:
+        super().__init__()
+        self.high_level = high_level
+
+    def forward(self, image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Image (H, W, C) uint8 to latent (2,), duration (1,), attention (H', W')."""
+        latent, duration, attention = self.high_level(image.unsqueeze(0))
+        return latent.squeeze(0), duration.squeeze(0), attention.squeeze(0)
+
+
+def high_level_graph(high_level: HighLevel, image_shape: tuple[int, ...]) -> onnx.ModelProto:
+    """The high level as ONNX; the exporter folds normalisation constants into it."""
+    image = torch.zeros(image_shape, dtype=torch.uint8)
+    outputs = ["latent", "duration_steps", "attention"]
+    return _export(HighLevelGraph(high_level), {"image": image}, outputs)
+
+
+def low_level_graph(low_level: LowLevelGraph) -> onnx.ModelProto:
+    """The low level with its gait generator as ONNX."""
+    sizes = {"latent": 2, "imu": 4, "joint_angles": 12, "phase": 1}
+    inputs = {name: torch.zeros(size) for name, size in sizes.items()}
+    return _export(low_level, inputs, ["joint_targets", "next_phase"])
+
+
+def _export(module: nn.Module, inputs: dict[str, Tensor], outputs: list[str]) -> onnx.ModelProto:
+    with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        logging.disable(logging.WARNING)  # the exporter lists every operator of torchvision
+        try:
+            program = torch.onnx.export(
+                module.eval(),
+                tuple(inputs.values()),
+                input_names=list(inputs),
+                output_names=outputs,
+                opset_version=OPSET,
+                dynamo=True,
+                custom_translation_table={torch.ops.aten.sort.stable: _stable_sort},
+                verbose=False,
+            )
+        finally:
+            logging.disable(logging.NOTSET)
+    assert program is not None
+    model = program.model_proto
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def _stable_sort(values: Any, stable: bool = True, dim: int = -1, descending: bool = False) -> Any:
+    """aten.sort.stable, for which the exporter has no translation: TopK over the whole axis.
+
+    ONNX TopK gives the lowest index first among equal values, which is what stable means.
+    """
+    shape: Any = op.Shape(values)
+    axis: Any = op.Constant(value_ints=[dim])
+    length: Any = op.Gather(shape, axis)
+    return op.TopK(values, length, axis=dim, largest=descending, sorted=True)

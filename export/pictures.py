@@ -1,0 +1,84 @@
+"""Pictures for people: learning curve, path over the course, latency."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from pixelgait.robot.spec import Array
+from pixelgait.sim.obstacle_course import (
+    LENGTH_M,
+    START_M,
+    WALL_THICKNESS_M,
+    WIDTH_M,
+    ObstacleCourse,
+)
+
+
+def learning_curve(path: Path, curve: list[dict[str, float]], title: str) -> None:
+    """Return over iterations in training, and on validation seeds."""
+    figure, axes = plt.subplots(figsize=(7, 3.5), layout="constrained")
+    iterations = [row["iteration"] for row in curve]
+    axes.plot(iterations, [row["train/return"] for row in curve], label="training, mean", lw=1)
+    axes.plot(iterations, [row["train/best_return"] for row in curve], label="best candidate", lw=1)
+    validated = [row for row in curve if "validation/return" in row]
+    axes.plot(
+        [row["iteration"] for row in validated],
+        [row["validation/return"] for row in validated],
+        "o-",
+        label="validation, mean",
+    )
+    axes.set(title=title, xlabel="iteration", ylabel="return per episode")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def path_on_course(path: Path, course: ObstacleCourse, tracks: dict[str, Array]) -> None:
+    """Tracks (n, 2) [m] drawn over the course seen from above."""
+    figure, axes = plt.subplots(figsize=(10, 3.2), layout="constrained")
+    _draw_course(axes, course)
+    for name, track in tracks.items():
+        axes.plot(track[:, 0], track[:, 1], lw=2, label=name)
+        axes.plot(*track[-1], "o", color=axes.lines[-1].get_color())
+    axes.set(xlabel="x [m]", ylabel="y [m]", aspect="equal")
+    axes.set(xlim=(-START_M - 0.5, LENGTH_M + 0.5), ylim=(-WIDTH_M / 2 - 0.4, WIDTH_M / 2 + 0.4))
+    axes.legend(loc="upper right")
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def _draw_course(axes: Axes, course: ObstacleCourse) -> None:
+    axes.set_facecolor("#cfd8cf")
+    platform = (-START_M, -WIDTH_M / 2), LENGTH_M + START_M, WIDTH_M
+    axes.add_patch(Rectangle(*platform, color="#e8e4da", zorder=0))
+    for wall in course.walls:
+        y = WIDTH_M / 2 - wall.blocked if wall.side > 0 else -WIDTH_M / 2
+        corner = (wall.x - WALL_THICKNESS_M / 2, y)
+        axes.add_patch(Rectangle(corner, WALL_THICKNESS_M, wall.blocked, color="#a8442f"))
+    axes.axvline(course.goal_x_m, color="green", ls="--", lw=1, label="goal")
+
+
+def latency(path: Path, report: dict[str, Any]) -> None:
+    """Percentiles of every stage, on a logarithmic scale."""
+    rows = {name: row for name, row in report["stages"].items() if row["count"]}
+    figure, axes = plt.subplots(figsize=(8, 3.5), layout="constrained")
+    y = np.arange(len(rows))[::-1]
+    for key, marker in (("p50_us", "o"), ("p95_us", "s"), ("p99_us", "D"), ("max_us", "x")):
+        axes.plot([row[key] for row in rows.values()], y, marker, label=key.removesuffix("_us"))
+    axes.set_yticks(y, list(rows))
+    axes.set(xscale="log", xlabel="time [us]", title=f"latency on {report['machine']['processor']}")
+    axes.axvline(report["period_nominal_us"], color="gray", ls="--", lw=1)
+    axes.grid(alpha=0.3, which="both")
+    axes.legend()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)

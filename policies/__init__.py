@@ -1,0 +1,1 @@
+"""Networks (torch), their training, and the policies that ship."""

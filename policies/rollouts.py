@@ -1,0 +1,125 @@
+"""What a worker does: turn a weight vector into a controller and run episodes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+
+from pixelgait.policies.high_level import HighLevel
+from pixelgait.policies.low_level import Statistics
+from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.controller import HighLevel as HighLevelFunction
+from pixelgait.robot.low_level import WEIGHTS, LinearLowLevel
+from pixelgait.robot.spec import A1, Array
+from pixelgait.robot.supervisor import Supervisor
+from pixelgait.sim.episode import Episode, run_episode
+from pixelgait.sim.obstacle_course import ObstacleCourse
+from pixelgait.sim.pybullet_body import PyBulletBody
+from pixelgait.sim.scenes import FlatGround, Scene
+from pixelgait.sim.tasks import Follow, Forward, Task
+
+TaskName = Literal["walk", "follow", "course"]
+LATENT_AHEAD = np.array((1.0, 0.0))  # full speed, straight on
+
+# ARS explores all weights alike. The gait lives in the biases and in the latent's columns: they
+# explore this much further, which shortens learning to walk from minutes to seconds.
+GAIT_SCALE = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is trained, and where. Picklable: every worker gets one."""
+
+    task: TaskName
+    steps: int
+    encoder: str = "iap"
+    difficulty: float = 0.5
+    low_level: tuple[Array, Array] | None = None  # frozen matrix, bias; trained if None
+
+
+def initial_weights(plan: Plan, seed: int) -> Array:
+    """Where the search starts: zeros for the low level, small random weights for the high one."""
+    if plan.low_level is None:
+        return np.zeros(WEIGHTS)
+    return flat_weights(make_high_level(plan.encoder, seed))
+
+
+def exploration_scale(plan: Plan, size: int) -> Array:
+    """How far the search explores each weight, relative to the others."""
+    scale = np.ones(size)
+    if plan.low_level is None:
+        low_level = LinearLowLevel.from_weights(A1, scale)  # views: writing here writes to scale
+        low_level.matrix[:, :2] = GAIT_SCALE
+        low_level.bias[:] = GAIT_SCALE
+    return scale
+
+
+def make_high_level(encoder: str, seed: int) -> HighLevel:
+    """A fresh high level that starts with short holds: with long ones it learns to be blind."""
+    torch.manual_seed(seed)
+    high_level = HighLevel(encoder)
+    with torch.no_grad():
+        high_level.output.bias[0] = -0.95
+    return high_level
+
+
+def flat_weights(high_level: HighLevel) -> Array:
+    """All weights of a high level as one vector."""
+    vector = torch.nn.utils.parameters_to_vector(high_level.parameters())
+    return vector.detach().double().numpy()
+
+
+def set_weights(high_level: HighLevel, weights: Array) -> None:
+    """Put a vector from `flat_weights` back."""
+    vector = torch.tensor(weights, dtype=torch.float32)
+    torch.nn.utils.vector_to_parameters(vector, high_level.parameters())
+
+
+class Worker:
+    """A body, a task, and the networks that candidates' weights go into."""
+
+    def __init__(self, plan: Plan) -> None:
+        torch.set_num_threads(1)
+        self.plan = plan
+        scene: Scene = ObstacleCourse(plan.difficulty) if plan.task == "course" else FlatGround()
+        self.body = PyBulletBody(A1, scene)
+        self.task: Task = Follow(plan.steps) if plan.task == "follow" else Forward(plan.steps)
+        self.high_level = make_high_level(plan.encoder, seed=0)
+
+    def run(
+        self, weights: Array, statistics: Statistics, seeds: Sequence[int], steps: int
+    ) -> list[Episode]:
+        """One episode per seed with a candidate's weights."""
+        self.task.steps = steps
+        high_level, low_level = self._policy(weights, statistics)
+        controller = Controller(high_level, low_level, Supervisor(A1))
+        return [run_episode(controller, self.body, self.task, seed) for seed in seeds]
+
+    def _policy(
+        self, weights: Array, statistics: Statistics
+    ) -> tuple[HighLevelFunction, LinearLowLevel]:
+        if self.plan.low_level is not None:
+            set_weights(self.high_level, weights)
+            return self.high_level.decide, LinearLowLevel(A1, *self.plan.low_level)
+        low_level = statistics.fold_into(LinearLowLevel.from_weights(A1, weights))
+        if isinstance(self.task, Follow):
+            return self.task.command, low_level
+        return lambda image: Decision(LATENT_AHEAD, self.task.steps), low_level
+
+
+_worker: Worker
+
+
+def start_worker(plan: Plan) -> None:
+    """Prepare this process (initialiser of the pool)."""
+    global _worker
+    _worker = Worker(plan)
+
+
+def run_job(job: tuple[Array, Statistics, Sequence[int], int]) -> list[Episode]:
+    """One candidate: weights, statistics, seeds, steps."""
+    return _worker.run(*job)

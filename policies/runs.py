@@ -1,0 +1,129 @@
+"""Run folders: configuration, git state, checkpoints, learning curve. All writes are atomic."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pixelgait.policies.low_level import Statistics
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import write_atomic
+from pixelgait.robot.spec import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Everything training needs to go on exactly where it was."""
+
+    weights: Array
+    statistics: Statistics
+    iteration: int
+    curve: list[dict[str, float]]
+    best_score: float
+
+
+class Run:
+    """One training run in its folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @classmethod
+    def create(cls, folder: Path, config: dict[str, Any]) -> Run:
+        """A new run folder.
+
+        Raises:
+            UserError: the folder already holds a run.
+        """
+        if (folder / "last.npz").exists():
+            raise UserError(f"{folder} already holds a run; --resume continues it")
+        write_atomic(folder / "config.json", _json(config))
+        write_atomic(folder / "git.json", _json(git_state()))
+        return cls(folder)
+
+    @classmethod
+    def resume(cls, folder: Path, config: dict[str, Any]) -> Run:
+        """An existing run; the configuration must be the one it was started with.
+
+        Raises:
+            UserError: there is no run, or the configuration differs.
+        """
+        if not (folder / "last.npz").exists():
+            raise UserError(f"{folder}: nothing to resume, there is no checkpoint last.npz")
+        started = json.loads((folder / "config.json").read_text())
+        for key, value in json.loads(_json(config)).items():
+            if started.get(key) != value:
+                raise UserError(
+                    f"{folder}: started with {key} = {started.get(key)}, cannot resume with {value}"
+                )
+        return cls(folder)
+
+    def save(self, checkpoint: Checkpoint, name: str = "last") -> None:
+        """Write a checkpoint and the learning curve."""
+        buffer = io.BytesIO()
+        np.savez(
+            buffer,
+            weights=checkpoint.weights,
+            count=checkpoint.statistics.count,
+            mean=checkpoint.statistics.mean,
+            squares=checkpoint.statistics.squares,
+            iteration=checkpoint.iteration,
+            best_score=checkpoint.best_score,
+            curve=json.dumps(checkpoint.curve),
+        )
+        write_atomic(self.folder / f"{name}.npz", buffer.getvalue())
+        write_atomic(self.folder / "curve.json", _json(checkpoint.curve))
+
+    def load(self, name: str = "last") -> Checkpoint:
+        return load_checkpoint(self.folder / f"{name}.npz")
+
+    @property
+    def config(self) -> dict[str, Any]:
+        config: dict[str, Any] = json.loads((self.folder / "config.json").read_text())
+        return config
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """Read a checkpoint; no pickle involved.
+
+    Raises:
+        UserError: the file is not a checkpoint.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as data:
+            return Checkpoint(
+                weights=data["weights"],
+                statistics=Statistics(float(data["count"]), data["mean"], data["squares"]),
+                iteration=int(data["iteration"]),
+                curve=json.loads(str(data["curve"])),
+                best_score=float(data["best_score"]),
+            )
+    except (OSError, KeyError, ValueError) as error:
+        raise UserError(f"{path}: not a checkpoint of a training run ({error})") from None
+
+
+def git_state() -> dict[str, Any]:
+    """Commit the code is at, and whether files differ from it."""
+    where = Path(__file__).resolve().parent
+
+    def git(*arguments: str) -> str | None:
+        try:
+            done = subprocess.run(
+                ["git", *arguments], cwd=where, capture_output=True, text=True, check=True
+            )
+        except (OSError, subprocess.CalledProcessError):
+            return None
+        return done.stdout.strip()
+
+    status = git("status", "--porcelain")
+    return {"commit": git("rev-parse", "HEAD"), "modified": bool(status)}
+
+
+def _json(content: Any) -> bytes:
+    return (json.dumps(content, indent=2) + "\n").encode()

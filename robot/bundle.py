@@ -1,0 +1,224 @@
+"""The policy bundle: two ONNX graphs, their contract and a golden vector, read and verified.
+
+A bundle is a folder:
+
+    contract.json     how to feed the graphs: joints, gains, limits, rates, camera, units, hashes
+    high_level.onnx   image uint8 [H, W, C] -> latent [2], duration_steps [1], attention [H', W']
+    low_level.onnx    latent [2], imu [4], joint_angles [12], phase [1]
+                      -> joint_targets [12], next_phase [1]
+    golden.json       inputs and outputs of both graphs, re-checked on the CPU that loads them
+
+Whatever does not fit is refused with a `BundleError` that names it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from pixelgait.robot.controller import Decision
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.spec import ROBOTS, Array, RobotSpec
+
+SCHEMA = 1
+CONTRACT, GOLDEN = "contract.json", "golden.json"
+HIGH_LEVEL, LOW_LEVEL = "high_level.onnx", "low_level.onnx"
+FILES = (HIGH_LEVEL, LOW_LEVEL, GOLDEN)
+TOLERANCE = 1e-5  # largest difference between runtimes or CPUs
+ORDERS = {"joint_names": "joint order", "quaternion": "quaternion order"}
+SHIPPED = Path(__file__).resolve().parent.parent / "policies" / "pretrained"
+
+# What a contract must say, beside what comes from the robot's specification.
+KEYS = (
+    "schema", "name", "robot", "spec", "control_dt_s", "camera", "low_level", "high_level",
+    "units", "quaternion", "provenance", "files", "sha256",
+)  # fmt: skip
+
+
+class BundleError(UserError):
+    """The bundle cannot be used; the message names what is wrong with it."""
+
+
+def spec_contract(spec: RobotSpec) -> dict[str, Any]:
+    """What a policy relies on of its robot, as it stands in the contract."""
+    return {
+        "joint_names": list(spec.joint_names),
+        "joint_lower_rad": spec.joint_lower_rad.tolist(),
+        "joint_upper_rad": spec.joint_upper_rad.tolist(),
+        "torque_limit_nm": spec.torque_limit_nm.tolist(),
+        "kp_nm_per_rad": spec.kp_nm_per_rad.tolist(),
+        "kd_nms_per_rad": spec.kd_nms_per_rad.tolist(),
+        "default_pose_rad": spec.default_pose_rad.tolist(),
+    }
+
+
+def contract_hash(contract: dict[str, Any]) -> str:
+    """SHA-256 of the contract without its own hash."""
+    content = {key: value for key, value in contract.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def find_bundle(name: str) -> Path:
+    """The folder of a bundle: a path, or the name of a shipped one."""
+    for folder in (Path(name), SHIPPED / name):
+        if (folder / CONTRACT).is_file():
+            return folder
+    shipped = sorted(p.parent.name for p in SHIPPED.glob(f"*/{CONTRACT}"))
+    raise BundleError(
+        f"bundle '{name}': no {CONTRACT} in that folder, and no shipped bundle of that name "
+        f"(shipped: {', '.join(shipped) or 'none'})"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A verified bundle, ready to run. Both graphs run on one thread."""
+
+    folder: Path
+    contract: dict[str, Any]
+    spec: RobotSpec
+    _high_level: ort.InferenceSession
+    _low_level: ort.InferenceSession
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """(height, width, channels) of the camera image."""
+        camera = self.contract["camera"]
+        return camera["height"], camera["width"], camera["channels"]
+
+    def high_level(self, image: NDArray[np.uint8]) -> Decision:
+        """The controller's high level: image (H, W, C) to decision."""
+        latent, duration, attention = self._high_level.run(None, {"image": image})
+        return Decision(latent.astype(np.float64), int(duration[0]), attention)
+
+    def low_level(
+        self, latent: Array, imu: Array, joint_angles: Array, phase: Array
+    ) -> tuple[Array, Array]:
+        """The controller's low level, see `LinearLowLevel`."""
+        inputs = {"latent": latent, "imu": imu, "joint_angles": joint_angles, "phase": phase}
+        targets, phase = self._low_level.run(
+            None, {name: value.astype(np.float32) for name, value in inputs.items()}
+        )
+        return targets.astype(np.float64), phase.astype(np.float64)
+
+
+def load_bundle(name: str | Path, spec: RobotSpec | None = None) -> Bundle:
+    """Read and verify a bundle.
+
+    Args:
+        name: a folder, or the name of a shipped bundle.
+        spec: the robot it shall run on; by default the one the contract names.
+
+    Raises:
+        BundleError: anything in the folder that does not fit, by name.
+    """
+    folder = find_bundle(str(name))
+    contract = _read_json(folder / CONTRACT)
+    _check_contract(folder, contract)
+    spec = spec or _robot_of(folder, contract)
+    _check_robot(folder, contract, spec)
+    high_level, low_level = _session(folder / HIGH_LEVEL), _session(folder / LOW_LEVEL)
+    bundle = Bundle(folder, contract, spec, high_level, low_level)
+    _check_shapes(bundle)
+    _check_golden(bundle)
+    return bundle
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BundleError(f"{path}: not readable as JSON ({error})") from None
+    if not isinstance(content, dict):
+        raise BundleError(f"{path}: expected a JSON object")
+    return content
+
+
+def _check_contract(folder: Path, contract: dict[str, Any]) -> None:
+    for key in KEYS:
+        if key not in contract:
+            raise BundleError(f"{folder / CONTRACT}: key '{key}' is missing")
+    if contract["schema"] != SCHEMA:
+        raise BundleError(
+            f"{folder / CONTRACT}: schema {contract['schema']}, this version reads {SCHEMA}"
+        )
+    if contract_hash(contract) != contract["sha256"]:
+        raise BundleError(f"{folder / CONTRACT}: content does not match its sha256, was it edited?")
+    for file in FILES:
+        if not (folder / file).is_file():
+            raise BundleError(f"{folder / file}: file is missing")
+        digest = hashlib.sha256((folder / file).read_bytes()).hexdigest()
+        if digest != contract["files"].get(file):
+            raise BundleError(f"{folder / file}: content does not match the contract's sha256")
+
+
+def _robot_of(folder: Path, contract: dict[str, Any]) -> RobotSpec:
+    name = contract["robot"]
+    if name not in ROBOTS:
+        raise BundleError(
+            f"{folder / CONTRACT}: unknown robot '{name}', known are {', '.join(ROBOTS)}"
+        )
+    return ROBOTS[name]
+
+
+def _check_robot(folder: Path, contract: dict[str, Any], spec: RobotSpec) -> None:
+    if contract["robot"] != spec.name:
+        raise BundleError(
+            f"{folder / CONTRACT}: made for robot '{contract['robot']}', not for '{spec.name}'"
+        )
+    for key, value in spec_contract(spec).items():
+        if contract["spec"].get(key) != value:
+            raise BundleError(
+                f"{folder / CONTRACT}: {key} differs from robot '{spec.name}': "
+                f"{contract['spec'].get(key)} instead of {value}"
+            )
+
+
+def _session(path: Path) -> ort.InferenceSession:
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1  # idle ones spin on a core
+    options.log_severity_level = 3
+    try:
+        return ort.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime raises a family of its own without a common base
+        raise BundleError(f"{path}: onnxruntime cannot load it ({error})") from None
+
+
+def _check_shapes(bundle: Bundle) -> None:
+    expected: dict[str, Any] = {
+        HIGH_LEVEL: {"image": list(bundle.image_shape)},
+        LOW_LEVEL: {"latent": [2], "imu": [4], "joint_angles": [12], "phase": [1]},
+    }
+    sessions = {HIGH_LEVEL: bundle._high_level, LOW_LEVEL: bundle._low_level}
+    for file, inputs in expected.items():
+        found = {node.name: node.shape for node in sessions[file].get_inputs()}
+        if found != inputs:
+            what = "image size" if file == HIGH_LEVEL else "inputs"
+            raise BundleError(
+                f"{bundle.folder / file}: {what} {found} of the graph, {inputs} in the contract"
+            )
+
+
+def _check_golden(bundle: Bundle) -> None:
+    golden = _read_json(bundle.folder / GOLDEN)
+    for file, session in ((HIGH_LEVEL, bundle._high_level), (LOW_LEVEL, bundle._low_level)):
+        types = {node.name: node.type for node in session.get_inputs()}
+        inputs = {
+            name: np.array(value, np.uint8 if types[name] == "tensor(uint8)" else np.float32)
+            for name, value in golden[file]["inputs"].items()
+        }
+        names = [node.name for node in session.get_outputs()]
+        for name, value in zip(names, session.run(None, inputs), strict=True):
+            difference = np.max(np.abs(value - np.array(golden[file]["outputs"][name])))
+            if not difference <= TOLERANCE:
+                raise BundleError(
+                    f"{bundle.folder / file}: golden output '{name}' is off by {difference:.2g} "
+                    f"on this CPU, at most {TOLERANCE} is allowed"
+                )

@@ -1,0 +1,79 @@
+"""The hierarchical controller: one object for training, evaluation, simulators and the robot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pixelgait.robot.latency import NO_PROFILER, Stopwatch
+from pixelgait.robot.observation import imu_vector
+from pixelgait.robot.reading import Image, JointCommand, Reading
+from pixelgait.robot.spec import Array
+from pixelgait.robot.supervisor import Supervisor
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the high level decided: a latent command and for how long it holds."""
+
+    latent: Array  # (2,) in [-1, 1]
+    duration_steps: int  # 10..800 control steps
+    attention: NDArray[np.float32] | None = None  # (H', W')
+
+
+HighLevel = Callable[[NDArray[np.uint8]], Decision]  # image (H, W, C) -> decision
+LowLevel = Callable[[Array, Array, Array, Array], tuple[Array, Array]]  # see LinearLowLevel
+
+
+class Controller:
+    """Runs the low level every step and the high level when its own last decision has run out."""
+
+    def __init__(
+        self,
+        high_level: HighLevel,
+        low_level: LowLevel,
+        supervisor: Supervisor,
+        stopwatch: Stopwatch = NO_PROFILER,
+    ) -> None:
+        self.high_level = high_level
+        self.low_level = low_level
+        self.supervisor = supervisor
+        self.stopwatch = stopwatch
+        self.reset()
+
+    def reset(self) -> None:
+        """Start a new episode: phase 0, a decision due at the next step, no fault."""
+        self.phase = np.zeros(1)
+        self.decision: Decision | None = None
+        self.image: Image | None = None  # the frame of the last decision
+        self.images = 0
+        self._hold = 0
+        self.supervisor.reset()
+
+    def step(self, reading: Reading) -> JointCommand:
+        """The command that answers this reading."""
+        lap = self.stopwatch.lap
+        imu = imu_vector(reading)
+        lap("observe")
+        if self.decision is None or self._hold <= 0:
+            self.decision = self._decide(reading)
+            self._hold = self.decision.duration_steps
+        self._hold -= 1
+        targets, self.phase = self.low_level(
+            self.decision.latent, imu, reading.joint_angles, self.phase
+        )
+        lap("low_level")
+        command = self.supervisor.review(reading, targets)
+        lap("supervise")
+        return command
+
+    def _decide(self, reading: Reading) -> Decision:
+        self.image = reading.image()
+        self.images += 1
+        self.stopwatch.lap("image_prepare")
+        decision = self.high_level(self.image.pixels)
+        self.stopwatch.lap("high_level")
+        return decision

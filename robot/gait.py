@@ -1,0 +1,79 @@
+"""PMTG trajectory generator (Iscen et al. 2018) as a pure function: phase in, phase out.
+
+Per leg, with leg phase phi in [0, 2 pi), stance for phi < pi, swing (foot in the air) after:
+
+    swing      S = A_s cos(phi)
+    extension  E = h + A_e sin(phi)    A_e = A_stance in stance, A_lift in swing
+    abduction  B = A_b cos(phi)
+
+A_s and A_b of each leg follow from two numbers: half the distance the body shall travel and half
+the angle it shall turn while a foot is on the ground. A linear low level cannot multiply its latent
+command with the phase; through these two it still modulates stride and turn. Open loop on the A1
+they reach 1.1 m/s and turn on the spot with 2.9 rad/s; more than half of the turn comes from the
+abduction, which a difference in stride between left and right alone would miss.
+
+All functions are written once for numpy and torch (`xp` is the module to use), so the exported
+graph is the code that was trained.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from pixelgait.robot.spec import Array, RobotSpec
+
+TWO_PI = 2.0 * np.pi
+TROT = np.array([0.0, 0.5, 0.5, 0.0])  # offsets of FR, FL, RR, RL as fractions of the period
+A_STANCE_RAD = -0.02  # Google tg_simple.py: the stance leg gives way a little
+
+# What a policy modulates, with its range: (name, at action -1, at action +1).
+PARAMETERS = (
+    ("frequency_hz", 1.0, 3.0),
+    ("stride_m", -0.12, 0.12),
+    ("turn_rad", -0.4, 0.4),
+    ("lift_rad", 0.0, 0.9),
+    ("height_rad", -0.3, 0.3),
+    ("bank_rad", -0.2, 0.2),
+    ("duty", 0.35, 0.65),
+)
+PARAMETER_LOW = np.array([low for _, low, _ in PARAMETERS])
+PARAMETER_HIGH = np.array([high for _, _, high in PARAMETERS])
+
+
+@cache
+def _stance_map(spec: RobotSpec) -> tuple[Array, Array, Array]:
+    """Per leg (4,): swing per turn, abduction per turn [rad/rad], and side (left +1, right -1)."""
+    x, y = spec.feet_m.T
+    return -y / spec.leg_length_m, x / spec.leg_length_m, np.sign(y)
+
+
+def leg_phases(phase: Any, duty: Any, xp: Any = np) -> Any:
+    """Phase of each leg, (4,) [rad], from the master phase (1,) [rad].
+
+    The master phase runs uniformly; each leg spends the fraction `duty` of its period in
+    [0, pi) (stance) and the rest in [pi, 2 pi) (swing), as t' in the PMTG paper's appendix.
+    """
+    t = phase / TWO_PI + xp.asarray(TROT)
+    t = t - xp.floor(t)
+    return np.pi * xp.where(t < duty, t / duty, 1.0 + (t - duty) / (1.0 - duty))
+
+
+def leg_poses(spec: RobotSpec, phase: Any, parameters: Any, xp: Any = np) -> Any:
+    """Leg poses (12,) [rad]: (abduction, swing, extension) per leg; phase (1,), parameters (7,)."""
+    _, stride, turn, lift, height, bank, duty = parameters
+    phi = leg_phases(phase, duty, xp)
+    cos, sin = xp.cos(phi), xp.sin(phi)
+    swing_per_turn, abduction_per_turn, side = map(xp.asarray, _stance_map(spec))
+    swing = (stride / spec.leg_length_m + turn * swing_per_turn) * cos
+    abduction = turn * abduction_per_turn * cos
+    extension = height + bank * side + xp.where(sin > 0.0, A_STANCE_RAD, lift) * sin
+    return xp.stack([abduction, swing, extension], 1).reshape(-1)
+
+
+def next_phase(phase: Any, frequency_hz: Any, dt_s: float, xp: Any = np) -> Any:
+    """Master phase (1,) one control step later, in [0, 2 pi)."""
+    t = phase / TWO_PI + frequency_hz * dt_s
+    return TWO_PI * (t - xp.floor(t))

@@ -1,0 +1,62 @@
+"""The low level: one linear layer that modulates and corrects the gait generator, every step.
+
+Inputs (20): latent (2), IMU (4), joint angles (12), phase as ((cos + 1)/2, (sin + 1)/2).
+Outputs (19), clipped to [-1, 1]: leg-pose residuals (12), gait parameters (7).
+With biases that is 20 * 19 + 19 = 399 weights, which together with the high levels gives the totals
+of the IAP paper (arXiv 2102.04353), section 5.3 (1786 and 14954).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pixelgait.robot import gait
+from pixelgait.robot.leg import joint_map
+from pixelgait.robot.spec import Array, RobotSpec
+
+LATENT = 2
+INPUTS = LATENT + 4 + 12 + 2
+RESIDUALS = 12
+OUTPUTS = RESIDUALS + len(gait.PARAMETERS)
+WEIGHTS = OUTPUTS * INPUTS + OUTPUTS
+RESIDUAL_RANGE_RAD = 0.2  # pmtg_wrapper_simplified_env.gin; Jain 2019's re-implementation as well
+CONTROL_DT_S = 0.01  # 100 Hz, as in Google's PMTG environments
+
+
+def features(latent: Any, imu: Any, joint_angles: Any, phase: Any, xp: Any = np) -> Any:
+    """The 20 inputs of the linear layer; phase (1,) [rad]."""
+    cycle = (xp.concatenate([xp.cos(phase), xp.sin(phase)]) + 1.0) / 2.0
+    return xp.concatenate([latent, imu, joint_angles, cycle])
+
+
+def act(spec: RobotSpec, action: Any, phase: Any, xp: Any = np) -> tuple[Any, Any]:
+    """Joint targets (12,) [rad] and next phase (1,) [rad] for an action (19,) in [-1, 1]."""
+    low, high = xp.asarray(gait.PARAMETER_LOW), xp.asarray(gait.PARAMETER_HIGH)
+    parameters = low + (action[RESIDUALS:] + 1.0) / 2.0 * (high - low)
+    poses = gait.leg_poses(spec, phase, parameters, xp) + RESIDUAL_RANGE_RAD * action[:RESIDUALS]
+    targets = xp.asarray(spec.default_pose_rad) + xp.asarray(joint_map(spec)) @ poses
+    return targets, gait.next_phase(phase, parameters[0], CONTROL_DT_S, xp)
+
+
+@dataclass(frozen=True, slots=True)
+class LinearLowLevel:
+    """The low level in numpy, as training runs it; `weights` is the flat vector, (399,)."""
+
+    spec: RobotSpec
+    matrix: Array  # (19, 20)
+    bias: Array  # (19,)
+
+    @classmethod
+    def from_weights(cls, spec: RobotSpec, weights: Array) -> LinearLowLevel:
+        matrix, bias = np.split(weights, [OUTPUTS * INPUTS])
+        return cls(spec, matrix.reshape(OUTPUTS, INPUTS), bias)
+
+    def __call__(
+        self, latent: Array, imu: Array, joint_angles: Array, phase: Array
+    ) -> tuple[Array, Array]:
+        x = features(latent, imu, joint_angles, phase)
+        action = np.minimum(np.maximum(self.matrix @ x + self.bias, -1.0), 1.0)
+        return act(self.spec, action, phase)

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""pixelgait-run: the controller as a managed (lifecycle) ROS 2 node."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from pixelgait.robot.bundle import load_bundle
+from pixelgait.robot.errors import UserError, run_command
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Run a policy bundle on a robot, as a managed ROS 2 node.
+
+    Subscribes joint_states, imu/data and camera/color/image_raw, publishes joint_command (and
+    attention, what the policy looks at). Configure loads the bundle, activate stands up and walks,
+    deactivate damps. Anything wrong damps the robot and ends the node with exit code 1.
+    Arguments for ROS go behind --ros-args.
+    """
+
+    bundle: Annotated[str, tyro.conf.Positional]
+    """Folder of a policy bundle, or the name of a shipped one."""
+    autostart: bool = True
+    """Configure and activate at once; otherwise wait for lifecycle transitions."""
+    duration: float = 0.0
+    """Stop after walking so many seconds; 0 to go on until SIGINT or SIGTERM."""
+    out: Path | None = None
+    """Folder for latency.json and decisions.npz (what the camera saw, what was attended to)."""
+    realtime: bool = True
+    """Ask for real-time priority; without the right to it, warn and go on."""
+
+
+def main() -> None:
+    """Console entry point."""
+    run_command(_main)
+
+
+def _main() -> None:
+    arguments = sys.argv[1:]
+    if "--ros-args" in arguments:
+        arguments = arguments[: arguments.index("--ros-args")]
+    run(tyro.cli(RunConfig, prog="pixelgait-run", args=arguments))
+
+
+def run(config: RunConfig) -> None:
+    """Run the node until it is told to stop, its duration is over, or a fault occurs.
+
+    Raises:
+        UserError: the bundle or the output folder cannot be used, ROS 2 is not installed, or the
+            controller stopped with a fault.
+    """
+    load_bundle(config.bundle)  # refuse it before anything moves
+    if config.out is not None:
+        config.out.mkdir(parents=True, exist_ok=True)
+    from pixelgait.robot import ros
+    from pixelgait.robot.controller_node import ControllerNode
+    from pixelgait.robot.realtime import request_priority
+
+    refusal = request_priority() if config.realtime else None  # before threads exist: they inherit
+    stop = ros.start(sys.argv)
+    node = ControllerNode(config.bundle)
+    if refusal:
+        node.get_logger().warning(refusal)
+    executor = ros.rclpy.executors.SingleThreadedExecutor()
+    executor.add_node(node)
+    try:
+        if config.autostart:
+            node.start()
+        while not (stop.is_set() or node.finished(config.duration)):
+            executor.spin_once(timeout_sec=0.05)
+    finally:
+        node.finish(config.out)
+        executor.shutdown()
+        node.destroy_node()
+        ros.rclpy.shutdown()
+    if node.fault:
+        raise UserError(f"controller stopped: {node.fault}")
+
+
+if __name__ == "__main__":
+    main()

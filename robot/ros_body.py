@@ -1,0 +1,125 @@
+"""A robot behind ROS 2 topics, as a `Body`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pixelgait.robot import ros
+from pixelgait.robot.latency import LatencyProfiler
+from pixelgait.robot.reading import Image, JointCommand, Reading
+from pixelgait.robot.realtime import RateKeeper
+from pixelgait.robot.spec import RobotSpec
+
+SENSORS = (ros.JOINT_STATES, ros.IMU, ros.CAMERA)
+
+
+class RosBody:
+    """Reads the newest messages and publishes commands.
+
+    Callbacks, in the executor's thread, only store a message; reading converts it, in the control
+    thread. Storing a reference is atomic, so there is no lock to wait for.
+    """
+
+    def __init__(
+        self,
+        node: Any,
+        spec: RobotSpec,
+        image_shape: tuple[int, int, int],
+        period_s: float,
+        profiler: LatencyProfiler,
+    ) -> None:
+        self.node = node
+        self.spec = spec
+        self.image_shape = image_shape
+        self.profiler = profiler
+        self.rate = RateKeeper(period_s)
+        self._newest: dict[str, Any] = {}
+        self._names: list[str] | None = None
+        self._order = np.arange(len(spec.joint_names))
+        types = (ros.JointState, ros.Imu, ros.Image)
+        self._subscriptions = [
+            node.create_subscription(kind, topic, self._keeper(topic), ros.SENSOR_QOS)
+            for kind, topic in zip(types, SENSORS, strict=True)
+        ]
+        self._publisher = node.create_publisher(ros.JointState, ros.JOINT_COMMAND, ros.COMMAND_QOS)
+
+    def close(self) -> None:
+        """Leave the topics."""
+        for subscription in self._subscriptions:
+            self.node.destroy_subscription(subscription)
+        self.node.destroy_publisher(self._publisher)
+
+    def missing(self) -> list[str]:
+        """Topics that have not sent anything yet."""
+        return [topic for topic in SENSORS if topic not in self._newest]
+
+    def age_s(self, topic: str) -> float:
+        """Seconds since the newest message of a topic was stamped."""
+        return (self._now() - ros.nanoseconds(self._newest[topic].header.stamp)) / 1e9
+
+    def reset(self, seed: int = 0) -> Reading:
+        """A real robot cannot be reset; this only starts the clock."""
+        self.rate.restart()
+        return self.read()
+
+    def read(self) -> Reading:
+        """The newest joint states and IMU values.
+
+        Raises:
+            UserError: the joint states lack a joint of the robot.
+        """
+        joints, imu = self._newest[ros.JOINT_STATES], self._newest[ros.IMU]
+        if joints.name != self._names:
+            self._order = ros.joint_order(joints.name, self.spec.joint_names)
+            self._names = joints.name
+        now = self._now()
+        for topic in SENSORS:
+            age = now - ros.nanoseconds(self._newest[topic].header.stamp)
+            self.profiler.sensor_age[topic].record(age)
+        q, w = imu.orientation, imu.angular_velocity
+        return Reading(
+            ros.nanoseconds(joints.header.stamp) / 1e9,
+            np.asarray(joints.position)[self._order],
+            np.asarray(joints.velocity)[self._order],
+            np.array((q.x, q.y, q.z, q.w)),
+            np.array((w.x, w.y, w.z)),
+            self._image,
+        )
+
+    def apply(self, command: JointCommand) -> None:
+        """Publish the command, then sleep until the next control step is due."""
+        self.send(command)
+        if not self.rate.wait():
+            self.profiler.missed_deadline()
+
+    def send(self, command: JointCommand) -> None:
+        """Publish the command, stamped with the time of the reading it answers."""
+        stiff = bool(command.kp.any())
+        time_ns = round(command.time_s * 1e9)
+        self._publisher.publish(
+            ros.joint_command(
+                time_ns,
+                self.spec.joint_names,
+                command.targets if stiff else None,
+                command.feed_forward,
+            )
+        )
+        self.profiler.lap("publish")
+        self.profiler.stages["sensor_to_command"].record(self._now() - time_ns)
+
+    def _image(self) -> Image:
+        message = self._newest[ros.CAMERA]
+        height, width, _ = self.image_shape
+        pixels = ros.rgb_image(message, height, width)
+        return Image(pixels, ros.nanoseconds(message.header.stamp) / 1e9)
+
+    def _now(self) -> int:
+        return int(self.node.get_clock().now().nanoseconds)
+
+    def _keeper(self, topic: str) -> Any:
+        def keep(message: Any) -> None:
+            self._newest[topic] = message
+
+        return keep

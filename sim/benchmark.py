@@ -1,0 +1,113 @@
+"""pixelgait-benchmark: rollout speed against bare physics, in one run."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tyro
+
+from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.files import write_atomic
+from pixelgait.robot.latency import machine
+from pixelgait.robot.low_level import WEIGHTS, LinearLowLevel
+from pixelgait.robot.reading import JointCommand
+from pixelgait.robot.spec import A1
+from pixelgait.robot.supervisor import Supervisor
+from pixelgait.sim.bullet import pybullet
+from pixelgait.sim.pybullet_body import SUBSTEPS, PyBulletBody
+from pixelgait.sim.scene_list import make_scene
+
+
+@dataclass(frozen=True)
+class BenchmarkConfig:
+    """Measure rollout speed per core, and its ratio to bare stepSimulation.
+
+    The rollout is the whole loop of training: sensors, low level, gait generator, supervisor, PD
+    motors. Its commands are then played back from the same start, timing stepSimulation alone, so
+    that bare physics does the same work: the same trot, the same contacts.
+    """
+
+    scene: str = "flat"
+    steps: int = 2000
+    """Control steps (10 ms) per round."""
+    rounds: int = 5
+    seed: int = 0
+    json: Path | None = None
+    """Write the figures there."""
+
+
+def main() -> None:
+    """Console entry point."""
+    run_command(lambda: print_report(tyro.cli(BenchmarkConfig, prog="pixelgait-benchmark")))
+
+
+def print_report(config: BenchmarkConfig) -> None:
+    """Measure, print and save."""
+    figures = benchmark(config)
+    print(f"rollout       {figures['rollout_steps_per_s']:8.0f} control steps/s per core")
+    print(f"bare physics  {figures['bare_steps_per_s']:8.0f} control steps/s per core")
+    print(f"ratio         {figures['ratio']:8.2f} (median of {config.rounds} rounds)")
+    if config.json is not None:
+        write_atomic(config.json, (json.dumps(figures, indent=2) + "\n").encode())
+
+
+def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
+    """Rates [control steps/s] and their ratio, medians over rounds that alternate between both.
+
+    Raises:
+        UserError: unknown scene, or nothing to measure.
+    """
+    if min(config.steps, config.rounds) < 1:
+        raise UserError("--steps and --rounds need at least 1")
+    body = PyBulletBody(A1, make_scene(config.scene))
+    rows = []
+    for _ in range(config.rounds):
+        commands, rollout_s = _rollout(body, config)
+        rows.append((rollout_s, _bare_seconds(body, commands, config.seed)))
+    body.close()
+    rollout_s, bare_s = np.median(rows, axis=0)
+    return {
+        "rollout_steps_per_s": config.steps / rollout_s,
+        "bare_steps_per_s": config.steps / bare_s,
+        "ratio": float(np.median([bare / rollout for rollout, bare in rows])),
+        "machine": machine(),
+    }
+
+
+def _rollout(body: PyBulletBody, config: BenchmarkConfig) -> tuple[list[JointCommand], float]:
+    """The whole loop of training; returns its commands and its time [s]."""
+    low_level = LinearLowLevel.from_weights(A1, np.zeros(WEIGHTS))  # trots on the spot
+    controller = Controller(lambda _: Decision(np.zeros(2), 800), low_level, Supervisor(A1))
+    commands = []
+    reading = body.reset(config.seed)
+    start = time.perf_counter()
+    for _ in range(config.steps):
+        command = controller.step(reading)
+        commands.append(command)
+        body.apply(command)
+        reading = body.read()
+    return commands, time.perf_counter() - start
+
+
+def _bare_seconds(body: PyBulletBody, commands: list[JointCommand], seed: int) -> float:
+    """Time [s] inside stepSimulation alone, while the same motion happens again."""
+    spent = 0.0
+    body.reset(seed)
+    for command in commands:
+        motors = body.motors(command)
+        for _ in range(SUBSTEPS):
+            body.drive(motors)
+            start = time.perf_counter()
+            pybullet.stepSimulation(physicsClientId=body.client)
+            spent += time.perf_counter() - start
+    return spent
+
+
+if __name__ == "__main__":
+    main()

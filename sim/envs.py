@@ -1,0 +1,109 @@
+"""Gymnasium environments over the same bodies, tasks and low level that the ES trainer uses.
+
+Registered on import: `gymnasium.make("pixelgait.sim.envs:PixelGait/ObstacleCourse-v0")`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from pixelgait.robot.low_level import INPUTS, LATENT, OUTPUTS, act, features
+from pixelgait.robot.observation import imu_vector
+from pixelgait.robot.reading import Reading
+from pixelgait.robot.spec import A1
+from pixelgait.robot.supervisor import Supervisor
+from pixelgait.sim.pybullet_body import PyBulletBody
+from pixelgait.sim.scene_list import make_scene
+from pixelgait.sim.tasks import Forward, fallen
+
+Observation = dict[str, Any]  # image (32, 32, 3) uint8, proprioception (18,) float32
+
+
+class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
+    """One control step (10 ms) per step; the reward is the capped advance along x [m].
+
+    Action (19,) in [-1, 1]: what the low level puts out, 12 leg-pose residuals and 7 gait
+    parameters. Observation: `image` (32, 32, 3) uint8, the newest of a 30 Hz camera, and
+    `proprioception` (18,): IMU (4), joint angles (12), gait phase (2). Terminated by a fall or at
+    the goal; truncation is left to Gymnasium's TimeLimit.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012 (Gymnasium's name)
+    CAMERA_STEPS = 3
+
+    def __init__(self, scene: str, difficulty: float = 0.5, render_mode: str | None = None) -> None:
+        self.render_mode = render_mode
+        self.body = PyBulletBody(A1, make_scene(scene, difficulty))
+        self.task = Forward(steps=0)
+        self.supervisor = Supervisor(A1)
+        self.action_space = spaces.Box(-1.0, 1.0, (OUTPUTS,), np.float32)
+        camera = self.body.camera
+        self.observation_space = spaces.Dict(
+            {
+                "image": spaces.Box(0, 255, (camera.height, camera.width, 3), np.uint8),
+                "proprioception": spaces.Box(-100.0, 100.0, (INPUTS - LATENT,), np.float32),
+            }
+        )
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Lay the scene out from the seed, or from the next number of the environment's own."""
+        super().reset(seed=seed)
+        episode = seed if seed is not None else int(self.np_random.integers(0, 9000))
+        self.reading = self.body.reset(episode)
+        self.task.reset(self.body, episode)
+        self.supervisor.reset()
+        self.phase = np.zeros(1)
+        self.steps = 0
+        return self._observe(), {"seed": episode}
+
+    def step(
+        self, action: NDArray[np.floating[Any]]
+    ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Apply one action (19,); values beyond [-1, 1] are clipped."""
+        clipped = np.clip(np.asarray(action, dtype=np.float64), -1.0, 1.0)
+        targets, self.phase = act(A1, clipped, self.phase)
+        self.body.apply(self.supervisor.review(self.reading, targets))
+        self.reading = self.body.read()
+        self.steps += 1
+        reward, over = self.task.step(self.body, self.reading)
+        x, y, _ = self.body.pose()[0]
+        info = {"x_m": x, "y_m": y, "fell": fallen(self.body, self.reading)}
+        return self._observe(), float(reward), bool(over), False, info
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """The camera image."""
+        return self.body.render().pixels if self.render_mode == "rgb_array" else None
+
+    def close(self) -> None:
+        """Disconnect from PyBullet."""
+        self.body.close()
+
+    def _observe(self) -> Observation:
+        if self.steps % self.CAMERA_STEPS == 0:
+            self._image = self.reading.image().pixels
+        return {"image": self._image.copy(), "proprioception": self._proprioception(self.reading)}
+
+    def _proprioception(self, reading: Reading) -> NDArray[np.float32]:
+        x = features(np.zeros(LATENT), imu_vector(reading), reading.joint_angles, self.phase)
+        return np.asarray(x[LATENT:], dtype=np.float32)
+
+
+gymnasium.register(
+    "PixelGait/Walk-v0",
+    entry_point="pixelgait.sim.envs:GaitEnv",
+    kwargs={"scene": "flat"},
+    max_episode_steps=1000,
+)
+gymnasium.register(
+    "PixelGait/ObstacleCourse-v0",
+    entry_point="pixelgait.sim.envs:GaitEnv",
+    kwargs={"scene": "obstacle-course"},
+    max_episode_steps=6000,
+)

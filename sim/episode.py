@@ -1,0 +1,69 @@
+"""One episode: body, controller and task in the loop that every rollout and evaluation uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pixelgait.robot.controller import Controller
+from pixelgait.robot.low_level import features
+from pixelgait.robot.observation import imu_vector
+from pixelgait.robot.spec import Array
+from pixelgait.sim.pybullet_body import PyBulletBody
+from pixelgait.sim.tasks import Task, fallen
+
+SAMPLE_STEPS = 10  # every tenth step is kept: path and observation statistics
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """What came of one episode."""
+
+    seed: int
+    success: bool
+    distance_m: float  # advance along x
+    return_m: float
+    fell: bool
+    images: int  # frames the high level asked for
+    steps: int
+    path: Array  # (n, 2) x, y [m]
+    observations: Array  # (n, 20) inputs of the low level
+    metrics: dict[str, float]  # what else the task measured
+
+
+def run_episode(controller: Controller, body: PyBulletBody, task: Task, seed: int) -> Episode:
+    """Run the controller on the body until the task is over."""
+    reading = body.reset(seed)
+    controller.reset()
+    task.reset(body, seed)
+    start_x = body.pose()[0][0]
+    total, step = 0.0, 0
+    path, observations = [], []
+    for step in range(1, task.steps + 1):
+        if step % SAMPLE_STEPS == 1:
+            path.append(body.pose()[0][:2])
+            latent = controller.decision.latent if controller.decision else np.zeros(2)
+            observations.append(
+                features(latent, imu_vector(reading), reading.joint_angles, controller.phase)
+            )
+        body.apply(controller.step(reading))
+        reading = body.read()
+        reward, over = task.step(body, reading)
+        total += reward
+        if over:
+            break
+    x, y, _ = body.pose()[0]
+    path.append((x, y))
+    return Episode(
+        seed=seed,
+        success=x > body.scene.goal_x_m,
+        distance_m=x - start_x,
+        return_m=total,
+        fell=fallen(body, reading) or controller.supervisor.fault is not None,
+        images=controller.images,
+        steps=step,
+        path=np.array(path),
+        observations=np.array(observations),
+        metrics=task.metrics(),
+    )

@@ -1,0 +1,221 @@
+"""pixelgait-eval: how well a policy bundle does on courses it has never seen."""
+
+from __future__ import annotations
+
+import json
+import math
+import multiprocessing
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import tyro
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from pixelgait.robot.bundle import load_bundle
+from pixelgait.robot.controller import Controller, Decision, HighLevel
+from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.files import write_atomic
+from pixelgait.robot.supervisor import Supervisor
+from pixelgait.sim.episode import Episode, run_episode
+from pixelgait.sim.film import film_episode
+from pixelgait.sim.obstacle_course import ObstacleCourse
+from pixelgait.sim.pybullet_body import PyBulletBody
+from pixelgait.sim.scene_list import make_scene
+from pixelgait.sim.tasks import Forward
+from pixelgait.sim.teacher import Teacher
+
+Z95 = 1.96  # two-sided 95 % of a normal distribution
+CONTROL = Literal["policy", "blind", "freeze-image", "teacher", "random"]
+
+
+@dataclass(frozen=True)
+class EvalConfig:
+    """Evaluate a policy bundle over many episodes, with 95 % intervals and controls.
+
+    The controls keep the low level and replace what the high level sees or decides: one gray image
+    (--blind), the first image for ever (--freeze-image), a map instead of a camera (--teacher),
+    or random commands (--random).
+    """
+
+    bundle: Annotated[str, tyro.conf.Positional]
+    """Folder of a policy bundle, or the name of a shipped one."""
+    scene: str = "obstacle-course"
+    """obstacle-course or flat."""
+    difficulty: float = 0.5
+    """Difficulty of the scene, 0 to 1."""
+    episodes: int = 100
+    seed: int = 10_000
+    """Seed of the first episode; from 10000 on no training has seen them."""
+    seconds: float = 60.0
+    """Longest episode."""
+    workers: int = 2
+    body: Literal["pybullet"] = "pybullet"
+    blind: bool = False
+    freeze_image: bool = False
+    teacher: bool = False
+    random: bool = False
+    json: Path | None = None
+    """Write the figures there."""
+    video: Path | None = None
+    """Film the first episode (.mp4 or .gif)."""
+
+    def control(self) -> CONTROL:
+        """Which high level decides.
+
+        Raises:
+            UserError: more than one was asked for.
+        """
+        flags: dict[CONTROL, bool] = {
+            "blind": self.blind,
+            "freeze-image": self.freeze_image,
+            "teacher": self.teacher,
+            "random": self.random,
+        }
+        chosen = [name for name, on in flags.items() if on]
+        if len(chosen) > 1:
+            raise UserError(f"--{' and --'.join(chosen)} exclude each other")
+        return chosen[0] if chosen else "policy"
+
+
+def main() -> None:
+    """Console entry point."""
+    run_command(lambda: report(tyro.cli(EvalConfig, prog="pixelgait-eval")))
+
+
+def report(config: EvalConfig) -> dict[str, Any]:
+    """Evaluate, print the figures, and write the files asked for."""
+    figures = evaluate(config)
+    if config.json is not None:
+        write_atomic(config.json, (json.dumps(figures, indent=2) + "\n").encode())
+    for name, low, high in ((name, *interval) for name, interval in figures["interval_95"].items()):
+        print(f"{name:<20}{figures[name]:8.2f}   [{low:.2f}, {high:.2f}]")
+    print(f"{config.episodes} episodes, seeds {config.seed} to {config.seed + config.episodes - 1}")
+    if config.video is not None:
+        film_episode(*_player(config), config.seed, config.video)
+    return figures
+
+
+def evaluate(config: EvalConfig) -> dict[str, Any]:
+    """Figures over all episodes, in the stable schema of the command.
+
+    Raises:
+        UserError: bundle, scene or another value cannot be used.
+    """
+    for name in ("episodes", "workers"):
+        if getattr(config, name) < 1:
+            raise UserError(f"--{name} is {getattr(config, name)}, needs at least 1")
+    load_bundle(config.bundle)
+    make_scene(config.scene, config.difficulty)
+    if config.control() == "teacher" and config.scene != ObstacleCourse.name:
+        raise UserError(f"--teacher knows the obstacle-course, not '{config.scene}'")
+    seeds = range(config.seed, config.seed + config.episodes)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(config.workers, context, _start, (config,)) as pool:
+        episodes = list(tqdm(pool.map(_run, seeds), total=len(seeds), unit="episode"))
+    return figures_of(episodes)
+
+
+def figures_of(episodes: list[Episode]) -> dict[str, Any]:
+    """Means with 95 % intervals: Wilson for rates, normal for the others."""
+    n = len(episodes)
+    rates = {
+        "success_rate": sum(e.success for e in episodes),
+        "fall_rate": sum(e.fell for e in episodes),
+    }
+    values = {
+        "distance_m": [e.distance_m for e in episodes],
+        "return_m": [e.return_m for e in episodes],
+        "images_per_episode": [float(e.images) for e in episodes],
+    }
+    intervals = {name: wilson(count, n) for name, count in rates.items()}
+    for name, series in values.items():
+        half = Z95 * float(np.std(series, ddof=1)) / math.sqrt(n) if n > 1 else math.inf
+        mean = float(np.mean(series))
+        intervals[name] = (mean - half, mean + half)
+    return {
+        **{name: count / n for name, count in rates.items()},
+        **{name: float(np.mean(series)) for name, series in values.items()},
+        "interval_95": {name: list(interval) for name, interval in intervals.items()},
+        "episodes": [
+            {
+                "seed": e.seed,
+                "success": bool(e.success),
+                "distance_m": e.distance_m,
+                "return_m": e.return_m,
+                "fell": bool(e.fell),
+                "images": e.images,
+                "steps": e.steps,
+            }
+            for e in episodes
+        ],
+    }
+
+
+def wilson(count: int, n: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a rate."""
+    rate, z2 = count / n, Z95 * Z95
+    centre = (rate + z2 / (2 * n)) / (1 + z2 / n)
+    half = Z95 * math.sqrt(rate * (1 - rate) / n + z2 / (4 * n * n)) / (1 + z2 / n)
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def _player(config: EvalConfig) -> tuple[Controller, PyBulletBody, Forward]:
+    """Controller, body and task of this process."""
+    bundle = load_bundle(config.bundle)
+    body = PyBulletBody(bundle.spec, make_scene(config.scene, config.difficulty))
+    high_level = _high_level(config.control(), bundle.high_level, body)
+    controller = Controller(high_level, bundle.low_level, Supervisor(bundle.spec))
+    return controller, body, Forward(round(config.seconds * 100))
+
+
+def _high_level(control: CONTROL, policy: HighLevel, body: PyBulletBody) -> HighLevel:
+    """The policy's high level, or a control in its place."""
+    if control == "teacher":
+        return Teacher(body).decide
+    if control == "random":
+        rng = np.random.default_rng(0)
+        return lambda image: Decision(rng.uniform(-1.0, 1.0, 2), 100)
+    if control == "blind":
+        return lambda image: policy(np.full_like(image, 128))
+    if control == "freeze-image":
+        return _Frozen(policy, body)
+    return policy
+
+
+class _Frozen:
+    """Shows the policy the first image of the episode for ever."""
+
+    def __init__(self, policy: HighLevel, body: PyBulletBody) -> None:
+        self.policy, self.body = policy, body
+        self.image: NDArray[np.uint8] | None = None
+
+    def __call__(self, image: NDArray[np.uint8]) -> Decision:
+        if self.image is None or self.body.time_s == 0.0:
+            self.image = image
+        return self.policy(self.image)
+
+
+_run_seed: Callable[[int], Episode]
+
+
+def _start(config: EvalConfig) -> None:
+    global _run_seed
+    controller, body, task = _player(config)
+
+    def run_seed(seed: int) -> Episode:
+        return run_episode(controller, body, task, seed)
+
+    _run_seed = run_seed
+
+
+def _run(seed: int) -> Episode:
+    return _run_seed(seed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""Films: a robot seen from behind, with what its camera saw and attended to in the corner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cv2
+import imageio.v2 as imageio
+import numpy as np
+from numpy.typing import NDArray
+
+from pixelgait.robot.controller import Controller
+from pixelgait.robot.overlay import draw_attention
+from pixelgait.robot.spec import Array, RobotSpec
+from pixelgait.sim.bullet import pybullet
+from pixelgait.sim.camera import render_rgb
+from pixelgait.sim.pybullet_body import PyBulletBody, load_robot
+from pixelgait.sim.scenes import Scene
+from pixelgait.sim.tasks import Task
+
+WIDTH, HEIGHT = 480, 320
+FRAMES_PER_S = 10
+INSET = 4  # magnification of the camera image
+EYE_M = np.array((-1.7, 0.0, 1.1))  # from the robot: behind and above
+LOOK_M = np.array((1.2, 0.0, 0.0))
+FIELD_OF_VIEW_RAD = 0.9
+
+
+class Studio:
+    """Renders a robot with its meshes in a scene, from recorded poses."""
+
+    def __init__(self, spec: RobotSpec, scene: Scene, seed: int) -> None:
+        self.client = pybullet.connect(pybullet.DIRECT)
+        scene.build(self.client)
+        scene.reset(self.client, np.random.default_rng(seed))
+        self.robot, self.joints = load_robot(spec, self.client)
+
+    def close(self) -> None:
+        pybullet.disconnect(physicsClientId=self.client)
+
+    def frame(
+        self,
+        position: Array,
+        orientation: Array,
+        joint_angles: Array,
+        inset: NDArray[np.uint8] | None,
+    ) -> NDArray[np.uint8]:
+        """One frame (HEIGHT, WIDTH, 3); `inset` goes into the upper left corner."""
+        pybullet.resetBasePositionAndOrientation(
+            self.robot, position, orientation, physicsClientId=self.client
+        )
+        for joint, angle in zip(self.joints, joint_angles, strict=True):
+            pybullet.resetJointState(self.robot, joint, angle, physicsClientId=self.client)
+        ground = np.array((position[0], 0.5 * position[1], 0.0))
+        view = pybullet.computeViewMatrix(ground + EYE_M, ground + LOOK_M, (0, 0, 1))
+        frame = render_rgb(self.client, view, FIELD_OF_VIEW_RAD, WIDTH, HEIGHT)
+        if inset is not None:
+            framed = np.pad(inset, ((2, 2), (2, 2), (0, 0)), constant_values=255)
+            frame[8 : 8 + framed.shape[0], 8 : 8 + framed.shape[1]] = framed
+        return frame
+
+
+def write_film(path: Path, frames: list[NDArray[np.uint8]]) -> None:
+    """Write frames as .mp4 or .gif."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".gif":
+        imageio.mimsave(path, [*frames], duration=1000 / FRAMES_PER_S, loop=0)
+    else:
+        imageio.mimsave(path, [*frames], fps=FRAMES_PER_S, macro_block_size=8)
+
+
+def write_strip(
+    path: Path, frames: list[NDArray[np.uint8]], columns: int = 4, rows: int = 2
+) -> None:
+    """Frames evenly taken from a film, as one PNG."""
+    chosen = [frames[i] for i in np.linspace(0, len(frames) - 1, columns * rows).astype(int)]
+    lines = [np.hstack(chosen[r * columns : (r + 1) * columns]) for r in range(rows)]
+    cv2.imwrite(str(path), np.vstack(lines)[:, :, ::-1])
+
+
+def film_episode(
+    controller: Controller, body: PyBulletBody, task: Task, seed: int, path: Path
+) -> None:
+    """Run one episode and film it."""
+    studio = Studio(body.spec, body.scene, seed)
+    frames = []
+    reading = body.reset(seed)
+    controller.reset()
+    task.reset(body, seed)
+    over, step = False, 0
+    while not over and step < task.steps:
+        body.apply(controller.step(reading))
+        reading = body.read()
+        _, over = task.step(body, reading)
+        if step % (100 // FRAMES_PER_S) == 0:
+            position, orientation = body.pose()
+            frames.append(
+                studio.frame(
+                    np.array(position),
+                    np.array(orientation),
+                    reading.joint_angles,
+                    _inset(controller),
+                )
+            )
+        step += 1
+    studio.close()
+    write_film(path, frames)
+
+
+def _inset(controller: Controller) -> NDArray[np.uint8] | None:
+    image, decision = controller.image, controller.decision
+    if image is None or decision is None or decision.attention is None:
+        return None
+    return draw_attention(image.pixels, decision.attention, INSET)

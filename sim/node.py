@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""pixelgait-sim: the stand-in robot as a ROS 2 node."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from pixelgait.robot.errors import run_command
+from pixelgait.robot.files import write_atomic
+from pixelgait.robot.spec import A1
+from pixelgait.sim.scene_list import make_scene
+
+
+@dataclass(frozen=True)
+class SimConfig:
+    """Stand in for a robot: simulate an A1 in real time behind its ROS 2 topics.
+
+    Publishes joint_states and imu/data at 500 Hz, camera/color/image_raw at 30 Hz and
+    ground_truth/odom at 50 Hz; takes joint_command. Arguments for ROS go behind --ros-args.
+    """
+
+    scene: str = "obstacle-course"
+    """Where the robot is: obstacle-course or flat."""
+    difficulty: float = 0.5
+    """Difficulty of the scene, 0 to 1."""
+    seed: int = 10_000
+    """Lays the scene out."""
+    out: Path | None = None
+    """Folder for trajectory.npz, where the robot was."""
+    realtime: bool = True
+    """Ask for real-time priority; without the right to it, warn and go on."""
+
+
+def main() -> None:
+    """Console entry point."""
+    run_command(_main)
+
+
+def _main() -> None:
+    arguments = sys.argv[1:]
+    if "--ros-args" in arguments:
+        arguments = arguments[: arguments.index("--ros-args")]
+    run(tyro.cli(SimConfig, prog="pixelgait-sim", args=arguments))
+
+
+def run(config: SimConfig) -> None:
+    """Simulate until SIGINT or SIGTERM.
+
+    Raises:
+        UserError: unknown scene, unwritable folder, ROS 2 not installed.
+    """
+    scene = make_scene(config.scene, config.difficulty)
+    if config.out is not None:
+        config.out.mkdir(parents=True, exist_ok=True)
+    from pixelgait.robot import ros
+    from pixelgait.robot.realtime import request_priority
+    from pixelgait.sim.pybullet_body import PyBulletBody
+    from pixelgait.sim.stand_in import StandIn
+
+    refusal = request_priority() if config.realtime else None
+    stop = ros.start(sys.argv)
+    node = StandIn(PyBulletBody(A1, scene), config.seed)
+    if refusal:
+        node.get_logger().warning(refusal)
+    executor = ros.rclpy.executors.SingleThreadedExecutor()
+    executor.add_node(node)
+    node.start()
+    try:
+        while not stop.is_set():
+            executor.spin_once(timeout_sec=0.05)
+    finally:
+        node.stop()
+        if config.out is not None:
+            write_atomic(config.out / "trajectory.npz", node.recording())
+        executor.shutdown()
+        node.destroy_node()
+        ros.rclpy.shutdown()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""The obstacle course of the IAP paper (arXiv 2102.04353, section 5.3): a platform with walls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pixelgait.sim.bullet import pybullet
+from pixelgait.sim.scenes import Start, add_box
+
+# The paper gives no sizes; these are ours. Medium difficulty (0.5): walls over 40 to 50 % of a 3 m
+# wide platform, every 2.5 m.
+WIDTH_M = 3.0
+LENGTH_M = 13.0
+START_M = 1.0  # platform behind the robot
+DROP_M = 1.0  # the surroundings lie this much lower
+WALL_THICKNESS_M = 0.16
+WALL_HEIGHT_M = 0.8
+FIRST_WALL_M = 2.5
+BLOCKED = (0.30, 0.50)  # least fraction of the width a wall blocks, at difficulty 0 and 1
+BLOCKED_SPREAD = 0.10
+SPACING_M = (3.0, 2.0)  # between walls, at difficulty 0 and 1
+PLATFORM_COLOUR = (0.62, 0.60, 0.55)
+GROUND_COLOUR = (0.10, 0.16, 0.10)
+WALL_COLOUR = (0.75, 0.30, 0.20)
+
+
+@dataclass(frozen=True, slots=True)
+class Wall:
+    """A wall across the platform at x, from one side over `blocked` metres of its width."""
+
+    x: float
+    side: float  # +1: from the left (positive y), -1: from the right
+    blocked: float
+
+    @property
+    def gap(self) -> tuple[float, float]:
+        """The free part of the width: lowest and highest y [m]."""
+        edge = WIDTH_M / 2 - self.blocked
+        return (-WIDTH_M / 2, edge) if self.side > 0 else (-edge, WIDTH_M / 2)
+
+
+class ObstacleCourse:
+    """Platform along x with walls across it; the top of the platform is z = 0."""
+
+    name = "obstacle-course"
+    goal_x_m = LENGTH_M - 1.0
+
+    def __init__(self, difficulty: float = 0.5) -> None:
+        self.least_blocked = float(np.interp(difficulty, (0.0, 1.0), BLOCKED))
+        spacing = np.interp(difficulty, (0.0, 1.0), SPACING_M)
+        self.wall_x = np.arange(FIRST_WALL_M, LENGTH_M - 2.0 + 1e-9, spacing)
+        self.wall_length = WIDTH_M * (self.least_blocked + BLOCKED_SPREAD)
+        self.walls: list[Wall] = []
+        self._bodies: list[int] = []
+
+    def build(self, client: int) -> None:
+        middle = (LENGTH_M - START_M) / 2
+        half = (LENGTH_M + START_M) / 2
+        add_box(client, (middle, 0, -0.25), (half, WIDTH_M / 2, 0.25), PLATFORM_COLOUR)
+        add_box(client, (middle, 0, -DROP_M - 0.5), (30, 30, 0.5), GROUND_COLOUR)
+        size = (WALL_THICKNESS_M / 2, self.wall_length / 2, WALL_HEIGHT_M / 2)
+        self._bodies = [
+            add_box(client, (x, 0, WALL_HEIGHT_M / 2), size, WALL_COLOUR) for x in self.wall_x
+        ]
+
+    def reset(self, client: int, rng: np.random.Generator) -> Start:
+        """Slide every wall in from a random side, over a random part of the width."""
+        self.walls = []
+        for body, x in zip(self._bodies, self.wall_x, strict=True):
+            blocked = WIDTH_M * (self.least_blocked + BLOCKED_SPREAD * float(rng.random()))
+            side = 1.0 if rng.random() < 0.5 else -1.0
+            self.walls.append(Wall(float(x), side, blocked))
+            y = side * (WIDTH_M / 2 - blocked + self.wall_length / 2)
+            pybullet.resetBasePositionAndOrientation(
+                body, (x, y, WALL_HEIGHT_M / 2), (0, 0, 0, 1), physicsClientId=client
+            )
+        return Start(0.0, float(rng.uniform(-0.5, 0.5)), 0.0, float(rng.uniform(-0.2, 0.2)))
+
+    def supports(self, x: float, y: float) -> bool:
+        return -START_M < x < LENGTH_M and abs(y) < WIDTH_M / 2

@@ -1,0 +1,27 @@
+"""The scenes by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pixelgait.robot.errors import UserError
+from pixelgait.sim.obstacle_course import ObstacleCourse
+from pixelgait.sim.scenes import FlatGround, Scene
+
+SCENES: dict[str, Callable[[float], Scene]] = {
+    FlatGround.name: FlatGround,
+    ObstacleCourse.name: ObstacleCourse,
+}
+
+
+def make_scene(name: str, difficulty: float = 0.5) -> Scene:
+    """A scene by name.
+
+    Raises:
+        UserError: there is no such scene, or the difficulty is not in [0, 1].
+    """
+    if name not in SCENES:
+        raise UserError(f"unknown scene '{name}', choose from {', '.join(SCENES)}")
+    if not 0.0 <= difficulty <= 1.0:
+        raise UserError(f"difficulty is {difficulty}, expected 0 to 1")
+    return SCENES[name](difficulty)

@@ -1,0 +1,171 @@
+"""Tasks: what an episode rewards, and when it ends."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+
+from pixelgait.robot.controller import Decision
+from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.reading import Reading
+from pixelgait.robot.spec import Array
+from pixelgait.sim.pybullet_body import PyBulletBody
+
+UP_Z_LIMIT = 0.5  # fallen: the base's up axis more than 60 degrees off
+FALLEN_HEIGHT_M = 0.13  # or the base this low above the ground (Minitaur's limit in envs_v2)
+
+# What the low level's latent command stands for: (-1..1, -1..1) is speed and yaw rate.
+MAX_SPEED_M_PER_S = 0.6
+MAX_YAW_RATE_RAD_PER_S = 1.0
+
+
+class Task(Protocol):
+    """Rewards one episode on a body."""
+
+    steps: int  # control steps an episode lasts at most
+
+    def reset(self, body: PyBulletBody, seed: int) -> None: ...
+
+    def step(self, body: PyBulletBody, reading: Reading) -> tuple[float, bool]:
+        """Reward of the control step just taken, and whether the episode is over."""
+
+    def metrics(self) -> dict[str, float]:
+        """Further figures of the episode."""
+
+
+def fallen(body: PyBulletBody, reading: Reading) -> bool:
+    """Whether the robot has tipped over, sunk down, or left the ground it can walk on."""
+    (x, y, z), _ = body.pose()
+    qx, qy, _, _ = reading.orientation
+    up_z = 1.0 - 2.0 * (qx * qx + qy * qy)
+    return up_z < UP_Z_LIMIT or z < FALLEN_HEIGHT_M or not body.scene.supports(x, y)
+
+
+class Forward:
+    """Capped velocity along x (IAP paper, eq. 11 and 12): a return reads as metres.
+
+    The episode ends with a fall, at the scene's goal, or after `PATIENCE_STEPS` without advance.
+    """
+
+    CAP_M_PER_S = 0.6  # the paper does not give its own
+    PATIENCE_STEPS = 600
+    ADVANCE_M = 0.1
+    SHOVE_M_PER_S = 0.2  # at the start, in a random direction: no two episodes are alike
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+        self._x = self._best_x = 0.0
+        self._since_best = 0
+
+    def reset(self, body: PyBulletBody, seed: int) -> None:
+        self._x = self._best_x = body.pose()[0][0]
+        self._since_best = 0
+        push(body, self.SHOVE_M_PER_S, np.random.default_rng((seed, 1)))
+
+    def step(self, body: PyBulletBody, reading: Reading) -> tuple[float, bool]:
+        x = body.pose()[0][0]
+        cap = self.CAP_M_PER_S * CONTROL_DT_S
+        reward = max(-cap, min(cap, x - self._x))
+        self._x = x
+        self._since_best += 1
+        if x > self._best_x + self.ADVANCE_M:
+            self._best_x, self._since_best = x, 0
+        stuck = self._since_best > self.PATIENCE_STEPS
+        return reward, stuck or x > body.scene.goal_x_m or fallen(body, reading)
+
+    def metrics(self) -> dict[str, float]:
+        return {}
+
+
+class Follow:
+    """Follow speed and yaw-rate commands that change every second, with pushes.
+
+    Reward per second: how well both are tracked, at most 1. Latent commands are drawn uniformly;
+    every fifth asks to stand or turn on the spot, every fifth to go straight.
+    """
+
+    COMMAND_STEPS = 100
+    PUSH_STEPS = 250
+    PUSH_M_PER_S = 0.3
+    SMOOTHING = 0.04  # per step: velocities are judged over about a gait cycle, not within one
+    SETTLED_STEPS = 50  # after a new command, before errors count as tracking errors
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+        self.latent = np.zeros(2)
+
+    def command(self, image: object) -> Decision:
+        """The high level of this task: the next command, whatever the camera sees."""
+        self.latent = self._rng.uniform(-1.0, 1.0, 2)
+        which = self._rng.random()
+        if which < 0.2:
+            self.latent[0] = -1.0
+        elif which < 0.4:
+            self.latent[1] = 0.0
+        return Decision(self.latent, self.COMMAND_STEPS)
+
+    def reset(self, body: PyBulletBody, seed: int) -> None:
+        self._rng = np.random.default_rng((seed, 1))
+        self._step = 0
+        self._pose = planar_pose(body)
+        self._velocity = np.zeros(3)  # forward, left [m/s], yaw rate [rad/s], smoothed
+        self._errors: list[tuple[float, float]] = []
+
+    def step(self, body: PyBulletBody, reading: Reading) -> tuple[float, bool]:
+        self._step += 1
+        pose = planar_pose(body)
+        velocity = planar_velocity(self._pose, pose)
+        self._pose = pose
+        self._velocity += self.SMOOTHING * (velocity - self._velocity)
+        forward, left, turn = self._velocity
+        speed, yaw_rate = commanded(self.latent)
+        speed_error, turn_error = forward - speed, turn - yaw_rate
+        if self._step % self.COMMAND_STEPS > self.SETTLED_STEPS:
+            self._errors.append((abs(speed_error), abs(turn_error)))
+        if self._step % self.PUSH_STEPS == 0:
+            push(body, self.PUSH_M_PER_S, self._rng)
+        tracked = math.exp(-(speed_error**2 + left**2 / 2.0) / 0.06)
+        turned = math.exp(-(turn_error**2) / 0.15)
+        return (tracked + turned) / 2.0 * CONTROL_DT_S, fallen(body, reading)
+
+    def metrics(self) -> dict[str, float]:
+        """Mean tracking errors [m/s], [rad/s] in the second half of every command."""
+        if not self._errors:
+            return {}
+        speed, yaw_rate = np.mean(self._errors, axis=0)
+        return {"speed_error": float(speed), "yaw_rate_error": float(yaw_rate)}
+
+
+def push(body: PyBulletBody, speed: float, rng: np.random.Generator) -> None:
+    """Add a velocity of so many m/s in a random horizontal direction."""
+    angle = rng.uniform(0.0, 2.0 * math.pi)
+    body.push(speed * np.array((math.cos(angle), math.sin(angle), 0.0)))
+
+
+def commanded(latent: Array) -> tuple[float, float]:
+    """Speed [m/s] and yaw rate [rad/s] that a latent command (2,) asks for."""
+    speed = (float(latent[0]) + 1.0) / 2.0 * MAX_SPEED_M_PER_S
+    return speed, float(latent[1]) * MAX_YAW_RATE_RAD_PER_S
+
+
+def latent_for(speed: float, yaw_rate: float) -> Array:
+    """The latent command (2,) for a speed [m/s] and a yaw rate [rad/s], within its range."""
+    latent = (2.0 * speed / MAX_SPEED_M_PER_S - 1.0, yaw_rate / MAX_YAW_RATE_RAD_PER_S)
+    return np.clip(latent, -1.0, 1.0)
+
+
+def planar_pose(body: PyBulletBody) -> Array:
+    """Position x, y [m] and heading [rad] of the base, (3,)."""
+    (x, y, _), (qx, qy, qz, qw) = body.pose()
+    yaw = math.atan2(2.0 * (qw * qz + qx * qy), 1.0 - 2.0 * (qy * qy + qz * qz))
+    return np.array((x, y, yaw))
+
+
+def planar_velocity(before: Array, after: Array) -> Array:
+    """Forward, left [m/s] and yaw rate [rad/s] between two poses one control step apart, (3,)."""
+    dx, dy, turn = (after - before).tolist()
+    cos, sin = math.cos(after[2]), math.sin(after[2])
+    turn = (turn + math.pi) % (2.0 * math.pi) - math.pi
+    return np.array((dx * cos + dy * sin, dy * cos - dx * sin, turn)) / CONTROL_DT_S
