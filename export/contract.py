@@ -7,9 +7,9 @@ from typing import Any
 
 from pixelgait.policies.high_level import LONGEST_STEPS, SHORTEST_STEPS
 from pixelgait.policies.runs import git_state
-from pixelgait.robot.bundle import SCHEMA, TOLERANCE, contract_hash, spec_contract
+from pixelgait.robot.bundle import FIXED, SCHEMA, TOLERANCE, contract_hash, spec_contract
 from pixelgait.robot.gait import A_STANCE_RAD, PARAMETERS, TROT
-from pixelgait.robot.low_level import CONTROL_DT_S, RESIDUAL_RANGE_RAD
+from pixelgait.robot.low_level import RESIDUAL_RANGE_RAD
 from pixelgait.robot.spec import RobotSpec
 
 
@@ -27,7 +27,7 @@ def make_contract(
         "name": name,
         "robot": spec.name,
         "spec": spec_contract(spec),
-        "control_dt_s": CONTROL_DT_S,
+        **FIXED,
         "camera": {
             "height": height,
             "width": width,
@@ -51,8 +51,6 @@ def make_contract(
             "latent": ["speed: -1..1 is 0..0.6 m/s", "yaw rate: -1..1 is -1..1 rad/s, left > 0"],
             "duration_steps": [SHORTEST_STEPS, LONGEST_STEPS],
         },
-        "units": "SI, radians",
-        "quaternion": "xyzw, base in world",
         "golden_tolerance": TOLERANCE,
         "provenance": {"date": date.today().isoformat(), "export": git_state(), **provenance},
         "files": files,

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.controller import Decision
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.spec import ROBOTS, Array, RobotSpec
 
 SCHEMA = 1
@@ -32,7 +33,6 @@ CONTRACT, GOLDEN = "contract.json", "golden.json"
 HIGH_LEVEL, LOW_LEVEL = "high_level.onnx", "low_level.onnx"
 FILES = (HIGH_LEVEL, LOW_LEVEL, GOLDEN)
 TOLERANCE = 1e-5  # largest difference between runtimes or CPUs
-ORDERS = {"joint_names": "joint order", "quaternion": "quaternion order"}
 SHIPPED = Path(__file__).resolve().parent.parent / "policies" / "pretrained"
 
 # What a contract must say, beside what comes from the robot's specification.
@@ -40,6 +40,9 @@ KEYS = (
     "schema", "name", "robot", "spec", "control_dt_s", "camera", "low_level", "high_level",
     "units", "quaternion", "provenance", "files", "sha256",
 )  # fmt: skip
+
+# Conventions of this runtime that a policy must have been trained with.
+FIXED = {"control_dt_s": CONTROL_DT_S, "units": "SI, radians", "quaternion": "xyzw, base in world"}
 
 
 class BundleError(UserError):
@@ -149,6 +152,11 @@ def _check_contract(folder: Path, contract: dict[str, Any]) -> None:
         raise BundleError(
             f"{folder / CONTRACT}: schema {contract['schema']}, this version reads {SCHEMA}"
         )
+    for key, value in FIXED.items():
+        if contract[key] != value:
+            raise BundleError(
+                f"{folder / CONTRACT}: {key} is {contract[key]}, this runtime works with {value}"
+            )
     if contract_hash(contract) != contract["sha256"]:
         raise BundleError(f"{folder / CONTRACT}: content does not match its sha256, was it edited?")
     for file in FILES:

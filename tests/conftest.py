@@ -1,0 +1,76 @@
+"""What tests share: an exported bundle of untrained networks, and commands run as processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pixelgait.export.export import ExportConfig, export
+from pixelgait.policies.low_level import Statistics
+from pixelgait.policies.rollouts import flat_weights, make_high_level
+from pixelgait.policies.runs import Checkpoint, Run
+from pixelgait.robot.low_level import WEIGHTS
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def write_run(folder: Path, task: str, weights: np.ndarray, encoder: str = "iap") -> Path:
+    run = Run.create(folder, {"task": task, "encoder": encoder})
+    run.save(Checkpoint(weights, Statistics.empty(), 1, [], 0.0), "best")
+    return folder
+
+
+def gentle_weights() -> np.ndarray:
+    """Small random weights of a low level: it trots, and every input matters."""
+    return 0.02 * np.random.default_rng(0).standard_normal(WEIGHTS)
+
+
+def make_bundle(folder: Path, encoder: str) -> Path:
+    low_level = write_run(folder / "low", "follow", gentle_weights())
+    weights = flat_weights(make_high_level(encoder, seed=1))
+    high_level = write_run(folder / "high", "course", weights, encoder)
+    bundle = folder / "bundle"
+    export(ExportConfig(low_level, high_level, bundle, name=f"untrained-{encoder}"))
+    return bundle
+
+
+@pytest.fixture(scope="session")
+def iap_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_bundle(tmp_path_factory.mktemp("iap"), "iap")
+
+
+@pytest.fixture(scope="session")
+def cnn_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_bundle(tmp_path_factory.mktemp("cnn"), "cnn")
+
+
+def child_environment() -> dict[str, str]:
+    """The environment for a child Python, without what ROS wheels set for this process."""
+    drop = ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH")
+    return {key: value for key, value in os.environ.items() if key not in drop}
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    """Run one of the console scripts as a user would."""
+
+    def run(
+        name: str, *arguments: object, timeout: float = 120.0
+    ) -> subprocess.CompletedProcess[str]:
+        script = Path(sys.executable).parent / name
+        return subprocess.run(
+            [script, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            cwd=tmp_path,
+            env=child_environment(),
+        )
+
+    return run
