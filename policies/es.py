@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,6 +21,8 @@ class ESConfig:
     """Length of a trial along a direction."""
     step: float = 0.02
     """Step size."""
+    decay: float = 1.0
+    """Noise and step shrink by this factor every iteration; below 1 the search settles."""
     courses: int = 1
     """Episodes per candidate; all candidates of an iteration see the same ones."""
 
@@ -32,6 +34,12 @@ def directions(config: ESConfig, scale: Array, seed: int, iteration: int) -> Arr
     """
     rng = np.random.default_rng((seed, iteration))
     return rng.standard_normal((config.directions, len(scale))) * scale
+
+
+def cooled(config: ESConfig, iteration: int) -> ESConfig:
+    """The settings of an iteration, counted from 1."""
+    factor = config.decay ** (iteration - 1)
+    return replace(config, noise=config.noise * factor, step=config.step * factor)
 
 
 def candidates(config: ESConfig, weights: Array, deltas: Array) -> Array:

@@ -169,13 +169,14 @@ class Search:
         config, state = self.config, self.state
         started = time.monotonic()
         iteration = state.iteration + 1
-        deltas = es.directions(config.es, self.scale, config.seed, iteration)
-        trials = es.candidates(config.es, state.weights, deltas)
-        seeds = es.training_seeds(config.es, config.seed, iteration)
+        settings = es.cooled(config.es, iteration)
+        deltas = es.directions(settings, self.scale, config.seed, iteration)
+        trials = es.candidates(settings, state.weights, deltas)
+        seeds = es.training_seeds(settings, config.seed, iteration)
         jobs = [(trial, state.statistics, seeds, config.steps) for trial in trials]
         episodes: list[list[Episode]] = self.pool.map(run_job, jobs)
         returns = np.array([np.mean([e.return_m for e in each]) for each in episodes])
-        weights = es.update(config.es, state.weights, deltas, returns)
+        weights = es.update(settings, state.weights, deltas, returns)
         statistics = state.statistics
         for each in episodes:
             for episode in each:

@@ -54,6 +54,13 @@ def test_candidates_lie_opposite_each_other_and_only_the_best_directions_count()
     np.testing.assert_allclose(step, 1.0 / (1 * 1.0) * (5.0 - 3.0) * deltas[1])
 
 
+def test_the_search_settles_with_decay() -> None:
+    config = ESConfig(noise=0.1, step=0.2, decay=0.9)
+    assert es.cooled(config, 1) == config
+    third = es.cooled(config, 3)
+    assert (third.noise, third.step) == (pytest.approx(0.081), pytest.approx(0.162))
+
+
 def test_training_never_draws_evaluation_or_validation_seeds() -> None:
     config = ESConfig(courses=50)
     seeds = [s for i in range(200) for s in es.training_seeds(config, 0, i)]
