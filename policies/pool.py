@@ -9,6 +9,8 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
+from pixelgait.robot.errors import UserError
+
 MOST_DEATHS = 5  # in a row: then something is wrong that repeating does not mend
 
 
@@ -39,7 +41,7 @@ class RolloutPool:
                 deaths += 1
                 self.replaced += 1
                 if deaths >= MOST_DEATHS:
-                    raise
+                    raise UserError(f"workers died {deaths} times in a row, see above") from None
                 self._executor.shutdown(wait=False, cancel_futures=True)
                 self._executor = self._start()
         return [results[i] for i in range(len(jobs))]

@@ -91,23 +91,23 @@ class RosBody:
     def apply(self, command: JointCommand) -> None:
         """Publish the command, then sleep until the next control step is due."""
         self.send(command)
+        self.profiler.lap("publish")
+        age = self._now() - round(command.time_s * 1e9)
+        self.profiler.stages["sensor_to_command"].record(age)
         if not self.rate.wait():
             self.profiler.missed_deadline()
 
     def send(self, command: JointCommand) -> None:
         """Publish the command, stamped with the time of the reading it answers."""
         stiff = bool(command.kp.any())
-        time_ns = round(command.time_s * 1e9)
         self._publisher.publish(
             ros.joint_command(
-                time_ns,
+                round(command.time_s * 1e9),
                 self.spec.joint_names,
                 command.targets if stiff else None,
                 command.feed_forward,
             )
         )
-        self.profiler.lap("publish")
-        self.profiler.stages["sensor_to_command"].record(self._now() - time_ns)
 
     def _image(self) -> Image:
         message = self._newest[ros.CAMERA]

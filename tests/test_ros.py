@@ -1,0 +1,264 @@
+"""Real ROS 2 between real processes: the closed loop, the lifecycle, and faults."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.conftest import child_environment
+
+DISCOVERY_S = 20.0  # up to 2.6 s on an idle machine
+
+
+class Processes:
+    """Nodes of one test, on a ROS domain of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.domain = random.randint(1, 101)
+        self.environment = child_environment() | {
+            "ROS_DOMAIN_ID": str(self.domain),
+            "ROS_LOG_DIR": str(folder / "ros_log"),
+            "ROS_PYTHON_CHECK_FIELDS": "1",  # Jazzy sends wrongly typed fields without an error
+        }
+        self.running: list[subprocess.Popen[str]] = []
+
+    def start(self, name: str, *arguments: object) -> subprocess.Popen[str]:
+        script = Path(sys.executable).parent / name
+        process = subprocess.Popen(
+            [script, *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=self.environment,
+        )
+        self.running.append(process)
+        return process
+
+    def stop_all(self) -> None:
+        for process in self.running:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+        for process in self.running:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    group = Processes(tmp_path)
+    yield group
+    group.stop_all()
+
+
+def trajectory(folder: Path) -> np.ndarray:
+    with np.load(folder / "trajectory.npz") as data:
+        return np.array(data["path"])
+
+
+def test_the_shipped_policy_walks_the_robot_by_camera(processes: Processes, tmp_path: Path) -> None:
+    sim = processes.start("pixelgait-sim", "--seed", 10000, "--out", tmp_path)
+    run = processes.start("pixelgait-run", "iap", "--duration", 8, "--out", tmp_path)
+    output, _ = run.communicate(timeout=60)
+    assert run.returncode == 0, output
+    assert "sensor_to_command" in output
+    sim.send_signal(signal.SIGINT)
+    assert sim.wait(10) == 0
+    report = json.loads((tmp_path / "latency.json").read_text())
+    assert report["ticks"] > 400
+    assert report["stages"]["sensor_to_command"]["count"] > 400
+    assert set(report["sensor_age_us"]) == {"joint_states", "imu/data", "camera/color/image_raw"}
+    with np.load(tmp_path / "decisions.npz") as decisions:
+        assert decisions["images"].shape[1:] == (32, 32, 3)
+        assert len(np.unique(decisions["images"].reshape(len(decisions["images"]), -1), axis=0)) > 3
+        walked = trajectory(tmp_path)
+        first, last = decisions["time_s"][[0, -1]]
+    walked = walked[(walked[:, 0] > first) & (walked[:, 0] < last)]
+    assert walked[-1, 1] - walked[0, 1] > 1.0  # [m] ahead
+    assert walked[:, 3].min() > 0.15  # [m] above the platform, all the time
+    assert trajectory(tmp_path)[-1, 3] < 0.2  # damped at the end: it has lain down
+
+
+def test_a_robot_that_dies_damps_the_controller(processes: Processes, iap_bundle: Path) -> None:
+    sim = processes.start("pixelgait-sim", "--scene", "flat")
+    run = processes.start("pixelgait-run", iap_bundle)
+    assert run.stdout is not None
+    line = run.stdout.readline()
+    while "verified" not in line:
+        assert line, "the controller ended early"
+        line = run.stdout.readline()
+    time.sleep(6.0)  # discovery, standing up, some walking
+    assert run.poll() is None
+    sim.kill()
+    output, _ = run.communicate(timeout=10)
+    assert run.returncode == 1
+    assert "s old, at most 0.1 s is allowed" in output
+
+
+def test_without_sensors_the_controller_gives_up_by_name(
+    processes: Processes, iap_bundle: Path
+) -> None:
+    run = processes.start("pixelgait-run", iap_bundle)
+    output, _ = run.communicate(timeout=60)
+    assert run.returncode == 1
+    assert "error: controller stopped: no message on joint_states, imu/data" in output
+
+
+class Client:
+    """A second participant that asks the node for transitions and listens to its commands."""
+
+    def __init__(self, domain: int) -> None:
+        from pixelgait.robot import ros  # sets the discovery range before rclpy comes up
+
+        rclpy = ros.rclpy
+        from lifecycle_msgs.srv import ChangeState, GetState
+        from rclpy.context import Context
+        from rclpy.executors import SingleThreadedExecutor
+
+        self.context = Context()
+        rclpy.init(context=self.context, domain_id=domain)
+        self.node = rclpy.create_node("test_client", context=self.context)
+        self.executor = SingleThreadedExecutor(context=self.context)
+        self.executor.add_node(self.node)
+        self.commands: list[Any] = []
+        self.node.create_subscription(
+            ros.JointState, ros.JOINT_COMMAND, self.commands.append, ros.COMMAND_QOS
+        )
+        self.change = self.node.create_client(ChangeState, "pixelgait/change_state")
+        self.get = self.node.create_client(GetState, "pixelgait/get_state")
+        assert self.change.wait_for_service(DISCOVERY_S)
+        assert self.get.wait_for_service(DISCOVERY_S)
+
+    def call(self, client: Any, request: Any) -> Any:
+        future = client.call_async(request)
+        self.spin(lambda: future.done())
+        return future.result()
+
+    def transition(self, number: int) -> bool:
+        request = self.change.srv_type.Request()
+        request.transition.id = number
+        return bool(self.call(self.change, request).success)
+
+    def state(self) -> str:
+        return str(self.call(self.get, self.get.srv_type.Request()).current_state.label)
+
+    def spin(self, until: Any, timeout: float = DISCOVERY_S) -> None:
+        deadline = time.monotonic() + timeout
+        while not until():
+            assert time.monotonic() < deadline, "timed out"
+            self.executor.spin_once(timeout_sec=0.05)
+
+    def close(self) -> None:
+        self.executor.shutdown()
+        self.node.destroy_node()
+        self.context.shutdown()
+
+
+def test_the_lifecycle_from_another_process(processes: Processes, iap_bundle: Path) -> None:
+    configure, cleanup, activate, deactivate = 1, 2, 3, 4  # lifecycle_msgs/Transition
+    processes.start("pixelgait-sim", "--scene", "flat")
+    run = processes.start("pixelgait-run", iap_bundle, "--no-autostart")
+    client = Client(processes.domain)
+    try:
+        assert client.state() == "unconfigured"
+        assert not client.transition(activate)  # not allowed from here; must not end the node
+        assert client.state() == "unconfigured"
+        assert client.transition(configure)
+        assert client.state() == "inactive"
+        assert not client.commands  # nothing is commanded before activation
+        assert client.transition(activate)
+        assert client.state() == "active"
+        client.spin(lambda: len(client.commands) > 200)
+        command = client.commands[-1]
+        assert list(command.name)[:3] == ["FR_hip_joint", "FR_upper_joint", "FR_lower_joint"]
+        assert len(command.position) == 12
+        assert command.header.stamp.sec > 0
+        assert client.transition(deactivate)
+        client.spin(lambda: not client.commands[-1].position)  # damped: no positions
+        assert client.state() == "inactive"
+        assert client.transition(activate)  # and again
+        before = len(client.commands)
+        client.spin(lambda: len(client.commands) > before + 50)
+        assert client.transition(deactivate)
+        assert client.transition(cleanup)
+        assert client.state() == "unconfigured"
+        assert run.poll() is None
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_damp_before_the_node_leaves(
+    processes: Processes, iap_bundle: Path, number: signal.Signals
+) -> None:
+    processes.start("pixelgait-sim", "--scene", "flat")
+    run = processes.start("pixelgait-run", iap_bundle)
+    client = Client(processes.domain)
+    try:
+        client.spin(lambda: len(client.commands) > 50)
+        run.send_signal(number)
+        client.spin(lambda: not client.commands[-1].position)
+        assert run.wait(10) == 0
+    finally:
+        client.close()
+
+
+def test_a_camera_of_another_size_and_encoding_is_converted() -> None:
+    from pixelgait.robot import ros
+
+    gray = np.tile(np.arange(64, dtype=np.uint8) * 4, (48, 1))
+    message = ros.Image()
+    message.height, message.width, message.step, message.encoding = 48, 64, 64, "mono8"
+    message.data = gray.tobytes()
+    pixels = ros.rgb_image(message, 32, 32)
+    assert pixels.shape == (32, 32, 3)
+    np.testing.assert_array_equal(pixels[..., 0], pixels[..., 2])
+    assert pixels[0, 0, 0] < 5
+    assert pixels[0, -1, 0] > 245
+    blue = np.zeros((32, 32, 3), np.uint8)
+    blue[..., 0] = 200
+    message = ros.image_message(5, "camera", blue)
+    message.encoding = "bgr8"
+    assert tuple(ros.rgb_image(message, 32, 32)[3, 3]) == (0, 0, 200)
+    message.encoding = "yuv422"
+    with pytest.raises(Exception, match="'yuv422' is not supported, need rgb8, bgr8, mono8"):
+        ros.rgb_image(message, 32, 32)
+    message.encoding, message.data = "rgb8", b"short"
+    with pytest.raises(Exception, match="cut short"):
+        ros.rgb_image(message, 32, 32)
+
+
+def test_joints_are_matched_by_name() -> None:
+    from pixelgait.robot import ros
+
+    order = ros.joint_order(["c", "a", "b"], ("a", "b", "c"))
+    np.testing.assert_array_equal(np.array([3.0, 1.0, 2.0])[order], [1.0, 2.0, 3.0])
+    with pytest.raises(Exception, match="joint states lack b"):
+        ros.joint_order(["a"], ("a", "b"))
+
+
+def test_the_launch_file_fits_the_package() -> None:
+    """ROS 2's launch has no wheels, so what can be checked without it is."""
+    root = Path(__file__).resolve().parent.parent
+    source = (root / "launch" / "pixelgait.launch.py").read_text()
+    compile(source, "pixelgait.launch.py", "exec")
+    installed = (root / "CMakeLists.txt").read_text()
+    for executable in ("pixelgait-run", "pixelgait-sim"):
+        assert f'executable="{executable}"' in source
+        assert f"RENAME {executable}" in installed
+    for script in (root / "robot" / "node.py", root / "sim" / "node.py"):
+        assert os.access(script, os.X_OK), f"{script} must be executable: ROS starts it"
+        assert script.read_text().startswith("#!")
