@@ -21,6 +21,7 @@ from pixelgait.export import pictures
 from pixelgait.export.export import ExportConfig, export
 from pixelgait.policies.es import ESConfig
 from pixelgait.policies.runs import Run
+from pixelgait.policies.straight_ahead import straight_ahead
 from pixelgait.policies.train import TrainConfig, train
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.errors import UserError, run_command
@@ -77,6 +78,7 @@ def demo(config: DemoConfig) -> None:
     _clear(config.out)
     headline(1, "The A1 learns to walk, from zero weights")
     run = train_low_level(config)
+    print(straight_ahead(run))
     headline(2, "Export: torch to ONNX")
     bundle = make_bundle(config, run)
     headline(3, f"{config.seconds:.0f} s on an unseen obstacle course, by camera, under ROS 2")

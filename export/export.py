@@ -19,7 +19,7 @@ from pixelgait.export.contract import make_contract
 from pixelgait.export.onnx_graphs import HighLevelGraph, high_level_graph, low_level_graph
 from pixelgait.export.record import record
 from pixelgait.policies.low_level import LowLevelGraph
-from pixelgait.policies.shipped import provenance_of, trained_high_level, trained_low_level
+from pixelgait.policies.trained import provenance_of, trained_high_level, trained_low_level
 from pixelgait.robot.bundle import CONTRACT, GOLDEN, HIGH_LEVEL, LOW_LEVEL, load_bundle
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import write_atomic

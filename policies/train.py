@@ -24,9 +24,9 @@ from pixelgait.policies.rollouts import (
     start_worker,
 )
 from pixelgait.policies.runs import Checkpoint, Run, load_checkpoint
-from pixelgait.policies.shipped import trained_low_level
+from pixelgait.policies.straight_ahead import straight_ahead
+from pixelgait.policies.trained import trained_low_level
 from pixelgait.robot.errors import UserError, run_command
-from pixelgait.robot.spec import Array
 from pixelgait.sim.episode import Episode
 
 VALIDATION_SEEDS = range(9000, 9008)  # training draws below 9000, evaluation from 10000
@@ -90,7 +90,13 @@ class TrainConfig:
 
 def main() -> None:
     """Console entry point."""
-    run_command(lambda: train(tyro.cli(TrainConfig, prog="pixelgait-train")))
+    run_command(lambda: _main(tyro.cli(TrainConfig, prog="pixelgait-train")))
+
+
+def _main(config: TrainConfig) -> None:
+    run = train(config)
+    if config.task != "course":
+        print(straight_ahead(run))
 
 
 def train(config: TrainConfig) -> Run:
@@ -241,12 +247,6 @@ def progress_line(row: dict[str, float], validated: dict[str, float]) -> str:
             f"falls {validated['validation/falls']:.0%}"
         )
     return line
-
-
-def weights_of(run: Run) -> tuple[Array, Statistics]:
-    """The best weights of a run, with their statistics."""
-    best = run.load("best")
-    return best.weights, best.statistics
 
 
 if __name__ == "__main__":

@@ -81,10 +81,11 @@ class ControlLoop:
         images = 0
         while not self._stop.is_set():
             self.profiler.start()
+            reading = self.body.read()
             for topic, limit in TIMEOUT_S.items():
-                if (age := self.body.age_s(topic)) > limit:
+                if (age := self.body.ages_s[topic]) > limit:
                     supervisor.trip(f"{topic} is {age:.2f} s old, at most {limit} s is allowed")
-            command = controller.step(self.body.read())
+            command = controller.step(reading)
             if controller.images > images and controller.image and controller.decision:
                 images = controller.images
                 self.decisions.append((controller.image, controller.decision))

@@ -39,15 +39,28 @@ PARAMETERS = (
     ("bank_rad", -0.2, 0.2),
     ("duty", 0.35, 0.65),
 )
+FREQUENCY, LIFT, DUTY = 0, 3, 6
 PARAMETER_LOW = np.array([low for _, low, _ in PARAMETERS])
 PARAMETER_HIGH = np.array([high for _, _, high in PARAMETERS])
 
 
 @cache
-def _stance_map(spec: RobotSpec) -> tuple[Array, Array, Array]:
-    """Per leg (4,): swing per turn, abduction per turn [rad/rad], and side (left +1, right -1)."""
+def amplitude_map(spec: RobotSpec) -> Array:
+    """(12, 7): from the parameters to (A_b, A_s, h) of every leg [rad].
+
+    While a foot stands, the body moves by its stride and turns about its middle, so the foot at
+    (x, y) moves back by stride - turn y and sideways by turn x; divided by the leg's length these
+    are angles.
+    """
+    names = [name for name, _, _ in PARAMETERS]
+    amplitudes = np.zeros((len(spec.feet_m), 3, len(names)))
     x, y = spec.feet_m.T
-    return -y / spec.leg_length_m, x / spec.leg_length_m, np.sign(y)
+    amplitudes[:, 0, names.index("turn_rad")] = x / spec.leg_length_m
+    amplitudes[:, 1, names.index("turn_rad")] = -y / spec.leg_length_m
+    amplitudes[:, 1, names.index("stride_m")] = 1.0 / spec.leg_length_m
+    amplitudes[:, 2, names.index("height_rad")] = 1.0
+    amplitudes[:, 2, names.index("bank_rad")] = np.sign(y)
+    return amplitudes.reshape(-1, len(names))
 
 
 def leg_phases(phase: Any, duty: Any, xp: Any = np) -> Any:
@@ -58,19 +71,17 @@ def leg_phases(phase: Any, duty: Any, xp: Any = np) -> Any:
     """
     t = phase / TWO_PI + xp.asarray(TROT)
     t = t - xp.floor(t)
-    return np.pi * xp.where(t < duty, t / duty, 1.0 + (t - duty) / (1.0 - duty))
+    return np.pi * xp.where(t < duty, t / duty, (t + 1.0 - 2.0 * duty) / (1.0 - duty))
 
 
 def leg_poses(spec: RobotSpec, phase: Any, parameters: Any, xp: Any = np) -> Any:
     """Leg poses (12,) [rad]: (abduction, swing, extension) per leg; phase (1,), parameters (7,)."""
-    _, stride, turn, lift, height, bank, duty = parameters
-    phi = leg_phases(phase, duty, xp)
+    phi = leg_phases(phase, parameters[DUTY], xp)
     cos, sin = xp.cos(phi), xp.sin(phi)
-    swing_per_turn, abduction_per_turn, side = map(xp.asarray, _stance_map(spec))
-    swing = (stride / spec.leg_length_m + turn * swing_per_turn) * cos
-    abduction = turn * abduction_per_turn * cos
-    extension = height + bank * side + xp.where(sin > 0.0, A_STANCE_RAD, lift) * sin
-    return xp.stack([abduction, swing, extension], 1).reshape(-1)
+    amplitudes = (xp.asarray(amplitude_map(spec)) @ parameters).reshape(-1, 3)
+    step = xp.where(sin > 0.0, A_STANCE_RAD, parameters[LIFT]) * sin
+    poses = [amplitudes[:, 0] * cos, amplitudes[:, 1] * cos, amplitudes[:, 2] + step]
+    return xp.stack(poses, 1).reshape(-1)
 
 
 def next_phase(phase: Any, frequency_hz: Any, dt_s: float, xp: Any = np) -> Any:

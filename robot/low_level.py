@@ -38,7 +38,7 @@ def act(spec: RobotSpec, action: Any, phase: Any, xp: Any = np) -> tuple[Any, An
     parameters = low + (action[RESIDUALS:] + 1.0) / 2.0 * (high - low)
     poses = gait.leg_poses(spec, phase, parameters, xp) + RESIDUAL_RANGE_RAD * action[:RESIDUALS]
     targets = xp.asarray(spec.default_pose_rad) + xp.asarray(joint_map(spec)) @ poses
-    return targets, gait.next_phase(phase, parameters[0], CONTROL_DT_S, xp)
+    return targets, gait.next_phase(phase, parameters[gait.FREQUENCY], CONTROL_DT_S, xp)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ class RosBody:
         self.image_shape = image_shape
         self.profiler = profiler
         self.rate = RateKeeper(period_s)
+        self.ages_s: dict[str, float] = {}  # of the newest messages, at the last reading
         self._newest: dict[str, Any] = {}
         self._names: list[str] | None = None
         self._order = np.arange(len(spec.joint_names))
@@ -55,10 +56,6 @@ class RosBody:
         """Topics that have not sent anything yet."""
         return [topic for topic in SENSORS if topic not in self._newest]
 
-    def age_s(self, topic: str) -> float:
-        """Seconds since the newest message of a topic was stamped."""
-        return (self._now() - ros.nanoseconds(self._newest[topic].header.stamp)) / 1e9
-
     def reset(self, seed: int = 0) -> Reading:
         """A real robot cannot be reset; this only starts the clock."""
         self.rate.restart()
@@ -78,6 +75,7 @@ class RosBody:
         for topic in SENSORS:
             age = now - ros.nanoseconds(self._newest[topic].header.stamp)
             self.profiler.sensor_age[topic].record(age)
+            self.ages_s[topic] = age / 1e9
         q, w = imu.orientation, imu.angular_velocity
         return Reading(
             ros.nanoseconds(joints.header.stamp) / 1e9,

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import pytest
 
-from pixelgait.policies.shipped import trained_high_level, trained_low_level
+from pixelgait.policies.trained import trained_high_level, trained_low_level
 from pixelgait.robot.bundle import (
     FILES,
     KEYS,

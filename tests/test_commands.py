@@ -79,6 +79,25 @@ def test_without_ros_the_nodes_say_how_to_get_it(name: str, iap_bundle: Path) ->
     refused(done, "ROS 2 is not installed", "pip install 'pixelgait[ros]'")
 
 
+@pytest.mark.parametrize(
+    ("name", "library", "extra"),
+    [
+        ("pixelgait-train", "torch", "pixelgait[train]"),
+        ("pixelgait-eval", "pybullet", "pixelgait[sim]"),
+        ("pixelgait-demo", "matplotlib", "pixelgait[train,ros,viz]"),
+    ],
+)
+def test_a_missing_library_is_named_with_its_extra(name: str, library: str, extra: str) -> None:
+    code = (
+        f"import sys; sys.modules['{library}'] = None; sys.argv = ['{name}'];"
+        "from pixelgait.robot.commands import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=child_environment()
+    )
+    refused(done, f"needs {library}", extra)
+
+
 def test_evaluation_writes_its_schema(command: Command, iap_bundle: Path, tmp_path: Path) -> None:
     done = command(
         *("pixelgait-eval", iap_bundle, "--episodes", 3, "--seconds", 2),

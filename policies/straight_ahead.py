@@ -1,0 +1,33 @@
+"""What a low level's training was worth: ten seconds straight ahead, before and after."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pixelgait.policies.low_level import Statistics
+from pixelgait.policies.rollouts import Plan, Worker
+from pixelgait.policies.runs import Run
+
+STEPS = 1000
+SEEDS = range(10_000, 10_010)  # each a push of its own at the start
+
+
+def straight_ahead(run: Run) -> str:
+    """Two lines: distance [m] and falls at full speed ahead, with zero and with trained weights."""
+    worker = Worker(Plan("walk", STEPS))
+    best = run.load("best")
+    candidates = {
+        "zero weights": (np.zeros_like(best.weights), Statistics.empty()),
+        "trained": (best.weights, best.statistics),
+    }
+    lines = []
+    for label, (weights, statistics) in candidates.items():
+        episodes = worker.run(weights, statistics, SEEDS, STEPS)
+        distance = [episode.distance_m for episode in episodes]
+        falls = sum(episode.fell for episode in episodes)
+        lines.append(
+            f"{label:<13} 10 s straight ahead: {np.mean(distance):5.1f} m "
+            f"({min(distance):.1f} to {max(distance):.1f}), falls {falls} of {len(episodes)}"
+        )
+    worker.body.close()
+    return "\n".join(lines)

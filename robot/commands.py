@@ -1,0 +1,33 @@
+"""The console scripts: find the command's module, or say which extra it needs."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+# Command: (module with its `main`, extra that installs what it imports). Modules are named, not
+# imported: this room must run where the others' libraries are not installed.
+COMMANDS = {
+    "pixelgait-train": ("pixelgait.policies.train", "train"),
+    "pixelgait-eval": ("pixelgait.sim.evaluate", "sim"),
+    "pixelgait-export": ("pixelgait.export.export", "train"),
+    "pixelgait-profile": ("pixelgait.robot.profile", ""),
+    "pixelgait-run": ("pixelgait.robot.node", "ros"),
+    "pixelgait-sim": ("pixelgait.sim.node", "sim,ros"),
+    "pixelgait-benchmark": ("pixelgait.sim.benchmark", "sim"),
+    "pixelgait-demo": ("pixelgait.export.demo", "train,ros,viz"),
+}
+
+
+def main() -> None:
+    """Run the command this process was started as."""
+    command = Path(sys.argv[0]).stem
+    module, extra = COMMANDS[command]
+    try:
+        run = importlib.import_module(module).main
+    except ModuleNotFoundError as error:
+        if not error.name or error.name.startswith("pixelgait"):
+            raise
+        sys.exit(f"error: {command} needs {error.name}: pip install 'pixelgait[{extra}]'")
+    run()
