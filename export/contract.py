@@ -11,6 +11,7 @@ from pixelgait.robot.bundle import FIXED, SCHEMA, TOLERANCE, contract_hash, spec
 from pixelgait.robot.gait import A_STANCE_RAD, PARAMETERS, TROT
 from pixelgait.robot.low_level import RESIDUAL_RANGE_RAD
 from pixelgait.robot.spec import RobotSpec
+from pixelgait.sim.tasks import MAX_SPEED_M_PER_S, MAX_YAW_RATE_RAD_PER_S
 
 
 def make_contract(
@@ -33,9 +34,6 @@ def make_contract(
             "width": width,
             "channels": channels,
             "encoding": "rgb8",
-            "vertical_fov_rad": spec.camera.vertical_fov_rad,
-            "position_m": spec.camera.position_m,
-            "pitch_down_rad": spec.camera.pitch_down_rad,
             "frame": "base: x forward, y left, z up (REP 103)",
         },
         "low_level": {
@@ -48,7 +46,10 @@ def make_contract(
             "stance_amplitude_rad": A_STANCE_RAD,
         },
         "high_level": {
-            "latent": ["speed: -1..1 is 0..0.6 m/s", "yaw rate: -1..1 is -1..1 rad/s, left > 0"],
+            "latent": [
+                f"speed: -1..1 is 0..{MAX_SPEED_M_PER_S} m/s",
+                f"yaw rate: -1..1 is -{MAX_YAW_RATE_RAD_PER_S}..{MAX_YAW_RATE_RAD_PER_S} rad/s",
+            ],
             "duration_steps": [SHORTEST_STEPS, LONGEST_STEPS],
         },
         "golden_tolerance": TOLERANCE,

@@ -35,6 +35,7 @@ SHIPPED_HIGH_LEVEL = SHIPPED / "iap" / "high_level"
 FIT_EPISODES = 6  # do the fresh low level and the shipped high level fit each other?
 FIT_DISTANCE_M = 5.0
 SHUTDOWN_S = 10.0
+MARKER = ".pixelgait-demo"  # only folders with it are replaced
 
 
 @dataclass(frozen=True)
@@ -212,10 +213,11 @@ def _clear(out: Path) -> None:
     Raises:
         UserError: the folder holds something else.
     """
-    if out.exists() and any(out.iterdir()) and not (out / "training").exists():
+    if out.exists() and any(out.iterdir()) and not (out / MARKER).exists():
         raise UserError(f"{out} is not empty and holds no older demo; choose another --out")
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
+    (out / MARKER).touch()
 
 
 if __name__ == "__main__":

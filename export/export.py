@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,8 +19,8 @@ from pixelgait.export.onnx_graphs import HighLevelGraph, high_level_graph, low_l
 from pixelgait.export.record import record
 from pixelgait.policies.low_level import LowLevelGraph
 from pixelgait.policies.trained import provenance_of, trained_high_level, trained_low_level
-from pixelgait.robot.bundle import CONTRACT, GOLDEN, HIGH_LEVEL, LOW_LEVEL, load_bundle
-from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.bundle import CONTRACT, FILES, GOLDEN, HIGH_LEVEL, LOW_LEVEL, load_bundle
+from pixelgait.robot.errors import run_command
 from pixelgait.robot.files import write_atomic
 
 IMAGE_SHAPE = (32, 32, 3)
@@ -58,9 +57,8 @@ def export(config: ExportConfig) -> list[parity.Parity]:
     """Write and verify the bundle; returns the parity figures.
 
     Raises:
-        UserError: a run folder or the output folder cannot be used, or ONNX differs from torch.
+        UserError: a run folder cannot be used, or ONNX differs from torch.
     """
-    _check_replaceable(config.out)
     low_level, high_level = (
         trained_low_level(config.low_level),
         trained_high_level(config.high_level),
@@ -89,15 +87,9 @@ def export(config: ExportConfig) -> list[parity.Parity]:
     hashes = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
     contract = make_contract(config.name, low_level.spec, IMAGE_SHAPE, provenance, hashes)
     _write_bundle(config.out, {**content, CONTRACT: _json(contract)})
-    load_bundle(config.out)
     if config.json is not None:
         write_atomic(config.json, _json([_row(row) for row in rows]))
     return rows
-
-
-def _check_replaceable(out: Path) -> None:
-    if out.exists() and not (out / CONTRACT).exists() and any(out.iterdir()):
-        raise UserError(f"{out} is not empty and holds no bundle; choose another --out")
 
 
 def _golden(graph: onnx.ModelProto, samples: Sequence[parity.Tensors]) -> dict[str, Any]:
@@ -118,22 +110,17 @@ def _add_metadata(graph: onnx.ModelProto, name: str, joint_names: tuple[str, ...
 
 
 def _write_bundle(out: Path, files: dict[str, bytes]) -> None:
-    """Write aside, then swap: there is never half a bundle at `out`."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
-    try:
-        aside.chmod(0o755)
+    """Verify the bundle aside, then replace the files at `out`, the contract last.
+
+    A bundle whose replacement was interrupted is refused by its hashes; nothing else at `out` is
+    touched.
+    """
+    with tempfile.TemporaryDirectory() as aside:
         for name, data in files.items():
-            write_atomic(aside / name, data)
-        if out.exists():
-            for kept in out.iterdir():  # a model card or training runs beside the old bundle
-                if kept.name not in files:
-                    shutil.move(str(kept), str(aside / kept.name))
-            shutil.rmtree(out)
-        aside.rename(out)
-    except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
-        raise
+            (Path(aside) / name).write_bytes(data)
+        load_bundle(aside)
+    for name in (*FILES, CONTRACT):
+        write_atomic(out / name, files[name])
 
 
 def _row(row: parity.Parity) -> dict[str, Any]:

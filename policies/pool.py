@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
+import signal
+import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -11,6 +14,7 @@ from typing import Any
 
 from pixelgait.robot.errors import UserError
 
+PR_SET_PDEATHSIG = 1  # linux/prctl.h: the signal to get when the parent dies
 MOST_DEATHS = 5  # in a row: then something is wrong that repeating does not mend
 
 
@@ -37,6 +41,7 @@ class RolloutPool:
                 futures = {i: self._executor.submit(function, jobs[i]) for i in missing}
                 for i, future in futures.items():
                     results[i] = future.result()
+                    deaths = 0
             except BrokenProcessPool:
                 deaths += 1
                 self.replaced += 1
@@ -59,9 +64,9 @@ class RolloutPool:
 
 
 def _initialise(initialise: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-    """One thread per worker, and no death by Ctrl-C before the parent has saved its state."""
-    import signal
-
+    """One thread per worker; it outlives Ctrl-C, for the parent to save, but not the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     os.environ["OMP_NUM_THREADS"] = "1"
     initialise(*arguments)

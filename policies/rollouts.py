@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -40,6 +41,12 @@ class Plan:
     difficulty: float = 0.5
     low_level: tuple[Array, Array] | None = None  # frozen matrix, bias; trained if None
 
+    def low_level_hash(self) -> str | None:
+        """SHA-256 of the frozen low level: a high level belongs to the one it was trained on."""
+        if self.low_level is None:
+            return None
+        return hashlib.sha256(b"".join(part.tobytes() for part in self.low_level)).hexdigest()
+
 
 def initial_weights(plan: Plan, seed: int) -> Array:
     """Where the search starts: zeros for the low level, small random weights for the high one."""
@@ -63,7 +70,7 @@ def make_high_level(encoder: str, seed: int) -> HighLevel:
     torch.manual_seed(seed)
     high_level = HighLevel(encoder)
     with torch.no_grad():
-        high_level.output.bias[0] = -0.95
+        high_level.output.bias[0] = -0.95  # 30 steps, on the scale of 10..800
     return high_level
 
 
@@ -88,7 +95,7 @@ class Worker:
         scene: Scene = ObstacleCourse(plan.difficulty) if plan.task == "course" else FlatGround()
         self.body = PyBulletBody(A1, scene)
         self.task: Task = Follow(plan.steps) if plan.task == "follow" else Forward(plan.steps)
-        self.high_level = make_high_level(plan.encoder, seed=0)
+        self.high_level = make_high_level(plan.encoder, seed=0) if plan.low_level else None
 
     def run(
         self, weights: Array, statistics: Statistics, seeds: Sequence[int], steps: int
@@ -102,7 +109,7 @@ class Worker:
     def _policy(
         self, weights: Array, statistics: Statistics
     ) -> tuple[HighLevelFunction, LinearLowLevel]:
-        if self.plan.low_level is not None:
+        if self.plan.low_level is not None and self.high_level is not None:
             set_weights(self.high_level, weights)
             return self.high_level.decide, LinearLowLevel(A1, *self.plan.low_level)
         low_level = statistics.fold_into(LinearLowLevel.from_weights(A1, weights))

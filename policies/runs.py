@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import subprocess
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,25 +105,26 @@ def load_checkpoint(path: Path) -> Checkpoint:
                 curve=json.loads(str(data["curve"])),
                 best_score=float(data["best_score"]),
             )
-    except (OSError, KeyError, ValueError) as error:
+    except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise UserError(f"{path}: not a checkpoint of a training run ({error})") from None
 
 
 def git_state() -> dict[str, Any]:
-    """Commit the code is at, and whether files differ from it."""
-    where = Path(__file__).resolve().parent
+    """Commit the code is at and whether files differ from it; None outside its repository."""
+    here = Path(__file__).resolve()
 
     def git(*arguments: str) -> str | None:
         try:
             done = subprocess.run(
-                ["git", *arguments], cwd=where, capture_output=True, text=True, check=True
+                ["git", *arguments], cwd=here.parent, capture_output=True, text=True, check=True
             )
         except (OSError, subprocess.CalledProcessError):
             return None
         return done.stdout.strip()
 
-    status = git("status", "--porcelain")
-    return {"commit": git("rev-parse", "HEAD"), "modified": bool(status)}
+    if git("ls-files", "--error-unmatch", here.name) is None:  # installed, or no repository
+        return {"commit": None, "modified": None}
+    return {"commit": git("rev-parse", "HEAD"), "modified": bool(git("status", "--porcelain"))}
 
 
 def _json(content: Any) -> bytes:

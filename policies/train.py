@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import tyro
@@ -59,8 +59,8 @@ class TrainConfig:
     """Control steps (10 ms) of a training episode."""
     validation_steps: int = 1000
     validate_every: int = 5
-    encoder: str = "iap"
-    """High level of the task course: iap or cnn."""
+    encoder: Literal["iap", "cnn"] = "iap"
+    """High level of the task course."""
     difficulty: float = 0.5
     """Difficulty of the course, 0 to 1."""
     low_level: Path | None = None
@@ -74,6 +74,8 @@ class TrainConfig:
         for name in ("workers", "iterations", "steps", "validation_steps", "validate_every"):
             if getattr(self, name) < 1:
                 raise UserError(f"--{name.replace('_', '-')} is {getattr(self, name)}, needs >= 1")
+        if self.seed < 0:
+            raise UserError(f"--seed is {self.seed}, needs >= 0")
         if not 0.0 <= self.difficulty <= 1.0:
             raise UserError(f"--difficulty is {self.difficulty}, expected 0 to 1")
         if not 1 <= self.es.top <= self.es.directions:
@@ -108,7 +110,7 @@ def train(config: TrainConfig) -> Run:
     config.check()
     plan = make_plan(config)
     open_run = Run.resume if config.resume else Run.create
-    run = open_run(config.out, config.identity())
+    run = open_run(config.out, {**config.identity(), "low_level_sha256": plan.low_level_hash()})
     state = run.load() if config.resume else first_checkpoint(config, plan)
     pool = RolloutPool(config.workers, start_worker, plan)
     try:
@@ -169,6 +171,8 @@ class Search:
                     break
                 if config.minutes and time.monotonic() - started > 60.0 * config.minutes:
                     break
+        if not np.isfinite(self.state.best_score):  # stopped before the first validation
+            self.run.save(self.state, "best")
 
     def iterate(self) -> dict[str, float]:
         """One step of the search, with everything about it on disk afterwards."""
@@ -190,7 +194,7 @@ class Search:
         row = {"iteration": float(iteration), **summary("train", episodes)}
         row["train/best_return"] = float(returns.max())
         self.state = replace(state, weights=weights, statistics=statistics, iteration=iteration)
-        if iteration % config.validate_every == 0 or iteration == config.iterations:
+        if iteration % config.validate_every == 0:
             self.validated = self.validate()
             row |= self.validated
         row["perf/seconds"] = time.monotonic() - started

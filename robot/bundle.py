@@ -59,6 +59,9 @@ def spec_contract(spec: RobotSpec) -> dict[str, Any]:
         "kp_nm_per_rad": spec.kp_nm_per_rad.tolist(),
         "kd_nms_per_rad": spec.kd_nms_per_rad.tolist(),
         "default_pose_rad": spec.default_pose_rad.tolist(),
+        "camera_position_m": list(spec.camera.position_m),
+        "camera_pitch_down_rad": spec.camera.pitch_down_rad,
+        "camera_vertical_fov_rad": spec.camera.vertical_fov_rad,
     }
 
 
@@ -89,6 +92,11 @@ class Bundle:
     spec: RobotSpec
     _high_level: ort.InferenceSession
     _low_level: ort.InferenceSession
+
+    @property
+    def control_dt_s(self) -> float:
+        """Length of a control step [s]."""
+        return float(self.contract["control_dt_s"])
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
@@ -123,6 +131,13 @@ def load_bundle(name: str | Path, spec: RobotSpec | None = None) -> Bundle:
         BundleError: anything in the folder that does not fit, by name.
     """
     folder = find_bundle(str(name))
+    try:
+        return _load(folder, spec)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise BundleError(f"{folder / CONTRACT}: malformed ({error!r})") from None
+
+
+def _load(folder: Path, spec: RobotSpec | None) -> Bundle:
     contract = _read_json(folder / CONTRACT)
     _check_contract(folder, contract)
     spec = spec or _robot_of(folder, contract)
@@ -204,6 +219,12 @@ def _check_shapes(bundle: Bundle) -> None:
         HIGH_LEVEL: {"image": list(bundle.image_shape)},
         LOW_LEVEL: {"latent": [2], "imu": [4], "joint_angles": [12], "phase": [1]},
     }
+    camera = bundle.contract["camera"]
+    if (camera["encoding"], camera["channels"]) != ("rgb8", 3):
+        raise BundleError(
+            f"{bundle.folder / CONTRACT}: camera {camera['encoding']} with {camera['channels']} "
+            "channels, this runtime feeds rgb8 with 3"
+        )
     sessions = {HIGH_LEVEL: bundle._high_level, LOW_LEVEL: bundle._low_level}
     for file, inputs in expected.items():
         found = {node.name: node.shape for node in sessions[file].get_inputs()}

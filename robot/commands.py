@@ -12,7 +12,7 @@ COMMANDS = {
     "pixelgait-train": ("pixelgait.policies.train", "train"),
     "pixelgait-eval": ("pixelgait.sim.evaluate", "sim"),
     "pixelgait-export": ("pixelgait.export.export", "train"),
-    "pixelgait-profile": ("pixelgait.robot.profile", ""),
+    "pixelgait-profile": ("pixelgait.robot.profile", "dev"),
     "pixelgait-run": ("pixelgait.robot.node", "ros"),
     "pixelgait-sim": ("pixelgait.sim.node", "sim,ros"),
     "pixelgait-benchmark": ("pixelgait.sim.benchmark", "sim"),
@@ -29,5 +29,5 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if not error.name or error.name.startswith("pixelgait"):
             raise
-        sys.exit(f"error: {command} needs {error.name}: pip install 'pixelgait[{extra}]'")
+        sys.exit(f"error: {command} needs {error.name}: in the checkout, pip install '.[{extra}]'")
     run()

@@ -20,23 +20,32 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import write_atomic
 from pixelgait.robot.latency import LatencyProfiler, format_table, to_json
 from pixelgait.robot.overlay import draw_attention
+from pixelgait.robot.reading import Image
 from pixelgait.robot.ros_body import SENSORS, RosBody
 from pixelgait.robot.supervisor import Supervisor
 
 WARM_UP = 20  # inferences: the first ones are slow
 OVERLAY_PERIOD_S = 0.1
-OVERLAY_SCALE = 8
+OVERLAY_PIXELS = 256  # of the longer side: 192 KiB, well within a shared-memory segment
 
 
 class ControllerNode(LifecycleNode):
-    """configure: load, verify, warm up. activate: stand and walk. deactivate: damp."""
+    """configure: load, verify, warm up. activate: stand and walk. deactivate: damp.
 
-    def __init__(self, bundle: str) -> None:
+    A fault damps the robot and ends the loop; the node then stays active but idle until it is
+    deactivated. `fault` keeps the reason until the next configure or activate.
+    """
+
+    def __init__(self, bundle: str, out: Path | None) -> None:
         super().__init__("pixelgait")
         self.declare_parameter("bundle", bundle)
-        self.loop: ControlLoop | None = None
+        self.out = out
+        self.bundle: Bundle | None = None
         self.body: RosBody | None = None
+        self.loop: ControlLoop | None = None
         self.fault: str | None = None
+        self.left = False  # shut down for good
+        self._drawn: Image | None = None
         self._overlay = self.create_publisher(ros.Image, ros.ATTENTION, ros.SENSOR_QOS)
         self.create_timer(OVERLAY_PERIOD_S, _guarded(self, self._draw))
         # rclpy 7.1.6: an invalid transition request ends the process (ros2/rclpy#1209).
@@ -53,56 +62,65 @@ class ControllerNode(LifecycleNode):
             if trigger() != TransitionCallbackReturn.SUCCESS:
                 raise UserError(self.fault or "the node could not be started")
 
-    def finished(self, duration_s: float) -> bool:
+    def ended(self, duration_s: float) -> bool:
         """Whether the loop has stopped on a fault, or has walked for the duration [s]."""
         if self.loop is None:
             return False
-        if self.loop.fault:
-            self.fault = self.loop.fault
-            return True
         since = self.loop.walking_since
-        return bool(duration_s and since and time.monotonic() - since > duration_s)
+        over = bool(duration_s and since and time.monotonic() - since > duration_s)
+        return over or self.loop.fault is not None
 
-    def finish(self, out: Path | None) -> None:
-        """Damp the robot, then report."""
-        loop = self.loop
-        self._stop_loop()
-        if loop is None or not loop.profiler.ticks:
+    def stop_loop(self) -> None:
+        """Damp the robot and report, if the loop was started."""
+        loop, self.loop = self.loop, None
+        if loop is None:
+            return
+        loop.stop()
+        self.fault = loop.fault
+        if loop.fault:
+            self.get_logger().error(loop.fault)
+        if not loop.profiler.ticks:
             return
         report = loop.profiler.report()
-        print(format_table(report))
-        if out is not None:
-            write_atomic(out / "latency.json", to_json(report).encode())
-            write_atomic(out / "decisions.npz", _decisions(loop))
+        print(format_table(report), flush=True)
+        if self.out is not None:
+            write_atomic(self.out / "latency.json", to_json(report).encode())
+            write_atomic(self.out / "decisions.npz", _decisions(loop))
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Load and verify the bundle, run its graphs warm, subscribe the sensors."""
+        self.fault = None
         try:
-            bundle = load_bundle(self.get_parameter("bundle").value)
-        except UserError as error:
-            self.fault = str(error)
-            self.get_logger().error(self.fault)
-            return TransitionCallbackReturn.FAILURE
-        _warm_up(bundle)
-        period_s = float(bundle.contract["control_dt_s"])
-        profiler = LatencyProfiler(period_s, SENSORS)
-        controller = Controller(
-            bundle.high_level, bundle.low_level, Supervisor(bundle.spec), profiler
+            self.bundle = load_bundle(self.get_parameter("bundle").value)
+            _warm_up(self.bundle)
+        except Exception as error:  # rclpy would swallow it without a word
+            return self._failed(error)
+        profiler = LatencyProfiler(self.bundle.control_dt_s, SENSORS)
+        self.body = RosBody(
+            self, self.bundle.spec, self.bundle.image_shape, self.bundle.control_dt_s, profiler
         )
-        self.body = RosBody(self, bundle.spec, bundle.image_shape, period_s, profiler)
-        self._make_loop = lambda body: ControlLoop(body, controller, profiler, period_s)
-        self.get_logger().info(f"bundle {bundle.folder} verified, golden outputs reproduced")
+        self.get_logger().info(f"bundle {self.bundle.folder} verified, golden outputs reproduced")
         return TransitionCallbackReturn.SUCCESS
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Start the control thread."""
-        self.loop = self._make_loop(self.body)
+        assert self.bundle is not None
+        assert self.body is not None
+        self.fault = None
+        profiler = self.body.profiler
+        controller = Controller(
+            self.bundle.high_level, self.bundle.low_level, Supervisor(self.bundle.spec), profiler
+        )
+        self.loop = ControlLoop(self.body, controller, profiler, self.bundle.control_dt_s)
         self.loop.start()
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Stop the control thread; the robot is damped."""
-        self._stop_loop()
+        try:
+            self.stop_loop()
+        except Exception as error:
+            return self._failed(error)
         return super().on_deactivate(state)
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -113,25 +131,33 @@ class ControllerNode(LifecycleNode):
         return TransitionCallbackReturn.SUCCESS
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """From any state: damp, then leave."""
-        self._stop_loop()
+        """From any state: damp, then leave; the process ends."""
+        self.stop_loop()
+        self.left = True
         return self.on_cleanup(state)
 
-    def _stop_loop(self) -> None:
-        if self.loop is not None:
-            self.loop.stop()
-            self.fault = self.fault or self.loop.fault
-            self.loop = None
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """After a transition that raised: back to unconfigured, the robot damped."""
+        self.stop_loop()
+        return self.on_cleanup(state)
+
+    def _failed(self, error: Exception) -> TransitionCallbackReturn:
+        self.fault = str(error) if isinstance(error, UserError) else repr(error)
+        self.get_logger().error(self.fault)
+        return TransitionCallbackReturn.FAILURE
 
     def _draw(self) -> None:
         """Publish what the newest decision looked at, from the executor's thread."""
         if self.loop is None or not self.loop.decisions:
             return
         image, decision = self.loop.decisions[-1]
-        if decision.attention is not None:
-            pixels = draw_attention(image.pixels, decision.attention, OVERLAY_SCALE)
-            time_ns = round(image.time_s * 1e9)
-            self._overlay.publish(ros.image_message(time_ns, "camera", pixels))
+        watched = self._overlay.get_subscription_count() > 0
+        if image is self._drawn or decision.attention is None or not watched:
+            return
+        self._drawn = image
+        scale = max(1, OVERLAY_PIXELS // max(image.pixels.shape[:2]))
+        pixels = draw_attention(image.pixels, decision.attention, scale)
+        self._overlay.publish(ros.image_message(round(image.time_s * 1e9), "camera", pixels))
 
 
 def _warm_up(bundle: Bundle) -> None:

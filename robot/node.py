@@ -64,7 +64,7 @@ def run(config: RunConfig) -> None:
 
     refusal = request_priority() if config.realtime else None  # before threads exist: they inherit
     stop = ros.start(sys.argv)
-    node = ControllerNode(config.bundle)
+    node = ControllerNode(config.bundle, config.out)
     if refusal:
         node.get_logger().warning(refusal)
     executor = ros.rclpy.executors.SingleThreadedExecutor()
@@ -72,10 +72,13 @@ def run(config: RunConfig) -> None:
     try:
         if config.autostart:
             node.start()
-        while not (stop.is_set() or node.finished(config.duration)):
+        # Without autostart whoever asks for the transitions also decides about faults.
+        while not (
+            stop.is_set() or node.left or (config.autostart and node.ended(config.duration))
+        ):
             executor.spin_once(timeout_sec=0.05)
     finally:
-        node.finish(config.out)
+        node.stop_loop()
         executor.shutdown()
         node.destroy_node()
         ros.rclpy.shutdown()

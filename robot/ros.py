@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 from typing import Any
 
@@ -17,6 +16,8 @@ from pixelgait.robot.spec import Array
 
 # A robot's control traffic stays on its own computer unless the user says otherwise.
 os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+if os.environ.get("ROS_DISTRO") == "humble":  # which does not know that variable yet
+    os.environ.setdefault("ROS_LOCALHOST_ONLY", "1")
 try:
     import rclpy
     from builtin_interfaces.msg import Time
@@ -26,7 +27,7 @@ try:
 except ImportError as _error:
     raise UserError(
         f"ROS 2 is not installed ({_error}): source its setup.bash, "
-        "or pip install 'pixelgait[ros]' on x86-64 Linux"
+        "or, on x86-64 Linux, pip install '.[ros]' in the checkout"
     ) from None
 
 __all__ = ["Image", "Imu", "JointState", "rclpy"]
@@ -40,22 +41,15 @@ NANOSECONDS = 1_000_000_000
 
 
 def start(arguments: list[str] | None = None) -> threading.Event:
-    """Initialise ROS; SIGINT and SIGTERM set the returned event and leave ROS alive.
+    """Initialise ROS; SIGINT, SIGTERM and SIGHUP set the returned event and leave ROS alive.
 
     ROS's own handlers would invalidate the context before the last, safe command is out.
     """
     rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: stop.set())
     return stop
-
-
-def without_ros_arguments() -> list[str]:
-    """The command line without what is meant for ROS (--ros-args ...)."""
-    from rclpy.utilities import remove_ros_args
-
-    return list(remove_ros_args(sys.argv)[1:])
 
 
 def stamp(time_ns: int) -> Time:
@@ -98,7 +92,9 @@ def joint_command(
 
 
 def rgb_image(message: Any, height: int, width: int) -> NDArray[np.uint8]:
-    """The pixels (height, width, 3) of an image message, resized if it has another size.
+    """The pixels (height, width, 3) of an image message, cropped to this shape and resized.
+
+    Cropping keeps pixels square: a policy trained on a square view sees the middle of a wide one.
 
     Raises:
         UserError: the encoding is not one of `ENCODINGS`, or the message is cut short.
@@ -114,6 +110,10 @@ def rgb_image(message: Any, height: int, width: int) -> NDArray[np.uint8]:
     pixels = rows[:, : message.width * channels].reshape(message.height, message.width, channels)
     code = ENCODINGS[message.encoding]
     converted = np.asarray(pixels if code is None else cv2.cvtColor(pixels, code))
+    rows_kept = min(message.height, message.width * height // width)
+    columns_kept = min(message.width, message.height * width // height)
+    top, left = (message.height - rows_kept) // 2, (message.width - columns_kept) // 2
+    converted = converted[top : top + rows_kept, left : left + columns_kept]
     if converted.shape[:2] != (height, width):
         converted = np.asarray(cv2.resize(converted, (width, height), interpolation=cv2.INTER_AREA))
     return np.ascontiguousarray(converted, dtype=np.uint8)

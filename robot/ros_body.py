@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import math
+import time
 from typing import Any
 
 import numpy as np
 
 from pixelgait.robot import ros
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.latency import LatencyProfiler
 from pixelgait.robot.reading import Image, JointCommand, Reading
 from pixelgait.robot.realtime import RateKeeper
 from pixelgait.robot.spec import RobotSpec
 
 SENSORS = (ros.JOINT_STATES, ros.IMU, ros.CAMERA)
+ORIENTATION_MISSING = -1.0
+# How long a sensor may be silent before the robot is damped. A robot falls within tenths of a
+# second without its joints, but not without its eyes: the camera may miss a few dozen frames.
+TIMEOUT_S = {ros.JOINT_STATES: 0.1, ros.IMU: 0.1, ros.CAMERA: 2.0}
 
 
 class RosBody:
@@ -35,7 +42,7 @@ class RosBody:
         self.image_shape = image_shape
         self.profiler = profiler
         self.rate = RateKeeper(period_s)
-        self.ages_s: dict[str, float] = {}  # of the newest messages, at the last reading
+        self._arrived: dict[str, float] = {}  # monotonic [s]
         self._newest: dict[str, Any] = {}
         self._names: list[str] | None = None
         self._order = np.arange(len(spec.joint_names))
@@ -52,9 +59,19 @@ class RosBody:
             self.node.destroy_subscription(subscription)
         self.node.destroy_publisher(self._publisher)
 
-    def missing(self) -> list[str]:
-        """Topics that have not sent anything yet."""
-        return [topic for topic in SENSORS if topic not in self._newest]
+    def silent(self) -> dict[str, float]:
+        """Topics that are silent for longer than `TIMEOUT_S` allows, and for how long [s].
+
+        By arrival, on the monotonic clock: a sensor with a wrong clock, or a step of this
+        computer's, must neither hide a dead sensor nor fake one.
+        """
+        now = time.monotonic()
+        ages = {topic: now - self._arrived.get(topic, -math.inf) for topic in SENSORS}
+        return {topic: age for topic, age in ages.items() if age > TIMEOUT_S[topic]}
+
+    def check_image(self) -> None:
+        """Convert one image, so that a wrong camera is found out before the robot stands up."""
+        self._image()
 
     def reset(self, seed: int = 0) -> Reading:
         """A real robot cannot be reset; this only starts the clock."""
@@ -65,17 +82,21 @@ class RosBody:
         """The newest joint states and IMU values.
 
         Raises:
-            UserError: the joint states lack a joint of the robot.
+            UserError: the joint states lack a joint or a value of the robot, or the IMU has no
+                orientation.
         """
         joints, imu = self._newest[ros.JOINT_STATES], self._newest[ros.IMU]
         if joints.name != self._names:
             self._order = ros.joint_order(joints.name, self.spec.joint_names)
             self._names = joints.name
+        if not len(joints.name) == len(joints.position) == len(joints.velocity):
+            raise UserError("joint states need one position and one velocity for every name")
+        if imu.orientation_covariance[0] == ORIENTATION_MISSING:
+            raise UserError("imu/data has no orientation (covariance[0] is -1, REP 145)")
         now = self._now()
         for topic in SENSORS:
             age = now - ros.nanoseconds(self._newest[topic].header.stamp)
             self.profiler.sensor_age[topic].record(age)
-            self.ages_s[topic] = age / 1e9
         q, w = imu.orientation, imu.angular_velocity
         return Reading(
             ros.nanoseconds(joints.header.stamp) / 1e9,
@@ -113,11 +134,16 @@ class RosBody:
         pixels = ros.rgb_image(message, height, width)
         return Image(pixels, ros.nanoseconds(message.header.stamp) / 1e9)
 
+    def now_s(self) -> float:
+        """Time of the node's clock, which stamps are compared with [s]."""
+        return self._now() / 1e9
+
     def _now(self) -> int:
         return int(self.node.get_clock().now().nanoseconds)
 
     def _keeper(self, topic: str) -> Any:
         def keep(message: Any) -> None:
             self._newest[topic] = message
+            self._arrived[topic] = time.monotonic()
 
         return keep

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 LEGS = ("FR", "FL", "RR", "RL")  # Unitree SDK order
-JOINTS_PER_LEG = 3  # abduction, hip, knee
 
 
 def per_leg(*values: float) -> Array:

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from pixelgait.robot.observation import roll_pitch
 from pixelgait.robot.reading import JointCommand, Reading
 from pixelgait.robot.spec import Array, RobotSpec
 
-TILT_LIMIT_RAD = 1.2  # end of episode in Google's Laikago v2 environment
+UP_Z_LIMIT = math.cos(1.2)  # tilt that ends an episode in Google's Laikago v2 environment
+UNIT_TOLERANCE = 0.02  # of the squared norm of a quaternion, float32 rounding and more
 
 
 class Supervisor:
@@ -38,7 +38,7 @@ class Supervisor:
         if self.fault is None:
             self.fault = self._find_fault(reading, targets)
         if self.fault is not None:
-            return self.damp(reading)
+            return self.damp(reading.time_s)
         return JointCommand(
             reading.time_s,
             self._limit(reading, targets),
@@ -47,10 +47,9 @@ class Supervisor:
             self._zeros,
         )
 
-    def damp(self, reading: Reading) -> JointCommand:
-        """No stiffness, only damping: the robot sinks to the ground."""
-        q = reading.joint_angles
-        return JointCommand(reading.time_s, q, self._zeros, self._damping, self._zeros)
+    def damp(self, time_s: float) -> JointCommand:
+        """No stiffness, only damping: the robot sinks to the ground. Needs no reading."""
+        return JointCommand(time_s, self._zeros, self._zeros, self._damping, self._zeros)
 
     def _find_fault(self, reading: Reading, targets: Array) -> str | None:
         # A sum is finite only if all of its terms are; this is far cheaper than isfinite().all().
@@ -59,15 +58,21 @@ class Supervisor:
             return "a sensor value is not finite"
         if not math.isfinite(targets.sum()):
             return "a joint target is not finite"
-        roll, pitch = roll_pitch(reading.orientation)
-        if max(abs(roll), abs(pitch)) > TILT_LIMIT_RAD:
-            return f"tilted: roll {roll:.2f} rad, pitch {pitch:.2f} rad"
+        x, y, z, w = reading.orientation.tolist()
+        if abs(x * x + y * y + z * z + w * w - 1.0) > UNIT_TOLERANCE:
+            return "the IMU's orientation is no unit quaternion"
+        up_z = 1.0 - 2.0 * (x * x + y * y)  # the base's up axis along the world's
+        if up_z < UP_Z_LIMIT:
+            return f"tilted by {math.acos(max(-1.0, up_z)):.2f} rad"
         return None
 
     def _limit(self, reading: Reading, targets: Array) -> Array:
-        """Targets within joint limits whose PD torque stays within the torque limits."""
+        """Targets within the joint limits, then so near that the PD torque keeps its limits.
+
+        Torque comes last: of a joint beyond its limit, the motors pull it back as far as they may.
+        """
         spec, q = self.spec, reading.joint_angles
+        targets = np.minimum(np.maximum(targets, spec.joint_lower_rad), spec.joint_upper_rad)
         hold = q + spec.kd_nms_per_rad * reading.joint_velocities * self._inverse_kp  # no torque
         reach = spec.torque_limit_nm * self._inverse_kp
-        targets = np.minimum(np.maximum(targets, hold - reach), hold + reach)
-        return np.minimum(np.maximum(targets, spec.joint_lower_rad), spec.joint_upper_rad)
+        return np.minimum(np.maximum(targets, hold - reach), hold + reach)

@@ -55,12 +55,13 @@ def run_episode(controller: Controller, body: PyBulletBody, task: Task, seed: in
             break
     x, y, _ = body.pose()[0]
     path.append((x, y))
+    fell = fallen(body, reading) or controller.supervisor.fault is not None
     return Episode(
         seed=seed,
-        success=x > body.scene.goal_x_m,
+        success=x > body.scene.goal_x_m and not fell,
         distance_m=x - start_x,
         return_m=total,
-        fell=fallen(body, reading) or controller.supervisor.fault is not None,
+        fell=fell,
         images=controller.images,
         steps=step,
         path=np.array(path),

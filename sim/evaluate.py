@@ -178,13 +178,25 @@ def _high_level(control: CONTROL, policy: HighLevel, body: PyBulletBody) -> High
     if control == "teacher":
         return Teacher(body).decide
     if control == "random":
-        rng = np.random.default_rng(0)
-        return lambda image: Decision(rng.uniform(-1.0, 1.0, 2), 100)
+        return _Random(body)
     if control == "blind":
         return lambda image: policy(np.full_like(image, 128))
     if control == "freeze-image":
         return _Frozen(policy, body)
     return policy
+
+
+class _Random:
+    """A random command every second, from the episode's own start pose on."""
+
+    def __init__(self, body: PyBulletBody) -> None:
+        self.body = body
+        self.rng = np.random.default_rng(0)
+
+    def __call__(self, image: NDArray[np.uint8]) -> Decision:
+        if self.body.time_s == 0.0:  # whatever ran before in this process does not count
+            self.rng = np.random.default_rng(np.frombuffer(image.tobytes(), np.uint32))
+        return Decision(self.rng.uniform(-1.0, 1.0, 2), 100)
 
 
 class _Frozen:

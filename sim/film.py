@@ -34,6 +34,7 @@ class Studio:
         scene.build(self.client)
         scene.reset(self.client, np.random.default_rng(seed))
         self.robot, self.joints = load_robot(spec, self.client)
+        self.inertial = pybullet.getDynamicsInfo(self.robot, -1, physicsClientId=self.client)[3:5]
 
     def close(self) -> None:
         pybullet.disconnect(physicsClientId=self.client)
@@ -46,9 +47,8 @@ class Studio:
         inset: NDArray[np.uint8] | None,
     ) -> NDArray[np.uint8]:
         """One frame (HEIGHT, WIDTH, 3); `inset` goes into the upper left corner."""
-        pybullet.resetBasePositionAndOrientation(
-            self.robot, position, orientation, physicsClientId=self.client
-        )
+        pose = pybullet.multiplyTransforms(position, orientation, *self.inertial)
+        pybullet.resetBasePositionAndOrientation(self.robot, *pose, physicsClientId=self.client)
         for joint, angle in zip(self.joints, joint_angles, strict=True):
             pybullet.resetJointState(self.robot, joint, angle, physicsClientId=self.client)
         ground = np.array((position[0], 0.5 * position[1], 0.0))

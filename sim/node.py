@@ -9,10 +9,12 @@ from pathlib import Path
 
 import tyro
 
-from pixelgait.robot.errors import run_command
+from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import write_atomic
 from pixelgait.robot.spec import A1
 from pixelgait.sim.scene_list import make_scene
+
+LATE_STEPS = 500  # a second's worth: below that nobody would notice
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def run(config: SimConfig) -> None:
     executor.add_node(node)
     node.start()
     try:
-        while not stop.is_set():
+        while not (stop.is_set() or node.fault):
             executor.spin_once(timeout_sec=0.05)
     finally:
         node.stop()
@@ -79,6 +81,10 @@ def run(config: SimConfig) -> None:
         executor.shutdown()
         node.destroy_node()
         ros.rclpy.shutdown()
+    if node.fault:
+        raise UserError(f"stand-in robot stopped: {node.fault}")
+    if node.late > LATE_STEPS:
+        print(f"warning: {node.late} physics steps began late, the robot was slower than real time")
 
 
 if __name__ == "__main__":

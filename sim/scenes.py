@@ -1,4 +1,5 @@
-"""Scenes: where a robot can be. A new scene is one file with a class like these, named below."""
+"""Scenes: where a robot can be. A new one is a file with a class like FlatGround, and a name in
+`scene_list`."""
 
 from __future__ import annotations
 

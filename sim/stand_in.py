@@ -43,8 +43,9 @@ class StandIn(Node):
         self._zeros = np.zeros(len(spec.joint_names))
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="physics")
-        self.reading = body.reset(seed)
-        self.behind = 0
+        body.reset(seed)
+        self.fault: str | None = None
+        self.late = 0  # physics steps that began after the next was due
         self.path: list[tuple[float, ...]] = []  # time [s], base pose (7), joint angles (12)
 
     def start(self) -> None:
@@ -64,19 +65,24 @@ class StandIn(Node):
         self._command = (time.monotonic(), message)
 
     def _run(self) -> None:
+        try:
+            self._simulate()
+        except Exception as error:  # the node must not go on without its physics
+            self.fault = f"{type(error).__name__}: {error}"
+
+    def _simulate(self) -> None:
         rate = RateKeeper(PHYSICS_DT_S)
         step = 0
         # Until the first command the robot stands, as after a real robot's own stand-up.
-        motors = self.body.motors(self._hold(self.body.spec.default_pose_rad))
+        motors = self.body.motors(self._hold(self.body.spec.default_pose_rad, self._zeros))
         while not self._stop.is_set():
             if self._command is not None:
                 motors = self.body.motors(self._motor_command())
             self.body.step_physics(motors)
-            self.reading = self.body.read()
-            self._publish(step)
+            self._publish(step, self.body.read())
             step += 1
             if not rate.wait():
-                self.behind += 1
+                self.late += 1
 
     def _motor_command(self) -> JointCommand:
         """What the motors do about the newest command."""
@@ -87,14 +93,14 @@ class StandIn(Node):
             damping = np.full(len(spec.joint_names), spec.damping_nms_per_rad)
             return JointCommand(0.0, self._zeros, self._zeros, damping, self._zeros)
         order = ros.joint_order(list(message.name), spec.joint_names)
-        return self._hold(np.asarray(message.position)[order])
+        effort = np.asarray(message.effort)[order] if message.effort else self._zeros
+        return self._hold(np.asarray(message.position)[order], effort)
 
-    def _hold(self, targets: Array) -> JointCommand:
+    def _hold(self, targets: Array, effort: Array) -> JointCommand:
         spec = self.body.spec
-        return JointCommand(0.0, targets, spec.kp_nm_per_rad, spec.kd_nms_per_rad, self._zeros)
+        return JointCommand(0.0, targets, spec.kp_nm_per_rad, spec.kd_nms_per_rad, effort)
 
-    def _publish(self, step: int) -> None:
-        reading = self.reading
+    def _publish(self, step: int, reading: Reading) -> None:
         now = int(self.get_clock().now().nanoseconds)
         self._joints.publish(self._joint_states(now, reading))
         self._imu.publish(

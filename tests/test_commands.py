@@ -49,6 +49,8 @@ def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
         ("pixelgait-train course --out run", ["needs --low-level"]),
         ("pixelgait-train course --out run --low-level gone", ["gone", "not a checkpoint"]),
         ("pixelgait-train walk --out run --resume", ["nothing to resume"]),
+        ("pixelgait-train walk --out run --seed -1", ["--seed is -1"]),
+        ("pixelgait-train walk --out run --start EMPTY", ["not a checkpoint"]),
         ("pixelgait-train walk --out run --es.top 99", ["--es.top is 99"]),
         ("pixelgait-train walk --out /proc/run", ["/proc/run"]),
         ("pixelgait-run BUNDLE --out /proc/run", ["/proc/run"]),
@@ -61,7 +63,10 @@ def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
 def test_bad_input_gets_one_clear_line(
     command: Command, iap_bundle: Path, line: str, words: list[str]
 ) -> None:
-    name, *arguments = line.replace("BUNDLE", str(iap_bundle)).split()
+    empty = iap_bundle.parent / "empty.npz"
+    empty.touch()
+    line = line.replace("BUNDLE", str(iap_bundle)).replace("EMPTY", str(empty))
+    name, *arguments = line.split()
     refused(command(name, *arguments), *words)
 
 
@@ -76,15 +81,15 @@ def test_without_ros_the_nodes_say_how_to_get_it(name: str, iap_bundle: Path) ->
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=child_environment()
     )
-    refused(done, "ROS 2 is not installed", "pip install 'pixelgait[ros]'")
+    refused(done, "ROS 2 is not installed", "pip install '.[ros]'")
 
 
 @pytest.mark.parametrize(
     ("name", "library", "extra"),
     [
-        ("pixelgait-train", "torch", "pixelgait[train]"),
-        ("pixelgait-eval", "pybullet", "pixelgait[sim]"),
-        ("pixelgait-demo", "matplotlib", "pixelgait[train,ros,viz]"),
+        ("pixelgait-train", "torch", ".[train]"),
+        ("pixelgait-eval", "pybullet", ".[sim]"),
+        ("pixelgait-demo", "matplotlib", ".[train,ros,viz]"),
     ],
 )
 def test_a_missing_library_is_named_with_its_extra(name: str, library: str, extra: str) -> None:

@@ -30,6 +30,11 @@ def tilted(roll: float) -> Reading:
     return replace(reading(), orientation=np.array((np.sin(half), 0.0, 0.0, np.cos(half))))
 
 
+def rolled_and_pitched(roll: float, pitch: float) -> Reading:
+    (sr, cr), (sp, cp) = ((np.sin(a / 2), np.cos(a / 2)) for a in (roll, pitch))
+    return replace(reading(), orientation=np.array((sr * cp, cr * sp, -sr * sp, cr * cp)))
+
+
 def test_the_high_level_runs_when_its_own_duration_is_over() -> None:
     seen: list[int] = []
     latents: list[float] = []
@@ -54,16 +59,25 @@ def test_the_high_level_runs_when_its_own_duration_is_over() -> None:
     assert controller.phase[0] == 1.0
 
 
-def test_targets_stay_within_joint_and_torque_limits() -> None:
+@pytest.mark.parametrize("beyond", [-0.3, 0.0, 0.3])  # joints past their limits, or within
+def test_commands_keep_torque_limits_and_pull_joints_back_within_theirs(beyond: float) -> None:
     supervisor = Supervisor(A1)
-    state = replace(reading(), joint_velocities=np.linspace(-5, 5, 12))
+    angles = A1.default_pose_rad
+    if beyond:
+        angles = (A1.joint_upper_rad if beyond > 0 else A1.joint_lower_rad) + beyond
+    state = replace(reading(), joint_angles=angles, joint_velocities=np.linspace(-5.0, 5.0, 12))
     for wild in (np.full(12, 10.0), np.full(12, -10.0)):
         command = supervisor.review(state, wild)
-        torque = command.kp * (command.targets - state.joint_angles)
-        torque -= command.kd * state.joint_velocities
+        torque = command.kp * (command.targets - angles) - command.kd * state.joint_velocities
         assert np.all(np.abs(torque) <= A1.torque_limit_nm + 1e-9)
-        assert np.all(command.targets >= A1.joint_lower_rad)
-        assert np.all(command.targets <= A1.joint_upper_rad)
+        at_rest = supervisor.review(replace(state, joint_velocities=np.zeros(12)), wild)
+        if beyond > 0:
+            assert np.all(at_rest.targets < angles)  # back towards the range
+        elif beyond < 0:
+            assert np.all(at_rest.targets > angles)
+        else:
+            assert np.all(at_rest.targets >= A1.joint_lower_rad)
+            assert np.all(at_rest.targets <= A1.joint_upper_rad)
     assert supervisor.fault is None
     calm = A1.default_pose_rad + 0.05
     np.testing.assert_array_equal(supervisor.review(reading(), calm).targets, calm)
@@ -83,8 +97,10 @@ def with_nan(field: str) -> Reading:
         (with_nan("orientation"), A1.default_pose_rad, "sensor value is not finite"),
         (with_nan("angular_velocity"), A1.default_pose_rad, "sensor value is not finite"),
         (reading(), np.full(12, np.inf), "joint target is not finite"),
-        (tilted(1.3), A1.default_pose_rad, "tilted: roll 1.30 rad"),
-        (tilted(-1.3), A1.default_pose_rad, "tilted: roll -1.30 rad"),
+        (tilted(1.3), A1.default_pose_rad, "tilted by 1.30 rad"),
+        (tilted(-1.3), A1.default_pose_rad, "tilted by 1.30 rad"),
+        (rolled_and_pitched(1.0, 1.0), A1.default_pose_rad, "tilted by 1.27 rad"),
+        (replace(reading(), orientation=np.zeros(4)), A1.default_pose_rad, "no unit quaternion"),
     ],
 )
 def test_trouble_damps_the_robot_until_reset(

@@ -92,20 +92,116 @@ def test_the_shipped_policy_walks_the_robot_by_camera(processes: Processes, tmp_
     assert trajectory(tmp_path)[-1, 3] < 0.2  # damped at the end: it has lain down
 
 
+WALKING = 200  # commands: the first 100 are for standing up
+
+
 def test_a_robot_that_dies_damps_the_controller(processes: Processes, iap_bundle: Path) -> None:
     sim = processes.start("pixelgait-sim", "--scene", "flat")
     run = processes.start("pixelgait-run", iap_bundle)
-    assert run.stdout is not None
-    line = run.stdout.readline()
-    while "verified" not in line:
-        assert line, "the controller ended early"
-        line = run.stdout.readline()
-    time.sleep(6.0)  # discovery, standing up, some walking
-    assert run.poll() is None
-    sim.kill()
-    output, _ = run.communicate(timeout=10)
-    assert run.returncode == 1
-    assert "s old, at most 0.1 s is allowed" in output
+    client = Client(processes.domain)
+    try:
+        client.spin(lambda: len(client.commands) > WALKING)
+        assert client.commands[-1].position
+        sim.kill()
+        client.spin(lambda: not client.commands[-1].position, timeout=2.0)
+        output, _ = run.communicate(timeout=10)
+        assert run.returncode == 1
+        assert "is silent for" in output
+        assert "at most 0.1 s is allowed" in output
+    finally:
+        client.close()
+
+
+class FakeRobot:
+    """A robot whose driver misbehaves on demand: same topics, no physics."""
+
+    def __init__(self, client: Client) -> None:
+        from pixelgait.robot import ros
+        from pixelgait.robot.spec import A1
+
+        self.ros, self.spec, self.client = ros, A1, client
+        node = client.node
+        self.joints = node.create_publisher(ros.JointState, ros.JOINT_STATES, ros.SENSOR_QOS)
+        self.imu = node.create_publisher(ros.Imu, ros.IMU, ros.SENSOR_QOS)
+        self.camera = node.create_publisher(ros.Image, ros.CAMERA, ros.SENSOR_QOS)
+        self.names = list(A1.joint_names)
+        self.velocity = [0.0] * 12
+        self.roll = 0.0
+        self.encoding = "rgb8"
+        self.timer = node.create_timer(0.01, self.publish)
+
+    def publish(self) -> None:
+        ros, now = self.ros, self.client.node.get_clock().now().nanoseconds
+        message = ros.JointState()
+        message.header.stamp = ros.stamp(now)
+        message.name, message.velocity = self.names, self.velocity
+        message.position = self.spec.default_pose_rad.tolist()
+        self.joints.publish(message)
+        half = self.roll / 2
+        orientation = np.array((np.sin(half), 0.0, 0.0, np.cos(half)))
+        self.imu.publish(ros.imu_message(now, "imu", orientation, np.zeros(3)))
+        image = ros.image_message(now, "camera", np.zeros((32, 32, 3), np.uint8))
+        image.encoding = self.encoding
+        self.camera.publish(image)
+
+
+@pytest.mark.parametrize(
+    ("when", "attribute", "value", "reason"),
+    [
+        (0, "encoding", "yuv422", "'yuv422' is not supported"),
+        (0, "roll", 1.5, "tilted by 1.50 rad"),  # must not be forgotten when walking begins
+        (50, "roll", 1.5, "tilted by 1.50 rad"),
+        (WALKING, "roll", 1.5, "tilted by 1.50 rad"),
+        (WALKING, "names", ["somebody", "else"], "joint states lack FR_hip_joint"),
+        (WALKING, "velocity", [], "one position and one velocity for every name"),
+        (WALKING, "velocity", [float("nan")] * 12, "a sensor value is not finite"),
+    ],
+)
+def test_whatever_a_driver_sends_the_last_command_damps(
+    processes: Processes, iap_bundle: Path, when: int, attribute: str, value: Any, reason: str
+) -> None:
+    run = processes.start("pixelgait-run", iap_bundle)
+    client = Client(processes.domain)
+    try:
+        robot = FakeRobot(client)
+        if when == 0:
+            setattr(robot, attribute, value)
+        client.spin(lambda: len(client.commands) > when)
+        setattr(robot, attribute, value)
+        client.spin(lambda: run.poll() is not None)
+        client.spin(lambda: not client.commands[-1].position, timeout=2.0)
+        assert run.returncode == 1
+        assert run.stdout is not None
+        assert reason in run.stdout.read()
+    finally:
+        client.close()
+
+
+def test_a_dead_driver_is_noticed_when_activated_again(
+    processes: Processes, iap_bundle: Path
+) -> None:
+    run = processes.start("pixelgait-run", iap_bundle, "--no-autostart")
+    client = Client(processes.domain)
+    try:
+        robot = FakeRobot(client)
+        assert client.transition(1)
+        assert client.transition(3)
+        client.spin(lambda: len(client.commands) > 20)
+        assert client.transition(4)
+        robot.timer.cancel()
+        time.sleep(0.3)  # longer than any sensor but the camera may be silent
+        client.commands.clear()
+        assert client.transition(3)
+        deadline = time.monotonic() + 2.0
+        while time.monotonic() < deadline:
+            client.executor.spin_once(timeout_sec=0.05)
+        assert not any(command.position for command in client.commands)  # it never stiffened
+        assert run.poll() is None
+        assert client.transition(4)
+        assert client.transition(6)  # shutdown from inactive
+        assert run.wait(10) == 0
+    finally:
+        client.close()
 
 
 def test_without_sensors_the_controller_gives_up_by_name(
@@ -200,7 +296,7 @@ def test_the_lifecycle_from_another_process(processes: Processes, iap_bundle: Pa
         client.close()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_damp_before_the_node_leaves(
     processes: Processes, iap_bundle: Path, number: signal.Signals
 ) -> None:
@@ -208,7 +304,7 @@ def test_signals_damp_before_the_node_leaves(
     run = processes.start("pixelgait-run", iap_bundle)
     client = Client(processes.domain)
     try:
-        client.spin(lambda: len(client.commands) > 50)
+        client.spin(lambda: len(client.commands) > WALKING)
         run.send_signal(number)
         client.spin(lambda: not client.commands[-1].position)
         assert run.wait(10) == 0
@@ -219,7 +315,9 @@ def test_signals_damp_before_the_node_leaves(
 def test_a_camera_of_another_size_and_encoding_is_converted() -> None:
     from pixelgait.robot import ros
 
-    gray = np.tile(np.arange(64, dtype=np.uint8) * 4, (48, 1))
+    gray = np.zeros((48, 64), np.uint8)
+    gray[:, 8:56] = np.linspace(0, 250, 48)  # the middle square; the sides are cropped away
+    gray[:, 56:] = 99
     message = ros.Image()
     message.height, message.width, message.step, message.encoding = 48, 64, 64, "mono8"
     message.data = gray.tobytes()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,10 @@ from pixelgait.policies.pool import RolloutPool
 from pixelgait.policies.rollouts import Plan, Worker, flat_weights, make_high_level
 from pixelgait.policies.runs import Checkpoint, Run, load_checkpoint
 from pixelgait.policies.train import TrainConfig, train
+from pixelgait.policies.trained import trained_high_level
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import WEIGHTS
-from tests.conftest import child_environment
+from tests.conftest import child_environment, gentle_weights, write_run
 
 QUICK = ["--iterations", "4", "--steps", "60", "--validation-steps", "100", "--validate-every", "2"]
 QUICK += ["--es.directions", "3", "--es.top", "2"]
@@ -89,35 +92,44 @@ def test_the_a1_learns_to_walk_from_zero_weights(tmp_path: Path) -> None:
     assert best >= 1.5  # in 5 s
 
 
-def test_the_high_level_learns_on_a_toy_budget(tmp_path: Path) -> None:
-    """Any low level will do: the point is that returns of the high level's weights improve."""
-    from pixelgait.robot.bundle import SHIPPED
-
-    config = TrainConfig(
-        "course",
-        tmp_path / "run",
-        low_level=SHIPPED / "iap" / "low_level",
-        encoder="iap",
-        iterations=6,
-        steps=800,
-        validation_steps=800,
-        es=ESConfig(directions=8, top=4, noise=0.15, step=0.15),
-    )
+def test_a_high_level_belongs_to_its_low_level(tmp_path: Path) -> None:
+    low_level = write_run(tmp_path / "low", "follow", gentle_weights())
+    quick = dict(low_level=low_level, steps=50, validation_steps=50, validate_every=1)
+    settings = ESConfig(directions=2, top=1)
+    config = TrainConfig("course", tmp_path / "run", iterations=1, es=settings, **quick)
     train(config)
-    curve = json.loads((tmp_path / "run" / "curve.json").read_text())
-    assert np.mean([r["train/return"] for r in curve[-2:]]) > curve[0]["train/return"]
+    high_level = trained_high_level(tmp_path / "run")
+    weights = load_checkpoint(tmp_path / "run" / "best.npz").weights
+    np.testing.assert_allclose(flat_weights(high_level), weights, atol=1e-6)
+    assert weights.size == 1387
+    shutil.rmtree(low_level)
+    write_run(low_level, "follow", 2 * gentle_weights())  # retrained under the same name
+    with pytest.raises(UserError, match="low_level_sha256"):
+        train(replace(config, resume=True, iterations=2))
 
 
 def start_training(out: Path, *arguments: str) -> subprocess.Popen[str]:
     script = Path(sys.executable).parent / "pixelgait-train"
     return subprocess.Popen(
         [script, "walk", "--out", str(out), *QUICK, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
         text=True,
         env=child_environment(),
-        start_new_session=True,
     )
+
+
+def children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
 
 
 def without_times(curve: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -126,14 +138,19 @@ def without_times(curve: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def test_a_run_killed_with_kill_9_resumes_to_the_same_curve(tmp_path: Path) -> None:
     whole = start_training(tmp_path / "whole")
-    assert whole.wait(120) == 0, whole.stdout
+    assert whole.wait(120) == 0
     cut = start_training(tmp_path / "cut")
     deadline = time.monotonic() + 60
     while not (tmp_path / "cut" / "last.npz").exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    os.killpg(cut.pid, signal.SIGKILL)
+    workers = children(cut.pid)
+    assert len(workers) >= 2
+    cut.kill()
     cut.wait()
+    while any(alive(pid) for pid in workers):  # none stays behind
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     assert load_checkpoint(tmp_path / "cut" / "last.npz").iteration < 4
     assert start_training(tmp_path / "cut", "--resume").wait(120) == 0
     first, second = (load_checkpoint(tmp_path / name / "last.npz") for name in ("whole", "cut"))
