@@ -61,7 +61,9 @@ class ControlLoop:
 
     def _wait_for_sensors(self) -> bool:
         deadline = time.monotonic() + SENSOR_WAIT_S
+        self.body.forget()
         while (silent := self.body.silent()) and not self._stop.wait(0.01):
+            self.body.take()
             if time.monotonic() > deadline:
                 raise UserError(f"no message on {', '.join(silent)} for {SENSOR_WAIT_S:.0f} s")
         if self._stop.is_set():
@@ -94,6 +96,7 @@ class ControlLoop:
             running = self._send(command)
 
     def _read(self) -> Reading:
+        self.body.take()
         for topic, age in self.body.silent().items():
             self.controller.supervisor.trip(
                 f"{topic} is silent for {age:.2f} s, at most {TIMEOUT_S[topic]} s is allowed"

@@ -21,7 +21,7 @@ if os.environ.get("ROS_DISTRO") == "humble":  # which does not know that variabl
 try:
     import rclpy
     from builtin_interfaces.msg import Time
-    from rclpy.qos import QoSProfile, qos_profile_sensor_data
+    from rclpy.qos import QoSProfile, ReliabilityPolicy, qos_profile_sensor_data
     from rclpy.signals import SignalHandlerOptions
     from sensor_msgs.msg import Image, Imu, JointState
 except ImportError as _error:
@@ -35,6 +35,7 @@ __all__ = ["Image", "Imu", "JointState", "rclpy"]
 JOINT_STATES, IMU, CAMERA = "joint_states", "imu/data", "camera/color/image_raw"
 JOINT_COMMAND, ATTENTION = "joint_command", "attention"
 SENSOR_QOS = qos_profile_sensor_data
+NEWEST_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 COMMAND_QOS = QoSProfile(depth=1)  # reliable, the newest only
 ENCODINGS = {"rgb8": None, "bgr8": cv2.COLOR_BGR2RGB, "mono8": cv2.COLOR_GRAY2RGB}
 NANOSECONDS = 1_000_000_000
@@ -50,6 +51,17 @@ def start(arguments: list[str] | None = None) -> threading.Event:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: stop.set())
     return stop
+
+
+def quiet_node(beside: Any, name: str) -> Any:
+    """A node in the namespace of another, without services, topics or parameters of its own."""
+    return rclpy.create_node(
+        name,
+        context=beside.context,
+        namespace=beside.get_namespace(),
+        enable_rosout=False,
+        start_parameter_services=False,
+    )
 
 
 def stamp(time_ns: int) -> Time:
