@@ -68,7 +68,7 @@ class Run:
     def save(self, checkpoint: Checkpoint, name: str = "last") -> None:
         """Write a checkpoint and the learning curve."""
         buffer = io.BytesIO()
-        np.savez(
+        np.savez_compressed(
             buffer,
             weights=checkpoint.weights,
             count=checkpoint.statistics.count,

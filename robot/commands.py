@@ -31,3 +31,10 @@ def main() -> None:
             raise
         sys.exit(f"error: {command} needs {error.name}: in the checkout, pip install '.[{extra}]'")
     run()
+
+
+def own_arguments() -> list[str]:
+    """The command line up to --ros-args, behind which ROS finds its own."""
+    arguments = sys.argv[1:]
+    end = arguments.index("--ros-args") if "--ros-args" in arguments else len(arguments)
+    return arguments[:end]

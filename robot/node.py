@@ -11,6 +11,7 @@ from typing import Annotated
 import tyro
 
 from pixelgait.robot.bundle import load_bundle
+from pixelgait.robot.commands import own_arguments
 from pixelgait.robot.errors import UserError, run_command
 
 
@@ -38,14 +39,7 @@ class RunConfig:
 
 def main() -> None:
     """Console entry point."""
-    run_command(_main)
-
-
-def _main() -> None:
-    arguments = sys.argv[1:]
-    if "--ros-args" in arguments:
-        arguments = arguments[: arguments.index("--ros-args")]
-    run(tyro.cli(RunConfig, prog="pixelgait-run", args=arguments))
+    run_command(lambda: run(tyro.cli(RunConfig, prog="pixelgait-run", args=own_arguments())))
 
 
 def run(config: RunConfig) -> None:

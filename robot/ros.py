@@ -1,4 +1,4 @@
-"""The only door to ROS 2: imports it with a clear message, sets it up, converts its messages."""
+"""What every ROS file shares: the import with a clear message, set-up, topics, conversions."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,8 +33,14 @@ class Episode:
     metrics: dict[str, float]  # what else the task measured
 
 
-def run_episode(controller: Controller, body: PyBulletBody, task: Task, seed: int) -> Episode:
-    """Run the controller on the body until the task is over."""
+def run_episode(
+    controller: Controller,
+    body: PyBulletBody,
+    task: Task,
+    seed: int,
+    watch: Callable[[int], None] | None = None,
+) -> Episode:
+    """Run the controller on the body until the task is over; `watch` is called every step."""
     reading = body.reset(seed)
     controller.reset()
     task.reset(body, seed)
@@ -51,6 +58,8 @@ def run_episode(controller: Controller, body: PyBulletBody, task: Task, seed: in
         reading = body.read()
         reward, over = task.step(body, reading)
         total += reward
+        if watch is not None:
+            watch(step)
         if over:
             break
     x, y, _ = body.pose()[0]

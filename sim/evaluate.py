@@ -20,6 +20,7 @@ from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.controller import Controller, Decision, HighLevel
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import write_atomic
+from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.episode import Episode, run_episode
 from pixelgait.sim.film import film_episode
@@ -170,7 +171,7 @@ def _player(config: EvalConfig) -> tuple[Controller, PyBulletBody, Forward]:
     body = PyBulletBody(bundle.spec, make_scene(config.scene, config.difficulty))
     high_level = _high_level(config.control(), bundle.high_level, body)
     controller = Controller(high_level, bundle.low_level, Supervisor(bundle.spec))
-    return controller, body, Forward(round(config.seconds * 100))
+    return controller, body, Forward(round(config.seconds / CONTROL_DT_S))
 
 
 def _high_level(control: CONTROL, policy: HighLevel, body: PyBulletBody) -> HighLevel:

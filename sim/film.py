@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.controller import Controller
+from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.overlay import draw_attention
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.bullet import pybullet
 from pixelgait.sim.camera import render_rgb
+from pixelgait.sim.episode import run_episode
 from pixelgait.sim.pybullet_body import PyBulletBody, load_robot
 from pixelgait.sim.scenes import Scene
 from pixelgait.sim.tasks import Task
@@ -83,26 +85,16 @@ def film_episode(
 ) -> None:
     """Run one episode and film it."""
     studio = Studio(body.spec, body.scene, seed)
+    every = round(1.0 / FRAMES_PER_S / CONTROL_DT_S)
     frames = []
-    reading = body.reset(seed)
-    controller.reset()
-    task.reset(body, seed)
-    over, step = False, 0
-    while not over and step < task.steps:
-        body.apply(controller.step(reading))
-        reading = body.read()
-        _, over = task.step(body, reading)
-        if step % (100 // FRAMES_PER_S) == 0:
-            position, orientation = body.pose()
-            frames.append(
-                studio.frame(
-                    np.array(position),
-                    np.array(orientation),
-                    reading.joint_angles,
-                    _inset(controller),
-                )
-            )
-        step += 1
+
+    def watch(step: int) -> None:
+        if step % every == 1:
+            position, orientation = map(np.array, body.pose())
+            angles = body.read().joint_angles
+            frames.append(studio.frame(position, orientation, angles, _inset(controller)))
+
+    run_episode(controller, body, task, seed, watch)
     studio.close()
     write_film(path, frames)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import tyro
 
+from pixelgait.robot.commands import own_arguments
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import write_atomic
 from pixelgait.robot.spec import A1
@@ -39,14 +40,7 @@ class SimConfig:
 
 def main() -> None:
     """Console entry point."""
-    run_command(_main)
-
-
-def _main() -> None:
-    arguments = sys.argv[1:]
-    if "--ros-args" in arguments:
-        arguments = arguments[: arguments.index("--ros-args")]
-    run(tyro.cli(SimConfig, prog="pixelgait-sim", args=arguments))
+    run_command(lambda: run(tyro.cli(SimConfig, prog="pixelgait-sim", args=own_arguments())))
 
 
 def run(config: SimConfig) -> None:
@@ -65,7 +59,7 @@ def run(config: SimConfig) -> None:
 
     refusal = request_priority() if config.realtime else None
     stop = ros.start(sys.argv)
-    node = StandIn(PyBulletBody(A1, scene), config.seed)
+    node = StandIn(PyBulletBody(A1, scene), config.seed, record=config.out is not None)
     if refusal:
         node.get_logger().warning(refusal)
     executor = ros.rclpy.executors.SingleThreadedExecutor()

@@ -29,9 +29,10 @@ class StandIn(Node):
     gives a position, damping where it gives none or none comes.
     """
 
-    def __init__(self, body: PyBulletBody, seed: int) -> None:
+    def __init__(self, body: PyBulletBody, seed: int, record: bool) -> None:
         super().__init__("pixelgait_sim")
         self.body = body
+        self.record = record
         spec = body.spec
         sensor = ros.SENSOR_QOS
         self._joints = self.create_publisher(ros.JointState, ros.JOINT_STATES, sensor)
@@ -111,7 +112,8 @@ class StandIn(Node):
         if step % ODOMETRY_STEPS == 0:
             position, orientation = self.body.pose()
             self._odometry.publish(_odometry(now, position, orientation))
-            self.path.append((now / 1e9, *position, *orientation, *reading.joint_angles))
+            if self.record:
+                self.path.append((now / 1e9, *position, *orientation, *reading.joint_angles))
 
     def _joint_states(self, now: int, reading: Reading) -> Any:
         message = ros.JointState()

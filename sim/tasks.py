@@ -91,6 +91,11 @@ class Follow:
     PUSH_M_PER_S = 0.3
     SMOOTHING = 0.04  # per step: velocities are judged over about a gait cycle, not within one
     SETTLED_STEPS = 50  # after a new command, before errors count as tracking errors
+    # Squared errors at which a term of the reward has fallen to 1/e: wide enough to have a slope
+    # for a robot that stands (0.3 m/s off) and narrow enough to tell 0.1 from 0.2.
+    SPEED_SCALE_M2_PER_S2 = 0.06
+    TURN_SCALE_RAD2_PER_S2 = 0.15
+    SIDEWAYS_WEIGHT = 0.5
 
     def __init__(self, steps: int) -> None:
         self.steps = steps
@@ -126,8 +131,9 @@ class Follow:
             self._errors.append((abs(speed_error), abs(turn_error)))
         if self._step % self.PUSH_STEPS == 0:
             push(body, self.PUSH_M_PER_S, self._rng)
-        tracked = math.exp(-(speed_error**2 + left**2 / 2.0) / 0.06)
-        turned = math.exp(-(turn_error**2) / 0.15)
+        off = speed_error**2 + self.SIDEWAYS_WEIGHT * left**2
+        tracked = math.exp(-off / self.SPEED_SCALE_M2_PER_S2)
+        turned = math.exp(-(turn_error**2) / self.TURN_SCALE_RAD2_PER_S2)
         return (tracked + turned) / 2.0 * CONTROL_DT_S, fallen(body, reading)
 
     def metrics(self) -> dict[str, float]:
