@@ -24,22 +24,26 @@ from pixelgait.sim.obstacle_course import (
 
 
 def learning_curve(path: Path, curve: list[dict[str, float]], title: str) -> None:
-    """Return over iterations in training, and on validation seeds."""
-    figure, axes = plt.subplots(figsize=(7, 3.5), layout="constrained")
+    """Return over iterations: in training above, on the longer validation episodes below."""
+    figure, (upper, lower) = plt.subplots(2, 1, sharex=True, figsize=(7, 4.5), layout="constrained")
     iterations = [row["iteration"] for row in curve]
-    axes.plot(iterations, [row["train/return"] for row in curve], label="training, mean", lw=1)
-    axes.plot(iterations, [row["train/best_return"] for row in curve], label="best candidate", lw=1)
+    upper.plot(iterations, [row["train/return"] for row in curve], label="training, mean")
+    upper.plot(iterations, [row["train/best_return"] for row in curve], label="best candidate")
     validated = [row for row in curve if "validation/return" in row]
-    axes.plot(
+    lower.plot(
         [row["iteration"] for row in validated],
         [row["validation/return"] for row in validated],
         "o-",
+        color="tab:green",
         label="validation, mean",
     )
-    axes.set(title=title, xlabel="iteration", ylabel="return per episode")
-    axes.grid(alpha=0.3)
-    axes.legend()
-    figure.savefig(path, dpi=120)
+    upper.set(title=title)
+    lower.set(xlabel="iteration")
+    for axes in (upper, lower):
+        axes.set(ylabel="return per episode")
+        axes.grid(alpha=0.3)
+        axes.legend(loc="lower right")
+    figure.savefig(path, dpi=110)
     plt.close(figure)
 
 
