@@ -21,7 +21,7 @@ from pixelgait.policies.low_level import LowLevelGraph
 from pixelgait.policies.trained import provenance_of, trained_high_level, trained_low_level
 from pixelgait.robot.bundle import CONTRACT, FILES, GOLDEN, HIGH_LEVEL, LOW_LEVEL, load_bundle
 from pixelgait.robot.errors import run_command
-from pixelgait.robot.files import write_atomic
+from pixelgait.robot.files import json_bytes, write_atomic
 
 IMAGE_SHAPE = (32, 32, 3)
 
@@ -79,16 +79,16 @@ def export(config: ExportConfig) -> list[parity.Parity]:
     print(parity.format_table(rows))
     parity.check(rows)
     content = {name: graph.SerializeToString() for name, graph in graphs.items()}
-    content[GOLDEN] = _json(golden)
+    content[GOLDEN] = json_bytes(golden)
     provenance = {
         "low_level": provenance_of(config.low_level),
         "high_level": provenance_of(config.high_level),
     }
     hashes = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
     contract = make_contract(config.name, low_level.spec, IMAGE_SHAPE, provenance, hashes)
-    _write_bundle(config.out, {**content, CONTRACT: _json(contract)})
+    _write_bundle(config.out, {**content, CONTRACT: json_bytes(contract)})
     if config.json is not None:
-        write_atomic(config.json, _json([_row(row) for row in rows]))
+        write_atomic(config.json, json_bytes([_row(row) for row in rows]))
     return rows
 
 
@@ -130,10 +130,6 @@ def _row(row: parity.Parity) -> dict[str, Any]:
         "samples": row.samples,
         "max_abs_difference": row.difference,
     }
-
-
-def _json(content: Any) -> bytes:
-    return (json.dumps(content, indent=2) + "\n").encode()
 
 
 if __name__ == "__main__":

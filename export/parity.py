@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
 from pixelgait.export.record import Recording
-from pixelgait.robot.bundle import HIGH_LEVEL, LOW_LEVEL, TOLERANCE
+from pixelgait.robot.bundle import HIGH_LEVEL, LOW_LEVEL, TOLERANCE, single_thread_session
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array
 
@@ -43,13 +42,9 @@ def samples_of(recording: Recording, graph: str) -> list[Tensors]:
 
 def run_onnx(model: onnx.ModelProto, samples: list[Tensors]) -> list[Tensors]:
     """Outputs of the graph for every sample, in onnxruntime on one thread."""
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = ort.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    names = [output.name for output in session.get_outputs()]
-    return [dict(zip(names, session.run(names, s), strict=True)) for s in samples]
+    graph = single_thread_session(model.SerializeToString())
+    names = [output.name for output in graph.get_outputs()]
+    return [dict(zip(names, graph.run(names, sample), strict=True)) for sample in samples]
 
 
 @torch.no_grad()

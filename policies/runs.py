@@ -14,7 +14,7 @@ import numpy as np
 
 from pixelgait.policies.low_level import Statistics
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.files import write_atomic
+from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.spec import Array
 
 
@@ -44,8 +44,8 @@ class Run:
         """
         if (folder / "last.npz").exists():
             raise UserError(f"{folder} already holds a run; --resume continues it")
-        write_atomic(folder / "config.json", _json(config))
-        write_atomic(folder / "git.json", _json(git_state()))
+        write_atomic(folder / "config.json", json_bytes(config))
+        write_atomic(folder / "git.json", json_bytes(git_state()))
         return cls(folder)
 
     @classmethod
@@ -58,7 +58,7 @@ class Run:
         if not (folder / "last.npz").exists():
             raise UserError(f"{folder}: nothing to resume, there is no checkpoint last.npz")
         started = json.loads((folder / "config.json").read_text())
-        for key, value in json.loads(_json(config)).items():
+        for key, value in json.loads(json_bytes(config)).items():
             if started.get(key) != value:
                 raise UserError(
                     f"{folder}: started with {key} = {started.get(key)}, cannot resume with {value}"
@@ -79,7 +79,7 @@ class Run:
             curve=json.dumps(checkpoint.curve),
         )
         write_atomic(self.folder / f"{name}.npz", buffer.getvalue())
-        write_atomic(self.folder / "curve.json", _json(checkpoint.curve))
+        write_atomic(self.folder / "curve.json", json_bytes(checkpoint.curve))
 
     def load(self, name: str = "last") -> Checkpoint:
         return load_checkpoint(self.folder / f"{name}.npz")
@@ -125,7 +125,3 @@ def git_state() -> dict[str, Any]:
     if git("ls-files", "--error-unmatch", here.name) is None:  # installed, or no repository
         return {"commit": None, "modified": None}
     return {"commit": git("rev-parse", "HEAD"), "modified": bool(git("status", "--porcelain"))}
-
-
-def _json(content: Any) -> bytes:
-    return (json.dumps(content, indent=2) + "\n").encode()

@@ -142,7 +142,7 @@ def _load(folder: Path, spec: RobotSpec | None) -> Bundle:
     _check_contract(folder, contract)
     spec = spec or _robot_of(folder, contract)
     _check_robot(folder, contract, spec)
-    high_level, low_level = _session(folder / HIGH_LEVEL), _session(folder / LOW_LEVEL)
+    high_level, low_level = (_open(folder / name) for name in (HIGH_LEVEL, LOW_LEVEL))
     bundle = Bundle(folder, contract, spec, high_level, low_level)
     _check_shapes(bundle)
     _check_golden(bundle)
@@ -204,12 +204,17 @@ def _check_robot(folder: Path, contract: dict[str, Any], spec: RobotSpec) -> Non
             )
 
 
-def _session(path: Path) -> ort.InferenceSession:
+def single_thread_session(model: bytes) -> ort.InferenceSession:
+    """A graph in onnxruntime on one thread: idle ones of its pool would spin on a core."""
     options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1  # idle ones spin on a core
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
+    return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def _open(path: Path) -> ort.InferenceSession:
     try:
-        return ort.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
+        return single_thread_session(path.read_bytes())
     except Exception as error:  # onnxruntime raises a family of its own without a common base
         raise BundleError(f"{path}: onnxruntime cannot load it ({error})") from None
 

@@ -17,8 +17,8 @@ from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.control_loop import ControlLoop
 from pixelgait.robot.controller import Controller
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.files import write_atomic
-from pixelgait.robot.latency import LatencyProfiler, format_table, to_json
+from pixelgait.robot.files import json_bytes, write_atomic
+from pixelgait.robot.latency import LatencyProfiler, format_table
 from pixelgait.robot.overlay import draw_attention
 from pixelgait.robot.reading import Image
 from pixelgait.robot.ros_body import SENSORS, RosBody
@@ -84,7 +84,7 @@ class ControllerNode(LifecycleNode):
         report = loop.profiler.report()
         print(format_table(report), flush=True)
         if self.out is not None:
-            write_atomic(self.out / "latency.json", to_json(report).encode())
+            write_atomic(self.out / "latency.json", json_bytes(report))
             write_atomic(self.out / "decisions.npz", _decisions(loop))
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:

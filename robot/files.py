@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
+
+
+def json_bytes(content: Any) -> bytes:
+    """JSON as this project writes it: indented, with a newline at the end."""
+    return (json.dumps(content, indent=2) + "\n").encode()
 
 
 def write_atomic(path: Path, data: bytes) -> None:

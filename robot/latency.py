@@ -5,7 +5,6 @@ Recording allocates nothing that grows and takes about a microsecond, so it stay
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import time
@@ -163,8 +162,3 @@ def format_table(report: dict[str, Any]) -> str:
             rows.append(f"{name:<22}{row['count']:>8.0f}{cells}")
     rows.append(f"ticks {report['ticks']}, deadline misses {report['deadline_misses']}")
     return "\n".join(rows)
-
-
-def to_json(report: dict[str, Any]) -> str:
-    """The report as it is saved."""
-    return json.dumps(report, indent=2) + "\n"

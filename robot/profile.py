@@ -14,8 +14,8 @@ import tyro
 from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.controller import Controller
 from pixelgait.robot.errors import UserError, run_command
-from pixelgait.robot.files import write_atomic
-from pixelgait.robot.latency import LatencyProfiler, format_table, to_json
+from pixelgait.robot.files import json_bytes, write_atomic
+from pixelgait.robot.latency import LatencyProfiler, format_table
 from pixelgait.robot.reading import Image, Reading
 from pixelgait.robot.realtime import RateKeeper, request_priority
 from pixelgait.robot.supervisor import Supervisor
@@ -59,12 +59,12 @@ def profile(config: ProfileConfig) -> None:
     report = profiler.report()
     print(format_table(report))
     if config.json is not None:
-        write_atomic(config.json, to_json(report).encode())
+        write_atomic(config.json, json_bytes(report))
 
 
 def run_loop(bundle: Bundle, seconds: float, rng: np.random.Generator) -> LatencyProfiler:
     """The control loop at the bundle's rate on made-up readings."""
-    period_s = float(bundle.contract["control_dt_s"])
+    period_s = bundle.control_dt_s
     profiler = LatencyProfiler(period_s, ())
     controller = Controller(bundle.high_level, bundle.low_level, Supervisor(bundle.spec), profiler)
     images = rng.integers(0, 256, (16, *bundle.image_shape), dtype=np.uint8)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ import tyro
 
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.errors import UserError, run_command
-from pixelgait.robot.files import write_atomic
+from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.latency import machine
 from pixelgait.robot.low_level import WEIGHTS, LinearLowLevel
 from pixelgait.robot.reading import JointCommand
@@ -54,7 +53,7 @@ def print_report(config: BenchmarkConfig) -> None:
     print(f"bare physics  {figures['bare_steps_per_s']:8.0f} control steps/s per core")
     print(f"ratio         {figures['ratio']:8.2f} (median of {config.rounds} rounds)")
     if config.json is not None:
-        write_atomic(config.json, (json.dumps(figures, indent=2) + "\n").encode())
+        write_atomic(config.json, json_bytes(figures))
 
 
 def benchmark(config: BenchmarkConfig) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import multiprocessing
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from tqdm import tqdm
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.controller import Controller, Decision, HighLevel
 from pixelgait.robot.errors import UserError, run_command
-from pixelgait.robot.files import write_atomic
+from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.episode import Episode, run_episode
@@ -92,7 +91,7 @@ def report(config: EvalConfig) -> dict[str, Any]:
     """Evaluate, print the figures, and write the files asked for."""
     figures = evaluate(config)
     if config.json is not None:
-        write_atomic(config.json, (json.dumps(figures, indent=2) + "\n").encode())
+        write_atomic(config.json, json_bytes(figures))
     for name, low, high in ((name, *interval) for name, interval in figures["interval_95"].items()):
         print(f"{name:<20}{figures[name]:8.2f}   [{low:.2f}, {high:.2f}]")
     print(f"{config.episodes} episodes, seeds {config.seed} to {config.seed + config.episodes - 1}")
