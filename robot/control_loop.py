@@ -12,7 +12,7 @@ from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.latency import LatencyProfiler
 from pixelgait.robot.reading import Image, JointCommand, Reading
-from pixelgait.robot.ros_body import TIMEOUT_S, RosBody
+from pixelgait.robot.ros_body import RosBody
 
 STAND_S = 1.0  # from wherever the joints are into the default pose, before the first step
 SENSOR_WAIT_S = 15.0  # discovery on loopback was seen to take up to 2.6 s; a robot boots slower
@@ -98,8 +98,9 @@ class ControlLoop:
     def _read(self) -> Reading:
         self.body.take()
         for topic, age in self.body.silent().items():
+            allowed = self.body.timeout_s[topic]
             self.controller.supervisor.trip(
-                f"{topic} is silent for {age:.2f} s, at most {TIMEOUT_S[topic]} s is allowed"
+                f"{topic} is silent for {age:.2f} s, at most {allowed} s is allowed"
             )
         return self.body.read()
 

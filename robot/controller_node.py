@@ -21,7 +21,7 @@ from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.latency import LatencyProfiler, format_table
 from pixelgait.robot.overlay import draw_attention
 from pixelgait.robot.reading import Image
-from pixelgait.robot.ros_body import SENSORS, RosBody
+from pixelgait.robot.ros_body import SENSORS, TIMEOUT_S, RosBody
 from pixelgait.robot.supervisor import Supervisor
 
 WARM_UP = 20  # inferences: the first ones are slow
@@ -39,6 +39,8 @@ class ControllerNode(LifecycleNode):
     def __init__(self, bundle: str, out: Path | None) -> None:
         super().__init__("pixelgait")
         self.declare_parameter("bundle", bundle)
+        for topic, timeout in TIMEOUT_S.items():
+            self.declare_parameter(_timeout_parameter(topic), timeout)
         self.out = out
         self.bundle: Bundle | None = None
         self.body: RosBody | None = None
@@ -97,7 +99,12 @@ class ControllerNode(LifecycleNode):
             return self._failed(error)
         profiler = LatencyProfiler(self.bundle.control_dt_s, SENSORS)
         self.body = RosBody(
-            self, self.bundle.spec, self.bundle.image_shape, self.bundle.control_dt_s, profiler
+            self,
+            self.bundle.spec,
+            self.bundle.image_shape,
+            self.bundle.control_dt_s,
+            profiler,
+            {topic: self.get_parameter(_timeout_parameter(topic)).value for topic in SENSORS},
         )
         self.get_logger().info(f"bundle {self.bundle.folder} verified, golden outputs reproduced")
         return TransitionCallbackReturn.SUCCESS
@@ -158,6 +165,11 @@ class ControllerNode(LifecycleNode):
         scale = max(1, OVERLAY_PIXELS // max(image.pixels.shape[:2]))
         pixels = draw_attention(image.pixels, decision.attention, scale)
         self._overlay.publish(ros.image_message(round(image.time_s * 1e9), "camera", pixels))
+
+
+def _timeout_parameter(topic: str) -> str:
+    """Name of the parameter with a topic's timeout [s], as in timeout_s.imu.data."""
+    return f"timeout_s.{topic.replace('/', '.')}"
 
 
 def _warm_up(bundle: Bundle) -> None:

@@ -38,11 +38,13 @@ class RosBody:
         image_shape: tuple[int, int, int],
         period_s: float,
         profiler: LatencyProfiler,
+        timeout_s: dict[str, float] = TIMEOUT_S,
     ) -> None:
         self.node = node
         self.spec = spec
         self.image_shape = image_shape
         self.profiler = profiler
+        self.timeout_s = timeout_s
         self.rate = RateKeeper(period_s)
         self._arrived: dict[str, float] = {}  # monotonic [s]
         self._newest: dict[str, Any] = {}
@@ -76,14 +78,14 @@ class RosBody:
                 self._newest[topic], self._arrived[topic] = taken[0], now
 
     def silent(self) -> dict[str, float]:
-        """Topics that were silent for longer than `TIMEOUT_S` allows, and for how long [s].
+        """Topics that were silent for longer than `timeout_s` allows, and for how long [s].
 
         By arrival, on the monotonic clock: a sensor with a wrong clock, or a step of this
         computer's, must neither hide a dead sensor nor fake one.
         """
         now = time.monotonic()
         ages = {topic: now - self._arrived.get(topic, -math.inf) for topic in SENSORS}
-        return {topic: age for topic, age in ages.items() if age > TIMEOUT_S[topic]}
+        return {topic: age for topic, age in ages.items() if age > self.timeout_s[topic]}
 
     def check_image(self) -> None:
         """Convert one image, so that a wrong camera is found out before the robot stands up."""
