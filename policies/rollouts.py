@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 import numpy as np
@@ -20,6 +20,7 @@ from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.episode import Episode, run_episode
 from pixelgait.sim.obstacle_course import ObstacleCourse
 from pixelgait.sim.pybullet_body import PyBulletBody
+from pixelgait.sim.randomisation import Randomisation
 from pixelgait.sim.scenes import FlatGround, Scene
 from pixelgait.sim.tasks import Follow, Forward, Task
 
@@ -40,12 +41,21 @@ class Plan:
     encoder: str = "iap"
     difficulty: float = 0.5
     low_level: tuple[Array, Array] | None = None  # frozen matrix, bias; trained if None
+    randomisation: Randomisation | None = None
 
-    def low_level_hash(self) -> str | None:
-        """SHA-256 of the frozen low level: a high level belongs to the one it was trained on."""
-        if self.low_level is None:
-            return None
-        return hashlib.sha256(b"".join(part.tobytes() for part in self.low_level)).hexdigest()
+    def identity(self) -> dict[str, object]:
+        """What a run must say about it: ranges, and SHA-256 of the frozen low level.
+
+        A high level belongs to the low level it was trained on.
+        """
+        return {
+            "randomisation": self.randomisation and asdict(self.randomisation),
+            "low_level_sha256": self.low_level and _sha256(*self.low_level),
+        }
+
+
+def _sha256(*parts: Array) -> str:
+    return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
 
 
 def initial_weights(plan: Plan, seed: int) -> Array:
@@ -93,7 +103,7 @@ class Worker:
         torch.set_num_threads(1)
         self.plan = plan
         scene: Scene = ObstacleCourse(plan.difficulty) if plan.task == "course" else FlatGround()
-        self.body = PyBulletBody(A1, scene)
+        self.body = PyBulletBody(A1, scene, randomisation=plan.randomisation)
         self.task: Task = Follow(plan.steps) if plan.task == "follow" else Forward(plan.steps)
         self.high_level = make_high_level(plan.encoder, seed=0) if plan.low_level else None
 

@@ -28,6 +28,7 @@ from pixelgait.policies.straight_ahead import straight_ahead
 from pixelgait.policies.trained import trained_low_level
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.sim.episode import Episode
+from pixelgait.sim.randomisation import Randomisation
 
 VALIDATION_SEEDS = range(9000, 9008)  # training draws below 9000, evaluation from 10000
 
@@ -65,6 +66,8 @@ class TrainConfig:
     """Difficulty of the course, 0 to 1."""
     low_level: Path | None = None
     """Run folder of the frozen low level of the task course."""
+    randomise: bool = False
+    """Draw mass, friction, motor strength, action delay and sensor noise anew every episode."""
     start: Path | None = None
     """Checkpoint (.npz) to start from instead of fresh weights."""
     es: ESConfig = field(default_factory=ESConfig)
@@ -110,7 +113,7 @@ def train(config: TrainConfig) -> Run:
     config.check()
     plan = make_plan(config)
     open_run = Run.resume if config.resume else Run.create
-    run = open_run(config.out, {**config.identity(), "low_level_sha256": plan.low_level_hash()})
+    run = open_run(config.out, {**config.identity(), **plan.identity()})
     state = run.load() if config.resume else first_checkpoint(config, plan)
     pool = RolloutPool(config.workers, start_worker, plan)
     try:
@@ -127,7 +130,14 @@ def make_plan(config: TrainConfig) -> Plan:
         assert config.low_level is not None
         frozen = trained_low_level(config.low_level)
         low_level = frozen.matrix, frozen.bias
-    return Plan(config.task, config.steps, config.encoder, config.difficulty, low_level)
+    return Plan(
+        config.task,
+        config.steps,
+        config.encoder,
+        config.difficulty,
+        low_level,
+        Randomisation() if config.randomise else None,
+    )
 
 
 def first_checkpoint(config: TrainConfig, plan: Plan) -> Checkpoint:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 
 import numpy as np
 import pybullet_data
@@ -12,7 +13,8 @@ from pixelgait.robot.reading import Image, JointCommand, Reading
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.bullet import pybullet
 from pixelgait.sim.camera import Camera
-from pixelgait.sim.scenes import Scene
+from pixelgait.sim.randomisation import Randomisation, Sample, disturbed
+from pixelgait.sim.scenes import FRICTION, Scene
 
 PHYSICS_DT_S = 0.002  # 2 ms, as in Google's envs_v2
 SUBSTEPS = round(CONTROL_DT_S / PHYSICS_DT_S)
@@ -23,11 +25,18 @@ Motors = list[tuple[float, float, float, float, float]]
 
 
 class PyBulletBody:
-    """One robot in one scene; a `Body`."""
+    """One robot in one scene; a `Body`. A `Randomisation` makes it another one every episode."""
 
-    def __init__(self, spec: RobotSpec, scene: Scene, camera: Camera | None = None) -> None:
+    def __init__(
+        self,
+        spec: RobotSpec,
+        scene: Scene,
+        camera: Camera | None = None,
+        randomisation: Randomisation | None = None,
+    ) -> None:
         self.spec = spec
         self.scene = scene
+        self.randomisation = randomisation
         self.camera = camera or Camera(spec.camera)
         self.client: int = pybullet.connect(pybullet.DIRECT)
         pybullet.setGravity(0, 0, GRAVITY_MS2, physicsClientId=self.client)
@@ -44,7 +53,10 @@ class PyBulletBody:
         self._to_base = pybullet.invertTransform(*self._inertial)
         self._pristine = pybullet.saveState(physicsClientId=self.client)
         self.time_s = 0.0
-        self._torque_limits = spec.torque_limit_nm.tolist()
+        self._links = _dynamics(self.robot, self.client)
+        self._sample = Sample()
+        self._pending: deque[tuple[float, Motors]] = deque()  # due time [s], command on its way
+        self._active = self.motors(_standing(spec))
 
     def close(self) -> None:
         if pybullet.isConnected(physicsClientId=self.client):
@@ -62,6 +74,11 @@ class PyBulletBody:
         for joint, angle in zip(self.joints, self.spec.default_pose_rad, strict=True):
             pybullet.resetJointState(self.robot, joint, angle, physicsClientId=self.client)
         self.time_s = 0.0
+        self._pending.clear()
+        self._active = self.motors(_standing(self.spec))
+        if self.randomisation is not None:
+            self._rng = np.random.default_rng((seed, 2))
+            self._become(self.randomisation.sample(self._rng))
         return self.read()
 
     def read(self) -> Reading:
@@ -70,7 +87,7 @@ class PyBulletBody:
         states = pybullet.getJointStates(robot, self.joints, physicsClientId=client)
         _, orientation = self.pose()
         _, rate = pybullet.getBaseVelocity(robot, physicsClientId=client)
-        return Reading(
+        reading = Reading(
             self.time_s,
             np.array([s[0] for s in states]),
             np.array([s[1] for s in states]),
@@ -78,6 +95,9 @@ class PyBulletBody:
             _to_base_frame(rate, orientation),
             self.render,
         )
+        if self.randomisation is not None:
+            reading = disturbed(reading, self._sample, self._rng)
+        return reading
 
     def render(self) -> Image:
         """The camera's view of this instant."""
@@ -86,19 +106,22 @@ class PyBulletBody:
 
     def apply(self, command: JointCommand) -> None:
         """One control step; the motors' PD loop closes in every physics step."""
-        motors = self.motors(command)
+        self._pending.append((self.time_s + self._sample.delay_s, self.motors(command)))
         for _ in range(SUBSTEPS):
-            self.step_physics(motors)
+            while self._pending and self._pending[0][0] <= self.time_s:
+                _, self._active = self._pending.popleft()
+            self.step_physics(self._active)
 
     def motors(self, command: JointCommand) -> Motors:
         """The command as the PD loop wants it: per joint, target, gains, feed-forward, limit."""
+        strength = self._sample.strength
         return list(
             zip(
                 command.targets.tolist(),
-                command.kp.tolist(),
-                command.kd.tolist(),
-                command.feed_forward.tolist(),
-                self._torque_limits,
+                (command.kp * strength).tolist(),
+                (command.kd * strength).tolist(),
+                (command.feed_forward * strength).tolist(),
+                (self.spec.torque_limit_nm * strength).tolist(),
                 strict=True,
             )
         )
@@ -123,6 +146,20 @@ class PyBulletBody:
             forces=torques,
             physicsClientId=self.client,
         )
+
+    def _become(self, sample: Sample) -> None:
+        """Give body and motors what was drawn for this episode."""
+        self._sample = sample
+        for link, (mass, inertia) in self._links.items():
+            pybullet.changeDynamics(
+                self.robot,
+                link,
+                mass=mass * sample.mass,
+                localInertiaDiagonal=[i * sample.mass * sample.inertia for i in inertia],
+                # Bullet multiplies the coefficients of the two bodies in contact.
+                lateralFriction=sample.friction / FRICTION,
+                physicsClientId=self.client,
+            )
 
     def _hide(self) -> None:
         """Keep the camera from drawing its own robot: 22 ms a frame for the A1's meshes, against
@@ -153,6 +190,19 @@ class PyBulletBody:
         pybullet.resetBaseVelocity(
             self.robot, np.add(linear, velocity), angular, physicsClientId=self.client
         )
+
+
+def _standing(spec: RobotSpec) -> JointCommand:
+    """What the motors do before the first command arrives."""
+    none = np.zeros(len(spec.joint_names))
+    return JointCommand(0.0, spec.default_pose_rad, spec.kp_nm_per_rad, spec.kd_nms_per_rad, none)
+
+
+def _dynamics(robot: int, client: int) -> dict[int, tuple[float, tuple[float, ...]]]:
+    """Mass [kg] and principal inertias [kg m^2] of every link, the base being -1."""
+    count = pybullet.getNumJoints(robot, physicsClientId=client)
+    info = {i: pybullet.getDynamicsInfo(robot, i, physicsClientId=client) for i in range(-1, count)}
+    return {i: (row[0], row[2]) for i, row in info.items()}
 
 
 def load_robot(spec: RobotSpec, client: int) -> tuple[int, list[int]]:

@@ -82,8 +82,8 @@ class Forward:
 class Follow:
     """Follow speed and yaw-rate commands that change every second, with pushes.
 
-    Reward per second: how well both are tracked, at most 1. Latent commands are drawn uniformly;
-    every fifth asks to stand or turn on the spot, every fifth to go straight.
+    Reward per second: how well both are tracked, at most 1. Latent commands are drawn uniformly,
+    but a tenth asks to stop, 15 % to turn on the spot, 15 % to go straight.
     """
 
     COMMAND_STEPS = 100
@@ -105,7 +105,9 @@ class Follow:
         """The high level of this task: the next command, whatever the camera sees."""
         self.latent = self._rng.uniform(-1.0, 1.0, 2)
         which = self._rng.random()
-        if which < 0.2:
+        if which < 0.1:
+            self.latent[:] = -1.0, 0.0
+        elif which < 0.25:
             self.latent[0] = -1.0
         elif which < 0.4:
             self.latent[1] = 0.0
