@@ -51,6 +51,12 @@ class RolloutPool:
                 self._executor = self._start()
         return [results[i] for i in range(len(jobs))]
 
+    def __enter__(self) -> RolloutPool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         self._executor.shutdown(wait=True, cancel_futures=True)
 

@@ -24,12 +24,15 @@ from pixelgait.sim.randomisation import Randomisation
 from pixelgait.sim.scenes import FlatGround, Scene
 from pixelgait.sim.tasks import Follow, Forward, Task
 
-TaskName = Literal["walk", "follow", "course"]
+TaskName = Literal["walk", "follow", "imitate", "course", "joint"]
 LATENT_AHEAD = np.array((1.0, 0.0))  # full speed, straight on
 
 # ARS explores all weights alike. The gait lives in the biases and in the latent's columns: they
 # explore this much further, which shortens learning to walk from minutes to seconds.
 GAIT_SCALE = 4.0
+# Where both levels are trained at once: the low level's weights act in every control step, and
+# bear an eighth of the noise (0.02 against 0.15) that the high level's need to learn anything.
+JOINT_SCALE = 0.13
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +43,18 @@ class Plan:
     steps: int
     encoder: str = "iap"
     difficulty: float = 0.5
-    low_level: tuple[Array, Array] | None = None  # frozen matrix, bias; trained if None
+    low_level: tuple[Array, Array] | None = None  # frozen matrix, bias of the task course
     randomisation: Randomisation | None = None
+
+    @property
+    def sees(self) -> bool:
+        """Whether a high level is trained, on courses."""
+        return self.task in ("imitate", "course", "joint")
+
+    @property
+    def low_level_weights(self) -> int:
+        """How many of the weights searched are the low level's; they come last."""
+        return 0 if self.task in ("imitate", "course") else WEIGHTS
 
     def identity(self) -> dict[str, object]:
         """What a run must say about it: ranges, and SHA-256 of the frozen low level.
@@ -59,19 +72,20 @@ def _sha256(*parts: Array) -> str:
 
 
 def initial_weights(plan: Plan, seed: int) -> Array:
-    """Where the search starts: zeros for the low level, small random weights for the high one."""
-    if plan.low_level is None:
-        return np.zeros(WEIGHTS)
-    return flat_weights(make_high_level(plan.encoder, seed))
+    """Where the search starts: small random weights for a high level, zeros for a low one."""
+    high = flat_weights(make_high_level(plan.encoder, seed)) if plan.sees else np.zeros(0)
+    return np.concatenate([high, np.zeros(plan.low_level_weights)])
 
 
 def exploration_scale(plan: Plan, size: int) -> Array:
     """How far the search explores each weight, relative to the others."""
     scale = np.ones(size)
-    if plan.low_level is None:
-        low_level = LinearLowLevel.from_weights(A1, scale)  # views: writing here writes to scale
+    if plan.low_level_weights:
+        part = scale[-WEIGHTS:]
+        low_level = LinearLowLevel.from_weights(A1, part)  # views: writing here writes to scale
         low_level.matrix[:, :2] = GAIT_SCALE
         low_level.bias[:] = GAIT_SCALE
+        part *= JOINT_SCALE if plan.sees else 1.0
     return scale
 
 
@@ -96,33 +110,58 @@ def set_weights(high_level: HighLevel, weights: Array) -> None:
     torch.nn.utils.vector_to_parameters(vector, high_level.parameters())
 
 
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A candidate and the episodes it is judged by."""
+
+    weights: Array
+    statistics: Statistics
+    seeds: Sequence[int]
+    steps: int
+    difficulty: float = 0.5
+
+
 class Worker:
-    """A body, a task, and the networks that candidates' weights go into."""
+    """Bodies, a task, and the networks that candidates' weights go into."""
 
     def __init__(self, plan: Plan) -> None:
         torch.set_num_threads(1)
         self.plan = plan
-        scene: Scene = ObstacleCourse(plan.difficulty) if plan.task == "course" else FlatGround()
-        self.body = PyBulletBody(A1, scene, randomisation=plan.randomisation)
         self.task: Task = Follow(plan.steps) if plan.task == "follow" else Forward(plan.steps)
-        self.high_level = make_high_level(plan.encoder, seed=0) if plan.low_level else None
+        self.high_level = make_high_level(plan.encoder, seed=0) if plan.sees else None
+        self._bodies: dict[float, PyBulletBody] = {}
 
-    def run(
-        self, weights: Array, statistics: Statistics, seeds: Sequence[int], steps: int
-    ) -> list[Episode]:
-        """One episode per seed with a candidate's weights."""
-        self.task.steps = steps
-        high_level, low_level = self._policy(weights, statistics)
+    def body(self, difficulty: float) -> PyBulletBody:
+        """The body on the course of a difficulty, made once; there is only one flat ground."""
+        key = difficulty if self.plan.sees else 0.0
+        if key not in self._bodies:
+            scene: Scene = ObstacleCourse(key) if self.plan.sees else FlatGround()
+            self._bodies[key] = PyBulletBody(A1, scene, randomisation=self.plan.randomisation)
+        return self._bodies[key]
+
+    def run(self, job: Job) -> list[Episode]:
+        """One episode per seed."""
+        self.task.steps = job.steps
+        high_level, low_level = self._policy(job.weights, job.statistics)
         controller = Controller(high_level, low_level, Supervisor(A1))
-        return [run_episode(controller, self.body, self.task, seed) for seed in seeds]
+        body = self.body(job.difficulty)
+        return [run_episode(controller, body, self.task, seed) for seed in job.seeds]
+
+    def close(self) -> None:
+        for body in self._bodies.values():
+            body.close()
 
     def _policy(
         self, weights: Array, statistics: Statistics
     ) -> tuple[HighLevelFunction, LinearLowLevel]:
-        if self.plan.low_level is not None and self.high_level is not None:
-            set_weights(self.high_level, weights)
-            return self.high_level.decide, LinearLowLevel(A1, *self.plan.low_level)
-        low_level = statistics.fold_into(LinearLowLevel.from_weights(A1, weights))
+        if self.plan.low_level is not None:
+            low_level = LinearLowLevel(A1, *self.plan.low_level)
+        else:
+            low_level = LinearLowLevel.from_weights(A1, weights[-WEIGHTS:])
+            low_level = statistics.fold_into(low_level)
+        if self.high_level is not None:
+            set_weights(self.high_level, weights[: weights.size - self.plan.low_level_weights])
+            return self.high_level.decide, low_level
         if isinstance(self.task, Follow):
             return self.task.command, low_level
         return lambda image: Decision(LATENT_AHEAD, self.task.steps), low_level
@@ -137,6 +176,11 @@ def start_worker(plan: Plan) -> None:
     _worker = Worker(plan)
 
 
-def run_job(job: tuple[Array, Statistics, Sequence[int], int]) -> list[Episode]:
-    """One candidate: weights, statistics, seeds, steps."""
-    return _worker.run(*job)
+def this_worker() -> Worker:
+    """The worker of this process."""
+    return _worker
+
+
+def run_job(job: Job) -> list[Episode]:
+    """Episodes of one candidate, in a worker process."""
+    return _worker.run(job)

@@ -25,8 +25,15 @@ class Checkpoint:
     weights: Array
     statistics: Statistics
     iteration: int
+    start: Array  # weights the search began with
+    history: list[Array]  # returns of all candidates, one row per iteration
     curve: list[dict[str, float]]
     best_score: float
+
+    @classmethod
+    def first(cls, weights: Array, statistics: Statistics) -> Checkpoint:
+        """Before the first iteration."""
+        return cls(weights, statistics, 0, weights, [], [], -np.inf)
 
 
 class Run:
@@ -75,6 +82,8 @@ class Run:
             mean=checkpoint.statistics.mean,
             squares=checkpoint.statistics.squares,
             iteration=checkpoint.iteration,
+            start=checkpoint.start,
+            history=np.array(checkpoint.history),
             best_score=checkpoint.best_score,
             curve=json.dumps(checkpoint.curve),
         )
@@ -102,6 +111,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
                 weights=data["weights"],
                 statistics=Statistics(float(data["count"]), data["mean"], data["squares"]),
                 iteration=int(data["iteration"]),
+                start=data["start"],
+                history=[*data["history"]],
                 curve=json.loads(str(data["curve"])),
                 best_score=float(data["best_score"]),
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pixelgait.policies.low_level import Statistics
-from pixelgait.policies.rollouts import Plan, Worker
+from pixelgait.policies.rollouts import Job, Plan, Worker
 from pixelgait.policies.runs import Run
 
 STEPS = 1000
@@ -22,12 +22,12 @@ def straight_ahead(run: Run) -> str:
     }
     lines = []
     for label, (weights, statistics) in candidates.items():
-        episodes = worker.run(weights, statistics, SEEDS, STEPS)
+        episodes = worker.run(Job(weights, statistics, SEEDS, STEPS))
         distance = [episode.distance_m for episode in episodes]
         falls = sum(episode.fell for episode in episodes)
         lines.append(
             f"{label:<13} 10 s straight ahead: {np.mean(distance):5.1f} m "
             f"({min(distance):.1f} to {max(distance):.1f}), falls {falls} of {len(episodes)}"
         )
-    worker.body.close()
+    worker.close()
     return "\n".join(lines)

@@ -1,18 +1,16 @@
-"""pixelgait-train: evolution strategies for the low level and for the high level."""
+"""pixelgait-train: evolution strategies for the low level, the high level, or both."""
 
 from __future__ import annotations
 
-import time
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
-import numpy as np
 import tyro
-from tqdm import tqdm
 
-from pixelgait.policies import es
-from pixelgait.policies.es import ESConfig
+from pixelgait.policies.episode_returns import EpisodeReturns
+from pixelgait.policies.es import ESConfig, make_strategy
+from pixelgait.policies.imitation import TeacherLoss
 from pixelgait.policies.low_level import Statistics
 from pixelgait.policies.pool import RolloutPool
 from pixelgait.policies.rollouts import (
@@ -20,30 +18,30 @@ from pixelgait.policies.rollouts import (
     TaskName,
     exploration_scale,
     initial_weights,
-    run_job,
     start_worker,
 )
 from pixelgait.policies.runs import Checkpoint, Run, load_checkpoint
+from pixelgait.policies.search import Budget, Objective, Search
 from pixelgait.policies.straight_ahead import straight_ahead
 from pixelgait.policies.trained import trained_low_level
 from pixelgait.robot.errors import UserError, run_command
-from pixelgait.sim.episode import Episode
+from pixelgait.robot.low_level import WEIGHTS
 from pixelgait.sim.randomisation import Randomisation
-
-VALIDATION_SEEDS = range(9000, 9008)  # training draws below 9000, evaluation from 10000
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Train a policy with ARS in PyBullet and write a run folder.
+    """Train a policy with an evolution strategy in PyBullet and write a run folder.
 
     walk: the low level learns to walk straight ahead, from zero weights. follow: it learns to
-    follow speed and yaw-rate commands under pushes. course: the high level learns to steer through
-    the obstacle course by camera, on top of a frozen low level (--low-level).
+    follow speed and yaw-rate commands under pushes. imitate: the high level learns from images
+    what a map-aware teacher decides there, without physics: a start for course. course: the high
+    level learns to steer through the obstacle course by camera, on top of a frozen low level
+    (--low-level). joint: both levels at once, from --low-level and --start, or from scratch.
     """
 
     task: Annotated[TaskName, tyro.conf.Positional]
-    """walk, follow or course."""
+    """walk, follow, imitate, course or joint."""
     out: Path
     """Run folder: config, git state, checkpoints, learning curve, TensorBoard events."""
     resume: bool = False
@@ -59,32 +57,41 @@ class TrainConfig:
     steps: int = 500
     """Control steps (10 ms) of a training episode."""
     validation_steps: int = 1000
+    validation_episodes: int = 8
     validate_every: int = 5
     encoder: Literal["iap", "cnn"] = "iap"
-    """High level of the task course."""
+    """High level of the tasks imitate, course and joint."""
     difficulty: float = 0.5
     """Difficulty of the course, 0 to 1."""
+    ramp: int = 0
+    """Iterations over which the difficulty rises from 0 to its value."""
+    demonstrations: int = 60
+    """Courses the teacher shows (task imitate)."""
     low_level: Path | None = None
-    """Run folder of the frozen low level of the task course."""
+    """Run folder of a low level: frozen (imitate, course) or to start from (joint)."""
+    start: Path | None = None
+    """Checkpoint (.npz) of the same weights to start from; of the high level for joint."""
     randomise: bool = False
     """Draw mass, friction, motor strength, action delay and sensor noise anew every episode."""
-    start: Path | None = None
-    """Checkpoint (.npz) to start from instead of fresh weights."""
     es: ESConfig = field(default_factory=ESConfig)
 
     def check(self) -> None:
         """Raises UserError if a value makes no sense."""
-        for name in ("workers", "iterations", "steps", "validation_steps", "validate_every"):
+        counts = ("workers", "iterations", "steps", "validation_steps", "validation_episodes")
+        for name in (*counts, "validate_every", "demonstrations"):
             if getattr(self, name) < 1:
                 raise UserError(f"--{name.replace('_', '-')} is {getattr(self, name)}, needs >= 1")
-        if self.seed < 0:
-            raise UserError(f"--seed is {self.seed}, needs >= 0")
+        for name in ("seed", "ramp"):
+            if getattr(self, name) < 0:
+                raise UserError(f"--{name} is {getattr(self, name)}, needs >= 0")
         if not 0.0 <= self.difficulty <= 1.0:
             raise UserError(f"--difficulty is {self.difficulty}, expected 0 to 1")
         if not 1 <= self.es.top <= self.es.directions:
             raise UserError(f"--es.top is {self.es.top}, expected 1 to {self.es.directions}")
-        if self.task == "course" and self.low_level is None:
-            raise UserError("the task course needs --low-level, the run folder of a low level")
+        if self.task in ("course", "imitate") and self.low_level is None:
+            raise UserError(f"the task {self.task} needs --low-level, the run of a low level")
+        if self.task in ("walk", "follow") and self.low_level is not None:
+            raise UserError(f"the task {self.task} trains a low level, --low-level is for others")
 
     def identity(self) -> dict[str, object]:
         """What must not change between a run and its continuation."""
@@ -100,7 +107,7 @@ def main() -> None:
 
 def _main(config: TrainConfig) -> None:
     run = train(config)
-    if config.task != "course":
+    if config.task in ("walk", "follow"):
         print(straight_ahead(run))
 
 
@@ -115,152 +122,59 @@ def train(config: TrainConfig) -> Run:
     open_run = Run.resume if config.resume else Run.create
     run = open_run(config.out, {**config.identity(), **plan.identity()})
     state = run.load() if config.resume else first_checkpoint(config, plan)
-    pool = RolloutPool(config.workers, start_worker, plan)
-    try:
-        Search(config, plan, run, state, pool).go()
-    finally:
-        pool.close()
+    scale = exploration_scale(plan, state.start.size)
+    strategy = make_strategy(config.es, state.start, scale, config.seed)
+    budget = Budget(config.iterations, config.minutes, config.target_m, config.validate_every)
+    with RolloutPool(config.workers, start_worker, plan) as pool:
+        Search(budget, run, state, strategy, make_objective(config, plan, run, pool)).go()
     return run
 
 
 def make_plan(config: TrainConfig) -> Plan:
     """What the workers need to know."""
-    low_level = None
-    if config.task == "course":
+    frozen = None
+    if config.task in ("course", "imitate"):
         assert config.low_level is not None
-        frozen = trained_low_level(config.low_level)
-        low_level = frozen.matrix, frozen.bias
+        low_level = trained_low_level(config.low_level)
+        frozen = low_level.matrix, low_level.bias
     return Plan(
         config.task,
         config.steps,
         config.encoder,
         config.difficulty,
-        low_level,
+        frozen,
         Randomisation() if config.randomise else None,
     )
 
 
+def make_objective(config: TrainConfig, plan: Plan, run: Run, pool: RolloutPool) -> Objective:
+    """What the search climbs."""
+    if config.task == "imitate":
+        return TeacherLoss(pool, plan, run, config.demonstrations, config.seed)
+    return EpisodeReturns(
+        pool,
+        plan,
+        config.es,
+        config.seed,
+        config.ramp,
+        config.validation_episodes,
+        config.validation_steps,
+    )
+
+
 def first_checkpoint(config: TrainConfig, plan: Plan) -> Checkpoint:
-    """Fresh weights, or those of another run to start from."""
-    fresh = Checkpoint(initial_weights(plan, config.seed), Statistics.empty(), 0, [], -np.inf)
-    if config.start is None:
-        return fresh
-    start = load_checkpoint(config.start)
-    if start.weights.shape != fresh.weights.shape:
-        raise UserError(
-            f"{config.start}: {start.weights.size} weights, this task has {fresh.weights.size}"
-        )
-    return replace(fresh, weights=start.weights, statistics=start.statistics)
-
-
-class Search:
-    """The search loop over one run."""
-
-    def __init__(
-        self, config: TrainConfig, plan: Plan, run: Run, state: Checkpoint, pool: RolloutPool
-    ) -> None:
-        self.config, self.plan, self.run, self.state, self.pool = config, plan, run, state, pool
-        self.scale = exploration_scale(plan, state.weights.size)
-        self.validated: dict[str, float] = {}
-
-    def go(self) -> None:
-        """Iterate, validate, save; shows a progress bar with return and distance."""
-        from torch.utils.tensorboard import SummaryWriter
-
-        config = self.config
-        started = time.monotonic()
-        bar = tqdm(total=config.iterations, initial=self.state.iteration, unit="it")
-        with SummaryWriter(str(self.run.folder), purge_step=self.state.iteration + 1) as board, bar:
-            while self.state.iteration < config.iterations:
-                row = self.iterate()
-                for name, value in row.items():
-                    board.add_scalar(name, value, self.state.iteration)
-                bar.update()
-                bar.set_postfix_str(progress_line(row, self.validated))
-                if self.reached_target():
-                    break
-                if config.minutes and time.monotonic() - started > 60.0 * config.minutes:
-                    break
-        if not np.isfinite(self.state.best_score):  # stopped before the first validation
-            self.run.save(self.state, "best")
-
-    def iterate(self) -> dict[str, float]:
-        """One step of the search, with everything about it on disk afterwards."""
-        config, state = self.config, self.state
-        started = time.monotonic()
-        iteration = state.iteration + 1
-        settings = es.cooled(config.es, iteration)
-        deltas = es.directions(settings, self.scale, config.seed, iteration)
-        trials = es.candidates(settings, state.weights, deltas)
-        seeds = es.training_seeds(settings, config.seed, iteration)
-        jobs = [(trial, state.statistics, seeds, config.steps) for trial in trials]
-        episodes: list[list[Episode]] = self.pool.map(run_job, jobs)
-        returns = np.array([np.mean([e.return_m for e in each]) for each in episodes])
-        weights = es.update(settings, state.weights, deltas, returns)
-        statistics = state.statistics
-        for each in episodes:
-            for episode in each:
-                statistics = statistics.including(episode.observations)
-        row = {"iteration": float(iteration), **summary("train", episodes)}
-        row["train/best_return"] = float(returns.max())
-        self.state = replace(state, weights=weights, statistics=statistics, iteration=iteration)
-        if iteration % config.validate_every == 0:
-            self.validated = self.validate()
-            row |= self.validated
-        row["perf/seconds"] = time.monotonic() - started
-        self.save(row)
-        return row
-
-    def validate(self) -> dict[str, float]:
-        """Figures of the current weights on seeds that training never sees."""
-        state, steps = self.state, self.config.validation_steps
-        jobs = [(state.weights, state.statistics, [seed], steps) for seed in VALIDATION_SEEDS]
-        return summary("validation", self.pool.map(run_job, jobs))
-
-    def save(self, row: dict[str, float]) -> None:
-        """The checkpoint, and the best one so far by validation return."""
-        self.state = replace(self.state, curve=[*self.state.curve, row])
-        score = row.get("validation/return", -np.inf)
-        if score > self.state.best_score:
-            self.state = replace(self.state, best_score=score)
-            self.run.save(self.state, "best")
-        self.run.save(self.state)
-
-    def reached_target(self) -> bool:
-        target = self.config.target_m
-        return bool(
-            target
-            and self.validated.get("validation/shortest", 0.0) >= target
-            and self.validated.get("validation/falls", 1.0) == 0.0
-        )
-
-
-def summary(group: str, episodes: list[list[Episode]]) -> dict[str, float]:
-    """Mean figures of many episodes, named for TensorBoard."""
-    flat = [episode for each in episodes for episode in each]
-    figures = {
-        "return": np.mean([e.return_m for e in flat]),
-        "distance": np.mean([e.distance_m for e in flat]),
-        "shortest": np.min([e.distance_m for e in flat]),
-        "falls": np.mean([e.fell for e in flat]),
-        "success": np.mean([e.success for e in flat]),
-        "images": np.mean([e.images for e in flat]),
-        "hold_steps": np.sum([e.steps for e in flat]) / np.sum([e.images for e in flat]),
-    }
-    for name in flat[0].metrics:
-        figures[name] = np.mean([e.metrics[name] for e in flat if name in e.metrics])
-    return {f"{group}/{name}": float(value) for name, value in figures.items()}
-
-
-def progress_line(row: dict[str, float], validated: dict[str, float]) -> str:
-    """What stands behind the progress bar."""
-    line = f"return {row['train/return']:.2f}, distance {row['train/distance']:.2f} m"
-    if validated:
-        line += (
-            f" | validation: {validated['validation/distance']:.2f} m, "
-            f"falls {validated['validation/falls']:.0%}"
-        )
-    return line
+    """Fresh weights, or those of other runs to start from."""
+    weights, statistics = initial_weights(plan, config.seed), Statistics.empty()
+    own = weights.size - (WEIGHTS if config.task == "joint" else 0)
+    if config.start is not None:
+        start = load_checkpoint(config.start)
+        if start.weights.size != own:
+            raise UserError(f"{config.start}: {start.weights.size} weights, {own} are wanted")
+        weights[:own], statistics = start.weights, start.statistics
+    if config.task == "joint" and config.low_level is not None:
+        low_level = load_checkpoint(config.low_level / "best.npz")
+        weights[own:], statistics = low_level.weights, low_level.statistics
+    return Checkpoint.first(weights, statistics)
 
 
 if __name__ == "__main__":

@@ -19,10 +19,10 @@ def trained_low_level(folder: Path) -> LinearLowLevel:
     Raises:
         UserError: the folder holds no run of a low level.
     """
+    if (task := _task(folder)) in ("imitate", "course"):
+        raise UserError(f"{folder}: a run of task {task}, which trains no low level")
     best = load_checkpoint(folder / "best.npz")
-    if best.weights.size != WEIGHTS:
-        raise UserError(f"{folder}: {best.weights.size} weights, a low level has {WEIGHTS}")
-    return best.statistics.fold_into(LinearLowLevel.from_weights(A1, best.weights))
+    return best.statistics.fold_into(LinearLowLevel.from_weights(A1, best.weights[-WEIGHTS:]))
 
 
 def trained_high_level(folder: Path) -> HighLevel:
@@ -31,14 +31,18 @@ def trained_high_level(folder: Path) -> HighLevel:
     Raises:
         UserError: the folder holds no run of a high level.
     """
+    if (task := _task(folder)) in ("walk", "follow"):
+        raise UserError(f"{folder}: a run of task {task}, which trains no high level")
+    high_level = make_high_level(Run(folder).config["encoder"], seed=0)
+    weights = load_checkpoint(folder / "best.npz").weights
+    set_weights(high_level, weights[:-WEIGHTS] if task == "joint" else weights)
+    return high_level
+
+
+def _task(folder: Path) -> str:
     if not (folder / "config.json").exists():
         raise UserError(f"{folder}: not a run folder, config.json is missing")
-    config = Run(folder).config
-    if config["task"] != "course":
-        raise UserError(f"{folder}: a run of task {config['task']}, a high level needs course")
-    high_level = make_high_level(config["encoder"], seed=0)
-    set_weights(high_level, load_checkpoint(folder / "best.npz").weights)
-    return high_level
+    return str(Run(folder).config["task"])
 
 
 def provenance_of(folder: Path) -> dict[str, object]:

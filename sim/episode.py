@@ -30,6 +30,7 @@ class Episode:
     steps: int
     path: Array  # (n, 2) x, y [m]
     observations: Array  # (n, 20) inputs of the low level
+    decisions: Array  # (images, 3) latent command (2), duration [control steps]
     metrics: dict[str, float]  # what else the task measured
 
 
@@ -47,6 +48,7 @@ def run_episode(
     start_x = body.pose()[0][0]
     total, step = 0.0, 0
     path, observations = [], []
+    decisions: list[tuple[float, ...]] = []
     for step in range(1, task.steps + 1):
         if step % SAMPLE_STEPS == 1:
             path.append(body.pose()[0][:2])
@@ -55,6 +57,8 @@ def run_episode(
                 features(latent, imu_vector(reading), reading.joint_angles, controller.phase)
             )
         body.apply(controller.step(reading))
+        if controller.decision and controller.images > len(decisions):
+            decisions.append((*controller.decision.latent, controller.decision.duration_steps))
         reading = body.read()
         reward, over = task.step(body, reading)
         total += reward
@@ -75,5 +79,6 @@ def run_episode(
         steps=step,
         path=np.array(path),
         observations=np.array(observations),
+        decisions=np.array(decisions),
         metrics=task.metrics(),
     )

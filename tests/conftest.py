@@ -22,7 +22,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 def write_run(folder: Path, task: str, weights: np.ndarray, encoder: str = "iap") -> Path:
     run = Run.create(folder, {"task": task, "encoder": encoder})
-    run.save(Checkpoint(weights, Statistics.empty(), 1, [], 0.0), "best")
+    run.save(Checkpoint.first(weights, Statistics.empty()), "best")
     return folder
 
 

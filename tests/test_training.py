@@ -16,14 +16,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixelgait.policies import es
-from pixelgait.policies.es import ESConfig
+from pixelgait.policies.episode_returns import EpisodeReturns
+from pixelgait.policies.es import (
+    ARS,
+    ESConfig,
+    Strategy,
+    centred_ranks,
+    make_strategy,
+    training_seeds,
+)
+from pixelgait.policies.imitation import load_demonstrations
 from pixelgait.policies.low_level import Statistics
 from pixelgait.policies.pool import RolloutPool
-from pixelgait.policies.rollouts import Plan, Worker, flat_weights, make_high_level
+from pixelgait.policies.rollouts import Job, Plan, Worker, flat_weights, make_high_level
 from pixelgait.policies.runs import Checkpoint, Run, load_checkpoint
+from pixelgait.policies.search import going_blind
 from pixelgait.policies.train import TrainConfig, train
-from pixelgait.policies.trained import trained_high_level
+from pixelgait.policies.trained import trained_high_level, trained_low_level
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import WEIGHTS
 from tests.conftest import child_environment, gentle_weights, write_run
@@ -32,41 +41,104 @@ QUICK = ["--iterations", "4", "--steps", "60", "--validation-steps", "100", "--v
 QUICK += ["--es.directions", "3", "--es.top", "2"]
 
 
-def test_ars_climbs_a_noisy_hill() -> None:
-    config = ESConfig(directions=16, top=8, noise=0.05, step=0.05)
-    rng = np.random.default_rng(0)
-    goal = rng.standard_normal(50)
-    weights = np.zeros(50)
-    for iteration in range(300):
-        deltas = es.directions(config, np.ones(50), 0, iteration)
-        trials = es.candidates(config, weights, deltas)
-        returns = -np.linalg.norm(trials - goal, axis=1) + 0.01 * rng.standard_normal(32)
-        weights = es.update(config, weights, deltas, returns)
-    assert np.linalg.norm(weights - goal) < 0.2 * np.linalg.norm(goal)
+HILL = np.random.default_rng(0).standard_normal(50)
+SETTINGS = [
+    ESConfig("ars", directions=16, top=8, noise=0.05, step=0.05),
+    ESConfig("openai", directions=16, noise=0.05, step=0.05),
+    ESConfig("cma", directions=16, noise=0.1),
+]
 
 
-def test_candidates_lie_opposite_each_other_and_only_the_best_directions_count() -> None:
-    config = ESConfig(directions=3, top=1, noise=0.5, step=1.0)
-    deltas = es.directions(config, np.ones(4), seed=1, iteration=2)
-    np.testing.assert_array_equal(deltas, es.directions(config, np.ones(4), seed=1, iteration=2))
-    assert not np.array_equal(deltas, es.directions(config, np.ones(4), seed=1, iteration=3))
-    trials = es.candidates(config, np.ones(4), deltas)
+def climb(strategy: Strategy, iterations: range) -> list[np.ndarray]:
+    """Search for the top of a hill; returns what the strategy was told."""
+    told = []
+    for iteration in iterations:
+        trials = strategy.ask()
+        noise = np.random.default_rng(iteration).standard_normal(len(trials))
+        told.append(-np.linalg.norm(trials - HILL, axis=1) + 0.01 * noise)
+        strategy.tell(told[-1])
+    return told
+
+
+@pytest.mark.parametrize("config", SETTINGS, ids=lambda config: config.method)
+def test_every_strategy_climbs_a_noisy_hill(config: ESConfig) -> None:
+    strategy = make_strategy(config, np.zeros(50), np.ones(50), seed=0)
+    climb(strategy, range(300))
+    assert np.linalg.norm(strategy.weights - HILL) < 0.2 * np.linalg.norm(HILL)
+
+
+@pytest.mark.parametrize("config", SETTINGS, ids=lambda config: config.method)
+def test_a_search_is_restored_from_what_it_was_told(config: ESConfig) -> None:
+    scale = np.linspace(0.5, 2.0, 50)
+    whole, resumed = (make_strategy(config, np.zeros(50), scale, seed=3) for _ in range(2))
+    for returns in climb(whole, range(7)):
+        resumed.ask()
+        resumed.tell(returns)
+    np.testing.assert_array_equal(resumed.weights, whole.weights)
+    np.testing.assert_array_equal(resumed.ask(), whole.ask())
+
+
+@pytest.mark.parametrize("config", SETTINGS, ids=lambda config: config.method)
+def test_weights_are_explored_as_far_as_their_scale_says(config: ESConfig) -> None:
+    scale = np.repeat((0.1, 1.0), 25)
+    config = replace(config, directions=200, top=200)
+    trials = make_strategy(config, np.zeros(50), scale, seed=0).ask()
+    near, far = trials[:, :25].std(), trials[:, 25:].std()
+    assert (near, far) == (
+        pytest.approx(0.1 * config.noise, rel=0.05),
+        pytest.approx(config.noise, rel=0.05),
+    )
+
+
+def test_ars_candidates_lie_opposite_each_other_and_only_the_best_directions_count() -> None:
+    strategy = ARS(ESConfig(directions=3, top=1, noise=0.5, step=1.0), np.ones(4), np.ones(4), 1)
+    trials = strategy.ask()
     np.testing.assert_allclose(trials[0::2] + trials[1::2], 2.0)
-    returns = np.array([0.0, 1.0, 5.0, 3.0, 2.0, 2.0])  # the second direction holds the best
-    step = es.update(config, np.zeros(4), deltas, returns)
-    np.testing.assert_allclose(step, 1.0 / (1 * 1.0) * (5.0 - 3.0) * deltas[1])
+    strategy.tell(np.array([0.0, 1.0, 5.0, 3.0, 2.0, 2.0]))  # the second direction holds the best
+    delta = (trials[2] - 1.0) / 0.5
+    np.testing.assert_allclose(strategy.weights, 1.0 + 1.0 / (1 * 1.0) * (5.0 - 3.0) * delta)
+    assert not np.allclose(strategy.ask() - strategy.weights, trials - 1.0)
 
 
 def test_the_search_settles_with_decay() -> None:
-    config = ESConfig(noise=0.1, step=0.2, decay=0.9)
-    assert es.cooled(config, 1) == config
-    third = es.cooled(config, 3)
-    assert (third.noise, third.step) == (pytest.approx(0.081), pytest.approx(0.162))
+    strategy = ARS(ESConfig(noise=0.1, step=0.2, decay=0.9), np.zeros(4), np.ones(4), 0)
+    lengths = []
+    for _ in range(3):
+        lengths.append(np.abs(strategy.ask()[0] / strategy.directions[0]).mean())
+        strategy.tell(np.zeros(32))
+    assert lengths == [pytest.approx(value) for value in (0.1, 0.09, 0.081)]
+
+
+def test_ranks_are_centred_and_ties_share_theirs() -> None:
+    ranks = centred_ranks(np.array([3.0, -1.0, 100.0, 3.0, 0.0]))
+    np.testing.assert_allclose(ranks, [0.125, -0.5, 0.5, 0.125, -0.25])
+    np.testing.assert_array_equal(centred_ranks(np.ones(4)), np.zeros(4))
+
+
+def test_difficulty_rises_to_its_value() -> None:
+    plan = Plan("course", 100, difficulty=0.75)
+    course = EpisodeReturns(None, plan, ESConfig(), 0, 10, 8, 100)  # type: ignore[arg-type]
+    rising = [course.difficulty(iteration) for iteration in range(1, 12)]
+    assert rising[0] == 0.0
+    assert rising == sorted(rising)
+    assert rising[9] == rising[10] == 0.75
+    assert len(set(rising)) == 8
+
+
+def test_a_policy_that_goes_blind_is_noticed() -> None:
+    def curve(*holds: float) -> list[dict[str, float]]:
+        return [{"iteration": 5.0 * i, "validation/hold_steps": h} for i, h in enumerate(holds)]
+
+    assert going_blind(curve(20.0, 30.0, 60.0)) is None  # longer, but it still looks
+    assert going_blind(curve(500.0, 500.0)) is None  # as long as ever: it has no eyes
+    warning = going_blind(curve(20.0, 30.0, 250.0))
+    assert warning is not None
+    assert "250 steps on average, once 20" in warning
 
 
 def test_training_never_draws_evaluation_or_validation_seeds() -> None:
     config = ESConfig(courses=50)
-    seeds = [s for i in range(200) for s in es.training_seeds(config, 0, i)]
+    seeds = [s for i in range(200) for s in training_seeds(config, 0, i)]
     assert max(seeds) < 9000
     assert len(set(seeds)) > 3000
 
@@ -81,7 +153,8 @@ def test_statistics_equal_those_of_all_samples_at_once() -> None:
 
 
 def test_the_a1_learns_to_walk_from_zero_weights(tmp_path: Path) -> None:
-    untrained = Worker(Plan("walk", 500)).run(np.zeros(WEIGHTS), Statistics.empty(), [9000], 500)
+    zero = np.zeros(WEIGHTS)
+    untrained = Worker(Plan("walk", 500)).run(Job(zero, Statistics.empty(), [9000], 500))
     assert abs(untrained[0].distance_m) < 0.6  # it trots on the spot, drifting backwards
     config = TrainConfig(
         "walk", tmp_path / "run", iterations=25, steps=400, validation_steps=500, target_m=1.5
@@ -106,6 +179,50 @@ def test_a_high_level_belongs_to_its_low_level(tmp_path: Path) -> None:
     write_run(low_level, "follow", 2 * gentle_weights())  # retrained under the same name
     with pytest.raises(UserError, match="low_level_sha256"):
         train(replace(config, resume=True, iterations=2))
+
+
+def test_the_high_level_learns_what_the_teacher_shows(tmp_path: Path) -> None:
+    low_level = Path("policies/pretrained/iap/low_level").resolve()
+    config = TrainConfig(
+        "imitate",
+        tmp_path / "run",
+        iterations=30,
+        steps=1500,
+        demonstrations=4,
+        low_level=low_level,
+        es=ESConfig(directions=8, top=4, noise=0.1, step=0.1),
+    )
+    train(config)
+    shown = load_demonstrations(tmp_path / "run" / "demonstrations.npz")
+    assert len(np.unique(shown.course)) == 4
+    constant = float(shown.latents.var(0).mean())  # what deciding always the same would lose
+    losses = [-row["validation/return"] for row in load_curve(tmp_path / "run")[4::5]]
+    assert min(losses) < losses[0]
+    assert min(losses) < constant
+
+
+def load_curve(folder: Path) -> list[dict[str, Any]]:
+    curve: list[dict[str, Any]] = json.loads((folder / "curve.json").read_text())
+    return curve
+
+
+def test_both_levels_are_trained_at_once(tmp_path: Path) -> None:
+    low_level = write_run(tmp_path / "low", "follow", gentle_weights())
+    quick = dict(steps=50, validation_steps=50, validate_every=1, iterations=1)
+    settings = ESConfig(directions=2, top=1, noise=0.15, step=0.1)
+    scratch = TrainConfig("joint", tmp_path / "scratch", es=settings, **quick)
+    train(scratch)
+    tuned = replace(scratch, out=tmp_path / "tuned", low_level=low_level)
+    train(tuned)
+    first = load_checkpoint(tmp_path / "scratch" / "last.npz")
+    second = load_checkpoint(tmp_path / "tuned" / "last.npz")
+    assert first.weights.size == 1786
+    assert not first.start[-WEIGHTS:].any()
+    np.testing.assert_array_equal(second.start[-WEIGHTS:], gentle_weights())
+    moved = np.abs(second.weights - second.start)
+    assert 0.0 < moved[-WEIGHTS:].mean() < moved[:-WEIGHTS].mean()  # the gait is explored with care
+    assert flat_weights(trained_high_level(tmp_path / "tuned")).size == 1387
+    assert trained_low_level(tmp_path / "tuned").matrix.shape == (19, 20)
 
 
 def start_training(out: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -189,14 +306,14 @@ def test_a_worker_that_dies_is_replaced_and_its_rollout_repeated(tmp_path: Path)
 def test_checkpoints_are_whole_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run.create(tmp_path / "run", {})
     weights = flat_weights(make_high_level("iap", 0))
-    run.save(Checkpoint(weights, Statistics.empty(), 1, [], 0.0))
+    run.save(Checkpoint.first(weights, Statistics.empty()))
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device", "last.npz")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
-        run.save(Checkpoint(2 * weights, Statistics.empty(), 2, [], 0.0))
+        run.save(Checkpoint.first(2 * weights, Statistics.empty()))
     np.testing.assert_array_equal(run.load().weights, weights)
     assert not [p for p in (tmp_path / "run").iterdir() if p.name.startswith(".")]
 
