@@ -19,8 +19,9 @@ from pixelgait.robot.reading import JointCommand
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.bullet import pybullet
-from pixelgait.sim.pybullet_body import SUBSTEPS, PyBulletBody
+from pixelgait.sim.pybullet_body import PyBulletBody
 from pixelgait.sim.scene_list import make_scene
+from pixelgait.sim.simulated_body import SUBSTEPS
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pixelgait.robot.controller import Controller
 from pixelgait.robot.low_level import features
 from pixelgait.robot.observation import imu_vector
 from pixelgait.robot.spec import Array
-from pixelgait.sim.pybullet_body import PyBulletBody
+from pixelgait.sim.simulated_body import SimulatedBody
 from pixelgait.sim.tasks import Task, fallen
 
 SAMPLE_STEPS = 10  # every tenth step is kept: path and observation statistics
@@ -36,7 +36,7 @@ class Episode:
 
 def run_episode(
     controller: Controller,
-    body: PyBulletBody,
+    body: SimulatedBody,
     task: Task,
     seed: int,
     watch: Callable[[int], None] | None = None,

@@ -16,8 +16,10 @@ from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.bullet import pybullet
 from pixelgait.sim.camera import render_rgb
 from pixelgait.sim.episode import run_episode
-from pixelgait.sim.pybullet_body import PyBulletBody, load_robot
+from pixelgait.sim.pybullet_body import load_robot
+from pixelgait.sim.pybullet_scene import PyBulletScene
 from pixelgait.sim.scenes import Scene
+from pixelgait.sim.simulated_body import SimulatedBody
 from pixelgait.sim.tasks import Task
 
 WIDTH, HEIGHT = 480, 320
@@ -33,8 +35,7 @@ class Studio:
 
     def __init__(self, spec: RobotSpec, scene: Scene, seed: int) -> None:
         self.client = pybullet.connect(pybullet.DIRECT)
-        scene.build(self.client)
-        scene.reset(self.client, np.random.default_rng(seed))
+        PyBulletScene(scene, self.client).reset(np.random.default_rng(seed))
         self.robot, self.joints = load_robot(spec, self.client)
         self.inertial = pybullet.getDynamicsInfo(self.robot, -1, physicsClientId=self.client)[3:5]
 
@@ -81,7 +82,7 @@ def write_strip(
 
 
 def film_episode(
-    controller: Controller, body: PyBulletBody, task: Task, seed: int, path: Path
+    controller: Controller, body: SimulatedBody, task: Task, seed: int, path: Path
 ) -> None:
     """Run one episode and film it."""
     studio = Studio(body.spec, body.scene, seed)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pixelgait.sim.bullet import pybullet
-from pixelgait.sim.scenes import Start, add_box
+from pixelgait.sim.scenes import Box, Layout, Pose
 
 # The paper gives no sizes; these are ours. Medium difficulty (0.5): walls over 40 to 50 % of a 3 m
 # wide platform, every 2.5 m.
@@ -52,31 +51,27 @@ class ObstacleCourse:
         spacing = np.interp(difficulty, (0.0, 1.0), SPACING_M)
         self.wall_x = np.arange(FIRST_WALL_M, LENGTH_M - 2.0 + 1e-9, spacing)
         self.wall_length = WIDTH_M * (self.least_blocked + BLOCKED_SPREAD)
-        self.walls: list[Wall] = []
-        self._bodies: list[int] = []
-
-    def build(self, client: int) -> None:
-        middle = (LENGTH_M - START_M) / 2
-        half = (LENGTH_M + START_M) / 2
-        add_box(client, (middle, 0, -0.25), (half, WIDTH_M / 2, 0.25), PLATFORM_COLOUR)
-        add_box(client, (middle, 0, -DROP_M - 0.5), (30, 30, 0.5), GROUND_COLOUR)
+        self.walls: list[Wall] = []  # of the last layout
+        middle, half = (LENGTH_M - START_M) / 2, (LENGTH_M + START_M) / 2
+        ground = Pose(middle, 0, -DROP_M - 0.5)
+        self.fixed = (
+            Box(Pose(middle, 0, -0.25), (half, WIDTH_M / 2, 0.25), PLATFORM_COLOUR),
+            Box(ground, (30, 30, 0.5), GROUND_COLOUR),
+        )
         size = (WALL_THICKNESS_M / 2, self.wall_length / 2, WALL_HEIGHT_M / 2)
-        self._bodies = [
-            add_box(client, (x, 0, WALL_HEIGHT_M / 2), size, WALL_COLOUR) for x in self.wall_x
-        ]
+        self.movable = [Box(Pose(x, 0, WALL_HEIGHT_M / 2), size, WALL_COLOUR) for x in self.wall_x]
 
-    def reset(self, client: int, rng: np.random.Generator) -> Start:
+    def layout(self, rng: np.random.Generator) -> Layout:
         """Slide every wall in from a random side, over a random part of the width."""
-        self.walls = []
-        for body, x in zip(self._bodies, self.wall_x, strict=True):
+        self.walls, places = [], []
+        for x in self.wall_x:
             blocked = WIDTH_M * (self.least_blocked + BLOCKED_SPREAD * float(rng.random()))
             side = 1.0 if rng.random() < 0.5 else -1.0
             self.walls.append(Wall(float(x), side, blocked))
             y = side * (WIDTH_M / 2 - blocked + self.wall_length / 2)
-            pybullet.resetBasePositionAndOrientation(
-                body, (x, y, WALL_HEIGHT_M / 2), (0, 0, 0, 1), physicsClientId=client
-            )
-        return Start(0.0, float(rng.uniform(-0.5, 0.5)), 0.0, float(rng.uniform(-0.2, 0.2)))
+            places.append(Pose(x, y, WALL_HEIGHT_M / 2))
+        start = Pose(0.0, float(rng.uniform(-0.5, 0.5)), 0.0, float(rng.uniform(-0.2, 0.2)))
+        return Layout(start, places)
 
     def supports(self, x: float, y: float) -> bool:
         return -START_M < x < LENGTH_M and abs(y) < WIDTH_M / 2

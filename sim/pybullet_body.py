@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 
 import numpy as np
 import pybullet_data
 
-from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.reading import Image, JointCommand, Reading
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.bullet import pybullet
 from pixelgait.sim.camera import Camera
+from pixelgait.sim.pybullet_scene import PyBulletScene, quaternion
 from pixelgait.sim.randomisation import Randomisation, Sample, disturbed
 from pixelgait.sim.scenes import FRICTION, Scene
-
-PHYSICS_DT_S = 0.002  # 2 ms, as in Google's envs_v2
-SUBSTEPS = round(CONTROL_DT_S / PHYSICS_DT_S)
-GRAVITY_MS2 = -9.8
-DROP_M = 0.01  # the feet start this far above the ground
+from pixelgait.sim.simulated_body import DROP_M, GRAVITY_MS2, PHYSICS_DT_S, SUBSTEPS
 
 Motors = list[tuple[float, float, float, float, float]]
 
 
 class PyBulletBody:
-    """One robot in one scene; a `Body`. A `Randomisation` makes it another one every episode."""
+    """One robot in one scene; a `SimulatedBody`. A `Randomisation` draws its robot anew."""
 
     def __init__(
         self,
@@ -44,7 +39,7 @@ class PyBulletBody:
         pybullet.setPhysicsEngineParameter(
             deterministicOverlappingPairs=1, physicsClientId=self.client
         )
-        scene.build(self.client)
+        self._scene = PyBulletScene(scene, self.client)
         self.robot, self.joints = load_robot(spec, self.client)
         self._hide()
         # PyBullet speaks of the trunk's inertial frame (for the A1 13 mm ahead of the base and
@@ -67,10 +62,9 @@ class PyBulletBody:
         # One restored state and sorted contact pairs make an episode depend on nothing but its
         # seed, bit for bit. Saving a state per episode instead would leak memory.
         pybullet.restoreState(self._pristine, physicsClientId=self.client)
-        start = self.scene.reset(self.client, np.random.default_rng(seed))
+        start = self._scene.reset(np.random.default_rng(seed))
         z = start.z + self.spec.stand_height_m + DROP_M
-        half = start.yaw / 2.0
-        self.place((start.x, start.y, z), (0.0, 0.0, math.sin(half), math.cos(half)))
+        self.place((start.x, start.y, z), quaternion(start.yaw))
         for joint, angle in zip(self.joints, self.spec.default_pose_rad, strict=True):
             pybullet.resetJointState(self.robot, joint, angle, physicsClientId=self.client)
         self.time_s = 0.0

@@ -1,64 +1,75 @@
-"""Scenes: where a robot can be. A new one is a file with a class like FlatGround, and a name in
-`scene_list`."""
+"""Scenes: where a robot can be, described once and built by every simulator in its own way.
+
+A new one is a file with a class like FlatGround, and a name in `scene_list`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from pixelgait.sim.bullet import pybullet
-
 FRICTION = 1.0
+
+Colour = tuple[float, float, float]  # RGB, 0 to 1
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """Where the robot stands at reset: ground point [m] and heading [rad]."""
+class Pose:
+    """Somewhere upright: position [m] and heading [rad]."""
 
     x: float
     y: float
     z: float
-    yaw: float
+    yaw: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A box with its centre at `pose`."""
+
+    pose: Pose
+    half_m: tuple[float, float, float]
+    colour: Colour
+    friction: float = FRICTION
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """The endless horizontal plane z = 0; every simulator draws it in its own pattern."""
+
+    friction: float = FRICTION
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What is different in every episode."""
+
+    start: Pose  # of the robot: the ground below it
+    movable: Sequence[Pose] = ()  # where the scene's movable boxes are
 
 
 class Scene(Protocol):
-    """Static surroundings of one robot. Made once per client, laid out anew at every reset."""
+    """Surroundings of one robot. Built once per body, laid out anew at every reset."""
 
     name: str
     goal_x_m: float  # reached: success
 
-    def build(self, client: int) -> None:
-        """Create what never changes."""
+    @property
+    def fixed(self) -> Sequence[Box | Plane]:
+        """What is the same in every episode."""
 
-    def reset(self, client: int, rng: np.random.Generator) -> Start:
-        """Lay the scene out from the generator."""
+    @property
+    def movable(self) -> Sequence[Box]:
+        """What a layout places; the boxes' own poses do not count."""
+
+    def layout(self, rng: np.random.Generator) -> Layout:
+        """Draw an episode's layout."""
 
     def supports(self, x: float, y: float) -> bool:
         """Whether there is ground to walk on at (x, y)."""
-
-
-def add_box(
-    client: int,
-    centre: tuple[float, float, float],
-    half: tuple[float, float, float],
-    colour: tuple[float, float, float],
-) -> int:
-    """A static box; returns its body id."""
-    shape = pybullet.createCollisionShape(
-        pybullet.GEOM_BOX, halfExtents=half, physicsClientId=client
-    )
-    visual = pybullet.createVisualShape(
-        pybullet.GEOM_BOX,
-        halfExtents=half,
-        rgbaColor=(*colour, 1.0),
-        specularColor=(0, 0, 0),
-        physicsClientId=client,
-    )
-    body: int = pybullet.createMultiBody(0, shape, visual, centre, physicsClientId=client)
-    pybullet.changeDynamics(body, -1, lateralFriction=FRICTION, physicsClientId=client)
-    return body
 
 
 class FlatGround:
@@ -66,19 +77,14 @@ class FlatGround:
 
     name = "flat"
     goal_x_m = np.inf
+    fixed = (Plane(),)
+    movable = ()
 
     def __init__(self, difficulty: float = 0.0) -> None:
         del difficulty  # flat is flat
 
-    def build(self, client: int) -> None:
-        plane = pybullet.createCollisionShape(
-            pybullet.GEOM_PLANE, planeNormal=(0, 0, 1), physicsClientId=client
-        )
-        body = pybullet.createMultiBody(0, plane, physicsClientId=client)
-        pybullet.changeDynamics(body, -1, lateralFriction=FRICTION, physicsClientId=client)
-
-    def reset(self, client: int, rng: np.random.Generator) -> Start:
-        return Start(0.0, 0.0, 0.0, 0.0)
+    def layout(self, rng: np.random.Generator) -> Layout:
+        return Layout(Pose(0.0, 0.0, 0.0))
 
     def supports(self, x: float, y: float) -> bool:
         return True

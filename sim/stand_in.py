@@ -15,7 +15,8 @@ from pixelgait.robot import ros
 from pixelgait.robot.reading import JointCommand, Reading
 from pixelgait.robot.realtime import RateKeeper
 from pixelgait.robot.spec import Array
-from pixelgait.sim.pybullet_body import PHYSICS_DT_S, PyBulletBody
+from pixelgait.sim.pybullet_body import PyBulletBody
+from pixelgait.sim.simulated_body import PHYSICS_DT_S
 
 CAMERA_STEPS = round(1.0 / 30.0 / PHYSICS_DT_S)  # 30 Hz
 ODOMETRY_STEPS = round(0.02 / PHYSICS_DT_S)  # 50 Hz

@@ -127,7 +127,7 @@ def test_intervals_of_the_evaluation() -> None:
     assert (low, high) == (pytest.approx(0.596, abs=1e-3), pytest.approx(0.982, abs=1e-3))
     empty = np.zeros((0, 2))
     episodes = [
-        Episode(i, i % 2 == 0, float(i), float(i), False, 10, 100, empty, empty, {})
+        Episode(i, i % 2 == 0, float(i), float(i), False, 10, 100, empty, empty, empty, {})
         for i in range(10)
     ]
     figures = figures_of(episodes)

@@ -1,0 +1,44 @@
+"""What every simulated robot offers beyond a robot's own interface, and what all have in common."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.reading import Body, Image
+from pixelgait.robot.spec import Array, RobotSpec
+from pixelgait.sim.camera import Camera
+from pixelgait.sim.scenes import Scene
+
+PHYSICS_DT_S = 0.002  # 2 ms, as in Google's envs_v2
+SUBSTEPS = round(CONTROL_DT_S / PHYSICS_DT_S)
+GRAVITY_MS2 = -9.8
+DROP_M = 0.01  # the feet start this far above the ground
+
+
+class SimulatedBody(Body, Protocol):
+    """One robot in one scene, with what a simulator knows and a robot does not.
+
+    `reset` lays the scene out from the seed; whatever ran before, an episode depends on nothing
+    else, bit for bit.
+    """
+
+    spec: RobotSpec
+    scene: Scene
+    camera: Camera
+    time_s: float  # since the reset
+
+    def pose(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Base position [m] and orientation (quaternion xyzw) in the world."""
+
+    def place(self, position: tuple[float, ...], orientation: tuple[float, ...]) -> None:
+        """Put the base at a pose, at rest."""
+
+    def push(self, velocity: Array) -> None:
+        """Kick the base: add a velocity (3,) [m/s]."""
+
+    def render(self) -> Image:
+        """The camera's view of this instant."""
+
+    def close(self) -> None:
+        """Free the simulator."""
