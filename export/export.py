@@ -17,6 +17,7 @@ from pixelgait.export import parity
 from pixelgait.export.contract import make_contract
 from pixelgait.export.onnx_graphs import HighLevelGraph, high_level_graph, low_level_graph
 from pixelgait.export.record import record
+from pixelgait.policies.high_level import StraightAhead
 from pixelgait.policies.low_level import LowLevelGraph
 from pixelgait.policies.trained import provenance_of, trained_high_level, trained_low_level
 from pixelgait.robot.bundle import CONTRACT, FILES, GOLDEN, HIGH_LEVEL, LOW_LEVEL, load_bundle
@@ -35,11 +36,11 @@ class ExportConfig:
     """
 
     low_level: Path
-    """Run folder of the low level (task walk or follow)."""
-    high_level: Path
-    """Run folder of the high level (task course)."""
+    """Run folder of the low level (task walk, follow or joint)."""
     out: Path
     """Folder of the bundle; an older bundle there is replaced."""
+    high_level: Path | None = None
+    """Run folder of the high level; without one the bundle walks straight ahead."""
     name: str = "policy"
     """What the bundle is called in its contract."""
     seed: int = 9000
@@ -59,10 +60,8 @@ def export(config: ExportConfig) -> list[parity.Parity]:
     Raises:
         UserError: a run folder cannot be used, or ONNX differs from torch.
     """
-    low_level, high_level = (
-        trained_low_level(config.low_level),
-        trained_high_level(config.high_level),
-    )
+    low_level = trained_low_level(config.low_level)
+    high_level = trained_high_level(config.high_level) if config.high_level else StraightAhead()
     low_level_module = LowLevelGraph(low_level)
     modules = {HIGH_LEVEL: HighLevelGraph(high_level), LOW_LEVEL: low_level_module}
     graphs = {
@@ -82,7 +81,7 @@ def export(config: ExportConfig) -> list[parity.Parity]:
     content[GOLDEN] = json_bytes(golden)
     provenance = {
         "low_level": provenance_of(config.low_level),
-        "high_level": provenance_of(config.high_level),
+        "high_level": config.high_level and provenance_of(config.high_level),
     }
     hashes = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
     contract = make_contract(config.name, low_level.spec, IMAGE_SHAPE, provenance, hashes)

@@ -13,7 +13,7 @@ import torch
 from onnxscript import opset21 as op
 from torch import Tensor, nn
 
-from pixelgait.policies.high_level import HighLevel
+from pixelgait.policies.high_level import Decider
 from pixelgait.policies.low_level import LowLevelGraph
 
 OPSET = 21  # newest that ROS machines' onnxruntime (>= 1.18) reads
@@ -22,7 +22,7 @@ OPSET = 21  # newest that ROS machines' onnxruntime (>= 1.18) reads
 class HighLevelGraph(nn.Module):
     """A high level for one image, without a batch axis."""
 
-    def __init__(self, high_level: HighLevel) -> None:
+    def __init__(self, high_level: Decider) -> None:
         super().__init__()
         self.high_level = high_level
 
@@ -32,7 +32,7 @@ class HighLevelGraph(nn.Module):
         return latent.squeeze(0), duration.squeeze(0), attention.squeeze(0)
 
 
-def high_level_graph(high_level: HighLevel, image_shape: tuple[int, ...]) -> onnx.ModelProto:
+def high_level_graph(high_level: Decider, image_shape: tuple[int, ...]) -> onnx.ModelProto:
     """The high level as ONNX; the exporter folds normalisation constants into it."""
     image = torch.zeros(image_shape, dtype=torch.uint8)
     outputs = ["latent", "duration_steps", "attention"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.policies.high_level import HighLevel
+from pixelgait.policies.high_level import Decider
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.low_level import LinearLowLevel
 from pixelgait.robot.spec import Array
@@ -28,7 +28,7 @@ class Recording:
     low_level: list[tuple[Array, Array, Array, Array]] = field(default_factory=list)
 
 
-def record(high_level: HighLevel, low_level: LinearLowLevel, seed: int) -> Recording:
+def record(high_level: Decider, low_level: LinearLowLevel, seed: int) -> Recording:
     """Run the policy on a medium obstacle course and keep what its levels were given."""
     recording = Recording()
 

@@ -17,7 +17,29 @@ ENCODERS: dict[str, type[IAPEncoder | CNNEncoder]] = {"iap": IAPEncoder, "cnn": 
 SHORTEST_STEPS, LONGEST_STEPS = 10, 800  # duration of a decision (IAP paper, section 5.3)
 
 
-class HighLevel(nn.Module):
+class Decider(nn.Module):
+    """From an image to latent (B, 2), duration (B, 1) [control steps], attention (B, H', W')."""
+
+    @torch.no_grad()
+    def decide(self, image: NDArray[np.uint8]) -> Decision:
+        """The controller's high level: one image (H, W, C) to one decision."""
+        latent, duration, attention = self(torch.from_numpy(image)[None])
+        return Decision(latent[0].double().numpy(), int(duration), attention[0].numpy())
+
+
+class StraightAhead(Decider):
+    """No eyes: full speed, straight ahead. What a low level is shipped with on its own."""
+
+    HOLD_STEPS = 100.0
+
+    def forward(self, image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The same latent (B, 2), duration (B, 1) and empty attention (B, H, W) for every image."""
+        attention = torch.zeros_like(image[..., 0], dtype=torch.float32)
+        latent = torch.tensor([[1.0, 0.0]]).expand(len(image), 2)
+        return latent, torch.full((len(image), 1), self.HOLD_STEPS), attention
+
+
+class HighLevel(Decider):
     """Encoder, then 10 tanh units, then 3 outputs clipped to [-1, 1].
 
     The first output sets the duration, the other two are the latent command.
@@ -38,9 +60,3 @@ class HighLevel(nn.Module):
         span = LONGEST_STEPS - SHORTEST_STEPS
         duration = torch.round(SHORTEST_STEPS + (out[:, :1] + 1.0) / 2.0 * span)
         return out[:, 1:], duration, attention
-
-    @torch.no_grad()
-    def decide(self, image: NDArray[np.uint8]) -> Decision:
-        """The controller's high level: one image (H, W, C) to one decision."""
-        latent, duration, attention = self(torch.from_numpy(image)[None])
-        return Decision(latent[0].double().numpy(), int(duration), attention[0].numpy())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ class Episode:
     """What came of one episode."""
 
     seed: int
-    success: bool
+    success: bool  # reached the goal on its feet; without a goal, kept on them to the end
     distance_m: float  # advance along x
     return_m: float
     fell: bool
@@ -69,9 +70,11 @@ def run_episode(
     x, y, _ = body.pose()[0]
     path.append((x, y))
     fell = fallen(body, reading) or controller.supervisor.fault is not None
+    endless = math.isinf(body.scene.goal_x_m)
+    arrived = step == task.steps if endless else x > body.scene.goal_x_m
     return Episode(
         seed=seed,
-        success=x > body.scene.goal_x_m and not fell,
+        success=arrived and not fell,
         distance_m=x - start_x,
         return_m=total,
         fell=fell,

@@ -25,8 +25,10 @@ from pixelgait.sim.episode import Episode, run_episode
 from pixelgait.sim.film import film_episode
 from pixelgait.sim.obstacle_course import ObstacleCourse
 from pixelgait.sim.pybullet_body import PyBulletBody
+from pixelgait.sim.randomisation import Randomisation
 from pixelgait.sim.scene_list import make_scene
-from pixelgait.sim.tasks import Forward
+from pixelgait.sim.scenes import FlatGround
+from pixelgait.sim.tasks import Follow, Forward, Task
 from pixelgait.sim.teacher import Teacher
 
 Z95 = 1.96  # two-sided 95 % of a normal distribution
@@ -36,6 +38,9 @@ CONTROL = Literal["policy", "blind", "freeze-image", "teacher", "random"]
 @dataclass(frozen=True)
 class EvalConfig:
     """Evaluate a policy bundle over many episodes, with 95 % intervals and controls.
+
+    Task forward: how far along the scene, by camera. Task follow: how well the low level follows
+    speed and yaw-rate commands that change every second, under pushes (scene flat).
 
     The controls keep the low level and replace what the high level sees or decides: one gray image
     (--blind), the first image for ever (--freeze-image), a map instead of a camera (--teacher),
@@ -48,6 +53,9 @@ class EvalConfig:
     """obstacle-course or flat."""
     difficulty: float = 0.5
     """Difficulty of the scene, 0 to 1."""
+    task: Literal["forward", "follow"] = "forward"
+    randomise: bool = False
+    """Draw mass, friction, motor strength, action delay and sensor noise anew every episode."""
     episodes: int = 100
     seed: int = 10_000
     """Seed of the first episode; from 10000 on no training has seen them."""
@@ -113,6 +121,9 @@ def evaluate(config: EvalConfig) -> dict[str, Any]:
     make_scene(config.scene, config.difficulty)
     if config.control() == "teacher" and config.scene != ObstacleCourse.name:
         raise UserError(f"--teacher knows the obstacle-course, not '{config.scene}'")
+    on_flat = config.scene == FlatGround.name and config.control() == "policy"
+    if config.task == "follow" and not on_flat:
+        raise UserError("--task follow gives the commands itself: --scene flat, and no control")
     seeds = range(config.seed, config.seed + config.episodes)
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(config.workers, context, _start, (config,)) as pool:
@@ -121,7 +132,10 @@ def evaluate(config: EvalConfig) -> dict[str, Any]:
 
 
 def figures_of(episodes: list[Episode]) -> dict[str, Any]:
-    """Means with 95 % intervals: Wilson for rates, normal for the others."""
+    """Means with 95 % intervals: Wilson for rates, normal for the others.
+
+    Measures of the task (tracking errors) stand beside the stable ones under their own names.
+    """
     n = len(episodes)
     rates = {
         "success_rate": sum(e.success for e in episodes),
@@ -132,9 +146,12 @@ def figures_of(episodes: list[Episode]) -> dict[str, Any]:
         "return_m": [e.return_m for e in episodes],
         "images_per_episode": [float(e.images) for e in episodes],
     }
+    for name in episodes[0].metrics:
+        values[name] = [e.metrics[name] for e in episodes if name in e.metrics]
     intervals = {name: wilson(count, n) for name, count in rates.items()}
     for name, series in values.items():
-        half = Z95 * float(np.std(series, ddof=1)) / math.sqrt(n) if n > 1 else math.inf
+        spread = float(np.std(series, ddof=1)) if len(series) > 1 else math.inf
+        half = Z95 * spread / math.sqrt(len(series))
         mean = float(np.mean(series))
         intervals[name] = (mean - half, mean + half)
     return {
@@ -164,13 +181,19 @@ def wilson(count: int, n: int) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def _player(config: EvalConfig) -> tuple[Controller, PyBulletBody, Forward]:
+def _player(config: EvalConfig) -> tuple[Controller, PyBulletBody, Task]:
     """Controller, body and task of this process."""
     bundle = load_bundle(config.bundle)
-    body = PyBulletBody(bundle.spec, make_scene(config.scene, config.difficulty))
+    scene = make_scene(config.scene, config.difficulty)
+    randomisation = Randomisation() if config.randomise else None
+    body = PyBulletBody(bundle.spec, scene, randomisation=randomisation)
+    steps = round(config.seconds / CONTROL_DT_S)
+    if config.task == "follow":
+        follow = Follow(steps)
+        return Controller(follow.command, bundle.low_level, Supervisor(bundle.spec)), body, follow
     high_level = _high_level(config.control(), bundle.high_level, body)
     controller = Controller(high_level, bundle.low_level, Supervisor(bundle.spec))
-    return controller, body, Forward(round(config.seconds / CONTROL_DT_S))
+    return controller, body, Forward(steps)
 
 
 def _high_level(control: CONTROL, policy: HighLevel, body: PyBulletBody) -> HighLevel:

@@ -36,7 +36,7 @@ def make_bundle(folder: Path, encoder: str) -> Path:
     weights = flat_weights(make_high_level(encoder, seed=1))
     high_level = write_run(folder / "high", "course", weights, encoder)
     bundle = folder / "bundle"
-    export(ExportConfig(low_level, high_level, bundle, name=f"untrained-{encoder}"))
+    export(ExportConfig(low_level, bundle, high_level, name=f"untrained-{encoder}"))
     return bundle
 
 
