@@ -45,9 +45,13 @@ def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
         ("pixelgait-eval BUNDLE --workers 0", ["--workers is 0"]),
         ("pixelgait-eval BUNDLE --blind --teacher", ["--blind and --teacher exclude"]),
         ("pixelgait-eval BUNDLE --teacher --scene flat", ["--teacher", "'flat'"]),
+        ("pixelgait-eval BUNDLE --task follow", ["--task follow", "--scene flat"]),
         ("pixelgait-train walk --out run --workers 0", ["--workers is 0"]),
+        ("pixelgait-train imitate --out run", ["needs --low-level"]),
+        ("pixelgait-train follow --out run --low-level x", ["trains a low level"]),
+        ("pixelgait-train course --out run --ramp -1", ["--ramp is -1"]),
         ("pixelgait-train course --out run", ["needs --low-level"]),
-        ("pixelgait-train course --out run --low-level gone", ["gone", "not a checkpoint"]),
+        ("pixelgait-train course --out run --low-level gone", ["gone", "config.json is missing"]),
         ("pixelgait-train walk --out run --resume", ["nothing to resume"]),
         ("pixelgait-train walk --out run --seed -1", ["--seed is -1"]),
         ("pixelgait-train walk --out run --start EMPTY", ["not a checkpoint"]),
@@ -101,6 +105,22 @@ def test_a_missing_library_is_named_with_its_extra(name: str, library: str, extr
         [sys.executable, "-c", code], capture_output=True, text=True, env=child_environment()
     )
     refused(done, f"needs {library}", extra)
+
+
+def test_following_is_evaluated_by_its_errors(
+    command: Command, iap_bundle: Path, tmp_path: Path
+) -> None:
+    arguments = ("--task", "follow", "--scene", "flat", "--episodes", 3, "--seconds", 3)
+    done = command("pixelgait-eval", iap_bundle, *arguments, "--json", "plain.json")
+    assert done.returncode == 0, done.stderr
+    done = command("pixelgait-eval", iap_bundle, *arguments, "--randomise", "--json", "random.json")
+    assert done.returncode == 0, done.stderr
+    read = [json.loads((tmp_path / f"{name}.json").read_text()) for name in ("plain", "random")]
+    plain, random = read
+    low, high = plain["interval_95"]["yaw_rate_error"]
+    assert 0.1 < low < plain["yaw_rate_error"] < high  # untrained: it trots on the spot
+    assert plain["success_rate"] == 1.0
+    assert random["yaw_rate_error"] != plain["yaw_rate_error"]
 
 
 def test_evaluation_writes_its_schema(command: Command, iap_bundle: Path, tmp_path: Path) -> None:
