@@ -5,7 +5,7 @@ SOURCES := $(sort $(wildcard robot/*.py sim/*.py policies/*.py export/*.py))
 # A strict editable install knows only the files it was made with: new ones ask for a new install.
 INSTALLED := .venv/.installed-$(shell echo $(SOURCES) | cksum | cut -d' ' -f1)
 
-.PHONY: demo test lint benchmark results clean
+.PHONY: demo test lint benchmark results gait-study clean
 
 demo: $(INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo
 	$(BIN)/pixelgait-demo
@@ -21,16 +21,11 @@ lint: $(INSTALLED)
 benchmark: $(INSTALLED)  ## rollout speed against bare physics
 	$(BIN)/pixelgait-benchmark
 
-results: $(INSTALLED)  ## the README's table: 100 unseen courses for each row and difficulty
-	mkdir -p runs/results
-	for control in policy teacher blind freeze-image random; do \
-	    for difficulty in 0.0 0.5 1.0; do \
-	        flag=$$([ $$control = policy ] || echo --$$control); \
-	        echo "--- $$control, difficulty $$difficulty"; \
-	        $(BIN)/pixelgait-eval iap --episodes 100 --difficulty $$difficulty $$flag \
-	            --json runs/results/$$control-$$difficulty.json || exit 1; \
-	    done; \
-	done
+results: $(INSTALLED)  ## the README's results: 100 unseen courses for each row and difficulty
+	$(BIN)/python -m pixelgait.export.results
+
+gait-study: $(INSTALLED)  ## open-loop sweeps of the gait generator: docs/gait_study.png
+	$(BIN)/python -m pixelgait.export.gait_study
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv .venv

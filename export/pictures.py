@@ -47,6 +47,40 @@ def learning_curve(path: Path, curve: list[dict[str, float]], title: str) -> Non
     plt.close(figure)
 
 
+def learning_curves(path: Path, policies: dict[str, list[list[dict[str, float]]]]) -> None:
+    """Validation return and success over iterations, one line per training seed."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.5), layout="constrained")
+    for (name, curves), colour in zip(policies.items(), ("tab:red", "tab:blue"), strict=True):
+        for seed, curve in enumerate(curves):
+            rows = [row for row in curve if "validation/return" in row]
+            steps = [row["iteration"] for row in rows]
+            label = name if seed == 0 else None
+            for axes, key in ((left, "return"), (right, "success")):
+                values = [row[f"validation/{key}"] for row in rows]
+                axes.plot(steps, values, "o-", ms=3, color=colour, alpha=0.7, label=label)
+    left.set(ylabel="validation return per episode [m]", xlabel="iteration")
+    right.set(ylabel="validation success", xlabel="iteration", ylim=(-0.05, 1.05))
+    for axes in (left, right):
+        axes.grid(alpha=0.3)
+        axes.legend()
+    figure.savefig(path, dpi=90)
+    plt.close(figure)
+
+
+def paths_on_courses(path: Path, courses: list[ObstacleCourse], tracks: list[Array]) -> None:
+    """One course below the other, each with its own track (n, 2) [m]."""
+    rows = (len(courses) + 1) // 2
+    figure, grid = plt.subplots(rows, 2, figsize=(12, 1.7 * rows), layout="constrained")
+    for axes, course, track in zip(np.ravel(grid), courses, tracks, strict=True):
+        _draw_course(axes, course)
+        axes.plot(track[:, 0], track[:, 1], lw=2, color="tab:blue")
+        axes.plot(*track[-1], "o", color="tab:blue")
+        axes.set(xlim=(-START_M, LENGTH_M), ylim=(-WIDTH_M / 2, WIDTH_M / 2), aspect="equal")
+        axes.set(xticks=[], yticks=[])
+    figure.savefig(path, dpi=80)
+    plt.close(figure)
+
+
 def path_on_course(path: Path, course: ObstacleCourse, tracks: dict[str, Array]) -> None:
     """Tracks (n, 2) [m] drawn over the course seen from above."""
     figure, axes = plt.subplots(figsize=(10, 3.2), layout="constrained")

@@ -70,7 +70,7 @@ class EvalConfig:
     json: Path | None = None
     """Write the figures there."""
     video: Path | None = None
-    """Film the first episode (.mp4 or .gif)."""
+    """Film the first episode (.mp4 or .gif; .png for a strip of frames)."""
 
     def control(self) -> CONTROL:
         """Which high level decides.
@@ -104,12 +104,22 @@ def report(config: EvalConfig) -> dict[str, Any]:
         print(f"{name:<20}{figures[name]:8.2f}   [{low:.2f}, {high:.2f}]")
     print(f"{config.episodes} episodes, seeds {config.seed} to {config.seed + config.episodes - 1}")
     if config.video is not None:
-        film_episode(*_player(config), config.seed, config.video)
+        film(config, config.video)
     return figures
 
 
+def film(config: EvalConfig, path: Path) -> None:
+    """Film the first episode: .mp4, .gif, or .png for a strip of frames."""
+    film_episode(*_player(config), config.seed, path)
+
+
 def evaluate(config: EvalConfig) -> dict[str, Any]:
-    """Figures over all episodes, in the stable schema of the command.
+    """Figures over all episodes, in the stable schema of the command."""
+    return figures_of(run_episodes(config))
+
+
+def run_episodes(config: EvalConfig) -> list[Episode]:
+    """All episodes, in worker processes.
 
     Raises:
         UserError: bundle, scene or another value cannot be used.
@@ -127,8 +137,7 @@ def evaluate(config: EvalConfig) -> dict[str, Any]:
     seeds = range(config.seed, config.seed + config.episodes)
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(config.workers, context, _start, (config,)) as pool:
-        episodes = list(tqdm(pool.map(_run, seeds), total=len(seeds), unit="episode"))
-    return figures_of(episodes)
+        return list(tqdm(pool.map(_run, seeds), total=len(seeds), unit="episode"))
 
 
 def figures_of(episodes: list[Episode]) -> dict[str, Any]:

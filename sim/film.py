@@ -84,7 +84,7 @@ def write_strip(
 def film_episode(
     controller: Controller, body: SimulatedBody, task: Task, seed: int, path: Path
 ) -> None:
-    """Run one episode and film it."""
+    """Run one episode and film it; a .png becomes a strip."""
     studio = Studio(body.spec, body.scene, seed)
     every = round(1.0 / FRAMES_PER_S / CONTROL_DT_S)
     frames = []
@@ -97,7 +97,10 @@ def film_episode(
 
     run_episode(controller, body, task, seed, watch)
     studio.close()
-    write_film(path, frames)
+    if path.suffix == ".png":
+        write_strip(path, frames)
+    else:
+        write_film(path, frames)
 
 
 def _inset(controller: Controller) -> NDArray[np.uint8] | None:
