@@ -12,6 +12,7 @@ import torch
 
 from pixelgait.policies.high_level import HighLevel
 from pixelgait.policies.low_level import Statistics
+from pixelgait.policies.mirror import tie
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.controller import HighLevel as HighLevelFunction
 from pixelgait.robot.low_level import WEIGHTS, LinearLowLevel
@@ -45,6 +46,7 @@ class Plan:
     difficulty: float = 0.5
     low_level: tuple[Array, Array] | None = None  # frozen matrix, bias of the task course
     randomisation: Randomisation | None = None
+    mirror: bool = False  # tie the low level's sides
 
     @property
     def sees(self) -> bool:
@@ -159,6 +161,7 @@ class Worker:
         else:
             low_level = LinearLowLevel.from_weights(A1, weights[-WEIGHTS:])
             low_level = statistics.fold_into(low_level)
+            low_level = tie(low_level) if self.plan.mirror else low_level
         if self.high_level is not None:
             set_weights(self.high_level, weights[: weights.size - self.plan.low_level_weights])
             return self.high_level.decide, low_level

@@ -71,6 +71,8 @@ class TrainConfig:
     """Run folder of a low level: frozen (imitate, course) or to start from (joint)."""
     start: Path | None = None
     """Checkpoint (.npz) of the same weights to start from; of the high level for joint."""
+    mirror: bool = False
+    """Tie the low level's left and right side: it turns either way alike."""
     randomise: bool = False
     """Draw mass, friction, motor strength, action delay and sensor noise anew every episode."""
     es: ESConfig = field(default_factory=ESConfig)
@@ -144,6 +146,7 @@ def make_plan(config: TrainConfig) -> Plan:
         config.difficulty,
         frozen,
         Randomisation() if config.randomise else None,
+        config.mirror,
     )
 
 

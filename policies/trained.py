@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from pixelgait.policies.high_level import HighLevel
+from pixelgait.policies.mirror import tie
 from pixelgait.policies.rollouts import make_high_level, set_weights
 from pixelgait.policies.runs import Run, load_checkpoint
 from pixelgait.robot.errors import UserError
@@ -22,7 +23,9 @@ def trained_low_level(folder: Path) -> LinearLowLevel:
     if (task := _task(folder)) in ("imitate", "course"):
         raise UserError(f"{folder}: a run of task {task}, which trains no low level")
     best = load_checkpoint(folder / "best.npz")
-    return best.statistics.fold_into(LinearLowLevel.from_weights(A1, best.weights[-WEIGHTS:]))
+    low_level = LinearLowLevel.from_weights(A1, best.weights[-WEIGHTS:])
+    low_level = best.statistics.fold_into(low_level)
+    return tie(low_level) if Run(folder).config.get("mirror") else low_level
 
 
 def trained_high_level(folder: Path) -> HighLevel:

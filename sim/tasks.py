@@ -82,8 +82,9 @@ class Forward:
 class Follow:
     """Follow speed and yaw-rate commands that change every second, with pushes.
 
-    Reward per second: how well both are tracked, at most 1. Latent commands are drawn uniformly,
-    but a tenth asks to stop, 15 % to turn on the spot, 15 % to go straight.
+    Reward per second: how well both are tracked, and an upright, level posture; at most 1. Latent
+    commands are drawn uniformly, but a tenth asks to stop, 15 % to turn on the spot, 15 % to go
+    straight.
     """
 
     COMMAND_STEPS = 100
@@ -96,6 +97,11 @@ class Follow:
     SPEED_SCALE_M2_PER_S2 = 0.06
     TURN_SCALE_RAD2_PER_S2 = 0.15
     SIDEWAYS_WEIGHT = 0.5
+    # How the body is carried counts too: a camera on a leaning or crouching robot sees less.
+    POSTURE_WEIGHT = 0.2
+    TILT_SCALE_RAD2 = 0.02
+    HEIGHT_SHARE = 0.9  # of the standing height
+    HEIGHT_SCALE_M2 = 0.001
 
     def __init__(self, steps: int) -> None:
         self.steps = steps
@@ -136,7 +142,16 @@ class Follow:
         off = speed_error**2 + self.SIDEWAYS_WEIGHT * left**2
         tracked = math.exp(-off / self.SPEED_SCALE_M2_PER_S2)
         turned = math.exp(-(turn_error**2) / self.TURN_SCALE_RAD2_PER_S2)
-        return (tracked + turned) / 2.0 * CONTROL_DT_S, fallen(body, reading)
+        followed = (tracked + turned) / 2.0
+        reward = followed + self.POSTURE_WEIGHT * (self._posture(body) - followed)
+        return reward * CONTROL_DT_S, fallen(body, reading)
+
+    def _posture(self, body: SimulatedBody) -> float:
+        """1 for a level base at its height, towards 0 as it tilts or sinks."""
+        (_, _, z), (qx, qy, _, _) = body.pose()
+        tilt2 = 4.0 * (qx * qx + qy * qy)  # of small angles
+        low = z - self.HEIGHT_SHARE * body.spec.stand_height_m
+        return math.exp(-tilt2 / self.TILT_SCALE_RAD2 - low * low / self.HEIGHT_SCALE_M2)
 
     def metrics(self) -> dict[str, float]:
         """Mean tracking errors [m/s], [rad/s] in the second half of every command."""

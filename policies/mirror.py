@@ -1,0 +1,73 @@
+"""Left-right symmetry: what a robot does in a world, its mirror image does in the mirrored world.
+
+A forward camera has this one symmetry. The high level gets it by averaging over the group of two
+(`HighLevel`), the linear low level by tying its weights. Mirroring swaps the legs of each pair,
+turns abduction, roll and yaw around, and shifts a trot by half a period.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from pixelgait.robot import gait
+from pixelgait.robot.leg import joint_map
+from pixelgait.robot.low_level import LinearLowLevel
+from pixelgait.robot.spec import LEGS, Array, RobotSpec
+
+OPPOSITE = {"L": "R", "R": "L"}
+LATENT = np.diag((1.0, -1.0))  # speed, yaw rate
+IMU = np.diag((-1.0, 1.0, -1.0, 1.0))  # roll, pitch and their rates
+CYCLE = -np.eye(2)  # (cos + 1) / 2 and (sin + 1) / 2 become 1 minus themselves
+SIDEWAYS = ("turn_rad", "bank_rad")  # gait parameters that change sign
+
+
+def tie(low_level: LinearLowLevel) -> LinearLowLevel:
+    """The nearest low level that commutes with mirroring: f(M x + m) = N f(x).
+
+    With involutions M, N and M m = -m: W' = (W + N W M) / 2, b' = (b + N (b + W m)) / 2.
+    """
+    inputs, shift = mirrored_inputs(low_level.spec)
+    outputs = mirrored_outputs()
+    matrix, bias = low_level.matrix, low_level.bias
+    return replace(
+        low_level,
+        matrix=(matrix + outputs @ matrix @ inputs) / 2.0,
+        bias=(bias + outputs @ (bias + matrix @ shift)) / 2.0,
+    )
+
+
+@cache
+def mirrored_poses() -> Array:
+    """(12, 12): leg poses of the mirrored robot; legs swapped, abduction negated."""
+    swap = np.zeros((len(LEGS), len(LEGS)))
+    for i, leg in enumerate(LEGS):
+        swap[i, LEGS.index(leg[0] + OPPOSITE[leg[1]])] = 1.0
+    return np.kron(swap, np.diag((-1.0, 1.0, 1.0)))
+
+
+@cache
+def mirrored_inputs(spec: RobotSpec) -> tuple[Array, Array]:
+    """M (20, 20) and m (20,): the inputs of the mirrored robot are M x + m."""
+    poses = joint_map(spec) @ mirrored_poses() @ np.linalg.inv(joint_map(spec))
+    pose = spec.default_pose_rad
+    shift = np.concatenate([np.zeros(6), pose - poses @ pose, np.ones(2)])
+    return _block_diagonal(LATENT, IMU, poses, CYCLE), shift
+
+
+@cache
+def mirrored_outputs() -> Array:
+    """N (19, 19): the action of the mirrored robot is N y."""
+    signs = [-1.0 if name in SIDEWAYS else 1.0 for name, _, _ in gait.PARAMETERS]
+    return _block_diagonal(mirrored_poses(), np.diag(signs))
+
+
+def _block_diagonal(*blocks: Array) -> Array:
+    size = sum(len(block) for block in blocks)
+    matrix, at = np.zeros((size, size)), 0
+    for block in blocks:
+        matrix[at : at + len(block), at : at + len(block)] = block
+        at += len(block)
+    return matrix

@@ -1,0 +1,109 @@
+"""Left-right symmetry through the whole controller and in simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pixelgait.policies.mirror import mirrored_poses, tie
+from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.leg import joint_map
+from pixelgait.robot.low_level import WEIGHTS, LinearLowLevel
+from pixelgait.robot.reading import Reading
+from pixelgait.robot.spec import A1
+from pixelgait.robot.supervisor import Supervisor
+from pixelgait.sim.pybullet_body import PyBulletBody
+from pixelgait.sim.scenes import FlatGround
+from pixelgait.sim.tasks import planar_pose
+
+POSES = joint_map(A1) @ mirrored_poses() @ np.linalg.inv(joint_map(A1))
+
+
+def mirrored_angles(angles: np.ndarray) -> np.ndarray:
+    return A1.default_pose_rad + POSES @ (angles - A1.default_pose_rad)
+
+
+def mirrored(reading: Reading) -> Reading:
+    x, y, z, w = reading.orientation
+    rx, ry, rz = reading.angular_velocity
+    return Reading(
+        reading.time_s,
+        mirrored_angles(reading.joint_angles),
+        POSES @ reading.joint_velocities,
+        np.array((-x, y, -z, w)),
+        np.array((-rx, ry, -rz)),
+        reading.image,
+    )
+
+
+def random_reading(rng: np.random.Generator, time_s: float) -> Reading:
+    orientation = np.array((*(0.1 * rng.standard_normal(3)), 1.0))
+    return Reading(
+        time_s,
+        A1.default_pose_rad + 0.2 * rng.standard_normal(12),
+        rng.standard_normal(12),
+        orientation / np.linalg.norm(orientation),
+        rng.standard_normal(3),
+        lambda: None,  # type: ignore[arg-type, return-value]
+    )
+
+
+def controller_of(low_level: LinearLowLevel, latent: tuple[float, float]) -> Controller:
+    controller = Controller(
+        lambda image: Decision(np.array(latent), 800), low_level, Supervisor(A1)
+    )
+    controller.decision, controller._hold = Decision(np.array(latent), 800), 800
+    return controller
+
+
+def random_low_level() -> LinearLowLevel:
+    return LinearLowLevel.from_weights(A1, 0.2 * np.random.default_rng(0).standard_normal(WEIGHTS))
+
+
+def test_the_left_front_leg_mirrors_the_right_one() -> None:
+    angles = A1.default_pose_rad.copy()
+    angles[:3] += (0.1, 0.2, 0.3)  # FR: abduction, upper, lower
+    other = mirrored_angles(angles) - A1.default_pose_rad
+    np.testing.assert_allclose(other[3:6], (-0.1, 0.2, 0.3), atol=1e-12)
+    np.testing.assert_allclose(np.delete(other, (3, 4, 5)), 0.0, atol=1e-12)
+
+
+def test_a_tied_low_level_commands_the_mirror_image() -> None:
+    rng = np.random.default_rng(1)
+    tied = tie(random_low_level())
+    left, right = controller_of(tied, (0.3, 0.7)), controller_of(tied, (0.3, -0.7))
+    right.phase = np.array([np.pi])  # half a period apart
+    for step in range(200):
+        reading = random_reading(rng, 0.01 * step)
+        one, other = left.step(reading), right.step(mirrored(reading))
+        np.testing.assert_allclose(mirrored_angles(one.targets), other.targets, atol=1e-9)
+
+
+def test_an_untied_one_does_not_and_tying_twice_changes_nothing() -> None:
+    free = random_low_level()
+    left, right = controller_of(free, (0.3, 0.7)), controller_of(free, (0.3, -0.7))
+    right.phase = np.array([np.pi])
+    reading = random_reading(np.random.default_rng(1), 0.0)
+    difference = mirrored_angles(left.step(reading).targets) - right.step(mirrored(reading)).targets
+    assert np.abs(difference).max() > 0.05
+    tied = tie(free)
+    np.testing.assert_allclose(tie(tied).matrix, tied.matrix, atol=1e-12)
+    np.testing.assert_allclose(tie(tied).bias, tied.bias, atol=1e-12)
+
+
+def test_a_tied_robot_turns_left_as_it_turns_right() -> None:
+    tied = tie(LinearLowLevel.from_weights(A1, np.zeros(WEIGHTS)))
+    tied.matrix[12 + 2, 1] = 0.4  # yaw command to turn
+    body = PyBulletBody(A1, FlatGround())
+    poses = []
+    for latent, phase in ((1.0, 0.0), (-1.0, np.pi)):
+        controller = controller_of(tied, (0.0, latent))
+        controller.phase = np.array([phase])
+        reading = body.reset(0)
+        for _ in range(200):
+            body.apply(controller.step(reading))
+            reading = body.read()
+        poses.append(planar_pose(body))
+    body.close()
+    (x, y, yaw), other = poses
+    assert yaw > 0.5
+    np.testing.assert_allclose(other, (x, -y, -yaw), atol=0.05)
