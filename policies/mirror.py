@@ -45,7 +45,7 @@ def mirrored_poses() -> Array:
     swap = np.zeros((len(LEGS), len(LEGS)))
     for i, leg in enumerate(LEGS):
         swap[i, LEGS.index(leg[0] + OPPOSITE[leg[1]])] = 1.0
-    return np.kron(swap, np.diag((-1.0, 1.0, 1.0)))
+    return np.asarray(np.kron(swap, np.diag((-1.0, 1.0, 1.0))), dtype=np.float64)
 
 
 @cache
