@@ -15,6 +15,7 @@ from pixelgait.robot.controller import Decision
 
 ENCODERS: dict[str, type[IAPEncoder | CNNEncoder]] = {"iap": IAPEncoder, "cnn": CNNEncoder}
 SHORTEST_STEPS, LONGEST_STEPS = 10, 800  # duration of a decision (IAP paper, section 5.3)
+MIRRORED = (1.0, 1.0, -1.0)  # duration, speed and yaw rate of a mirrored decision
 
 
 class Decider(nn.Module):
@@ -42,21 +43,30 @@ class StraightAhead(Decider):
 class HighLevel(Decider):
     """Encoder, then 10 tanh units, then 3 outputs clipped to [-1, 1].
 
-    The first output sets the duration, the other two are the latent command.
+    The first output sets the duration, the other two are the latent command. With `mirror` the
+    network is averaged over the image and its mirror image, so that mirroring the image negates the
+    steering and keeps speed and duration, bit for bit. The weights are the same in number.
     """
 
-    def __init__(self, encoder: str, **options: Any) -> None:
+    def __init__(self, encoder: str, mirror: bool = False, **options: Any) -> None:
         super().__init__()
         if encoder not in ENCODERS:
             raise ValueError(f"unknown encoder '{encoder}', choose from {', '.join(ENCODERS)}")
+        self.mirror = mirror
         self.encoder = ENCODERS[encoder](**options)
         self.hidden = nn.Linear(self.encoder.features, 10)
         self.output = nn.Linear(10, 3)
 
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Latent (B, 2), duration (B, 1) [control steps], attention (B, H', W')."""
-        features, attention = self.encoder(image)
-        out = self.output(torch.tanh(self.hidden(features))).clamp(-1.0, 1.0)
+        out, attention = self._outputs(image)
+        if self.mirror:  # two passes, not one batch: rounding may depend on the place in a batch
+            other, _ = self._outputs(image.flip(2))
+            out = (out + other * torch.tensor(MIRRORED)) / 2.0
         span = LONGEST_STEPS - SHORTEST_STEPS
         duration = torch.round(SHORTEST_STEPS + (out[:, :1] + 1.0) / 2.0 * span)
         return out[:, 1:], duration, attention
+
+    def _outputs(self, image: Tensor) -> tuple[Tensor, Tensor]:
+        features, attention = self.encoder(image)
+        return self.output(torch.tanh(self.hidden(features))).clamp(-1.0, 1.0), attention

@@ -46,7 +46,7 @@ class Plan:
     difficulty: float = 0.5
     low_level: tuple[Array, Array] | None = None  # frozen matrix, bias of the task course
     randomisation: Randomisation | None = None
-    mirror: bool = False  # tie the low level's sides
+    mirror: bool = False  # left-right symmetric networks
 
     @property
     def sees(self) -> bool:
@@ -91,10 +91,10 @@ def exploration_scale(plan: Plan, size: int) -> Array:
     return scale
 
 
-def make_high_level(encoder: str, seed: int) -> HighLevel:
+def make_high_level(encoder: str, seed: int, mirror: bool = False) -> HighLevel:
     """A fresh high level that starts with short holds: with long ones it learns to be blind."""
     torch.manual_seed(seed)
-    high_level = HighLevel(encoder)
+    high_level = HighLevel(encoder, mirror)
     with torch.no_grad():
         high_level.output.bias[0] = -0.95  # 30 steps, on the scale of 10..800
     return high_level
@@ -130,7 +130,7 @@ class Worker:
         torch.set_num_threads(1)
         self.plan = plan
         self.task: Task = Follow(plan.steps) if plan.task == "follow" else Forward(plan.steps)
-        self.high_level = make_high_level(plan.encoder, seed=0) if plan.sees else None
+        self.high_level = make_high_level(plan.encoder, 0, plan.mirror) if plan.sees else None
         self._bodies: dict[float, PyBulletBody] = {}
 
     def body(self, difficulty: float) -> PyBulletBody:

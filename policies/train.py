@@ -72,7 +72,7 @@ class TrainConfig:
     start: Path | None = None
     """Checkpoint (.npz) of the same weights to start from; of the high level for joint."""
     mirror: bool = False
-    """Tie the low level's left and right side: it turns either way alike."""
+    """Make the networks left-right symmetric: they turn either way alike."""
     randomise: bool = False
     """Draw mass, friction, motor strength, action delay and sensor noise anew every episode."""
     es: ESConfig = field(default_factory=ESConfig)

@@ -36,7 +36,8 @@ def trained_high_level(folder: Path) -> HighLevel:
     """
     if (task := _task(folder)) in ("walk", "follow"):
         raise UserError(f"{folder}: a run of task {task}, which trains no high level")
-    high_level = make_high_level(Run(folder).config["encoder"], seed=0)
+    config = Run(folder).config
+    high_level = make_high_level(config["encoder"], 0, config.get("mirror", False))
     weights = load_checkpoint(folder / "best.npz").weights
     set_weights(high_level, weights[:-WEIGHTS] if task == "joint" else weights)
     return high_level

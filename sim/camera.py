@@ -11,6 +11,7 @@ from pixelgait.robot.spec import CameraMount
 from pixelgait.sim.bullet import pybullet
 
 NEAR_M, FAR_M = 0.05, 30.0
+LIGHT = (-0.4, 0.3, 1.0)  # towards it: from behind, a little from the left
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def render_rgb(
         view,
         projection,
         shadow=0,
-        lightDirection=(-0.4, 0.3, 1.0),
+        lightDirection=LIGHT,
         renderer=pybullet.ER_TINY_RENDERER,
         flags=pybullet.ER_NO_SEGMENTATION_MASK,
         physicsClientId=client,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+import torch
 
+from pixelgait.policies.high_level import HighLevel
 from pixelgait.policies.mirror import mirrored_poses, tie
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.leg import joint_map
@@ -107,3 +110,22 @@ def test_a_tied_robot_turns_left_as_it_turns_right() -> None:
     (x, y, yaw), other = poses
     assert yaw > 0.5
     np.testing.assert_allclose(other, (x, -y, -yaw), atol=0.05)
+
+
+@pytest.mark.parametrize("encoder", ["iap", "cnn"])
+def test_a_mirrored_image_negates_the_steering_and_nothing_else(encoder: str) -> None:
+    torch.manual_seed(0)
+    symmetric, free = HighLevel(encoder, mirror=True), HighLevel(encoder)
+    rng = np.random.default_rng(0)
+    asymmetry = 0.0
+    for _ in range(20):
+        image = rng.integers(0, 256, (32, 32, 3), dtype=np.uint8)
+        image[rng.integers(4, 28) :, :] = rng.integers(0, 256, 3)  # flat, with ties
+        flipped = np.ascontiguousarray(image[:, ::-1])
+        one, other = symmetric.decide(image), symmetric.decide(flipped)
+        np.testing.assert_array_equal(one.latent * (1.0, -1.0), other.latent)
+        assert one.duration_steps == other.duration_steps
+        asymmetry += abs(free.decide(image).latent[1] + free.decide(flipped).latent[1])
+    assert asymmetry > 0.1
+    count = sum(p.numel() for p in symmetric.parameters())
+    assert count == sum(p.numel() for p in free.parameters())
