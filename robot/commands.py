@@ -13,6 +13,7 @@ COMMANDS = {
     "pixelgait-eval": ("pixelgait.sim.evaluate", "sim"),
     "pixelgait-export": ("pixelgait.export.export", "train"),
     "pixelgait-profile": ("pixelgait.robot.profile", "dev"),
+    "pixelgait-profile --encoders": ("pixelgait.export.encoder_profile", "train,viz"),
     "pixelgait-run": ("pixelgait.robot.node", "ros"),
     "pixelgait-sim": ("pixelgait.sim.node", "sim,ros"),
     "pixelgait-benchmark": ("pixelgait.sim.benchmark", "sim"),
@@ -23,7 +24,8 @@ COMMANDS = {
 def main() -> None:
     """Run the command this process was started as."""
     command = Path(sys.argv[0]).stem
-    module, extra = COMMANDS[command]
+    with_flag = f"{command} {sys.argv[1]}" if len(sys.argv) > 1 else command
+    module, extra = COMMANDS.get(with_flag, COMMANDS[command])
     try:
         run = importlib.import_module(module).main
     except ModuleNotFoundError as error:
