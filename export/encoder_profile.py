@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-import resource
 import tempfile
-import time
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
@@ -18,10 +16,10 @@ import tyro
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from pixelgait.robot.bundle import single_thread_session
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.latency import machine
+from pixelgait.robot.profile import time_graph
 from pixelgait.robot.spec import A1
 from pixelgait.sim.camera import Camera
 from pixelgait.sim.obstacle_course import ObstacleCourse
@@ -34,8 +32,6 @@ PATCHES = (1, 2, 4, 8, 16)
 MOST_PATCHES = {"iap": 76_800, "brute-force": 19_200}
 MOST_PATCHES_WITH_HEADS = 4800
 FRAMES = 8
-WARM_UP = 3
-LEAST_RUNS, MOST_RUNS = 5, 300
 
 
 @dataclass(frozen=True)
@@ -96,12 +92,17 @@ def profile_encoders(config: EncoderProfileConfig) -> list[Row]:
         raise UserError(f"--seconds is {config.seconds}, needs more than 0")
     sizes = [size for size in SIZES if not config.size or size[0] in config.size]
     names = config.encoder or tuple(ENCODERS)
-    jobs = [(name, size, patch) for name in names for size in sizes for patch in PATCHES]
+    jobs = [
+        (name, size, patch)
+        for name in names
+        for size in sizes
+        for patch in (PATCHES if name != "cnn" else PATCHES[:1])  # which has none
+    ]
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         for name, size, patch in tqdm(jobs, unit="graph"):
             row = measure(name, size, patch, Path(folder), config.seconds)
-            if row is not None and row not in rows:
+            if row is not None:
                 rows.append(row)
     table = format_rows(rows)
     print(table)
@@ -151,26 +152,6 @@ def measure(
         memory_mb=memory_mb,
         runs=len(times),
     )
-
-
-def time_graph(
-    path: Path, frames: NDArray[np.uint8], seconds: float
-) -> tuple[NDArray[np.float64], float]:
-    """Times [ms] of single runs and peak memory [MB], in a process without torch."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    session = single_thread_session(path.read_bytes())
-    feeds = [{"image": frame} for frame in frames]
-    started = time.perf_counter()
-    for run in range(WARM_UP):
-        session.run(None, feeds[run % len(feeds)])
-    runs = int(seconds / (time.perf_counter() - started) * WARM_UP)
-    times = np.empty(min(MOST_RUNS, max(LEAST_RUNS, runs)))
-    for run in range(len(times)):
-        start = time.perf_counter()
-        session.run(None, feeds[run % len(feeds)])
-        times[run] = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return times * 1e3, (peak - before) / 1024.0  # ru_maxrss is in KiB
 
 
 def _apart(function: Any, *arguments: Any) -> Any:

@@ -10,8 +10,9 @@ from typing import Annotated
 
 import numpy as np
 import tyro
+from numpy.typing import NDArray
 
-from pixelgait.robot.bundle import Bundle, load_bundle
+from pixelgait.robot.bundle import Bundle, load_bundle, single_thread_session
 from pixelgait.robot.controller import Controller
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
@@ -86,6 +87,38 @@ def run_loop(bundle: Bundle, seconds: float, rng: np.random.Generator) -> Latenc
         if not rate.wait():
             profiler.missed_deadline()
     return profiler
+
+
+WARM_UP = 3
+LEAST_RUNS, MOST_RUNS = 5, 300
+
+
+def time_graph(
+    path: Path, frames: NDArray[np.uint8], seconds: float
+) -> tuple[NDArray[np.float64], float]:
+    """Times [ms] of single runs of a high level over frames (n, H, W, C), and peak memory [MB].
+
+    To be called in a process of its own, or the peak is somebody else's.
+    """
+    before = _peak_mb()
+    session = single_thread_session(path.read_bytes())
+    times = np.empty(MOST_RUNS)
+    started = time.perf_counter()
+    for run in range(-WARM_UP, MOST_RUNS):
+        if run >= LEAST_RUNS and time.perf_counter() - started > seconds:
+            times = times[:run]
+            break
+        start = time.perf_counter()
+        session.run(None, {"image": frames[run % len(frames)]})
+        if run >= 0:
+            times[run] = time.perf_counter() - start
+    return times * 1e3, _peak_mb() - before
+
+
+def _peak_mb() -> float:
+    """Peak memory of this process [MB]; unlike getrusage, not that of the process it came from."""
+    status = Path("/proc/self/status").read_text()
+    return float(status.split("VmHWM:")[1].split()[0]) / 1024.0  # it is in kB
 
 
 if __name__ == "__main__":
