@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from pixelgait.robot import gait
 from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import INPUTS, OUTPUTS, WEIGHTS, LinearLowLevel
 from pixelgait.robot.reading import JointCommand
 from pixelgait.robot.spec import A1, ROBOTS, RobotSpec
@@ -17,6 +20,7 @@ from pixelgait.sim.body_list import BODIES, make_body
 from pixelgait.sim.obstacle_course import WALL_COLOUR, ObstacleCourse
 from pixelgait.sim.scenes import Box, FlatGround, Layout, Plane, Pose
 from pixelgait.sim.simulated_body import SimulatedBody
+from pixelgait.sim.urdf import find_urdf
 
 TROT = {"frequency_hz": 2.0, "lift_rad": 0.5, "duty": 0.5}
 
@@ -178,3 +182,18 @@ def test_cast_images_show_the_scenes_colours_and_not_the_robot() -> None:
     row = 16 * (1 + np.tan(below) / np.tan(A1.camera.vertical_fov_rad / 2))
     walls = (body.render().pixels[..., 0] > 100) & (body.render().pixels[..., 2] < 60)
     assert walls.any(1).nonzero()[0].max() == int(row - 0.5)
+
+
+def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="unknown body 'gazebo', choose from pybullet, mujoco"):
+        make_body("gazebo", A1, FlatGround())
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    monkeypatch.delitem(sys.modules, "pixelgait.sim.mujoco_body", raising=False)
+    monkeypatch.delitem(sys.modules, "pixelgait.sim.mujoco_camera", raising=False)
+    monkeypatch.delitem(sys.modules, "pixelgait.sim.mujoco_model", raising=False)
+    with pytest.raises(UserError, match="needs mujoco"):
+        make_body("mujoco", A1, FlatGround())
+    monkeypatch.setattr("pixelgait.sim.urdf.EXAMPLE_ROBOT_DATA", "no-such-package")
+    elsewhere = replace(ROBOTS["go2"], urdf="no-such-package/go2.urdf")
+    with pytest.raises(UserError, match="robot 'go2' needs no-such-package"):
+        find_urdf(elsewhere)
