@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pixelgait.robot.errors import UserError
+
 Array = NDArray[np.float64]
 
 LEGS = ("FR", "FL", "RR", "RL")  # Unitree SDK order
@@ -31,8 +33,9 @@ class RobotSpec:
     """One quadruped. Arrays are (12,), in the order of `joint_names`."""
 
     name: str
-    urdf: str
+    urdf: str  # below pybullet_data, or below the share folder of example-robot-data
     joint_names: tuple[str, ...]
+    foot_links: tuple[str, ...]  # in the URDF, one per leg
     joint_lower_rad: Array
     joint_upper_rad: Array
     torque_limit_nm: Array
@@ -42,16 +45,20 @@ class RobotSpec:
     default_pose_rad: Array
     feet_m: Array  # (4, 2) foot x, y below the base in the default pose
     leg_length_m: float  # hip axis to foot in the default pose
+    # Joint directions in the URDF, see robot/leg.py.
     swing_sign: float
     extension_sign: float
     stand_height_m: float
     camera: CameraMount
+    abduction_signs: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.0)  # of LEGS
+    hip_share: float = 0.5  # of the knee's motion, which the hip takes back
 
 
 A1 = RobotSpec(
     name="a1",
     urdf="a1/a1.urdf",  # in pybullet_data
     joint_names=tuple(f"{leg}_{j}_joint" for leg in LEGS for j in ("hip", "upper", "lower")),
+    foot_links=tuple(f"{leg}_toe" for leg in LEGS),
     # URDF limits; tests/test_robot_spec.py compares them with the loaded model.
     joint_lower_rad=per_leg(-0.802851455917, -1.0471975512, -2.69653369433),
     joint_upper_rad=per_leg(0.802851455917, 4.18879020479, -0.916297857297),
@@ -74,4 +81,104 @@ A1 = RobotSpec(
     camera=CameraMount(position_m=(0.20, 0.0, 0.05), pitch_down_rad=0.2, vertical_fov_rad=1.05),
 )
 
-ROBOTS = {A1.name: A1}
+MINI_CHEETAH = RobotSpec(
+    name="mini_cheetah",
+    urdf="mini_cheetah/mini_cheetah.urdf",
+    joint_names=tuple(
+        f"{joint}_{leg}_j"
+        for leg in ("fr", "fl", "hr", "hl")
+        for joint in ("torso_to_abduct", f"abduct_{leg}_to_thigh", f"thigh_{leg}_to_knee")
+    ),
+    foot_links=("toe_fr", "toe_fl", "toe_hr", "toe_hl"),
+    # The URDF's joints turn without end: limits of other public models of the robot.
+    joint_lower_rad=per_leg(-1.6, -2.6, -2.6),
+    joint_upper_rad=per_leg(1.6, 2.6, 2.6),
+    torque_limit_nm=per_leg(12.0, 18.0, 12.0),  # pybullet_envs robots/mini_cheetah.py
+    # pybullet_data configs_v2/robots/mini_cheetah.gin
+    kp_nm_per_rad=per_leg(100.0, 30.0, 50.0),
+    kd_nms_per_rad=per_leg(1.0, 2.0, 2.0),
+    damping_nms_per_rad=2.0,  # its own kd
+    # Hip: neutral pose of Google's PMTG (-pi/4). Knee: the foot is below the hip.
+    default_pose_rad=per_leg(0.0, -0.7854, 1.7487),
+    # URDF: abduction (0.19, 0.049) from the base, hip 0.062 sideways, links of 0.209 and 0.18 m.
+    feet_m=np.array([(0.19, -0.111), (0.19, 0.111), (-0.19, -0.111), (-0.19, 0.111)]),
+    leg_length_m=0.2506,
+    swing_sign=1.0,  # hip and knee turn about -y
+    extension_sign=-1.0,
+    stand_height_m=0.266,  # leg and toe radius (0.015 m)
+    # The robot has no camera of its own: ahead of the front hips, as on the A1.
+    camera=CameraMount(position_m=(0.21, 0.0, 0.05), pitch_down_rad=0.2, vertical_fov_rad=1.05),
+    hip_share=0.41,  # links of unequal length: (l2^2 + l1 l2 cos q) / leg_length^2
+)
+
+LAIKAGO = RobotSpec(
+    name="laikago",
+    urdf="laikago/laikago_toes_zup.urdf",
+    joint_names=tuple(
+        f"{leg}_{name}_joint"
+        for leg in LEGS
+        for name in ("hip_motor_2_chassis", "upper_leg_2_hip_motor", "lower_leg_2_upper_leg")
+    ),
+    foot_links=tuple(f"toe{leg}" for leg in LEGS),
+    # laikago_toes_limits.urdf; the URDF with z up, which is used, has the same joints without.
+    joint_lower_rad=per_leg(-0.873, -1.3, -2.164),
+    joint_upper_rad=per_leg(1.0472, 3.4, 0.0),
+    torque_limit_nm=per_leg(100.0, 100.0, 100.0),  # URDF
+    # kp: pybullet_data configs_v2/robots/laikago.gin. Its kd of 2 lets the body sway at the trot's
+    # own frequency until it falls (measured in both simulators); 6 is ours.
+    kp_nm_per_rad=per_leg(220.0, 220.0, 220.0),
+    kd_nms_per_rad=per_leg(6.0, 6.0, 6.0),
+    damping_nms_per_rad=8.0,  # passive mode of rl_sar
+    # Joint angles 0 are not straight legs: the URDF's upper leg leans back by 0.599 rad, its lower
+    # leg by 0.088 rad. Upper leg: pi/4, neutral pose of Google's PMTG. Knee: foot below the hip.
+    default_pose_rad=per_leg(0.0, 0.1865, -1.0648),
+    # URDF: hip motors, upper legs and lower legs sideways; the right is 2 mm nearer than the left.
+    feet_m=np.array([(0.1991, -0.1146), (0.1991, 0.1169), (-0.2382, -0.1146), (-0.2382, 0.1169)]),
+    leg_length_m=0.3549,  # links of 0.2522 and 0.2510 m
+    swing_sign=-1.0,
+    extension_sign=1.0,
+    stand_height_m=0.415,  # leg, hip axis 0.03 m below the base, toe radius 0.03 m
+    # Ahead of the front hips, as on the A1.
+    camera=CameraMount(position_m=(0.22, 0.0, 0.05), pitch_down_rad=0.2, vertical_fov_rad=1.05),
+    abduction_signs=(-1.0, 1.0, -1.0, 1.0),  # the right legs' axes point backwards
+)
+
+GO2 = RobotSpec(
+    name="go2",
+    urdf="example-robot-data/robots/go2_description/urdf/go2.urdf",
+    joint_names=tuple(f"{leg}_{j}_joint" for leg in LEGS for j in ("hip", "thigh", "calf")),
+    foot_links=tuple(f"{leg}_foot" for leg in LEGS),
+    # URDF; front and rear thighs have different limits.
+    joint_lower_rad=np.array(
+        [-1.0472, -1.5708, -2.7227] * 2 + [-1.0472, -0.5236, -2.7227] * 2, dtype=np.float64
+    ),
+    joint_upper_rad=np.array(
+        [1.0472, 3.4907, -0.83776] * 2 + [1.0472, 4.5379, -0.83776] * 2, dtype=np.float64
+    ),
+    torque_limit_nm=per_leg(23.7, 23.7, 45.43),
+    kp_nm_per_rad=per_leg(80.0, 80.0, 80.0),  # rl_sar policy/go2/base.yaml, fixed_kp and fixed_kd
+    kd_nms_per_rad=per_leg(3.0, 3.0, 3.0),
+    damping_nms_per_rad=8.0,  # passive mode of rl_sar
+    default_pose_rad=per_leg(0.0, 0.9, -1.8),  # MuJoCo Menagerie unitree_go2, keyframe "home"
+    # URDF: hip (0.1934, 0.0465) from the base, thigh 0.0955 sideways, two 0.213 m links.
+    feet_m=np.array([(0.1934, -0.142), (0.1934, 0.142), (-0.1934, -0.142), (-0.1934, 0.142)]),
+    leg_length_m=2 * 0.213 * float(np.cos(0.9)),
+    swing_sign=-1.0,
+    extension_sign=1.0,
+    stand_height_m=0.287,  # leg and foot radius (0.022 m)
+    # Unitree's own URDF, front_camera_joint; tilt and field of view are ours, as on the A1.
+    camera=CameraMount(position_m=(0.327, 0.0, 0.043), pitch_down_rad=0.2, vertical_fov_rad=1.05),
+)
+
+ROBOTS = {spec.name: spec for spec in (A1, MINI_CHEETAH, LAIKAGO, GO2)}
+
+
+def find_robot(name: str) -> RobotSpec:
+    """A robot by name.
+
+    Raises:
+        UserError: there is no such robot.
+    """
+    if name not in ROBOTS:
+        raise UserError(f"unknown robot '{name}', choose from {', '.join(ROBOTS)}")
+    return ROBOTS[name]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.spec import CameraMount
+from pixelgait.robot.spec import Array, CameraMount
 from pixelgait.sim.bullet import pybullet
 
 NEAR_M, FAR_M = 0.05, 30.0
@@ -22,15 +22,19 @@ class Camera:
     width: int = 32
     height: int = 32
 
+    def axes(self, position: tuple[float, ...], rotation: Array) -> tuple[Array, Array, Array]:
+        """Eye, forward and up in the world, (3,) each, for a base at xyz [m], rotated (3, 3)."""
+        down = self.mount.pitch_down_rad
+        forward = rotation @ (np.cos(down), 0.0, -np.sin(down))
+        up = rotation @ (np.sin(down), 0.0, np.cos(down))
+        return np.asarray(position) + rotation @ self.mount.position_m, forward, up
+
     def render(
         self, client: int, position: tuple[float, ...], orientation: tuple[float, ...]
     ) -> NDArray[np.uint8]:
         """What the camera sees from a base at this pose (xyz [m], quaternion xyzw)."""
         rotation = np.reshape(pybullet.getMatrixFromQuaternion(orientation), (3, 3))
-        down = self.mount.pitch_down_rad
-        forward = rotation @ (np.cos(down), 0.0, -np.sin(down))
-        up = rotation @ (np.sin(down), 0.0, np.cos(down))
-        eye = np.asarray(position) + rotation @ self.mount.position_m
+        eye, forward, up = self.axes(position, rotation)
         view = pybullet.computeViewMatrix(eye, eye + forward, up)
         return render_rgb(client, view, self.mount.vertical_fov_rad, self.width, self.height)
 

@@ -20,14 +20,16 @@ from pixelgait.robot.controller import Controller, Decision, HighLevel
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.spec import find_robot
 from pixelgait.robot.supervisor import Supervisor
+from pixelgait.sim.body_list import make_body
 from pixelgait.sim.episode import Episode, run_episode
 from pixelgait.sim.film import film_episode
 from pixelgait.sim.obstacle_course import ObstacleCourse
-from pixelgait.sim.pybullet_body import PyBulletBody
 from pixelgait.sim.randomisation import Randomisation
 from pixelgait.sim.scene_list import make_scene
 from pixelgait.sim.scenes import FlatGround
+from pixelgait.sim.simulated_body import SimulatedBody
 from pixelgait.sim.tasks import Follow, Forward, Task
 from pixelgait.sim.teacher import Teacher
 
@@ -62,7 +64,10 @@ class EvalConfig:
     seconds: float = 60.0
     """Longest episode."""
     workers: int = 2
-    body: Literal["pybullet"] = "pybullet"
+    body: str = "pybullet"
+    """Simulator: pybullet or mujoco."""
+    robot: str | None = None
+    """The robot the bundle must be for; by default the one it names."""
     blind: bool = False
     freeze_image: bool = False
     teacher: bool = False
@@ -122,18 +127,17 @@ def run_episodes(config: EvalConfig) -> list[Episode]:
     """All episodes, in worker processes.
 
     Raises:
-        UserError: bundle, scene or another value cannot be used.
+        UserError: bundle, scene, body or another value cannot be used.
     """
+    if config.control() == "teacher" and config.scene != ObstacleCourse.name:
+        raise UserError(f"--teacher knows the obstacle-course, not '{config.scene}'")
     for name in ("episodes", "workers"):
         if getattr(config, name) < 1:
             raise UserError(f"--{name} is {getattr(config, name)}, needs at least 1")
-    load_bundle(config.bundle)
-    make_scene(config.scene, config.difficulty)
-    if config.control() == "teacher" and config.scene != ObstacleCourse.name:
-        raise UserError(f"--teacher knows the obstacle-course, not '{config.scene}'")
     on_flat = config.scene == FlatGround.name and config.control() == "policy"
     if config.task == "follow" and not on_flat:
         raise UserError("--task follow gives the commands itself: --scene flat, and no control")
+    _player(config)[1].close()  # whatever cannot be used shows here, not in the workers
     seeds = range(config.seed, config.seed + config.episodes)
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(config.workers, context, _start, (config,)) as pool:
@@ -190,12 +194,12 @@ def wilson(count: int, n: int) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def _player(config: EvalConfig) -> tuple[Controller, PyBulletBody, Task]:
+def _player(config: EvalConfig) -> tuple[Controller, SimulatedBody, Task]:
     """Controller, body and task of this process."""
-    bundle = load_bundle(config.bundle)
+    bundle = load_bundle(config.bundle, find_robot(config.robot) if config.robot else None)
     scene = make_scene(config.scene, config.difficulty)
     randomisation = Randomisation() if config.randomise else None
-    body = PyBulletBody(bundle.spec, scene, randomisation=randomisation)
+    body = make_body(config.body, bundle.spec, scene, randomisation)
     steps = round(config.seconds / CONTROL_DT_S)
     if config.task == "follow":
         follow = Follow(steps)
@@ -205,7 +209,7 @@ def _player(config: EvalConfig) -> tuple[Controller, PyBulletBody, Task]:
     return controller, body, Forward(steps)
 
 
-def _high_level(control: CONTROL, policy: HighLevel, body: PyBulletBody) -> HighLevel:
+def _high_level(control: CONTROL, policy: HighLevel, body: SimulatedBody) -> HighLevel:
     """The policy's high level, or a control in its place."""
     if control == "teacher":
         return Teacher(body).decide
@@ -221,7 +225,7 @@ def _high_level(control: CONTROL, policy: HighLevel, body: PyBulletBody) -> High
 class _Random:
     """A random command every second, from the episode's own start pose on."""
 
-    def __init__(self, body: PyBulletBody) -> None:
+    def __init__(self, body: SimulatedBody) -> None:
         self.body = body
         self.rng = np.random.default_rng(0)
 
@@ -234,7 +238,7 @@ class _Random:
 class _Frozen:
     """Shows the policy the first image of the episode for ever."""
 
-    def __init__(self, policy: HighLevel, body: PyBulletBody) -> None:
+    def __init__(self, policy: HighLevel, body: SimulatedBody) -> None:
         self.policy, self.body = policy, body
         self.image: NDArray[np.uint8] | None = None
 

@@ -12,7 +12,7 @@ import tyro
 from pixelgait.robot.commands import own_arguments
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import write_atomic
-from pixelgait.robot.spec import A1
+from pixelgait.robot.spec import find_robot
 from pixelgait.sim.scene_list import make_scene
 
 LATE_STEPS = 500  # a second's worth: below that nobody would notice
@@ -20,7 +20,7 @@ LATE_STEPS = 500  # a second's worth: below that nobody would notice
 
 @dataclass(frozen=True)
 class SimConfig:
-    """Stand in for a robot: simulate an A1 in real time behind its ROS 2 topics.
+    """Stand in for a robot: simulate one in real time behind its ROS 2 topics.
 
     Publishes joint_states and imu/data at 500 Hz, camera/color/image_raw at 30 Hz and
     ground_truth/odom at 50 Hz; takes joint_command. Arguments for ROS go behind --ros-args.
@@ -28,6 +28,8 @@ class SimConfig:
 
     scene: str = "obstacle-course"
     """Where the robot is: obstacle-course or flat."""
+    robot: str = "a1"
+    """a1, mini_cheetah, laikago or go2."""
     difficulty: float = 0.5
     """Difficulty of the scene, 0 to 1."""
     seed: int = 10_000
@@ -47,9 +49,10 @@ def run(config: SimConfig) -> None:
     """Simulate until SIGINT or SIGTERM.
 
     Raises:
-        UserError: unknown scene, unwritable folder, ROS 2 not installed.
+        UserError: unknown scene or robot, unwritable folder, ROS 2 not installed.
     """
     scene = make_scene(config.scene, config.difficulty)
+    robot = find_robot(config.robot)
     if config.out is not None:
         config.out.mkdir(parents=True, exist_ok=True)
     from pixelgait.robot import ros
@@ -59,7 +62,7 @@ def run(config: SimConfig) -> None:
 
     refusal = request_priority() if config.realtime else None
     stop = ros.start(sys.argv)
-    node = StandIn(PyBulletBody(A1, scene), config.seed, record=config.out is not None)
+    node = StandIn(PyBulletBody(robot, scene), config.seed, record=config.out is not None)
     if refusal:
         node.get_logger().warning(refusal)
     executor = ros.rclpy.executors.SingleThreadedExecutor()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 
 import numpy as np
-import pybullet_data
 
 from pixelgait.robot.reading import Image, JointCommand, Reading
 from pixelgait.robot.spec import Array, RobotSpec
@@ -15,6 +14,7 @@ from pixelgait.sim.pybullet_scene import PyBulletScene, quaternion
 from pixelgait.sim.randomisation import Randomisation, Sample, disturbed
 from pixelgait.sim.scenes import FRICTION, Scene
 from pixelgait.sim.simulated_body import DROP_M, GRAVITY_MS2, PHYSICS_DT_S, SUBSTEPS
+from pixelgait.sim.urdf import find_urdf
 
 Motors = list[tuple[float, float, float, float, float]]
 
@@ -202,7 +202,7 @@ def _dynamics(robot: int, client: int) -> dict[int, tuple[float, tuple[float, ..
 def load_robot(spec: RobotSpec, client: int) -> tuple[int, list[int]]:
     """Load the URDF; returns the body id and the joint indices in the spec's order."""
     robot = pybullet.loadURDF(
-        f"{pybullet_data.getDataPath()}/{spec.urdf}",
+        str(find_urdf(spec)),
         flags=pybullet.URDF_USE_INERTIA_FROM_FILE,
         physicsClientId=client,
     )

@@ -1,0 +1,93 @@
+"""A robot's URDF and a scene, compiled into one MuJoCo model."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import mujoco
+
+from pixelgait.robot.spec import RobotSpec
+from pixelgait.sim.scenes import Box, Plane, Pose, Scene
+from pixelgait.sim.simulated_body import GRAVITY_MS2, PHYSICS_DT_S
+from pixelgait.sim.urdf import find_mesh, find_urdf
+
+SCENE_GROUP, ROBOT_GROUP = 0, 3  # the camera sees only the scene
+LINK_FRICTION = 0.5  # PyBullet's, of links whose URDF says nothing
+PLANE_COLOUR = (0.7, 0.7, 0.7)
+ORIGIN = Pose(0.0, 0.0, 0.0)
+
+
+def compile_model(robot: RobotSpec, scene: Scene) -> mujoco.MjModel:
+    """The model; mocap body i is the scene's movable box i."""
+    urdf = find_urdf(robot)
+    root = ElementTree.parse(urdf).getroot()
+    friction = _foot_friction(root, robot.foot_links[0])
+    _prepare(root, urdf)
+    spec = mujoco.MjSpec.from_string(ElementTree.tostring(root, encoding="unicode"))
+    for geom in spec.geoms:
+        geom.group = ROBOT_GROUP
+        geom.contype, geom.conaffinity = 1, 2  # touches the scene, not itself
+    for shape in scene.fixed:
+        _add(spec.worldbody, shape, friction)
+    for box in scene.movable:  # the mocap body has the pose, its geom none of its own
+        _add(spec.worldbody.add_body(mocap=True), replace(box, pose=ORIGIN), friction)
+    spec.option.timestep = PHYSICS_DT_S
+    spec.option.gravity = (0.0, 0.0, GRAVITY_MS2)
+    # As MuJoCo Menagerie's quadrupeds: round friction cones, feet that do not creep.
+    spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
+    spec.option.impratio = 100.0
+    return spec.compile()
+
+
+def quaternion_wxyz(yaw: float) -> tuple[float, float, float, float]:
+    """Heading [rad] in MuJoCo's order."""
+    return (math.cos(yaw / 2.0), 0.0, 0.0, math.sin(yaw / 2.0))
+
+
+def _add(body: mujoco.MjsBody, shape: Box | Plane, foot_friction: float) -> None:
+    pose = shape.pose if isinstance(shape, Box) else ORIGIN
+    geom = body.add_geom(
+        pos=(pose.x, pose.y, pose.z),
+        quat=quaternion_wxyz(pose.yaw),
+        group=SCENE_GROUP,
+        mass=0.0,
+        contype=2,
+        conaffinity=1,
+        # PyBullet multiplies the frictions of what touches; MuJoCo takes that of the geom with
+        # priority.
+        friction=(shape.friction * foot_friction, 0.005, 0.0001),
+        priority=1,
+    )
+    if isinstance(shape, Box):
+        geom.type = mujoco.mjtGeom.mjGEOM_BOX
+        geom.size, geom.rgba = shape.half_m, (*shape.colour, 1.0)
+    else:
+        geom.type = mujoco.mjtGeom.mjGEOM_PLANE
+        geom.size, geom.rgba = (0.0, 0.0, 1.0), (*PLANE_COLOUR, 1.0)
+
+
+def _prepare(root: ElementTree.Element, urdf: Path) -> None:
+    """Free the base, drop what is only looked at, and make mesh paths absolute."""
+    for link in root.findall("link"):
+        for visual in link.findall("visual"):
+            link.remove(visual)
+    for mesh in root.iter("mesh"):
+        mesh.set("filename", str(find_mesh(urdf, mesh.get("filename", ""))))
+    children = {child.get("link") for child in root.iterfind("joint/child")}
+    links = [link.get("name", "") for link in root.iterfind("link")]
+    base = next(name for name in links if name not in children)
+    joint = ElementTree.SubElement(root, "joint", name="floating_base", type="floating")
+    ElementTree.SubElement(root, "link", name="world")
+    ElementTree.SubElement(joint, "parent", link="world")
+    ElementTree.SubElement(joint, "child", link=base)
+    # Robots whose inertias no rigid body can have (the Mini Cheetah's thighs) are mended.
+    options = {"strippath": "false", "balanceinertia": "true"}
+    ElementTree.SubElement(ElementTree.SubElement(root, "mujoco"), "compiler", options)
+
+
+def _foot_friction(root: ElementTree.Element, foot: str) -> float:
+    friction = root.find(f"link[@name='{foot}']/contact/lateral_friction")
+    return LINK_FRICTION if friction is None else float(friction.get("value", LINK_FRICTION))
