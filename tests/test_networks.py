@@ -8,7 +8,9 @@ import torch
 
 from pixelgait.policies.cnn import CNNEncoder
 from pixelgait.policies.high_level import HighLevel
-from pixelgait.policies.iap import RELU_EPSILON, IAPEncoder, patches
+from pixelgait.policies.iap import IAPEncoder
+from pixelgait.policies.kernels import RELU_EPSILON
+from pixelgait.policies.patches import patches
 from pixelgait.robot.low_level import WEIGHTS
 
 
