@@ -118,10 +118,10 @@ class SoftmaxKernel(nn.Module):
             z = projection.then(self.omega * dim**-0.25, x, u)
             half = squares * (dim**-0.5 / 2.0)
         values, exponent = self._values(z, half)
-        signs = torch.ones_like(squares)
-        if len(self.xi):
-            signs = torch.cat([signs, projection.then(self.xi, x, u).sign()], -2)
-        return Features(values, signs, exponent)
+        if not len(self.xi):
+            return Features(values, torch.ones_like(squares), exponent)
+        signs = projection.then(self.xi, x, u).sign()
+        return Features(values, torch.cat([torch.ones_like(signs[:, :1]), signs], 1), exponent)
 
     def _values(self, z: Tensor, half: Tensor) -> tuple[Tensor, Tensor]:
         """Values (B, n, L) and their common exponent, from z = omega^T x and |x|^2 / 2.
