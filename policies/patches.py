@@ -12,10 +12,12 @@ from pixelgait.policies.ordered import Projection
 
 
 def patches(image: Tensor, size: int, stride: int) -> Tensor:
-    """Cut images (B, H, W, C) into flat patches (B, L, size * size * C), row by row."""
+    """Cut images (B, H, W, C) into patches (B, size * size * C, L), row by row."""
     if size == stride == 1:  # every pixel is a patch; unfold would export as Pad + Gather
-        return image.flatten(1, 2)
-    return F.unfold(image.permute(0, 3, 1, 2), size, stride=stride).transpose(1, 2)
+        # Stacked, not transposed: onnxruntime would merge the transpose with a later one and
+        # compute on rows of d numbers instead of L, which takes twice as long.
+        return torch.stack(image.flatten(1, 2).unbind(-1), 1)
+    return F.unfold(image.permute(0, 3, 1, 2), size, stride=stride)
 
 
 def patch_centres(height: int, width: int, size: int, stride: int) -> Tensor:
@@ -111,7 +113,7 @@ class PatchSelector(nn.Module, ABC):
         """Patches (B, c, L) of uint8 images (B, H, W, C), in [0, 1]."""
         if image.shape[1:] != self.shape:
             raise ValueError(f"image is {tuple(image.shape[1:])}, expected {self.shape}")
-        return patches(image.float() / 255.0, self.patch, self.stride).transpose(1, 2)
+        return patches(image.float() / 255.0, self.patch, self.stride)
 
     def scores(self, image: Tensor) -> Tensor:
         """Importance (B, L) of every patch of uint8 images (B, H, W, C)."""

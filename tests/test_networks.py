@@ -31,7 +31,7 @@ def test_scores_equal_the_explicit_attention_matrix(patch: int, stride: int) -> 
     torch.manual_seed(0)
     encoder = IAPEncoder(16, 16, patch=patch, stride=stride, selected=2)
     images = random_images(16)
-    x = patches(images.float() / 255.0, patch, stride)
+    x = patches(images.float() / 255.0, patch, stride).transpose(1, 2)
     assert x.shape == (3, encoder.rows * encoder.columns, patch * patch * 3)
     q = torch.relu(x @ encoder.query.weight.T + encoder.query.bias) + RELU_EPSILON
     k = torch.relu(x @ encoder.key.weight.T + encoder.key.bias) + RELU_EPSILON
