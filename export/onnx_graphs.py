@@ -58,7 +58,7 @@ def _export(module: nn.Module, inputs: dict[str, Tensor], outputs: list[str]) ->
                 output_names=outputs,
                 opset_version=OPSET,
                 dynamo=True,
-                custom_translation_table={torch.ops.aten.sort.stable: _stable_sort},
+                custom_translation_table={torch.ops.pixelgait.first_best.default: _first_best},
                 verbose=False,
             )
         finally:
@@ -69,12 +69,8 @@ def _export(module: nn.Module, inputs: dict[str, Tensor], outputs: list[str]) ->
     return model
 
 
-def _stable_sort(values: Any, stable: bool = True, dim: int = -1, descending: bool = False) -> Any:
-    """aten.sort.stable, for which the exporter has no translation: TopK over the whole axis.
-
-    ONNX TopK gives the lowest index first among equal values, which is what stable means.
-    """
-    shape: Any = op.Shape(values)
-    axis: Any = op.Constant(value_ints=[dim])
-    length: Any = op.Gather(shape, axis)
-    return op.TopK(values, length, axis=dim, largest=descending, sorted=True)
+def _first_best(scores: Any, count: int) -> Any:
+    """The patch selection's operator: ONNX TopK takes the lowest index first among equals."""
+    number: Any = op.Constant(value_ints=[count])
+    _, indices = op.TopK(scores, number, axis=1, largest=1, sorted=1)
+    return indices

@@ -2,53 +2,30 @@
 
 from __future__ import annotations
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-RELU_EPSILON = 1e-3  # Performer's deterministic ReLU features: relu(z) + 0.001
-
-
-def patches(image: Tensor, size: int, stride: int) -> Tensor:
-    """Cut images (B, H, W, C) into flat patches (B, L, size * size * C), row by row."""
-    if size == stride == 1:  # every pixel is a patch; unfold would export as Pad + Gather
-        return image.flatten(1, 2)
-    return F.unfold(image.permute(0, 3, 1, 2), size, stride=stride).transpose(1, 2)
+from pixelgait.policies.kernels import KERNELS, RANDOM_KERNELS, ReLUKernel, SoftmaxKernel
+from pixelgait.policies.patches import PatchSelector, require_positive
 
 
-def patch_centres(height: int, width: int, size: int, stride: int) -> Tensor:
-    """Centres (L, 2) as (row, column), scaled so that the image spans [-1, 1]."""
-    rows = torch.arange(0, height - size + 1, stride) + (size - 1) / 2
-    columns = torch.arange(0, width - size + 1, stride) + (size - 1) / 2
-    grid = torch.cartesian_prod(2 * rows / (height - 1) - 1, 2 * columns / (width - 1) - 1)
-    return grid.float()
-
-
-class Projection(nn.Linear):
-    """A linear layer that gives equal rows bit-equal results.
-
-    A matrix product does not: its vectorised kernels treat the last rows differently, and equal
-    patches (flat surfaces are full of them) would be ranked by rounding errors.
-    """
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(..., in) to (..., out)."""
-        return (x.unsqueeze(-2) * self.weight).sum(-1) + self.bias
-
-
-class IAPEncoder(nn.Module):
+class IAPEncoder(PatchSelector):
     """Selects the l patches that all patches attend to most and returns where they are.
 
     Scores are r^T Q' (K')^T with r = 1 (eq. 3): queries are summed first, so the L x L attention
-    matrix never exists. Selection has no gradient; train with ES.
+    matrix never exists.
 
-    Learned: W_Q, W_K with biases, 2 (c d + d) weights for patches of c values.
+    Args:
+        height, width, channels, patch, stride, dim, selected, values: see `PatchSelector`.
+        kernel: "relu" (deterministic), "favor" (eq. 6), "trig" or "hybrid" (eq. 8); the last three
+            estimate softmax attention with random features.
+        m: Gaussian vectors of the softmax kernel.
+        r: Gaussian vectors of the angle, for "hybrid".
+        same_length: scale queries and keys to one length (eq. 5), not by d^(-1/4) (eq. 4).
+        seed: of the random features. They are constants: not learned, not in checkpoints.
 
     Raises:
-        ValueError: the patch does not fit into the image, or `selected` exceeds the patch count.
+        ValueError: an impossible configuration.
     """
-
-    centres: Tensor
 
     def __init__(
         self,
@@ -59,35 +36,27 @@ class IAPEncoder(nn.Module):
         stride: int = 1,
         dim: int = 8,
         selected: int = 64,
+        values: int = 0,
+        kernel: str = "relu",
+        m: int = 10,
+        r: int = 5,
+        same_length: bool = False,
+        seed: int = 0,
     ) -> None:
-        super().__init__()
-        if patch > min(height, width):
-            raise ValueError(f"patch {patch} is larger than the image ({height} x {width})")
-        self.patch, self.stride, self.selected = patch, stride, selected
-        self.rows = (height - patch) // stride + 1
-        self.columns = (width - patch) // stride + 1
-        if selected > self.rows * self.columns:
-            raise ValueError(
-                f"selected {selected} exceeds the {self.rows * self.columns} patches of the image"
+        super().__init__(height, width, channels, patch, stride, dim, selected, values)
+        require_positive(m=m, r=r)
+        if kernel not in KERNELS:
+            raise ValueError(f"unknown kernel '{kernel}', choose from {', '.join(KERNELS)}")
+        if kernel in RANDOM_KERNELS:
+            self.kernel: ReLUKernel | SoftmaxKernel = SoftmaxKernel(
+                kernel, dim, m, r, same_length, seed
             )
-        self.query = Projection(patch * patch * channels, dim)
-        self.key = Projection(patch * patch * channels, dim)
-        centres = patch_centres(height, width, patch, stride)
-        self.register_buffer("centres", centres, persistent=False)
-        self.features = 2 * selected
+        elif same_length:
+            raise ValueError("kernel 'relu' does not scale: same_length is True, expected False")
+        else:
+            self.kernel = ReLUKernel()
 
-    def scores(self, image: Tensor) -> Tensor:
-        """Importance (B, L) of every patch of uint8 images (B, H, W, C)."""
-        x = patches(image.float() / 255.0, self.patch, self.stride)
-        q = F.relu(self.query(x)) + RELU_EPSILON  # (B, L, d)
-        k = F.relu(self.key(x)) + RELU_EPSILON
-        return (k * q.sum(1, keepdim=True)).sum(-1)
-
-    def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
-        """Positions (B, 2 l), best first, and a map (B, H', W') that is 1 on selected patches."""
-        scores = self.scores(image)
-        # Stable: among equal patches the first in reading order wins, as in ONNX TopK.
-        best = scores.sort(dim=1, descending=True, stable=True).indices[:, : self.selected]
-        chosen = torch.zeros_like(scores).scatter(1, best, 1.0)
-        attention = chosen.reshape(-1, self.rows, self.columns)
-        return self.centres[best].flatten(1), attention
+    def rate(self, x: Tensor) -> Tensor:
+        """Importance (B, L) of patches (B, c, L)."""
+        importance: Tensor = self.kernel(x, self.query, self.key)
+        return importance

@@ -8,7 +8,9 @@ import torch
 
 from pixelgait.policies.cnn import CNNEncoder
 from pixelgait.policies.high_level import HighLevel
-from pixelgait.policies.iap import RELU_EPSILON, IAPEncoder, patches
+from pixelgait.policies.iap import IAPEncoder
+from pixelgait.policies.kernels import RELU_EPSILON
+from pixelgait.policies.patches import patches
 from pixelgait.robot.low_level import WEIGHTS
 
 
@@ -29,7 +31,7 @@ def test_scores_equal_the_explicit_attention_matrix(patch: int, stride: int) -> 
     torch.manual_seed(0)
     encoder = IAPEncoder(16, 16, patch=patch, stride=stride, selected=2)
     images = random_images(16)
-    x = patches(images.float() / 255.0, patch, stride)
+    x = patches(images.float() / 255.0, patch, stride).transpose(1, 2)
     assert x.shape == (3, encoder.rows * encoder.columns, patch * patch * 3)
     q = torch.relu(x @ encoder.query.weight.T + encoder.query.bias) + RELU_EPSILON
     k = torch.relu(x @ encoder.key.weight.T + encoder.key.bias) + RELU_EPSILON

@@ -1,0 +1,158 @@
+"""Attention kernels K(u, v) = E[phi(u)^T phi(v)] by their features (arXiv 2102.04353, section 4).
+
+A kernel turns patches into the importance r^T Q' (K')^T of each (eq. 3) with r = 1. Queries are
+summed before they meet a key, so time and memory are linear in the number of patches L.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from pixelgait.policies.ordered import Projection, ordered_sum, product, whole_vectors
+
+RELU_EPSILON = 1e-3  # Performer's deterministic ReLU features: relu(z) + 0.001
+RANDOM_KERNELS = ("favor", "trig", "hybrid")
+KERNELS = ("relu", *RANDOM_KERNELS)
+SMALLEST_SQUARE = 1e-12  # of a length to divide by
+
+
+def orthogonal_gaussian(rows: int, dim: int, generator: np.random.Generator) -> NDArray[np.float64]:
+    """Vectors (rows, dim), each N(0, I), orthogonal within every block of `dim` (eq. 6)."""
+    blocks = []
+    for _ in range(0, rows, dim):
+        q, upper = np.linalg.qr(generator.standard_normal((dim, dim)))
+        # LAPACK fixes the signs of Q, which is then not uniform over rotations: without the
+        # correction eq. 6 is biased by 25 %.
+        q = q * np.sign(np.diagonal(upper))
+        blocks.append(q * np.sqrt(generator.chisquare(dim, (dim, 1))))
+    return np.concatenate(blocks)[:rows]
+
+
+class ReLUKernel(nn.Module):
+    """Deterministic features relu(u) + 0.001 of queries and keys as they are, without scaling."""
+
+    def forward(self, x: Tensor, query: Projection, key: Projection) -> Tensor:
+        """Importance (B, L) of patches (B, c, L)."""
+        queries = F.relu(query(x)) + RELU_EPSILON  # (B, d, L)
+        keys = F.relu(key(x)) + RELU_EPSILON
+        # Another memory layout would be summed in another order, and trained weights tell them
+        # apart where two patches are almost equally important.
+        total = queries.transpose(1, 2).contiguous().sum(1, keepdim=True)  # (B, 1, d)
+        return product(total, keys).squeeze(1)
+
+
+class Features(NamedTuple):
+    """Random features of L vectors u. Their magnitude is in `exponent`, so none overflows."""
+
+    values: Tensor  # (B, n, L) phi_exp and phi_trig times sqrt(m), divided by exp(exponent)
+    signs: Tensor  # (B, 1 + r, L) ones, then sgn(xi^T u)
+    exponent: Tensor  # (B, 1, 1)
+
+
+class SoftmaxKernel(nn.Module):
+    """Unbiased random features of the softmax kernel exp(x^T y).
+
+    "favor" has positive exponential features (eq. 6), "trig" sines and cosines (section 4.1),
+    "hybrid" combines both by an estimate of the angle between x and y (eq. 7 to 9), which makes
+    the error vanish at angles 0 and pi.
+
+    Args:
+        name: one of RANDOM_KERNELS.
+        dim: length d of queries and keys.
+        m: Gaussian vectors omega of the softmax kernel.
+        r: Gaussian vectors xi of the angle; only of "hybrid".
+        same_length: scale vectors to the length d^(1/4) (eq. 5), not by d^(-1/4) (eq. 4).
+        seed: of omega and xi, which are constants.
+    """
+
+    omega: Tensor
+    xi: Tensor
+    weights: Tensor
+
+    def __init__(
+        self, name: str, dim: int, m: int = 10, r: int = 5, same_length: bool = False, seed: int = 0
+    ) -> None:
+        super().__init__()
+        self.exponential, self.trigonometric = name != "trig", name != "favor"
+        self.same_length = same_length
+        r = r if name == "hybrid" else 0
+        generator = np.random.default_rng(seed)
+        for buffer, rows in (("omega", m), ("xi", r)):
+            vectors = orthogonal_gaussian(rows, dim, generator) if rows else np.empty((0, dim))
+            self.register_buffer(buffer, torch.tensor(vectors).float(), persistent=False)
+        self.register_buffer("weights", _weights(name, m, r), persistent=False)
+
+    def forward(self, x: Tensor, query: Projection, key: Projection) -> Tensor:
+        """Importance (B, L) of patches (B, c, L), up to a factor common to all patches."""
+        return self.importance(self.features(x, query), self.features(x, key))
+
+    def importance(self, queries: Features, keys: Features) -> Tensor:
+        """Kernel summed over queries (B, L), divided by the exponentials of both exponents.
+
+        The m r last features of eq. 8 and 9, products of signs and values, are never formed.
+        """
+        total = queries.signs @ queries.values.transpose(1, 2) * self.weights  # (B, 1 + r, n)
+        if total.shape[1] == 1:
+            return product(total, keys.values).squeeze(1)
+        # The only matrix product on keys. It treats all columns alike, as long as it does not
+        # degenerate to a vector; ordered sums of these n (1 + r) terms would take twice as long.
+        return ordered_sum(total @ keys.values * keys.signs, 1)
+
+    def features(self, x: Tensor, projection: Projection) -> Features:
+        """Features of u = W x + b for patches x (B, c, L)."""
+        u = projection(x)
+        dim = u.shape[-2]
+        squares = ordered_sum(u * u, -2).unsqueeze(-2)  # (B, 1, L)
+        if self.same_length:
+            scale = dim**0.25 * squares.clamp_min(SMALLEST_SQUARE).rsqrt()
+            z = projection.then(self.omega, x, u) * scale
+            half = torch.full_like(squares[..., :1], dim**0.5 / 2.0)  # |z|^2 / 2
+        else:
+            z = projection.then(self.omega * dim**-0.25, x, u)
+            half = squares * (dim**-0.5 / 2.0)
+        values, exponent = self._values(z, half)
+        if not len(self.xi):
+            return Features(values, torch.ones_like(squares), exponent)
+        signs = projection.then(self.xi, x, u).sign()
+        return Features(values, torch.cat([torch.ones_like(signs[:, :1]), signs], 1), exponent)
+
+    def _values(self, z: Tensor, half: Tensor) -> tuple[Tensor, Tensor]:
+        """Values (B, n, L) and their common exponent, from z = omega^T x and |x|^2 / 2.
+
+        One exponent for all vectors: Performer's, one for each, would change the ranking.
+        """
+        peaks, values = [], []
+        if self.exponential:
+            power = z - half
+            peaks.append(power.amax((-2, -1), keepdim=True))
+        if self.trigonometric:
+            peaks.append(half.amax((-2, -1), keepdim=True))
+        exponent = reduce(torch.maximum, peaks)
+        if self.exponential:
+            values.append(torch.exp(power - exponent))
+        if self.trigonometric:
+            growth = torch.exp(half - exponent)
+            waves = whole_vectors(z)
+            values += [f(waves)[..., : z.shape[-1]] * growth for f in (torch.sin, torch.cos)]
+        return torch.cat(values, -2), exponent
+
+
+def _weights(name: str, m: int, r: int) -> Tensor:
+    """Weights (1 + r, n) of products of signs and values, queries and keys taken together.
+
+    Eq. 7 with eq. 16 is ((1 - a) exp + (1 + a) trig) / 2 for the angular kernel's estimate a. The
+    paper prints the minus sign in both factors (beta of eq. 9), where it cancels.
+    """
+    if name != "hybrid":
+        return torch.full((1, m if name == "favor" else 2 * m), 1.0 / m)
+    weights = torch.full((1 + r, 3 * m), 0.5 / m)
+    weights[1:] /= r
+    weights[1:, :m] *= -1.0
+    return weights

@@ -1,0 +1,59 @@
+"""Sums in a fixed order: equal patches get bit-equal results, in torch and in every ONNX runtime.
+
+Library sums and matrix products order their terms by where these lie in memory. Equal patches
+(flat surfaces are full of them) would get unequal scores and be ranked by rounding errors.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+CHAIN = 8  # terms added one by one; more are halved first, which keeps graphs small
+LANES = 64  # no vector loop of a library takes more numbers at a time
+
+
+def ordered_sum(terms: Tensor, dim: int) -> Tensor:
+    """Sum along `dim`, elementwise, in an order set by the number of terms alone."""
+    rest: list[Tensor] = []
+    while (count := terms.shape[dim]) > CHAIN:
+        half = count // 2
+        if count % 2:
+            rest.append(terms.select(dim, count - 1))
+        terms = terms.narrow(dim, 0, half) + terms.narrow(dim, half, half)
+    return reduce(torch.add, (*terms.unbind(dim), *rest))
+
+
+def product(matrix: Tensor, x: Tensor) -> Tensor:
+    """Matrix (..., n, c) times columns (..., c, L): (..., n, L)."""
+    count = x.shape[-2]
+    if count > CHAIN:
+        return ordered_sum(matrix.unsqueeze(-1) * x.unsqueeze(-3), -2)
+    return reduce(torch.add, [matrix[..., i : i + 1] * x[..., i : i + 1, :] for i in range(count)])
+
+
+def whole_vectors(x: Tensor) -> Tensor:
+    """Pad (..., L) to a multiple of LANES: libraries treat what is left over differently."""
+    spare = -x.shape[-1] % LANES
+    return F.pad(x, (0, spare)) if spare else x
+
+
+class Projection(nn.Linear):
+    """A linear layer on columns: W x + b of x (B, c, L) is (B, d, L)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, c, L) to (B, d, L)."""
+        return product(self.weight, x) + self.bias.unsqueeze(-1)
+
+    def then(self, directions: Tensor, x: Tensor, u: Tensor) -> Tensor:
+        """Directions (n, d) times u = W x + b: (B, n, L).
+
+        For small patches the product with W, a constant of the exported graph, is cheaper.
+        """
+        if self.in_features >= self.out_features:
+            return product(directions, u)
+        shift = product(directions, self.bias.unsqueeze(-1))
+        return product(product(directions, self.weight), x) + shift
