@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,19 @@ from torch import Tensor, nn
 
 from pixelgait.policies.cnn import CNNEncoder
 from pixelgait.policies.iap import IAPEncoder
+from pixelgait.policies.sit import SiT
+from pixelgait.policies.vit import ViT
 from pixelgait.robot.controller import Decision
 
-ENCODERS: dict[str, type[IAPEncoder | CNNEncoder]] = {"iap": IAPEncoder, "cnn": CNNEncoder}
+ENCODERS: dict[str, Callable[..., IAPEncoder | CNNEncoder | SiT | ViT]] = {
+    "iap": IAPEncoder,
+    "cnn": CNNEncoder,
+    "sit": SiT,
+    "sit-star": partial(SiT, variant="sit-star"),
+    "set": partial(SiT, variant="set"),
+    "siet": partial(SiT, variant="siet"),
+    "vit": ViT,
+}
 SHORTEST_STEPS, LONGEST_STEPS = 10, 800  # duration of a decision (IAP paper, section 5.3)
 
 
