@@ -58,17 +58,31 @@ class GraphAttention(nn.Module):
         gamma = (q * self.scale) @ k.transpose(-2, -1)
         if self.hadamard is not None:
             graph = self.hadamard.matrix(self.rows, self.columns)
-            gamma = gamma * F.pad(graph, (1, 0, 1, 0), value=1.0) if self.token else gamma * graph
+            gamma = gamma * (F.pad(graph, (1, 0, 1, 0), value=1.0) if self.token else graph)
         gamma = gamma + gamma.transpose(-2, -1)
+        if not self.triangles:
+            return gamma
+        # Pairs first: edges are then looked up for all windows at once.
+        pairs = gamma.flatten(1).t().unflatten(0, (self.heads, -1))  # (heads, n * n, N)
         for index, layer in enumerate(self.triangles):
             # SiT*: a second sum over triangles, of the activated scores.
-            gamma = layer(gamma) if index == 0 else layer(F.gelu(gamma)) - gamma
-        return gamma
+            pairs = layer(pairs) if index == 0 else layer(F.gelu(pairs)) - pairs
+        return pairs.flatten(0, 1).t().reshape(gamma.shape)
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Queries, keys, values (N, n, d) to outputs (N, n, d) and attention (N, heads, n, n)."""
-        q, k, v = (x.unflatten(-1, (self.heads, -1)).transpose(1, 2) for x in (q, k, v))
-        attention = self.scores(q, k).softmax(-1)
+    def token_scores(self, q: Tensor, k: Tensor) -> Tensor:
+        """The first row of `scores` (N, heads, 1, n): the token's, which is in no triangle."""
+        gamma = q[:, :, :1] @ k.transpose(-2, -1) + k[:, :, :1] @ q.transpose(-2, -1)
+        gamma = gamma * self.scale
+        return F.gelu(gamma) - gamma if len(self.triangles) == 2 else gamma
+
+    def forward(self, qkv: Tensor, token_only: bool = False) -> tuple[Tensor, Tensor]:
+        """Queries, keys, values (N, n, 3 d) to outputs (N, n, d), attention (N, heads, n, n).
+
+        With `token_only`, only the first row of both.
+        """
+        q, k, v = qkv.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        scores = self.token_scores(q, k) if token_only else self.scores(q, k)
+        attention = scores.softmax(-1)
         return self.project((attention @ v).transpose(1, 2).flatten(2)), attention
 
 
@@ -79,32 +93,34 @@ class LocalGSA(nn.Module):
     which breaks the symmetry of a single window softly and leaves that of the whole image exact).
     """
 
-    def __init__(self, options: Attention, side: int) -> None:
+    order: Tensor
+    inverse: Tensor
+
+    def __init__(self, options: Attention, side: int, rows: int, columns: int) -> None:
         super().__init__()
-        dim, self.side = options.dim, side
+        dim = options.dim
         self.graph_q, self.graph_k, self.graph_v = (options.matrix(name, side) for name in "qkv")
         self.query = nn.Conv2d(dim, dim, 1, bias=False)
         self.key = nn.Conv2d(dim, dim, 1, bias=False)
         self.norm = nn.LayerNorm(3 * dim)
         self.attention = GraphAttention(options, side, side)
+        pixels = torch.arange(rows * columns * side * side)
+        order = pixels.reshape(rows, side, columns, side).transpose(1, 2).flatten()
+        self.register_buffer("order", order, persistent=False)  # pixels, window by window
+        self.register_buffer("inverse", order.argsort(), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps (B, d, H, W) to maps of the same shape."""
         q, k = self.query(self.graph_q(x)), self.key(self.graph_k(x))
-        qkv = self.norm(windows(torch.cat([q, k, self.graph_v(x)], 1), self.side))
-        out, _ = self.attention(*qkv.chunk(3, -1))
-        return x + self._image(out, x.shape[2] // self.side, x.shape[3] // self.side)
+        qkv = self.norm(self._windows(torch.cat([q, k, self.graph_v(x)], 1)))
+        out, _ = self.attention(qkv)
+        pixels = out.reshape(len(x), -1, x.shape[1]).index_select(1, self.inverse)
+        return x + pixels.transpose(1, 2).reshape(x.shape)
 
-    def _image(self, x: Tensor, rows: int, columns: int) -> Tensor:
-        """Windows (B * L, s * s, d) back to maps (B, d, H, W)."""
-        x = x.reshape(-1, rows, columns, self.side, self.side, x.shape[-1])
-        return x.permute(0, 5, 1, 3, 2, 4).flatten(4, 5).flatten(2, 3)
-
-
-def windows(x: Tensor, side: int) -> Tensor:
-    """Cut maps (B, d, H, W) into windows (B * L, s * s, d), both in reading order."""
-    x = x.unflatten(3, (-1, side)).unflatten(2, (-1, side))  # (B, d, rows, s, columns, s)
-    return x.permute(0, 2, 4, 3, 5, 1).flatten(3, 4).flatten(0, 2)
+    def _windows(self, x: Tensor) -> Tensor:
+        """Cut maps (B, d, H, W) into windows (B * L, s * s, d), both in reading order."""
+        pixels = x.flatten(2).transpose(1, 2).index_select(1, self.order)
+        return pixels.reshape(-1, self.attention.rows * self.attention.columns, x.shape[1])
 
 
 class GlobalGSA(nn.Module):
@@ -122,16 +138,19 @@ class GlobalGSA(nn.Module):
         self.graph_q, self.graph_k, self.graph_v = (options.matrix(name, reach) for name in "qkv")
         self.attention = GraphAttention(options, rows, columns, token=True)
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Token and patches (B, 1 + P, d) to the same, and attention (B, heads, 1 + P, 1 + P)."""
+    def forward(self, x: Tensor, token_only: bool = False) -> tuple[Tensor, Tensor]:
+        """Token and patches (B, n, d) to the same, and attention (B, heads, n, n), n = 1 + P.
+
+        With `token_only`, only the first row of both.
+        """
         v = self.norm(x)
         q, k = self.query_key(v).chunk(2, -1)
         q, k, v = (
             self._on_patches(graph, part)
             for graph, part in ((self.graph_q, q), (self.graph_k, k), (self.graph_v, v))
         )
-        out, attention = self.attention(q, k, v)
-        return x + out, attention
+        out, attention = self.attention(torch.cat([q, k, v], -1), token_only)
+        return (x[:, :1] if token_only else x) + out, attention
 
     def _on_patches(self, graph: nn.Module, x: Tensor) -> Tensor:
         if isinstance(graph, nn.Identity):

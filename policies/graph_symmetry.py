@@ -136,7 +136,7 @@ def triangle_table(side: int) -> tuple[Tensor, Tensor]:
 def _nearest_step(direction: Integers) -> Integers:
     """The unit step (..., 2) along an axis that is nearest to a direction; diagonals turn on."""
     length = np.linalg.norm(direction, axis=-1, keepdims=True)
-    step = np.round(direction / np.maximum(length, 1.0)).astype(np.int64)
+    step: Integers = np.round(direction / np.maximum(length, 1.0)).astype(np.int64)
     row, column = step[..., 0], step[..., 1]
     diagonal = (row != 0) & (column != 0)
     step[..., 0] = np.where(diagonal & (row != column), 0, row)
@@ -148,7 +148,8 @@ def _angle(a: Integers, b: Integers) -> NDArray[np.float64]:
     """Angle between vectors (..., 2) in units of pi, 0 for null vectors."""
     lengths = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
     cosine = (a * b).sum(-1) / np.maximum(lengths, 1.0)
-    return np.arccos(np.clip(cosine, -1.0, 1.0)) / np.pi
+    angle: NDArray[np.float64] = np.arccos(np.clip(cosine, -1.0, 1.0)) / np.pi
+    return angle
 
 
 class Triangles(nn.Module):
@@ -182,13 +183,11 @@ class Triangles(nn.Module):
         self.register_buffer("labels", labels.flatten(1), persistent=False)
 
     def forward(self, scores: Tensor) -> Tensor:
-        """Scores (N, heads, n, n) to scores of the same shape."""
-        own = scores.flatten(2)
+        """Scores (heads, n * n, N) of all pairs to scores of the same shape."""
         constants = self.weights.new_tensor([0.0, 1.0]).expand(len(self.weights), 2)
-        weights = torch.cat([self.weights, constants], 1)[:, self.labels]  # (heads, 3, n * n)
-        jk, ki = own[..., self.edges[0]], own[..., self.edges[1]]
-        total = weights[:, 0] * jk + weights[:, 1] * ki + weights[:, 2] * own
-        return total.reshape(scores.shape)
+        weights = torch.cat([self.weights, constants], 1)[:, self.labels].unsqueeze(-1)
+        jk, ki = (scores.index_select(1, edge) for edge in self.edges)
+        return weights[:, 0] * jk + weights[:, 1] * ki + weights[:, 2] * scores
 
 
 def _around(inner: Tensor, outer: Tensor) -> Tensor:

@@ -128,7 +128,9 @@ class SiT(nn.Module):
         self.token_read, self.map_read = variant != "set", variant in ("set", "siet")
         self.mirror = graph != "rotation"
         self.stem = Stem(channels, options)
-        self.local_layers = nn.ModuleList(LocalGSA(options, side) for _ in range(LAYERS))
+        self.local_layers = nn.ModuleList(
+            LocalGSA(options, side, self.rows, self.columns) for _ in range(LAYERS)
+        )
         self.readout = Readout(options, side, variant != "set", self.map_read)
         self.token = nn.Parameter(0.02 * torch.randn(1, 1, dim))
         self.global_layers = nn.ModuleList(
@@ -150,27 +152,27 @@ class SiT(nn.Module):
         Attention is that of the class token, for `set` the mean over all patches; its largest
         value is 1.
         """
-        token, patches, attention = self.represent(image)
-        parts = [token] if self.token_read else []
-        if self.map_head is not None:
-            parts.append(self._split(self.map_head(patches)))
-        return torch.cat(parts, 1), attention / attention.amax((1, 2), keepdim=True)
-
-    def represent(self, image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Token (B, d), patches (B, rows, columns, d) and attention (B, rows, columns)."""
         x = self.stem(image)
         for layer in self.local_layers:
             x = layer(x)
         x = self.readout(x)
         x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], 1)
-        for layer in self.global_layers:
-            x, attention = layer(x)
-        rows = attention[:, :, 0, 1:] if self.token_read else attention[:, :, 1:, 1:].mean(2)
-        copies, grid = self.readout.copies, (self.rows, self.columns)
+        for layer in self.global_layers[:-1]:
+            x, _ = layer(x)
+        x, attention = self.global_layers[-1](x, token_only=self.map_head is None)
+        rows = attention[:, :, :1] if self.token_read else attention[:, :, 1:]
         # Symmetries swap the copies, the mean over them does not notice.
-        x = self.norm(x).unflatten(0, (-1, copies)).mean(1)
-        attention = rows.mean(1).unflatten(0, (-1, copies)).mean(1)
-        return x[:, 0], x[:, 1:].unflatten(1, grid), attention.unflatten(1, grid)
+        x = self._over_copies(self.norm(x))
+        seen = self._over_copies(rows[..., 1:].mean((1, 2))).unflatten(1, (self.rows, self.columns))
+        parts = [x[:, 0]] if self.token_read else []
+        if self.map_head is not None:
+            grid = x[:, 1:].unflatten(1, (self.rows, self.columns))
+            parts.append(self._split(self.map_head(grid)))
+        return torch.cat(parts, 1), seen / seen.amax((1, 2), keepdim=True)
+
+    def _over_copies(self, x: Tensor) -> Tensor:
+        """Mean (B, ...) over the copies of (B * copies, ...)."""
+        return x.unflatten(0, (-1, self.readout.copies)).mean(1)
 
     def _split(self, grid: Tensor) -> Tensor:
         """A map (B, rows, columns, c) as features, for mirror graphs first even, then odd ones."""

@@ -14,16 +14,28 @@ from torch import Tensor, nn
 
 from pixelgait.export.onnx_graphs import HighLevelGraph, high_level_graph
 from pixelgait.export.parity import check, compare
-from pixelgait.policies.graph_attention import Attention, GraphAttention
-from pixelgait.policies.graph_symmetry import GROUPS, Graph, GraphMatrix, triangle_table
+from pixelgait.policies.graph_attention import Attention, GlobalGSA, GraphAttention
+from pixelgait.policies.graph_symmetry import (
+    GROUPS,
+    Graph,
+    GraphMatrix,
+    Triangles,
+    triangle_table,
+)
 from pixelgait.policies.high_level import HighLevel
 from pixelgait.policies.sit import SiT
 from pixelgait.policies.vit import ViT
 from pixelgait.robot.bundle import HIGH_LEVEL
 
-EXACT = 5e-6  # relative, float32
+EXACT = 2e-6  # relative, float32; what holds exactly differs by about 1e-7
+BROKEN = 1e-4
 VARIANTS = ("sit", "sit-star", "set", "siet")
 ENCODERS = (*VARIANTS, "vit")
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
 
 
 def random_weights(module: nn.Module, seed: int = 0) -> Any:
@@ -127,6 +139,45 @@ def test_triangles_collapse_at_the_border() -> None:
     assert bool((edges[2] == own).all())
 
 
+@pytest.mark.parametrize("token", [False, True])
+def test_triangles_add_up_as_in_the_paper(token: bool) -> None:
+    layer = random_weights(Triangles(heads=2, side=3, token=token))
+    edges, labels = triangle_table(3)
+    size = 9 + token
+    scores = torch.randn(2, size * size, 5)
+    result = layer(scores).detach().unflatten(1, (size, size))
+    scores = scores.unflatten(1, (size, size))
+    expected = scores.clone()
+    for i in range(9):
+        for j in range(9):
+            terms = [
+                layer.weights[:, label, None] * scores[:, edge // 9 + token, edge % 9 + token]
+                for edge, label in zip(edges[:, i, j], labels[:, i, j], strict=True)
+            ]
+            expected[:, i + token, j + token] = sum(terms).detach()
+    torch.testing.assert_close(result, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("triangles", [0, 1, 2])
+@pytest.mark.parametrize("matrices", ["qk", "qkvg"])
+def test_the_token_alone_gets_what_it_gets_among_patches(triangles: int, matrices: str) -> None:
+    options = Attention(16, 4, "rotation", matrices, triangles, dropout=0.0)
+    layer = random_weights(GlobalGSA(options, 3, 3))
+    x = torch.randn(2, 10, 16)
+    for alone, among in zip(layer(x, token_only=True), layer(x), strict=True):
+        torch.testing.assert_close(alone, among[..., :1, :], rtol=0, atol=1e-5)
+
+
+def test_the_stem_is_embedding_graph_matrix_and_mixing() -> None:
+    stem = random_weights(SiT()).stem
+    image = random_image()
+    black_around = torch.nn.functional.pad(image / 255.0, (0, 0, 2, 2, 2, 2))
+    x = stem.graph(stem.embed(black_around).permute(2, 0, 1)[None])[:, :, 2:-2, 2:-2]
+    x = stem.mix(x.permute(0, 2, 3, 1)).relu().permute(0, 3, 1, 2)
+    expected = torch.nn.functional.max_pool2d(x, 2)
+    torch.testing.assert_close(stem(image[None]), expected, rtol=1e-5, atol=1e-4)
+
+
 @pytest.mark.parametrize("matrices", ["", "qk", "qkvg"])
 def test_scores_are_symmetric(matrices: str) -> None:
     options = Attention(16, 4, "rotation", matrices, triangles=0, dropout=0.0)
@@ -148,7 +199,7 @@ def test_sit_is_invariant_to_rotations_but_not_to_flips(variant: Any, matrices: 
     for values in turned:
         assert change(values, reference) < EXACT
     for values in features(encoder, image.flip(0), image.flip(1), image.transpose(0, 1)):
-        assert change(values, reference) > 100 * EXACT
+        assert change(values, reference) > BROKEN
 
 
 def test_without_triangles_sit_is_invariant_to_flips() -> None:
@@ -167,7 +218,7 @@ def test_triangles_of_the_last_layer_do_not_reach_the_token() -> None:
         layer.attention.triangles = nn.ModuleList()
     image = random_image()
     reference, flipped = features(encoder, image, image.flip(1))
-    assert change(flipped, reference) > 20 * EXACT
+    assert change(flipped, reference) > BROKEN
     encoder.global_layers = encoder.global_layers[:1]
     reference, flipped = features(encoder, image, image.flip(1))
     assert change(flipped, reference) < EXACT
@@ -182,9 +233,9 @@ def test_the_map_of_set_and_siet_turns_with_the_image(variant: Any) -> None:
     assert token.shape[1] == {"set": 0, "siet": 64}[variant]
     for k in range(1, 4):
         assert change(grid[k], grid[0].rot90(k)) < EXACT
-        assert change(grid[k], grid[0]) > 100 * EXACT
+        assert change(grid[k], grid[0]) > BROKEN
         assert not token.numel() or change(token[k], token[0]) < EXACT
-    assert change(grid[4], grid[0].flip(1)) > 100 * EXACT  # lifted windows see flips
+    assert change(grid[4], grid[0].flip(1)) > BROKEN  # lifted windows see flips
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -194,7 +245,7 @@ def test_local_rotations_change_the_output_softly(variant: Any) -> None:
     turned = image.clone()
     turned[8:16, 8:16] = image[8:16, 8:16].rot90(1)
     reference, local, other = features(encoder, image, turned, random_image(seed=9))
-    assert 100 * EXACT < change(local, reference) < change(other, reference)
+    assert BROKEN < change(local, reference) < change(other, reference)
 
 
 def shuffled(image: Tensor) -> Tensor:
@@ -238,7 +289,7 @@ def test_mirror_graphs_split_features_into_even_and_odd(
         assert float(odd[0].norm()) > 1e-3 * float(even[0].norm())
         assert change(odd[1], -odd[0]) < 10 * EXACT
     if (variant, graph) != ("sit", "flips"):
-        assert change(vectors[2], vectors[0]) > 100 * EXACT
+        assert change(vectors[2], vectors[0]) > BROKEN
 
 
 def test_dropout_of_shared_weights_keeps_the_symmetry() -> None:
@@ -261,10 +312,11 @@ def test_attention_turns_with_the_image(variant: Any) -> None:
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])
-def test_vit_takes_any_image_and_sees_its_orientation(channels: int) -> None:
+def test_vit_takes_any_image_and_sees_where_patches_are(channels: int) -> None:
     encoder = random_weights(ViT(32, 48, channels))
     image = random_image(32, 48, channels)
-    vectors = features(encoder, image, image.flip(1))
+    swapped = image.roll(16, 0)  # the same patches elsewhere
+    vectors = features(encoder, image, swapped)
     assert vectors.shape == (2, encoder.features)
     assert encoder(image[None])[1].shape == (1, 4, 6)
     assert change(vectors[1], vectors[0]) > 1e-3
