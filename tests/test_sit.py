@@ -308,7 +308,7 @@ def test_attention_turns_with_the_image(variant: Any) -> None:
     assert attention.shape == (4, 4)
     assert float(attention.max()) == 1.0
     assert float(attention.std()) > 1e-3
-    assert change(turned, attention.rot90(1)) < EXACT
+    assert change(turned, attention.rot90(1)) < 5 * EXACT
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])
