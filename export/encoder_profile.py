@@ -83,7 +83,7 @@ def profile_encoders(config: EncoderProfileConfig) -> list[Row]:
         UserError: there is no such encoder, or no time to measure.
     """
     from pixelgait.export.encoder_plot import plot
-    from pixelgait.policies.high_level import ENCODERS
+    from pixelgait.policies.encoders import ENCODERS
 
     unknown = [name for name in config.encoder if name not in ENCODERS]
     if unknown:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,20 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pixelgait.policies.brute_force import BruteForceEncoder
-from pixelgait.policies.cnn import CNNEncoder
-from pixelgait.policies.iap import IAPEncoder
-from pixelgait.policies.patches import PatchSelector
+from pixelgait.policies.encoders import ENCODERS
 from pixelgait.robot.controller import Decision
 
-ENCODERS: dict[str, Callable[..., PatchSelector | CNNEncoder]] = {
-    "iap": IAPEncoder,
-    "iap-favor": partial(IAPEncoder, kernel="favor"),
-    "iap-trig": partial(IAPEncoder, kernel="trig"),
-    "iap-hybrid": partial(IAPEncoder, kernel="hybrid"),
-    "brute-force": BruteForceEncoder,
-    "cnn": CNNEncoder,
-}
 SHORTEST_STEPS, LONGEST_STEPS = 10, 800  # duration of a decision (IAP paper, section 5.3)
 MIRRORED = (1.0, 1.0, -1.0)  # duration, speed and yaw rate of a mirrored decision
 

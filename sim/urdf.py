@@ -46,6 +46,6 @@ def _share(spec: RobotSpec) -> Path:
         found = distribution(EXAMPLE_ROBOT_DATA)
     except PackageNotFoundError:
         raise UserError(
-            f"robot '{spec.name}' needs {EXAMPLE_ROBOT_DATA}: pip install '.[sim]'"
+            f"robot '{spec.name}' needs {EXAMPLE_ROBOT_DATA}: pip install '.[go2]'"
         ) from None
     return Path(str(found.locate_file(SHARE)))

@@ -13,7 +13,8 @@ import torch
 
 from pixelgait.policies import brute_force
 from pixelgait.policies.brute_force import BruteForceEncoder
-from pixelgait.policies.high_level import ENCODERS, HighLevel
+from pixelgait.policies.encoders import ENCODERS
+from pixelgait.policies.high_level import HighLevel
 from pixelgait.policies.iap import IAPEncoder
 from pixelgait.policies.kernels import RANDOM_KERNELS, SoftmaxKernel, orthogonal_gaussian
 from pixelgait.policies.ordered import Projection, ordered_sum

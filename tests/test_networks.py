@@ -79,7 +79,7 @@ def test_decisions_stay_in_their_ranges_and_depend_on_the_image() -> None:
         (lambda: IAPEncoder(8, 8, patch=9), "larger than the image"),
         (lambda: IAPEncoder(8, 8, selected=65), "exceeds the 64 patches"),
         (lambda: CNNEncoder(4, 4), "too small"),
-        (lambda: HighLevel("vit"), "unknown encoder 'vit'"),
+        (lambda: HighLevel("retina"), "unknown encoder 'retina'"),
     ],
 )
 def test_impossible_configurations_are_refused(build, message: str) -> None:  # noqa: ANN001
