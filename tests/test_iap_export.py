@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -57,9 +56,8 @@ def test_onnx_selects_what_torch_selects(name: str, options: dict[str, Any]) -> 
         np.testing.assert_array_equal(output["attention"], attention)
         np.testing.assert_allclose(output["latent"], latent, atol=TOLERANCE)
         assert output["duration_steps"] == duration
-    sizes = [
-        math.prod(d.dim_value for d in value.type.tensor_type.shape.dim)
-        for value in graph.graph.value_info
+    shapes = [
+        [d.dim_value for d in value.type.tensor_type.shape.dim] for value in graph.graph.value_info
     ]
-    attention_matrix = attention.size**2
-    assert (max(sizes) >= attention_matrix) == (name == "brute-force")
+    pairs = any(shape.count(attention.size) > 1 for shape in shapes)
+    assert pairs == (name == "brute-force")  # nothing but that forms an L x L matrix

@@ -326,6 +326,9 @@ def test_vit_takes_any_image_and_sees_where_patches_are(channels: int) -> None:
 @pytest.mark.parametrize("name", ENCODERS)
 def test_onnx_equals_torch(name: str) -> None:
     high_level = random_weights(HighLevel(name))
+    with torch.no_grad():  # small outputs: clipped ones would always agree
+        high_level.output.weight *= 0.1
+        high_level.output.bias *= 0.1
     model = high_level_graph(high_level, (32, 32, 3))
     samples = [{"image": random_image(seed=seed).numpy()} for seed in range(3)]
     check(compare(HIGH_LEVEL, model, HighLevelGraph(high_level), samples))
