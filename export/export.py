@@ -11,17 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+import torch
 import tyro
 
 from pixelgait.export import parity
 from pixelgait.export.contract import make_contract
 from pixelgait.export.onnx_graphs import HighLevelGraph, high_level_graph, low_level_graph
 from pixelgait.export.record import record
-from pixelgait.policies.high_level import StraightAhead
+from pixelgait.policies.high_level import Decider, HighLevel, StraightAhead
 from pixelgait.policies.low_level import LowLevelGraph
 from pixelgait.policies.trained import provenance_of, trained_high_level, trained_low_level
 from pixelgait.robot.bundle import CONTRACT, FILES, GOLDEN, HIGH_LEVEL, LOW_LEVEL, load_bundle
-from pixelgait.robot.errors import run_command
+from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 
 IMAGE_SHAPE = (32, 32, 3)
@@ -41,6 +42,8 @@ class ExportConfig:
     """Folder of the bundle; an older bundle there is replaced."""
     high_level: Path | None = None
     """Run folder of the high level; without one the bundle walks straight ahead."""
+    encoder: str = ""
+    """Instead of a trained high level: an untrained one with this encoder."""
     name: str = "policy"
     """What the bundle is called in its contract."""
     seed: int = 9000
@@ -61,7 +64,7 @@ def export(config: ExportConfig) -> list[parity.Parity]:
         UserError: a run folder cannot be used, or ONNX differs from torch.
     """
     low_level = trained_low_level(config.low_level)
-    high_level = trained_high_level(config.high_level) if config.high_level else StraightAhead()
+    high_level = make_high_level(config)
     low_level_module = LowLevelGraph(low_level)
     modules = {HIGH_LEVEL: HighLevelGraph(high_level), LOW_LEVEL: low_level_module}
     graphs = {
@@ -89,6 +92,23 @@ def export(config: ExportConfig) -> list[parity.Parity]:
     if config.json is not None:
         write_atomic(config.json, json_bytes([_row(row) for row in rows]))
     return rows
+
+
+def make_high_level(config: ExportConfig) -> Decider:
+    """The trained high level, an untrained one, or none that sees.
+
+    Raises:
+        UserError: the run folder cannot be used, or the encoder makes no sense.
+    """
+    if config.high_level is not None:
+        return trained_high_level(config.high_level)
+    if not config.encoder:
+        return StraightAhead()
+    torch.manual_seed(config.seed)
+    try:
+        return HighLevel(config.encoder)
+    except ValueError as error:
+        raise UserError(f"--encoder: {error}") from None
 
 
 def _golden(graph: onnx.ModelProto, samples: Sequence[parity.Tensors]) -> dict[str, Any]:

@@ -9,8 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pixelgait.policies.encoders import ENCODERS
+from pixelgait.policies.encoders import ENCODERS, make_encoder
 from pixelgait.robot.controller import Decision
+from pixelgait.robot.low_level import WEIGHTS
 
 SHORTEST_STEPS, LONGEST_STEPS = 10, 800  # duration of a decision (IAP paper, section 5.3)
 MIRRORED = (1.0, 1.0, -1.0)  # duration, speed and yaw rate of a mirrored decision
@@ -44,14 +45,15 @@ class HighLevel(Decider):
     The first output sets the duration, the other two are the latent command. With `mirror` the
     network is averaged over the image and its mirror image, so that mirroring the image negates the
     steering and keeps speed and duration, bit for bit. The weights are the same in number.
+
+    Raises:
+        ValueError: there is no such encoder, or its options make no sense; see `make_encoder`.
     """
 
     def __init__(self, encoder: str, mirror: bool = False, **options: Any) -> None:
         super().__init__()
-        if encoder not in ENCODERS:
-            raise ValueError(f"unknown encoder '{encoder}', choose from {', '.join(ENCODERS)}")
         self.mirror = mirror
-        self.encoder = ENCODERS[encoder](**options)
+        self.encoder = make_encoder(encoder, **options)
         self.hidden = nn.Linear(self.encoder.features, 10)
         self.output = nn.Linear(10, 3)
 
@@ -68,3 +70,13 @@ class HighLevel(Decider):
     def _outputs(self, image: Tensor) -> tuple[Tensor, Tensor]:
         features, attention = self.encoder(image)
         return self.output(torch.tanh(self.hidden(features))).clamp(-1.0, 1.0), attention
+
+
+def encoder_table() -> str:
+    """All encoders with the weights of a whole policy on 32 x 32 RGB images, low level included."""
+    lines = [f"{'encoder':<14}{'encoder weights':>16}{'whole policy':>14}"]
+    for name in ENCODERS:
+        high_level = HighLevel(name)
+        counts = [sum(p.numel() for p in m.parameters()) for m in (high_level.encoder, high_level)]
+        lines.append(f"{name:<14}{counts[0]:>16}{counts[1] + WEIGHTS:>14}")
+    return "\n".join(lines)

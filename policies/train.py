@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 
 from pixelgait.policies.episode_returns import EpisodeReturns
 from pixelgait.policies.es import ESConfig, make_strategy
+from pixelgait.policies.high_level import HighLevel, encoder_table
 from pixelgait.policies.imitation import TeacherLoss
 from pixelgait.policies.low_level import Statistics
 from pixelgait.policies.pool import RolloutPool
@@ -59,8 +60,9 @@ class TrainConfig:
     validation_steps: int = 1000
     validation_episodes: int = 8
     validate_every: int = 5
-    encoder: Literal["iap", "cnn"] = "iap"
-    """High level of the tasks imitate, course and joint."""
+    encoder: str = "iap"
+    """High level of the tasks imitate, course and joint: a name, with options as in
+    iap:patch=4,stride=4. list shows all encoders with their weights."""
     difficulty: float = 0.5
     """Difficulty of the course, 0 to 1."""
     ramp: int = 0
@@ -90,6 +92,10 @@ class TrainConfig:
             raise UserError(f"--difficulty is {self.difficulty}, expected 0 to 1")
         if not 1 <= self.es.top <= self.es.directions:
             raise UserError(f"--es.top is {self.es.top}, expected 1 to {self.es.directions}")
+        try:
+            HighLevel(self.encoder)
+        except ValueError as error:
+            raise UserError(f"--encoder: {error}") from None
         if self.task in ("course", "imitate") and self.low_level is None:
             raise UserError(f"the task {self.task} needs --low-level, the run of a low level")
         if self.task in ("walk", "follow") and self.low_level is not None:
@@ -108,6 +114,9 @@ def main() -> None:
 
 
 def _main(config: TrainConfig) -> None:
+    if config.encoder == "list":
+        print(encoder_table())
+        return
     run = train(config)
     if config.task in ("walk", "follow"):
         print(straight_ahead(run))

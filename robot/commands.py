@@ -6,11 +6,12 @@ import importlib
 import sys
 from pathlib import Path
 
-# Command: (module with its `main`, extra that installs what it imports). Modules are named, not
-# imported: this room must run where the others' libraries are not installed.
+# Command, or command and flag: (module with its `main`, extra that installs what it imports).
+# Modules are named, not imported: this room must run where the others' libraries are missing.
 COMMANDS = {
     "pixelgait-train": ("pixelgait.policies.train", "train"),
     "pixelgait-eval": ("pixelgait.sim.evaluate", "sim"),
+    "pixelgait-eval --encoder": ("pixelgait.export.evaluate_encoder", "train"),
     "pixelgait-export": ("pixelgait.export.export", "train"),
     "pixelgait-profile": ("pixelgait.robot.profile", "dev"),
     "pixelgait-profile --encoders": ("pixelgait.export.encoder_profile", "train,viz"),
@@ -24,8 +25,8 @@ COMMANDS = {
 def main() -> None:
     """Run the command this process was started as."""
     command = Path(sys.argv[0]).stem
-    with_flag = f"{command} {sys.argv[1]}" if len(sys.argv) > 1 else command
-    module, extra = COMMANDS.get(with_flag, COMMANDS[command])
+    names = [f"{command} {argument}" for argument in sys.argv[1:]] + [command]
+    module, extra = next(COMMANDS[name] for name in names if name in COMMANDS)
     try:
         run = importlib.import_module(module).main
     except ModuleNotFoundError as error:
