@@ -104,6 +104,7 @@ def train_low_level(config: DemoConfig) -> Run:
             iterations=1000,
             minutes=config.minutes,
             steps=400,
+            mirror=True,
             es=ESConfig(courses=2),
         )
     )

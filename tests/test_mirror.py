@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +14,7 @@ from pixelgait.policies.mirror import mirrored_poses, tie
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.leg import joint_map
 from pixelgait.robot.low_level import WEIGHTS, LinearLowLevel
-from pixelgait.robot.reading import Reading
+from pixelgait.robot.reading import Image, Reading
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.pybullet_body import PyBulletBody
@@ -112,7 +115,7 @@ def test_a_tied_robot_turns_left_as_it_turns_right() -> None:
     np.testing.assert_allclose(other, (x, -y, -yaw), atol=0.05)
 
 
-@pytest.mark.parametrize("encoder", ["iap", "cnn"])
+@pytest.mark.parametrize("encoder", ["iap", "cnn", "siet:graph=flip"])
 def test_a_mirrored_image_negates_the_steering_and_nothing_else(encoder: str) -> None:
     torch.manual_seed(0)
     symmetric, free = HighLevel(encoder, mirror=True), HighLevel(encoder)
@@ -129,3 +132,28 @@ def test_a_mirrored_image_negates_the_steering_and_nothing_else(encoder: str) ->
     assert asymmetry > 0.1
     count = sum(p.numel() for p in symmetric.parameters())
     assert count == sum(p.numel() for p in free.parameters())
+
+
+@pytest.mark.parametrize("encoder", ["iap", "cnn", "siet:graph=flip"])
+def test_the_whole_controller_commands_the_mirror_image(encoder: str) -> None:
+    torch.manual_seed(0)
+    high_level, low_level = HighLevel(encoder, mirror=True), tie(random_low_level())
+    with torch.no_grad():
+        high_level.output.bias[0] = -1.0  # short holds: it looks often
+        high_level.output.weight[0] *= 0.0
+    left, right = (Controller(high_level.decide, low_level, Supervisor(A1)) for _ in range(2))
+    right.phase = np.array([np.pi])
+    rng = np.random.default_rng(2)
+    steered = []
+    for step in range(100):
+        reading = random_reading(rng, 0.01 * step)
+        other = mirrored(reading)
+        pixels = np.kron(rng.integers(0, 256, (4, 4, 3)), np.ones((8, 8, 1))).astype(np.uint8)
+        one = left.step(replace(reading, image=partial(Image, pixels, 0.0)))
+        flipped = np.ascontiguousarray(pixels[:, ::-1])
+        two = right.step(replace(other, image=partial(Image, flipped, 0.0)))
+        np.testing.assert_allclose(mirrored_angles(one.targets), two.targets, atol=1e-6)
+        assert left.decision is not None
+        steered.append(left.decision.latent[1])
+    assert left.images == right.images == 10
+    assert np.ptp(steered) > 1e-5  # an untrained one steers little, but it does
