@@ -11,7 +11,7 @@ from pixelgait.robot.spec import Array, CameraMount
 from pixelgait.sim.bullet import pybullet
 
 NEAR_M, FAR_M = 0.05, 30.0
-LIGHT = (-0.4, 0.3, 1.0)  # towards it: from behind, a little from the left
+LIGHT = (-0.4, 0.0, 1.0)  # towards it: from behind; left and right are lit alike
 
 
 @dataclass(frozen=True, slots=True)
