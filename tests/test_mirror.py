@@ -17,8 +17,9 @@ from pixelgait.robot.low_level import WEIGHTS, LinearLowLevel
 from pixelgait.robot.reading import Image, Reading
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
+from pixelgait.sim.obstacle_course import ObstacleCourse
 from pixelgait.sim.pybullet_body import PyBulletBody
-from pixelgait.sim.scenes import FlatGround
+from pixelgait.sim.scenes import FlatGround, Layout
 from pixelgait.sim.tasks import planar_pose
 
 POSES = joint_map(A1) @ mirrored_poses() @ np.linalg.inv(joint_map(A1))
@@ -157,3 +158,54 @@ def test_the_whole_controller_commands_the_mirror_image(encoder: str) -> None:
         steered.append(left.decision.latent[1])
     assert left.images == right.images == 10
     assert np.ptp(steered) > 1e-5  # an untrained one steers little, but it does
+
+
+class MirroredCourse(ObstacleCourse):
+    """The same course, left and right exchanged."""
+
+    def layout(self, rng: np.random.Generator) -> Layout:
+        plain = super().layout(rng)
+        start = replace(plain.start, y=-plain.start.y, yaw=-plain.start.yaw)
+        return Layout(start, [replace(pose, y=-pose.y) for pose in plain.movable])
+
+
+def steering_network(image: np.ndarray) -> HighLevel:
+    """An untrained network whose steering moves with what it sees, from half of its range on."""
+    torch.manual_seed(0)
+    high_level = HighLevel("cnn", mirror=True)
+    batch = torch.from_numpy(np.stack([image, image[:, ::-1]]))
+    with torch.no_grad():
+        one, other = high_level._outputs(batch)[0][:, 2]
+        gain = 1.0 / (one - other).abs()
+        high_level.output.weight[2] *= gain
+        high_level.output.bias[2] = (high_level.output.bias[2] - (one + other) / 2.0) * gain
+        high_level.output.bias[0] = -1.0  # short holds
+    return high_level
+
+
+def test_on_a_mirrored_course_the_robot_walks_the_mirrored_path() -> None:
+    low_level = tie(LinearLowLevel.from_weights(A1, np.zeros(WEIGHTS)))
+    low_level.bias[12 + 1], low_level.matrix[12 + 2, 1] = 0.5, 0.4  # strides, turns when told
+    paths, images = [], []
+    for course, phase in ((ObstacleCourse(0.5), 0.0), (MirroredCourse(0.5), np.pi)):
+        body = PyBulletBody(A1, course)
+        reading = body.reset(9000)
+        images.append(reading.image().pixels)
+        controller = Controller(steering_network(images[0]).decide, low_level, Supervisor(A1))
+        controller.phase = np.array([phase])
+        path = []
+        for _ in range(200):
+            body.apply(controller.step(reading))
+            reading = body.read()
+            path.append(planar_pose(body))
+        paths.append(np.array(path))
+        body.close()
+    differing = (images[0] != images[1][:, ::-1]).any(-1).mean()
+    assert differing < 0.1  # of the pixels: the renderer rounds at edges
+    walked, turned = np.ptp(paths[0][:, 0]), np.ptp(paths[0][:, 2])
+    assert walked > 0.5
+    assert turned > 0.5
+    # Policy and low level are exact, contacts and the renderer's edges are not.
+    mirrored_path = paths[0] * (1.0, -1.0, -1.0)
+    np.testing.assert_allclose(mirrored_path[:, :2], paths[1][:, :2], atol=0.1 * walked)
+    np.testing.assert_allclose(mirrored_path[:, 2], paths[1][:, 2], atol=0.4 * turned)
