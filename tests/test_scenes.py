@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import cv2
+import mujoco
 import numpy as np
 import pytest
 
@@ -95,7 +96,7 @@ def test_supports_is_true_to_the_ground(name: str) -> None:
         for (x, y), hit in zip(points, hits, strict=True):
             if body.scene.supports(x, y):
                 assert hit[3][2] > -0.2
-            else:  # nothing, the surroundings or a wall that overhangs them
+            elif name != "rough":  # nothing, the surroundings or a wall that overhangs them
                 assert abs(hit[3][2]) > 0.2
     body.close()
 
@@ -159,6 +160,46 @@ def test_boxes_of_the_clutter_leave_room_and_are_mostly_there() -> None:
         radii = np.array([np.hypot(*scene.movable[i].half_m[:2]) for i in there])
         apart = np.linalg.norm(middles[:, None] - middles, axis=2) - radii[:, None] - radii
         assert apart[np.triu_indices(len(there), 1)].min() > 2.0 * ROBOT_HALF_M
+
+
+def test_rough_ground_is_the_same_in_every_simulator() -> None:
+    scene = make_scene("rough", 1.0)
+    points = np.random.default_rng(0).uniform((-3.0, -3.0), (12.0, 3.0), (300, 2))
+    bodies = [make_body(name, A1, scene) for name in BODIES]
+    grounds = []
+    for seed in range(4):  # both ways round
+        start = scene.layout(np.random.default_rng(seed)).start
+        heights = []
+        for body in bodies:
+            body.reset(seed)
+            body.place((0.0, 0.0, 50.0), (0.0, 0.0, 0.0, 1.0))
+            around = np.vstack(([(start.x, start.y)], points))
+            heights.append(np.array([ground_height(body, x, y) for x, y in around]))
+            assert -0.01 < start.z - heights[-1][0] < 0.1
+        # They may split a field's squares into triangles along different diagonals.
+        assert np.abs(heights[0] - heights[1]).max() < 0.02
+        assert heights[0].std() > 0.015
+        grounds.append(heights[0])
+    assert all(np.corrcoef(grounds[0], ground)[0, 1] < 0.5 for ground in grounds[1:])
+    for body in bodies:
+        body.close()
+
+
+def ground_height(body: SimulatedBody, x: float, y: float) -> float:
+    """Where a ray from above hits [m]."""
+    if isinstance(body, PyBulletBody):
+        hit = pybullet.rayTest((x, y, 5.0), (x, y, -5.0), physicsClientId=body.client)[0]
+        return float(hit[3][2])
+    down, geom = np.array((0.0, 0.0, -1.0)), np.zeros(1, dtype=np.int32)
+    mujoco.mj_forward(body.model, body.data)
+    eye = np.array((x, y, 5.0))
+    return 5.0 - mujoco.mj_ray(body.model, body.data, eye, down, None, 1, -1, geom, None)
+
+
+@pytest.mark.parametrize("difficulty", [0.0, 1.0])
+def test_roughness_grows_with_difficulty(difficulty: float) -> None:
+    (field,) = make_scene("rough", difficulty).movable
+    assert np.ptp(field.heights_m) == pytest.approx((0.015, 0.125)[int(difficulty)], rel=0.01)
 
 
 def clearance(scene: Scene, layout: Layout, points: np.ndarray) -> np.ndarray:
