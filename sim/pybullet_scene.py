@@ -85,6 +85,7 @@ class PyBulletScene:
             -1,
             rgbaColor=(*field.colour, 1.0),
             specularColor=(0, 0, 0),
+            textureUniqueId=-1,  # without PyBullet's chequers
             physicsClientId=self.client,
         )
         return body

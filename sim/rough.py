@@ -21,7 +21,7 @@ CLIP = 2.5  # standard deviations: no height beyond, so that a standing robot is
 MIDDLE_M = 5.0  # of the field, along x
 SLIDE_M = 2.0  # the field moves by as much, either way along and across
 FOOTPRINT_M = 0.4  # around the start: no foot begins inside the ground
-COLOUR = (0.45, 0.40, 0.30)
+COLOUR = (0.70, 0.60, 0.42)
 NOISE_SEED = 0
 
 

@@ -11,6 +11,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from pixelgait.export.contact_sheet import LABEL_PX, write_contact_sheet
 from pixelgait.robot.reading import JointCommand
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body_list import BODIES, make_body
@@ -200,6 +201,17 @@ def ground_height(body: SimulatedBody, x: float, y: float) -> float:
 def test_roughness_grows_with_difficulty(difficulty: float) -> None:
     (field,) = make_scene("rough", difficulty).movable
     assert np.ptp(field.heights_m) == pytest.approx((0.015, 0.125)[int(difficulty)], rel=0.01)
+
+
+def test_the_contact_sheet_shows_every_scene_at_three_difficulties(tmp_path: Path) -> None:
+    write_contact_sheet(tmp_path / "scenes.png")
+    sheet = cv2.imread(str(tmp_path / "scenes.png"))
+    rows = np.split(sheet, len(SCENES))
+    for row, name in zip(rows, SCENES, strict=True):
+        views = [view[LABEL_PX:] for view in np.split(row, 3, axis=1)]
+        assert all(len(np.unique(view.reshape(-1, 3), axis=0)) > 50 for view in views)
+        same = np.array_equal(views[0], views[1]) or np.array_equal(views[1], views[2])
+        assert same == (name == "flat")
 
 
 def clearance(scene: Scene, layout: Layout, points: np.ndarray) -> np.ndarray:
