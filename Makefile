@@ -5,7 +5,7 @@ SOURCES := $(sort $(wildcard robot/*.py sim/*.py policies/*.py export/*.py))
 # A strict editable install knows only the files it was made with: new ones ask for a new install.
 INSTALLED := .venv/.installed-$(shell echo $(SOURCES) | cksum | cut -d' ' -f1)
 
-.PHONY: demo test lint benchmark results gait-study clean
+.PHONY: demo test lint benchmark results gait-study contact-sheet clean
 
 demo: $(INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo
 	$(BIN)/pixelgait-demo
@@ -26,6 +26,9 @@ results: $(INSTALLED)  ## the README's results: 100 unseen courses for each row 
 
 gait-study: $(INSTALLED)  ## open-loop sweeps of the gait generator: docs/gait_study.png
 	$(BIN)/python -m pixelgait.export.gait_study
+
+contact-sheet: $(INSTALLED)  ## every scene at three difficulties: docs/scenes.png
+	$(BIN)/python -m pixelgait.export.contact_sheet
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.spec import Array
@@ -16,7 +15,7 @@ from pixelgait.robot.spec import Array
 class Image:
     """A camera frame with the time it was taken."""
 
-    pixels: NDArray[np.uint8]  # (H, W, C)
+    pixels: NDArray[Any]  # (H, W, 3) uint8 RGB, or of a depth camera (H, W) float32 [m]
     time_s: float
 
 

@@ -52,7 +52,7 @@ class EvalConfig:
     bundle: Annotated[str, tyro.conf.Positional]
     """Folder of a policy bundle, or the name of a shipped one."""
     scene: str = "obstacle-course"
-    """obstacle-course or flat."""
+    """One of the scenes by name: obstacle-course, flat, slalom, clutter or rough."""
     difficulty: float = 0.5
     """Difficulty of the scene, 0 to 1."""
     task: Literal["forward", "follow"] = "forward"

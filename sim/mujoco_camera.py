@@ -1,8 +1,12 @@
-"""First-person RGB images in MuJoCo by one ray per pixel: no OpenGL, the same on every machine."""
+"""First-person RGB and depth images in MuJoCo by one ray per pixel.
+
+No OpenGL, the same on every machine.
+"""
 
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -24,24 +28,33 @@ def cast_image(
     camera: Camera,
     position: tuple[float, ...],
     orientation: tuple[float, ...],
-) -> NDArray[np.uint8]:
-    """What the camera sees (H, W, 3) from a base at this pose (xyz [m], quaternion xyzw)."""
+) -> NDArray[Any]:
+    """What the camera sees (see `Camera`) from a base at this pose (xyz [m], quaternion xyzw)."""
     x, y, z, w = orientation
     rotation = np.zeros(9)
     mujoco.mju_quat2Mat(rotation, np.array((w, x, y, z)))
     eye, forward, up = camera.axes(position, rotation.reshape(3, 3))
-    rays = _pixels(camera) @ np.array((forward, np.cross(forward, up), up))
+    rays = _pixels(camera)
+    world = rays @ np.array((forward, np.cross(forward, up), up))
     count = len(rays)
     geoms, distances = np.full(count, -1, dtype=np.int32), np.zeros(count)
     normals = np.zeros((count, 3))
     mujoco.mj_multiRay(
-        model, data, eye, rays.ravel(), GROUPS, True, -1, geoms, distances,
+        model, data, eye, world.ravel(), GROUPS, True, -1, geoms, distances,
         normals.ravel(), count, FAR_M,
     )  # fmt: skip
+    if camera.kind == "depth":
+        depth = np.where(geoms < 0, FAR_M, np.minimum(distances * rays[:, 0], FAR_M))
+        return np.asarray(depth.reshape(camera.height, camera.width), dtype=np.float32)
+    return _shaded(model, geoms, normals).reshape(camera.height, camera.width, 3)
+
+
+def _shaded(model: mujoco.MjModel, geoms: NDArray[np.int32], normals: Array) -> NDArray[np.uint8]:
+    """Colours (n, 3) of what was hit, lit as PyBullet lights them."""
     shade = AMBIENT + DIFFUSE * np.maximum(normals @ TO_LIGHT, 0.0)
-    image = 255.0 * model.geom_rgba[geoms, :3] * shade[:, None]
-    image[geoms < 0] = SKY
-    return np.asarray(image.reshape(camera.height, camera.width, 3), dtype=np.uint8)
+    colours = 255.0 * model.geom_rgba[geoms, :3] * shade[:, None]
+    colours[geoms < 0] = SKY
+    return np.asarray(colours, dtype=np.uint8)
 
 
 @cache

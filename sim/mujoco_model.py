@@ -8,20 +8,21 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import mujoco
+import numpy as np
 
 from pixelgait.robot.spec import RobotSpec
-from pixelgait.sim.scenes import Box, Plane, Pose, Scene
+from pixelgait.sim.scenes import ORIGIN, Box, HeightField, Plane, Scene, Shape
 from pixelgait.sim.simulated_body import GRAVITY_MS2, PHYSICS_DT_S
 from pixelgait.sim.urdf import find_mesh, find_urdf
 
 SCENE_GROUP, ROBOT_GROUP = 0, 3  # the camera sees only the scene
 LINK_FRICTION = 0.5  # PyBullet's, of links whose URDF says nothing
 PLANE_COLOUR = (0.7, 0.7, 0.7)
-ORIGIN = Pose(0.0, 0.0, 0.0)
+BASE_M = 0.1  # of a height field, below its lowest point
 
 
 def compile_model(robot: RobotSpec, scene: Scene) -> mujoco.MjModel:
-    """The model; mocap body i is the scene's movable box i."""
+    """The model; mocap body i is the scene's movable shape i."""
     urdf = find_urdf(robot)
     root = ElementTree.parse(urdf).getroot()
     friction = _foot_friction(root, robot.foot_links[0])
@@ -31,9 +32,9 @@ def compile_model(robot: RobotSpec, scene: Scene) -> mujoco.MjModel:
         geom.group = ROBOT_GROUP
         geom.contype, geom.conaffinity = 1, 2  # touches the scene, not itself
     for shape in scene.fixed:
-        _add(spec.worldbody, shape, friction)
-    for box in scene.movable:  # the mocap body has the pose, its geom none of its own
-        _add(spec.worldbody.add_body(mocap=True), replace(box, pose=ORIGIN), friction)
+        _add(spec, spec.worldbody, shape, friction)
+    for shape in scene.movable:  # the mocap body has the pose, its geom none of its own
+        _add(spec, spec.worldbody.add_body(mocap=True), replace(shape, pose=ORIGIN), friction)
     spec.option.timestep = PHYSICS_DT_S
     spec.option.gravity = (0.0, 0.0, GRAVITY_MS2)
     # As MuJoCo Menagerie's quadrupeds: round friction cones, feet that do not creep.
@@ -47,8 +48,8 @@ def quaternion_wxyz(yaw: float) -> tuple[float, float, float, float]:
     return (math.cos(yaw / 2.0), 0.0, 0.0, math.sin(yaw / 2.0))
 
 
-def _add(body: mujoco.MjsBody, shape: Box | Plane, foot_friction: float) -> None:
-    pose = shape.pose if isinstance(shape, Box) else ORIGIN
+def _add(spec: mujoco.MjSpec, body: mujoco.MjsBody, shape: Shape, foot_friction: float) -> None:
+    pose = ORIGIN if isinstance(shape, Plane) else shape.pose
     geom = body.add_geom(
         pos=(pose.x, pose.y, pose.z),
         quat=quaternion_wxyz(pose.yaw),
@@ -64,9 +65,28 @@ def _add(body: mujoco.MjsBody, shape: Box | Plane, foot_friction: float) -> None
     if isinstance(shape, Box):
         geom.type = mujoco.mjtGeom.mjGEOM_BOX
         geom.size, geom.rgba = shape.half_m, (*shape.colour, 1.0)
+    elif isinstance(shape, HeightField):
+        geom.type = mujoco.mjtGeom.mjGEOM_HFIELD
+        geom.hfieldname, geom.rgba = _height_field(spec, shape), (*shape.colour, 1.0)
+        geom.pos[2] += shape.heights_m.min()
     else:
         geom.type = mujoco.mjtGeom.mjGEOM_PLANE
         geom.size, geom.rgba = (0.0, 0.0, 1.0), (*PLANE_COLOUR, 1.0)
+
+
+def _height_field(spec: mujoco.MjSpec, field: HeightField) -> str:
+    """Its asset: heights from 0 to 1 with x varying fastest."""
+    rows, columns = field.heights_m.shape
+    low, span = field.heights_m.min(), np.ptp(field.heights_m)
+    name = f"height-field-{len(spec.hfields)}"
+    spec.add_hfield(
+        name=name,
+        nrow=columns,
+        ncol=rows,
+        size=((rows - 1) * field.cell_m / 2, (columns - 1) * field.cell_m / 2, span, BASE_M),
+        userdata=((field.heights_m - low) / span).T.ravel(),
+    )
+    return name
 
 
 def _prepare(root: ElementTree.Element, urdf: Path) -> None:

@@ -27,7 +27,7 @@ class SimConfig:
     """
 
     scene: str = "obstacle-course"
-    """Where the robot is: obstacle-course or flat."""
+    """Where the robot is: obstacle-course, flat, slalom, clutter or rough."""
     robot: str = "a1"
     """a1, mini_cheetah, laikago or go2."""
     difficulty: float = 0.5

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pixelgait.sim.platform import Platform
 from pixelgait.sim.scenes import Box, Layout, Pose
 
 # The paper gives no sizes; these are ours. Medium difficulty (0.5): walls over 40 to 50 % of a 3 m
@@ -13,15 +14,12 @@ from pixelgait.sim.scenes import Box, Layout, Pose
 WIDTH_M = 3.0
 LENGTH_M = 13.0
 START_M = 1.0  # platform behind the robot
-DROP_M = 1.0  # the surroundings lie this much lower
 WALL_THICKNESS_M = 0.16
 WALL_HEIGHT_M = 0.8
 FIRST_WALL_M = 2.5
 BLOCKED = (0.30, 0.50)  # least fraction of the width a wall blocks, at difficulty 0 and 1
 BLOCKED_SPREAD = 0.10
 SPACING_M = (3.0, 2.0)  # between walls, at difficulty 0 and 1
-PLATFORM_COLOUR = (0.62, 0.60, 0.55)
-GROUND_COLOUR = (0.10, 0.16, 0.10)
 WALL_COLOUR = (0.75, 0.30, 0.20)
 
 
@@ -52,12 +50,8 @@ class ObstacleCourse:
         self.wall_x = np.arange(FIRST_WALL_M, LENGTH_M - 2.0 + 1e-9, spacing)
         self.wall_length = WIDTH_M * (self.least_blocked + BLOCKED_SPREAD)
         self.walls: list[Wall] = []  # of the last layout
-        middle, half = (LENGTH_M - START_M) / 2, (LENGTH_M + START_M) / 2
-        ground = Pose(middle, 0, -DROP_M - 0.5)
-        self.fixed = (
-            Box(Pose(middle, 0, -0.25), (half, WIDTH_M / 2, 0.25), PLATFORM_COLOUR),
-            Box(ground, (30, 30, 0.5), GROUND_COLOUR),
-        )
+        self.platform = Platform(WIDTH_M, LENGTH_M, START_M)
+        self.fixed = self.platform.boxes()
         size = (WALL_THICKNESS_M / 2, self.wall_length / 2, WALL_HEIGHT_M / 2)
         self.movable = [Box(Pose(x, 0, WALL_HEIGHT_M / 2), size, WALL_COLOUR) for x in self.wall_x]
 
@@ -74,4 +68,4 @@ class ObstacleCourse:
         return Layout(start, places)
 
     def supports(self, x: float, y: float) -> bool:
-        return -START_M < x < LENGTH_M and abs(y) < WIDTH_M / 2
+        return self.platform.supports(x, y)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from pixelgait.sim.bullet import pybullet
-from pixelgait.sim.scenes import Box, Plane, Pose, Scene
+from pixelgait.sim.scenes import Box, HeightField, Pose, Scene, Shape
 
 
 class PyBulletScene:
@@ -18,19 +18,25 @@ class PyBulletScene:
         self.client = client
         for shape in scene.fixed:
             self._add(shape)
-        self._movable = [self._add(box) for box in scene.movable]
+        self._movable = [(self._add(shape), _middle_z(shape)) for shape in scene.movable]
 
     def reset(self, rng: np.random.Generator) -> Pose:
         """Lay the scene out; returns where the robot starts."""
         layout = self.scene.layout(rng)
-        for body, pose in zip(self._movable, layout.movable, strict=True):
+        for (body, middle), pose in zip(self._movable, layout.movable, strict=True):
+            position = (pose.x, pose.y, pose.z + middle)
             pybullet.resetBasePositionAndOrientation(
-                body, (pose.x, pose.y, pose.z), quaternion(pose.yaw), physicsClientId=self.client
+                body, position, quaternion(pose.yaw), physicsClientId=self.client
             )
         return layout.start
 
-    def _add(self, shape: Box | Plane) -> int:
-        body = self._box(shape) if isinstance(shape, Box) else self._plane()
+    def _add(self, shape: Shape) -> int:
+        if isinstance(shape, Box):
+            body = self._box(shape)
+        elif isinstance(shape, HeightField):
+            body = self._height_field(shape)
+        else:
+            body = self._plane()
         pybullet.changeDynamics(
             body, -1, lateralFriction=shape.friction, physicsClientId=self.client
         )
@@ -59,12 +65,44 @@ class PyBulletScene:
         )
         return body
 
+    def _height_field(self, field: HeightField) -> int:
+        rows, columns = field.heights_m.shape
+        shape = pybullet.createCollisionShape(
+            pybullet.GEOM_HEIGHTFIELD,
+            meshScale=(field.cell_m, field.cell_m, 1.0),
+            heightfieldData=field.heights_m.T.ravel().tolist(),  # x varies fastest
+            numHeightfieldRows=rows,
+            numHeightfieldColumns=columns,
+            physicsClientId=self.client,
+        )
+        pose = field.pose
+        position = (pose.x, pose.y, pose.z + _middle_z(field))
+        body: int = pybullet.createMultiBody(
+            0, shape, -1, position, quaternion(pose.yaw), physicsClientId=self.client
+        )
+        pybullet.changeVisualShape(
+            body,
+            -1,
+            rgbaColor=(*field.colour, 1.0),
+            specularColor=(0, 0, 0),
+            textureUniqueId=-1,  # without PyBullet's chequers
+            physicsClientId=self.client,
+        )
+        return body
+
     def _plane(self) -> int:
         plane = pybullet.createCollisionShape(
             pybullet.GEOM_PLANE, planeNormal=(0, 0, 1), physicsClientId=self.client
         )
         body: int = pybullet.createMultiBody(0, plane, physicsClientId=self.client)
         return body
+
+
+def _middle_z(shape: Box | HeightField) -> float:
+    """A shape's origin in PyBullet, above its own [m]: half-way up the range of a height field."""
+    if isinstance(shape, Box):
+        return 0.0
+    return float(shape.heights_m.min() + shape.heights_m.max()) / 2.0
 
 
 def quaternion(yaw: float) -> tuple[float, float, float, float]:

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pixelgait.robot.errors import UserError
+from pixelgait.sim.clutter import Clutter
 from pixelgait.sim.obstacle_course import ObstacleCourse
+from pixelgait.sim.rough import Rough
 from pixelgait.sim.scenes import FlatGround, Scene
+from pixelgait.sim.slalom import Slalom
 
 SCENES: dict[str, Callable[[float], Scene]] = {
     FlatGround.name: FlatGround,
     ObstacleCourse.name: ObstacleCourse,
+    Slalom.name: Slalom,
+    Clutter.name: Clutter,
+    Rough.name: Rough,
 }
 
 

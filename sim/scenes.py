@@ -11,6 +11,8 @@ from typing import Protocol
 
 import numpy as np
 
+from pixelgait.robot.spec import Array
+
 FRICTION = 1.0
 
 Colour = tuple[float, float, float]  # RGB, 0 to 1
@@ -43,12 +45,32 @@ class Plane:
     friction: float = FRICTION
 
 
+ORIGIN = Pose(0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeightField:
+    """Uneven ground, its middle and height 0 at `pose`.
+
+    `heights_m` (n, m) are those of points `cell_m` apart, n along x and m along y; not all equal.
+    """
+
+    heights_m: Array
+    cell_m: float
+    colour: Colour
+    friction: float = FRICTION
+    pose: Pose = ORIGIN
+
+
+Shape = Box | Plane | HeightField
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """What is different in every episode."""
 
     start: Pose  # of the robot: the ground below it
-    movable: Sequence[Pose] = ()  # where the scene's movable boxes are
+    movable: Sequence[Pose] = ()  # where the scene's movable shapes are
 
 
 class Scene(Protocol):
@@ -58,12 +80,12 @@ class Scene(Protocol):
     goal_x_m: float  # reached: success
 
     @property
-    def fixed(self) -> Sequence[Box | Plane]:
+    def fixed(self) -> Sequence[Shape]:
         """What is the same in every episode."""
 
     @property
-    def movable(self) -> Sequence[Box]:
-        """What a layout places; the boxes' own poses do not count."""
+    def movable(self) -> Sequence[Box | HeightField]:
+        """What a layout places; the shapes' own poses do not count."""
 
     def layout(self, rng: np.random.Generator) -> Layout:
         """Draw an episode's layout."""
@@ -84,7 +106,7 @@ class FlatGround:
         del difficulty  # flat is flat
 
     def layout(self, rng: np.random.Generator) -> Layout:
-        return Layout(Pose(0.0, 0.0, 0.0))
+        return Layout(ORIGIN)
 
     def supports(self, x: float, y: float) -> bool:
         return True

@@ -17,6 +17,7 @@ from pixelgait.robot.reading import JointCommand
 from pixelgait.robot.spec import A1, ROBOTS, RobotSpec
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body_list import BODIES, make_body
+from pixelgait.sim.camera import FAR_M, Camera
 from pixelgait.sim.obstacle_course import WALL_COLOUR, ObstacleCourse
 from pixelgait.sim.scenes import Box, FlatGround, Layout, Plane, Pose
 from pixelgait.sim.simulated_body import SimulatedBody
@@ -182,6 +183,34 @@ def test_cast_images_show_the_scenes_colours_and_not_the_robot() -> None:
     row = 16 * (1 + np.tan(below) / np.tan(A1.camera.vertical_fov_rad / 2))
     walls = (body.render().pixels[..., 0] > 100) & (body.render().pixels[..., 2] < 60)
     assert walls.any(1).nonzero()[0].max() == int(row - 0.5)
+
+
+def test_depth_is_in_metres_and_the_same_in_both() -> None:
+    images = []
+    for name in BODIES:
+        body = make_body(name, A1, ObstacleCourse(0.5))
+        body.camera = Camera(A1.camera, kind="depth")
+        seen = []
+        for seed in range(10_000, 10_005):
+            body.reset(seed)
+            body.place((0.0, 0.0, 0.28), (0.0, 0.0, 0.0, 1.0))
+            seen.append(body.render().pixels)
+        images.append(np.array(seen))
+        body.close()
+    bullet, mujoco = images
+    assert bullet.shape == mujoco.shape == (5, 32, 32)
+    assert bullet.dtype == mujoco.dtype == np.float32
+    # The ground below the image's last row, by hand: the camera looks down by `pitch` and is
+    # `height` above it.
+    mount = A1.camera
+    height = 0.28 + mount.position_m[2]
+    slope = 31.0 / 32.0 * np.tan(mount.vertical_fov_rad / 2.0)
+    below = np.sin(mount.pitch_down_rad) + slope * np.cos(mount.pitch_down_rad)
+    np.testing.assert_allclose(bullet[:, -1], height / below, atol=0.002)
+    # A ray that just touches an edge may hit in one and miss in the other.
+    assert (np.abs(bullet - mujoco) < 0.02).mean() > 0.995
+    assert 0.1 < (bullet < 3.0).mean() < 0.9  # walls, ground and sky are all there
+    assert (bullet == FAR_M).any()
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,33 @@
+"""A platform along x with its top at z = 0, above lower surroundings: the ground of courses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pixelgait.sim.scenes import Box, Pose
+
+DROP_M = 1.0  # the surroundings lie this much lower
+PLATFORM_COLOUR = (0.62, 0.60, 0.55)
+GROUND_COLOUR = (0.10, 0.16, 0.10)
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """From `start_m` behind the origin to `length_m` ahead of it, `width_m` wide."""
+
+    width_m: float
+    length_m: float
+    start_m: float = 1.0
+
+    def boxes(self) -> tuple[Box, Box]:
+        """The platform and the ground below it."""
+        middle, half = (self.length_m - self.start_m) / 2, (self.length_m + self.start_m) / 2
+        ground = Pose(middle, 0, -DROP_M - 0.5)
+        return (
+            Box(Pose(middle, 0, -0.25), (half, self.width_m / 2, 0.25), PLATFORM_COLOUR),
+            Box(ground, (30, 30, 0.5), GROUND_COLOUR),
+        )
+
+    def supports(self, x: float, y: float) -> bool:
+        """Whether (x, y) is on it."""
+        return -self.start_m < x < self.length_m and abs(y) < self.width_m / 2
