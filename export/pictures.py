@@ -50,7 +50,7 @@ def learning_curve(path: Path, curve: list[dict[str, float]], title: str) -> Non
 def learning_curves(path: Path, policies: dict[str, list[list[dict[str, float]]]]) -> None:
     """Validation return and success over iterations, one line per training seed."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.5), layout="constrained")
-    for (name, curves), colour in zip(policies.items(), ("tab:red", "tab:blue"), strict=True):
+    for (name, curves), colour in zip(policies.items(), ("tab:red", "tab:blue"), strict=False):
         for seed, curve in enumerate(curves):
             rows = [row for row in curve if "validation/return" in row]
             steps = [row["iteration"] for row in rows]

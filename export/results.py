@@ -23,7 +23,7 @@ from pixelgait.robot.low_level import WEIGHTS
 from pixelgait.sim.evaluate import EvalConfig, evaluate, film, run_episodes
 from pixelgait.sim.obstacle_course import ObstacleCourse
 
-POLICIES = ("iap", "cnn")
+POLICIES = tuple(name for name in ("iap", "cnn") if (SHIPPED / name).is_dir())
 DIFFICULTIES = {"low": 0.0, "medium": 0.5, "high": 1.0}
 PATH_SEEDS = 6
 BEGIN, END = "<!-- results: written by make results -->", "<!-- end of results -->"
@@ -67,7 +67,10 @@ def write_results(config: ResultsConfig) -> None:
     text = config.readme.read_text()
     if BEGIN not in text or END not in text:
         raise UserError(f"{config.readme}: no lines '{BEGIN}' and '{END}' to write between")
-    table = [*HEADER, *(_line(config, label, row) for label, row in ROWS.items())]
+    table = [
+        *HEADER,
+        *(_line(config, label, row) for label, row in ROWS.items() if row.bundle in POLICIES),
+    ]
     before, after = text.split(BEGIN)[0], text.split(END)[1]
     write_atomic(config.readme, "\n".join([before + BEGIN, *table, END + after]).encode())
     curves = {name: _curves(name) for name in POLICIES}
