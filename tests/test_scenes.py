@@ -121,6 +121,16 @@ def test_nobody_gets_through_straight_on(name: str) -> None:
             assert (clearance(scene, layout, path)[on_ground] < ROBOT_HALF_M).any()
 
 
+def test_no_lane_of_the_slalom_is_free() -> None:
+    scene = make_scene("slalom", 1.0)
+    x, y = np.mgrid[0.0:12.0:CELL_M, -1.25:1.26:CELL_M]
+    points = np.column_stack((x.ravel(), y.ravel()))
+    for seed in range(20):
+        layout = scene.layout(np.random.default_rng(seed))
+        clear = clearance(scene, layout, points).reshape(x.shape)
+        assert (clear.min(axis=0) < ROBOT_HALF_M).all()
+
+
 def test_slim_poles_let_some_through() -> None:
     """That the test above can fail: at difficulty 0 a straight line may be free."""
     scene = make_scene("slalom", 0.0)
