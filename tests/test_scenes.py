@@ -18,7 +18,7 @@ from pixelgait.sim.body_list import BODIES, make_body
 from pixelgait.sim.bullet import pybullet
 from pixelgait.sim.pybullet_body import PyBulletBody
 from pixelgait.sim.scene_list import SCENES, make_scene
-from pixelgait.sim.scenes import Layout, Scene
+from pixelgait.sim.scenes import FlatGround, HeightField, Layout, Pose, Scene
 from pixelgait.sim.simulated_body import SimulatedBody
 from pixelgait.sim.tasks import fallen
 
@@ -121,6 +121,16 @@ def test_nobody_gets_through_straight_on(name: str) -> None:
             assert (clearance(scene, layout, path)[on_ground] < ROBOT_HALF_M).any()
 
 
+def test_no_lane_of_the_slalom_is_free() -> None:
+    scene = make_scene("slalom", 1.0)
+    x, y = np.mgrid[0.0:12.0:CELL_M, -1.25:1.26:CELL_M]
+    points = np.column_stack((x.ravel(), y.ravel()))
+    for seed in range(20):
+        layout = scene.layout(np.random.default_rng(seed))
+        clear = clearance(scene, layout, points).reshape(x.shape)
+        assert (clear.min(axis=0) < ROBOT_HALF_M).all()
+
+
 def test_slim_poles_let_some_through() -> None:
     """That the test above can fail: at difficulty 0 a straight line may be free."""
     scene = make_scene("slalom", 0.0)
@@ -184,6 +194,31 @@ def test_rough_ground_is_the_same_in_every_simulator() -> None:
     assert all(np.corrcoef(grounds[0], ground)[0, 1] < 0.5 for ground in grounds[1:])
     for body in bodies:
         body.close()
+
+
+class Ramp(FlatGround):
+    """A height field that is a slope, higher on average than its pose says."""
+
+    fixed = ()
+
+    def __init__(self) -> None:
+        x, y = np.mgrid[-20:21, -10:11] * 0.2
+        self.movable = (HeightField(0.5 + 0.05 * x + 0.1 * y, 0.2, (0.5, 0.5, 0.5)),)
+
+    def layout(self, rng: np.random.Generator) -> Layout:
+        return Layout(Pose(0.0, 0.0, 1.0), (Pose(1.0, 0.0, 0.3, np.pi / 2),))
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_height_fields_are_where_their_pose_says(name: str) -> None:
+    body = make_body(name, A1, Ramp())
+    body.reset(0)
+    body.place((0.0, 0.0, 50.0), (0.0, 0.0, 0.0, 1.0))
+    for x, y in ((0.5, 1.2), (1.0, 0.0), (2.3, -3.1)):
+        # Turned by 90 degrees, the field's x axis is the world's y, its y axis the world's -x.
+        height = 0.3 + 0.5 + 0.05 * y - 0.1 * (x - 1.0)
+        assert ground_height(body, x, y) == pytest.approx(height, abs=1e-3)
+    body.close()
 
 
 def ground_height(body: SimulatedBody, x: float, y: float) -> float:
