@@ -131,9 +131,10 @@ def _weights(bundle: str) -> int:
 
 
 def _curves(bundle: str) -> list[list[dict[str, float]]]:
-    """Learning curves of all training seeds of a policy."""
-    runs = sorted((SHIPPED / bundle / "seeds").iterdir())
-    return [json.loads((run / "curve.json").read_text()) for run in runs]
+    """Learning curves of all training runs of a policy, the shipped one first."""
+    folder = SHIPPED / bundle
+    files = [folder / "high_level" / "curve.json", *sorted(folder.glob("seeds/*/curve.json"))]
+    return [json.loads(file.read_text()) for file in files]
 
 
 def _draw_paths(config: ResultsConfig, name: str) -> None:

@@ -182,7 +182,7 @@ def test_a_high_level_belongs_to_its_low_level(tmp_path: Path) -> None:
 
 
 def test_the_high_level_learns_what_the_teacher_shows(tmp_path: Path) -> None:
-    low_level = Path("policies/pretrained/iap/low_level").resolve()
+    low_level = Path("policies/pretrained/walk/low_level").resolve()
     config = TrainConfig(
         "imitate",
         tmp_path / "run",
