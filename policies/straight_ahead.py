@@ -14,7 +14,7 @@ SEEDS = range(10_000, 10_010)  # each a push of its own at the start
 
 def straight_ahead(run: Run) -> str:
     """Two lines: distance [m] and falls at full speed ahead, with zero and with trained weights."""
-    worker = Worker(Plan("walk", STEPS))
+    worker = Worker(Plan("walk", STEPS, mirror=bool(run.config.get("mirror"))))
     best = run.load("best")
     candidates = {
         "zero weights": (np.zeros_like(best.weights), Statistics.empty()),
