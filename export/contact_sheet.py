@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.spec import A1
-from pixelgait.sim.film import HEIGHT, WIDTH, Studio
+from pixelgait.sim.film import HEIGHT, INSET, WIDTH, Studio
 from pixelgait.sim.pybullet_body import PyBulletBody
 from pixelgait.sim.scene_list import SCENES, make_scene
 
 DIFFICULTIES = (0.0, 0.5, 1.0)
 SEED = 10_000
-INSET = 4  # magnification of the camera image
 SCALE = 0.75  # of a view on the sheet
 LABEL_PX = 22
 

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pixelgait.robot.low_level import INPUTS, LATENT, LinearLowLevel, act, features
-from pixelgait.robot.spec import Array
+from pixelgait.policies.mirror import tie
+from pixelgait.robot.low_level import INPUTS, LATENT, WEIGHTS, LinearLowLevel, act, features
+from pixelgait.robot.spec import A1, Array
 
 # Least standard deviation to divide by. Early in training most inputs hardly move; dividing by
 # their true deviation would turn exploration noise into feedback gains that make the robot fall.
@@ -58,6 +59,12 @@ class Statistics:
         deviation[:LATENT], mean[:LATENT] = 1.0, 0.0
         matrix = low_level.matrix / deviation
         return replace(low_level, matrix=matrix, bias=low_level.bias - matrix @ mean)
+
+
+def searched_low_level(weights: Array, statistics: Statistics, mirror: bool) -> LinearLowLevel:
+    """The low level that a search's weights end with: normalisation folded in, sides tied."""
+    low_level = statistics.fold_into(LinearLowLevel.from_weights(A1, weights[-WEIGHTS:]))
+    return tie(low_level) if mirror else low_level
 
 
 class LowLevelGraph(nn.Module):

@@ -11,8 +11,7 @@ import numpy as np
 import torch
 
 from pixelgait.policies.high_level import HighLevel
-from pixelgait.policies.low_level import Statistics
-from pixelgait.policies.mirror import tie
+from pixelgait.policies.low_level import Statistics, searched_low_level
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.controller import HighLevel as HighLevelFunction
 from pixelgait.robot.low_level import WEIGHTS, LinearLowLevel
@@ -159,9 +158,7 @@ class Worker:
         if self.plan.low_level is not None:
             low_level = LinearLowLevel(A1, *self.plan.low_level)
         else:
-            low_level = LinearLowLevel.from_weights(A1, weights[-WEIGHTS:])
-            low_level = statistics.fold_into(low_level)
-            low_level = tie(low_level) if self.plan.mirror else low_level
+            low_level = searched_low_level(weights, statistics, self.plan.mirror)
         if self.high_level is not None:
             set_weights(self.high_level, weights[: weights.size - self.plan.low_level_weights])
             return self.high_level.decide, low_level

@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 
 from pixelgait.policies.high_level import HighLevel
-from pixelgait.policies.mirror import tie
+from pixelgait.policies.low_level import searched_low_level
 from pixelgait.policies.rollouts import make_high_level, set_weights
 from pixelgait.policies.runs import Run, load_checkpoint
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import WEIGHTS, LinearLowLevel
-from pixelgait.robot.spec import A1
 
 
 def trained_low_level(folder: Path) -> LinearLowLevel:
@@ -23,9 +22,8 @@ def trained_low_level(folder: Path) -> LinearLowLevel:
     if (task := _task(folder)) in ("imitate", "course"):
         raise UserError(f"{folder}: a run of task {task}, which trains no low level")
     best = load_checkpoint(folder / "best.npz")
-    low_level = LinearLowLevel.from_weights(A1, best.weights[-WEIGHTS:])
-    low_level = best.statistics.fold_into(low_level)
-    return tie(low_level) if Run(folder).config.get("mirror") else low_level
+    mirror = bool(Run(folder).config.get("mirror"))
+    return searched_low_level(best.weights, best.statistics, mirror)
 
 
 def trained_high_level(folder: Path) -> HighLevel:

@@ -41,7 +41,7 @@ class Clutter:
 
     def layout(self, rng: np.random.Generator) -> Layout:
         """Throw box by box where there is room; the first straight ahead of the robot."""
-        start = Pose(0.0, float(rng.uniform(-0.5, 0.5)), 0.0, float(rng.uniform(-0.2, 0.2)))
+        start = self.platform.start(rng)
         ahead = float(rng.uniform(*AHEAD_M))
         places = [(ahead * math.cos(start.yaw), start.y + ahead * math.sin(start.yaw))]
         radii = [_radius(self.movable[0])]

@@ -64,7 +64,7 @@ class ObstacleCourse:
             self.walls.append(Wall(float(x), side, blocked))
             y = side * (WIDTH_M / 2 - blocked + self.wall_length / 2)
             places.append(Pose(x, y, WALL_HEIGHT_M / 2))
-        start = Pose(0.0, float(rng.uniform(-0.5, 0.5)), 0.0, float(rng.uniform(-0.2, 0.2)))
+        start = self.platform.start(rng)
         return Layout(start, places)
 
     def supports(self, x: float, y: float) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from pixelgait.sim.scenes import Box, Pose
 
 DROP_M = 1.0  # the surroundings lie this much lower
@@ -27,6 +29,10 @@ class Platform:
             Box(Pose(middle, 0, -0.25), (half, self.width_m / 2, 0.25), PLATFORM_COLOUR),
             Box(ground, (30, 30, 0.5), GROUND_COLOUR),
         )
+
+    def start(self, rng: np.random.Generator) -> Pose:
+        """Where a robot begins: near the middle, looking about ahead."""
+        return Pose(0.0, float(rng.uniform(-0.5, 0.5)), 0.0, float(rng.uniform(-0.2, 0.2)))
 
     def supports(self, x: float, y: float) -> bool:
         """Whether (x, y) is on it."""

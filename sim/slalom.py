@@ -44,7 +44,7 @@ class Slalom:
         for i, x in enumerate(self.row_x):
             dx, dy = rng.uniform(-SHIFT_M, SHIFT_M, 2).tolist()
             places += [Pose(float(x) + dx, y + dy, HEIGHT_M / 2) for y in _row(i)]
-        start = Pose(0.0, float(rng.uniform(-0.5, 0.5)), 0.0, float(rng.uniform(-0.2, 0.2)))
+        start = self.platform.start(rng)
         return Layout(start, places)
 
     def supports(self, x: float, y: float) -> bool:
