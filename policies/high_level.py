@@ -67,9 +67,14 @@ class HighLevel(Decider):
         duration = torch.round(SHORTEST_STEPS + (out[:, :1] + 1.0) / 2.0 * span)
         return out[:, 1:], duration, attention
 
+    def head(self, features: Tensor) -> Tensor:
+        """Outputs (B, 3) from features (B, F), before they are clipped."""
+        out: Tensor = self.output(torch.tanh(self.hidden(features)))
+        return out
+
     def _outputs(self, image: Tensor) -> tuple[Tensor, Tensor]:
         features, attention = self.encoder(image)
-        return self.output(torch.tanh(self.hidden(features))).clamp(-1.0, 1.0), attention
+        return self.head(features).clamp(-1.0, 1.0), attention
 
 
 def encoder_table() -> str:

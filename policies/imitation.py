@@ -1,14 +1,14 @@
-"""The objective of imitation: to decide from images what a map-aware teacher decided there.
+"""Imitation: learning from images what a map-aware teacher decides, on gliding robots.
 
-No physics is involved once the teacher has walked, so thousands of candidates a minute are tried.
-It gives the high level a start; what its camera supports it learns on courses.
+DAgger (Ross et al. 2011, arXiv 1011.0686): the student walks, the teacher says at every image what
+it would have done, and the student is fitted to all the teacher has ever said. It gives a high
+level its start; what holds under physics it learns on courses.
 """
 
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,123 +16,198 @@ import torch
 from numpy.typing import NDArray
 
 from pixelgait.policies import rollouts
-from pixelgait.policies.high_level import LONGEST_STEPS, SHORTEST_STEPS
+from pixelgait.policies.episode_returns import VALIDATION_SEED, summary
+from pixelgait.policies.fitting import (
+    HEAD_RATE,
+    NETWORK_RATE,
+    encode_all,
+    fit,
+    has_gradient,
+)
 from pixelgait.policies.low_level import Statistics
 from pixelgait.policies.pool import RolloutPool
-from pixelgait.policies.rollouts import Plan, set_weights
+from pixelgait.policies.rollouts import (
+    Job,
+    Plan,
+    flat_weights,
+    make_high_level,
+    run_job,
+    set_weights,
+)
 from pixelgait.policies.runs import Run
 from pixelgait.policies.search import Figures
-from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.controller import Decision
 from pixelgait.robot.files import write_atomic
-from pixelgait.robot.low_level import LinearLowLevel
-from pixelgait.robot.spec import A1, Array
-from pixelgait.robot.supervisor import Supervisor
-from pixelgait.sim.episode import run_episode
-from pixelgait.sim.teacher import HOLD_STEPS, Teacher
+from pixelgait.robot.spec import Array
+from pixelgait.sim.episode import Episode
+from pixelgait.sim.kinematic import glide_episode
+from pixelgait.sim.teacher import Teacher
 
-BATCH = 256  # images per iteration, the same for all its candidates
-HELD_OUT = 10  # every tenth image course is for validation
 STRAY = 0.3  # share of decisions at which the teacher is led astray, to show how it finds back
-DURATION_WEIGHT = 0.1  # of the loss: durations need only stay short
-FILE = "demonstrations.npz"
-
-
-class TeacherLoss:
-    """Judges high levels by their squared distance to the teacher's decisions; an `Objective`."""
-
-    def __init__(self, pool: RolloutPool, plan: Plan, run: Run, courses: int, seed: int) -> None:
-        self.pool, self.seed = pool, seed
-        self.statistics = Statistics.empty()
-        self.path = run.folder / FILE
-        if not self.path.exists():
-            rng = np.random.default_rng((seed, 2))
-            seeds = [int(s) for s in rng.choice(9000, courses, replace=False)]
-            shown = pool.map(show, [(s, plan.difficulty, plan.steps) for s in seeds])
-            write_atomic(self.path, _archive(shown))
-        course = load_demonstrations(self.path).course
-        self.training = np.flatnonzero(course % HELD_OUT != 0)
-        self.validation = np.flatnonzero(course % HELD_OUT == 0)
-
-    def judge(self, trials: Array, iteration: int) -> tuple[Array, Figures]:
-        """Minus the loss (n,) of each candidate on one batch."""
-        rng = np.random.default_rng((self.seed, iteration, 3))
-        batch = rng.choice(self.training, min(BATCH, len(self.training)), replace=False)
-        losses = np.array(self.pool.map(loss, [(trial, self.path, batch) for trial in trials]))
-        return -losses, {"train/return": -float(losses.mean())}
-
-    def validate(self, weights: Array) -> Figures:
-        """Minus the loss on courses held out, and how much of the teacher's turning it explains."""
-        parts = np.array_split(self.validation, max(1, len(self.validation) // BATCH))
-        jobs = [(weights, self.path, part) for part in parts]
-        losses = self.pool.map(loss, jobs)
-        return {"validation/return": -float(np.average(losses, weights=[len(p) for p in parts]))}
-
-    def histograms(self) -> dict[str, Array]:
-        return {}
+FIRST_RATE = 0.01  # of Adam, in the first round and for every selection tried
 
 
 @dataclass(frozen=True, slots=True)
-class Demonstrations:
-    """What the teacher saw and decided."""
+class Lesson:
+    """What one round of imitation takes."""
+
+    courses: int = 24
+    """On which the teacher is asked."""
+    steps: int = 600
+    """Of gradient descent, 256 images each; half as many in the first round."""
+    selections: int = 32
+    """Random ones to try in the first round, of a selection that has no gradient."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What was seen in one round, and what the teacher decided there."""
 
     images: NDArray[np.uint8]  # (n, H, W, C)
     latents: Array  # (n, 2)
-    course: NDArray[np.int64]  # (n,) which of the courses
+
+    def save(self, path: Path) -> None:
+        """Write it, whole or not at all."""
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, images=self.images, latents=self.latents)
+        write_atomic(path, buffer.getvalue())
+
+    @classmethod
+    def load(cls, path: Path) -> Shown:
+        with np.load(path, allow_pickle=False) as data:
+            return cls(data["images"], data["latents"])
 
 
-@cache
-def load_demonstrations(path: Path) -> Demonstrations:
-    """Read what a teacher has shown; every process reads it once."""
-    with np.load(path) as data:
-        return Demonstrations(data["images"], data["latents"], data["course"])
+class Imitation:
+    """A `Strategy` of one candidate and its own `Objective`: judging shows, telling fits."""
+
+    def __init__(
+        self,
+        pool: RolloutPool,
+        plan: Plan,
+        run: Run,
+        start: Array,
+        seed: int,
+        lesson: Lesson,
+        validation: tuple[int, int],
+    ) -> None:
+        self.pool, self.plan, self.folder, self.seed = pool, plan, run.folder / "shown", seed
+        self.lesson = lesson
+        self.validation_episodes, self.validation_steps = validation
+        self.statistics = Statistics.empty()
+        self.weights = start.copy()
+        self.round = 0
+        self.high_level = make_high_level(plan.encoder, seed, plan.mirror)
+        self.whole = has_gradient(self.high_level)
+        self._seen: list[torch.Tensor] = []  # images, or features where the encoder is settled
+        self._latents: list[torch.Tensor] = []
+
+    def ask(self) -> Array:
+        self.round += 1
+        return self.weights[None]
+
+    def judge(self, trials: Array, iteration: int) -> tuple[Array, Figures]:
+        """Return (1,) of the student, or in the first round of the teacher, on new courses."""
+        rng = np.random.default_rng((self.seed, iteration, 3))
+        seeds = [int(s) for s in rng.choice(VALIDATION_SEED, self.lesson.courses, replace=False)]
+        student = trials[0] if iteration > 1 else None
+        shown = self.pool.map(show, [(student, self.plan.difficulty, seed) for seed in seeds])
+        images, latents, episodes = zip(*shown, strict=True)
+        Shown(np.concatenate(images), np.concatenate(latents)).save(self._file())
+        figures = summary("train", episodes)
+        return np.array([figures["train/return"]]), figures
+
+    def tell(self, returns: Array) -> None:
+        """Fit to all that was shown. What an interrupted run has fitted is taken from its files."""
+        fitted = self.folder / f"fitted-{self.round:03}.npy"
+        if fitted.exists():
+            self._become(np.load(fitted))
+        elif self.round == 1:
+            tries = 1 if self.whole else self.lesson.selections
+            steps = self.lesson.steps // 2
+            jobs = [(self._file(), steps, 1000 * self.seed + i) for i in range(tries)]
+            tried = self.pool.map(try_selection, jobs)
+            self._become(min(tried, key=lambda each: each[0])[1])
+        self._remember(Shown.load(self._file()))
+        if not fitted.exists():
+            if self.round > 1:
+                rate = NETWORK_RATE if self.whole else HEAD_RATE
+                seen, latents = torch.cat(self._seen), torch.cat(self._latents)
+                fit(self.high_level, seen, latents, self.lesson.steps, rate, self.seed)
+                self.weights = flat_weights(self.high_level)
+            _save(fitted, self.weights)
+
+    def validate(self, weights: Array) -> Figures:
+        """Figures of gliding on the validation seeds."""
+        seeds = range(VALIDATION_SEED, VALIDATION_SEED + self.validation_episodes)
+        difficulty, steps = self.plan.difficulty, self.validation_steps
+        jobs = [Job(weights, self.statistics, [seed], steps, difficulty) for seed in seeds]
+        return summary("validation", [e for each in self.pool.map(run_job, jobs) for e in each])
+
+    def histograms(self) -> dict[str, Array]:
+        """How the teacher has turned so far."""
+        return {"shown/turn": torch.cat(self._latents)[:, 1].numpy()}
+
+    def _file(self) -> Path:
+        return self.folder / f"round-{self.round:03}.npz"
+
+    def _become(self, weights: Array) -> None:
+        self.weights = weights
+        set_weights(self.high_level, weights)
+
+    def _remember(self, shown: Shown) -> None:
+        images = torch.from_numpy(shown.images)
+        self._seen.append(images if self.whole else encode_all(self.high_level, images))
+        self._latents.append(torch.tensor(shown.latents, dtype=torch.float32))
 
 
-def show(job: tuple[int, float, int]) -> tuple[NDArray[np.uint8], Array]:
-    """Images (n, H, W, C) and latents (n, 2) of one course: seed, difficulty, steps."""
-    seed, difficulty, steps = job
+def show(job: tuple[Array | None, float, int]) -> tuple[NDArray[np.uint8], Array, Episode]:
+    """One course: images (n, H, W, C), the teacher's latents (n, 2) there, and the episode.
+
+    The job is the student's weights, or None for the teacher to walk; difficulty; seed.
+    """
+    student, difficulty, seed = job
     worker = rollouts.this_worker()
-    assert worker.plan.low_level is not None
-    body = worker.body(difficulty)
+    high_level = worker.high_level
+    assert high_level is not None
+    body = worker.glider(difficulty)
     teacher = Teacher(body)
     rng = np.random.default_rng((seed, 3))
     images, latents = [], []
+    if student is not None:
+        set_weights(high_level, student)
 
     def decide(image: NDArray[np.uint8]) -> Decision:
-        latent = teacher.decide(image).latent
+        taught = teacher.decide(image)
         images.append(image)
-        latents.append(latent)
+        latents.append(taught.latent)
+        if student is not None:
+            return high_level.decide(image)
         if rng.random() < STRAY:
-            latent = np.array((latent[0], rng.uniform(-1.0, 1.0)))
-        return Decision(latent, HOLD_STEPS)
+            latent = np.array((taught.latent[0], rng.uniform(-1.0, 1.0)))
+            return replace(taught, latent=latent)
+        return taught
 
-    low_level = LinearLowLevel(A1, *worker.plan.low_level)
-    worker.task.steps = steps
-    run_episode(Controller(decide, low_level, Supervisor(A1)), body, worker.task, seed)
-    return np.array(images), np.array(latents)
-
-
-@torch.no_grad()
-def loss(job: tuple[Array, Path, NDArray[np.int64]]) -> float:
-    """Mean squared error of weights on some of the demonstrations."""
-    weights, path, chosen = job
-    high_level = rollouts.this_worker().high_level
-    assert high_level is not None
-    set_weights(high_level, weights)
-    shown = load_demonstrations(path)
-    latent, duration, _ = high_level(torch.from_numpy(shown.images[chosen]))
-    error = (latent.numpy() - shown.latents[chosen]) ** 2
-    span = (LONGEST_STEPS - SHORTEST_STEPS) / 2.0
-    too_long = (duration.numpy() - HOLD_STEPS) / span
-    return float(error.mean() + DURATION_WEIGHT * (too_long**2).mean())
+    worker.task.steps = worker.plan.steps
+    episode = glide_episode(decide, body, worker.task, seed)
+    return np.array(images), np.array(latents), episode
 
 
-def _archive(shown: list[tuple[NDArray[np.uint8], Array]]) -> bytes:
-    """All demonstrations as a numpy archive."""
+def try_selection(job: tuple[Path, int, int]) -> tuple[float, Array]:
+    """Loss and weights of a fresh high level, fitted to what was shown: file, steps, seed."""
+    path, steps, seed = job
+    plan = rollouts.this_worker().plan
+    high_level = make_high_level(plan.encoder, seed, plan.mirror)
+    shown = Shown.load(path)
+    seen = torch.from_numpy(shown.images)
+    if not has_gradient(high_level):
+        seen = encode_all(high_level, seen)
+    latents = torch.tensor(shown.latents, dtype=torch.float32)
+    loss = fit(high_level, seen, latents, steps, FIRST_RATE, seed)
+    return loss, flat_weights(high_level)
+
+
+def _save(path: Path, weights: Array) -> None:
     buffer = io.BytesIO()
-    np.savez_compressed(
-        buffer,
-        images=np.concatenate([images for images, _ in shown]),
-        latents=np.concatenate([latents for _, latents in shown]),
-        course=np.repeat(np.arange(len(shown)), [len(images) for images, _ in shown]),
-    )
-    return buffer.getvalue()
+    np.save(buffer, weights)
+    write_atomic(path, buffer.getvalue())

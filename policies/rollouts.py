@@ -18,6 +18,7 @@ from pixelgait.robot.low_level import WEIGHTS, LinearLowLevel
 from pixelgait.robot.spec import A1, Array
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.episode import Episode, run_episode
+from pixelgait.sim.kinematic import KinematicBody, glide_episode
 from pixelgait.sim.obstacle_course import ObstacleCourse
 from pixelgait.sim.pybullet_body import PyBulletBody
 from pixelgait.sim.randomisation import Randomisation
@@ -51,6 +52,11 @@ class Plan:
     def sees(self) -> bool:
         """Whether a high level is trained, on courses."""
         return self.task in ("imitate", "course", "joint")
+
+    @property
+    def glides(self) -> bool:
+        """Whether the robot has no legs, nor a low level."""
+        return self.task == "imitate"
 
     @property
     def low_level_weights(self) -> int:
@@ -131,6 +137,7 @@ class Worker:
         self.task: Task = Follow(plan.steps) if plan.task == "follow" else Forward(plan.steps)
         self.high_level = make_high_level(plan.encoder, 0, plan.mirror) if plan.sees else None
         self._bodies: dict[float, PyBulletBody] = {}
+        self._gliders: dict[float, KinematicBody] = {}
 
     def body(self, difficulty: float) -> PyBulletBody:
         """The body on the course of a difficulty, made once; there is only one flat ground."""
@@ -140,9 +147,17 @@ class Worker:
             self._bodies[key] = PyBulletBody(A1, scene, randomisation=self.plan.randomisation)
         return self._bodies[key]
 
+    def glider(self, difficulty: float) -> KinematicBody:
+        """The gliding robot on the course of a difficulty, made once."""
+        if difficulty not in self._gliders:
+            self._gliders[difficulty] = KinematicBody(A1, ObstacleCourse(difficulty))
+        return self._gliders[difficulty]
+
     def run(self, job: Job) -> list[Episode]:
         """One episode per seed."""
         self.task.steps = job.steps
+        if self.plan.glides:
+            return self._glide(job)
         high_level, low_level = self._policy(job.weights, job.statistics)
         controller = Controller(high_level, low_level, Supervisor(A1))
         body = self.body(job.difficulty)
@@ -151,6 +166,15 @@ class Worker:
     def close(self) -> None:
         for body in self._bodies.values():
             body.close()
+        for glider in self._gliders.values():
+            glider.close()
+
+    def _glide(self, job: Job) -> list[Episode]:
+        """One episode per seed of a high level without legs below it."""
+        assert self.high_level is not None
+        body = self.glider(job.difficulty)
+        set_weights(self.high_level, job.weights)
+        return [glide_episode(self.high_level.decide, body, self.task, seed) for seed in job.seeds]
 
     def _policy(
         self, weights: Array, statistics: Statistics

@@ -9,9 +9,9 @@ from typing import Annotated
 import tyro
 
 from pixelgait.policies.episode_returns import EpisodeReturns
-from pixelgait.policies.es import ESConfig, make_strategy
+from pixelgait.policies.es import ESConfig, Strategy, make_strategy
 from pixelgait.policies.high_level import HighLevel, encoder_table
-from pixelgait.policies.imitation import TeacherLoss
+from pixelgait.policies.imitation import Imitation, Lesson
 from pixelgait.policies.low_level import Statistics
 from pixelgait.policies.pool import RolloutPool
 from pixelgait.policies.rollouts import (
@@ -27,6 +27,7 @@ from pixelgait.policies.straight_ahead import straight_ahead
 from pixelgait.policies.trained import trained_low_level
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.low_level import WEIGHTS
+from pixelgait.robot.spec import Array
 from pixelgait.sim.randomisation import Randomisation
 
 
@@ -35,10 +36,11 @@ class TrainConfig:
     """Train a policy with an evolution strategy in PyBullet and write a run folder.
 
     walk: the low level learns to walk straight ahead, from zero weights. follow: it learns to
-    follow speed and yaw-rate commands under pushes. imitate: the high level learns from images
-    what a map-aware teacher decides there, without physics: a start for course. course: the high
-    level learns to steer through the obstacle course by camera, on top of a frozen low level
-    (--low-level). joint: both levels at once, from --low-level and --start, or from scratch.
+    follow speed and yaw-rate commands under pushes. imitate: the high level learns by gradient
+    what a map-aware teacher decides from images, on gliding robots without physics: a start for
+    course. course: it learns to steer through the obstacle course by camera, on top of a frozen
+    low level (--low-level). joint: both levels at once, from --low-level and --start, or from
+    scratch.
     """
 
     task: Annotated[TaskName, tyro.conf.Positional]
@@ -51,6 +53,7 @@ class TrainConfig:
     workers: int = 2
     """Worker processes."""
     iterations: int = 200
+    """Iterations of the search; rounds of imitation (a dozen are enough)."""
     minutes: float = 0.0
     """Stop after so many minutes; 0 for no limit."""
     target_m: float = 0.0
@@ -67,10 +70,10 @@ class TrainConfig:
     """Difficulty of the course, 0 to 1."""
     ramp: int = 0
     """Iterations over which the difficulty rises from 0 to its value."""
-    demonstrations: int = 60
-    """Courses the teacher shows (task imitate)."""
+    lesson: Lesson = field(default_factory=Lesson)
+    """Rounds of imitation."""
     low_level: Path | None = None
-    """Run folder of a low level: frozen (imitate, course) or to start from (joint)."""
+    """Run folder of a low level: frozen (course) or to start from (joint)."""
     start: Path | None = None
     """Checkpoint (.npz) of the same weights to start from; of the high level for joint."""
     mirror: bool = False
@@ -82,9 +85,11 @@ class TrainConfig:
     def check(self) -> None:
         """Raises UserError if a value makes no sense."""
         counts = ("workers", "iterations", "steps", "validation_steps", "validation_episodes")
-        for name in (*counts, "validate_every", "demonstrations"):
-            if getattr(self, name) < 1:
-                raise UserError(f"--{name.replace('_', '-')} is {getattr(self, name)}, needs >= 1")
+        least_1 = {name: getattr(self, name) for name in (*counts, "validate_every")}
+        least_1 |= {f"lesson.{name}": value for name, value in asdict(self.lesson).items()}
+        for name, value in least_1.items():
+            if value < 1:
+                raise UserError(f"--{name.replace('_', '-')} is {value}, needs >= 1")
         for name in ("seed", "ramp"):
             if getattr(self, name) < 0:
                 raise UserError(f"--{name} is {getattr(self, name)}, needs >= 0")
@@ -96,10 +101,12 @@ class TrainConfig:
             HighLevel(self.encoder)
         except ValueError as error:
             raise UserError(f"--encoder: {error}") from None
-        if self.task in ("course", "imitate") and self.low_level is None:
-            raise UserError(f"the task {self.task} needs --low-level, the run of a low level")
-        if self.task in ("walk", "follow") and self.low_level is not None:
-            raise UserError(f"the task {self.task} trains a low level, --low-level is for others")
+        if self.task == "course" and self.low_level is None:
+            raise UserError("the task course needs --low-level, the run of a low level")
+        if self.task not in ("course", "joint") and self.low_level is not None:
+            raise UserError(f"the task {self.task} takes no --low-level, course and joint do")
+        if self.task == "imitate" and self.start is not None:
+            raise UserError("the task imitate takes no --start, it begins with the teacher")
 
     def identity(self) -> dict[str, object]:
         """What must not change between a run and its continuation."""
@@ -133,18 +140,17 @@ def train(config: TrainConfig) -> Run:
     open_run = Run.resume if config.resume else Run.create
     run = open_run(config.out, {**config.identity(), **plan.identity()})
     state = run.load() if config.resume else first_checkpoint(config, plan)
-    scale = exploration_scale(plan, state.start.size)
-    strategy = make_strategy(config.es, state.start, scale, config.seed)
     budget = Budget(config.iterations, config.minutes, config.target_m, config.validate_every)
     with RolloutPool(config.workers, start_worker, plan) as pool:
-        Search(budget, run, state, strategy, make_objective(config, plan, run, pool)).go()
+        strategy, objective = make_search(config, plan, run, pool, state.start)
+        Search(budget, run, state, strategy, objective).go()
     return run
 
 
 def make_plan(config: TrainConfig) -> Plan:
     """What the workers need to know."""
     frozen = None
-    if config.task in ("course", "imitate"):
+    if config.task == "course":
         assert config.low_level is not None
         low_level = trained_low_level(config.low_level)
         frozen = low_level.matrix, low_level.bias
@@ -159,19 +165,17 @@ def make_plan(config: TrainConfig) -> Plan:
     )
 
 
-def make_objective(config: TrainConfig, plan: Plan, run: Run, pool: RolloutPool) -> Objective:
-    """What the search climbs."""
+def make_search(
+    config: TrainConfig, plan: Plan, run: Run, pool: RolloutPool, start: Array
+) -> tuple[Strategy, Objective]:
+    """What climbs, and what it climbs."""
+    validation = config.validation_episodes, config.validation_steps
     if config.task == "imitate":
-        return TeacherLoss(pool, plan, run, config.demonstrations, config.seed)
-    return EpisodeReturns(
-        pool,
-        plan,
-        config.es,
-        config.seed,
-        config.ramp,
-        config.validation_episodes,
-        config.validation_steps,
-    )
+        imitation = Imitation(pool, plan, run, start, config.seed, config.lesson, validation)
+        return imitation, imitation
+    strategy = make_strategy(config.es, start, exploration_scale(plan, start.size), config.seed)
+    objective = EpisodeReturns(pool, plan, config.es, config.seed, config.ramp, *validation)
+    return strategy, objective
 
 
 def first_checkpoint(config: TrainConfig, plan: Plan) -> Checkpoint:

@@ -16,26 +16,31 @@ GRAVITY_MS2 = -9.8
 DROP_M = 0.01  # the feet start this far above the ground
 
 
-class SimulatedBody(Body, Protocol):
+class Walker(Protocol):
+    """A robot in a scene, as tasks see it."""
+
+    spec: RobotSpec
+    scene: Scene
+
+    def pose(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Base position [m] and orientation (quaternion xyzw) in the world."""
+
+    def push(self, velocity: Array) -> None:
+        """Kick the base: add a velocity (3,) [m/s]."""
+
+
+class SimulatedBody(Body, Walker, Protocol):
     """One robot in one scene, with what a simulator knows and a robot does not.
 
     `reset` lays the scene out from the seed; whatever ran before, an episode depends on nothing
     else, bit for bit.
     """
 
-    spec: RobotSpec
-    scene: Scene
     camera: Camera
     time_s: float  # since the reset
 
-    def pose(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Base position [m] and orientation (quaternion xyzw) in the world."""
-
     def place(self, position: tuple[float, ...], orientation: tuple[float, ...]) -> None:
         """Put the base at a pose, at rest."""
-
-    def push(self, velocity: Array) -> None:
-        """Kick the base: add a velocity (3,) [m/s]."""
 
     def render(self) -> Image:
         """The camera's view of this instant."""

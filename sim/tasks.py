@@ -11,7 +11,7 @@ from pixelgait.robot.controller import Decision
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.reading import Reading
 from pixelgait.robot.spec import Array
-from pixelgait.sim.simulated_body import SimulatedBody
+from pixelgait.sim.simulated_body import Walker
 
 UP_Z_LIMIT = 0.5  # fallen: the base's up axis more than 60 degrees off
 FALLEN_HEIGHT_M = 0.13  # or the base this low above the ground (Minitaur's limit in envs_v2)
@@ -26,16 +26,16 @@ class Task(Protocol):
 
     steps: int  # control steps an episode lasts at most
 
-    def reset(self, body: SimulatedBody, seed: int) -> None: ...
+    def reset(self, body: Walker, seed: int) -> None: ...
 
-    def step(self, body: SimulatedBody, reading: Reading) -> tuple[float, bool]:
+    def step(self, body: Walker, reading: Reading) -> tuple[float, bool]:
         """Reward of the control step just taken, and whether the episode is over."""
 
     def metrics(self) -> dict[str, float]:
         """Further figures of the episode."""
 
 
-def fallen(body: SimulatedBody, reading: Reading) -> bool:
+def fallen(body: Walker, reading: Reading) -> bool:
     """Whether the robot has tipped over, sunk down, or left the ground it can walk on."""
     (x, y, z), _ = body.pose()
     qx, qy, _, _ = reading.orientation
@@ -59,12 +59,12 @@ class Forward:
         self._x = self._best_x = 0.0
         self._since_best = 0
 
-    def reset(self, body: SimulatedBody, seed: int) -> None:
+    def reset(self, body: Walker, seed: int) -> None:
         self._x = self._best_x = body.pose()[0][0]
         self._since_best = 0
         push(body, self.SHOVE_M_PER_S, np.random.default_rng((seed, 1)))
 
-    def step(self, body: SimulatedBody, reading: Reading) -> tuple[float, bool]:
+    def step(self, body: Walker, reading: Reading) -> tuple[float, bool]:
         x = body.pose()[0][0]
         cap = self.CAP_M_PER_S * CONTROL_DT_S
         reward = max(-cap, min(cap, x - self._x))
@@ -119,14 +119,14 @@ class Follow:
             self.latent[1] = 0.0
         return Decision(self.latent, self.COMMAND_STEPS)
 
-    def reset(self, body: SimulatedBody, seed: int) -> None:
+    def reset(self, body: Walker, seed: int) -> None:
         self._rng = np.random.default_rng((seed, 1))
         self._step = 0
         self._pose = planar_pose(body)
         self._velocity = np.zeros(3)  # forward, left [m/s], yaw rate [rad/s], smoothed
         self._errors: list[tuple[float, float]] = []
 
-    def step(self, body: SimulatedBody, reading: Reading) -> tuple[float, bool]:
+    def step(self, body: Walker, reading: Reading) -> tuple[float, bool]:
         self._step += 1
         pose = planar_pose(body)
         velocity = planar_velocity(self._pose, pose)
@@ -146,7 +146,7 @@ class Follow:
         reward = followed + self.POSTURE_WEIGHT * (self._posture(body) - followed)
         return reward * CONTROL_DT_S, fallen(body, reading)
 
-    def _posture(self, body: SimulatedBody) -> float:
+    def _posture(self, body: Walker) -> float:
         """1 for a level base at its height, towards 0 as it tilts or sinks."""
         (_, _, z), (qx, qy, _, _) = body.pose()
         tilt2 = 4.0 * (qx * qx + qy * qy)  # of small angles
@@ -161,7 +161,7 @@ class Follow:
         return {"speed_error": float(speed), "yaw_rate_error": float(yaw_rate)}
 
 
-def push(body: SimulatedBody, speed: float, rng: np.random.Generator) -> None:
+def push(body: Walker, speed: float, rng: np.random.Generator) -> None:
     """Add a velocity of so many m/s in a random horizontal direction."""
     angle = rng.uniform(0.0, 2.0 * math.pi)
     body.push(speed * np.array((math.cos(angle), math.sin(angle), 0.0)))
@@ -179,7 +179,7 @@ def latent_for(speed: float, yaw_rate: float) -> Array:
     return np.clip(latent, -1.0, 1.0)
 
 
-def planar_pose(body: SimulatedBody) -> Array:
+def planar_pose(body: Walker) -> Array:
     """Position x, y [m] and heading [rad] of the base, (3,)."""
     (x, y, _), (qx, qy, qz, qw) = body.pose()
     yaw = math.atan2(2.0 * (qw * qz + qx * qy), 1.0 - 2.0 * (qy * qy + qz * qz))

@@ -6,7 +6,7 @@ import math
 
 from pixelgait.robot.controller import Decision
 from pixelgait.sim.obstacle_course import ObstacleCourse
-from pixelgait.sim.simulated_body import SimulatedBody
+from pixelgait.sim.simulated_body import Walker
 from pixelgait.sim.tasks import MAX_SPEED_M_PER_S, latent_for, planar_pose
 
 HOLD_STEPS = 20
@@ -18,7 +18,7 @@ TURN_GAIN = 2.0  # [1/s] yaw rate per heading error
 class Teacher:
     """Walks to a point in front of the next gap, then through it."""
 
-    def __init__(self, body: SimulatedBody) -> None:
+    def __init__(self, body: Walker) -> None:
         if not isinstance(body.scene, ObstacleCourse):
             raise ValueError(f"the teacher knows the obstacle course, not {body.scene.name}")
         self.body = body

@@ -25,7 +25,7 @@ from pixelgait.policies.es import (
     make_strategy,
     training_seeds,
 )
-from pixelgait.policies.imitation import load_demonstrations
+from pixelgait.policies.imitation import Lesson, Shown
 from pixelgait.policies.low_level import Statistics
 from pixelgait.policies.pool import RolloutPool
 from pixelgait.policies.rollouts import (
@@ -188,28 +188,51 @@ def test_a_high_level_belongs_to_its_low_level(tmp_path: Path) -> None:
         train(replace(config, resume=True, iterations=2))
 
 
-def test_the_high_level_learns_what_the_teacher_shows(tmp_path: Path) -> None:
-    low_level = Path("policies/pretrained/walk/low_level").resolve()
+LESSON = dict(steps=1500, validation_steps=1500, validation_episodes=4, validate_every=1)
+
+
+@pytest.mark.parametrize("encoder", ["iap", "cnn"])
+def test_the_high_level_learns_what_the_teacher_shows(tmp_path: Path, encoder: str) -> None:
+    """In one round, by gradient: whole networks, or the best of a few selections of patches."""
     config = TrainConfig(
         "imitate",
         tmp_path / "run",
-        iterations=30,
-        steps=1500,
-        demonstrations=4,
-        low_level=low_level,
-        es=ESConfig(directions=8, top=4, noise=0.1, step=0.1),
+        encoder=encoder,
+        mirror=True,
+        iterations=1,
+        lesson=Lesson(courses=4, steps=100, selections=3),
+        **LESSON,
     )
     train(config)
-    shown = load_demonstrations(tmp_path / "run" / "demonstrations.npz")
-    assert len(np.unique(shown.course)) == 4
+    shown = Shown.load(tmp_path / "run" / "shown" / "round-001.npz")
     best = load_checkpoint(tmp_path / "run" / "best.npz")
     losses = []
     for weights in (best.start, best.weights):
-        student = make_high_level("iap", seed=0)
+        student = make_high_level(encoder, seed=0, mirror=True)
         set_weights(student, weights)
         decided = np.array([student.decide(image).latent for image in shown.images])
         losses.append(((decided - shown.latents) ** 2).mean())
     assert losses[1] < 0.6 * losses[0]
+
+
+def test_imitation_resumes_to_the_same_student(tmp_path: Path) -> None:
+    """After an end in the middle of a round: shown, but neither fitted nor in the checkpoint."""
+    whole = TrainConfig(
+        "imitate",
+        tmp_path / "whole",
+        iterations=3,
+        lesson=Lesson(courses=3, steps=20, selections=2),
+        **{**LESSON, "steps": 500, "validation_steps": 100},
+    )
+    train(whole)
+    parted = replace(whole, out=tmp_path / "parted", iterations=2)
+    train(parted)
+    (parted.out / "shown" / "fitted-002.npy").unlink()
+    shutil.copy(whole.out / "shown" / "round-003.npz", parted.out / "shown" / "round-003.npz")
+    train(replace(parted, iterations=3, resume=True))
+    one, other = (load_checkpoint(folder / "last.npz") for folder in (whole.out, parted.out))
+    assert np.array_equal(one.weights, other.weights)
+    assert without_times(one.curve) == without_times(other.curve)
 
 
 def test_both_levels_are_trained_at_once(tmp_path: Path) -> None:

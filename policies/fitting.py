@@ -1,0 +1,73 @@
+"""Fitting a high level to decisions by gradient, as far down the network as there is one.
+
+A selection of patches has no gradient: for IAP only the head is fitted, to features computed once,
+and the selection is the best of many random ones.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from pixelgait.policies.high_level import LONGEST_STEPS, MIRRORED, SHORTEST_STEPS, HighLevel
+from pixelgait.sim.teacher import HOLD_STEPS
+
+BATCH = 256
+CHUNK = 512  # images encoded at once
+HEAD_RATE, NETWORK_RATE = 0.01, 0.002  # Adam, falling to 0 along half a cosine
+WEIGHTS = (0.1, 0.3, 1.0)  # of errors in duration, speed and turn: it is the turns that matter
+SHORT = 2.0 * (HOLD_STEPS - SHORTEST_STEPS) / (LONGEST_STEPS - SHORTEST_STEPS) - 1.0  # the output
+
+
+def has_gradient(high_level: HighLevel) -> bool:
+    """Whether gradients reach the encoder's weights."""
+    return encode(high_level, torch.zeros(1, 32, 32, 3, dtype=torch.uint8)).requires_grad
+
+
+def encode(high_level: HighLevel, images: Tensor) -> Tensor:
+    """Features (B, views, F) of images (B, H, W, C): with `mirror` a second view, flipped."""
+    views = (images, images.flip(2)) if high_level.mirror else (images,)
+    return torch.stack([high_level.encoder(view)[0] for view in views], 1)
+
+
+@torch.no_grad()
+def encode_all(high_level: HighLevel, images: Tensor) -> Tensor:
+    """Features (n, views, F) of many images (n, H, W, C)."""
+    return torch.cat([encode(high_level, chunk) for chunk in images.split(CHUNK)])
+
+
+def outputs(high_level: HighLevel, features: Tensor) -> Tensor:
+    """Duration, speed and turn (B, 3) from features (B, views, F), before they are clipped."""
+    first, *flipped = (high_level.head(view) for view in features.unbind(1))
+    return (first + flipped[0] * torch.tensor(MIRRORED)) / 2.0 if flipped else first
+
+
+def fit(
+    high_level: HighLevel, seen: Tensor, latents: Tensor, steps: int, rate: float, seed: int
+) -> float:
+    """Fit to latents (n, 2) that belong to images (n, H, W, C) or features (n, views, F).
+
+    Images train the whole network, features its head. Returns the mean loss of the last tenth.
+    """
+    whole = seen.dtype == torch.uint8
+    head = [*high_level.hidden.parameters(), *high_level.output.parameters()]
+    optimiser = torch.optim.Adam(high_level.parameters() if whole else head, lr=rate)
+    cooling = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+    batches = torch.Generator().manual_seed(seed)
+    losses = []
+    for _ in range(steps):
+        batch = torch.randint(len(seen), (BATCH,), generator=batches)
+        features = encode(high_level, seen[batch]) if whole else seen[batch]
+        loss = _loss(outputs(high_level, features), latents[batch])
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        cooling.step()
+        losses.append(loss.detach())
+    return float(torch.stack(losses[-max(1, steps // 10) :]).mean())
+
+
+def _loss(out: Tensor, latents: Tensor) -> Tensor:
+    """Weighted squared error of outputs (B, 3); durations shall be as short as the teacher's."""
+    wanted = torch.cat([torch.full_like(latents[:, :1], SHORT), latents], 1)
+    return (torch.tensor(WEIGHTS) * (out - wanted) ** 2).sum(1).mean()
