@@ -15,15 +15,16 @@ import numpy as np
 import tyro
 
 from pixelgait.export import pictures
+from pixelgait.export.export import ExportConfig, export
 from pixelgait.policies.runs import load_checkpoint
-from pixelgait.robot.bundle import CONTRACT, SHIPPED
+from pixelgait.robot.bundle import CONTRACT, SHIPPED, find_bundle
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.low_level import WEIGHTS
 from pixelgait.sim.evaluate import EvalConfig, evaluate, film, run_episodes
 from pixelgait.sim.obstacle_course import ObstacleCourse
 
-POLICIES = tuple(name for name in ("iap", "cnn") if (SHIPPED / name).is_dir())
+POLICIES = {"iap": "IAP", "cnn": "CNN"}
 DIFFICULTIES = {"low": 0.0, "medium": 0.5, "high": 1.0}
 PATH_SEEDS = 6
 BEGIN, END = "<!-- results: written by make results -->", "<!-- end of results -->"
@@ -43,14 +44,18 @@ class ResultsConfig:
     workers: int = 2
 
 
-ROWS = {
-    "teacher (knows map and pose)": EvalConfig("iap", teacher=True),
-    "**IAP**": EvalConfig("iap"),
-    "CNN": EvalConfig("cnn"),
-    "IAP, blind (gray image)": EvalConfig("iap", blind=True),
-    "IAP, first image frozen": EvalConfig("iap", freeze_image=True),
-    "random commands": EvalConfig("iap", random=True),
-}
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    label: str
+    evaluation: EvalConfig
+    weights: int | None = None  # None: it does not see
+
+    @property
+    def key(self) -> str:
+        """What its files are called."""
+        return f"{Path(self.evaluation.bundle).name}-{self.evaluation.control()}"
 
 
 def main() -> None:
@@ -67,10 +72,7 @@ def write_results(config: ResultsConfig) -> None:
     text = config.readme.read_text()
     if BEGIN not in text or END not in text:
         raise UserError(f"{config.readme}: no lines '{BEGIN}' and '{END}' to write between")
-    table = [
-        *HEADER,
-        *(_line(config, label, row) for label, row in ROWS.items() if row.bundle in POLICIES),
-    ]
+    table = [*HEADER, *(_line(config, row) for row in _rows(config))]
     before, after = text.split(BEGIN)[0], text.split(END)[1]
     write_atomic(config.readme, "\n".join([before + BEGIN, *table, END + after]).encode())
     curves = {name: _curves(name) for name in POLICIES}
@@ -82,23 +84,55 @@ def write_results(config: ResultsConfig) -> None:
 
 
 HEADER = (
-    "| high level | weights | low | medium | high | metres | falls | images per episode |",
-    "|---|---|---|---|---|---|---|---|",
+    "| high level | weights | low | medium | high | medium, randomised | metres | falls | images |",
+    "|---|---|---|---|---|---|---|---|---|",
 )
 
 
-def _line(config: ResultsConfig, label: str, row: EvalConfig) -> str:
+def _rows(config: ResultsConfig) -> list[Row]:
+    """Teacher, all training seeds of every policy with the shipped one first, and the controls."""
+    rows = [Row("teacher (knows map and pose)", EvalConfig("walk", teacher=True))]
+    for name, label in POLICIES.items():
+        weights = _weights(name)
+        seed = _seed(SHIPPED / name / "high_level")
+        rows.append(Row(f"**{label}**, seed {seed}, shipped", EvalConfig(name), weights))
+        for run in _other_runs(name):
+            bundle = _bundle(config, name, run)
+            rows.append(Row(f"{label}, seed {_seed(run)}", EvalConfig(str(bundle)), weights))
+    for name, label in POLICIES.items():
+        blind, frozen = EvalConfig(name, blind=True), EvalConfig(name, freeze_image=True)
+        rows.append(Row(f"{label}, blind (gray image)", blind, _weights(name)))
+        rows.append(Row(f"{label}, first image frozen", frozen, _weights(name)))
+    return [*rows, Row("random commands", EvalConfig("walk", random=True))]
+
+
+def _other_runs(policy: str) -> list[Path]:
+    return sorted(path for path in (SHIPPED / policy / "seeds").glob("*") if path.is_dir())
+
+
+def _seed(run: Path) -> int:
+    return int(json.loads((run / "config.json").read_text())["seed"])
+
+
+def _bundle(config: ResultsConfig, policy: str, run: Path) -> Path:
+    """The bundle of a training seed that is not shipped as one."""
+    out = config.out / "bundles" / f"{policy}-{run.name}"
+    low_level = SHIPPED / "walk" / "low_level"
+    export(ExportConfig(low_level, out, run, name=f"{policy}-{run.name}"))
+    return out
+
+
+def _line(config: ResultsConfig, row: Row) -> str:
     figures = {name: _figures(config, row, value) for name, value in DIFFICULTIES.items()}
-    rates = [_rate(each, "success_rate") for each in figures.values()]
     medium = figures["medium"]
-    sees = not (row.teacher or row.random)
+    randomised = _figures(config, row, DIFFICULTIES["medium"], randomise=True)
     cells = [
-        label,
-        str(_weights(row.bundle)) if sees else "-",
-        *rates,
+        row.label,
+        str(row.weights or "-"),
+        *(_rate(each, "success_rate") for each in (*figures.values(), randomised)),
         f"{medium['distance_m']:.1f}",
         _rate(medium, "fall_rate"),
-        f"{medium['images_per_episode']:.0f}" if sees else "-",
+        f"{medium['images_per_episode']:.0f}" if row.weights else "-",
     ]
     return f"| {' | '.join(cells)} |"
 
@@ -108,17 +142,24 @@ def _rate(figures: dict[str, Any], name: str) -> str:
     return f"{100.0 * figures[name]:.0f} % [{low:.0f}, {high:.0f}]"
 
 
-def _figures(config: ResultsConfig, row: EvalConfig, difficulty: float) -> dict[str, Any]:
+def _figures(
+    config: ResultsConfig, row: Row, difficulty: float, randomise: bool = False
+) -> dict[str, Any]:
     """The evaluation of one row at one difficulty, from the output folder if it is there."""
-    contract = json.loads((SHIPPED / row.bundle / CONTRACT).read_text())
-    path = config.out / f"{row.bundle}-{row.control()}-{difficulty}.json"
+    contract = json.loads((find_bundle(row.evaluation.bundle) / CONTRACT).read_text())
+    name = f"{row.key}-{difficulty}{'-randomised' if randomise else ''}"
+    path = config.out / f"{name}.json"
     if path.exists():
         kept: dict[str, Any] = json.loads(path.read_text())
         if kept["bundle_sha256"] == contract["sha256"] and len(kept["episodes"]) == config.episodes:
             return kept
-    print(f"{row.bundle} ({row.control()}), difficulty {difficulty}", flush=True)
+    print(name, flush=True)
     evaluation = replace(
-        row, difficulty=difficulty, episodes=config.episodes, workers=config.workers
+        row.evaluation,
+        difficulty=difficulty,
+        randomise=randomise,
+        episodes=config.episodes,
+        workers=config.workers,
     )
     figures = {**evaluate(evaluation), "bundle_sha256": contract["sha256"]}
     write_atomic(path, json_bytes(figures))
@@ -133,8 +174,8 @@ def _weights(bundle: str) -> int:
 def _curves(bundle: str) -> list[list[dict[str, float]]]:
     """Learning curves of all training runs of a policy, the shipped one first."""
     folder = SHIPPED / bundle
-    files = [folder / "high_level" / "curve.json", *sorted(folder.glob("seeds/*/curve.json"))]
-    return [json.loads(file.read_text()) for file in files]
+    runs = [folder / "high_level", *_other_runs(bundle)]
+    return [json.loads((run / "curve.json").read_text()) for run in runs]
 
 
 def _draw_paths(config: ResultsConfig, name: str) -> None:

@@ -17,13 +17,7 @@ from numpy.typing import NDArray
 
 from pixelgait.policies import rollouts
 from pixelgait.policies.episode_returns import VALIDATION_SEED, summary
-from pixelgait.policies.fitting import (
-    HEAD_RATE,
-    NETWORK_RATE,
-    encode_all,
-    fit,
-    has_gradient,
-)
+from pixelgait.policies.fitting import encode_all, fit, has_gradient
 from pixelgait.policies.low_level import Statistics
 from pixelgait.policies.pool import RolloutPool
 from pixelgait.policies.rollouts import (
@@ -44,7 +38,6 @@ from pixelgait.sim.kinematic import glide_episode
 from pixelgait.sim.teacher import Teacher
 
 STRAY = 0.3  # share of decisions at which the teacher is led astray, to show how it finds back
-FIRST_RATE = 0.01  # of Adam, in the first round and for every selection tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +46,7 @@ class Lesson:
 
     courses: int = 24
     """On which the teacher is asked."""
-    steps: int = 600
+    steps: int = 400
     """Of gradient descent, 256 images each; half as many in the first round."""
     selections: int = 32
     """Random ones to try in the first round, of a selection that has no gradient."""
@@ -131,9 +124,8 @@ class Imitation:
         self._remember(Shown.load(self._file()))
         if not fitted.exists():
             if self.round > 1:
-                rate = NETWORK_RATE if self.whole else HEAD_RATE
                 seen, latents = torch.cat(self._seen), torch.cat(self._latents)
-                fit(self.high_level, seen, latents, self.lesson.steps, rate, self.seed)
+                fit(self.high_level, seen, latents, self.lesson.steps, self.seed)
                 self.weights = flat_weights(self.high_level)
             _save(fitted, self.weights)
 
@@ -203,7 +195,7 @@ def try_selection(job: tuple[Path, int, int]) -> tuple[float, Array]:
     if not has_gradient(high_level):
         seen = encode_all(high_level, seen)
     latents = torch.tensor(shown.latents, dtype=torch.float32)
-    loss = fit(high_level, seen, latents, steps, FIRST_RATE, seed)
+    loss = fit(high_level, seen, latents, steps, seed)
     return loss, flat_weights(high_level)
 
 

@@ -174,5 +174,5 @@ def test_the_wheel_carries_the_shipped_policies_and_every_command(tmp_path: Path
     names = zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist()
     assert "pixelgait/robot/controller.py" in names
     assert "pixelgait/policies/pretrained/iap/contract.json" in names
-    assert "pixelgait/policies/pretrained/iap/low_level/best.npz" in names
+    assert "pixelgait/policies/pretrained/walk/low_level/best.npz" in names
     assert not any(name.startswith(("launch", "robot", "tests")) for name in names)

@@ -235,6 +235,25 @@ def test_imitation_resumes_to_the_same_student(tmp_path: Path) -> None:
     assert without_times(one.curve) == without_times(other.curve)
 
 
+def test_the_high_level_learns_on_the_course_by_trial(tmp_path: Path) -> None:
+    """In a few iterations: to walk on, at least."""
+    config = TrainConfig(
+        "course",
+        tmp_path / "run",
+        iterations=6,
+        steps=300,
+        validation_steps=300,
+        validation_episodes=2,
+        validate_every=6,
+        low_level=Path("policies/pretrained/walk/low_level"),
+        mirror=True,
+        es=ESConfig(directions=6, top=3, noise=0.15, step=0.15),
+    )
+    train(config)
+    returns = [row["train/return"] for row in load_checkpoint(tmp_path / "run" / "last.npz").curve]
+    assert returns[-1] > 1.2 * returns[0]
+
+
 def test_both_levels_are_trained_at_once(tmp_path: Path) -> None:
     low_level = write_run(tmp_path / "low", "follow", gentle_weights())
     quick = dict(steps=50, validation_steps=50, validate_every=1, iterations=1)
