@@ -1,14 +1,19 @@
 """Imitation: learning from images what a map-aware teacher decides, on gliding robots.
 
-DAgger (Ross et al. 2011, arXiv 1011.0686): the student walks, the teacher says at every image what
-it would have done, and the student is fitted to all the teacher has ever said. It gives a high
-level its start; what holds under physics it learns on courses.
+DAgger (Ross et al. 2011, arXiv 1011.0686): students walk, the teacher says at every image what it
+would have done, and they are fitted to all the teacher has ever said. It gives a high level its
+start; what holds under physics it learns on courses.
+
+A selection of patches has no gradient: students with random selections compete, and every round
+the worse half leaves (successive halving, Jamieson and Talwalkar 2016, arXiv 1502.07943). Most
+look at the sky.
 """
 
 from __future__ import annotations
 
 import io
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -35,8 +40,11 @@ from pixelgait.robot.files import write_atomic
 from pixelgait.robot.spec import Array
 from pixelgait.sim.episode import Episode
 from pixelgait.sim.kinematic import glide_episode
+from pixelgait.sim.tasks import Forward
 from pixelgait.sim.teacher import Teacher
 
+PATIENCE_STEPS = 200  # a student that is stuck shows the same image again and again
+TRIALS = 256  # courses on which students compete in a round, shared among them
 STRAY = 0.3  # share of decisions at which the teacher is led astray, to show how it finds back
 
 
@@ -47,9 +55,9 @@ class Lesson:
     courses: int = 24
     """On which the teacher is asked."""
     steps: int = 400
-    """Of gradient descent, 256 images each; half as many in the first round."""
-    selections: int = 32
-    """Random ones to try in the first round, of a selection that has no gradient."""
+    """Of gradient descent, 256 images each; three times as many where only a head is fitted."""
+    students: int = 64
+    """With different selections, where that has no gradient; half of them leave every round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +80,16 @@ class Shown:
 
 
 class Imitation:
-    """A `Strategy` of one candidate and its own `Objective`: judging shows, telling fits."""
+    """A `Strategy` and its own `Objective`: judging shows, telling fits.
+
+    The strategy's weights are those of the best student.
+    """
 
     def __init__(
         self,
         pool: RolloutPool,
         plan: Plan,
         run: Run,
-        start: Array,
         seed: int,
         lesson: Lesson,
         validation: tuple[int, int],
@@ -88,46 +98,39 @@ class Imitation:
         self.lesson = lesson
         self.validation_episodes, self.validation_steps = validation
         self.statistics = Statistics.empty()
-        self.weights = start.copy()
+        count = 1 if has_gradient(make_high_level(plan.encoder, seed)) else lesson.students
+        fresh = [make_high_level(plan.encoder, 1000 * seed + i) for i in range(count)]
+        self.students = np.array([flat_weights(student) for student in fresh])  # best first
+        self.weights: Array = self.students[0]
         self.round = 0
-        self.high_level = make_high_level(plan.encoder, seed, plan.mirror)
-        self.whole = has_gradient(self.high_level)
-        self._seen: list[torch.Tensor] = []  # images, or features where the encoder is settled
-        self._latents: list[torch.Tensor] = []
 
     def ask(self) -> Array:
         self.round += 1
         return self.weights[None]
 
     def judge(self, trials: Array, iteration: int) -> tuple[Array, Figures]:
-        """Return (1,) of the student, or in the first round of the teacher, on new courses."""
-        rng = np.random.default_rng((self.seed, iteration, 3))
-        seeds = [int(s) for s in rng.choice(VALIDATION_SEED, self.lesson.courses, replace=False)]
-        student = trials[0] if iteration > 1 else None
-        shown = self.pool.map(show, [(student, self.plan.difficulty, seed) for seed in seeds])
-        images, latents, episodes = zip(*shown, strict=True)
-        Shown(np.concatenate(images), np.concatenate(latents)).save(self._file())
+        """Mean return (1,) of the students, in the first round of the teacher, on new courses."""
+        jobs = [
+            (self.students[i % len(self.students)] if iteration > 1 else None, seed)
+            for i, seed in enumerate(self._courses(self.lesson.courses, 3))
+        ]
+        images, latents, episodes = zip(*self.pool.map(show, jobs), strict=True)
+        Shown(np.concatenate(images), np.concatenate(latents)).save(self._file(self.round))
         figures = summary("train", episodes)
         return np.array([figures["train/return"]]), figures
 
     def tell(self, returns: Array) -> None:
         """Fit to all that was shown. What an interrupted run has fitted is taken from its files."""
-        fitted = self.folder / f"fitted-{self.round:03}.npy"
-        if fitted.exists():
-            self._become(np.load(fitted))
-        elif self.round == 1:
-            tries = 1 if self.whole else self.lesson.selections
-            steps = self.lesson.steps // 2
-            jobs = [(self._file(), steps, 1000 * self.seed + i) for i in range(tries)]
-            tried = self.pool.map(try_selection, jobs)
-            self._become(min(tried, key=lambda each: each[0])[1])
-        self._remember(Shown.load(self._file()))
+        fitted = self.folder / f"students-{self.round:03}.npy"
         if not fitted.exists():
-            if self.round > 1:
-                seen, latents = torch.cat(self._seen), torch.cat(self._latents)
-                fit(self.high_level, seen, latents, self.lesson.steps, self.seed)
-                self.weights = flat_weights(self.high_level)
-            _save(fitted, self.weights)
+            files = [self._file(i + 1) for i in range(self.round)]
+            courses = self._courses(min(self.lesson.courses, TRIALS // len(self.students)), 4)
+            jobs = [(weights, files, self.lesson.steps, courses) for weights in self.students]
+            tried = self.pool.map(fit_student, jobs)
+            ranked = sorted(tried, key=lambda each: -each[0])[: (len(tried) + 1) // 2]
+            _save(fitted, np.array([weights for _, weights in ranked]))
+        self.students = np.load(fitted)
+        self.weights = self.students[0]
 
     def validate(self, weights: Array) -> Figures:
         """Figures of gliding on the validation seeds."""
@@ -137,32 +140,27 @@ class Imitation:
         return summary("validation", [e for each in self.pool.map(run_job, jobs) for e in each])
 
     def histograms(self) -> dict[str, Array]:
-        """How the teacher has turned so far."""
-        return {"shown/turn": torch.cat(self._latents)[:, 1].numpy()}
+        """How the teacher turned in the last round."""
+        return {"shown/turn": Shown.load(self._file(self.round)).latents[:, 1]}
 
-    def _file(self) -> Path:
-        return self.folder / f"round-{self.round:03}.npz"
+    def _courses(self, count: int, stream: int) -> list[int]:
+        rng = np.random.default_rng((self.seed, self.round, stream))
+        return [int(seed) for seed in rng.choice(VALIDATION_SEED, count, replace=False)]
 
-    def _become(self, weights: Array) -> None:
-        self.weights = weights
-        set_weights(self.high_level, weights)
-
-    def _remember(self, shown: Shown) -> None:
-        images = torch.from_numpy(shown.images)
-        self._seen.append(images if self.whole else encode_all(self.high_level, images))
-        self._latents.append(torch.tensor(shown.latents, dtype=torch.float32))
+    def _file(self, of_round: int) -> Path:
+        return self.folder / f"round-{of_round:03}.npz"
 
 
-def show(job: tuple[Array | None, float, int]) -> tuple[NDArray[np.uint8], Array, Episode]:
+def show(job: tuple[Array | None, int]) -> tuple[NDArray[np.uint8], Array, Episode]:
     """One course: images (n, H, W, C), the teacher's latents (n, 2) there, and the episode.
 
-    The job is the student's weights, or None for the teacher to walk; difficulty; seed.
+    The job is the student's weights, or None for the teacher to walk, and the seed.
     """
-    student, difficulty, seed = job
+    student, seed = job
     worker = rollouts.this_worker()
     high_level = worker.high_level
     assert high_level is not None
-    body = worker.glider(difficulty)
+    body = worker.glider(worker.plan.difficulty)
     teacher = Teacher(body)
     rng = np.random.default_rng((seed, 3))
     images, latents = [], []
@@ -180,26 +178,35 @@ def show(job: tuple[Array | None, float, int]) -> tuple[NDArray[np.uint8], Array
             return replace(taught, latent=latent)
         return taught
 
-    worker.task.steps = worker.plan.steps
-    episode = glide_episode(decide, body, worker.task, seed)
+    episode = glide_episode(decide, body, Forward(worker.plan.steps, PATIENCE_STEPS), seed)
     return np.array(images), np.array(latents), episode
 
 
-def try_selection(job: tuple[Path, int, int]) -> tuple[float, Array]:
-    """Loss and weights of a fresh high level, fitted to what was shown: file, steps, seed."""
-    path, steps, seed = job
-    plan = rollouts.this_worker().plan
-    high_level = make_high_level(plan.encoder, seed, plan.mirror)
-    shown = Shown.load(path)
-    seen = torch.from_numpy(shown.images)
+def fit_student(job: tuple[Array, list[Path], int, list[int]]) -> tuple[float, Array]:
+    """Fit weights to files in so many steps; returns the advance [m] on courses and weights."""
+    weights, files, steps, courses = job
+    worker = rollouts.this_worker()
+    high_level = worker.high_level
+    assert high_level is not None
+    set_weights(high_level, weights)
+    shown = [_load(file) for file in files]
+    seen = torch.from_numpy(np.concatenate([each.images for each in shown]))
     if not has_gradient(high_level):
         seen = encode_all(high_level, seen)
-    latents = torch.tensor(shown.latents, dtype=torch.float32)
-    loss = fit(high_level, seen, latents, steps, seed)
-    return loss, flat_weights(high_level)
+    latents = torch.tensor(np.concatenate([each.latents for each in shown]), dtype=torch.float32)
+    fit(high_level, seen, latents, steps, seed=len(files))
+    fitted = flat_weights(high_level)
+    plan = worker.plan
+    episodes = worker.run(Job(fitted, Statistics.empty(), courses, plan.steps, plan.difficulty))
+    return float(np.mean([episode.distance_m for episode in episodes])), fitted
 
 
-def _save(path: Path, weights: Array) -> None:
+@cache
+def _load(file: Path) -> Shown:
+    return Shown.load(file)
+
+
+def _save(path: Path, array: Array) -> None:
     buffer = io.BytesIO()
-    np.save(buffer, weights)
+    np.save(buffer, array)
     write_atomic(path, buffer.getvalue())

@@ -171,7 +171,7 @@ def make_search(
     """What climbs, and what it climbs."""
     validation = config.validation_episodes, config.validation_steps
     if config.task == "imitate":
-        imitation = Imitation(pool, plan, run, start, config.seed, config.lesson, validation)
+        imitation = Imitation(pool, plan, run, config.seed, config.lesson, validation)
         return imitation, imitation
     strategy = make_strategy(config.es, start, exploration_scale(plan, start.size), config.seed)
     objective = EpisodeReturns(pool, plan, config.es, config.seed, config.ramp, *validation)

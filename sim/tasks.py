@@ -46,16 +46,16 @@ def fallen(body: Walker, reading: Reading) -> bool:
 class Forward:
     """Capped velocity along x (IAP paper, eq. 11 and 12): a return reads as metres.
 
-    The episode ends with a fall, at the scene's goal, or after `PATIENCE_STEPS` without advance.
+    The episode ends with a fall, at the scene's goal, or after `patience_steps` without advance.
     """
 
     CAP_M_PER_S = 0.6  # the paper does not give its own
-    PATIENCE_STEPS = 600
     ADVANCE_M = 0.1
     SHOVE_M_PER_S = 0.2  # at the start, in a random direction: no two episodes are alike
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, steps: int, patience_steps: int = 600) -> None:
         self.steps = steps
+        self.patience_steps = patience_steps
         self._x = self._best_x = 0.0
         self._since_best = 0
 
@@ -72,7 +72,7 @@ class Forward:
         self._since_best += 1
         if x > self._best_x + self.ADVANCE_M:
             self._best_x, self._since_best = x, 0
-        stuck = self._since_best > self.PATIENCE_STEPS
+        stuck = self._since_best > self.patience_steps
         return reward, stuck or x > body.scene.goal_x_m or fallen(body, reading)
 
     def metrics(self) -> dict[str, float]:

@@ -59,6 +59,29 @@ def test_the_high_level_runs_when_its_own_duration_is_over() -> None:
     assert controller.phase[0] == 1.0
 
 
+def test_a_silent_camera_slows_the_robot_to_a_stand() -> None:
+    """The last command holds for half a second, then it stands; it walks on when it sees again."""
+    latents: list[np.ndarray] = []
+    seen: list[int] = []
+
+    def high_level(image: np.ndarray) -> Decision:
+        seen.append(int(image[0, 0, 0]))
+        return Decision(np.array((1.0, 0.3)), 20)
+
+    def low_level(latent, imu, joints, phase):  # noqa: ANN001, ANN202
+        latents.append(latent)
+        return A1.default_pose_rad, phase
+
+    controller = Controller(high_level, low_level, Supervisor(A1))
+    for step in range(200):
+        last = 20 if 20 <= step < 150 else step  # silent from 0.2 s to 1.5 s
+        controller.step(replace(reading(step), image=reading(last).image))
+    standing = [step for step, latent in enumerate(latents) if latent[0] < 0.0]
+    assert standing == list(range(80, 150))
+    assert seen == [0, 20, 150, 170, 190]
+    assert controller.images == len(seen)
+
+
 @pytest.mark.parametrize("beyond", [-0.3, 0.0, 0.3])  # joints past their limits, or within
 def test_commands_keep_torque_limits_and_pull_joints_back_within_theirs(beyond: float) -> None:
     supervisor = Supervisor(A1)

@@ -200,7 +200,7 @@ def test_the_high_level_learns_what_the_teacher_shows(tmp_path: Path, encoder: s
         encoder=encoder,
         mirror=True,
         iterations=1,
-        lesson=Lesson(courses=4, steps=100, selections=3),
+        lesson=Lesson(courses=4, steps=100, students=3),
         **LESSON,
     )
     train(config)
@@ -221,13 +221,13 @@ def test_imitation_resumes_to_the_same_student(tmp_path: Path) -> None:
         "imitate",
         tmp_path / "whole",
         iterations=3,
-        lesson=Lesson(courses=3, steps=20, selections=2),
+        lesson=Lesson(courses=3, steps=20, students=2),
         **{**LESSON, "steps": 500, "validation_steps": 100},
     )
     train(whole)
     parted = replace(whole, out=tmp_path / "parted", iterations=2)
     train(parted)
-    (parted.out / "shown" / "fitted-002.npy").unlink()
+    (parted.out / "shown" / "students-002.npy").unlink()
     shutil.copy(whole.out / "shown" / "round-003.npz", parted.out / "shown" / "round-003.npz")
     train(replace(parted, iterations=3, resume=True))
     one, other = (load_checkpoint(folder / "last.npz") for folder in (whole.out, parted.out))
