@@ -20,6 +20,7 @@ from pixelgait.policies.ordered import Projection, ordered_sum, product, whole_v
 RELU_EPSILON = 1e-3  # Performer's deterministic ReLU features: relu(z) + 0.001
 RANDOM_KERNELS = ("favor", "trig", "hybrid")
 KERNELS = ("relu", *RANDOM_KERNELS)
+TILE = 1 << 14  # patches at a time: what follows one another stays in the processor's cache
 SMALLEST_SQUARE = 1e-12  # of a length to divide by
 
 
@@ -40,12 +41,18 @@ class ReLUKernel(nn.Module):
 
     def forward(self, x: Tensor, query: Projection, key: Projection) -> Tensor:
         """Importance (B, L) of patches (B, c, L)."""
-        queries = F.relu(query(x)) + RELU_EPSILON  # (B, d, L)
-        keys = F.relu(key(x)) + RELU_EPSILON
+        tiles = x.split(TILE, -1)
+        total = reduce(torch.add, [self._sum(query(tile)) for tile in tiles])
+        return torch.cat([product(total, self._features(key(tile))) for tile in tiles], -1)[:, 0]
+
+    def _features(self, u: Tensor) -> Tensor:
+        return F.relu(u) + RELU_EPSILON
+
+    def _sum(self, u: Tensor) -> Tensor:
+        """Features of (B, d, L) summed over patches: (B, 1, d)."""
         # Another memory layout would be summed in another order, and trained weights tell them
         # apart where two patches are almost equally important.
-        total = queries.transpose(1, 2).contiguous().sum(1, keepdim=True)  # (B, 1, d)
-        return product(total, keys).squeeze(1)
+        return self._features(u).transpose(1, 2).contiguous().sum(1, keepdim=True)
 
 
 class Features(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from pixelgait.policies import brute_force
+from pixelgait.policies import brute_force, kernels
 from pixelgait.policies.brute_force import BruteForceEncoder
 from pixelgait.policies.encoders import ENCODERS
 from pixelgait.policies.high_level import HighLevel
@@ -210,6 +210,15 @@ def test_brute_force_is_softmax_attention_summed_over_queries(monkeypatch) -> No
         torch.testing.assert_close(encoder.scores(images)[0], expected)
         monkeypatch.setattr(brute_force, "LARGEST_BLOCK", 5 * len(expected))
         torch.testing.assert_close(encoder.scores(images)[0], expected)
+
+
+def test_tiles_of_large_images_do_not_change_scores(monkeypatch) -> None:  # noqa: ANN001
+    torch.manual_seed(9)
+    encoder = IAPEncoder(16, 16)
+    image = noise(16, 16, 3)
+    expected = encoder.scores(image)
+    monkeypatch.setattr(kernels, "TILE", 100)  # of 256 patches
+    torch.testing.assert_close(encoder.scores(image), expected)
 
 
 def noise(height: int, width: int, channels: int, seed: int = 0) -> torch.Tensor:
