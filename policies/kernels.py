@@ -21,6 +21,7 @@ RELU_EPSILON = 1e-3  # Performer's deterministic ReLU features: relu(z) + 0.001
 RANDOM_KERNELS = ("favor", "trig", "hybrid")
 KERNELS = ("relu", *RANDOM_KERNELS)
 TILE = 1 << 14  # patches at a time: what follows one another stays in the processor's cache
+STEEP = 2.0**60  # a factor after which clipping to [-1, 1] gives the sign, and exact
 SMALLEST_SQUARE = 1e-12  # of a length to divide by
 
 
@@ -56,10 +57,15 @@ class ReLUKernel(nn.Module):
 
 
 class Features(NamedTuple):
-    """Random features of L vectors u. Their magnitude is in `exponent`, so none overflows."""
+    """Random features of L vectors u; those of eq. 8 are the products of signs and values.
 
-    values: Tensor  # (B, n, L) phi_exp and phi_trig times sqrt(m), divided by exp(exponent)
+    Values are sqrt(m) phi / exp(exponent), so none overflows.
+    """
+
     signs: Tensor  # (B, 1 + r, L) ones, then sgn(xi^T u)
+    powers: Tensor | None  # (B, m, L) exponentials
+    waves: tuple[Tensor, Tensor] | None  # (B, m, L) sines and cosines, to be multiplied by
+    growth: Tensor | None  # (B, 1, L)
     exponent: Tensor  # (B, 1, 1)
 
 
@@ -105,61 +111,78 @@ class SoftmaxKernel(nn.Module):
 
         The m r last features of eq. 8 and 9, products of signs and values, are never formed.
         """
-        total = queries.signs @ queries.values.transpose(1, 2) * self.weights  # (B, 1 + r, n)
-        if total.shape[1] == 1:
-            return product(total, keys.values).squeeze(1)
-        # The only matrix product on keys. It treats all columns alike, as long as it does not
-        # degenerate to a vector; ordered sums of these n (1 + r) terms would take twice as long.
-        return ordered_sum(total @ keys.values * keys.signs, 1)
+        rows = []  # (B, 1 + r, L) to be multiplied by the signs of keys
+        if queries.powers is not None and keys.powers is not None:
+            rows.append(_attend(queries.signs, queries.powers, keys.powers, self.weights[0]))
+        if queries.waves is not None and keys.waves is not None:
+            signs = queries.signs * queries.growth
+            waves = [
+                _attend(signs, wave, other, self.weights[1])
+                for wave, other in zip(queries.waves, keys.waves, strict=True)
+            ]
+            rows.append((waves[0] + waves[1]) * keys.growth)
+        return ordered_sum(reduce(torch.add, rows) * keys.signs, 1)
 
     def features(self, x: Tensor, projection: Projection) -> Features:
         """Features of u = W x + b for patches x (B, c, L)."""
-        u = projection(x)
+        u = projection.fast(x)
         dim = u.shape[-2]
         squares = ordered_sum(u * u, -2).unsqueeze(-2)  # (B, 1, L)
         if self.same_length:
             scale = dim**0.25 * squares.clamp_min(SMALLEST_SQUARE).rsqrt()
-            z = projection.then(self.omega, x, u) * scale
+            z = projection.then(self.omega, x, u, torch.matmul) * scale  # (B, m, L)
             half = torch.full_like(squares[..., :1], dim**0.5 / 2.0)  # |z|^2 / 2
         else:
-            z = projection.then(self.omega * dim**-0.25, x, u)
+            z = projection.then(self.omega * dim**-0.25, x, u, torch.matmul)
             half = squares * (dim**-0.5 / 2.0)
-        values, exponent = self._values(z, half)
-        if not len(self.xi):
-            return Features(values, torch.ones_like(squares), exponent)
-        signs = projection.then(self.xi, x, u).sign()
-        return Features(values, torch.cat([torch.ones_like(signs[:, :1]), signs], 1), exponent)
-
-    def _values(self, z: Tensor, half: Tensor) -> tuple[Tensor, Tensor]:
-        """Values (B, n, L) and their common exponent, from z = omega^T x and |x|^2 / 2.
-
-        One exponent for all vectors: Performer's, one for each, would change the ranking.
-        """
-        peaks, values = [], []
-        if self.exponential:
-            power = z - half
-            peaks.append(power.amax((-2, -1), keepdim=True))
+        exponent = self._exponent(z, half)
+        powers = torch.exp(z - (half + exponent)) if self.exponential else None
         if self.trigonometric:
-            peaks.append(half.amax((-2, -1), keepdim=True))
-        exponent = reduce(torch.maximum, peaks)
-        if self.exponential:
-            values.append(torch.exp(power - exponent))
-        if self.trigonometric:
+            padded, length = whole_vectors(z), z.shape[-1]
+            waves = padded.sin()[..., :length], padded.cos()[..., :length]
             growth = torch.exp(half - exponent)
-            waves = whole_vectors(z)
-            values += [f(waves)[..., : z.shape[-1]] * growth for f in (torch.sin, torch.cos)]
-        return torch.cat(values, -2), exponent
+        else:
+            waves, growth = None, None
+        return Features(self._signs(x, u, projection), powers, waves, growth, exponent)
+
+    def _exponent(self, z: Tensor, half: Tensor) -> Tensor:
+        """What no feature's logarithm exceeds by much, nor all fall short of (B, 1, 1).
+
+        One for all vectors: Performer's, one for each, would change the ranking.
+        """
+        if not self.trigonometric:
+            return (z - half).amax((-2, -1), keepdim=True)
+        highest = half.amax((-2, -1), keepdim=True)
+        if not self.exponential:
+            return highest
+        lengths = self.omega.square().sum(-1, keepdim=True)  # (m, 1)
+        # omega^T z - |z|^2 / 2 <= |omega|^2 / 2
+        return torch.maximum(highest, lengths.amax(-2, keepdim=True) / 2.0)
+
+    def _signs(self, x: Tensor, u: Tensor, projection: Projection) -> Tensor:
+        if not len(self.xi):
+            return torch.ones_like(u[:, :1])
+        # Clipped, as onnxruntime's Sign takes ten times as long.
+        signs = projection.then(STEEP * self.xi, x, u, product).clamp(-1.0, 1.0)
+        return torch.cat([torch.ones_like(signs[:, :1]), signs], 1)
+
+
+def _attend(signs: Tensor, queries: Tensor, keys: Tensor, weights: Tensor) -> Tensor:
+    """Sums over queries, for each row of signs (B, 1 + r, L), weighted by keys: (B, 1 + r, L)."""
+    total = signs @ queries.transpose(1, 2) * weights  # (B, 1 + r, m)
+    # A matrix product treats all keys alike, as long as it does not degenerate to a vector.
+    return total @ keys if total.shape[1] > 1 else product(total, keys)
 
 
 def _weights(name: str, m: int, r: int) -> Tensor:
-    """Weights (1 + r, n) of products of signs and values, queries and keys taken together.
+    """Weights (2, 1 + r, 1) of products of signs and values: exponential, trigonometric.
 
     Eq. 7 with eq. 16 is ((1 - a) exp + (1 + a) trig) / 2 for the angular kernel's estimate a. The
     paper prints the minus sign in both factors (beta of eq. 9), where it cancels.
     """
     if name != "hybrid":
-        return torch.full((1, m if name == "favor" else 2 * m), 1.0 / m)
-    weights = torch.full((1 + r, 3 * m), 0.5 / m)
-    weights[1:] /= r
-    weights[1:, :m] *= -1.0
+        return torch.full((2, 1, 1), 1.0 / m)
+    weights = torch.full((2, 1 + r, 1), 0.5 / m)
+    weights[:, 1:] /= r
+    weights[0, 1:] *= -1.0
     return weights

@@ -6,12 +6,14 @@ Library sums and matrix products order their terms by where these lie in memory.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+Multiply = Callable[[Tensor, Tensor], Tensor]  # (..., n, c) times (..., c, L)
 CHAIN = 16  # terms added one by one; more are halved first, which keeps graphs small
 LANES = 64  # no vector loop of a library takes more numbers at a time
 
@@ -22,9 +24,10 @@ def ordered_sum(terms: Tensor, dim: int) -> Tensor:
     while (count := terms.shape[dim]) > CHAIN:
         half = count // 2
         if count % 2:
-            rest.append(terms.select(dim, count - 1))
+            rest.append(terms.narrow(dim, count - 1, 1))
         terms = terms.narrow(dim, 0, half) + terms.narrow(dim, half, half)
-    return reduce(torch.add, (*terms.unbind(dim), *rest))
+    parts = [terms.narrow(dim, i, 1) for i in range(terms.shape[dim])]
+    return reduce(torch.add, parts + rest).squeeze(dim)
 
 
 def product(matrix: Tensor, x: Tensor) -> Tensor:
@@ -48,12 +51,18 @@ class Projection(nn.Linear):
         """(B, c, L) to (B, d, L)."""
         return product(self.weight, x) + self.bias.unsqueeze(-1)
 
-    def then(self, directions: Tensor, x: Tensor, u: Tensor) -> Tensor:
+    def fast(self, x: Tensor) -> Tensor:
+        """The same where it need not agree bit for bit with other libraries."""
+        if self.in_features >= self.out_features:
+            return self(x)
+        return self.weight @ x + self.bias.unsqueeze(-1)
+
+    def then(self, directions: Tensor, x: Tensor, u: Tensor, multiply: Multiply) -> Tensor:
         """Directions (n, d) times u = W x + b: (B, n, L).
 
         For small patches the product with W, a constant of the exported graph, is cheaper.
         """
         if self.in_features >= self.out_features:
-            return product(directions, u)
+            return multiply(directions, u)
         shift = product(directions, self.bias.unsqueeze(-1))
-        return product(product(directions, self.weight), x) + shift
+        return multiply(product(directions, self.weight), x) + shift
