@@ -5,7 +5,7 @@ SOURCES := $(sort $(wildcard robot/*.py sim/*.py policies/*.py export/*.py))
 # A strict editable install knows only the files it was made with: new ones ask for a new install.
 INSTALLED := .venv/.installed-$(shell echo $(SOURCES) | cksum | cut -d' ' -f1)
 
-.PHONY: demo test lint benchmark results gait-study contact-sheet clean
+.PHONY: demo test lint benchmark results encoders gait-study contact-sheet clean
 
 demo: $(INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo
 	$(BIN)/pixelgait-demo
@@ -23,6 +23,10 @@ benchmark: $(INSTALLED)  ## rollout speed against bare physics
 
 results: $(INSTALLED)  ## the README's results: 100 unseen courses for each row and difficulty
 	$(BIN)/python -m pixelgait.export.results
+
+encoders: $(INSTALLED)  ## the README's latencies of all encoders, and docs/encoders.png: idle machine, 8 min
+	$(BIN)/pixelgait-profile --encoders --readme README.md
+	cp runs/encoders/encoders.png docs/encoders.png
 
 gait-study: $(INSTALLED)  ## open-loop sweeps of the gait generator: docs/gait_study.png
 	$(BIN)/python -m pixelgait.export.gait_study

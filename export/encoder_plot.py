@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 import matplotlib as mpl
 
@@ -12,19 +11,10 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-
-class Timed(Protocol):
-    """What is plotted of a measurement."""
-
-    @property
-    def encoder(self) -> str: ...
-    @property
-    def patches(self) -> int | None: ...
-    @property
-    def p50_ms(self) -> float: ...
+from pixelgait.export.encoder_report import Row, slope
 
 
-def plot(path: Path, rows: Sequence[Timed]) -> None:
+def plot(path: Path, rows: Sequence[Row]) -> None:
     """One line per encoder with patches: fastest time of every patch count, and its slope."""
     figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
     for name in dict.fromkeys(row.encoder for row in rows if row.patches is not None):
@@ -42,15 +32,3 @@ def plot(path: Path, rows: Sequence[Timed]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=100)
     plt.close(figure)
-
-
-LARGE = 1000  # patches: below, onnxruntime's own overhead hides how the time grows
-
-
-def slope(counts: Sequence[int], times: Sequence[float]) -> float:
-    """Exponent of the growth of time with patches, where those are many (least squares)."""
-    pairs = [(n, t) for n, t in zip(counts, times, strict=True) if n >= LARGE]
-    if len(pairs) < 2:
-        pairs = list(zip(counts, times, strict=True))[-2:]
-    x, y = np.log(np.array(pairs)).T
-    return float(np.polyfit(x, y, 1)[0])

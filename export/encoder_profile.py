@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import tempfile
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tyro
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from pixelgait.export.encoder_report import Row, findings, format_machine, format_rows, summary
+from pixelgait.export.readme import require_markers, write_between
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.latency import machine
@@ -38,8 +42,9 @@ FRAMES = 8
 class EncoderProfileConfig:
     """Time the high levels of all encoders in onnxruntime, on one thread, untrained.
 
-    Images are camera frames of an obstacle course. Every graph runs in a process of its own;
-    its memory is what that process needs at most, beyond onnxruntime itself.
+    Images are camera frames of an obstacle course. All graphs are exported first, on all cores;
+    then each runs alone, in a process of its own: its memory is what that process needs at most,
+    beyond onnxruntime itself.
     """
 
     encoders: bool = True
@@ -48,27 +53,31 @@ class EncoderProfileConfig:
     """Only these; all if none is named."""
     size: tuple[int, ...] = ()
     """Only images of these heights (32, 64, 128, 240)."""
-    seconds: float = 1.0
+    seconds: float = 0.5
     """Longest time for one graph, after warming up."""
     out: Path = Path("runs/encoders")
     """Folder for encoders.json, encoders.md and encoders.png."""
+    readme: Path | None = None
+    """Gets the summary, between its two markers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One encoder on one image size with one patch size; times [ms], memory [MB]."""
+class Job(NamedTuple):
+    """A graph to be measured."""
 
     encoder: str
     height: int
     width: int
-    patch: int | None
-    patches: int | None
-    weights: int
-    p50_ms: float
-    p95_ms: float
-    p99_ms: float
-    memory_mb: float
-    runs: int
+    patch: int | None  # [pixels]; the CNN has none
+
+    @property
+    def patches(self) -> int | None:
+        """Their number."""
+        return self.patch and (self.height // self.patch) * (self.width // self.patch)
+
+    @property
+    def graph(self) -> str:
+        """The name of its file."""
+        return f"{self.encoder}-{self.height}x{self.width}-{self.patch}.onnx"
 
 
 def main() -> None:
@@ -77,127 +86,122 @@ def main() -> None:
 
 
 def profile_encoders(config: EncoderProfileConfig) -> list[Row]:
-    """Export, measure, print a table and write it with its plot.
+    """Export, measure, print what was found and write it with its plot.
 
     Raises:
-        UserError: there is no such encoder, or no time to measure.
+        UserError: there is no such encoder, no time to measure, or no place in the README.
     """
     from pixelgait.export.encoder_plot import plot
-    from pixelgait.policies.encoders import ENCODERS
 
-    unknown = [name for name in config.encoder if name not in ENCODERS]
-    if unknown:
-        raise UserError(f"unknown encoder '{unknown[0]}', choose from {', '.join(ENCODERS)}")
     if config.seconds <= 0:
         raise UserError(f"--seconds is {config.seconds}, needs more than 0")
-    sizes = [size for size in SIZES if not config.size or size[0] in config.size]
-    names = config.encoder or tuple(ENCODERS)
-    jobs = [
-        (name, size, patch)
-        for name in names
-        for size in sizes
-        for patch in (PATCHES if name != "cnn" else PATCHES[:1])  # which has none
-    ]
-    rows: list[Row] = []
-    with tempfile.TemporaryDirectory() as folder:
-        for name, size, patch in tqdm(jobs, unit="graph"):
-            row = measure(name, size, patch, Path(folder), config.seconds)
-            if row is not None:
-                rows.append(row)
-    table = format_rows(rows)
-    print(table)
-    report = {"machine": machine(), "rows": [asdict(row) for row in rows]}
+    if config.readme is not None:
+        require_markers(config.readme, "encoders")
+    rows = _measure_all(_jobs(config), config.seconds)
+    where = machine()
+    found = [f"Measured on {format_machine(where)}", *findings(rows)]
+    print("\n".join([format_rows(rows), "", *summary(rows), "", *found]))
+    report = {"machine": where, "findings": found, "rows": [asdict(row) for row in rows]}
     write_atomic(config.out / "encoders.json", json_bytes(report))
-    write_atomic(config.out / "encoders.md", table.encode())
+    write_atomic(config.out / "encoders.md", format_rows(rows).encode())
     plot(config.out / "encoders.png", rows)
+    if config.readme is not None:
+        lines = [*summary(rows), "", f"{found[0]}:", "", *(f"* {each}" for each in found[1:])]
+        write_between(config.readme, "encoders", lines)
     return rows
 
 
-def measure(
-    name: str, size: tuple[int, int], patch: int, folder: Path, seconds: float
-) -> Row | None:
-    """One encoder at one size; None if it has no such patches, or too many to attend to."""
+def _jobs(config: EncoderProfileConfig) -> list[Job]:
+    """All that was asked for.
+
+    Raises:
+        UserError: there is no such encoder or size.
+    """
+    from pixelgait.policies.encoders import ENCODERS
+
+    for name in config.encoder:
+        if name not in ENCODERS:
+            raise UserError(f"unknown encoder '{name}', choose from {', '.join(ENCODERS)}")
+    heights = [height for height, _ in SIZES]
+    for height in config.size:
+        if height not in heights:
+            raise UserError(f"no images of height {height}, choose from {heights}")
+    return [
+        Job(name, height, width, patch)
+        for name in config.encoder or tuple(ENCODERS)
+        for height, width in SIZES
+        if not config.size or height in config.size
+        for patch in (PATCHES if name != "cnn" else (None,))
+    ]
+
+
+def _measure_all(jobs: list[Job], seconds: float) -> list[Row]:
+    """Rows of all jobs that are possible; says why the others are not."""
+    context = multiprocessing.get_context("spawn")
+    refused: Counter[str] = Counter()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        with ProcessPoolExecutor(os.cpu_count(), context) as pool:
+            exports = pool.map(_export, jobs, [Path(folder)] * len(jobs))
+            weights = list(tqdm(exports, "export", len(jobs), unit="graph"))
+        for job, count in tqdm(list(zip(jobs, weights, strict=True)), "measure", unit="graph"):
+            if isinstance(count, str):
+                refused[f"{job.encoder}: {count}"] += 1
+            elif (row := _measure(job, count, Path(folder), seconds)) is None:
+                refused[f"{job.encoder}: killed for its memory"] += 1
+            else:
+                rows.append(row)
+    for reason, number in refused.items():
+        print(f"left out {number} of {reason}")
+    return rows
+
+
+def _export(job: Job, folder: Path) -> int | str:
+    """Write the job's graph; its number of weights, or why there is none."""
+    import torch
+
     from pixelgait.export.onnx_graphs import high_level_graph
     from pixelgait.policies.high_level import HighLevel
 
-    height, width = size
-    options: dict[str, Any] = {} if name == "cnn" else {"patch": patch}
-    patches = (height // patch) * (width // patch)
-    family = "iap" if name.startswith("iap") else name
-    if name != "cnn" and patches > MOST_PATCHES.get(family, MOST_PATCHES_WITH_HEADS):
-        return None
-    if family in MOST_PATCHES:
-        options |= {"stride": patch, "selected": min(64, patches)}
+    torch.set_num_threads(1)
+    family = "iap" if job.encoder.startswith("iap") else job.encoder
+    options: dict[str, Any] = {}
+    if job.patch is not None and job.patches is not None:
+        most = MOST_PATCHES.get(family, MOST_PATCHES_WITH_HEADS)
+        if job.patches > most:
+            return f"attention to more than {most} patches needs too much memory"
+        options["patch"] = job.patch
+        if family in MOST_PATCHES:
+            options |= {"stride": job.patch, "selected": min(64, job.patches)}
     try:
-        high_level = HighLevel(name, height=height, width=width, **options)
-    except ValueError:
-        return None
-    graph = folder / "graph.onnx"
-    graph.write_bytes(high_level_graph(high_level, (height, width, 3)).SerializeToString())
-    timed = _apart(time_graph, graph, _frames(size), seconds)
-    if timed is None:
-        return None
-    times, memory_mb = timed
-    p50, p95, p99 = np.percentile(times, (50, 95, 99))
-    return Row(
-        encoder=name,
-        height=height,
-        width=width,
-        patch=None if name == "cnn" else patch,
-        patches=None if name == "cnn" else patches,
-        weights=sum(p.numel() for p in high_level.parameters()),
-        p50_ms=float(p50),
-        p95_ms=float(p95),
-        p99_ms=float(p99),
-        memory_mb=memory_mb,
-        runs=len(times),
-    )
+        high_level = HighLevel(job.encoder, height=job.height, width=job.width, **options)
+    except ValueError as error:
+        return str(error)
+    graph = high_level_graph(high_level, (job.height, job.width, 3))
+    (folder / job.graph).write_bytes(graph.SerializeToString())
+    return sum(p.numel() for p in high_level.parameters())
 
 
-def _apart(function: Any, *arguments: Any) -> Any:
-    """The function's result from a process of its own; None if that was killed for its memory."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, context) as pool:
+def _measure(job: Job, weights: int, folder: Path, seconds: float) -> Row | None:
+    """One graph, in a process of its own; None if that was killed for its memory."""
+    frames = _frames(job.height, job.width)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         try:
-            return pool.submit(function, *arguments).result()
+            timed = pool.submit(time_graph, folder / job.graph, frames, seconds).result()
         except BrokenProcessPool:
             return None
+    times, memory_mb = timed
+    p50, p95, p99 = (float(t) for t in np.percentile(times, (50, 95, 99)))
+    return Row(*job, job.patches, weights, p50, p95, p99, memory_mb, len(times))
 
 
 @cache
-def _frames(size: tuple[int, int]) -> NDArray[np.uint8]:
+def _frames(height: int, width: int) -> NDArray[np.uint8]:
     """A few camera frames (n, H, W, 3) from different starts on the obstacle course."""
-    height, width = size
     body = PyBulletBody(A1, ObstacleCourse(0.5), Camera(A1.camera, width, height))
     frames = [body.reset(9000 + i).image().pixels for i in range(FRAMES)]
     body.close()
     return np.array(frames)
-
-
-def format_rows(rows: list[Row]) -> str:
-    """The table as Markdown: one line per encoder and image size, p50 [ms] per patch size."""
-    lines = [
-        "| encoder | image | weights | " + " | ".join(f"patch {p}" for p in PATCHES) + " |",
-        "|---|---|---|" + "---|" * len(PATCHES),
-    ]
-    groups: dict[tuple[str, int, int], dict[int | None, Row]] = {}
-    for row in rows:
-        groups.setdefault((row.encoder, row.height, row.width), {})[row.patch] = row
-    for (name, height, width), group in groups.items():
-        cells = [_cell(group.get(patch, group.get(None))) for patch in PATCHES]
-        if None in group:  # no patches: one figure
-            cells[1:] = [""] * (len(PATCHES) - 1)
-        weights = [row.weights for row in group.values()]
-        span = f"{min(weights)}" + (f" to {max(weights)}" if len(set(weights)) > 1 else "")
-        lines.append(f"| {name} | {height} x {width} | {span} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
-
-
-def _cell(row: Row | None) -> str:
-    """p50 and p99 [ms] and memory."""
-    if row is None:
-        return "-"
-    return f"{row.p50_ms:.2f} ({row.p99_ms:.2f}), {row.memory_mb:.0f} MB"
 
 
 if __name__ == "__main__":

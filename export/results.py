@@ -16,9 +16,10 @@ import tyro
 
 from pixelgait.export import pictures
 from pixelgait.export.export import ExportConfig, export
+from pixelgait.export.readme import require_markers, write_between
 from pixelgait.policies.runs import load_checkpoint
 from pixelgait.robot.bundle import CONTRACT, SHIPPED, find_bundle
-from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.errors import run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.low_level import WEIGHTS
 from pixelgait.sim.evaluate import EvalConfig, evaluate, film, run_episodes
@@ -27,7 +28,6 @@ from pixelgait.sim.obstacle_course import ObstacleCourse
 POLICIES = {"iap": "IAP", "cnn": "CNN"}
 DIFFICULTIES = {"low": 0.0, "medium": 0.5, "high": 1.0}
 PATH_SEEDS = 6
-BEGIN, END = "<!-- results: written by make results -->", "<!-- end of results -->"
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,9 @@ def write_results(config: ResultsConfig) -> None:
     Raises:
         UserError: the README has no markers to write between.
     """
-    text = config.readme.read_text()
-    if BEGIN not in text or END not in text:
-        raise UserError(f"{config.readme}: no lines '{BEGIN}' and '{END}' to write between")
+    require_markers(config.readme, "results")
     table = [*HEADER, *(_line(config, row) for row in _rows(config))]
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    write_atomic(config.readme, "\n".join([before + BEGIN, *table, END + after]).encode())
+    write_between(config.readme, "results", table)
     curves = {name: _curves(name) for name in POLICIES}
     pictures.learning_curves(config.pictures / "curves.png", curves)
     for name in POLICIES:

@@ -50,6 +50,25 @@ def require_positive(**values: int) -> None:
             raise ValueError(f"{name} is {value}, expected at least 1")
 
 
+def require_tiling(height: int, width: int, channels: int, patch: int) -> None:
+    """Raises ValueError unless patches (squares, side in pixels) tile camera images."""
+    image = f"image ({height} x {width})"
+    if channels not in (1, 3, 4):
+        raise ValueError(f"{channels} channels, images have 1, 3 or 4")
+    require_positive(patch=patch)
+    if patch > min(height, width):
+        raise ValueError(f"patch {patch} is larger than the {image}")
+    if height % patch or width % patch:
+        raise ValueError(f"the {image} is not a multiple of patch {patch}")
+
+
+def require_heads(dim: int, heads: int) -> None:
+    """Raises ValueError unless heads of attention share `dim` evenly."""
+    require_positive(dim=dim, heads=heads)
+    if dim % heads:
+        raise ValueError(f"dim {dim} is not a multiple of {heads} heads")
+
+
 class PatchSelector(nn.Module, ABC):
     """Selects the l most important patches and returns where they are, or what they hold.
 

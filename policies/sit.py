@@ -17,6 +17,7 @@ from pixelgait.policies.graph_symmetry import (
     shared_weights,
     window_labels,
 )
+from pixelgait.policies.patches import require_heads, require_tiling
 
 Variant = Literal["sit", "sit-star", "set", "siet"]
 TRIANGLES: dict[Variant, int] = {"sit": 1, "sit-star": 2, "set": 0, "siet": 0}
@@ -120,8 +121,9 @@ class SiT(nn.Module):
         super().__init__()
         _check_names(variant, graph, matrices)
         _check_sizes(height, width, channels, patch, graph)
-        if dim % heads:
-            raise ValueError(f"dim {dim} is not a multiple of {heads} heads")
+        require_heads(dim, heads)
+        if not 0.0 <= dropout < 1.0:
+            raise ValueError(f"dropout is {dropout}, expected at least 0 and below 1")
         triangles = TRIANGLES[variant] if graph == "rotation" else 0
         options = Attention(dim, heads, graph, matrices, triangles, dropout)
         side, self.rows, self.columns = patch // POOLING, height // patch, width // patch
@@ -196,14 +198,8 @@ def _check_names(variant: str, graph: str, matrices: str) -> None:
 
 
 def _check_sizes(height: int, width: int, channels: int, patch: int, graph: str) -> None:
-    image = f"image ({height} x {width})"
-    if channels not in (1, 3, 4):
-        raise ValueError(f"{channels} channels, images have 1, 3 or 4")
+    require_tiling(height, width, channels, patch)
     if patch < 2 * POOLING or patch % POOLING:
         raise ValueError(f"patch {patch} must be even and at least {2 * POOLING}")
-    if patch > min(height, width):
-        raise ValueError(f"patch {patch} is larger than the {image}")
-    if height % patch or width % patch:
-        raise ValueError(f"the {image} is not a multiple of patch {patch}")
     if graph == "rotation" and height != width:
         raise ValueError(f"graph 'rotation' needs a square image, not {height} x {width}")

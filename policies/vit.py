@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pixelgait.policies.patches import require_heads, require_positive, require_tiling
+
 
 class Block(nn.Module):
     """Attention, then a perceptron, each with layer norm before and a skip connection around it."""
@@ -57,14 +59,11 @@ class ViT(nn.Module):
         mlp_ratio: int = 4,
     ) -> None:
         super().__init__()
-        if channels not in (1, 3, 4):
-            raise ValueError(f"{channels} channels, images have 1, 3 or 4")
-        if patch > min(height, width):
-            raise ValueError(f"patch {patch} is larger than the image ({height} x {width})")
-        if height % patch or width % patch:
-            raise ValueError(f"the image ({height} x {width}) is not a multiple of patch {patch}")
-        if dim % heads:
-            raise ValueError(f"dim {dim} is not a multiple of {heads} heads")
+        require_tiling(height, width, channels, patch)
+        require_heads(dim, heads)
+        require_positive(layers=layers)
+        if mlp_ratio < 0:
+            raise ValueError(f"mlp_ratio is {mlp_ratio}, expected at least 0")
         self.patch, self.rows, self.columns = patch, height // patch, width // patch
         self.embed = nn.Linear(patch * patch * channels, dim)
         self.token = nn.Parameter(0.02 * torch.randn(1, 1, dim))

@@ -9,6 +9,7 @@ import os
 import platform
 import time
 from array import array
+from importlib.metadata import version
 from typing import Any
 
 # Log-linear buckets (as HdrHistogram): 128 per octave, so a percentile is exact within 0.8 %.
@@ -134,6 +135,7 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
+        "onnxruntime": version("onnxruntime"),
     }
 
 

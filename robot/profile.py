@@ -90,7 +90,7 @@ def run_loop(bundle: Bundle, seconds: float, rng: np.random.Generator) -> Latenc
 
 
 WARM_UP = 3
-LEAST_RUNS, MOST_RUNS = 5, 300
+LEAST_RUNS, MOST_RUNS = 3, 300
 
 
 def time_graph(
@@ -102,17 +102,17 @@ def time_graph(
     """
     before = _peak_mb()
     session = single_thread_session(path.read_bytes())
-    times = np.empty(MOST_RUNS)
+    times: list[float] = []
     started = time.perf_counter()
-    for run in range(-WARM_UP, MOST_RUNS):
-        if run >= LEAST_RUNS and time.perf_counter() - started > seconds:
-            times = times[:run]
+    for run in range(WARM_UP + MOST_RUNS):
+        late = time.perf_counter() - started > seconds
+        if late and len(times) >= LEAST_RUNS:
             break
         start = time.perf_counter()
         session.run(None, {"image": frames[run % len(frames)]})
-        if run >= 0:
-            times[run] = time.perf_counter() - start
-    return times * 1e3, _peak_mb() - before
+        if run >= WARM_UP or late:  # who is slow is warm after one run
+            times.append(time.perf_counter() - start)
+    return np.array(times) * 1e3, _peak_mb() - before
 
 
 def _peak_mb() -> float:

@@ -345,6 +345,7 @@ def test_onnx_equals_torch(name: str) -> None:
         ({"width": 64}, "needs a square image"),
         ({"channels": 2}, "2 channels"),
         ({"heads": 7}, "not a multiple of 7 heads"),
+        ({"dropout": 1.0}, "dropout is 1.0, expected at least 0 and below 1"),
         ({"graph": "shear"}, "unknown graph 'shear'"),
         ({"variant": "sat"}, "unknown variant 'sat'"),
         ({"matrices": "qz"}, "graph matrices 'qz'"),
@@ -363,6 +364,10 @@ def test_sit_refuses_what_cannot_work(options: dict[str, Any], message: str) -> 
         ({"patch": 12}, "not a multiple"),
         ({"channels": 2}, "2 channels"),
         ({"heads": 7}, "heads"),
+        ({"heads": 0}, "heads is 0, expected at least 1"),
+        ({"patch": 0}, "patch is 0, expected at least 1"),
+        ({"layers": 0}, "layers is 0, expected at least 1"),
+        ({"mlp_ratio": -1}, "mlp_ratio is -1"),
     ],
 )
 def test_vit_refuses_what_cannot_work(options: dict[str, Any], message: str) -> None:
