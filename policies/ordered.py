@@ -27,7 +27,8 @@ def ordered_sum(terms: Tensor, dim: int) -> Tensor:
             rest.append(terms.narrow(dim, count - 1, 1))
         terms = terms.narrow(dim, 0, half) + terms.narrow(dim, half, half)
     parts = [terms.narrow(dim, i, 1) for i in range(terms.shape[dim])]
-    return reduce(torch.add, parts + rest).squeeze(dim)
+    total: Tensor = reduce(torch.add, parts + rest)
+    return total.squeeze(dim)
 
 
 def product(matrix: Tensor, x: Tensor) -> Tensor:
