@@ -83,7 +83,7 @@ def findings(rows: Sequence[Row]) -> list[str]:
     pairs = (
         (("brute-force", 2), ("iap", 2), (240, 320)),  # L = 19200
         (("iap-hybrid", 1), ("iap", 1), (32, 32)),
-        (("iap-hybrid", 2), ("iap", 2), (240, 320)),
+        (("iap-hybrid", 1), ("iap", 1), (128, 128)),
         (("sit", 8), ("vit", 8), (32, 32)),
         (("sit", 8), ("vit", 8), (64, 64)),
         (("sit", 8), ("vit", 8), (128, 128)),

@@ -21,7 +21,7 @@ RELU_EPSILON = 1e-3  # Performer's deterministic ReLU features: relu(z) + 0.001
 RANDOM_KERNELS = ("favor", "trig", "hybrid")
 KERNELS = ("relu", *RANDOM_KERNELS)
 TILE = 1 << 14  # patches at a time: what follows one another stays in the processor's cache
-STEEP = 2.0**60  # a factor after which clipping to [-1, 1] gives the sign, and exact
+STEEP = 2.0**60  # clipped to [-1, 1], what is multiplied by this is its sign, 0 included
 SMALLEST_SQUARE = 1e-12  # of a length to divide by
 
 
@@ -56,6 +56,14 @@ class ReLUKernel(nn.Module):
         return self._features(u).transpose(1, 2).contiguous().sum(1, keepdim=True)
 
 
+class Waves(NamedTuple):
+    """Trigonometric values, to be multiplied by their growth."""
+
+    sines: Tensor  # (B, m, L)
+    cosines: Tensor  # (B, m, L)
+    growth: Tensor  # (B, 1, L)
+
+
 class Features(NamedTuple):
     """Random features of L vectors u; those of eq. 8 are the products of signs and values.
 
@@ -64,8 +72,7 @@ class Features(NamedTuple):
 
     signs: Tensor  # (B, 1 + r, L) ones, then sgn(xi^T u)
     powers: Tensor | None  # (B, m, L) exponentials
-    waves: tuple[Tensor, Tensor] | None  # (B, m, L) sines and cosines, to be multiplied by
-    growth: Tensor | None  # (B, 1, L)
+    waves: Waves | None
     exponent: Tensor  # (B, 1, 1)
 
 
@@ -115,12 +122,10 @@ class SoftmaxKernel(nn.Module):
         if queries.powers is not None and keys.powers is not None:
             rows.append(_attend(queries.signs, queries.powers, keys.powers, self.weights[0]))
         if queries.waves is not None and keys.waves is not None:
-            signs = queries.signs * queries.growth
-            waves = [
-                _attend(signs, wave, other, self.weights[1])
-                for wave, other in zip(queries.waves, keys.waves, strict=True)
-            ]
-            rows.append((waves[0] + waves[1]) * keys.growth)
+            q, k, weights = queries.waves, keys.waves, self.weights[1]
+            signs = queries.signs * q.growth
+            sines = _attend(signs, q.sines, k.sines, weights)
+            rows.append((sines + _attend(signs, q.cosines, k.cosines, weights)) * k.growth)
         return ordered_sum(reduce(torch.add, rows) * keys.signs, 1)
 
     def features(self, x: Tensor, projection: Projection) -> Features:
@@ -137,13 +142,12 @@ class SoftmaxKernel(nn.Module):
             half = squares * (dim**-0.5 / 2.0)
         exponent = self._exponent(z, half)
         powers = torch.exp(z - (half + exponent)) if self.exponential else None
-        if self.trigonometric:
-            padded, length = whole_vectors(z), z.shape[-1]
-            waves = padded.sin()[..., :length], padded.cos()[..., :length]
-            growth = torch.exp(half - exponent)
-        else:
-            waves, growth = None, None
-        return Features(self._signs(x, u, projection), powers, waves, growth, exponent)
+        waves = self._waves(z, torch.exp(half - exponent)) if self.trigonometric else None
+        return Features(self._signs(x, u, projection), powers, waves, exponent)
+
+    def _waves(self, z: Tensor, growth: Tensor) -> Waves:
+        padded, length = whole_vectors(z), z.shape[-1]
+        return Waves(padded.sin()[..., :length], padded.cos()[..., :length], growth)
 
     def _exponent(self, z: Tensor, half: Tensor) -> Tensor:
         """What no feature's logarithm exceeds by much, nor all fall short of (B, 1, 1).

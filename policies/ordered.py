@@ -27,8 +27,7 @@ def ordered_sum(terms: Tensor, dim: int) -> Tensor:
             rest.append(terms.narrow(dim, count - 1, 1))
         terms = terms.narrow(dim, 0, half) + terms.narrow(dim, half, half)
     parts = [terms.narrow(dim, i, 1) for i in range(terms.shape[dim])]
-    total: Tensor = reduce(torch.add, parts + rest)
-    return total.squeeze(dim)
+    return reduce(torch.add, parts + rest).squeeze(dim)
 
 
 def product(matrix: Tensor, x: Tensor) -> Tensor:
@@ -55,7 +54,7 @@ class Projection(nn.Linear):
     def fast(self, x: Tensor) -> Tensor:
         """The same where it need not agree bit for bit with other libraries."""
         if self.in_features >= self.out_features:
-            return self(x)
+            return self.forward(x)
         return self.weight @ x + self.bias.unsqueeze(-1)
 
     def then(self, directions: Tensor, x: Tensor, u: Tensor, multiply: Multiply) -> Tensor:
