@@ -47,22 +47,21 @@ def learning_curve(path: Path, curve: list[dict[str, float]], title: str) -> Non
     plt.close(figure)
 
 
-def learning_curves(path: Path, policies: dict[str, list[list[dict[str, float]]]]) -> None:
-    """Validation return and success over iterations, one line per training seed."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.5), layout="constrained")
-    for (name, curves), colour in zip(policies.items(), ("tab:red", "tab:blue"), strict=False):
-        for seed, curve in enumerate(curves):
-            rows = [row for row in curve if "validation/return" in row]
-            steps = [row["iteration"] for row in rows]
-            label = name if seed == 0 else None
-            for axes, key in ((left, "return"), (right, "success")):
-                values = [row[f"validation/{key}"] for row in rows]
-                axes.plot(steps, values, "o-", ms=3, color=colour, alpha=0.7, label=label)
-    left.set(ylabel="validation return per episode [m]", xlabel="iteration")
-    right.set(ylabel="validation success", xlabel="iteration", ylim=(-0.05, 1.05))
-    for axes in (left, right):
+Curve = list[dict[str, float]]
+
+
+def learning_curves(path: Path, imitated: dict[str, Curve], tried: dict[str, Curve]) -> None:
+    """Success on validation courses, of runs by imitation on the left and by trial on the right."""
+    figure, panels = plt.subplots(1, 2, figsize=(10, 3.5), sharey=True, layout="constrained")
+    for axes, curves in zip(panels, (imitated, tried), strict=True):
+        for name, curve in curves.items():
+            rows = [row for row in curve if "validation/success" in row]
+            success = [row["validation/success"] for row in rows]
+            axes.plot([row["iteration"] for row in rows], success, "o-", ms=3, label=name)
         axes.grid(alpha=0.3)
         axes.legend()
+    panels[0].set(ylabel="validation success", xlabel="round of imitation", ylim=(-0.05, 1.05))
+    panels[1].set(xlabel="iteration of the evolution strategy")
     figure.savefig(path, dpi=90)
     plt.close(figure)
 

@@ -72,8 +72,7 @@ def write_results(config: ResultsConfig) -> None:
     require_markers(config.readme, "results")
     table = [*HEADER, *(_line(config, row) for row in _rows(config))]
     write_between(config.readme, "results", table)
-    curves = {name: _curves(name) for name in POLICIES}
-    pictures.learning_curves(config.pictures / "curves.png", curves)
+    _draw_curves(config.pictures / "curves.png")
     for name in POLICIES:
         _draw_paths(config, name)
     film(EvalConfig("iap", workers=1), config.pictures / "attention.png")
@@ -87,15 +86,15 @@ HEADER = (
 
 
 def _rows(config: ResultsConfig) -> list[Row]:
-    """Teacher, all training seeds of every policy with the shipped one first, and the controls."""
+    """Teacher, all training runs of every policy with the shipped one first, and the controls."""
     rows = [Row("teacher (knows map and pose)", EvalConfig("walk", teacher=True))]
     for name, label in POLICIES.items():
         weights = _weights(name)
-        seed = _seed(SHIPPED / name / "high_level")
-        rows.append(Row(f"**{label}**, seed {seed}, shipped", EvalConfig(name), weights))
-        for run in _other_runs(name):
-            bundle = _bundle(config, name, run)
-            rows.append(Row(f"{label}, seed {_seed(run)}", EvalConfig(str(bundle)), weights))
+        shipped, *others = _runs(name)
+        rows.append(Row(f"**{label}**, {_title(shipped)}, shipped", EvalConfig(name), weights))
+        for run in others:
+            bundle = EvalConfig(str(_bundle(config, name, run)))
+            rows.append(Row(f"{label}, {_title(run)}", bundle, weights))
     for name, label in POLICIES.items():
         blind, frozen = EvalConfig(name, blind=True), EvalConfig(name, freeze_image=True)
         rows.append(Row(f"{label}, blind (gray image)", blind, _weights(name)))
@@ -103,19 +102,28 @@ def _rows(config: ResultsConfig) -> list[Row]:
     return [*rows, Row("random commands", EvalConfig("walk", random=True))]
 
 
-def _other_runs(policy: str) -> list[Path]:
-    return sorted(path for path in (SHIPPED / policy / "seeds").glob("*") if path.is_dir())
+def _runs(policy: str) -> list[Path]:
+    """Training runs of a policy: the shipped one, then the others by name."""
+    folder = SHIPPED / policy
+    return [folder / "high_level", *sorted(p for p in (folder / "others").glob("*") if p.is_dir())]
 
 
-def _seed(run: Path) -> int:
-    return int(json.loads((run / "config.json").read_text())["seed"])
+def _task(run: Path) -> str:
+    return str(json.loads((run / "config.json").read_text())["task"])
+
+
+def _title(run: Path) -> str:
+    """What distinguishes a run: its name, or its seed."""
+    if run.name != "high_level":
+        return run.name.replace("-", " ")
+    return f"seed {json.loads((run / 'config.json').read_text())['seed']}"
 
 
 def _bundle(config: ResultsConfig, policy: str, run: Path) -> Path:
-    """The bundle of a training seed that is not shipped as one."""
+    """The bundle of a training run that is not shipped as one."""
     out = config.out / "bundles" / f"{policy}-{run.name}"
-    low_level = SHIPPED / "walk" / "low_level"
-    export(ExportConfig(low_level, out, run, name=f"{policy}-{run.name}"))
+    low_level = run if _task(run) == "joint" else SHIPPED / "walk" / "low_level"
+    export(ExportConfig(low_level, out, run, name=out.name))
     return out
 
 
@@ -168,11 +176,13 @@ def _weights(bundle: str) -> int:
     return int(high_level.weights.size) + WEIGHTS
 
 
-def _curves(bundle: str) -> list[list[dict[str, float]]]:
-    """Learning curves of all training runs of a policy, the shipped one first."""
-    folder = SHIPPED / bundle
-    runs = [folder / "high_level", *_other_runs(bundle)]
-    return [json.loads((run / "curve.json").read_text()) for run in runs]
+def _draw_curves(path: Path) -> None:
+    curves: tuple[dict[str, pictures.Curve], dict[str, pictures.Curve]] = {}, {}
+    for name, label in POLICIES.items():
+        for run in _runs(name):
+            panel = curves[_task(run) != "imitate"]
+            panel[f"{label}, {_title(run)}"] = json.loads((run / "curve.json").read_text())
+    pictures.learning_curves(path, *curves)
 
 
 def _draw_paths(config: ResultsConfig, name: str) -> None:
