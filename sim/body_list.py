@@ -5,6 +5,8 @@ from __future__ import annotations
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.camera import Camera
+from pixelgait.sim.faults import Fault
+from pixelgait.sim.faulty_body import FaultyBody
 from pixelgait.sim.randomisation import Randomisation
 from pixelgait.sim.scenes import Scene
 from pixelgait.sim.simulated_body import SimulatedBody
@@ -18,12 +20,24 @@ def make_body(
     scene: Scene,
     randomisation: Randomisation | None = None,
     camera: Camera | None = None,
+    faults: tuple[Fault, ...] = (),
 ) -> SimulatedBody:
-    """A simulated robot by the simulator's name.
+    """A simulated robot by the simulator's name, its sensors failing as `faults` say.
 
     Raises:
         UserError: there is no such simulator, or it is not installed.
     """
+    body = _simulator(name, spec, scene, randomisation, camera)
+    return FaultyBody(body, faults) if faults else body
+
+
+def _simulator(
+    name: str,
+    spec: RobotSpec,
+    scene: Scene,
+    randomisation: Randomisation | None,
+    camera: Camera | None,
+) -> SimulatedBody:
     if name == "pybullet":
         from pixelgait.sim.pybullet_body import PyBulletBody
 

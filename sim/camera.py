@@ -16,6 +16,7 @@ NEAR_M, FAR_M = 0.05, 30.0
 LIGHT = (-0.4, 0.0, 1.0)  # towards it: from behind; left and right are lit alike
 
 Kind = Literal["rgb", "depth", "rgbd"]
+CHANNELS: dict[Kind, int] = {"rgb": 3, "depth": 1, "rgbd": 4}  # of what a policy sees
 
 
 @dataclass(frozen=True, slots=True)

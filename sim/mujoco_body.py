@@ -106,6 +106,10 @@ class MuJoCoBody:
         )
         return reading if self._senses is None else self._senses.read(reading, pose)
 
+    def silent(self) -> dict[str, float]:
+        """No sensor here ever falls silent."""
+        return {}
+
     def render(self) -> Image:
         """The camera's view of this instant."""
         return Image(self._view(self.camera, self.pose()), self.time_s)
