@@ -14,6 +14,7 @@ from pixelgait.robot.spec import A1
 from pixelgait.sim.body_list import BODIES, make_body
 from pixelgait.sim.camera import Camera
 from pixelgait.sim.obstacle_course import ObstacleCourse
+from pixelgait.sim.pybullet_scene import quaternion
 from pixelgait.sim.randomisation import Randomisation, Sample
 from pixelgait.sim.senses import BasePose, CameraStream, exposed
 from pixelgait.sim.simulated_body import SimulatedBody, standing
@@ -70,11 +71,11 @@ def test_depth_bytes_end_at_the_stated_range() -> None:
 
 
 def walk(body: SimulatedBody, steps: int) -> list[tuple[Reading, BasePose]]:
-    """Readings of a robot pushed along, with the true poses."""
+    """Readings of a robot carried along at 2 m/s and 2 rad/s, with the true poses."""
     rows = [(body.reset(10_000), body.pose())]
-    body.push(np.array((2.0, 0.0, 0.0)))
-    for _ in range(steps):
+    for step in range(1, steps + 1):
         body.apply(standing(A1))
+        body.place((0.02 * step, 0.0, 0.28), quaternion(0.02 * step))
         rows.append((body.read(), body.pose()))
     return rows
 
