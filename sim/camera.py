@@ -40,18 +40,31 @@ class Camera:
         up = rotation @ (np.sin(down), 0.0, np.cos(down))
         return np.asarray(position) + rotation @ self.mount.position_m, forward, up
 
+    def view_matrix(
+        self, position: tuple[float, ...], orientation: tuple[float, ...]
+    ) -> list[float]:
+        """OpenGL's view matrix (16) from a base at this pose (xyz [m], quaternion xyzw)."""
+        rotation = np.reshape(pybullet.getMatrixFromQuaternion(orientation), (3, 3))
+        eye, forward, up = self.axes(position, rotation)
+        return list(pybullet.computeViewMatrix(eye, eye + forward, up))
+
+    def projection_matrix(self) -> list[float]:
+        """OpenGL's projection matrix, column by column (16)."""
+        return _projection(self.mount.vertical_fov_rad, self.width, self.height)
+
     def render(
         self, client: int, position: tuple[float, ...], orientation: tuple[float, ...]
     ) -> NDArray[Any]:
         """What the camera sees from a base at this pose (xyz [m], quaternion xyzw)."""
-        rotation = np.reshape(pybullet.getMatrixFromQuaternion(orientation), (3, 3))
-        eye, forward, up = self.axes(position, rotation)
-        view = pybullet.computeViewMatrix(eye, eye + forward, up)
-        fov_rad = self.mount.vertical_fov_rad
+        view, projection = self.view_matrix(position, orientation), self.projection_matrix()
         if self.kind == "rgb":
-            return render_rgb(client, view, fov_rad, self.width, self.height)
-        rgb, depth = _render_rgb_depth(client, view, fov_rad, self.width, self.height)
-        return depth if self.kind == "depth" else rgbd(rgb, depth)
+            return _colours(_frame(client, view, projection, self.width, self.height))
+        # The renderer looks through a pixel's lower left corner; half a pixel lower is 0.1 m
+        # nearer on the ground 1.4 m ahead.
+        projection[8] += 1.0 / self.width
+        projection[9] += 1.0 / self.height
+        frame = _frame(client, view, projection, self.width, self.height)
+        return _depth(frame) if self.kind == "depth" else rgbd(_colours(frame), _depth(frame))
 
 
 def rgbd(rgb: NDArray[np.uint8], depth: NDArray[np.float32]) -> NDArray[np.uint8]:
@@ -67,21 +80,6 @@ def render_rgb(
     return _colours(_frame(client, view, projection, width, height))
 
 
-def _render_rgb_depth(
-    client: int, view: list[float], vertical_fov_rad: float, width: int, height: int
-) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-    """Colours (height, width, 3) and depth along the optical axis [m] (height, width)."""
-    projection = _projection(vertical_fov_rad, width, height)
-    # The renderer looks through a pixel's lower left corner; half a pixel lower is 0.1 m nearer on
-    # the ground 1.4 m ahead.
-    projection[8] += 1.0 / width
-    projection[9] += 1.0 / height
-    frame = _frame(client, view, projection, width, height)
-    buffer = np.reshape(frame[3], (height, width))
-    depth = FAR_M * NEAR_M / (FAR_M - (FAR_M - NEAR_M) * buffer.astype(np.float64))
-    return _colours(frame), np.asarray(depth, dtype=np.float32)
-
-
 def _projection(vertical_fov_rad: float, width: int, height: int) -> list[float]:
     """OpenGL's projection matrix, column by column (16)."""
     return list(
@@ -94,6 +92,12 @@ def _projection(vertical_fov_rad: float, width: int, height: int) -> list[float]
 def _colours(frame: tuple[Any, ...]) -> NDArray[np.uint8]:
     width, height, pixels = frame[:3]
     return np.ascontiguousarray(np.reshape(pixels, (height, width, 4))[:, :, :3], dtype=np.uint8)
+
+
+def _depth(frame: tuple[Any, ...]) -> NDArray[np.float32]:
+    width, height, _, buffer = frame[:4]
+    share = np.reshape(buffer, (height, width)).astype(np.float64)
+    return np.asarray(FAR_M * NEAR_M / (FAR_M - (FAR_M - NEAR_M) * share), dtype=np.float32)
 
 
 def _frame(
