@@ -47,8 +47,8 @@ def with_measured_delays(randomisation: Randomisation, path: Path) -> Randomisat
     low, high = _range_s(report.get("stages"), "sensor_to_command", path)
     delay_s = (low + BUS_DELAY_S[0], high + BUS_DELAY_S[1])
     randomisation = replace(randomisation, delay_s=delay_s)
-    ages = report.get("sensor_age_us")
-    if not isinstance(ages, dict) or CAMERA not in ages:
+    ages = report.get("sensor_age_us") or {}
+    if CAMERA not in ages or not ages[CAMERA]["count"]:  # pixelgait-profile has no camera
         return randomisation
     low, high = _range_s(ages, CAMERA, path)
     low = max(0.0, low - FRAME_S / 2)

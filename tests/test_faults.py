@@ -212,3 +212,19 @@ def test_eval_combines_everything_and_refuses_in_one_line(command: Command, tmp_
         assert message in done.stderr
         assert done.stderr.startswith("error: ")
         assert done.stderr.count("\n") == 1
+
+
+def test_a_run_records_the_delays_and_faults_it_was_trained_with(
+    command: Command, tmp_path: Path
+) -> None:
+    path = tmp_path / "latency.json"
+    path.write_text(json.dumps(report_of([2000.0] * 10, [])))
+    quick = ("--iterations", 1, "--steps", 20, "--validation-steps", 20, "--workers", 1)
+    search = ("--es.directions", 2, "--es.top", 1, "--validation-episodes", 1)
+    learn = ("--randomise", "--delays-from", path, "--faults", "mixed", "imu-late:at=0,by=0.02")
+    run = tmp_path / "run"
+    done = command("pixelgait-train", "follow", "--out", run, *quick, *search, *learn)
+    assert done.returncode == 0, done.stderr
+    config = json.loads((run / "config.json").read_text())
+    assert config["randomisation"]["delay_s"] == pytest.approx([0.002, 0.006], rel=0.02)
+    assert [fault["kind"] for fault in config["faults"]] == ["mixed", "late"]
