@@ -12,8 +12,10 @@ import gymnasium
 import numpy as np
 import pytest
 
+from pixelgait.policies.train import TrainConfig, make_plan
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import json_bytes
 from pixelgait.robot.latency import LatencyProfiler
 from pixelgait.robot.low_level import WEIGHTS, LinearLowLevel
 from pixelgait.robot.reading import Image, JointCommand, Reading
@@ -21,6 +23,7 @@ from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body_list import BODIES, make_body
 from pixelgait.sim.episode import Episode, run_episode
+from pixelgait.sim.evaluate import EvalConfig, evaluate
 from pixelgait.sim.faults import parse_faults, schedule
 from pixelgait.sim.measured_delays import BUS_DELAY_S, with_measured_delays
 from pixelgait.sim.obstacle_course import ObstacleCourse
@@ -195,36 +198,35 @@ def test_delays_come_from_a_measured_report(tmp_path: Path) -> None:
         with_measured_delays(Randomisation(), path)
 
 
-def test_eval_combines_everything_and_refuses_in_one_line(command: Command, tmp_path: Path) -> None:
-    options = ("--episodes", 2, "--seconds", 1, "--workers", 1)
+def test_eval_combines_everything(command: Command) -> None:
+    options = ("--episodes", 1, "--seconds", 1, "--workers", 1, "--randomise", "--faults", "mixed")
     where = ("--scene", "rough", "--body", "mujoco", "--robot", "a1", "--difficulty", 0.2)
-    done = command("pixelgait-eval", "iap", *options, *where, "--randomise", "--faults", "mixed")
+    done = command("pixelgait-eval", "iap", *where, *options)
     assert done.returncode == 0, done.stderr
+    assert "seeds 10000 to 10000" in done.stdout
+
+
+def test_eval_refuses_in_one_line(tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     other.write_text("{}")
-    for wrong, message in (
-        (("--faults", "camera-nan"), "--faults: 'camera-nan' is no fault"),
-        (("--delays-from", other), "--delays-from sets what --randomise draws"),
-        (("--randomise", "--delays-from", other), "other.json: not a latency report"),
+    plain = EvalConfig("iap", episodes=1)
+    for config, message in (
+        (replace(plain, faults=("camera-nan",)), "--faults: 'camera-nan' is no fault"),
+        (replace(plain, delays_from=other), "--delays-from sets what --randomise draws"),
+        (replace(plain, delays_from=other, randomise=True), "other.json: not a latency report"),
+        (replace(plain, robot="go2"), "made for robot 'a1', not for 'go2'"),
     ):
-        done = command("pixelgait-eval", "iap", *options, *wrong)
-        assert done.returncode == 1
-        assert message in done.stderr
-        assert done.stderr.startswith("error: ")
-        assert done.stderr.count("\n") == 1
+        with pytest.raises(UserError, match=message) as error:
+            evaluate(config)
+        assert "\n" not in str(error.value)
 
 
-def test_a_run_records_the_delays_and_faults_it_was_trained_with(
-    command: Command, tmp_path: Path
-) -> None:
+def test_a_run_records_the_delays_and_faults_it_was_trained_with(tmp_path: Path) -> None:
     path = tmp_path / "latency.json"
     path.write_text(json.dumps(report_of([2000.0] * 10, [])))
-    quick = ("--iterations", 1, "--steps", 20, "--validation-steps", 20, "--workers", 1)
-    search = ("--es.directions", 2, "--es.top", 1, "--validation-episodes", 1)
-    learn = ("--randomise", "--delays-from", path, "--faults", "mixed", "imu-late:at=0,by=0.02")
-    run = tmp_path / "run"
-    done = command("pixelgait-train", "follow", "--out", run, *quick, *search, *learn)
-    assert done.returncode == 0, done.stderr
-    config = json.loads((run / "config.json").read_text())
-    assert config["randomisation"]["delay_s"] == pytest.approx([0.002, 0.006], rel=0.02)
-    assert [fault["kind"] for fault in config["faults"]] == ["mixed", "late"]
+    faults = ("mixed", "imu-late:at=0,by=0.02")
+    config = TrainConfig("follow", tmp_path, randomise=True, delays_from=path, faults=faults)
+    recorded = json.loads(json_bytes(make_plan(config).identity()))
+    assert recorded["randomisation"]["delay_s"] == pytest.approx([0.002, 0.006], rel=0.02)
+    assert [fault["kind"] for fault in recorded["faults"]] == ["mixed", "late"]
+    assert recorded["faults"][1]["by_s"] == 0.02
