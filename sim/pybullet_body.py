@@ -123,16 +123,12 @@ class PyBulletBody:
     def motors(self, command: JointCommand) -> Motors:
         """The command as the PD loop wants it: per joint, target, gains, feed-forward, limit."""
         strength = self._sample.strength
-        return list(
-            zip(
-                command.targets.tolist(),
-                (command.kp * strength).tolist(),
-                (command.kd * strength).tolist(),
-                (command.feed_forward * strength).tolist(),
-                (self.spec.torque_limit_nm * strength).tolist(),
-                strict=True,
-            )
-        )
+        kp, kd, forward = command.kp, command.kd, command.feed_forward
+        limit = self.spec.torque_limit_nm
+        if strength != 1.0:
+            kp, kd, forward, limit = (part * strength for part in (kp, kd, forward, limit))
+        parts = (command.targets, kp, kd, forward, limit)
+        return list(zip(*(part.tolist() for part in parts), strict=True))
 
     def step_physics(self, motors: Motors) -> None:
         """One physics step with the motors' PD loop closed in it."""
