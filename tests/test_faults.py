@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pixelgait.policies.train import TrainConfig, make_plan
-from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.controller import STAND, Controller, Decision
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes
 from pixelgait.robot.latency import LatencyProfiler
@@ -42,10 +42,13 @@ class Recorder(Controller):
         low_level = LinearLowLevel.from_weights(A1, np.zeros(WEIGHTS))  # trots on the spot
         super().__init__(lambda _: Decision(np.zeros(2), 10), low_level, Supervisor(A1))
         self.rows: list[tuple[Reading, JointCommand, str | None]] = []
+        self.latents: list[np.ndarray] = []
 
     def step(self, reading: Reading) -> JointCommand:
         command = super().step(reading)
         self.rows.append((reading, command, self.supervisor.fault))
+        assert self.decision is not None
+        self.latents.append(self.decision.latent)
         return command
 
     def first_fault(self) -> tuple[float, str] | None:
@@ -92,7 +95,7 @@ def test_a_sensor_that_falls_silent_damps_the_robot_in_time(name: str, sensor: s
 
 
 @both
-def test_a_lost_camera_holds_its_last_image_for_two_seconds_then_damps(name: str) -> None:
+def test_a_lost_camera_lets_the_robot_hold_then_stand_then_damps_it(name: str) -> None:
     controller, _ = episode(name, "camera-lost:at=0.5,for=9", steps=300)
     found = controller.first_fault()
     assert found is not None
@@ -101,8 +104,11 @@ def test_a_lost_camera_holds_its_last_image_for_two_seconds_then_damps(name: str
     held = [reading.image() for reading, *_ in controller.rows[50:250]]
     assert all(image.time_s == pytest.approx(0.5) for image in held)
     assert all(image.pixels is held[0].pixels for image in held)
+    stands = np.flatnonzero([(latent == STAND).all() for latent in controller.latents])
+    assert 95 <= stands[0] <= 115  # half a second later, when the high level looks again
     back, _ = episode(name, "camera-lost:at=0.5,for=1.5", steps=300)
     assert back.first_fault() is None
+    assert (back.latents[-1] == 0.0).all()  # it walks on
 
 
 @both
