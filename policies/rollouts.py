@@ -17,12 +17,14 @@ from pixelgait.robot.controller import HighLevel as HighLevelFunction
 from pixelgait.robot.low_level import WEIGHTS, LinearLowLevel
 from pixelgait.robot.spec import A1, Array
 from pixelgait.robot.supervisor import Supervisor
+from pixelgait.sim.body_list import make_body
 from pixelgait.sim.episode import Episode, run_episode
+from pixelgait.sim.faults import Fault
 from pixelgait.sim.kinematic import KinematicBody, glide_episode
 from pixelgait.sim.obstacle_course import ObstacleCourse
-from pixelgait.sim.pybullet_body import PyBulletBody
 from pixelgait.sim.randomisation import Randomisation
 from pixelgait.sim.scenes import FlatGround, Scene
+from pixelgait.sim.simulated_body import SimulatedBody
 from pixelgait.sim.tasks import Follow, Forward, Task
 
 TaskName = Literal["walk", "follow", "imitate", "course", "joint"]
@@ -47,6 +49,7 @@ class Plan:
     low_level: tuple[Array, Array] | None = None  # frozen matrix, bias of the task course
     randomisation: Randomisation | None = None
     mirror: bool = False  # left-right symmetric networks
+    faults: tuple[Fault, ...] = ()
 
     @property
     def sees(self) -> bool:
@@ -64,12 +67,13 @@ class Plan:
         return 0 if self.task in ("imitate", "course") else WEIGHTS
 
     def identity(self) -> dict[str, object]:
-        """What a run must say about it: ranges, and SHA-256 of the frozen low level.
+        """What a run must say about it: ranges, faults, and SHA-256 of the frozen low level.
 
         A high level belongs to the low level it was trained on.
         """
         return {
             "randomisation": self.randomisation and asdict(self.randomisation),
+            "faults": [asdict(fault) for fault in self.faults],
             "low_level_sha256": self.low_level and _sha256(*self.low_level),
         }
 
@@ -136,15 +140,18 @@ class Worker:
         self.plan = plan
         self.task: Task = Follow(plan.steps) if plan.task == "follow" else Forward(plan.steps)
         self.high_level = make_high_level(plan.encoder, 0, plan.mirror) if plan.sees else None
-        self._bodies: dict[float, PyBulletBody] = {}
+        self._bodies: dict[float, SimulatedBody] = {}
         self._gliders: dict[float, KinematicBody] = {}
 
-    def body(self, difficulty: float) -> PyBulletBody:
+    def body(self, difficulty: float) -> SimulatedBody:
         """The body on the course of a difficulty, made once; there is only one flat ground."""
         key = difficulty if self.plan.sees else 0.0
         if key not in self._bodies:
             scene: Scene = ObstacleCourse(key) if self.plan.sees else FlatGround()
-            self._bodies[key] = PyBulletBody(A1, scene, randomisation=self.plan.randomisation)
+            plan = self.plan
+            self._bodies[key] = make_body(
+                "pybullet", A1, scene, plan.randomisation, faults=plan.faults
+            )
         return self._bodies[key]
 
     def glider(self, difficulty: float) -> KinematicBody:

@@ -28,7 +28,8 @@ from pixelgait.policies.trained import trained_low_level
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.low_level import WEIGHTS
 from pixelgait.robot.spec import Array
-from pixelgait.sim.randomisation import Randomisation
+from pixelgait.sim.faults import parse_faults
+from pixelgait.sim.measured_delays import make_randomisation
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,11 @@ class TrainConfig:
     mirror: bool = False
     """Make the networks left-right symmetric: they turn either way alike."""
     randomise: bool = False
-    """Draw mass, friction, motor strength, action delay and sensor noise anew every episode."""
+    """Draw body, motors, delays, sensor noise and the camera's flaws anew every episode."""
+    delays_from: Path | None = None
+    """Latency report (latency.json) whose delays --randomise shall use."""
+    faults: tuple[str, ...] = ()
+    """What sensors fail, as in pixelgait-eval --faults."""
     es: ESConfig = field(default_factory=ESConfig)
 
     def check(self) -> None:
@@ -160,8 +165,9 @@ def make_plan(config: TrainConfig) -> Plan:
         config.encoder,
         config.difficulty,
         frozen,
-        Randomisation() if config.randomise else None,
+        make_randomisation(config.randomise, config.delays_from),
         config.mirror,
+        parse_faults(config.faults),
     )
 
 

@@ -27,6 +27,7 @@ from pixelgait.robot.spec import Array, RobotSpec
 
 TWO_PI = 2.0 * np.pi
 TROT = np.array([0.0, 0.5, 0.5, 0.0])  # offsets of FR, FL, RR, RL as fractions of the period
+LEG_BY_LEG = np.arange(12).reshape(3, 4).T.ravel()  # from all abductions, swings, extensions
 A_STANCE_RAD = -0.02  # Google tg_simple.py: the stance leg gives way a little
 
 # What a policy modulates, with its range: (name, at action -1, at action +1).
@@ -81,7 +82,7 @@ def leg_poses(spec: RobotSpec, phase: Any, parameters: Any, xp: Any = np) -> Any
     amplitudes = (xp.asarray(amplitude_map(spec)) @ parameters).reshape(-1, 3)
     step = xp.where(sin > 0.0, A_STANCE_RAD, parameters[LIFT]) * sin
     poses = [amplitudes[:, 0] * cos, amplitudes[:, 1] * cos, amplitudes[:, 2] + step]
-    return xp.stack(poses, 1).reshape(-1)
+    return xp.concatenate(poses)[LEG_BY_LEG]  # a stack takes numpy three times as long
 
 
 def next_phase(phase: Any, frequency_hz: Any, dt_s: float, xp: Any = np) -> Any:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pixelgait.robot.reading import Reading
 from pixelgait.robot.spec import Array
+
+DEPTH_RANGE_M = 3.0  # ideal range of the RealSense D435 ends here (its data sheet)
 
 
 def roll_pitch(orientation: Array) -> tuple[float, float]:
@@ -22,3 +25,12 @@ def imu_vector(reading: Reading) -> Array:
     """(4,): roll, pitch [rad], roll rate, pitch rate [rad/s] (Google's PMTG IMU channels)."""
     roll, pitch = roll_pitch(reading.orientation)
     return np.array((roll, pitch, reading.angular_velocity[0], reading.angular_velocity[1]))
+
+
+def depth_bytes(depth: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Depth (H, W) [m] as a policy sees it: 0 at the lens, 255 at `DEPTH_RANGE_M` and beyond.
+
+    A step is 12 mm, finer than the camera's own 2 % from 0.6 m on.
+    """
+    share = np.clip(depth / DEPTH_RANGE_M, 0.0, 1.0)
+    return np.asarray(np.round(255.0 * share), dtype=np.uint8)

@@ -15,7 +15,7 @@ from pixelgait.robot.spec import Array
 class Image:
     """A camera frame with the time it was taken."""
 
-    pixels: NDArray[Any]  # (H, W, 3) uint8 RGB, or of a depth camera (H, W) float32 [m]
+    pixels: NDArray[Any]  # (H, W, 3) uint8 RGB, (H, W) float32 depth [m], (H, W, 4) uint8 RGB-D
     time_s: float
 
 

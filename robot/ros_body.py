@@ -14,12 +14,11 @@ from pixelgait.robot.latency import LatencyProfiler
 from pixelgait.robot.reading import Image, JointCommand, Reading
 from pixelgait.robot.realtime import RateKeeper
 from pixelgait.robot.spec import RobotSpec
+from pixelgait.robot.supervisor import SILENCE_S
 
 SENSORS = (ros.JOINT_STATES, ros.IMU, ros.CAMERA)
 ORIENTATION_MISSING = -1.0
-# How long a sensor may be silent before the robot is damped. A robot falls within tenths of a
-# second without its joints, but not without its eyes: the camera may miss a few dozen frames.
-TIMEOUT_S = {ros.JOINT_STATES: 0.1, ros.IMU: 0.1, ros.CAMERA: 2.0}
+TIMEOUT_S = dict(zip(SENSORS, SILENCE_S.values(), strict=True))
 
 
 class RosBody:

@@ -39,6 +39,7 @@ class RobotSpec:
     joint_lower_rad: Array
     joint_upper_rad: Array
     torque_limit_nm: Array
+    velocity_limit_rad_per_s: Array
     kp_nm_per_rad: Array
     kd_nms_per_rad: Array
     damping_nms_per_rad: float
@@ -63,6 +64,7 @@ A1 = RobotSpec(
     joint_lower_rad=per_leg(-0.802851455917, -1.0471975512, -2.69653369433),
     joint_upper_rad=per_leg(0.802851455917, 4.18879020479, -0.916297857297),
     torque_limit_nm=per_leg(20.0, 55.0, 55.0),
+    velocity_limit_rad_per_s=per_leg(52.4, 28.6, 28.6),  # URDF
     # Gains, initial angles: motion_imitation robots/a1.py (ABDUCTION/HIP/KNEE_P_GAIN, ..._D_GAIN,
     # INIT_MOTOR_ANGLES).
     kp_nm_per_rad=per_leg(100.0, 100.0, 100.0),
@@ -94,6 +96,7 @@ MINI_CHEETAH = RobotSpec(
     joint_lower_rad=per_leg(-1.6, -2.6, -2.6),
     joint_upper_rad=per_leg(1.6, 2.6, 2.6),
     torque_limit_nm=per_leg(12.0, 18.0, 12.0),  # pybullet_envs robots/mini_cheetah.py
+    velocity_limit_rad_per_s=per_leg(40.0, 40.0, 40.0),  # of the actuator, Katz et al., ICRA 2019
     # pybullet_data configs_v2/robots/mini_cheetah.gin
     kp_nm_per_rad=per_leg(100.0, 30.0, 50.0),
     kd_nms_per_rad=per_leg(1.0, 2.0, 2.0),
@@ -124,6 +127,7 @@ LAIKAGO = RobotSpec(
     joint_lower_rad=per_leg(-0.873, -1.3, -2.164),
     joint_upper_rad=per_leg(1.0472, 3.4, 0.0),
     torque_limit_nm=per_leg(100.0, 100.0, 100.0),  # URDF
+    velocity_limit_rad_per_s=per_leg(100.0, 100.0, 100.0),  # URDF
     # kp: pybullet_data configs_v2/robots/laikago.gin. Its kd of 2 lets the body sway at the trot's
     # own frequency until it falls (measured in both simulators); 6 is ours.
     kp_nm_per_rad=per_leg(220.0, 220.0, 220.0),
@@ -156,6 +160,7 @@ GO2 = RobotSpec(
         [1.0472, 3.4907, -0.83776] * 2 + [1.0472, 4.5379, -0.83776] * 2, dtype=np.float64
     ),
     torque_limit_nm=per_leg(23.7, 23.7, 45.43),
+    velocity_limit_rad_per_s=per_leg(30.1, 30.1, 15.7),
     kp_nm_per_rad=per_leg(80.0, 80.0, 80.0),  # rl_sar policy/go2/base.yaml, fixed_kp and fixed_kd
     kd_nms_per_rad=per_leg(3.0, 3.0, 3.0),
     damping_nms_per_rad=8.0,  # passive mode of rl_sar

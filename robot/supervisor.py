@@ -9,6 +9,9 @@ import numpy as np
 from pixelgait.robot.reading import JointCommand, Reading
 from pixelgait.robot.spec import Array, RobotSpec
 
+# How long a sensor may be silent before the robot is damped [s]. A robot falls within tenths of a
+# second without its joints, but not without its eyes: the camera may miss a few dozen frames.
+SILENCE_S = {"joints": 0.1, "imu": 0.1, "camera": 2.0}
 UP_Z_LIMIT = math.cos(1.2)  # tilt that ends an episode in Google's Laikago v2 environment
 UNIT_TOLERANCE = 0.02  # of the squared norm of a quaternion, float32 rounding and more
 

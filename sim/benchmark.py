@@ -1,4 +1,4 @@
-"""pixelgait-benchmark: rollout speed against bare physics, in one run."""
+"""pixelgait-benchmark: rollouts against bare physics, cameras against plain getCameraImage."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from pixelgait.robot.reading import JointCommand
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.bullet import pybullet
+from pixelgait.sim.camera_benchmark import camera_rates
 from pixelgait.sim.pybullet_body import PyBulletBody
 from pixelgait.sim.scene_list import make_scene
 from pixelgait.sim.simulated_body import SUBSTEPS
@@ -26,17 +27,22 @@ from pixelgait.sim.simulated_body import SUBSTEPS
 
 @dataclass(frozen=True)
 class BenchmarkConfig:
-    """Measure rollout speed per core, and its ratio to bare stepSimulation.
+    """Measure rollout speed per core against bare stepSimulation, and every camera's frames/s.
 
     The rollout is the whole loop of training: sensors, low level, gait generator, supervisor, PD
     motors. Its commands are then played back from the same start, timing stepSimulation alone, so
-    that bare physics does the same work: the same trot, the same contacts.
+    that bare physics does the same work: the same trot, the same contacts. Cameras are compared
+    with PyBullet's getCameraImage as it comes, the robot's meshes visible.
     """
 
     scene: str = "flat"
     steps: int = 2000
     """Control steps (10 ms) per round."""
     rounds: int = 5
+    camera_scenes: tuple[str, ...] = ("obstacle-course",)
+    """Where the cameras look."""
+    camera_size: int = 32
+    """Width and height of their images."""
     seed: int = 0
     json: Path | None = None
     """Write the figures there."""
@@ -53,18 +59,24 @@ def print_report(config: BenchmarkConfig) -> None:
     print(f"rollout       {figures['rollout_steps_per_s']:8.0f} control steps/s per core")
     print(f"bare physics  {figures['bare_steps_per_s']:8.0f} control steps/s per core")
     print(f"ratio         {figures['ratio']:8.2f} (median of {config.rounds} rounds)")
+    for scene, rows in figures["cameras"].items():
+        print(f"\n{scene}, {config.camera_size} x {config.camera_size}   frames/s   ratio   agree")
+        for name, row in rows.items():
+            cells = f"{row['frames_per_s']:11.0f}{row['ratio']:8.1f}{row['agreement']:8.1%}"
+            print(f"{name:<25}{cells}")
     if config.json is not None:
         write_atomic(config.json, json_bytes(figures))
 
 
 def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
-    """Rates [control steps/s] and their ratio, medians over rounds that alternate between both.
+    """Rates [control steps/s] and their ratio, medians over rounds; and `camera_rates`.
 
     Raises:
         UserError: unknown scene, or nothing to measure.
     """
-    if min(config.steps, config.rounds) < 1:
-        raise UserError("--steps and --rounds need at least 1")
+    if min(config.steps, config.rounds, config.camera_size) < 1:
+        raise UserError("--steps, --rounds and --camera-size need at least 1")
+    scenes = {name: make_scene(name) for name in config.camera_scenes}
     body = PyBulletBody(A1, make_scene(config.scene))
     rows = []
     for _ in range(config.rounds):
@@ -76,6 +88,10 @@ def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
         "rollout_steps_per_s": config.steps / rollout_s,
         "bare_steps_per_s": config.steps / bare_s,
         "ratio": float(np.median([bare / rollout for rollout, bare in rows])),
+        "cameras": {
+            name: camera_rates(scene, config.camera_size, config.seed)
+            for name, scene in scenes.items()
+        },
         "machine": machine(),
     }
 

@@ -1,4 +1,4 @@
-"""First-person RGB or depth camera on the robot, rendered by PyBullet's TinyRenderer on the CPU."""
+"""First-person RGB, depth and RGB-D camera, rendered by PyBullet's TinyRenderer on the CPU."""
 
 from __future__ import annotations
 
@@ -8,25 +8,30 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pixelgait.robot.observation import depth_bytes
 from pixelgait.robot.spec import Array, CameraMount
 from pixelgait.sim.bullet import pybullet
 
 NEAR_M, FAR_M = 0.05, 30.0
 LIGHT = (-0.4, 0.0, 1.0)  # towards it: from behind; left and right are lit alike
 
+Kind = Literal["rgb", "depth", "rgbd"]
+CHANNELS: dict[Kind, int] = {"rgb": 3, "depth": 1, "rgbd": 4}  # of what a policy sees
+
 
 @dataclass(frozen=True, slots=True)
 class Camera:
     """A pinhole camera.
 
-    Images are (height, width, 3) uint8 RGB or (height, width) float32 depth: metres along the
-    optical axis through the pixels' centres, `FAR_M` where nothing is nearer.
+    Images are (height, width, 3) uint8 RGB; or (height, width) float32 depth, metres along the
+    optical axis through the pixels' centres, `FAR_M` where nothing is nearer; or (height, width, 4)
+    uint8, both in one: RGB and `depth_bytes`, aligned pixel by pixel.
     """
 
     mount: CameraMount
     width: int = 32
     height: int = 32
-    kind: Literal["rgb", "depth"] = "rgb"
+    kind: Kind = "rgb"
 
     def axes(self, position: tuple[float, ...], rotation: Array) -> tuple[Array, Array, Array]:
         """Eye, forward and up in the world, (3,) each, for a base at xyz [m], rotated (3, 3)."""
@@ -35,15 +40,36 @@ class Camera:
         up = rotation @ (np.sin(down), 0.0, np.cos(down))
         return np.asarray(position) + rotation @ self.mount.position_m, forward, up
 
+    def view_matrix(
+        self, position: tuple[float, ...], orientation: tuple[float, ...]
+    ) -> list[float]:
+        """OpenGL's view matrix (16) from a base at this pose (xyz [m], quaternion xyzw)."""
+        rotation = np.reshape(pybullet.getMatrixFromQuaternion(orientation), (3, 3))
+        eye, forward, up = self.axes(position, rotation)
+        return list(pybullet.computeViewMatrix(eye, eye + forward, up))
+
+    def projection_matrix(self) -> list[float]:
+        """OpenGL's projection matrix, column by column (16)."""
+        return _projection(self.mount.vertical_fov_rad, self.width, self.height)
+
     def render(
         self, client: int, position: tuple[float, ...], orientation: tuple[float, ...]
     ) -> NDArray[Any]:
         """What the camera sees from a base at this pose (xyz [m], quaternion xyzw)."""
-        rotation = np.reshape(pybullet.getMatrixFromQuaternion(orientation), (3, 3))
-        eye, forward, up = self.axes(position, rotation)
-        view = pybullet.computeViewMatrix(eye, eye + forward, up)
-        render = render_rgb if self.kind == "rgb" else render_depth
-        return render(client, view, self.mount.vertical_fov_rad, self.width, self.height)
+        view, projection = self.view_matrix(position, orientation), self.projection_matrix()
+        if self.kind == "rgb":
+            return _colours(_frame(client, view, projection, self.width, self.height))
+        # The renderer looks through a pixel's lower left corner; half a pixel lower is 0.1 m
+        # nearer on the ground 1.4 m ahead.
+        projection[8] += 1.0 / self.width
+        projection[9] += 1.0 / self.height
+        frame = _frame(client, view, projection, self.width, self.height)
+        return _depth(frame) if self.kind == "depth" else rgbd(_colours(frame), _depth(frame))
+
+
+def rgbd(rgb: NDArray[np.uint8], depth: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """One image (H, W, 4) of colours (H, W, 3) and depth (H, W) [m]."""
+    return np.dstack((rgb, depth_bytes(depth)))
 
 
 def render_rgb(
@@ -51,22 +77,7 @@ def render_rgb(
 ) -> NDArray[np.uint8]:
     """One frame (height, width, 3) from a view matrix."""
     projection = _projection(vertical_fov_rad, width, height)
-    pixels = _frame(client, view, projection, width, height)[2]
-    return np.ascontiguousarray(np.reshape(pixels, (height, width, 4))[:, :, :3], dtype=np.uint8)
-
-
-def render_depth(
-    client: int, view: list[float], vertical_fov_rad: float, width: int, height: int
-) -> NDArray[np.float32]:
-    """Depth along the optical axis [m] (height, width) from a view matrix."""
-    projection = _projection(vertical_fov_rad, width, height)
-    # The renderer looks through a pixel's lower left corner; half a pixel lower is 0.1 m nearer on
-    # the ground 1.4 m ahead.
-    projection[8] += 1.0 / width
-    projection[9] += 1.0 / height
-    buffer = np.reshape(_frame(client, view, projection, width, height)[3], (height, width))
-    depth = FAR_M * NEAR_M / (FAR_M - (FAR_M - NEAR_M) * buffer.astype(np.float64))
-    return np.asarray(depth, dtype=np.float32)
+    return _colours(_frame(client, view, projection, width, height))
 
 
 def _projection(vertical_fov_rad: float, width: int, height: int) -> list[float]:
@@ -76,6 +87,17 @@ def _projection(vertical_fov_rad: float, width: int, height: int) -> list[float]
             np.degrees(vertical_fov_rad), width / height, NEAR_M, FAR_M
         )
     )
+
+
+def _colours(frame: tuple[Any, ...]) -> NDArray[np.uint8]:
+    width, height, pixels = frame[:3]
+    return np.ascontiguousarray(np.reshape(pixels, (height, width, 4))[:, :, :3], dtype=np.uint8)
+
+
+def _depth(frame: tuple[Any, ...]) -> NDArray[np.float32]:
+    width, height, _, buffer = frame[:4]
+    share = np.reshape(buffer, (height, width)).astype(np.float64)
+    return np.asarray(FAR_M * NEAR_M / (FAR_M - (FAR_M - NEAR_M) * share), dtype=np.float32)
 
 
 def _frame(

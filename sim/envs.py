@@ -13,11 +13,14 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from pixelgait.robot.low_level import INPUTS, LATENT, OUTPUTS, act, features
-from pixelgait.robot.observation import imu_vector
+from pixelgait.robot.observation import depth_bytes, imu_vector
 from pixelgait.robot.reading import Reading
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
-from pixelgait.sim.pybullet_body import PyBulletBody
+from pixelgait.sim.body_list import make_body
+from pixelgait.sim.camera import CHANNELS, Camera, Kind
+from pixelgait.sim.faults import parse_faults
+from pixelgait.sim.randomisation import Randomisation
 from pixelgait.sim.scene_list import make_scene
 from pixelgait.sim.tasks import Forward, fallen
 
@@ -28,24 +31,41 @@ class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
     """One control step (10 ms) per step; the reward is the capped advance along x [m].
 
     Action (19,) in [-1, 1]: what the low level puts out, 12 leg-pose residuals and 7 gait
-    parameters. Observation: `image` (32, 32, 3) uint8, the newest of a 30 Hz camera, and
-    `proprioception` (18,): IMU (4), joint angles (12), gait phase (2). Terminated by a fall or at
-    the goal; truncation is left to Gymnasium's TimeLimit.
+    parameters. Observation: `image` (32, 32, C) uint8, the newest of a 30 Hz camera (C is 3 for
+    rgb, 1 for depth and 4 for rgbd; depth as `depth_bytes`), and `proprioception` (18,): IMU (4),
+    joint angles (12), gait phase (2). Terminated by a fall, a fault of the supervisor or at the
+    goal; truncation is left to Gymnasium's TimeLimit. `faults` as in pixelgait-eval --faults.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012 (Gymnasium's name)
     CAMERA_STEPS = 3
 
-    def __init__(self, scene: str, difficulty: float = 0.5, render_mode: str | None = None) -> None:
+    def __init__(
+        self,
+        scene: str,
+        difficulty: float = 0.5,
+        render_mode: str | None = None,
+        camera: Kind = "rgb",
+        body: str = "pybullet",
+        randomise: bool = False,
+        faults: tuple[str, ...] = (),
+    ) -> None:
         self.render_mode = render_mode
-        self.body = PyBulletBody(A1, make_scene(scene, difficulty))
+        self.body = make_body(
+            body,
+            A1,
+            make_scene(scene, difficulty),
+            Randomisation() if randomise else None,
+            Camera(A1.camera, kind=camera),
+            parse_faults(faults),
+        )
         self.task = Forward(steps=0)
         self.supervisor = Supervisor(A1)
         self.action_space = spaces.Box(-1.0, 1.0, (OUTPUTS,), np.float32)
-        camera = self.body.camera
+        shape = (self.body.camera.height, self.body.camera.width, CHANNELS[camera])
         self.observation_space = spaces.Dict(
             {
-                "image": spaces.Box(0, 255, (camera.height, camera.width, 3), np.uint8),
+                "image": spaces.Box(0, 255, shape, np.uint8),
                 "proprioception": spaces.Box(-100.0, 100.0, (INPUTS - LATENT,), np.float32),
             }
         )
@@ -72,7 +92,10 @@ class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         self.body.apply(self.supervisor.review(self.reading, targets))
         self.reading = self.body.read()
         self.steps += 1
+        for sensor, age in self.body.silent().items():
+            self.supervisor.trip(f"the {sensor} sensor is silent for {age:.2f} s")
         reward, over = self.task.step(self.body, self.reading)
+        over = over or self.supervisor.fault is not None
         x, y, _ = self.body.pose()[0]
         info = {"x_m": x, "y_m": y, "fell": fallen(self.body, self.reading)}
         return self._observe(), float(reward), bool(over), False, info
@@ -87,7 +110,8 @@ class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
 
     def _observe(self) -> Observation:
         if self.steps % self.CAMERA_STEPS == 0:
-            self._image = self.reading.image().pixels
+            pixels = self.reading.image().pixels
+            self._image = pixels if pixels.ndim == 3 else depth_bytes(pixels)[..., None]
         return {"image": self._image.copy(), "proprioception": self._proprioception(self.reading)}
 
     def _proprioception(self, reading: Reading) -> NDArray[np.float32]:

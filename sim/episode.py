@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pixelgait.robot.controller import Controller
-from pixelgait.robot.low_level import features
+from pixelgait.robot.low_level import INPUTS, features
 from pixelgait.robot.observation import imu_vector
 from pixelgait.robot.spec import Array
 from pixelgait.sim.simulated_body import SimulatedBody
@@ -54,13 +54,15 @@ def run_episode(
         if step % SAMPLE_STEPS == 1:
             path.append(body.pose()[0][:2])
             latent = controller.decision.latent if controller.decision else np.zeros(2)
-            observations.append(
-                features(latent, imu_vector(reading), reading.joint_angles, controller.phase)
-            )
+            row = features(latent, imu_vector(reading), reading.joint_angles, controller.phase)
+            if np.isfinite(row).all():  # a broken sensor must not spoil the statistics
+                observations.append(row)
         body.apply(controller.step(reading))
         if controller.decision and controller.images > len(decisions):
             decisions.append((*controller.decision.latent, controller.decision.duration_steps))
         reading = body.read()
+        for sensor, age in body.silent().items():
+            controller.supervisor.trip(f"the {sensor} sensor is silent for {age:.2f} s")
         reward, over = task.step(body, reading)
         total += reward
         if watch is not None:
@@ -81,7 +83,7 @@ def run_episode(
         images=controller.images,
         steps=step,
         path=np.array(path),
-        observations=np.array(observations),
+        observations=np.array(observations).reshape(-1, INPUTS),
         decisions=np.array(decisions),
         metrics=task.metrics(),
     )

@@ -12,29 +12,29 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import tyro
-from numpy.typing import NDArray
 from tqdm import tqdm
 
 from pixelgait.robot.bundle import load_bundle
-from pixelgait.robot.controller import Controller, Decision, HighLevel
+from pixelgait.robot.controller import Controller
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.spec import find_robot
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body_list import make_body
+from pixelgait.sim.camera import Camera
+from pixelgait.sim.controls import CONTROL, controlled
 from pixelgait.sim.episode import Episode, run_episode
+from pixelgait.sim.faults import parse_faults
 from pixelgait.sim.film import film_episode
+from pixelgait.sim.measured_delays import make_randomisation
 from pixelgait.sim.obstacle_course import ObstacleCourse
-from pixelgait.sim.randomisation import Randomisation
 from pixelgait.sim.scene_list import make_scene
 from pixelgait.sim.scenes import FlatGround
 from pixelgait.sim.simulated_body import SimulatedBody
 from pixelgait.sim.tasks import Follow, Forward, Task
-from pixelgait.sim.teacher import Teacher
 
 Z95 = 1.96  # two-sided 95 % of a normal distribution
-CONTROL = Literal["policy", "blind", "freeze-image", "teacher", "random"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,13 @@ class EvalConfig:
     """Difficulty of the scene, 0 to 1."""
     task: Literal["forward", "follow"] = "forward"
     randomise: bool = False
-    """Draw mass, friction, motor strength, action delay and sensor noise anew every episode."""
+    """Draw body, motors, delays, sensor noise and the camera's flaws anew every episode."""
+    delays_from: Path | None = None
+    """Latency report (latency.json) whose delays --randomise shall use."""
+    faults: tuple[str, ...] = ()
+    """What sensors fail: SENSOR-KIND[:at=S,for=S,by=S], as in camera-frozen:at=2,for=1, several of
+    them, or mixed for short ones of every kind. joints and imu: frozen, late, lost, nan, spike;
+    camera: frozen, late, lost, black."""
     episodes: int = 100
     seed: int = 10_000
     """Seed of the first episode; from 10000 on no training has seen them."""
@@ -198,54 +204,18 @@ def _player(config: EvalConfig) -> tuple[Controller, SimulatedBody, Task]:
     """Controller, body and task of this process."""
     bundle = load_bundle(config.bundle, find_robot(config.robot) if config.robot else None)
     scene = make_scene(config.scene, config.difficulty)
-    randomisation = Randomisation() if config.randomise else None
-    body = make_body(config.body, bundle.spec, scene, randomisation)
+    height, width, _ = bundle.image_shape
+    camera = Camera(bundle.spec.camera, width, height)
+    randomisation = make_randomisation(config.randomise, config.delays_from)
+    faults = parse_faults(config.faults)
+    body = make_body(config.body, bundle.spec, scene, randomisation, camera, faults)
     steps = round(config.seconds / CONTROL_DT_S)
     if config.task == "follow":
         follow = Follow(steps)
         return Controller(follow.command, bundle.low_level, Supervisor(bundle.spec)), body, follow
-    high_level = _high_level(config.control(), bundle.high_level, body)
+    high_level = controlled(config.control(), bundle.high_level, body)
     controller = Controller(high_level, bundle.low_level, Supervisor(bundle.spec))
     return controller, body, Forward(steps)
-
-
-def _high_level(control: CONTROL, policy: HighLevel, body: SimulatedBody) -> HighLevel:
-    """The policy's high level, or a control in its place."""
-    if control == "teacher":
-        return Teacher(body).decide
-    if control == "random":
-        return _Random(body)
-    if control == "blind":
-        return lambda image: policy(np.full_like(image, 128))
-    if control == "freeze-image":
-        return _Frozen(policy, body)
-    return policy
-
-
-class _Random:
-    """A random command every second, from the episode's own start pose on."""
-
-    def __init__(self, body: SimulatedBody) -> None:
-        self.body = body
-        self.rng = np.random.default_rng(0)
-
-    def __call__(self, image: NDArray[np.uint8]) -> Decision:
-        if self.body.time_s == 0.0:  # whatever ran before in this process does not count
-            self.rng = np.random.default_rng(np.frombuffer(image.tobytes(), np.uint32))
-        return Decision(self.rng.uniform(-1.0, 1.0, 2), 100)
-
-
-class _Frozen:
-    """Shows the policy the first image of the episode for ever."""
-
-    def __init__(self, policy: HighLevel, body: SimulatedBody) -> None:
-        self.policy, self.body = policy, body
-        self.image: NDArray[np.uint8] | None = None
-
-    def __call__(self, image: NDArray[np.uint8]) -> Decision:
-        if self.image is None or self.body.time_s == 0.0:
-            self.image = image
-        return self.policy(self.image)
 
 
 _run_seed: Callable[[int], Episode]

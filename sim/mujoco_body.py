@@ -20,16 +20,23 @@ Different, and left so, because a policy that only works with one engine's conta
 
 from __future__ import annotations
 
+from typing import Any
+
 import mujoco
 import numpy as np
+from numpy.typing import NDArray
 
 from pixelgait.robot.reading import Image, JointCommand, Reading
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.camera import Camera
+from pixelgait.sim.delays import DelayLine
+from pixelgait.sim.motors import tapered
 from pixelgait.sim.mujoco_camera import cast_image
-from pixelgait.sim.mujoco_model import compile_model, quaternion_wxyz
-from pixelgait.sim.scenes import Pose, Scene
-from pixelgait.sim.simulated_body import DROP_M, PHYSICS_DT_S, SUBSTEPS
+from pixelgait.sim.mujoco_model import compile_model, foot_friction, quaternion_wxyz
+from pixelgait.sim.randomisation import Randomisation, Sample
+from pixelgait.sim.scenes import FRICTION, Pose, Scene
+from pixelgait.sim.senses import BasePose, Senses
+from pixelgait.sim.simulated_body import DROP_M, PHYSICS_DT_S, SUBSTEPS, standing
 
 # A free joint's coordinates: position, quaternion wxyz | linear velocity (world), angular (base).
 POSITION, QUATERNION = slice(0, 3), slice(3, 7)
@@ -37,11 +44,18 @@ LINEAR, ANGULAR = slice(0, 3), slice(3, 6)
 
 
 class MuJoCoBody:
-    """One robot in one scene; a `SimulatedBody`."""
+    """One robot in one scene; a `SimulatedBody`. A `Randomisation` draws its robot anew."""
 
-    def __init__(self, spec: RobotSpec, scene: Scene, camera: Camera | None = None) -> None:
+    def __init__(
+        self,
+        spec: RobotSpec,
+        scene: Scene,
+        camera: Camera | None = None,
+        randomisation: Randomisation | None = None,
+    ) -> None:
         self.spec = spec
         self.scene = scene
+        self.randomisation = randomisation
         self.camera = camera or Camera(spec.camera)
         self.model = compile_model(spec, scene)
         self.data = mujoco.MjData(self.model)
@@ -49,12 +63,25 @@ class MuJoCoBody:
         self._q = np.array([joint.qposadr[0] for joint in joints])
         self._v = np.array([joint.dofadr[0] for joint in joints])
         self.time_s = 0.0
+        model = self.model
+        self._pristine = [
+            values.copy() for values in (model.body_mass, model.body_inertia, model.geom_friction)
+        ]
+        self._feet = foot_friction(spec)
+        self._sample = Sample()
+        self._senses: Senses | None = None
+        self._commands = DelayLine(standing(spec))
 
     def close(self) -> None:
         """Nothing to do: the model is freed with the object."""
 
     def reset(self, seed: int) -> Reading:
         """Lay the scene out from the seed and stand the robot at its start."""
+        if self.randomisation is not None:
+            self._become(self.randomisation.sample(np.random.default_rng((seed, 2))))
+            joints = len(self._q)
+            self._senses = Senses(self._sample, self.camera, self._view, seed, joints)
+        self._commands = DelayLine(standing(self.spec), self._sample.delay_s)
         mujoco.mj_resetData(self.model, self.data)
         layout = self.scene.layout(np.random.default_rng(seed))
         for i, pose in enumerate(layout.movable):
@@ -68,33 +95,63 @@ class MuJoCoBody:
 
     def read(self) -> Reading:
         """Sensor values of this instant; the rate is in the base frame, as an IMU gives it."""
-        data = self.data
-        return Reading(
+        data, pose = self.data, self.pose()
+        reading = Reading(
             self.time_s,
             data.qpos[self._q],
             data.qvel[self._v],
-            np.array(self.pose()[1]),
+            np.array(pose[1]),
             data.qvel[ANGULAR].copy(),
             self.render,
         )
+        return reading if self._senses is None else self._senses.read(reading, pose)
+
+    def silent(self) -> dict[str, float]:
+        """No sensor here ever falls silent."""
+        return {}
 
     def render(self) -> Image:
         """The camera's view of this instant."""
-        return Image(cast_image(self.model, self.data, self.camera, *self.pose()), self.time_s)
+        return Image(self._view(self.camera, self.pose()), self.time_s)
+
+    def _view(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
+        return cast_image(self.model, self.data, camera, *pose)
 
     def apply(self, command: JointCommand) -> None:
         """One control step; the motors' PD loop closes in every physics step."""
-        data, limit = self.data, self.spec.torque_limit_nm
+        self._commands.put(self.time_s, command)
         for _ in range(SUBSTEPS):
-            error = command.targets - data.qpos[self._q]
-            torque = command.kp * error - command.kd * data.qvel[self._v] + command.feed_forward
-            data.qfrc_applied[self._v] = np.minimum(np.maximum(torque, -limit), limit)
-            mujoco.mj_step(self.model, data)
+            self._drive(self._commands.at(self.time_s))
+            mujoco.mj_step(self.model, self.data)
             self.time_s += PHYSICS_DT_S
+
+    def _drive(self, command: JointCommand) -> None:
+        """Set explicit PD torques."""
+        data, sample = self.data, self._sample
+        limit = self.spec.torque_limit_nm * sample.strength
+        velocities = data.qvel[self._v]
+        error = command.targets - data.qpos[self._q]
+        torque = command.kp * error - command.kd * velocities + command.feed_forward
+        torque = np.minimum(np.maximum(torque * sample.strength, -limit), limit)
+        if sample.torque_drop:
+            slopes = sample.torque_drop / self.spec.velocity_limit_rad_per_s
+            torque = np.array(tapered(torque, velocities, limit, slopes))
+        data.qfrc_applied[self._v] = torque
+
+    def _become(self, sample: Sample) -> None:
+        """Give body and motors what was drawn for this episode; always from pristine values."""
+        self._sample = sample
+        model = self.model
+        mass, inertia, friction = self._pristine
+        model.body_mass[:] = mass * sample.mass  # the scene has none
+        model.body_inertia[:] = inertia * (sample.mass * sample.inertia)
+        # What counts is the scene's geoms: they hold their own friction times that of the feet.
+        model.geom_friction[:, 0] = friction[:, 0] * (sample.friction / FRICTION / self._feet)
+        mujoco.mj_setConst(model, self.data)  # what follows from mass and inertia
 
     # What a simulator knows and a robot does not: for tasks, tests and pictures.
 
-    def pose(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    def pose(self) -> BasePose:
         """Base position [m] and orientation (quaternion xyzw) in the world."""
         w, x, y, z = self.data.qpos[QUATERNION].tolist()
         return tuple(self.data.qpos[POSITION].tolist()), (x, y, z, w)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.spec import Array
-from pixelgait.sim.camera import FAR_M, LIGHT, Camera
+from pixelgait.sim.camera import FAR_M, LIGHT, Camera, rgbd
 from pixelgait.sim.mujoco_model import SCENE_GROUP
 
 AMBIENT, DIFFUSE = 0.6, 0.35  # PyBullet's getCameraImage
@@ -34,7 +34,8 @@ def cast_image(
     rotation = np.zeros(9)
     mujoco.mju_quat2Mat(rotation, np.array((w, x, y, z)))
     eye, forward, up = camera.axes(position, rotation.reshape(3, 3))
-    rays = _pixels(camera)
+    fov_rad, shape = camera.mount.vertical_fov_rad, (camera.height, camera.width)
+    rays = _pixels(fov_rad, camera.width, camera.height)
     world = rays @ np.array((forward, np.cross(forward, up), up))
     count = len(rays)
     geoms, distances = np.full(count, -1, dtype=np.int32), np.zeros(count)
@@ -43,10 +44,13 @@ def cast_image(
         model, data, eye, world.ravel(), GROUPS, True, -1, geoms, distances,
         normals.ravel(), count, FAR_M,
     )  # fmt: skip
+    if camera.kind == "rgb":
+        return _shaded(model, geoms, normals).reshape(*shape, 3)
+    far = np.where(geoms < 0, FAR_M, np.minimum(distances * rays[:, 0], FAR_M))
+    depth = np.asarray(far.reshape(shape), dtype=np.float32)
     if camera.kind == "depth":
-        depth = np.where(geoms < 0, FAR_M, np.minimum(distances * rays[:, 0], FAR_M))
-        return np.asarray(depth.reshape(camera.height, camera.width), dtype=np.float32)
-    return _shaded(model, geoms, normals).reshape(camera.height, camera.width, 3)
+        return depth
+    return rgbd(_shaded(model, geoms, normals).reshape(*shape, 3), depth)
 
 
 def _shaded(model: mujoco.MjModel, geoms: NDArray[np.int32], normals: Array) -> NDArray[np.uint8]:
@@ -58,11 +62,11 @@ def _shaded(model: mujoco.MjModel, geoms: NDArray[np.int32], normals: Array) -> 
 
 
 @cache
-def _pixels(camera: Camera) -> Array:
+def _pixels(vertical_fov_rad: float, width: int, height: int) -> Array:
     """Unit rays through the pixels' centres, (H W, 3): forward, right, up."""
-    half = np.tan(camera.mount.vertical_fov_rad / 2.0)
-    right = (2.0 * (np.arange(camera.width) + 0.5) / camera.width - 1.0) * half
-    up = (1.0 - 2.0 * (np.arange(camera.height) + 0.5) / camera.height) * half
-    u, v = np.meshgrid(right * camera.width / camera.height, up)
+    half = np.tan(vertical_fov_rad / 2.0)
+    right = (2.0 * (np.arange(width) + 0.5) / width - 1.0) * half
+    up = (1.0 - 2.0 * (np.arange(height) + 0.5) / height) * half
+    u, v = np.meshgrid(right * width / height, up)
     rays = np.stack((np.ones_like(u), u, v), axis=-1).reshape(-1, 3)
     return np.asarray(rays / np.linalg.norm(rays, axis=1, keepdims=True))

@@ -25,7 +25,7 @@ def compile_model(robot: RobotSpec, scene: Scene) -> mujoco.MjModel:
     """The model; mocap body i is the scene's movable shape i."""
     urdf = find_urdf(robot)
     root = ElementTree.parse(urdf).getroot()
-    friction = _foot_friction(root, robot.foot_links[0])
+    friction = foot_friction(robot)
     _prepare(root, urdf)
     spec = mujoco.MjSpec.from_string(ElementTree.tostring(root, encoding="unicode"))
     for geom in spec.geoms:
@@ -108,6 +108,8 @@ def _prepare(root: ElementTree.Element, urdf: Path) -> None:
     ElementTree.SubElement(ElementTree.SubElement(root, "mujoco"), "compiler", options)
 
 
-def _foot_friction(root: ElementTree.Element, foot: str) -> float:
-    friction = root.find(f"link[@name='{foot}']/contact/lateral_friction")
+def foot_friction(robot: RobotSpec) -> float:
+    """Coulomb coefficient that the URDF gives the feet."""
+    root = ElementTree.parse(find_urdf(robot)).getroot()
+    friction = root.find(f"link[@name='{robot.foot_links[0]}']/contact/lateral_friction")
     return LINK_FRICTION if friction is None else float(friction.get("value", LINK_FRICTION))

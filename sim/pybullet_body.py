@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections import deque
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pixelgait.robot.reading import Image, JointCommand, Reading
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.bullet import pybullet
 from pixelgait.sim.camera import Camera
+from pixelgait.sim.delays import DelayLine
+from pixelgait.sim.motors import tapered
 from pixelgait.sim.pybullet_scene import PyBulletScene, quaternion
-from pixelgait.sim.randomisation import Randomisation, Sample, disturbed
+from pixelgait.sim.randomisation import Randomisation, Sample
 from pixelgait.sim.scenes import FRICTION, Scene
-from pixelgait.sim.simulated_body import DROP_M, GRAVITY_MS2, PHYSICS_DT_S, SUBSTEPS
+from pixelgait.sim.senses import BasePose, Senses
+from pixelgait.sim.simulated_body import (
+    DROP_M,
+    GRAVITY_MS2,
+    PHYSICS_DT_S,
+    SUBSTEPS,
+    standing,
+)
 from pixelgait.sim.urdf import find_urdf
 
 Motors = list[tuple[float, float, float, float, float]]
@@ -50,8 +60,9 @@ class PyBulletBody:
         self.time_s = 0.0
         self._links = _dynamics(self.robot, self.client)
         self._sample = Sample()
-        self._pending: deque[tuple[float, Motors]] = deque()  # due time [s], command on its way
-        self._active = self.motors(_standing(spec))
+        self._slopes: list[float] | None = None  # of the motors' torque over speed [s/rad]
+        self._senses: Senses | None = None
+        self._commands = DelayLine(self.motors(standing(spec)))
 
     def close(self) -> None:
         if pybullet.isConnected(physicsClientId=self.client):
@@ -68,18 +79,19 @@ class PyBulletBody:
         for joint, angle in zip(self.joints, self.spec.default_pose_rad, strict=True):
             pybullet.resetJointState(self.robot, joint, angle, physicsClientId=self.client)
         self.time_s = 0.0
-        self._pending.clear()
-        self._active = self.motors(_standing(self.spec))
         if self.randomisation is not None:
-            self._rng = np.random.default_rng((seed, 2))
-            self._become(self.randomisation.sample(self._rng))
+            self._become(self.randomisation.sample(np.random.default_rng((seed, 2))))
+            joints = len(self.joints)
+            self._senses = Senses(self._sample, self.camera, self._view, seed, joints)
+        self._commands = DelayLine(self.motors(standing(self.spec)), self._sample.delay_s)
         return self.read()
 
     def read(self) -> Reading:
         """Sensor values of this instant; the rate is in the base frame, as an IMU gives it."""
         client, robot = self.client, self.robot
         states = pybullet.getJointStates(robot, self.joints, physicsClientId=client)
-        _, orientation = self.pose()
+        pose = self.pose()
+        _, orientation = pose
         _, rate = pybullet.getBaseVelocity(robot, physicsClientId=client)
         reading = Reading(
             self.time_s,
@@ -89,36 +101,34 @@ class PyBulletBody:
             _to_base_frame(rate, orientation),
             self.render,
         )
-        if self.randomisation is not None:
-            reading = disturbed(reading, self._sample, self._rng)
-        return reading
+        return reading if self._senses is None else self._senses.read(reading, pose)
+
+    def silent(self) -> dict[str, float]:
+        """No sensor here ever falls silent."""
+        return {}
 
     def render(self) -> Image:
         """The camera's view of this instant."""
-        position, orientation = self.pose()
-        return Image(self.camera.render(self.client, position, orientation), self.time_s)
+        return Image(self._view(self.camera, self.pose()), self.time_s)
+
+    def _view(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
+        return camera.render(self.client, *pose)
 
     def apply(self, command: JointCommand) -> None:
         """One control step; the motors' PD loop closes in every physics step."""
-        self._pending.append((self.time_s + self._sample.delay_s, self.motors(command)))
+        self._commands.put(self.time_s, self.motors(command))
         for _ in range(SUBSTEPS):
-            while self._pending and self._pending[0][0] <= self.time_s:
-                _, self._active = self._pending.popleft()
-            self.step_physics(self._active)
+            self.step_physics(self._commands.at(self.time_s))
 
     def motors(self, command: JointCommand) -> Motors:
         """The command as the PD loop wants it: per joint, target, gains, feed-forward, limit."""
         strength = self._sample.strength
-        return list(
-            zip(
-                command.targets.tolist(),
-                (command.kp * strength).tolist(),
-                (command.kd * strength).tolist(),
-                (command.feed_forward * strength).tolist(),
-                (self.spec.torque_limit_nm * strength).tolist(),
-                strict=True,
-            )
-        )
+        kp, kd, forward = command.kp, command.kd, command.feed_forward
+        limit = self.spec.torque_limit_nm
+        if strength != 1.0:
+            kp, kd, forward, limit = (part * strength for part in (kp, kd, forward, limit))
+        parts = (command.targets, kp, kd, forward, limit)
+        return list(zip(*(part.tolist() for part in parts), strict=True))
 
     def step_physics(self, motors: Motors) -> None:
         """One physics step with the motors' PD loop closed in it."""
@@ -133,6 +143,9 @@ class PyBulletBody:
         for (q, dq, _, _), (target, kp, kd, forward, limit) in zip(states, motors, strict=True):
             torque = kp * (target - q) - kd * dq + forward
             torques.append(limit if torque > limit else -limit if torque < -limit else torque)
+        if self._slopes is not None:
+            velocities, limits = [dq for _, dq, _, _ in states], [limit for *_, limit in motors]
+            torques = tapered(torques, velocities, limits, self._slopes)
         pybullet.setJointMotorControlArray(
             self.robot,
             self.joints,
@@ -142,8 +155,9 @@ class PyBulletBody:
         )
 
     def _become(self, sample: Sample) -> None:
-        """Give body and motors what was drawn for this episode."""
+        """Give body and motors what was drawn for this episode; always from pristine values."""
         self._sample = sample
+        self._slopes = (sample.torque_drop / self.spec.velocity_limit_rad_per_s).tolist()
         for link, (mass, inertia) in self._links.items():
             pybullet.changeDynamics(
                 self.robot,
@@ -165,12 +179,10 @@ class PyBulletBody:
 
     # What a simulator knows and a robot does not: for tasks, tests and pictures.
 
-    def pose(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    def pose(self) -> BasePose:
         """Base position [m] and orientation (quaternion xyzw) in the world."""
         inertial = pybullet.getBasePositionAndOrientation(self.robot, physicsClientId=self.client)
-        pose: tuple[tuple[float, ...], tuple[float, ...]] = pybullet.multiplyTransforms(
-            *inertial, *self._to_base
-        )
+        pose: BasePose = pybullet.multiplyTransforms(*inertial, *self._to_base)
         return pose
 
     def place(self, position: tuple[float, ...], orientation: tuple[float, ...]) -> None:
@@ -184,12 +196,6 @@ class PyBulletBody:
         pybullet.resetBaseVelocity(
             self.robot, np.add(linear, velocity), angular, physicsClientId=self.client
         )
-
-
-def _standing(spec: RobotSpec) -> JointCommand:
-    """What the motors do before the first command arrives."""
-    none = np.zeros(len(spec.joint_names))
-    return JointCommand(0.0, spec.default_pose_rad, spec.kp_nm_per_rad, spec.kd_nms_per_rad, none)
 
 
 def _dynamics(robot: int, client: int) -> dict[int, tuple[float, tuple[float, ...]]]:

@@ -1,24 +1,22 @@
-"""Domain randomisation: robots that differ in body, motors and senses, drawn from a seed.
+"""Domain randomisation: robots that differ in body, motors, senses and eyes, drawn from a seed.
 
 Body and motor ranges follow Tan et al. 2018 (arXiv 1804.10332, Table 1); encoder and rate noise
-follow the published defaults of legged_gym (Rudin et al. 2021, arXiv 2109.11978).
+follow the published defaults of legged_gym (Rudin et al. 2021, arXiv 2109.11978). The camera is
+that of an Intel RealSense D435, a common one on quadrupeds. Ranges without a source are ours.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
-
-from pixelgait.robot.reading import Reading
-from pixelgait.robot.spec import Array
 
 Range = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one episode's robot is like."""
+    """What one episode's robot is like; by default, as ideal as without randomisation."""
 
     mass: float = 1.0
     inertia: float = 1.0
@@ -29,6 +27,21 @@ class Sample:
     imu_noise_rad: float = 0.0
     rate_noise_rad_per_s: float = 0.0
     encoder_noise_rad: float = 0.0
+    torque_drop: float = 0.0
+    rate_bias_rad_per_s: float = 0.0
+    imu_delay_s: float = 0.0
+    encoder_bias_rad: float = 0.0
+    encoder_delay_s: float = 0.0
+    camera_latency_s: float = 0.0
+    camera_period_s: float = 0.0
+    camera_dropout: float = 0.0
+    camera_gain: float = 1.0
+    camera_noise: float = 0.0
+    depth_noise: float = 0.0
+    camera_ahead_m: float = 0.0
+    camera_left_m: float = 0.0
+    camera_up_m: float = 0.0
+    camera_pitch_rad: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,27 +66,38 @@ class Randomisation:
     """Standard deviation of the angular velocity."""
     encoder_noise_rad: Range = (0.0, 0.01)
     """Standard deviation of the joint angles."""
+    torque_drop: Range = (0.0, 1.0)
+    """Share of the torque that is gone at the joint's highest speed: 0, a motor equally strong at
+    every speed; 1, the line from stall torque to no-load speed of Isaac Lab's DCMotor."""
+    rate_bias_rad_per_s: Range = (0.0, 0.02)
+    """Constant error of the angular velocity, up or down: a MEMS gyroscope's zero-rate offset of
+    1 deg/s."""
+    imu_delay_s: Range = (0.0, 0.01)
+    """Age of orientation and angular velocity when they are read: at most a control step."""
+    encoder_bias_rad: Range = (0.0, 0.02)
+    """Largest constant error of a joint angle, from calibration; every joint has its own."""
+    encoder_delay_s: Range = (0.0, 0.01)
+    """Age of joint angles and velocities when they are read: at most a control step."""
+    camera_latency_s: Range = (0.02, 0.12)
+    """From exposure to the controller: 66 ms on average for the D435's colour, 9 ms for depth
+    (realsense-ros, issue 2686), 60 to 140 ms under load (librealsense, issue 1242)."""
+    camera_period_s: Range = (1 / 30, 1 / 15)
+    """Between frames: the D435's usual 30 Hz, or 15 Hz where USB or light allow no more."""
+    camera_dropout: Range = (0.0, 0.05)
+    """Share of the frames that never arrive."""
+    camera_gain: Range = (0.7, 1.3)
+    """Factor on the brightness: automatic exposure that is off."""
+    camera_noise: Range = (0.0, 8.0)
+    """Standard deviation of a pixel's colours, of 255."""
+    depth_noise: Range = (0.0, 0.02)
+    """Standard deviation of depth, relative: the D435's data sheet allows 2 % up to 2 m."""
+    camera_ahead_m: Range = (-0.01, 0.01)
+    """Error of the camera's mount, as left and up: a centimetre of bracket."""
+    camera_left_m: Range = (-0.01, 0.01)
+    camera_up_m: Range = (-0.01, 0.01)
+    camera_pitch_rad: Range = (-0.05, 0.05)
+    """Error of the mount's pitch: 3 degrees."""
 
     def sample(self, rng: np.random.Generator) -> Sample:
         """One robot."""
         return Sample(**{f.name: float(rng.uniform(*getattr(self, f.name))) for f in fields(self)})
-
-
-def disturbed(reading: Reading, sample: Sample, rng: np.random.Generator) -> Reading:
-    """The reading as this robot's sensors give it."""
-    tilt = rng.normal(sample.imu_bias_rad, sample.imu_noise_rad, 2)
-    n = len(reading.joint_angles)
-    return replace(
-        reading,
-        joint_angles=reading.joint_angles + rng.normal(0.0, sample.encoder_noise_rad, n),
-        orientation=_tilted(reading.orientation, tilt),
-        angular_velocity=reading.angular_velocity + rng.normal(0.0, sample.rate_noise_rad_per_s, 3),
-    )
-
-
-def _tilted(orientation: Array, tilt: Array) -> Array:
-    """A quaternion xyzw turned by small angles (roll, pitch) [rad] about its own axes."""
-    x, y, z, w = orientation
-    a, b = tilt / 2.0
-    turned = np.array((x + w * a - z * b, y + w * b + z * a, z + x * b - y * a, w - x * a - y * b))
-    return np.asarray(turned / np.linalg.norm(turned))

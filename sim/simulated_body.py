@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import numpy as np
+
 from pixelgait.robot.low_level import CONTROL_DT_S
-from pixelgait.robot.reading import Body, Image
+from pixelgait.robot.reading import Body, Image, JointCommand
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.camera import Camera
 from pixelgait.sim.scenes import Scene
@@ -37,7 +39,13 @@ class SimulatedBody(Body, Walker, Protocol):
     """
 
     camera: Camera
-    time_s: float  # since the reset
+
+    @property
+    def time_s(self) -> float:
+        """Since the reset [s]."""
+
+    def silent(self) -> dict[str, float]:
+        """Sensors that have been silent for longer than a controller may wait, and how long [s]."""
 
     def place(self, position: tuple[float, ...], orientation: tuple[float, ...]) -> None:
         """Put the base at a pose, at rest."""
@@ -47,3 +55,9 @@ class SimulatedBody(Body, Walker, Protocol):
 
     def close(self) -> None:
         """Free the simulator."""
+
+
+def standing(spec: RobotSpec) -> JointCommand:
+    """What the motors do before the first command arrives."""
+    none = np.zeros(len(spec.joint_names))
+    return JointCommand(0.0, spec.default_pose_rad, spec.kp_nm_per_rad, spec.kd_nms_per_rad, none)

@@ -1,0 +1,113 @@
+"""How fast each camera renders, and how well it agrees, against plain getCameraImage."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pixelgait.robot.spec import A1
+from pixelgait.sim.body_list import BODIES, make_body
+from pixelgait.sim.bullet import pybullet
+from pixelgait.sim.camera import CHANNELS, Camera, Kind
+from pixelgait.sim.pybullet_body import PyBulletBody
+from pixelgait.sim.scenes import Scene
+from pixelgait.sim.simulated_body import SimulatedBody
+
+VIEWS = 5  # start poses, each in its own layout
+PLAIN_FRAMES, FRAMES = 3, 30  # timed per view
+PLAIN = "plain getCameraImage"
+# Simulators shade differently and sit up to a pixel apart; this near counts as equal.
+NEAR_LEVELS, NEAR_DEPTH_M = 10, 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One start pose with a visible robot."""
+
+    seed: int
+    images: dict[Kind, NDArray[Any]]
+    outside: NDArray[np.bool_]  # (H, W) pixels that do not show the robot
+    frame_s: float
+
+
+def camera_rates(scene: Scene, size: int, seed: int) -> dict[str, dict[str, float]]:
+    """Frames/s, their ratio to plain getCameraImage with the robot visible, and agreement.
+
+    Agreement is the share of pixels outside the robot that show what the plain image shows: equal
+    bytes in PyBullet, nearly so in MuJoCo.
+    """
+    camera = Camera(A1.camera, size, size)
+    views = _plain_views(scene, camera, seed)
+    plain_s = float(np.median([view.frame_s for view in views]))
+    rows = {PLAIN: _row(plain_s, plain_s, 1.0)}
+    for name in BODIES:
+        body = make_body(name, A1, scene)
+        tolerance = 0.0 if name == "pybullet" else 1.0
+        for kind in CHANNELS:
+            body.camera = replace(camera, kind=kind)
+            frames, shares = [], []
+            for view in views:
+                body.reset(view.seed)
+                frames.append(_frame_s(body, FRAMES))
+                shares.append(_agreement(body.render().pixels, view, kind, tolerance))
+            rows[f"{name} {kind}"] = _row(plain_s, float(np.median(frames)), float(np.mean(shares)))
+        body.close()
+    return rows
+
+
+def _row(plain_s: float, frame_s: float, agreement: float) -> dict[str, float]:
+    return {"frames_per_s": 1.0 / frame_s, "ratio": plain_s / frame_s, "agreement": agreement}
+
+
+def _plain_views(scene: Scene, camera: Camera, seed: int) -> list[View]:
+    """What PyBullet shows as it comes: the robot with all its meshes."""
+    body = PyBulletBody(A1, scene)
+    for link in range(-1, pybullet.getNumJoints(body.robot, physicsClientId=body.client)):
+        pybullet.changeVisualShape(
+            body.robot, link, rgbaColor=(0.5, 0.5, 0.5, 1.0), physicsClientId=body.client
+        )
+    views = []
+    for view_seed in range(seed, seed + VIEWS):
+        body.reset(view_seed)
+        images: dict[Kind, NDArray[Any]] = {}
+        for kind in CHANNELS:
+            body.camera = replace(camera, kind=kind)
+            images[kind] = body.render().pixels
+        body.camera = camera
+        views.append(View(view_seed, images, _outside(body), _frame_s(body, PLAIN_FRAMES)))
+    body.close()
+    return views
+
+
+def _outside(body: PyBulletBody) -> NDArray[np.bool_]:
+    """Pixels (H, W) that do not show the robot."""
+    camera = body.camera
+    labels = pybullet.getCameraImage(
+        camera.width,
+        camera.height,
+        camera.view_matrix(*body.pose()),
+        camera.projection_matrix(),
+        renderer=pybullet.ER_TINY_RENDERER,
+        physicsClientId=body.client,
+    )[4]
+    return np.asarray(np.reshape(labels, (camera.height, camera.width)) != body.robot)
+
+
+def _frame_s(body: SimulatedBody, frames: int) -> float:
+    """Processor time of one frame [s]: what else runs on the machine counts little."""
+    start = time.process_time()
+    for _ in range(frames):
+        body.render()
+    return (time.process_time() - start) / frames
+
+
+def _agreement(pixels: NDArray[Any], view: View, kind: Kind, tolerance: float) -> float:
+    """Share of the pixels outside the robot that differ by no more than `tolerance` times near."""
+    near = tolerance * (NEAR_DEPTH_M if kind == "depth" else NEAR_LEVELS)
+    off = np.abs(pixels.astype(np.float64) - view.images[kind].astype(np.float64))
+    same = (off if off.ndim == 2 else off.max(2)) <= near
+    return float(same[view.outside].mean())

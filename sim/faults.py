@@ -1,0 +1,105 @@
+"""Faults: sensors that freeze, lag, fall silent or lie, at set times or drawn from the seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pixelgait.robot.errors import UserError
+
+# What can happen to which sensor:
+#   frozen  the last values again and again, stamped as new
+#   late    values are `by` seconds old
+#   lost    nothing arrives: the last values, with their old stamp
+#   nan     not a number
+#   spike   now and then one value is far off
+#   black   an image without light
+KINDS = {
+    "joints": ("frozen", "late", "lost", "nan", "spike"),
+    "imu": ("frozen", "late", "lost", "nan", "spike"),
+    "camera": ("frozen", "late", "lost", "black"),
+}
+MIXED = "mixed"
+TIMES = {"at": "start_s", "for": "for_s", "by": "by_s"}
+HELP = (
+    "SENSOR-KIND[:at=S,for=S,by=S], as in camera-frozen:at=2,for=1, or mixed; sensors and kinds: "
+    + "; ".join(f"{sensor}-{'|'.join(kinds)}" for sensor, kinds in KINDS.items())
+)
+
+# All numbers are ours.
+DRAWN = -1.0  # instead of a start [s]: one drawn from the seed
+FIRST_S, LAST_S = 1.0, 5.0  # a fault without `at` begins in between, drawn from the seed
+MIXED_EVERY_S = 4.0  # one fault of the mixed schedule begins
+MIXED_UNTIL_S = 120.0  # longer than any episode
+# The mixed schedule holds what a controller should survive: shorter than its watchdogs' patience.
+MIXED_FOR_S = {"joints": 0.05, "imu": 0.05, "camera": 1.0}
+MIXED_BY_S = {"joints": 0.03, "imu": 0.03, "camera": 0.3}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that goes wrong for a while."""
+
+    sensor: str
+    kind: str
+    start_s: float = DRAWN  # since the reset
+    for_s: float = 1.0
+    by_s: float = 0.1  # how late, of kind late
+
+    def acts(self, now_s: float) -> bool:
+        """Whether it does at this time since the reset [s]."""
+        return 0.0 <= round(now_s - self.start_s, 6) < self.for_s  # times of steps add up inexactly
+
+
+def parse_faults(texts: tuple[str, ...]) -> tuple[Fault, ...]:
+    """Faults from their spelling on the command line, see `HELP`; the mixed schedule as such.
+
+    Raises:
+        UserError: a text is not of that form.
+    """
+    return tuple(_parse(text) for text in texts)
+
+
+def schedule(faults: tuple[Fault, ...], seed: int) -> list[Fault]:
+    """An episode's faults with their times."""
+    rng = np.random.default_rng((seed, 5))
+    planned = []
+    for fault in faults:
+        if fault.sensor == MIXED:
+            planned += _mixed(rng)
+        elif fault.start_s == DRAWN:
+            planned.append(replace(fault, start_s=float(rng.uniform(FIRST_S, LAST_S))))
+        else:
+            planned.append(fault)
+    return planned
+
+
+def _mixed(rng: np.random.Generator) -> list[Fault]:
+    """Survivable faults of all sensors, one every few seconds; no NaN, which damps the robot."""
+    choices = [(s, k) for s, kinds in KINDS.items() for k in kinds if k != "nan"]
+    faults = []
+    for start in np.arange(FIRST_S, MIXED_UNTIL_S, MIXED_EVERY_S):
+        sensor, kind = choices[rng.integers(len(choices))]
+        start_s = float(start + rng.uniform(0.0, MIXED_EVERY_S - MIXED_FOR_S["camera"]))
+        faults.append(Fault(sensor, kind, start_s, MIXED_FOR_S[sensor], MIXED_BY_S[sensor]))
+    return faults
+
+
+def _parse(text: str) -> Fault:
+    name, _, rest = text.partition(":")
+    sensor, _, kind = name.partition("-")
+    if name == MIXED and not rest:
+        return Fault(MIXED, MIXED)
+    if kind not in KINDS.get(sensor, ()):
+        raise UserError(f"--faults: '{text}' is no fault, expected {HELP}")
+    times = {}
+    for part in filter(None, rest.split(",")):
+        key, _, value = part.partition("=")
+        try:
+            times[TIMES[key]] = float(value)
+        except (KeyError, ValueError):
+            raise UserError(f"--faults: '{part}' in '{text}', expected {HELP}") from None
+    if not all(np.isfinite(value) and value >= 0.0 for value in times.values()):
+        raise UserError(f"--faults: '{text}': at, for and by are seconds, each at least 0")
+    return Fault(sensor, kind, **times)

@@ -1,0 +1,25 @@
+"""What a motor that turns can still give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def tapered(
+    torques: Iterable[float],
+    velocities: Iterable[float],
+    limits: Iterable[float],
+    slopes: Iterable[float],
+) -> list[float]:
+    """Torques [Nm] of motors turning at these velocities [rad/s]; plain floats, as for the drive.
+
+    The line from stall torque to no-load speed of Isaac Lab's DCMotor: driving a joint, a motor
+    loses the share `slope` [s/rad] of its torque limit per rad/s; braking it, none.
+    """
+    given = []
+    for torque, velocity, limit, slope in zip(torques, velocities, limits, slopes, strict=True):
+        if torque * velocity > 0.0:
+            left = limit * max(0.0, 1.0 - slope * abs(velocity))
+            torque = max(-left, min(left, torque))
+        given.append(torque)
+    return given
