@@ -20,7 +20,7 @@ from pixelgait.sim.camera import Camera
 from pixelgait.sim.episode import SAMPLE_STEPS, Episode
 from pixelgait.sim.pybullet_scene import PyBulletScene
 from pixelgait.sim.scenes import Box, Pose, Scene
-from pixelgait.sim.tasks import MAX_SPEED_M_PER_S, Task, commanded
+from pixelgait.sim.tasks import MAX_SPEED_M_PER_S, Task, commanded, progress_m
 
 # What the low level `walk` does on flat ground, measured, and somewhat more; drawn every episode.
 LAG_S = (0.1, 0.3)  # time constant of speed and yaw rate behind their commands
@@ -112,7 +112,7 @@ class KinematicBody:
     def on_ground(self) -> bool:
         """Whether all feet are on ground to walk on."""
         feet = _at(self._outline[:4], self._x, self._y, self._yaw)
-        return all(self.scene.supports(x, y) for x, y in feet.tolist())
+        return None not in [self.scene.ground_m(x, y) for x, y in feet.tolist()]
 
     def _stopped(self, x: float, y: float, yaw: float) -> bool:
         """Whether a step would lead into an obstacle, or deeper into one; turning is free."""
@@ -158,7 +158,7 @@ def glide_episode(high_level: HighLevel, body: KinematicBody, task: Task, seed: 
     """One episode of a high level without legs below it; see `sim.episode.run_episode`."""
     reading = body.reset(seed)
     task.reset(body, seed)
-    start_x = body.pose()[0][0]
+    start = progress_m(body)
     total, step, held = 0.0, 0, 0
     path, decisions = [], []
     for step in range(1, task.steps + 1):
@@ -174,12 +174,12 @@ def glide_episode(high_level: HighLevel, body: KinematicBody, task: Task, seed: 
         total += reward
         if over or not body.on_ground():
             break
-    x = body.pose()[0][0]
+    progress = progress_m(body)
     fell = not body.on_ground()
     return Episode(
         seed=seed,
-        success=x > body.scene.goal_x_m and not fell,
-        distance_m=x - start_x,
+        success=progress > body.scene.goal_m and not fell,
+        distance_m=progress - start,
         return_m=total,
         fell=fell,
         images=len(decisions),

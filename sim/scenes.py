@@ -1,13 +1,14 @@
 """Scenes: where a robot can be, described once and built by every simulator in its own way.
 
-A new one is a file with a class like FlatGround, and a name in `scene_list`.
+A new one is a file with a class like FlatGround: the README shows how.
 """
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -73,40 +74,39 @@ class Layout:
     movable: Sequence[Pose] = ()  # where the scene's movable shapes are
 
 
-class Scene(Protocol):
-    """Surroundings of one robot. Built once per body, laid out anew at every reset."""
+class Scene(ABC):
+    """Surroundings of one robot. Built once per body, laid out anew at every reset.
+
+    What a scene does not say of itself is that of level ground at z = 0, walked along x without
+    an end. Goal, progress and ground are those of the last layout.
+    """
 
     name: str
-    goal_x_m: float  # reached: success
+    goal_m: float = math.inf  # the progress that is a success
+    fixed: Sequence[Shape] = ()  # what is the same in every episode
+    movable: Sequence[Box | HeightField] = ()  # what a layout places; their own poses do not count
 
-    @property
-    def fixed(self) -> Sequence[Shape]:
-        """What is the same in every episode."""
-
-    @property
-    def movable(self) -> Sequence[Box | HeightField]:
-        """What a layout places; the shapes' own poses do not count."""
-
+    @abstractmethod
     def layout(self, rng: np.random.Generator) -> Layout:
         """Draw an episode's layout."""
 
-    def supports(self, x: float, y: float) -> bool:
-        """Whether there is ground to walk on at (x, y)."""
+    def progress_m(self, x: float, y: float) -> float:
+        """How far (x, y) is on the way to the goal, from an origin of the scene's choice."""
+        return x
+
+    def ground_m(self, x: float, y: float) -> float | None:
+        """Height of the ground at (x, y), also below what stands there; None: nothing to walk on."""
+        return 0.0
 
 
-class FlatGround:
+class FlatGround(Scene):
     """An endless flat floor."""
 
     name = "flat"
-    goal_x_m = np.inf
     fixed = (Plane(),)
-    movable = ()
 
     def __init__(self, difficulty: float = 0.0) -> None:
         del difficulty  # flat is flat
 
     def layout(self, rng: np.random.Generator) -> Layout:
         return Layout(ORIGIN)
-
-    def supports(self, x: float, y: float) -> bool:
-        return True
