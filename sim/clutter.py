@@ -8,7 +8,7 @@ import numpy as np
 
 from pixelgait.robot.spec import Array
 from pixelgait.sim.platform import Platform
-from pixelgait.sim.scenes import Box, Layout, Pose, Scene
+from pixelgait.sim.scenes import STORE, Box, Layout, Pose, Scene
 
 WIDTH_M = 3.0
 LENGTH_M = 13.0
@@ -22,7 +22,6 @@ FIRST_M, LAST_M = 1.5, LENGTH_M - 1.5  # along x, where boxes' middles are
 AHEAD_M = (1.8, 3.5)  # one box always stands this far ahead of the robot
 DARTS = 100  # tries to place one box
 SIZES_SEED = 0
-STORE = Pose(0.0, 0.0, -10.0)  # out of sight and reach: for boxes without room
 COLOURS = ((0.20, 0.35, 0.70), (0.70, 0.60, 0.15), (0.55, 0.20, 0.50))
 
 

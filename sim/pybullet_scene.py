@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import tempfile
 
+import cv2
 import numpy as np
 
+from pixelgait.sim.box_mesh import box_mesh
 from pixelgait.sim.bullet import pybullet
 from pixelgait.sim.scenes import Box, HeightField, Pose, Scene, Shape
+from pixelgait.sim.texture import Texture, box_uv, tile
 
 
 class PyBulletScene:
@@ -16,6 +20,7 @@ class PyBulletScene:
     def __init__(self, scene: Scene, client: int) -> None:
         self.scene = scene
         self.client = client
+        self._textures: dict[Texture, int] = {}  # what PyBullet calls them
         for shape in scene.fixed:
             self._add(shape)
         self._movable = [(self._add(shape), _middle_z(shape)) for shape in scene.movable]
@@ -47,13 +52,16 @@ class PyBulletScene:
         shape = pybullet.createCollisionShape(
             pybullet.GEOM_BOX, halfExtents=box.half_m, physicsClientId=client
         )
-        visual = pybullet.createVisualShape(
-            pybullet.GEOM_BOX,
-            halfExtents=box.half_m,
-            rgbaColor=(*box.colour, 1.0),
-            specularColor=(0, 0, 0),
-            physicsClientId=client,
-        )
+        if box.texture is None:
+            visual = pybullet.createVisualShape(
+                pybullet.GEOM_BOX,
+                halfExtents=box.half_m,
+                rgbaColor=(*box.colour, 1.0),
+                specularColor=(0, 0, 0),
+                physicsClientId=client,
+            )
+        else:  # PyBullet's own box shows one pixel of a texture
+            visual = _textured_box(box.half_m, box.texture.tile_m, client)
         pose = box.pose
         body: int = pybullet.createMultiBody(
             0,
@@ -63,7 +71,21 @@ class PyBulletScene:
             quaternion(pose.yaw),
             physicsClientId=client,
         )
+        if box.texture is not None:
+            self._paint(body, box.texture)
         return body
+
+    def _paint(self, body: int, texture: Texture) -> None:
+        """Show a body in a texture; it is loaded when it is first needed."""
+        if texture not in self._textures:
+            with tempfile.NamedTemporaryFile(suffix=".png") as file:
+                cv2.imwrite(file.name, tile(texture)[:, :, ::-1])
+                self._textures[texture] = pybullet.loadTexture(
+                    file.name, physicsClientId=self.client
+                )
+        pybullet.changeVisualShape(
+            body, -1, textureUniqueId=self._textures[texture], physicsClientId=self.client
+        )
 
     def _height_field(self, field: HeightField) -> int:
         rows, columns = field.heights_m.shape
@@ -96,6 +118,22 @@ class PyBulletScene:
         )
         body: int = pybullet.createMultiBody(0, plane, physicsClientId=self.client)
         return body
+
+
+def _textured_box(half_m: tuple[float, float, float], tile_m: float, client: int) -> int:
+    """The visual shape of a box on which a texture has its true size."""
+    corners, normals, triangles = box_mesh(half_m)
+    uv = box_uv(corners, normals) / tile_m
+    visual: int = pybullet.createVisualShape(
+        pybullet.GEOM_MESH,
+        vertices=corners.tolist(),
+        normals=normals.tolist(),
+        uvs=(uv - np.floor(uv.min(axis=0))).tolist(),  # PyBullet wants them positive
+        indices=triangles.ravel().tolist(),
+        specularColor=(0, 0, 0),
+        physicsClientId=client,
+    )
+    return visual
 
 
 def _middle_z(shape: Box | HeightField) -> float:

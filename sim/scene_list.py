@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.clutter import Clutter
 from pixelgait.sim.obstacle_course import ObstacleCourse
+from pixelgait.sim.rooms import Rooms
 from pixelgait.sim.rough import Rough
 from pixelgait.sim.scenes import FlatGround, Scene
 from pixelgait.sim.slalom import Slalom
@@ -17,6 +18,7 @@ SCENES: dict[str, Callable[[float], Scene]] = {
     Slalom.name: Slalom,
     Clutter.name: Clutter,
     Rough.name: Rough,
+    Rooms.name: Rooms,
 }
 
 

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pixelgait.robot.spec import Array
+from pixelgait.sim.texture import Colour, Texture
 
 FRICTION = 1.0
-
-Colour = tuple[float, float, float]  # RGB, 0 to 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +36,7 @@ class Box:
     half_m: tuple[float, float, float]
     colour: Colour
     friction: float = FRICTION
+    texture: Texture | None = None  # instead of the colour
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,7 @@ class Plane:
 
 
 ORIGIN = Pose(0.0, 0.0, 0.0)
+STORE = Pose(0.0, 0.0, -10.0)  # out of sight and reach: for movable shapes an episode does not use
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +96,7 @@ class Scene(ABC):
         return x
 
     def ground_m(self, x: float, y: float) -> float | None:
-        """Height of the ground at (x, y), also below what stands there; None: nothing to walk on."""
+        """Height of the ground at (x, y), whatever stands on it; None: nothing to walk on."""
         return 0.0
 
 
