@@ -27,6 +27,7 @@ class Camera:
     width: int = 32
     height: int = 32
     kind: Literal["rgb", "depth"] = "rgb"
+    light: tuple[float, float, float] = LIGHT
 
     def axes(self, position: tuple[float, ...], rotation: Array) -> tuple[Array, Array, Array]:
         """Eye, forward and up in the world, (3,) each, for a base at xyz [m], rotated (3, 3)."""
@@ -42,16 +43,23 @@ class Camera:
         rotation = np.reshape(pybullet.getMatrixFromQuaternion(orientation), (3, 3))
         eye, forward, up = self.axes(position, rotation)
         view = pybullet.computeViewMatrix(eye, eye + forward, up)
-        render = render_rgb if self.kind == "rgb" else render_depth
-        return render(client, view, self.mount.vertical_fov_rad, self.width, self.height)
+        fov, width, height = self.mount.vertical_fov_rad, self.width, self.height
+        if self.kind == "depth":
+            return render_depth(client, view, fov, width, height)
+        return render_rgb(client, view, fov, width, height, self.light)
 
 
 def render_rgb(
-    client: int, view: list[float], vertical_fov_rad: float, width: int, height: int
+    client: int,
+    view: list[float],
+    vertical_fov_rad: float,
+    width: int,
+    height: int,
+    light: tuple[float, float, float] = LIGHT,
 ) -> NDArray[np.uint8]:
     """One frame (height, width, 3) from a view matrix."""
     projection = _projection(vertical_fov_rad, width, height)
-    pixels = _frame(client, view, projection, width, height)[2]
+    pixels = _frame(client, view, projection, width, height, light)[2]
     return np.ascontiguousarray(np.reshape(pixels, (height, width, 4))[:, :, :3], dtype=np.uint8)
 
 
@@ -79,7 +87,12 @@ def _projection(vertical_fov_rad: float, width: int, height: int) -> list[float]
 
 
 def _frame(
-    client: int, view: list[float], projection: list[float], width: int, height: int
+    client: int,
+    view: list[float],
+    projection: list[float],
+    width: int,
+    height: int,
+    light: tuple[float, float, float] = LIGHT,
 ) -> tuple[Any, ...]:
     """PyBullet's frame: width, height, RGBA, depth buffer (0 to 1), nothing."""
     frame: tuple[Any, ...] = pybullet.getCameraImage(
@@ -88,7 +101,7 @@ def _frame(
         view,
         projection,
         shadow=0,
-        lightDirection=LIGHT,
+        lightDirection=light,
         renderer=pybullet.ER_TINY_RENDERER,
         flags=pybullet.ER_NO_SEGMENTATION_MASK,
         physicsClientId=client,

@@ -26,8 +26,8 @@ import numpy as np
 from pixelgait.robot.reading import Image, JointCommand, Reading
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.camera import Camera
-from pixelgait.sim.mujoco_camera import cast_image
 from pixelgait.sim.mujoco_model import compile_model, quaternion_wxyz
+from pixelgait.sim.mujoco_scene import MuJoCoScene
 from pixelgait.sim.scenes import Pose, Scene
 from pixelgait.sim.simulated_body import DROP_M, PHYSICS_DT_S, SUBSTEPS
 
@@ -45,6 +45,7 @@ class MuJoCoBody:
         self.camera = camera or Camera(spec.camera)
         self.model = compile_model(spec, scene)
         self.data = mujoco.MjData(self.model)
+        self._scene = MuJoCoScene(scene, self.model, self.data)
         joints = [self.model.joint(name) for name in spec.joint_names]
         self._q = np.array([joint.qposadr[0] for joint in joints])
         self._v = np.array([joint.dofadr[0] for joint in joints])
@@ -56,11 +57,7 @@ class MuJoCoBody:
     def reset(self, seed: int) -> Reading:
         """Lay the scene out from the seed and stand the robot at its start."""
         mujoco.mj_resetData(self.model, self.data)
-        layout = self.scene.layout(np.random.default_rng(seed))
-        for i, pose in enumerate(layout.movable):
-            self.data.mocap_pos[i] = (pose.x, pose.y, pose.z)
-            self.data.mocap_quat[i] = quaternion_wxyz(pose.yaw)
-        self._stand(layout.start)
+        self._stand(self._scene.reset(np.random.default_rng(seed)))
         self.data.qpos[self._q] = self.spec.default_pose_rad
         mujoco.mj_forward(self.model, self.data)
         self.time_s = 0.0
@@ -80,7 +77,7 @@ class MuJoCoBody:
 
     def render(self) -> Image:
         """The camera's view of this instant."""
-        return Image(cast_image(self.model, self.data, self.camera, *self.pose()), self.time_s)
+        return Image(self._scene.render(self.camera, *self.pose()), self.time_s)
 
     def apply(self, command: JointCommand) -> None:
         """One control step; the motors' PD loop closes in every physics step."""
@@ -91,6 +88,7 @@ class MuJoCoBody:
             data.qfrc_applied[self._v] = np.minimum(np.maximum(torque, -limit), limit)
             mujoco.mj_step(self.model, data)
             self.time_s += PHYSICS_DT_S
+        self._scene.move(self.time_s)
 
     # What a simulator knows and a robot does not: for tasks, tests and pictures.
 

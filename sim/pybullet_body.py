@@ -96,7 +96,8 @@ class PyBulletBody:
     def render(self) -> Image:
         """The camera's view of this instant."""
         position, orientation = self.pose()
-        return Image(self.camera.render(self.client, position, orientation), self.time_s)
+        camera = self._scene.seen_by(self.camera)
+        return Image(camera.render(self.client, position, orientation), self.time_s)
 
     def apply(self, command: JointCommand) -> None:
         """One control step; the motors' PD loop closes in every physics step."""
@@ -105,6 +106,7 @@ class PyBulletBody:
             while self._pending and self._pending[0][0] <= self.time_s:
                 _, self._active = self._pending.popleft()
             self.step_physics(self._active)
+        self._scene.move(self.time_s)
 
     def motors(self, command: JointCommand) -> Motors:
         """The command as the PD loop wants it: per joint, target, gains, feed-forward, limit."""

@@ -10,7 +10,8 @@ import numpy as np
 
 from pixelgait.sim.box_mesh import box_mesh
 from pixelgait.sim.bullet import pybullet
-from pixelgait.sim.scenes import Box, HeightField, Pose, Scene, Shape
+from pixelgait.sim.camera import Camera
+from pixelgait.sim.scenes import ORIGIN, Box, HeightField, Layout, Pose, Scene, Shape
 from pixelgait.sim.texture import Texture, box_uv, tile
 
 
@@ -21,19 +22,39 @@ class PyBulletScene:
         self.scene = scene
         self.client = client
         self._textures: dict[Texture, int] = {}  # what PyBullet calls them
+        self._textured: list[int] = []  # bodies that have one
         for shape in scene.fixed:
             self._add(shape)
         self._movable = [(self._add(shape), _middle_z(shape)) for shape in scene.movable]
+        self._layout = Layout(ORIGIN)
 
     def reset(self, rng: np.random.Generator) -> Pose:
         """Lay the scene out; returns where the robot starts."""
-        layout = self.scene.layout(rng)
-        for (body, middle), pose in zip(self._movable, layout.movable, strict=True):
-            position = (pose.x, pose.y, pose.z + middle)
-            pybullet.resetBasePositionAndOrientation(
-                body, position, quaternion(pose.yaw), physicsClientId=self.client
-            )
-        return layout.start
+        self._layout = self.scene.layout(rng)
+        for placed, pose in zip(self._movable, self._layout.movable, strict=True):
+            self._place(*placed, pose)
+        if self._layout.look is not None:
+            for body, texture in zip(self._textured, self._layout.look.textures, strict=True):
+                self._paint(body, texture)
+        return self._layout.start
+
+    def move(self, time_s: float) -> None:
+        """Put what swings where it is so long after the reset."""
+        for swing in self._layout.swings:
+            pose = swing.pose(self._layout.movable[swing.shape], time_s)
+            self._place(*self._movable[swing.shape], pose)
+
+    def seen_by(self, camera: Camera) -> Camera:
+        """The camera as it is in this episode."""
+        return camera if self._layout.look is None else self._layout.look.through(camera)
+
+    def _place(self, body: int, middle: float, pose: Pose) -> None:
+        pybullet.resetBasePositionAndOrientation(
+            body,
+            (pose.x, pose.y, pose.z + middle),
+            quaternion(pose.yaw),
+            physicsClientId=self.client,
+        )
 
     def _add(self, shape: Shape) -> int:
         if isinstance(shape, Box):
@@ -72,6 +93,7 @@ class PyBulletScene:
             physicsClientId=client,
         )
         if box.texture is not None:
+            self._textured.append(body)
             self._paint(body, box.texture)
         return body
 
@@ -79,7 +101,7 @@ class PyBulletScene:
         """Show a body in a texture; it is loaded when it is first needed."""
         if texture not in self._textures:
             with tempfile.NamedTemporaryFile(suffix=".png") as file:
-                cv2.imwrite(file.name, tile(texture)[:, :, ::-1])
+                cv2.imwrite(file.name, tile(texture)[::-1, :, ::-1])  # its first row is the top
                 self._textures[texture] = pybullet.loadTexture(
                     file.name, physicsClientId=self.client
                 )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pixelgait.robot.spec import Array
+from pixelgait.sim.look import Look
 from pixelgait.sim.texture import Colour, Texture
 
 FRICTION = 1.0
@@ -68,11 +69,28 @@ Shape = Box | Plane | HeightField
 
 
 @dataclass(frozen=True, slots=True)
+class Swing:
+    """A movable shape that goes to and fro, `reach_m` along x, y and z either way of its pose."""
+
+    shape: int  # which of the movable ones
+    reach_m: tuple[float, float, float]
+    period_s: float
+
+    def pose(self, middle: Pose, time_s: float) -> Pose:
+        """Where it is so long after the reset."""
+        share = math.sin(2.0 * math.pi * time_s / self.period_s)
+        x, y, z = (share * reach for reach in self.reach_m)
+        return Pose(middle.x + x, middle.y + y, middle.z + z, middle.yaw)
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """What is different in every episode."""
 
     start: Pose  # of the robot: the ground below it
     movable: Sequence[Pose] = ()  # where the scene's movable shapes are
+    swings: Sequence[Swing] = ()
+    look: Look | None = None  # None: as usual
 
 
 class Scene(ABC):
