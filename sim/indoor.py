@@ -10,7 +10,6 @@ from pixelgait.robot.spec import Array
 from pixelgait.sim.scenes import Box, Pose, Scene
 from pixelgait.sim.walk_map import WalkMap
 
-CLEARANCE_M = 0.27  # of a robot's middle: half the width of a trotting A1 and 2 cm
 GOAL_RADIUS_M = 0.5
 FAR = 0.5  # the start's way to the goal, at least, as a share of the longest there is
 AHEAD_CELLS = 10  # a robot starts looking about at where its way is after 1 m
@@ -37,7 +36,8 @@ class Indoor(Scene):
         self.map, self.floor_m = walk_map, floor_m
         goal = walk_map.draw(rng)
         self.ways = walk_map.ways_to(goal)
-        far = np.argwhere(walk_map.free & (self.ways >= FAR * self.ways[walk_map.free].max()))
+        least = FAR * self.ways[walk_map.roomy].max()
+        far = np.argwhere(walk_map.roomy & (self.ways >= least))
         row, column = far[rng.integers(len(far))].tolist()
         self.start = row, column
         x, y = walk_map.place(self.start)

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.spec import Array
+from pixelgait.sim.box_mesh import box_uv
 from pixelgait.sim.camera import FAR_M, Camera
 from pixelgait.sim.mujoco_model import SCENE_GROUP
-from pixelgait.sim.texture import PIXELS, Texture, box_uv, tile
+from pixelgait.sim.texture import PIXELS, Texture, tile
 
 AMBIENT, DIFFUSE = 0.6, 0.35  # PyBullet's getCameraImage
 SKY = 255

@@ -10,8 +10,9 @@ from xml.etree import ElementTree
 import mujoco
 import numpy as np
 
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import RobotSpec
-from pixelgait.sim.scenes import ORIGIN, Box, HeightField, Plane, Scene, Shape
+from pixelgait.sim.scenes import ORIGIN, Box, HeightField, Mesh, Plane, Scene, Shape
 from pixelgait.sim.simulated_body import GRAVITY_MS2, PHYSICS_DT_S
 from pixelgait.sim.urdf import find_mesh, find_urdf
 
@@ -58,6 +59,11 @@ def scene_geom(i: int) -> str:
 def _add(
     spec: mujoco.MjSpec, body: mujoco.MjsBody, name: str, shape: Shape, foot_friction: float
 ) -> None:
+    if isinstance(shape, Mesh):
+        raise UserError(
+            "MuJoCo fills a mesh to its convex hull, which for a house is a block: "
+            "scenes made of a mesh need --body pybullet"
+        )
     pose = ORIGIN if isinstance(shape, Plane) else shape.pose
     geom = body.add_geom(
         name=name,
@@ -74,7 +80,7 @@ def _add(
     )
     if isinstance(shape, Box):
         geom.type = mujoco.mjtGeom.mjGEOM_BOX
-        geom.size, geom.rgba = shape.half_m, (*shape.colour, 1.0)
+        geom.size, geom.rgba = shape.half_m, (*shape.colour, float(shape.visible))
     elif isinstance(shape, HeightField):
         geom.type = mujoco.mjtGeom.mjGEOM_HFIELD
         geom.hfieldname, geom.rgba = _height_field(spec, shape), (*shape.colour, 1.0)

@@ -8,11 +8,11 @@ import tempfile
 import cv2
 import numpy as np
 
-from pixelgait.sim.box_mesh import box_mesh
+from pixelgait.sim.box_mesh import TRIANGLES, box_corners, box_uv
 from pixelgait.sim.bullet import pybullet
 from pixelgait.sim.camera import Camera
-from pixelgait.sim.scenes import ORIGIN, Box, HeightField, Layout, Pose, Scene, Shape
-from pixelgait.sim.texture import Texture, box_uv, tile
+from pixelgait.sim.scenes import ORIGIN, Box, HeightField, Layout, Mesh, Pose, Scene, Shape
+from pixelgait.sim.texture import Texture, tile
 
 
 class PyBulletScene:
@@ -59,6 +59,8 @@ class PyBulletScene:
     def _add(self, shape: Shape) -> int:
         if isinstance(shape, Box):
             body = self._box(shape)
+        elif isinstance(shape, Mesh):
+            body = self._mesh(shape)
         elif isinstance(shape, HeightField):
             body = self._height_field(shape)
         else:
@@ -77,7 +79,7 @@ class PyBulletScene:
             visual = pybullet.createVisualShape(
                 pybullet.GEOM_BOX,
                 halfExtents=box.half_m,
-                rgbaColor=(*box.colour, 1.0),
+                rgbaColor=(*box.colour, float(box.visible)),
                 specularColor=(0, 0, 0),
                 physicsClientId=client,
             )
@@ -134,6 +136,26 @@ class PyBulletScene:
         )
         return body
 
+    def _mesh(self, mesh: Mesh) -> int:
+        client = self.client
+        shape = pybullet.createCollisionShape(
+            pybullet.GEOM_MESH,
+            fileName=str(mesh.collision),
+            flags=pybullet.GEOM_FORCE_CONCAVE_TRIMESH,
+            physicsClientId=client,
+        )
+        visual = pybullet.createVisualShape(
+            pybullet.GEOM_MESH,
+            fileName=str(mesh.visual),
+            specularColor=(0, 0, 0),
+            physicsClientId=client,
+        )
+        body: int = pybullet.createMultiBody(0, shape, visual, physicsClientId=client)
+        if mesh.texture is not None:
+            texture = pybullet.loadTexture(str(mesh.texture), physicsClientId=client)
+            pybullet.changeVisualShape(body, -1, textureUniqueId=texture, physicsClientId=client)
+        return body
+
     def _plane(self) -> int:
         plane = pybullet.createCollisionShape(
             pybullet.GEOM_PLANE, planeNormal=(0, 0, 1), physicsClientId=self.client
@@ -144,14 +166,14 @@ class PyBulletScene:
 
 def _textured_box(half_m: tuple[float, float, float], tile_m: float, client: int) -> int:
     """The visual shape of a box on which a texture has its true size."""
-    corners, normals, triangles = box_mesh(half_m)
+    corners, normals = (faces.reshape(-1, 3) for faces in box_corners(half_m))
     uv = box_uv(corners, normals) / tile_m
     visual: int = pybullet.createVisualShape(
         pybullet.GEOM_MESH,
         vertices=corners.tolist(),
         normals=normals.tolist(),
         uvs=(uv - np.floor(uv.min(axis=0))).tolist(),  # PyBullet wants them positive
-        indices=triangles.ravel().tolist(),
+        indices=TRIANGLES.ravel().tolist(),
         specularColor=(0, 0, 0),
         physicsClientId=client,
     )

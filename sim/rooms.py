@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from pixelgait.sim.floor_plan import FURNITURE, MARGIN_M, SIZE_M, WALL_M, FloorPlan, draw_plan
-from pixelgait.sim.indoor import CLEARANCE_M, Indoor
+from pixelgait.sim.indoor import Indoor
 from pixelgait.sim.scenes import STORE, Box, Layout, Pose
 from pixelgait.sim.texture import Texture
 from pixelgait.sim.walk_map import WalkMap
@@ -54,7 +54,7 @@ class Rooms(Indoor):
         """Draw a plan, a start and a goal."""
         plan = self._plan(rng)
         footprints = [box.half_m[:2] for box in self.furniture]
-        walk_map = WalkMap(plan.traversable(footprints), CLEARANCE_M)
+        walk_map = WalkMap(plan.traversable(footprints))
         start, post = self.errand(rng, walk_map, 0.0)
         long, short = elements(plan)
         walls = long + [STORE] * (self.long - len(long)) + short

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
+from pathlib import Path
 
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.clutter import Clutter
+from pixelgait.sim.gibson import Gibson
 from pixelgait.sim.obstacle_course import ObstacleCourse
 from pixelgait.sim.rooms import Rooms
 from pixelgait.sim.rough import Rough
@@ -23,13 +26,40 @@ SCENES: dict[str, Callable[[float], Scene]] = {
 
 
 def make_scene(name: str, difficulty: float = 0.5) -> Scene:
-    """A scene by name.
+    """A scene by name; `gibson:FOLDER` is a scanned house, `FILE.py` a scene of the user's own.
 
     Raises:
-        UserError: there is no such scene, or the difficulty is not in [0, 1].
+        UserError: there is no such scene, it cannot be read, or the difficulty is not in [0, 1].
     """
-    if name not in SCENES:
-        raise UserError(f"unknown scene '{name}', choose from {', '.join(SCENES)}")
     if not 0.0 <= difficulty <= 1.0:
         raise UserError(f"difficulty is {difficulty}, expected 0 to 1")
+    if name.startswith(f"{Gibson.name}:"):
+        return Gibson(Path(name.removeprefix(f"{Gibson.name}:")))
+    if name.endswith(".py"):
+        return _scene_in(Path(name))(difficulty)
+    if name not in SCENES:
+        known = f"{', '.join(SCENES)}, {Gibson.name}:FOLDER or FILE.py"
+        raise UserError(f"unknown scene '{name}', choose from {known}")
     return SCENES[name](difficulty)
+
+
+def _scene_in(path: Path) -> Callable[[float], Scene]:
+    """The one scene that a Python file defines."""
+    if not path.exists():
+        raise UserError(f"scene {path} is missing")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise UserError(f"scene {path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise UserError(f"scene {path}: {type(error).__name__}: {error}") from error
+    scenes = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Scene) and value.__module__ == path.stem
+    ]
+    if len(scenes) != 1:
+        raise UserError(f"scene {path} defines {len(scenes)} scenes, expected one")
+    return scenes[0]

