@@ -17,7 +17,8 @@ from pixelgait.robot.observation import imu_vector
 from pixelgait.robot.reading import Reading
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
-from pixelgait.sim.pybullet_body import PyBulletBody
+from pixelgait.sim.body_list import make_body
+from pixelgait.sim.distractors import Split
 from pixelgait.sim.scene_list import make_scene
 from pixelgait.sim.tasks import Forward, fallen
 
@@ -25,7 +26,7 @@ Observation = dict[str, Any]  # image (32, 32, 3) uint8, proprioception (18,) fl
 
 
 class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
-    """One control step (10 ms) per step; the reward is the capped advance along x [m].
+    """One control step (10 ms) per step; the reward is the capped advance to the goal [m].
 
     Action (19,) in [-1, 1]: what the low level puts out, 12 leg-pose residuals and 7 gait
     parameters. Observation: `image` (32, 32, 3) uint8, the newest of a 30 Hz camera, and
@@ -36,9 +37,16 @@ class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
     metadata = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012 (Gymnasium's name)
     CAMERA_STEPS = 3
 
-    def __init__(self, scene: str, difficulty: float = 0.5, render_mode: str | None = None) -> None:
+    def __init__(
+        self,
+        scene: str,
+        difficulty: float = 0.5,
+        render_mode: str | None = None,
+        distractors: Split | None = None,
+        body: str = "pybullet",
+    ) -> None:
         self.render_mode = render_mode
-        self.body = PyBulletBody(A1, make_scene(scene, difficulty))
+        self.body = make_body(body, A1, make_scene(scene, difficulty, distractors))
         self.task = Forward(steps=0)
         self.supervisor = Supervisor(A1)
         self.action_space = spaces.Box(-1.0, 1.0, (OUTPUTS,), np.float32)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.clutter import Clutter
+from pixelgait.sim.distractors import Distracted, Split
 from pixelgait.sim.gibson import Gibson
 from pixelgait.sim.obstacle_course import ObstacleCourse
 from pixelgait.sim.rooms import Rooms
@@ -25,14 +26,18 @@ SCENES: dict[str, Callable[[float], Scene]] = {
 }
 
 
-def make_scene(name: str, difficulty: float = 0.5) -> Scene:
+def make_scene(name: str, difficulty: float = 0.5, distractors: Split | None = None) -> Scene:
     """A scene by name; `gibson:FOLDER` is a scanned house, `FILE.py` a scene of the user's own.
+
+    With `distractors` it is seen under those of the training or the test set.
 
     Raises:
         UserError: there is no such scene, it cannot be read, or the difficulty is not in [0, 1].
     """
     if not 0.0 <= difficulty <= 1.0:
         raise UserError(f"difficulty is {difficulty}, expected 0 to 1")
+    if distractors is not None:
+        return Distracted(make_scene(name, difficulty), distractors)
     if name.startswith(f"{Gibson.name}:"):
         return Gibson(Path(name.removeprefix(f"{Gibson.name}:")))
     if name.endswith(".py"):

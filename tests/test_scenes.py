@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import cv2
+import gymnasium
 import mujoco
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import check_env
 
 from pixelgait.export.contact_sheet import LABEL_PX, write_contact_sheet
 from pixelgait.robot.reading import JointCommand
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body_list import BODIES, make_body
 from pixelgait.sim.bullet import pybullet
+from pixelgait.sim.envs import GaitEnv
 from pixelgait.sim.pybullet_body import PyBulletBody
 from pixelgait.sim.scene_list import SCENES, make_scene
 from pixelgait.sim.scenes import FlatGround, HeightField, Layout, Pose, Scene
@@ -74,6 +78,17 @@ def test_memory_is_flat_over_resets(body: SimulatedBody) -> None:
         body.reset(seed)
         body.apply(HOLD)
     assert resident_mb() - before < 20.0
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("scene", SCENES)
+def test_every_scene_is_an_environment(scene: str, name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env = GaitEnv(scene, 0.5, "rgb_array", body=name)
+        env.spec = gymnasium.spec("PixelGait/ObstacleCourse-v0")
+        check_env(env, skip_render_check=True, skip_close_check=True)
+    env.close()
 
 
 def resident_mb() -> float:
@@ -251,8 +266,8 @@ def test_the_contact_sheet_has_a_row_per_scene_and_a_column_per_difficulty(
     monkeypatch.setattr("pixelgait.export.contact_sheet.SCENES", ["flat", "slalom"])
     monkeypatch.setattr("pixelgait.export.contact_sheet.DIFFICULTIES", (0.0, 1.0))
     write_contact_sheet(tmp_path / "scenes.png")
-    flat, slalom = np.split(cv2.imread(str(tmp_path / "scenes.png")), 2)
-    for row, same in ((flat, True), (slalom, False)):
+    rows = np.split(cv2.imread(str(tmp_path / "scenes.png")), 5)
+    for row, same in zip(rows, (True, False, False, False, False), strict=True):
         easy, hard = (view[LABEL_PX:] for view in np.split(row, 2, axis=1))
         assert len(np.unique(easy.reshape(-1, 3), axis=0)) > 50
         assert np.array_equal(easy, hard) == same
