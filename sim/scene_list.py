@@ -41,14 +41,14 @@ def make_scene(name: str, difficulty: float = 0.5, distractors: Split | None = N
     if name.startswith(f"{Gibson.name}:"):
         return Gibson(Path(name.removeprefix(f"{Gibson.name}:")))
     if name.endswith(".py"):
-        return _scene_in(Path(name))(difficulty)
+        return _own_scene(Path(name), difficulty)
     if name not in SCENES:
         known = f"{', '.join(SCENES)}, {Gibson.name}:FOLDER or FILE.py"
         raise UserError(f"unknown scene '{name}', choose from {known}")
     return SCENES[name](difficulty)
 
 
-def _scene_in(path: Path) -> Callable[[float], Scene]:
+def _own_scene(path: Path, difficulty: float) -> Scene:
     """The one scene that a Python file defines."""
     if not path.exists():
         raise UserError(f"scene {path} is missing")
@@ -58,13 +58,13 @@ def _scene_in(path: Path) -> Callable[[float], Scene]:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+        found = [v for v in vars(module).values() if isinstance(v, type) and issubclass(v, Scene)]
+        own = [scene for scene in found if scene.__module__ == path.stem]
+        if len(own) != 1:
+            raise UserError(f"scene {path} defines {len(own)} classes of scenes, expected one")
+        scene: Callable[[float], Scene] = own[0]
+        return scene(difficulty)
+    except Exception as error:  # whatever is wrong in a user's file
+        if isinstance(error, UserError):
+            raise
         raise UserError(f"scene {path}: {type(error).__name__}: {error}") from error
-    scenes = [
-        value
-        for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, Scene) and value.__module__ == path.stem
-    ]
-    if len(scenes) != 1:
-        raise UserError(f"scene {path} defines {len(scenes)} scenes, expected one")
-    return scenes[0]
