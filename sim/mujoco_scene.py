@@ -25,28 +25,28 @@ class MuJoCoScene:
             for i, shape in enumerate((*scene.fixed, *scene.movable))
             if isinstance(shape, Box) and shape.texture is not None
         }
-        self._layout = Layout(ORIGIN)
+        self.layout = Layout(ORIGIN)
         self._paint = self._painted(tuple(self._textured.values()))
 
     def reset(self, rng: np.random.Generator) -> Pose:
         """Lay the scene out; returns where the robot starts."""
-        self._layout = self.scene.layout(rng)
-        for i, pose in enumerate(self._layout.movable):
+        self.layout = self.scene.layout(rng)
+        for i, pose in enumerate(self.layout.movable):
             self._place(i, pose)
-        if self._layout.look is not None:
-            self._paint = self._painted(tuple(self._layout.look.textures))
-        return self._layout.start
+        if self.layout.look is not None:
+            self._paint = self._painted(tuple(self.layout.look.textures))
+        return self.layout.start
 
     def move(self, time_s: float) -> None:
         """Put what swings where it is so long after the reset."""
-        for swing in self._layout.swings:
-            self._place(swing.shape, swing.pose(self._layout.movable[swing.shape], time_s))
+        for swing in self.layout.swings:
+            self._place(swing.shape, swing.pose(self.layout.movable[swing.shape], time_s))
 
     def render(
         self, camera: Camera, position: tuple[float, ...], orientation: tuple[float, ...]
     ) -> NDArray[Any]:
         """What the camera sees from a base at this pose (xyz [m], quaternion xyzw)."""
-        seen = camera if self._layout.look is None else self._layout.look.through(camera)
+        seen = camera if self.layout.look is None else self.layout.look.through(camera)
         return cast_image(self.model, self.data, seen, position, orientation, self._paint)
 
     def _place(self, movable: int, pose: Pose) -> None:

@@ -26,27 +26,27 @@ class PyBulletScene:
         for shape in scene.fixed:
             self._add(shape)
         self._movable = [(self._add(shape), _middle_z(shape)) for shape in scene.movable]
-        self._layout = Layout(ORIGIN)
+        self.layout = Layout(ORIGIN)
 
     def reset(self, rng: np.random.Generator) -> Pose:
         """Lay the scene out; returns where the robot starts."""
-        self._layout = self.scene.layout(rng)
-        for placed, pose in zip(self._movable, self._layout.movable, strict=True):
+        self.layout = self.scene.layout(rng)
+        for placed, pose in zip(self._movable, self.layout.movable, strict=True):
             self._place(*placed, pose)
-        if self._layout.look is not None:
-            for body, texture in zip(self._textured, self._layout.look.textures, strict=True):
+        if self.layout.look is not None:
+            for body, texture in zip(self._textured, self.layout.look.textures, strict=True):
                 self._paint(body, texture)
-        return self._layout.start
+        return self.layout.start
 
     def move(self, time_s: float) -> None:
         """Put what swings where it is so long after the reset."""
-        for swing in self._layout.swings:
-            pose = swing.pose(self._layout.movable[swing.shape], time_s)
+        for swing in self.layout.swings:
+            pose = swing.pose(self.layout.movable[swing.shape], time_s)
             self._place(*self._movable[swing.shape], pose)
 
     def seen_by(self, camera: Camera) -> Camera:
         """The camera as it is in this episode."""
-        return camera if self._layout.look is None else self._layout.look.through(camera)
+        return camera if self.layout.look is None else self.layout.look.through(camera)
 
     def _place(self, body: int, middle: float, pose: Pose) -> None:
         pybullet.resetBasePositionAndOrientation(

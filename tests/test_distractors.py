@@ -13,8 +13,11 @@ from pixelgait.sim.body_list import BODIES, make_body
 from pixelgait.sim.camera import Camera
 from pixelgait.sim.distractors import PITCH_RAD, SHIFT_M, textures
 from pixelgait.sim.envs import GaitEnv
+from pixelgait.sim.kinematic import KinematicBody
 from pixelgait.sim.scene_list import SCENES, make_scene
+from pixelgait.sim.scenes import ORIGIN, STORE, Box, FlatGround, Layout
 from pixelgait.sim.simulated_body import SimulatedBody
+from pixelgait.sim.tasks import latent_for, planar_pose
 from pixelgait.sim.texture import tile
 from tests.conftest import Command
 from tests.test_scenes import HOLD, resident_mb, standing
@@ -129,6 +132,31 @@ def test_environments_take_them(name: str) -> None:
         env.close()
     assert not np.array_equal(seen[0]["image"], seen[1]["image"])
     np.testing.assert_array_equal(seen[0]["proprioception"], seen[1]["proprioception"])
+
+
+def test_nothing_that_distracts_or_is_stored_away_stops_a_gliding_robot() -> None:
+    ends = []
+    for scene in (make_scene("flat"), make_scene("flat", distractors="train"), OnlyStored()):
+        body = KinematicBody(A1, scene)
+        body.reset(5)
+        image = body.render().pixels
+        for _ in range(500):
+            body.follow(latent_for(0.5, 0.1))
+        ends.append(planar_pose(body))
+        assert not np.array_equal(image, body.render().pixels)
+        body.close()
+    assert ends[0][0] > 1.5
+    np.testing.assert_array_equal(ends[0], ends[1])
+    np.testing.assert_array_equal(ends[0], ends[2])
+
+
+class OnlyStored(FlatGround):
+    """A box below the ground where the robot starts."""
+
+    movable = (Box(STORE, (1.0, 1.0, 0.5), (0.5, 0.5, 0.5)),)
+
+    def layout(self, rng: np.random.Generator) -> Layout:
+        return Layout(ORIGIN, [STORE])
 
 
 def test_the_evaluation_takes_them_but_for_the_teacher(command: Command) -> None:

@@ -79,7 +79,7 @@ def test_progress_is_the_way_round_walls_and_ends_at_the_post(body: PyBulletBody
         progress = np.array([scene.progress_m(x, y) for x, y in points])
         steps = np.linalg.norm(np.diff(points, axis=0), axis=1)
         np.testing.assert_allclose(np.diff(progress), steps, rtol=0.02)
-        post = body._scene._layout.movable[0]
+        post = body._scene.layout.movable[0]
         assert points[-1] == pytest.approx((post.x, post.y))
         assert points[0] == pytest.approx(body.pose()[0][:2], abs=1e-6)
         detours.append(-progress[0] / np.linalg.norm(points[-1] - points[0]))
