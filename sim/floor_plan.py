@@ -151,7 +151,7 @@ def _furnish(
         placed.append(None)
         for _ in range(DARTS):
             pose, box = _against_a_wall(rng, rooms[rng.integers(len(rooms))], half_m)
-            if all(_apart(box, other) > KEEP_CLEAR_M for other in taken):
+            if _nearest(box, np.array(taken)) > KEEP_CLEAR_M:
                 placed[-1] = pose
                 taken.append(box)
                 break
@@ -171,7 +171,7 @@ def _against_a_wall(
     return Pose(x, y, 0.0, along * math.pi / 2), np.concatenate((centre - half, centre + half))
 
 
-def _apart(one: Array, other: Array) -> float:
-    """Distance between two rectangles (4,) [m]."""
-    gaps = np.maximum(np.maximum(one[:2] - other[2:], other[:2] - one[2:]), 0.0)
-    return float(np.hypot(*gaps))
+def _nearest(box: Array, others: Array) -> float:
+    """Distance between a rectangle (4,) and the nearest of others (n, 4) [m]."""
+    gaps = np.maximum(np.maximum(box[:2] - others[:, 2:], others[:, :2] - box[2:]), 0.0)
+    return float(np.hypot(*gaps.T).min())

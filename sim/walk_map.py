@@ -40,10 +40,12 @@ class WalkMap:
             ValueError: nowhere is there room.
         """
         self.half_m = PIXEL_M * len(traversable) / 2.0
-        walkable = np.pad((traversable == 255).astype(np.uint8), 1)  # the map's edge is a wall
+        # Half as fine is a quarter of the work; only what is all white stays so.
+        coarse = cv2.resize(traversable, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)
+        walkable = np.pad((coarse == 255).astype(np.uint8), 1)  # the map's edge is a wall
         clear = cv2.distanceTransform(walkable, cv2.DIST_L2, 3)[1:-1, 1:-1]  # within 4 %
-        middle = CELL_PIXELS // 2
-        cells = clear[middle::CELL_PIXELS, middle::CELL_PIXELS] * PIXEL_M
+        every = CELL_PIXELS // 2
+        cells = clear[every // 2 :: every, every // 2 :: every] * 2 * PIXEL_M
         _, labels, statistics, _ = cv2.connectedComponentsWithStats(
             (cells > CLEARANCE_M).astype(np.uint8), connectivity=4
         )
