@@ -102,7 +102,7 @@ def _draw_course(axes: Axes, course: ObstacleCourse) -> None:
         y = WIDTH_M / 2 - wall.blocked if wall.side > 0 else -WIDTH_M / 2
         corner = (wall.x - WALL_THICKNESS_M / 2, y)
         axes.add_patch(Rectangle(corner, WALL_THICKNESS_M, wall.blocked, color="#a8442f"))
-    axes.axvline(course.goal_x_m, color="green", ls="--", lw=1, label="goal")
+    axes.axvline(course.goal_m, color="green", ls="--", lw=1, label="goal")
 
 
 def latency(path: Path, report: dict[str, Any]) -> None:

@@ -32,6 +32,7 @@ class Camera:
     width: int = 32
     height: int = 32
     kind: Kind = "rgb"
+    light: tuple[float, float, float] = LIGHT
 
     def axes(self, position: tuple[float, ...], rotation: Array) -> tuple[Array, Array, Array]:
         """Eye, forward and up in the world, (3,) each, for a base at xyz [m], rotated (3, 3)."""
@@ -58,12 +59,12 @@ class Camera:
         """What the camera sees from a base at this pose (xyz [m], quaternion xyzw)."""
         view, projection = self.view_matrix(position, orientation), self.projection_matrix()
         if self.kind == "rgb":
-            return _colours(_frame(client, view, projection, self.width, self.height))
+            return _colours(_frame(client, view, projection, self.width, self.height, self.light))
         # The renderer looks through a pixel's lower left corner; half a pixel lower is 0.1 m
         # nearer on the ground 1.4 m ahead.
         projection[8] += 1.0 / self.width
         projection[9] += 1.0 / self.height
-        frame = _frame(client, view, projection, self.width, self.height)
+        frame = _frame(client, view, projection, self.width, self.height, self.light)
         return _depth(frame) if self.kind == "depth" else rgbd(_colours(frame), _depth(frame))
 
 
@@ -101,7 +102,12 @@ def _depth(frame: tuple[Any, ...]) -> NDArray[np.float32]:
 
 
 def _frame(
-    client: int, view: list[float], projection: list[float], width: int, height: int
+    client: int,
+    view: list[float],
+    projection: list[float],
+    width: int,
+    height: int,
+    light: tuple[float, float, float] = LIGHT,
 ) -> tuple[Any, ...]:
     """PyBullet's frame: width, height, RGBA, depth buffer (0 to 1), nothing."""
     frame: tuple[Any, ...] = pybullet.getCameraImage(
@@ -110,7 +116,7 @@ def _frame(
         view,
         projection,
         shadow=0,
-        lightDirection=LIGHT,
+        lightDirection=light,
         renderer=pybullet.ER_TINY_RENDERER,
         flags=pybullet.ER_NO_SEGMENTATION_MASK,
         physicsClientId=client,

@@ -8,7 +8,7 @@ import numpy as np
 
 from pixelgait.robot.spec import Array
 from pixelgait.sim.platform import Platform
-from pixelgait.sim.scenes import Box, Layout, Pose
+from pixelgait.sim.scenes import STORE, Box, Layout, Pose, Scene
 
 WIDTH_M = 3.0
 LENGTH_M = 13.0
@@ -22,22 +22,21 @@ FIRST_M, LAST_M = 1.5, LENGTH_M - 1.5  # along x, where boxes' middles are
 AHEAD_M = (1.8, 3.5)  # one box always stands this far ahead of the robot
 DARTS = 100  # tries to place one box
 SIZES_SEED = 0
-STORE = Pose(0.0, 0.0, -10.0)  # out of sight and reach: for boxes without room
 COLOURS = ((0.20, 0.35, 0.70), (0.70, 0.60, 0.15), (0.55, 0.20, 0.50))
 
 
-class Clutter:
+class Clutter(Scene):
     """Platform along x with boxes; their sizes stay, their places are new in every episode."""
 
     name = "clutter"
-    goal_x_m = LENGTH_M - 1.0
+    goal_m = LENGTH_M - 1.0
 
     def __init__(self, difficulty: float = 0.5) -> None:
         self.platform = Platform(WIDTH_M, LENGTH_M)
         self.fixed = self.platform.boxes()
         rng = np.random.default_rng(SIZES_SEED)
         count = round(float(np.interp(difficulty, (0.0, 1.0), BOXES)))
-        self.movable = [_box(rng, i) for i in range(count)]
+        self.movable: list[Box] = [_box(rng, i) for i in range(count)]
 
     def layout(self, rng: np.random.Generator) -> Layout:
         """Throw box by box where there is room; the first straight ahead of the robot."""
@@ -56,8 +55,8 @@ class Clutter:
             poses.append(_pose(rng, box, place))
         return Layout(start, poses)
 
-    def supports(self, x: float, y: float) -> bool:
-        return self.platform.supports(x, y)
+    def ground_m(self, x: float, y: float) -> float | None:
+        return self.platform.ground_m(x, y)
 
 
 def _box(rng: np.random.Generator, i: int) -> Box:

@@ -19,6 +19,7 @@ from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body_list import make_body
 from pixelgait.sim.camera import CHANNELS, Camera, Kind
+from pixelgait.sim.distractors import Split
 from pixelgait.sim.faults import parse_faults
 from pixelgait.sim.randomisation import Randomisation
 from pixelgait.sim.scene_list import make_scene
@@ -28,7 +29,7 @@ Observation = dict[str, Any]  # image (32, 32, 3) uint8, proprioception (18,) fl
 
 
 class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
-    """One control step (10 ms) per step; the reward is the capped advance along x [m].
+    """One control step (10 ms) per step; the reward is the capped advance to the goal [m].
 
     Action (19,) in [-1, 1]: what the low level puts out, 12 leg-pose residuals and 7 gait
     parameters. Observation: `image` (32, 32, C) uint8, the newest of a 30 Hz camera (C is 3 for
@@ -45,6 +46,7 @@ class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         scene: str,
         difficulty: float = 0.5,
         render_mode: str | None = None,
+        distractors: Split | None = None,
         camera: Kind = "rgb",
         body: str = "pybullet",
         randomise: bool = False,
@@ -54,7 +56,7 @@ class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         self.body = make_body(
             body,
             A1,
-            make_scene(scene, difficulty),
+            make_scene(scene, difficulty, distractors),
             Randomisation() if randomise else None,
             Camera(A1.camera, kind=camera),
             parse_faults(faults),

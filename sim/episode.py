@@ -13,7 +13,7 @@ from pixelgait.robot.low_level import INPUTS, features
 from pixelgait.robot.observation import imu_vector
 from pixelgait.robot.spec import Array
 from pixelgait.sim.simulated_body import SimulatedBody
-from pixelgait.sim.tasks import Task, fallen
+from pixelgait.sim.tasks import Task, fallen, progress_m
 
 SAMPLE_STEPS = 10  # every tenth step is kept: path and observation statistics
 
@@ -24,7 +24,7 @@ class Episode:
 
     seed: int
     success: bool  # reached the goal on its feet; without a goal, kept on them to the end
-    distance_m: float  # advance along x
+    distance_m: float  # advance along x, or along the way to the scene's goal
     return_m: float
     fell: bool
     images: int  # frames the high level asked for
@@ -46,7 +46,7 @@ def run_episode(
     reading = body.reset(seed)
     controller.reset()
     task.reset(body, seed)
-    start_x = body.pose()[0][0]
+    start = progress_m(body)
     total, step = 0.0, 0
     path, observations = [], []
     decisions: list[tuple[float, ...]] = []
@@ -72,12 +72,13 @@ def run_episode(
     x, y, _ = body.pose()[0]
     path.append((x, y))
     fell = fallen(body, reading) or controller.supervisor.fault is not None
-    endless = math.isinf(body.scene.goal_x_m)
-    arrived = step == task.steps if endless else x > body.scene.goal_x_m
+    progress = progress_m(body)
+    endless = math.isinf(body.scene.goal_m)
+    arrived = step == task.steps if endless else progress > body.scene.goal_m
     return Episode(
         seed=seed,
         success=arrived and not fell,
-        distance_m=x - start_x,
+        distance_m=progress - start,
         return_m=total,
         fell=fell,
         images=controller.images,

@@ -24,6 +24,7 @@ from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body_list import make_body
 from pixelgait.sim.camera import Camera
 from pixelgait.sim.controls import CONTROL, controlled
+from pixelgait.sim.distractors import Split
 from pixelgait.sim.episode import Episode, run_episode
 from pixelgait.sim.faults import parse_faults
 from pixelgait.sim.film import film_episode
@@ -52,9 +53,13 @@ class EvalConfig:
     bundle: Annotated[str, tyro.conf.Positional]
     """Folder of a policy bundle, or the name of a shipped one."""
     scene: str = "obstacle-course"
-    """One of the scenes by name: obstacle-course, flat, slalom, clutter or rough."""
+    """One of the scenes by name: obstacle-course, flat, slalom, clutter, rough or rooms; or
+    gibson:FOLDER, a house in Gibson's layout, or FILE.py, a scene of your own."""
     difficulty: float = 0.5
     """Difficulty of the scene, 0 to 1."""
+    distractors: Split | None = None
+    """Pictures behind the scene, other surfaces, light and camera poses, and hovering objects:
+    those of the training or of the test set."""
     task: Literal["forward", "follow"] = "forward"
     randomise: bool = False
     """Draw body, motors, delays, sensor noise and the camera's flaws anew every episode."""
@@ -137,6 +142,8 @@ def run_episodes(config: EvalConfig) -> list[Episode]:
     """
     if config.control() == "teacher" and config.scene != ObstacleCourse.name:
         raise UserError(f"--teacher knows the obstacle-course, not '{config.scene}'")
+    if config.control() == "teacher" and config.distractors is not None:
+        raise UserError("--teacher does not look: --distractors are nothing to it")
     for name in ("episodes", "workers"):
         if getattr(config, name) < 1:
             raise UserError(f"--{name} is {getattr(config, name)}, needs at least 1")
@@ -203,7 +210,7 @@ def wilson(count: int, n: int) -> tuple[float, float]:
 def _player(config: EvalConfig) -> tuple[Controller, SimulatedBody, Task]:
     """Controller, body and task of this process."""
     bundle = load_bundle(config.bundle, find_robot(config.robot) if config.robot else None)
-    scene = make_scene(config.scene, config.difficulty)
+    scene = make_scene(config.scene, config.difficulty, config.distractors)
     height, width, _ = bundle.image_shape
     camera = Camera(bundle.spec.camera, width, height)
     randomisation = make_randomisation(config.randomise, config.delays_from)

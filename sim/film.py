@@ -15,7 +15,9 @@ from pixelgait.robot.overlay import draw_attention
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.bullet import pybullet
 from pixelgait.sim.camera import render_rgb
+from pixelgait.sim.distractors import Distracted
 from pixelgait.sim.episode import run_episode
+from pixelgait.sim.indoor import Indoor
 from pixelgait.sim.pybullet_body import load_robot
 from pixelgait.sim.pybullet_scene import PyBulletScene
 from pixelgait.sim.scenes import Scene
@@ -27,6 +29,7 @@ FRAMES_PER_S = 10
 INSET = 4  # magnification of the camera image
 EYE_M = np.array((-1.7, 0.0, 1.1))  # from the robot: behind and above
 LOOK_M = np.array((1.2, 0.0, 0.0))
+EYE_INDOORS_M = np.array((-1.0, 0.0, 6.0))  # walls would hide the robot from behind
 FIELD_OF_VIEW_RAD = 0.9
 
 
@@ -35,7 +38,10 @@ class Studio:
 
     def __init__(self, spec: RobotSpec, scene: Scene, seed: int) -> None:
         self.client = pybullet.connect(pybullet.DIRECT)
-        PyBulletScene(scene, self.client).reset(np.random.default_rng(seed))
+        self.scene = PyBulletScene(scene, self.client)
+        self.scene.reset(np.random.default_rng(seed))
+        bare = scene.scene if isinstance(scene, Distracted) else scene
+        self.indoors = isinstance(bare, Indoor)
         self.robot, self.joints = load_robot(spec, self.client)
         self.inertial = pybullet.getDynamicsInfo(self.robot, -1, physicsClientId=self.client)[3:5]
 
@@ -55,7 +61,10 @@ class Studio:
         for joint, angle in zip(self.joints, joint_angles, strict=True):
             pybullet.resetJointState(self.robot, joint, angle, physicsClientId=self.client)
         ground = np.array((position[0], 0.5 * position[1], 0.0))
-        view = pybullet.computeViewMatrix(ground + EYE_M, ground + LOOK_M, (0, 0, 1))
+        eye, target = ground + EYE_M, ground + LOOK_M
+        if self.indoors:
+            eye, target = position + EYE_INDOORS_M, position
+        view = pybullet.computeViewMatrix(eye, target, (0, 0, 1))
         frame = render_rgb(self.client, view, FIELD_OF_VIEW_RAD, WIDTH, HEIGHT)
         if inset is not None:
             framed = np.pad(inset, ((2, 2), (2, 2), (0, 0)), constant_values=255)
@@ -93,6 +102,7 @@ def film_episode(
         if step % every == 1:
             position, orientation = map(np.array, body.pose())
             angles = body.read().joint_angles
+            studio.scene.move(body.time_s)
             frames.append(studio.frame(position, orientation, angles, _inset(controller)))
 
     run_episode(controller, body, task, seed, watch)

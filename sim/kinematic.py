@@ -20,7 +20,7 @@ from pixelgait.sim.camera import Camera
 from pixelgait.sim.episode import SAMPLE_STEPS, Episode
 from pixelgait.sim.pybullet_scene import PyBulletScene
 from pixelgait.sim.scenes import Box, Pose, Scene
-from pixelgait.sim.tasks import MAX_SPEED_M_PER_S, Task, commanded
+from pixelgait.sim.tasks import MAX_SPEED_M_PER_S, Task, commanded, progress_m
 
 # What the low level `walk` does on flat ground, measured, and somewhat more; drawn every episode.
 LAG_S = (0.1, 0.3)  # time constant of speed and yaw rate behind their commands
@@ -32,6 +32,7 @@ HEIGHT_SHARE = 0.9  # of the standing height
 # The trunk sways with the gait: deviations from image to image.
 ROLL_RAD, PITCH_RAD, HEIGHT_M = 0.04, 0.03, 0.006
 NOSE_M = 0.07  # the trunk's front, ahead of the front feet
+STEP_M = 0.02  # nothing lower is an obstacle
 LOOK_STEPS = 4  # between looks for collisions: 24 mm at full speed
 
 
@@ -56,9 +57,10 @@ class KinematicBody:
     def reset(self, seed: int) -> Reading:
         """Lay the scene out from the seed, draw the robot, put it at the start."""
         start = self._scene.reset(np.random.default_rng(seed))
-        layout = self.scene.layout(np.random.default_rng(seed))  # the same once more
-        placed = zip(self.scene.movable, layout.movable, strict=True)
-        self._obstacles = Obstacles([(s, pose) for s, pose in placed if isinstance(s, Box)])
+        placed = zip(self.scene.movable, self._scene.layout.movable, strict=True)
+        top = start.z + self.spec.stand_height_m
+        boxes = [(s, pose) for s, pose in placed if isinstance(s, Box)]
+        self._obstacles = Obstacles([b for b in boxes if _between(b, start.z + STEP_M, top)])
         self._rng = rng = np.random.default_rng((seed, 2))
         self._lag_s, self._drift, self._slip = (
             rng.uniform(*r) for r in (LAG_S, DRIFT_RAD_PER_S, SLIP)
@@ -82,7 +84,8 @@ class KinematicBody:
         roll, pitch, z = self._rng.normal(0.0, (ROLL_RAD, PITCH_RAD, HEIGHT_M)).tolist()
         orientation = pybullet.getQuaternionFromEuler((roll, pitch, self._yaw))
         position = (self._x, self._y, self._z + z)
-        return Image(self.camera.render(self.client, position, orientation), self.time_s)
+        camera = self._scene.seen_by(self.camera)
+        return Image(camera.render(self.client, position, orientation), self.time_s)
 
     def pose(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Base position [m] and orientation (quaternion xyzw) in the world."""
@@ -108,11 +111,12 @@ class KinematicBody:
             self._x, self._y = x, y
         self._yaw = yaw
         self.time_s += CONTROL_DT_S
+        self._scene.move(self.time_s)
 
     def on_ground(self) -> bool:
         """Whether all feet are on ground to walk on."""
         feet = _at(self._outline[:4], self._x, self._y, self._yaw)
-        return all(self.scene.supports(x, y) for x, y in feet.tolist())
+        return None not in [self.scene.ground_m(x, y) for x, y in feet.tolist()]
 
     def _stopped(self, x: float, y: float, yaw: float) -> bool:
         """Whether a step would lead into an obstacle, or deeper into one; turning is free."""
@@ -147,6 +151,12 @@ class Obstacles:
         return float((self.half - np.abs(local)).min(-1).max())
 
 
+def _between(box: tuple[Box, Pose], low: float, high: float) -> bool:
+    """Whether a box reaches into these heights [m]: not stored away, not hovering above."""
+    shape, pose = box
+    return pose.z - shape.half_m[2] < high and pose.z + shape.half_m[2] > low
+
+
 def _at(points: Array, x: float, y: float, yaw: float) -> Array:
     """Points (n, 2) of the base frame in the world, for a base at x, y [m], yaw [rad]."""
     cos, sin = math.cos(yaw), math.sin(yaw)
@@ -158,7 +168,7 @@ def glide_episode(high_level: HighLevel, body: KinematicBody, task: Task, seed: 
     """One episode of a high level without legs below it; see `sim.episode.run_episode`."""
     reading = body.reset(seed)
     task.reset(body, seed)
-    start_x = body.pose()[0][0]
+    start = progress_m(body)
     total, step, held = 0.0, 0, 0
     path, decisions = [], []
     for step in range(1, task.steps + 1):
@@ -174,12 +184,12 @@ def glide_episode(high_level: HighLevel, body: KinematicBody, task: Task, seed: 
         total += reward
         if over or not body.on_ground():
             break
-    x = body.pose()[0][0]
+    progress = progress_m(body)
     fell = not body.on_ground()
     return Episode(
         seed=seed,
-        success=x > body.scene.goal_x_m and not fell,
-        distance_m=x - start_x,
+        success=progress > body.scene.goal_m and not fell,
+        distance_m=progress - start,
         return_m=total,
         fell=fell,
         images=len(decisions),

@@ -31,8 +31,8 @@ from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.camera import Camera
 from pixelgait.sim.delays import DelayLine
 from pixelgait.sim.motors import tapered
-from pixelgait.sim.mujoco_camera import cast_image
 from pixelgait.sim.mujoco_model import compile_model, foot_friction, quaternion_wxyz
+from pixelgait.sim.mujoco_scene import MuJoCoScene
 from pixelgait.sim.randomisation import Randomisation, Sample
 from pixelgait.sim.scenes import FRICTION, Pose, Scene
 from pixelgait.sim.senses import BasePose, Senses
@@ -59,6 +59,7 @@ class MuJoCoBody:
         self.camera = camera or Camera(spec.camera)
         self.model = compile_model(spec, scene)
         self.data = mujoco.MjData(self.model)
+        self._scene = MuJoCoScene(scene, self.model, self.data)
         joints = [self.model.joint(name) for name in spec.joint_names]
         self._q = np.array([joint.qposadr[0] for joint in joints])
         self._v = np.array([joint.dofadr[0] for joint in joints])
@@ -83,11 +84,7 @@ class MuJoCoBody:
             self._senses = Senses(self._sample, self.camera, self._view, seed, joints)
         self._commands = DelayLine(standing(self.spec), self._sample.delay_s)
         mujoco.mj_resetData(self.model, self.data)
-        layout = self.scene.layout(np.random.default_rng(seed))
-        for i, pose in enumerate(layout.movable):
-            self.data.mocap_pos[i] = (pose.x, pose.y, pose.z)
-            self.data.mocap_quat[i] = quaternion_wxyz(pose.yaw)
-        self._stand(layout.start)
+        self._stand(self._scene.reset(np.random.default_rng(seed)))
         self.data.qpos[self._q] = self.spec.default_pose_rad
         mujoco.mj_forward(self.model, self.data)
         self.time_s = 0.0
@@ -115,7 +112,7 @@ class MuJoCoBody:
         return Image(self._view(self.camera, self.pose()), self.time_s)
 
     def _view(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
-        return cast_image(self.model, self.data, camera, *pose)
+        return self._scene.render(camera, *pose)
 
     def apply(self, command: JointCommand) -> None:
         """One control step; the motors' PD loop closes in every physics step."""
@@ -124,6 +121,7 @@ class MuJoCoBody:
             self._drive(self._commands.at(self.time_s))
             mujoco.mj_step(self.model, self.data)
             self.time_s += PHYSICS_DT_S
+        self._scene.move(self.time_s)
 
     def _drive(self, command: JointCommand) -> None:
         """Set explicit PD torques."""

@@ -5,6 +5,8 @@ No OpenGL, the same on every machine.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -13,13 +15,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.spec import Array
-from pixelgait.sim.camera import FAR_M, LIGHT, Camera, rgbd
+from pixelgait.sim.box_mesh import box_uv
+from pixelgait.sim.camera import FAR_M, Camera, rgbd
 from pixelgait.sim.mujoco_model import SCENE_GROUP
+from pixelgait.sim.texture import PIXELS, Texture, tile
 
 AMBIENT, DIFFUSE = 0.6, 0.35  # PyBullet's getCameraImage
 SKY = 255
 GROUPS = np.array([i == SCENE_GROUP for i in range(6)], dtype=np.uint8)
-TO_LIGHT = np.array(LIGHT) / np.linalg.norm(LIGHT)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Paint:
+    """Textures on the boxes of a model with n geoms."""
+
+    tiles: NDArray[np.uint8]  # (m, PIXELS, PIXELS, 3)
+    which: NDArray[np.int64]  # (n,) a geom's tile, -1: its colour
+    width_m: Array  # (n,) of its tile
+
+    @classmethod
+    def of(cls, count: int, geoms: Sequence[int], textures: Sequence[Texture]) -> Paint:
+        """These textures on these geoms, one each, of so many in the model."""
+        distinct = list(dict.fromkeys(textures))
+        which, width = np.full(count, -1), np.ones(count)
+        for geom, texture in zip(geoms, textures, strict=True):
+            which[geom], width[geom] = distinct.index(texture), texture.tile_m
+        return cls(np.stack([tile(texture) for texture in distinct]), which, width)
 
 
 def cast_image(
@@ -28,14 +49,15 @@ def cast_image(
     camera: Camera,
     position: tuple[float, ...],
     orientation: tuple[float, ...],
+    paint: Paint | None = None,
 ) -> NDArray[Any]:
     """What the camera sees (see `Camera`) from a base at this pose (xyz [m], quaternion xyzw)."""
     x, y, z, w = orientation
     rotation = np.zeros(9)
     mujoco.mju_quat2Mat(rotation, np.array((w, x, y, z)))
     eye, forward, up = camera.axes(position, rotation.reshape(3, 3))
-    fov_rad, shape = camera.mount.vertical_fov_rad, (camera.height, camera.width)
-    rays = _pixels(fov_rad, camera.width, camera.height)
+    shape = camera.height, camera.width
+    rays = _pixels(camera.mount.vertical_fov_rad, camera.width, camera.height)
     world = rays @ np.array((forward, np.cross(forward, up), up))
     count = len(rays)
     geoms, distances = np.full(count, -1, dtype=np.int32), np.zeros(count)
@@ -44,21 +66,38 @@ def cast_image(
         model, data, eye, world.ravel(), GROUPS, True, -1, geoms, distances,
         normals.ravel(), count, FAR_M,
     )  # fmt: skip
-    if camera.kind == "rgb":
-        return _shaded(model, geoms, normals).reshape(*shape, 3)
     far = np.where(geoms < 0, FAR_M, np.minimum(distances * rays[:, 0], FAR_M))
     depth = np.asarray(far.reshape(shape), dtype=np.float32)
     if camera.kind == "depth":
         return depth
-    return rgbd(_shaded(model, geoms, normals).reshape(*shape, 3), depth)
-
-
-def _shaded(model: mujoco.MjModel, geoms: NDArray[np.int32], normals: Array) -> NDArray[np.uint8]:
-    """Colours (n, 3) of what was hit, lit as PyBullet lights them."""
-    shade = AMBIENT + DIFFUSE * np.maximum(normals @ TO_LIGHT, 0.0)
-    colours = 255.0 * model.geom_rgba[geoms, :3] * shade[:, None]
+    colours = 255.0 * model.geom_rgba[geoms, :3]
+    if paint is not None:
+        _apply(paint, colours, geoms, eye + distances[:, None] * world, normals, data)
+    # As PyBullet lights them.
+    to_light = np.array(camera.light) / np.linalg.norm(camera.light)
+    colours *= (AMBIENT + DIFFUSE * np.maximum(normals @ to_light, 0.0))[:, None]
     colours[geoms < 0] = SKY
-    return np.asarray(colours, dtype=np.uint8)
+    rgb = np.asarray(colours.reshape(*shape, 3), dtype=np.uint8)
+    return rgb if camera.kind == "rgb" else rgbd(rgb, depth)
+
+
+def _apply(
+    paint: Paint,
+    colours: Array,
+    geoms: NDArray[np.int32],
+    points: Array,
+    normals: Array,
+    data: mujoco.MjData,
+) -> None:
+    """Give textured geoms the colours (n, 3) of their textures where they were hit (n, 3)."""
+    painted = ((geoms >= 0) & (paint.which[geoms] >= 0)).nonzero()[0]
+    hit = geoms[painted]
+    rotations = data.geom_xmat[hit].reshape(-1, 3, 3)
+    local = np.einsum("nji,nj->ni", rotations, points[painted] - data.geom_xpos[hit])
+    across = np.einsum("nji,nj->ni", rotations, normals[painted])
+    uv = box_uv(local, across) / paint.width_m[hit, None]
+    column, row = np.floor(uv * PIXELS).astype(int).T % PIXELS
+    colours[painted] = paint.tiles[paint.which[hit], row, column]
 
 
 @cache

@@ -10,8 +10,9 @@ from xml.etree import ElementTree
 import mujoco
 import numpy as np
 
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import RobotSpec
-from pixelgait.sim.scenes import ORIGIN, Box, HeightField, Plane, Scene, Shape
+from pixelgait.sim.scenes import ORIGIN, Box, HeightField, Mesh, Plane, Scene, Shape
 from pixelgait.sim.simulated_body import GRAVITY_MS2, PHYSICS_DT_S
 from pixelgait.sim.urdf import find_mesh, find_urdf
 
@@ -31,10 +32,12 @@ def compile_model(robot: RobotSpec, scene: Scene) -> mujoco.MjModel:
     for geom in spec.geoms:
         geom.group = ROBOT_GROUP
         geom.contype, geom.conaffinity = 1, 2  # touches the scene, not itself
-    for shape in scene.fixed:
-        _add(spec, spec.worldbody, shape, friction)
-    for shape in scene.movable:  # the mocap body has the pose, its geom none of its own
-        _add(spec, spec.worldbody.add_body(mocap=True), replace(shape, pose=ORIGIN), friction)
+    for i, shape in enumerate(scene.fixed):
+        _add(spec, spec.worldbody, scene_geom(i), shape, friction)
+    # The mocap body has the pose, its geom none of its own.
+    for i, shape in enumerate(scene.movable, len(scene.fixed)):
+        body, unposed = spec.worldbody.add_body(mocap=True), replace(shape, pose=ORIGIN)
+        _add(spec, body, scene_geom(i), unposed, friction)
     spec.option.timestep = PHYSICS_DT_S
     spec.option.gravity = (0.0, 0.0, GRAVITY_MS2)
     # As MuJoCo Menagerie's quadrupeds: round friction cones, feet that do not creep.
@@ -48,9 +51,22 @@ def quaternion_wxyz(yaw: float) -> tuple[float, float, float, float]:
     return (math.cos(yaw / 2.0), 0.0, 0.0, math.sin(yaw / 2.0))
 
 
-def _add(spec: mujoco.MjSpec, body: mujoco.MjsBody, shape: Shape, foot_friction: float) -> None:
+def scene_geom(i: int) -> str:
+    """The name of the scene's shape i, fixed ones first."""
+    return f"scene-{i}"
+
+
+def _add(
+    spec: mujoco.MjSpec, body: mujoco.MjsBody, name: str, shape: Shape, foot_friction: float
+) -> None:
+    if isinstance(shape, Mesh):
+        raise UserError(
+            "MuJoCo fills a mesh to its convex hull, which for a house is a block: "
+            "scenes made of a mesh need --body pybullet"
+        )
     pose = ORIGIN if isinstance(shape, Plane) else shape.pose
     geom = body.add_geom(
+        name=name,
         pos=(pose.x, pose.y, pose.z),
         quat=quaternion_wxyz(pose.yaw),
         group=SCENE_GROUP,
@@ -64,7 +80,7 @@ def _add(spec: mujoco.MjSpec, body: mujoco.MjsBody, shape: Shape, foot_friction:
     )
     if isinstance(shape, Box):
         geom.type = mujoco.mjtGeom.mjGEOM_BOX
-        geom.size, geom.rgba = shape.half_m, (*shape.colour, 1.0)
+        geom.size, geom.rgba = shape.half_m, (*shape.colour, float(shape.visible))
     elif isinstance(shape, HeightField):
         geom.type = mujoco.mjtGeom.mjGEOM_HFIELD
         geom.hfieldname, geom.rgba = _height_field(spec, shape), (*shape.colour, 1.0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pixelgait.sim.platform import Platform
-from pixelgait.sim.scenes import Box, Layout, Pose
+from pixelgait.sim.scenes import Box, Layout, Pose, Scene
 
 # The paper gives no sizes; these are ours. Medium difficulty (0.5): walls over 40 to 50 % of a 3 m
 # wide platform, every 2.5 m.
@@ -38,11 +38,11 @@ class Wall:
         return (-WIDTH_M / 2, edge) if self.side > 0 else (-edge, WIDTH_M / 2)
 
 
-class ObstacleCourse:
+class ObstacleCourse(Scene):
     """Platform along x with walls across it; the top of the platform is z = 0."""
 
     name = "obstacle-course"
-    goal_x_m = LENGTH_M - 1.0
+    goal_m = LENGTH_M - 1.0
 
     def __init__(self, difficulty: float = 0.5) -> None:
         self.least_blocked = float(np.interp(difficulty, (0.0, 1.0), BLOCKED))
@@ -67,5 +67,5 @@ class ObstacleCourse:
         start = self.platform.start(rng)
         return Layout(start, places)
 
-    def supports(self, x: float, y: float) -> bool:
-        return self.platform.supports(x, y)
+    def ground_m(self, x: float, y: float) -> float | None:
+        return self.platform.ground_m(x, y)

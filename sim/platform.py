@@ -34,6 +34,7 @@ class Platform:
         """Where a robot begins: near the middle, looking about ahead."""
         return Pose(0.0, float(rng.uniform(-0.5, 0.5)), 0.0, float(rng.uniform(-0.2, 0.2)))
 
-    def supports(self, x: float, y: float) -> bool:
-        """Whether (x, y) is on it."""
-        return -self.start_m < x < self.length_m and abs(y) < self.width_m / 2
+    def ground_m(self, x: float, y: float) -> float | None:
+        """Its height at (x, y), None beside it."""
+        on_it = -self.start_m < x < self.length_m and abs(y) < self.width_m / 2
+        return 0.0 if on_it else None

@@ -112,13 +112,14 @@ class PyBulletBody:
         return Image(self._view(self.camera, self.pose()), self.time_s)
 
     def _view(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
-        return camera.render(self.client, *pose)
+        return self._scene.seen_by(camera).render(self.client, *pose)
 
     def apply(self, command: JointCommand) -> None:
         """One control step; the motors' PD loop closes in every physics step."""
         self._commands.put(self.time_s, self.motors(command))
         for _ in range(SUBSTEPS):
             self.step_physics(self._commands.at(self.time_s))
+        self._scene.move(self.time_s)
 
     def motors(self, command: JointCommand) -> Motors:
         """The command as the PD loop wants it: per joint, target, gains, feed-forward, limit."""

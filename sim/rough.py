@@ -8,8 +8,9 @@ import cv2
 import numpy as np
 
 from pixelgait.robot.spec import Array
+from pixelgait.sim.grid import interpolate
 from pixelgait.sim.platform import DROP_M, GROUND_COLOUR
-from pixelgait.sim.scenes import Box, HeightField, Layout, Pose
+from pixelgait.sim.scenes import ORIGIN, Box, HeightField, Layout, Pose, Scene
 
 CELL_M = 0.15  # finer than a robot's stance (0.36 m x 0.26 m), and 15 ms an image in PyBullet
 CELLS = (140, 100)  # 21 m along x, 15 m across
@@ -25,11 +26,11 @@ COLOUR = (0.70, 0.60, 0.42)
 NOISE_SEED = 0
 
 
-class Rough:
+class Rough(Scene):
     """Uneven ground around z = 0: one field, slid and turned by 180 degrees at random."""
 
     name = "rough"
-    goal_x_m = 12.0
+    goal_m = 12.0
 
     def __init__(self, difficulty: float = 0.5) -> None:
         roughness = float(np.interp(difficulty, (0.0, 1.0), ROUGHNESS_M))
@@ -37,17 +38,23 @@ class Rough:
         ground = Pose(MIDDLE_M, 0.0, -DROP_M - 0.5)
         self.fixed = (Box(ground, (30, 30, 0.5), GROUND_COLOUR),)
         self.movable = (HeightField(self.heights, CELL_M, COLOUR),)
+        self.field = ORIGIN  # in the last layout
 
     def layout(self, rng: np.random.Generator) -> Layout:
         """Slide and turn the field; the robot starts on what is then below it."""
         dx, dy = rng.uniform(-SLIDE_M, SLIDE_M, 2).tolist()
         field = Pose(MIDDLE_M + dx, dy, 0.0, math.pi if rng.random() < 0.5 else 0.0)
+        self.field = field
         start = Pose(0.0, 0.0, self._highest(field), float(rng.uniform(-0.2, 0.2)))
         return Layout(start, (field,))
 
-    def supports(self, x: float, y: float) -> bool:
-        half_x, half_y = ((n - 1) * CELL_M / 2 - SLIDE_M for n in CELLS)
-        return abs(x - MIDDLE_M) < half_x and abs(y) < half_y
+    def ground_m(self, x: float, y: float) -> float | None:
+        half_x, half_y = ((n - 1) * CELL_M / 2 for n in CELLS)
+        if abs(x - MIDDLE_M) >= half_x - SLIDE_M or abs(y) >= half_y - SLIDE_M:
+            return None
+        sign = 1.0 if self.field.yaw == 0.0 else -1.0
+        along, across = sign * (x - self.field.x), sign * (y - self.field.y)
+        return interpolate(self.heights, (along + half_x) / CELL_M, (across + half_y) / CELL_M)
 
     def _highest(self, field: Pose) -> float:
         """The highest ground around the start [m]."""

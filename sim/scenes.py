@@ -1,21 +1,23 @@
 """Scenes: where a robot can be, described once and built by every simulator in its own way.
 
-A new one is a file with a class like FlatGround, and a name in `scene_list`.
+A new one is a file with a class like FlatGround: the README shows how.
 """
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
 
 import numpy as np
 
 from pixelgait.robot.spec import Array
+from pixelgait.sim.look import Look
+from pixelgait.sim.texture import Colour, Texture
 
 FRICTION = 1.0
-
-Colour = tuple[float, float, float]  # RGB, 0 to 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class Box:
     half_m: tuple[float, float, float]
     colour: Colour
     friction: float = FRICTION
+    texture: Texture | None = None  # instead of the colour
+    visible: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,7 @@ class Plane:
 
 
 ORIGIN = Pose(0.0, 0.0, 0.0)
+STORE = Pose(0.0, 0.0, -10.0)  # out of sight and reach: for movable shapes an episode does not use
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +67,32 @@ class HeightField:
     pose: Pose = ORIGIN
 
 
-Shape = Box | Plane | HeightField
+@dataclass(frozen=True, slots=True)
+class Mesh:
+    """Triangles from OBJ files in metres, z up; concave ones too. Not for every simulator."""
+
+    visual: Path
+    collision: Path
+    texture: Path | None
+    friction: float = FRICTION
+
+
+Shape = Box | Plane | HeightField | Mesh
+
+
+@dataclass(frozen=True, slots=True)
+class Swing:
+    """A movable shape that goes to and fro, `reach_m` along x, y and z either way of its pose."""
+
+    shape: int  # which of the movable ones
+    reach_m: tuple[float, float, float]
+    period_s: float
+
+    def pose(self, middle: Pose, time_s: float) -> Pose:
+        """Where it is so long after the reset."""
+        share = math.sin(2.0 * math.pi * time_s / self.period_s)
+        x, y, z = (share * reach for reach in self.reach_m)
+        return Pose(middle.x + x, middle.y + y, middle.z + z, middle.yaw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,42 +101,43 @@ class Layout:
 
     start: Pose  # of the robot: the ground below it
     movable: Sequence[Pose] = ()  # where the scene's movable shapes are
+    swings: Sequence[Swing] = ()
+    look: Look | None = None  # None: as usual
 
 
-class Scene(Protocol):
-    """Surroundings of one robot. Built once per body, laid out anew at every reset."""
+class Scene(ABC):
+    """Surroundings of one robot. Built once per body, laid out anew at every reset.
+
+    What a scene does not say of itself is that of level ground at z = 0, walked along x without
+    an end. Goal, progress and ground are those of the last layout.
+    """
 
     name: str
-    goal_x_m: float  # reached: success
+    goal_m: float = math.inf  # the progress that is a success
+    fixed: Sequence[Shape] = ()  # what is the same in every episode
+    movable: Sequence[Box | HeightField] = ()  # what a layout places; their own poses do not count
 
-    @property
-    def fixed(self) -> Sequence[Shape]:
-        """What is the same in every episode."""
-
-    @property
-    def movable(self) -> Sequence[Box | HeightField]:
-        """What a layout places; the shapes' own poses do not count."""
-
+    @abstractmethod
     def layout(self, rng: np.random.Generator) -> Layout:
         """Draw an episode's layout."""
 
-    def supports(self, x: float, y: float) -> bool:
-        """Whether there is ground to walk on at (x, y)."""
+    def progress_m(self, x: float, y: float) -> float:
+        """How far (x, y) is on the way to the goal, from an origin of the scene's choice."""
+        return x
+
+    def ground_m(self, x: float, y: float) -> float | None:
+        """Height of the ground at (x, y), whatever stands on it; None: nothing to walk on."""
+        return 0.0
 
 
-class FlatGround:
+class FlatGround(Scene):
     """An endless flat floor."""
 
     name = "flat"
-    goal_x_m = np.inf
     fixed = (Plane(),)
-    movable = ()
 
     def __init__(self, difficulty: float = 0.0) -> None:
         del difficulty  # flat is flat
 
     def layout(self, rng: np.random.Generator) -> Layout:
         return Layout(ORIGIN)
-
-    def supports(self, x: float, y: float) -> bool:
-        return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pixelgait.sim.platform import Platform
-from pixelgait.sim.scenes import Box, Layout, Pose
+from pixelgait.sim.scenes import Box, Layout, Pose, Scene
 
 WIDTH_M = 3.0
 LENGTH_M = 13.0
@@ -22,11 +22,11 @@ SHIFT_M = 0.1  # of a row, either way along and across
 COLOUR = (0.80, 0.50, 0.10)
 
 
-class Slalom:
+class Slalom(Scene):
     """Platform along x with rows of walls to weave through; every episode shifts each row."""
 
     name = "slalom"
-    goal_x_m = LENGTH_M - 1.0
+    goal_m = LENGTH_M - 1.0
 
     def __init__(self, difficulty: float = 0.5) -> None:
         self.platform = Platform(WIDTH_M, LENGTH_M)
@@ -47,8 +47,8 @@ class Slalom:
         start = self.platform.start(rng)
         return Layout(start, places)
 
-    def supports(self, x: float, y: float) -> bool:
-        return self.platform.supports(x, y)
+    def ground_m(self, x: float, y: float) -> float | None:
+        return self.platform.ground_m(x, y)
 
 
 def _row(i: int) -> tuple[float, ...]:

@@ -40,11 +40,19 @@ def fallen(body: Walker, reading: Reading) -> bool:
     (x, y, z), _ = body.pose()
     qx, qy, _, _ = reading.orientation
     up_z = 1.0 - 2.0 * (qx * qx + qy * qy)
-    return up_z < UP_Z_LIMIT or z < FALLEN_HEIGHT_M or not body.scene.supports(x, y)
+    ground = body.scene.ground_m(x, y)
+    return up_z < UP_Z_LIMIT or ground is None or z - ground < FALLEN_HEIGHT_M
+
+
+def progress_m(body: Walker) -> float:
+    """How far the robot is on its way through the scene [m]."""
+    (x, y, _), _ = body.pose()
+    return body.scene.progress_m(x, y)
 
 
 class Forward:
-    """Capped velocity along x (IAP paper, eq. 11 and 12): a return reads as metres.
+    """Capped velocity along x (IAP paper, eq. 11 and 12) or towards the goal of the scene: a
+    return reads as metres.
 
     The episode ends with a fall, at the scene's goal, or after `patience_steps` without advance.
     """
@@ -56,24 +64,24 @@ class Forward:
     def __init__(self, steps: int, patience_steps: int = 600) -> None:
         self.steps = steps
         self.patience_steps = patience_steps
-        self._x = self._best_x = 0.0
+        self._progress = self._best = 0.0
         self._since_best = 0
 
     def reset(self, body: Walker, seed: int) -> None:
-        self._x = self._best_x = body.pose()[0][0]
+        self._progress = self._best = progress_m(body)
         self._since_best = 0
         push(body, self.SHOVE_M_PER_S, np.random.default_rng((seed, 1)))
 
     def step(self, body: Walker, reading: Reading) -> tuple[float, bool]:
-        x = body.pose()[0][0]
+        progress = progress_m(body)
         cap = self.CAP_M_PER_S * CONTROL_DT_S
-        reward = max(-cap, min(cap, x - self._x))
-        self._x = x
+        reward = max(-cap, min(cap, progress - self._progress))
+        self._progress = progress
         self._since_best += 1
-        if x > self._best_x + self.ADVANCE_M:
-            self._best_x, self._since_best = x, 0
+        if progress > self._best + self.ADVANCE_M:
+            self._best, self._since_best = progress, 0
         stuck = self._since_best > self.patience_steps
-        return reward, stuck or x > body.scene.goal_x_m or fallen(body, reading)
+        return reward, stuck or progress > body.scene.goal_m or fallen(body, reading)
 
     def metrics(self) -> dict[str, float]:
         return {}
@@ -148,9 +156,10 @@ class Follow:
 
     def _posture(self, body: Walker) -> float:
         """1 for a level base at its height, towards 0 as it tilts or sinks."""
-        (_, _, z), (qx, qy, _, _) = body.pose()
+        (x, y, z), (qx, qy, _, _) = body.pose()
         tilt2 = 4.0 * (qx * qx + qy * qy)  # of small angles
-        low = z - self.HEIGHT_SHARE * body.spec.stand_height_m
+        height = z - (body.scene.ground_m(x, y) or 0.0)
+        low = height - self.HEIGHT_SHARE * body.spec.stand_height_m
         return math.exp(-tilt2 / self.TILT_SCALE_RAD2 - low * low / self.HEIGHT_SCALE_M2)
 
     def metrics(self) -> dict[str, float]:

@@ -37,7 +37,7 @@ class Teacher:
         """The point (x, y) [m] to walk to."""
         ahead = [wall for wall in self.course.walls if wall.x + CLEARANCE_M > x]
         if not ahead:
-            return self.course.goal_x_m + 1.0, 0.0
+            return self.course.goal_m + 1.0, 0.0
         wall = ahead[0]
         low, high = wall.gap
         gap_y = min(max(y, low + CLEARANCE_M), high - CLEARANCE_M)

@@ -19,7 +19,7 @@ from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body_list import BODIES, make_body
 from pixelgait.sim.camera import FAR_M, Camera
 from pixelgait.sim.obstacle_course import WALL_COLOUR, ObstacleCourse
-from pixelgait.sim.scenes import Box, FlatGround, Layout, Plane, Pose
+from pixelgait.sim.scenes import Box, FlatGround, Layout, Plane, Pose, Scene
 from pixelgait.sim.simulated_body import SimulatedBody
 from pixelgait.sim.urdf import find_urdf
 
@@ -131,19 +131,16 @@ def test_pose_place_push_and_readings_speak_of_the_same_frames(name: str) -> Non
     body.close()
 
 
-class OneBox:
+class OneBox(Scene):
     """A blue box of 1 m that every episode puts somewhere else, turned by 45 degrees."""
 
-    name, goal_x_m = "one-box", np.inf
+    name = "one-box"
     fixed = (Plane(),)
     movable = (Box(Pose(9.0, 9.0, 9.0), (0.5, 0.5, 0.5), (0.1, 0.2, 0.9)),)
 
     def layout(self, rng: np.random.Generator) -> Layout:
         box = Pose(3.0, float(rng.uniform(-1.0, 1.0)), 0.5, np.pi / 4)
         return Layout(Pose(0.0, 0.0, 0.0), [box])
-
-    def supports(self, x: float, y: float) -> bool:
-        return True
 
 
 def test_a_scene_of_ones_own_looks_the_same_in_both() -> None:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import cv2
+import gymnasium
 import mujoco
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import check_env
 
 from pixelgait.export.contact_sheet import LABEL_PX, write_contact_sheet
 from pixelgait.robot.reading import JointCommand
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body_list import BODIES, make_body
 from pixelgait.sim.bullet import pybullet
+from pixelgait.sim.envs import GaitEnv
 from pixelgait.sim.pybullet_body import PyBulletBody
 from pixelgait.sim.scene_list import SCENES, make_scene
 from pixelgait.sim.scenes import FlatGround, HeightField, Layout, Pose, Scene
@@ -70,10 +74,21 @@ def test_memory_is_flat_over_resets(body: SimulatedBody) -> None:
     for seed in range(5):
         body.reset(seed)
     before = resident_mb()
-    for seed in range(100):
+    for seed in range(200):
         body.reset(seed)
         body.apply(HOLD)
     assert resident_mb() - before < 20.0
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("scene", SCENES)
+def test_every_scene_is_an_environment(scene: str, name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env = GaitEnv(scene, 0.5, "rgb_array", body=name)
+        env.spec = gymnasium.spec("PixelGait/ObstacleCourse-v0")
+        check_env(env, skip_render_check=True, skip_close_check=True)
+    env.close()
 
 
 def resident_mb() -> float:
@@ -82,12 +97,13 @@ def resident_mb() -> float:
 
 
 @pytest.mark.parametrize("name", SCENES)
-def test_supports_is_true_to_the_ground(name: str) -> None:
-    """Measured by rays from above: there is ground near z = 0, or something stands on it."""
+def test_the_ground_is_as_high_as_the_scene_says(name: str) -> None:
+    """Measured by rays from above: there it is, or something stands on it."""
     body = PyBulletBody(A1, make_scene(name, 1.0))
     points = np.random.default_rng(0).uniform((-20.0, -20.0), (30.0, 20.0), (200, 2))
     near = np.random.default_rng(1).uniform((-2.0, -2.0), (15.0, 2.0), (200, 2))
     points = np.vstack((points, near))
+    found = 0
     for seed in range(3):
         body.reset(seed)
         body.place((0.0, 0.0, 50.0), (0.0, 0.0, 0.0, 1.0))
@@ -95,10 +111,13 @@ def test_supports_is_true_to_the_ground(name: str) -> None:
         ends = np.column_stack((points, np.full(len(points), -5.0)))
         hits = pybullet.rayTestBatch(starts.tolist(), ends.tolist(), physicsClientId=body.client)
         for (x, y), hit in zip(points, hits, strict=True):
-            if body.scene.supports(x, y):
-                assert hit[3][2] > -0.2
+            ground = body.scene.ground_m(x, y)
+            if ground is not None:  # a field's squares are split into triangles: 1 cm
+                assert hit[3][2] > ground - 0.01
+                found += hit[3][2] < ground + 0.01
             elif name != "rough":  # nothing, the surroundings or a wall that overhangs them
-                assert abs(hit[3][2]) > 0.2
+                assert hit[0] == -1 or abs(hit[3][2]) > 0.2
+    assert found > 100
     body.close()
 
 
@@ -117,7 +136,7 @@ def test_nobody_gets_through_straight_on(name: str) -> None:
         for heading in (0.0, layout.start.yaw):
             along = np.arange(0.0, 13.0, CELL_M)[:, None]
             path = along * (np.cos(heading), np.sin(heading)) + (layout.start.x, layout.start.y)
-            on_ground = [scene.supports(x, y) for x, y in path]
+            on_ground = [scene.ground_m(x, y) is not None for x, y in path]
             assert (clearance(scene, layout, path)[on_ground] < ROBOT_HALF_M).any()
 
 
@@ -146,10 +165,13 @@ def test_slim_poles_let_some_through() -> None:
 @pytest.mark.parametrize("name", ["obstacle-course", "slalom", "clutter"])
 def test_a_way_through_exists(name: str, difficulty: float) -> None:
     scene = make_scene(name, difficulty)
-    x, y = np.mgrid[-0.5 : scene.goal_x_m + 0.2 : CELL_M, -1.7:1.7:CELL_M]
+    x, y = np.mgrid[-0.5 : scene.goal_m + 0.2 : CELL_M, -1.7:1.7:CELL_M]
     cells = np.column_stack((x.ravel(), y.ravel()))
     ground = np.array(
-        [all(scene.supports(a, b + d) for d in (-ROBOT_HALF_M, ROBOT_HALF_M)) for a, b in cells]
+        [
+            None not in [scene.ground_m(a, b + d) for d in (-ROBOT_HALF_M, ROBOT_HALF_M)]
+            for a, b in cells
+        ]
     )
     for seed in range(20):
         layout = scene.layout(np.random.default_rng(seed))
@@ -244,8 +266,8 @@ def test_the_contact_sheet_has_a_row_per_scene_and_a_column_per_difficulty(
     monkeypatch.setattr("pixelgait.export.contact_sheet.SCENES", ["flat", "slalom"])
     monkeypatch.setattr("pixelgait.export.contact_sheet.DIFFICULTIES", (0.0, 1.0))
     write_contact_sheet(tmp_path / "scenes.png")
-    flat, slalom = np.split(cv2.imread(str(tmp_path / "scenes.png")), 2)
-    for row, same in ((flat, True), (slalom, False)):
+    rows = np.split(cv2.imread(str(tmp_path / "scenes.png")), 5)
+    for row, same in zip(rows, (True, False, False, False, False), strict=True):
         easy, hard = (view[LABEL_PX:] for view in np.split(row, 2, axis=1))
         assert len(np.unique(easy.reshape(-1, 3), axis=0)) > 50
         assert np.array_equal(easy, hard) == same

@@ -1,0 +1,59 @@
+"""Scenes in MuJoCo: laid out, moved and seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from pixelgait.sim.camera import Camera
+from pixelgait.sim.mujoco_camera import Paint, cast_image
+from pixelgait.sim.mujoco_model import quaternion_wxyz, scene_geom
+from pixelgait.sim.scenes import ORIGIN, Box, Layout, Pose, Scene
+from pixelgait.sim.texture import Texture
+
+
+class MuJoCoScene:
+    """A scene that was compiled into a model."""
+
+    def __init__(self, scene: Scene, model: mujoco.MjModel, data: mujoco.MjData) -> None:
+        self.scene, self.model, self.data = scene, model, data
+        self._textured = {
+            model.geom(scene_geom(i)).id: shape.texture
+            for i, shape in enumerate((*scene.fixed, *scene.movable))
+            if isinstance(shape, Box) and shape.texture is not None
+        }
+        self.layout = Layout(ORIGIN)
+        self._paint = self._painted(tuple(self._textured.values()))
+
+    def reset(self, rng: np.random.Generator) -> Pose:
+        """Lay the scene out; returns where the robot starts."""
+        self.layout = self.scene.layout(rng)
+        for i, pose in enumerate(self.layout.movable):
+            self._place(i, pose)
+        if self.layout.look is not None:
+            self._paint = self._painted(tuple(self.layout.look.textures))
+        return self.layout.start
+
+    def move(self, time_s: float) -> None:
+        """Put what swings where it is so long after the reset."""
+        for swing in self.layout.swings:
+            self._place(swing.shape, swing.pose(self.layout.movable[swing.shape], time_s))
+
+    def render(
+        self, camera: Camera, position: tuple[float, ...], orientation: tuple[float, ...]
+    ) -> NDArray[Any]:
+        """What the camera sees from a base at this pose (xyz [m], quaternion xyzw)."""
+        seen = camera if self.layout.look is None else self.layout.look.through(camera)
+        return cast_image(self.model, self.data, seen, position, orientation, self._paint)
+
+    def _place(self, movable: int, pose: Pose) -> None:
+        self.data.mocap_pos[movable] = (pose.x, pose.y, pose.z)
+        self.data.mocap_quat[movable] = quaternion_wxyz(pose.yaw)
+
+    def _painted(self, textures: tuple[Texture, ...]) -> Paint | None:
+        """The textured boxes in these textures."""
+        geoms = list(self._textured)
+        return Paint.of(self.model.ngeom, geoms, textures) if geoms else None
