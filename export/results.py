@@ -26,7 +26,13 @@ from pixelgait.sim.evaluate import EvalConfig, evaluate, film, run_episodes
 from pixelgait.sim.obstacle_course import ObstacleCourse
 
 POLICIES = {"iap": "IAP", "cnn": "CNN"}
-DIFFICULTIES = {"low": 0.0, "medium": 0.5, "high": 1.0}
+# Columns: difficulty, and whether robots are randomised.
+COLUMNS = {
+    "low": (0.0, False),
+    "medium": (0.5, False),
+    "high": (1.0, False),
+    "medium, randomised": (0.5, True),
+}
 PATH_SEEDS = 6
 
 
@@ -51,6 +57,7 @@ class Row:
     label: str
     evaluation: EvalConfig
     weights: int | None = None  # None: it does not see
+    columns: tuple[str, ...] = tuple(COLUMNS)  # what is measured, medium at least
 
     @property
     def key(self) -> str:
@@ -91,15 +98,16 @@ def _rows(config: ResultsConfig) -> list[Row]:
     for name, label in POLICIES.items():
         weights = _weights(name)
         shipped, *others = _runs(name)
-        rows.append(Row(f"**{label}**, {_title(shipped)}, shipped", EvalConfig(name), weights))
+        rows.append(Row(f"**{label}**, shipped", EvalConfig(name), weights))
         for run in others:
             bundle = EvalConfig(str(_bundle(config, name, run)))
-            rows.append(Row(f"{label}, {_title(run)}", bundle, weights))
-    for name, label in POLICIES.items():
-        blind, frozen = EvalConfig(name, blind=True), EvalConfig(name, freeze_image=True)
-        rows.append(Row(f"{label}, blind (gray image)", blind, _weights(name)))
-        rows.append(Row(f"{label}, first image frozen", frozen, _weights(name)))
-    return [*rows, Row("random commands", EvalConfig("walk", random=True))]
+            columns = "medium", "medium, randomised"
+            rows.append(Row(f"{label}, {_title(run)}", bundle, weights, columns))
+    nominal = "low", "medium", "high"
+    blind, frozen = EvalConfig("iap", blind=True), EvalConfig("iap", freeze_image=True)
+    rows.append(Row("IAP, blind (gray image)", blind, _weights("iap"), nominal))
+    rows.append(Row("IAP, first image frozen", frozen, _weights("iap"), nominal))
+    return [*rows, Row("random commands", EvalConfig("walk", random=True), None, nominal)]
 
 
 def _runs(policy: str) -> list[Path]:
@@ -113,10 +121,8 @@ def _task(run: Path) -> str:
 
 
 def _title(run: Path) -> str:
-    """What distinguishes a run: its name, or its seed."""
-    if run.name != "high_level":
-        return run.name.replace("-", " ")
-    return f"seed {json.loads((run / 'config.json').read_text())['seed']}"
+    """What distinguishes a run: its name."""
+    return "shipped" if run.name == "high_level" else run.name.replace("-", " ")
 
 
 def _bundle(config: ResultsConfig, policy: str, run: Path) -> Path:
@@ -128,13 +134,12 @@ def _bundle(config: ResultsConfig, policy: str, run: Path) -> Path:
 
 
 def _line(config: ResultsConfig, row: Row) -> str:
-    figures = {name: _figures(config, row, value) for name, value in DIFFICULTIES.items()}
+    figures = {name: _figures(config, row, *COLUMNS[name]) for name in row.columns}
     medium = figures["medium"]
-    randomised = _figures(config, row, DIFFICULTIES["medium"], randomise=True)
     cells = [
         row.label,
         str(row.weights or "-"),
-        *(_rate(each, "success_rate") for each in (*figures.values(), randomised)),
+        *(_rate(figures[name], "success_rate") if name in figures else "-" for name in COLUMNS),
         f"{medium['distance_m']:.1f}",
         _rate(medium, "fall_rate"),
         f"{medium['images_per_episode']:.0f}" if row.weights else "-",
@@ -147,9 +152,7 @@ def _rate(figures: dict[str, Any], name: str) -> str:
     return f"{100.0 * figures[name]:.0f} % [{low:.0f}, {high:.0f}]"
 
 
-def _figures(
-    config: ResultsConfig, row: Row, difficulty: float, randomise: bool = False
-) -> dict[str, Any]:
+def _figures(config: ResultsConfig, row: Row, difficulty: float, randomise: bool) -> dict[str, Any]:
     """The evaluation of one row at one difficulty, from the output folder if it is there."""
     contract = json.loads((find_bundle(row.evaluation.bundle) / CONTRACT).read_text())
     name = f"{row.key}-{difficulty}{'-randomised' if randomise else ''}"
