@@ -97,7 +97,7 @@ def _rows(config: ResultsConfig) -> list[Row]:
     rows = [Row("teacher (knows map and pose)", EvalConfig("walk", teacher=True))]
     for name, label in POLICIES.items():
         weights = _weights(name)
-        shipped, *others = _runs(name)
+        others = _runs(name)[1:]
         rows.append(Row(f"**{label}**, shipped", EvalConfig(name), weights))
         for run in others:
             bundle = EvalConfig(str(_bundle(config, name, run)))
