@@ -31,10 +31,19 @@ from pixelgait.robot.spec import Array
 from pixelgait.sim.faults import parse_faults
 from pixelgait.sim.measured_delays import make_randomisation
 
+SIZES = ("iterations", "steps", "validation_steps", "validation_episodes", "validate_every")
+OWN_SIZES = {  # of the tasks, where none are given
+    "walk": (200, 500, 1000, 8, 5),
+    "follow": (200, 500, 1000, 8, 5),
+    "imitate": (10, 3500, 4500, 40, 1),
+    "course": (60, 3500, 4500, 40, 5),
+    "joint": (60, 3500, 4500, 40, 5),
+}
+
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Train a policy with an evolution strategy in PyBullet and write a run folder.
+    """Train a policy and write a run folder. Sizes that are 0 become the task's own.
 
     walk: the low level learns to walk straight ahead, from zero weights. follow: it learns to
     follow speed and yaw-rate commands under pushes. imitate: the high level learns by gradient
@@ -53,17 +62,17 @@ class TrainConfig:
     seed: int = 0
     workers: int = 2
     """Worker processes."""
-    iterations: int = 200
-    """Iterations of the search; rounds of imitation (a dozen are enough)."""
+    iterations: int = 0
+    """Iterations of the search, or rounds of imitation."""
     minutes: float = 0.0
     """Stop after so many minutes; 0 for no limit."""
     target_m: float = 0.0
     """Stop once every validation episode advances so far without a fall; 0 to go on."""
-    steps: int = 500
+    steps: int = 0
     """Control steps (10 ms) of a training episode."""
-    validation_steps: int = 1000
-    validation_episodes: int = 8
-    validate_every: int = 5
+    validation_steps: int = 0
+    validation_episodes: int = 0
+    validate_every: int = 0
     encoder: str = "iap"
     """High level of the tasks imitate, course and joint: a name, with options as in
     iap:patch=4,stride=4. list shows all encoders with their weights."""
@@ -87,10 +96,14 @@ class TrainConfig:
     """What sensors fail, as in pixelgait-eval --faults."""
     es: ESConfig = field(default_factory=ESConfig)
 
+    def __post_init__(self) -> None:
+        for name, own in zip(SIZES, OWN_SIZES[self.task], strict=True):
+            if getattr(self, name) == 0:
+                object.__setattr__(self, name, own)
+
     def check(self) -> None:
         """Raises UserError if a value makes no sense."""
-        counts = ("workers", "iterations", "steps", "validation_steps", "validation_episodes")
-        least_1 = {name: getattr(self, name) for name in (*counts, "validate_every")}
+        least_1 = {name: getattr(self, name) for name in ("workers", *SIZES)}
         least_1 |= {f"lesson.{name}": value for name, value in asdict(self.lesson).items()}
         for name, value in least_1.items():
             if value < 1:
@@ -112,6 +125,8 @@ class TrainConfig:
             raise UserError(f"the task {self.task} takes no --low-level, course and joint do")
         if self.task == "imitate" and self.start is not None:
             raise UserError("the task imitate takes no --start, it begins with the teacher")
+        if self.task == "imitate" and (self.randomise or self.faults):
+            raise UserError("the task imitate takes no --randomise or --faults: its robots glide")
 
     def identity(self) -> dict[str, object]:
         """What must not change between a run and its continuation."""

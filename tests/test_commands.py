@@ -52,6 +52,7 @@ def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
         ("pixelgait-eval BUNDLE --task follow", ["--task follow", "--scene flat"]),
         ("pixelgait-train walk --out run --workers 0", ["--workers is 0"]),
         ("pixelgait-train imitate --out run --start x.npz", ["takes no --start"]),
+        ("pixelgait-train imitate --out run --randomise", ["takes no --randomise"]),
         ("pixelgait-train follow --out run --low-level x", ["takes no --low-level"]),
         ("pixelgait-train course --out run --ramp -1", ["--ramp is -1"]),
         ("pixelgait-train course --out run", ["needs --low-level"]),

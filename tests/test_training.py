@@ -31,6 +31,7 @@ from pixelgait.policies.pool import RolloutPool
 from pixelgait.policies.rollouts import (
     Job,
     Plan,
+    TaskName,
     Worker,
     flat_weights,
     make_high_level,
@@ -235,10 +236,11 @@ def test_imitation_resumes_to_the_same_student(tmp_path: Path) -> None:
     assert without_times(one.curve) == without_times(other.curve)
 
 
-def test_the_high_level_learns_on_the_course_by_trial(tmp_path: Path) -> None:
-    """In a few iterations: to walk on, at least."""
+@pytest.mark.parametrize("task", ["course", "joint"])
+def test_policies_learn_on_the_course_by_trial(tmp_path: Path, task: TaskName) -> None:
+    """In a few iterations, over the shipped low level: to walk on, at least."""
     config = TrainConfig(
-        "course",
+        task,
         tmp_path / "run",
         iterations=6,
         steps=300,
