@@ -150,9 +150,9 @@ def test_the_whole_controller_commands_the_mirror_image(encoder: str) -> None:
         reading = random_reading(rng, 0.01 * step)
         other = mirrored(reading)
         pixels = np.kron(rng.integers(0, 256, (4, 4, 3)), np.ones((8, 8, 1))).astype(np.uint8)
-        one = left.step(replace(reading, image=partial(Image, pixels, 0.0)))
+        one = left.step(replace(reading, image=partial(Image, pixels, reading.time_s)))
         flipped = np.ascontiguousarray(pixels[:, ::-1])
-        two = right.step(replace(other, image=partial(Image, flipped, 0.0)))
+        two = right.step(replace(other, image=partial(Image, flipped, reading.time_s)))
         np.testing.assert_allclose(mirrored_angles(one.targets), two.targets, atol=1e-6)
         assert left.decision is not None
         steered.append(left.decision.latent[1])

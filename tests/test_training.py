@@ -242,14 +242,14 @@ def test_policies_learn_on_the_course_by_trial(tmp_path: Path, task: TaskName) -
     config = TrainConfig(
         task,
         tmp_path / "run",
-        iterations=6,
+        iterations=8,
         steps=300,
         validation_steps=300,
         validation_episodes=2,
-        validate_every=6,
+        validate_every=8,
         low_level=Path("policies/pretrained/walk/low_level"),
         mirror=True,
-        es=ESConfig(directions=6, top=3, noise=0.15, step=0.15),
+        es=ESConfig(directions=8, top=4, noise=0.1, step=0.1),
     )
     train(config)
     returns = [row["train/return"] for row in load_checkpoint(tmp_path / "run" / "last.npz").curve]
