@@ -9,24 +9,26 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
-import numpy as np
 
-from pixelgait.export.encoder_report import Row, slope
+from pixelgait.export.encoder_report import SUMMARY, Row, slope
 
 
 def plot(path: Path, rows: Sequence[Row]) -> None:
-    """One line per encoder with patches: fastest time of every patch count, and its slope."""
+    """One line per encoder and patch size of the summary, with its slope."""
     figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
-    for name in dict.fromkeys(row.encoder for row in rows if row.patches is not None):
-        best: dict[int, float] = {}
-        for row in rows:
-            if row.encoder == name and row.patches is not None:
-                best[row.patches] = min(row.p50_ms, best.get(row.patches, np.inf))
-        counts = sorted(best)
-        times = [best[count] for count in counts]
-        label = f"{name} (L^{slope(counts, times):.2f})" if len(counts) > 1 else name
-        axes.plot(counts, times, "o-", ms=4, label=label)
-    axes.set(xscale="log", yscale="log", xlabel="patches L", ylabel="p50 [ms], one thread")
+    axes.set_prop_cycle(color=mpl.color_sequences["tab20"])
+    for name, patch in SUMMARY:
+        found = [row for row in rows if (row.encoder, row.patch) == (name, patch)]
+        found.sort(key=lambda row: row.height * row.width)
+        pixels = [row.height * row.width for row in found]
+        times = [row.p50_ms for row in found]
+        label = name if patch is None else f"{name}, patch {patch}"
+        if len(found) > 1:
+            label += f" (slope {slope(pixels, times):.2f})"
+        axes.plot(pixels, times, "o-", ms=4, label=label)
+    axes.set(
+        xscale="log", yscale="log", xlabel="pixels of the image", ylabel="p50 [ms], one thread"
+    )
     axes.grid(alpha=0.3, which="both")
     axes.legend(fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
