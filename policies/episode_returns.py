@@ -32,8 +32,7 @@ class EpisodeReturns:
         validation_steps: int,
     ) -> None:
         self.pool, self.plan, self.config, self.seed, self.ramp = pool, plan, config, seed, ramp
-        self.validation = range(VALIDATION_SEED, VALIDATION_SEED + validation_episodes)
-        self.validation_steps = validation_steps
+        self.validation_size = validation_episodes, validation_steps
         self.statistics = Statistics.empty()
         self._decisions: list[Array] = []
 
@@ -53,12 +52,7 @@ class EpisodeReturns:
 
     def validate(self, weights: Array) -> Figures:
         """Figures on the validation seeds at the full difficulty."""
-        jobs = [
-            Job(weights, self.statistics, [seed], self.validation_steps, self.plan.difficulty)
-            for seed in self.validation
-        ]
-        episodes: list[list[Episode]] = self.pool.map(run_job, jobs)
-        return summary("validation", [episode for each in episodes for episode in each])
+        return validation(self.pool, self.plan, weights, self.statistics, *self.validation_size)
 
     def histograms(self) -> dict[str, Array]:
         """Latents and holds of all decisions since the last call."""
@@ -71,6 +65,21 @@ class EpisodeReturns:
         share = min(1.0, iteration / self.ramp) if self.ramp else 1.0
         steps = np.floor(share * self.plan.difficulty / DIFFICULTY_STEP + 1e-9)
         return float(self.plan.difficulty if share == 1.0 else steps * DIFFICULTY_STEP)
+
+
+def validation(
+    pool: RolloutPool,
+    plan: Plan,
+    weights: Array,
+    statistics: Statistics,
+    episodes: int,
+    steps: int,
+) -> Figures:
+    """Figures of weights on the first validation seeds, at the plan's difficulty."""
+    seeds = range(VALIDATION_SEED, VALIDATION_SEED + episodes)
+    jobs = [Job(weights, statistics, [seed], steps, plan.difficulty) for seed in seeds]
+    ran: list[list[Episode]] = pool.map(run_job, jobs)
+    return summary("validation", [episode for each in ran for episode in each])
 
 
 def summary(group: str, episodes: Sequence[Episode]) -> Figures:

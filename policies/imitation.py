@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from pixelgait.policies import rollouts
-from pixelgait.policies.episode_returns import VALIDATION_SEED, summary
+from pixelgait.policies.episode_returns import VALIDATION_SEED, summary, validation
 from pixelgait.policies.fitting import encode_all, fit, has_gradient
 from pixelgait.policies.low_level import Statistics
 from pixelgait.policies.pool import RolloutPool
@@ -30,7 +30,6 @@ from pixelgait.policies.rollouts import (
     Plan,
     flat_weights,
     make_high_level,
-    run_job,
     set_weights,
 )
 from pixelgait.policies.runs import Run
@@ -92,11 +91,11 @@ class Imitation:
         run: Run,
         seed: int,
         lesson: Lesson,
-        validation: tuple[int, int],
+        validation_size: tuple[int, int],
     ) -> None:
         self.pool, self.plan, self.folder, self.seed = pool, plan, run.folder / "shown", seed
         self.lesson = lesson
-        self.validation_episodes, self.validation_steps = validation
+        self.validation_size = validation_size
         self.statistics = Statistics.empty()
         count = 1 if has_gradient(make_high_level(plan.encoder, seed)) else lesson.students
         fresh = [make_high_level(plan.encoder, 1000 * seed + i) for i in range(count)]
@@ -134,10 +133,7 @@ class Imitation:
 
     def validate(self, weights: Array) -> Figures:
         """Figures of gliding on the validation seeds."""
-        seeds = range(VALIDATION_SEED, VALIDATION_SEED + self.validation_episodes)
-        difficulty, steps = self.plan.difficulty, self.validation_steps
-        jobs = [Job(weights, self.statistics, [seed], steps, difficulty) for seed in seeds]
-        return summary("validation", [e for each in self.pool.map(run_job, jobs) for e in each])
+        return validation(self.pool, self.plan, weights, self.statistics, *self.validation_size)
 
     def histograms(self) -> dict[str, Array]:
         """How the teacher turned in the last round."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -33,6 +33,12 @@ class Camera:
     height: int = 32
     kind: Kind = "rgb"
     light: tuple[float, float, float] = LIGHT
+
+    def moved(self, shift_m: tuple[float, float, float], pitch_rad: float) -> Camera:
+        """The camera elsewhere in the base frame, and looking further down."""
+        x, y, z = (a + b for a, b in zip(self.mount.position_m, shift_m, strict=True))
+        pitch = self.mount.pitch_down_rad + pitch_rad
+        return replace(self, mount=replace(self.mount, position_m=(x, y, z), pitch_down_rad=pitch))
 
     def axes(self, position: tuple[float, ...], rotation: Array) -> tuple[Array, Array, Array]:
         """Eye, forward and up in the world, (3,) each, for a base at xyz [m], rotated (3, 3)."""

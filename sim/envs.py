@@ -20,6 +20,7 @@ from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body_list import make_body
 from pixelgait.sim.camera import CHANNELS, Camera, Kind
 from pixelgait.sim.distractors import Split
+from pixelgait.sim.episode import trip_if_silent
 from pixelgait.sim.faults import parse_faults
 from pixelgait.sim.randomisation import Randomisation
 from pixelgait.sim.scene_list import make_scene
@@ -94,8 +95,7 @@ class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         self.body.apply(self.supervisor.review(self.reading, targets))
         self.reading = self.body.read()
         self.steps += 1
-        for sensor, age in self.body.silent().items():
-            self.supervisor.trip(f"the {sensor} sensor is silent for {age:.2f} s")
+        trip_if_silent(self.supervisor, self.body)
         reward, over = self.task.step(self.body, self.reading)
         over = over or self.supervisor.fault is not None
         x, y, _ = self.body.pose()[0]

@@ -12,6 +12,7 @@ from pixelgait.robot.controller import Controller
 from pixelgait.robot.low_level import INPUTS, features
 from pixelgait.robot.observation import imu_vector
 from pixelgait.robot.spec import Array
+from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.simulated_body import SimulatedBody
 from pixelgait.sim.tasks import Task, fallen, progress_m
 
@@ -33,6 +34,12 @@ class Episode:
     observations: Array  # (n, 20) inputs of the low level
     decisions: Array  # (images, 3) latent command (2), duration [control steps]
     metrics: dict[str, float]  # what else the task measured
+
+
+def trip_if_silent(supervisor: Supervisor, body: SimulatedBody) -> None:
+    """Damp a robot whose sensors are silent for longer than it may wait."""
+    for sensor, age in body.silent().items():
+        supervisor.trip(f"the {sensor} sensor is silent for {age:.2f} s")
 
 
 def run_episode(
@@ -61,8 +68,7 @@ def run_episode(
         if controller.decision and controller.images > len(decisions):
             decisions.append((*controller.decision.latent, controller.decision.duration_steps))
         reading = body.read()
-        for sensor, age in body.silent().items():
-            controller.supervisor.trip(f"the {sensor} sensor is silent for {age:.2f} s")
+        trip_if_silent(controller.supervisor, body)
         reward, over = task.step(body, reading)
         total += reward
         if watch is not None:

@@ -20,6 +20,7 @@ from pixelgait.sim.scenes import STORE, Box, Layout, Mesh, Pose
 from pixelgait.sim.walk_map import WalkMap
 
 MESH, DOWNSAMPLED, FLOORS = "mesh_z_up.obj", "mesh_z_up_downsampled.obj", "floors.txt"
+MAP = "floor_trav_{}.png"  # of a floor, counted from 0
 # As in iGibson, an unseen level floor lies over the bumpy one of the scan, this much higher.
 LEVEL_M = 0.02
 SLAB_HALF_M = 0.05
@@ -45,7 +46,7 @@ class Gibson(Indoor):
             _check_faces(path)
         self.fixed = (Mesh(mesh, collision, _texture(mesh)),)
         self.floors = [
-            (height, _map(folder / f"floor_trav_{i}.png"))
+            (height, _map(folder / MAP.format(i)))
             for i, height in enumerate(_heights(folder / FLOORS))
         ]
         half_m = max(walk_map.half_m for _, walk_map in self.floors)

@@ -12,13 +12,13 @@ import math
 import numpy as np
 
 from pixelgait.robot.controller import HighLevel
-from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.low_level import CONTROL_DT_S, INPUTS
 from pixelgait.robot.reading import Image, Reading
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.bullet import pybullet
 from pixelgait.sim.camera import Camera
 from pixelgait.sim.episode import SAMPLE_STEPS, Episode
-from pixelgait.sim.pybullet_scene import PyBulletScene
+from pixelgait.sim.pybullet_scene import PyBulletScene, quaternion
 from pixelgait.sim.scenes import Box, Pose, Scene
 from pixelgait.sim.tasks import MAX_SPEED_M_PER_S, Task, commanded, progress_m
 
@@ -89,8 +89,7 @@ class KinematicBody:
 
     def pose(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Base position [m] and orientation (quaternion xyzw) in the world."""
-        turned = (0.0, 0.0, math.sin(self._yaw / 2.0), math.cos(self._yaw / 2.0))
-        return (self._x, self._y, self._z), turned
+        return (self._x, self._y, self._z), quaternion(self._yaw)
 
     def push(self, velocity: Array) -> None:
         """Add the part along the robot of a velocity (3,) [m/s]."""
@@ -195,7 +194,7 @@ def glide_episode(high_level: HighLevel, body: KinematicBody, task: Task, seed: 
         images=len(decisions),
         steps=step,
         path=np.array(path),
-        observations=np.zeros((0, 20)),
+        observations=np.zeros((0, INPUTS)),
         decisions=np.array(decisions),
         metrics=task.metrics(),
     )

@@ -20,8 +20,4 @@ class Look:
 
     def through(self, camera: Camera) -> Camera:
         """The camera as it is in this episode."""
-        mount = camera.mount
-        x, y, z = (a + b for a, b in zip(mount.position_m, self.shift_m, strict=True))
-        pitch = mount.pitch_down_rad + self.pitch_rad
-        knocked = replace(mount, position_m=(x, y, z), pitch_down_rad=pitch)
-        return replace(camera, mount=knocked, light=self.light)
+        return replace(camera.moved(self.shift_m, self.pitch_rad), light=self.light)

@@ -34,8 +34,7 @@ def make_scene(name: str, difficulty: float = 0.5, distractors: Split | None = N
     Raises:
         UserError: there is no such scene, it cannot be read, or the difficulty is not in [0, 1].
     """
-    if not 0.0 <= difficulty <= 1.0:
-        raise UserError(f"difficulty is {difficulty}, expected 0 to 1")
+    require_difficulty(difficulty)
     if distractors is not None:
         return Distracted(make_scene(name, difficulty), distractors)
     if name.startswith(f"{Gibson.name}:"):
@@ -46,6 +45,12 @@ def make_scene(name: str, difficulty: float = 0.5, distractors: Split | None = N
         known = f"{', '.join(SCENES)}, {Gibson.name}:FOLDER or FILE.py"
         raise UserError(f"unknown scene '{name}', choose from {known}")
     return SCENES[name](difficulty)
+
+
+def require_difficulty(difficulty: float) -> None:
+    """Raises UserError if a difficulty is not in [0, 1]."""
+    if not 0.0 <= difficulty <= 1.0:
+        raise UserError(f"difficulty is {difficulty}, expected 0 to 1")
 
 
 def _own_scene(path: Path, difficulty: float) -> Scene:

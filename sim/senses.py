@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.reading import Image, Reading
-from pixelgait.robot.spec import Array, CameraMount
+from pixelgait.robot.spec import Array
 from pixelgait.sim.camera import Camera
 from pixelgait.sim.delays import History
 from pixelgait.sim.randomisation import Sample
@@ -65,7 +65,8 @@ class CameraStream:
 
     def __init__(self, sample: Sample, camera: Camera, view: View, seed: int) -> None:
         self.sample, self.view, self.seed = sample, view, seed
-        self.camera = replace(camera, mount=_mounted(camera.mount, sample))
+        shift_m = sample.camera_ahead_m, sample.camera_left_m, sample.camera_up_m
+        self.camera = camera.moved(shift_m, sample.camera_pitch_rad)
         self._poses = History()
         self._orientation = np.zeros(4)
 
@@ -100,20 +101,6 @@ class CameraStream:
             if rng.random() >= self.sample.camera_dropout or not frame:
                 return frame * period_s, rng
             frame -= 1
-
-
-def _mounted(mount: CameraMount, sample: Sample) -> CameraMount:
-    """The mount with this robot's error."""
-    x, y, z = mount.position_m
-    return replace(
-        mount,
-        position_m=(
-            x + sample.camera_ahead_m,
-            y + sample.camera_left_m,
-            z + sample.camera_up_m,
-        ),
-        pitch_down_rad=mount.pitch_down_rad + sample.camera_pitch_rad,
-    )
 
 
 def exposed(pixels: NDArray[Any], sample: Sample, rng: np.random.Generator) -> NDArray[Any]:

@@ -12,17 +12,18 @@ import numpy as np
 import tyro
 from numpy.typing import NDArray
 
-from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.errors import run_command
 from pixelgait.robot.files import write_atomic
 from pixelgait.robot.spec import Array
 from pixelgait.sim.box_mesh import box_corners, box_uv
 from pixelgait.sim.floor_plan import FloorPlan, draw_plan
+from pixelgait.sim.gibson import FLOORS, MAP, MESH
 from pixelgait.sim.rooms import HEIGHT_M, furniture, slab, standing, wall
+from pixelgait.sim.scene_list import require_difficulty
 from pixelgait.sim.scenes import Box, Pose
 from pixelgait.sim.texture import PIXELS, Texture, tile
 
-MESH, MATERIAL, TEXTURE = "mesh_z_up.obj", "mesh_z_up.mtl", "texture.png"
-FLOORS, MAP = "floors.txt", "floor_trav_0.png"
+MATERIAL, TEXTURE = "mesh_z_up.mtl", "texture.png"
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,7 @@ def write_rooms(folder: Path, seed: int, difficulty: float) -> None:
         UserError: the difficulty is not in [0, 1].
         OSError: the folder cannot be written.
     """
-    if not 0.0 <= difficulty <= 1.0:
-        raise UserError(f"difficulty is {difficulty}, expected 0 to 1")
+    require_difficulty(difficulty)
     pieces = furniture(difficulty)
     footprints = [piece.half_m[:2] for piece in pieces]
     plan = draw_plan(np.random.default_rng(seed), difficulty, footprints)
@@ -63,7 +63,7 @@ def write_rooms(folder: Path, seed: int, difficulty: float) -> None:
     textures = list(dict.fromkeys(box.texture for box in boxes if box.texture is not None))
     write_atomic(folder / TEXTURE, _png(np.hstack([tile(t) for t in textures])[::-1, :, ::-1]))
     write_atomic(folder / MATERIAL, f"newmtl house\nKd 1 1 1\nmap_Kd {TEXTURE}\n".encode())
-    write_atomic(folder / MAP, _png(plan.traversable(footprints)))
+    write_atomic(folder / MAP.format(0), _png(plan.traversable(footprints)))
     write_atomic(folder / FLOORS, b"0.0\n")
     write_atomic(folder / MESH, _obj(boxes, textures).encode())
 
