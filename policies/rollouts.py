@@ -18,11 +18,13 @@ from pixelgait.robot.low_level import WEIGHTS, LinearLowLevel
 from pixelgait.robot.spec import A1, Array
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body_list import make_body
+from pixelgait.sim.distractors import Split
 from pixelgait.sim.episode import Episode, run_episode
 from pixelgait.sim.faults import Fault
 from pixelgait.sim.kinematic import KinematicBody, glide_episode
 from pixelgait.sim.obstacle_course import ObstacleCourse
 from pixelgait.sim.randomisation import Randomisation
+from pixelgait.sim.scene_list import make_scene
 from pixelgait.sim.scenes import FlatGround, Scene
 from pixelgait.sim.simulated_body import SimulatedBody
 from pixelgait.sim.tasks import Follow, Forward, Task
@@ -45,7 +47,9 @@ class Plan:
     task: TaskName
     steps: int
     encoder: str = "iap"
+    scene: str = ObstacleCourse.name  # of the tasks that see; the others are on flat ground
     difficulty: float = 0.5
+    distractors: Split | None = None
     low_level: tuple[Array, Array] | None = None  # frozen matrix, bias of the task course
     randomisation: Randomisation | None = None
     mirror: bool = False  # left-right symmetric networks
@@ -53,7 +57,7 @@ class Plan:
 
     @property
     def sees(self) -> bool:
-        """Whether a high level is trained, on courses."""
+        """Whether a high level is trained, in a scene."""
         return self.task in ("imitate", "course", "joint")
 
     @property
@@ -144,21 +148,25 @@ class Worker:
         self._gliders: dict[float, KinematicBody] = {}
 
     def body(self, difficulty: float) -> SimulatedBody:
-        """The body on the course of a difficulty, made once; there is only one flat ground."""
-        key = difficulty if self.plan.sees else 0.0
+        """The body in the scene of a difficulty, made once; there is only one flat ground."""
+        plan = self.plan
+        key = difficulty if plan.sees else 0.0
         if key not in self._bodies:
-            scene: Scene = ObstacleCourse(key) if self.plan.sees else FlatGround()
-            plan = self.plan
+            scene = self._scene(key) if plan.sees else FlatGround()
             self._bodies[key] = make_body(
                 "pybullet", A1, scene, plan.randomisation, faults=plan.faults
             )
         return self._bodies[key]
 
     def glider(self, difficulty: float) -> KinematicBody:
-        """The gliding robot on the course of a difficulty, made once."""
+        """The gliding robot in the scene of a difficulty, made once."""
         if difficulty not in self._gliders:
-            self._gliders[difficulty] = KinematicBody(A1, ObstacleCourse(difficulty))
+            scene, ranges = self._scene(difficulty), self.plan.randomisation
+            self._gliders[difficulty] = KinematicBody(A1, scene, randomisation=ranges)
         return self._gliders[difficulty]
+
+    def _scene(self, difficulty: float) -> Scene:
+        return make_scene(self.plan.scene, difficulty, self.plan.distractors)
 
     def run(self, job: Job) -> list[Episode]:
         """One episode per seed."""

@@ -28,8 +28,12 @@ from pixelgait.policies.trained import trained_low_level
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.low_level import WEIGHTS
 from pixelgait.robot.spec import Array
+from pixelgait.sim.distractors import Split
 from pixelgait.sim.faults import parse_faults
 from pixelgait.sim.measured_delays import make_randomisation
+from pixelgait.sim.obstacle_course import ObstacleCourse
+from pixelgait.sim.scene_list import make_scene
+from pixelgait.sim.teacher import guide
 
 SIZES = ("iterations", "steps", "validation_steps", "validation_episodes", "validate_every")
 OWN_SIZES = {  # of the tasks, where none are given
@@ -76,8 +80,13 @@ class TrainConfig:
     encoder: str = "iap"
     """High level of the tasks imitate, course and joint: a name, with options as in
     iap:patch=4,stride=4. list shows all encoders with their weights."""
+    scene: str = ObstacleCourse.name
+    """Where the tasks imitate, course and joint are trained, as in pixelgait-eval --scene. The
+    teacher that imitate needs knows the obstacle-course, rooms and gibson:FOLDER."""
     difficulty: float = 0.5
-    """Difficulty of the course, 0 to 1."""
+    """Difficulty of the scene, 0 to 1."""
+    distractors: Split | None = None
+    """Pictures, surfaces, light, camera poses and objects that distract, as in pixelgait-eval."""
     ramp: int = 0
     """Iterations over which the difficulty rises from 0 to its value."""
     lesson: Lesson = field(default_factory=Lesson)
@@ -89,7 +98,8 @@ class TrainConfig:
     mirror: bool = False
     """Make the networks left-right symmetric: they turn either way alike."""
     randomise: bool = False
-    """Draw body, motors, delays, sensor noise and the camera's flaws anew every episode."""
+    """Draw body, motors, delays, sensor noise and the camera's flaws anew every episode; for
+    imitate only the camera's."""
     delays_from: Path | None = None
     """Latency report (latency.json) whose delays --randomise shall use."""
     faults: tuple[str, ...] = ()
@@ -111,8 +121,6 @@ class TrainConfig:
         for name in ("seed", "ramp"):
             if getattr(self, name) < 0:
                 raise UserError(f"--{name} is {getattr(self, name)}, needs >= 0")
-        if not 0.0 <= self.difficulty <= 1.0:
-            raise UserError(f"--difficulty is {self.difficulty}, expected 0 to 1")
         if not 1 <= self.es.top <= self.es.directions:
             raise UserError(f"--es.top is {self.es.top}, expected 1 to {self.es.directions}")
         try:
@@ -125,8 +133,11 @@ class TrainConfig:
             raise UserError(f"the task {self.task} takes no --low-level, course and joint do")
         if self.task == "imitate" and self.start is not None:
             raise UserError("the task imitate takes no --start, it begins with the teacher")
-        if self.task == "imitate" and (self.randomise or self.faults):
-            raise UserError("the task imitate takes no --randomise or --faults: its robots glide")
+        scene = make_scene(self.scene, self.difficulty, self.distractors)
+        if self.task == "imitate":
+            guide(scene)
+        if self.task == "imitate" and self.faults:
+            raise UserError("the task imitate takes no --faults: its robots glide")
 
     def identity(self) -> dict[str, object]:
         """What must not change between a run and its continuation."""
@@ -178,7 +189,9 @@ def make_plan(config: TrainConfig) -> Plan:
         config.task,
         config.steps,
         config.encoder,
+        config.scene,
         config.difficulty,
+        config.distractors,
         frozen,
         make_randomisation(config.randomise, config.delays_from),
         config.mirror,

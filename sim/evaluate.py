@@ -29,7 +29,6 @@ from pixelgait.sim.episode import Episode, run_episode
 from pixelgait.sim.faults import parse_faults
 from pixelgait.sim.film import film_episode
 from pixelgait.sim.measured_delays import make_randomisation
-from pixelgait.sim.obstacle_course import ObstacleCourse
 from pixelgait.sim.scene_list import make_scene
 from pixelgait.sim.scenes import FlatGround
 from pixelgait.sim.simulated_body import SimulatedBody
@@ -140,8 +139,6 @@ def run_episodes(config: EvalConfig) -> list[Episode]:
     Raises:
         UserError: bundle, scene, body or another value cannot be used.
     """
-    if config.control() == "teacher" and config.scene != ObstacleCourse.name:
-        raise UserError(f"--teacher knows the obstacle-course, not '{config.scene}'")
     if config.control() == "teacher" and config.distractors is not None:
         raise UserError("--teacher does not look: --distractors are nothing to it")
     for name in ("episodes", "workers"):

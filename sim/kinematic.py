@@ -8,8 +8,10 @@ et al. 2022 (arXiv 2207.10821).
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pixelgait.robot.controller import HighLevel
 from pixelgait.robot.low_level import CONTROL_DT_S, INPUTS
@@ -19,7 +21,9 @@ from pixelgait.sim.bullet import pybullet
 from pixelgait.sim.camera import Camera
 from pixelgait.sim.episode import SAMPLE_STEPS, Episode
 from pixelgait.sim.pybullet_scene import PyBulletScene, quaternion
+from pixelgait.sim.randomisation import Randomisation
 from pixelgait.sim.scenes import Box, Pose, Scene
+from pixelgait.sim.senses import BasePose, CameraStream
 from pixelgait.sim.tasks import MAX_SPEED_M_PER_S, Task, commanded, progress_m
 
 # What the low level `walk` does on flat ground, measured, and somewhat more; drawn every episode.
@@ -37,10 +41,20 @@ LOOK_STEPS = 4  # between looks for collisions: 24 mm at full speed
 
 
 class KinematicBody:
-    """One gliding robot in one scene, with what tasks and cameras need of a `SimulatedBody`."""
+    """One gliding robot in one scene, with what tasks and cameras need of a `SimulatedBody`.
 
-    def __init__(self, spec: RobotSpec, scene: Scene, camera: Camera | None = None) -> None:
+    Of a randomisation only the camera's part means anything here.
+    """
+
+    def __init__(
+        self,
+        spec: RobotSpec,
+        scene: Scene,
+        camera: Camera | None = None,
+        randomisation: Randomisation | None = None,
+    ) -> None:
         self.spec = spec
+        self.randomisation = randomisation
         self.scene = scene
         self.camera = camera or Camera(spec.camera)
         self.client: int = pybullet.connect(pybullet.DIRECT)
@@ -71,6 +85,11 @@ class KinematicBody:
         self._speed = self._yaw_rate = 0.0
         self._free_steps = 0.0
         self.time_s = 0.0
+        self._eye: CameraStream | None = None
+        if self.randomisation is not None:
+            sample = self.randomisation.sample(np.random.default_rng((seed, 5)))
+            self._eye = CameraStream(sample, self.camera, self._view, seed)
+            self._eye.note(self.time_s, self.pose())
         return self.read()
 
     def read(self) -> Reading:
@@ -80,12 +99,17 @@ class KinematicBody:
         return Reading(self.time_s, none, none, orientation, np.zeros(3), self.render)
 
     def render(self) -> Image:
-        """The camera's view of this instant, from a swaying trunk."""
-        roll, pitch, z = self._rng.normal(0.0, (ROLL_RAD, PITCH_RAD, HEIGHT_M)).tolist()
-        orientation = pybullet.getQuaternionFromEuler((roll, pitch, self._yaw))
-        position = (self._x, self._y, self._z + z)
-        camera = self._scene.seen_by(self.camera)
-        return Image(camera.render(self.client, position, orientation), self.time_s)
+        """The camera's newest view; an ideal one's is that of this instant."""
+        if self._eye is not None:
+            return self._eye.newest(self.time_s)
+        return Image(self._view(self.camera, self.pose()), self.time_s)
+
+    def _view(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
+        """What a camera sees from a trunk that sways about this pose."""
+        (x, y, z), (_, _, sin, cos) = pose
+        roll, pitch, lift = self._rng.normal(0.0, (ROLL_RAD, PITCH_RAD, HEIGHT_M)).tolist()
+        swaying = pybullet.getQuaternionFromEuler((roll, pitch, 2.0 * math.atan2(sin, cos)))
+        return self._scene.seen_by(camera).render(self.client, (x, y, z + lift), swaying)
 
     def pose(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Base position [m] and orientation (quaternion xyzw) in the world."""
@@ -111,6 +135,8 @@ class KinematicBody:
         self._yaw = yaw
         self.time_s += CONTROL_DT_S
         self._scene.move(self.time_s)
+        if self._eye is not None:
+            self._eye.note(self.time_s, self.pose())
 
     def on_ground(self) -> bool:
         """Whether all feet are on ground to walk on."""

@@ -97,10 +97,29 @@ class WalkMap:
         """The way from a free cell to the goal, cell by cell, given `ways_to` it."""
         path = [start]
         while ways[path[-1]] > 0.0:
-            row, column = path[-1]
-            around = [(row + i, column + j) for i in (-1, 0, 1) for j in (-1, 0, 1)]
-            path.append(min((c for c in around if self.free[c]), key=lambda c: float(ways[c])))
+            path.append(self._next(ways, path[-1]))
         return path
+
+    def ahead(self, ways: Array, x: float, y: float, cells: int) -> tuple[float, float]:
+        """Where the way from a point leads after so many cells: x, y [m]; not beyond the goal."""
+        row, column = self.cell(x, y)
+        last = len(ways) - 1
+        at = min(max(row, 0), last), min(max(column, 0), last)
+        for _ in range(cells):
+            if ways[at] > 0.0:
+                at = self._next(ways, at)
+        return self.place(at)
+
+    def _next(self, ways: Array, cell: Cell) -> Cell:
+        """The next cell on the way: of the free ones around, or of the nearest further off."""
+        row, column = cell
+        for reach in range(1, len(ways)):
+            beside = range(-reach, reach + 1)
+            around = [(row + i, column + j) for i in beside for j in beside]
+            inside = [c for c in around if min(c) >= 0 and max(c) < len(ways) and self.free[c]]
+            if any(ways[c] < ways[cell] for c in inside):
+                return min(inside, key=lambda c: float(ways[c]))
+        return cell
 
 
 def _waves(free: NDArray[np.bool_], goal: Cell) -> NDArray[np.int64]:

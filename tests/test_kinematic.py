@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.kinematic import KinematicBody, Obstacles, glide_episode
 from pixelgait.sim.obstacle_course import WALL_THICKNESS_M, ObstacleCourse
 from pixelgait.sim.pybullet_body import PyBulletBody
+from pixelgait.sim.randomisation import Randomisation
+from pixelgait.sim.rooms import Rooms
 from pixelgait.sim.scenes import Box, FlatGround, Pose
 from pixelgait.sim.tasks import Forward, latent_for, planar_pose
 from pixelgait.sim.teacher import Teacher
@@ -75,6 +78,42 @@ def test_the_teacher_steers_it_through_and_episodes_are_bit_equal() -> None:
     assert np.array_equal(first.path, again.path)
     assert np.array_equal(first.decisions, again.decisions)
     body.close()
+
+
+@pytest.mark.parametrize("difficulty", [0.0, 0.5, 1.0])
+def test_the_teacher_leads_it_through_houses(difficulty: float) -> None:
+    body = KinematicBody(A1, Rooms(difficulty))
+    episodes = [
+        glide_episode(Teacher(body).decide, body, Forward(4500), seed) for seed in range(9000, 9006)
+    ]
+    assert all(episode.success for episode in episodes)
+    assert np.mean([episode.distance_m for episode in episodes]) > 3.0
+    body.close()
+
+
+def test_a_randomised_camera_is_late_and_dark_and_episodes_stay_bit_equal() -> None:
+    """Of a camera 0.1 s late and half as bright: stamps, brightness, and the same twice."""
+    ranges = replace(
+        Randomisation(),
+        camera_latency_s=(0.1, 0.1),
+        camera_period_s=(0.0, 0.0),
+        camera_gain=(0.5, 0.5),
+        camera_noise=(0.0, 0.0),
+    )
+    course = ObstacleCourse(0.5)
+    ideal, real = KinematicBody(A1, course), KinematicBody(A1, course, randomisation=ranges)
+    seen = []
+    for body in (ideal, real, real):
+        body.reset(9000)
+        for _ in range(50):
+            body.follow(latent_for(0.6, 0.3))
+        seen.append(body.render())
+    assert seen[0].time_s == pytest.approx(0.5)
+    assert seen[1].time_s == pytest.approx(0.4)
+    assert seen[1].pixels.mean() == pytest.approx(seen[0].pixels.mean() / 2.0, rel=0.1)
+    assert np.array_equal(seen[1].pixels, seen[2].pixels)
+    ideal.close()
+    real.close()
 
 
 def test_walls_stop_it_and_turning_frees_it() -> None:
