@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from pixelgait.policies.high_level import LONGEST_STEPS, SHORTEST_STEPS
 from pixelgait.policies.runs import git_state
 from pixelgait.robot.bundle import FIXED, SCHEMA, TOLERANCE, contract_hash, spec_contract
+from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS
 from pixelgait.robot.gait import A_STANCE_RAD, PARAMETERS, TROT
 from pixelgait.robot.low_level import RESIDUAL_RANGE_RAD
 from pixelgait.robot.spec import RobotSpec

@@ -8,7 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pixelgait.policies.high_level import LONGEST_STEPS, MIRRORED, SHORTEST_STEPS, HighLevel
+from pixelgait.policies.high_level import MIRRORED, HighLevel
+from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS
 from pixelgait.sim.teacher import HOLD_STEPS
 
 BATCH = 256

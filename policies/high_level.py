@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pixelgait.policies.encoders import ENCODERS, make_encoder
-from pixelgait.robot.controller import Decision
+from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS, Decision
 from pixelgait.robot.low_level import WEIGHTS
 
-SHORTEST_STEPS, LONGEST_STEPS = 10, 800  # duration of a decision (IAP paper, section 5.3)
 MIRRORED = (1.0, 1.0, -1.0)  # duration, speed and yaw rate of a mirrored decision
 
 

@@ -14,20 +14,21 @@ from pixelgait.robot.reading import Image, JointCommand, Reading
 from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import Supervisor
 
+SHORTEST_STEPS, LONGEST_STEPS = 10, 800  # of a decision (IAP paper, section 5.3)
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What the high level decided: a latent command and for how long it holds."""
 
     latent: Array  # (2,) in [-1, 1]
-    duration_steps: int  # 10..800 control steps
+    duration_steps: int  # SHORTEST_STEPS to LONGEST_STEPS
     attention: NDArray[np.float32] | None = None  # (H', W')
 
 
 # A camera that falls silent: the last command holds, then the robot slows to a stand, in the end
 # the body reports the sensor dead and the robot is damped. At full speed it walks 0.3 m unseeing.
 STALE_S = 0.5
-LOOK_AGAIN_STEPS = 10  # the shortest duration of a decision
 STAND = np.array((-1.0, 0.0))  # the command for no speed and no turn, see `sim.tasks.commanded`
 
 HighLevel = Callable[[NDArray[np.uint8]], Decision]  # image (H, W, C) -> decision
@@ -91,4 +92,4 @@ class Controller:
     def _without_news(self, age_s: float, last: Decision) -> Decision:
         """What to do while the camera still shows the frame of the last decision."""
         latent = last.latent if age_s <= STALE_S else STAND
-        return Decision(latent, LOOK_AGAIN_STEPS, last.attention)
+        return Decision(latent, SHORTEST_STEPS, last.attention)

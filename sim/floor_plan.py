@@ -89,9 +89,7 @@ def draw_plan(
 
 def corners(pose: Pose, half_m: Array) -> Array:
     """Corners (4, 2) [m] of a rectangle with half length and half width (2,)."""
-    cos, sin = math.cos(pose.yaw), math.sin(pose.yaw)
-    local = np.array(((-1, -1), (1, -1), (1, 1), (-1, 1))) * half_m
-    return np.asarray(local @ ((cos, sin), (-sin, cos)) + (pose.x, pose.y))
+    return pose.points(np.array(((-1, -1), (1, -1), (1, 1), (-1, 1))) * half_m)
 
 
 def _fill(image: NDArray[np.uint8], polygon: Array, value: int) -> None:

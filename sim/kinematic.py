@@ -140,21 +140,25 @@ class KinematicBody:
 
     def on_ground(self) -> bool:
         """Whether all feet are on ground to walk on."""
-        feet = _at(self._outline[:4], self._x, self._y, self._yaw)
+        feet = self._at(self._x, self._y, self._yaw)[:4]
         return None not in [self.scene.ground_m(x, y) for x, y in feet.tolist()]
+
+    def _at(self, x: float, y: float, yaw: float) -> Array:
+        """The outline (5, 2) of a robot there: its feet and its nose."""
+        return Pose(x, y, 0.0, yaw).points(self._outline)
 
     def _stopped(self, x: float, y: float, yaw: float) -> bool:
         """Whether a step would lead into an obstacle, or deeper into one; turning is free."""
         self._free_steps -= 1
         if self._free_steps > 0:
             return False
-        depth = self._obstacles.depth(_at(self._outline, x, y, yaw))
+        depth = self._obstacles.depth(self._at(x, y, yaw))
         if depth <= 0.0:
             # No corner moves faster than this, in a turn either: look again when one can have hit.
             steps = -depth / (2.0 * MAX_SPEED_M_PER_S * CONTROL_DT_S)
             self._free_steps = max(LOOK_STEPS, steps)
             return False
-        return depth > self._obstacles.depth(_at(self._outline, self._x, self._y, self._yaw))
+        return depth > self._obstacles.depth(self._at(self._x, self._y, self._yaw))
 
 
 class Obstacles:
@@ -180,13 +184,6 @@ def _between(box: tuple[Box, Pose], low: float, high: float) -> bool:
     """Whether a box reaches into these heights [m]: not stored away, not hovering above."""
     shape, pose = box
     return pose.z - shape.half_m[2] < high and pose.z + shape.half_m[2] > low
-
-
-def _at(points: Array, x: float, y: float, yaw: float) -> Array:
-    """Points (n, 2) of the base frame in the world, for a base at x, y [m], yaw [rad]."""
-    cos, sin = math.cos(yaw), math.sin(yaw)
-    turned = points @ np.array(((cos, sin), (-sin, cos)))
-    return np.asarray(turned + np.array((x, y)))
 
 
 def glide_episode(high_level: HighLevel, body: KinematicBody, task: Task, seed: int) -> Episode:

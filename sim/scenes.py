@@ -29,6 +29,11 @@ class Pose:
     z: float
     yaw: float = 0.0
 
+    def points(self, local: Array) -> Array:
+        """Points (n, 2) [m] of this pose's frame in the world."""
+        cos, sin = math.cos(self.yaw), math.sin(self.yaw)
+        return np.asarray(local @ np.array(((cos, sin), (-sin, cos))) + (self.x, self.y))
+
 
 @dataclass(frozen=True, slots=True)
 class Box:

@@ -101,8 +101,6 @@ def _obj(boxes: list[Box], textures: list[Texture]) -> str:
 def _patches(box: Box, tile_m: float) -> list[tuple[Array, Array]]:
     """Corners (4, 3) in the world and their places on a tile (4, 2), 0 to 1, of all patches."""
     patches = []
-    cos, sin = np.cos(box.pose.yaw), np.sin(box.pose.yaw)
-    turn = np.array(((cos, sin, 0.0), (-sin, cos, 0.0), (0.0, 0.0, 1.0)))
     for face, normals in zip(*box_corners(box.half_m), strict=True):
         origin, along, up = face[0], face[1] - face[0], face[3] - face[0]
         for a, b in pairwise(_cuts(along, tile_m)):
@@ -111,7 +109,7 @@ def _patches(box: Box, tile_m: float) -> list[tuple[Array, Array]]:
                     [origin + i * along + j * up for i, j in ((a, c), (b, c), (b, d), (a, d))]
                 )
                 uv = box_uv(local, normals) / tile_m
-                world = local @ turn + (box.pose.x, box.pose.y, box.pose.z)
+                world = np.column_stack((box.pose.points(local[:, :2]), local[:, 2] + box.pose.z))
                 patches.append((world, uv - uv.min(axis=0)))
     return patches
 
