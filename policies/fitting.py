@@ -12,7 +12,6 @@ from pixelgait.policies.high_level import MIRRORED, HighLevel
 from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS
 from pixelgait.sim.teacher import HOLD_STEPS
 
-BATCH = 256
 CHUNK = 512  # images encoded at once
 # Rates of Adam, falling to 0 along half a cosine. At 0.01 one in three CNNs dies at once.
 HEAD_RATE, NETWORK_RATE = 0.01, 0.003
@@ -44,7 +43,9 @@ def outputs(high_level: HighLevel, features: Tensor) -> Tensor:
     return (first + flipped[0] * torch.tensor(MIRRORED)) / 2.0 if flipped else first
 
 
-def fit(high_level: HighLevel, seen: Tensor, latents: Tensor, steps: int, seed: int) -> None:
+def fit(
+    high_level: HighLevel, seen: Tensor, latents: Tensor, steps: int, batch: int, seed: int
+) -> None:
     """Fit to latents (n, 2) that belong to images (n, H, W, C) or features (n, views, F).
 
     Images train the whole network, features its head alone.
@@ -57,9 +58,9 @@ def fit(high_level: HighLevel, seen: Tensor, latents: Tensor, steps: int, seed: 
     cooling = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
     batches = torch.Generator().manual_seed(seed)
     for _ in range(steps):
-        batch = torch.randint(len(seen), (BATCH,), generator=batches)
-        features = encode(high_level, seen[batch]) if whole else seen[batch]
-        loss = _loss(outputs(high_level, features), latents[batch])
+        drawn = torch.randint(len(seen), (batch,), generator=batches)
+        features = encode(high_level, seen[drawn]) if whole else seen[drawn]
+        loss = _loss(outputs(high_level, features), latents[drawn])
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()

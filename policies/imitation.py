@@ -54,7 +54,9 @@ class Lesson:
     courses: int = 24
     """On which the teacher is asked."""
     steps: int = 400
-    """Of gradient descent, 256 images each; three times as many where only a head is fitted."""
+    """Of gradient descent; three times as many where only a head is fitted."""
+    batch: int = 256
+    """Images in a step."""
     students: int = 64
     """With different selections, where that has no gradient; half of them leave every round."""
 
@@ -124,7 +126,7 @@ class Imitation:
         if not fitted.exists():
             files = [self._file(i + 1) for i in range(self.round)]
             courses = self._courses(min(self.lesson.courses, TRIALS // len(self.students)), 4)
-            jobs = [(weights, files, self.lesson.steps, courses) for weights in self.students]
+            jobs = [(weights, files, self.lesson, courses) for weights in self.students]
             tried = self.pool.map(fit_student, jobs)
             ranked = sorted(tried, key=lambda each: -each[0])[: (len(tried) + 1) // 2]
             _save(fitted, np.array([weights for _, weights in ranked]))
@@ -178,9 +180,9 @@ def show(job: tuple[Array | None, int]) -> tuple[NDArray[np.uint8], Array, Episo
     return np.array(images), np.array(latents), episode
 
 
-def fit_student(job: tuple[Array, list[Path], int, list[int]]) -> tuple[float, Array]:
-    """Fit weights to files in so many steps; returns the advance [m] on courses and weights."""
-    weights, files, steps, courses = job
+def fit_student(job: tuple[Array, list[Path], Lesson, list[int]]) -> tuple[float, Array]:
+    """Fit weights to files as the lesson says; returns the advance [m] on courses and weights."""
+    weights, files, lesson, courses = job
     worker = rollouts.this_worker()
     high_level = worker.high_level
     assert high_level is not None
@@ -190,7 +192,7 @@ def fit_student(job: tuple[Array, list[Path], int, list[int]]) -> tuple[float, A
     if not has_gradient(high_level):
         seen = encode_all(high_level, seen)
     latents = torch.tensor(np.concatenate([each.latents for each in shown]), dtype=torch.float32)
-    fit(high_level, seen, latents, steps, seed=len(files))
+    fit(high_level, seen, latents, lesson.steps, lesson.batch, seed=len(files))
     fitted = flat_weights(high_level)
     plan = worker.plan
     episodes = worker.run(Job(fitted, Statistics.empty(), courses, plan.steps, plan.difficulty))
