@@ -26,9 +26,10 @@ from pixelgait.sim.obstacle_course import (
 def learning_curve(path: Path, curve: list[dict[str, float]], title: str) -> None:
     """Return over iterations: in training above, on the longer validation episodes below."""
     figure, (upper, lower) = plt.subplots(2, 1, sharex=True, figsize=(7, 4.5), layout="constrained")
-    iterations = [row["iteration"] for row in curve]
-    upper.plot(iterations, [row["train/return"] for row in curve], label="training, mean")
-    upper.plot(iterations, [row["train/best_return"] for row in curve], label="best candidate")
+    trained = [row for row in curve if "train/return" in row]  # not the row of a start
+    iterations = [row["iteration"] for row in trained]
+    upper.plot(iterations, [row["train/return"] for row in trained], label="training, mean")
+    upper.plot(iterations, [row["train/best_return"] for row in trained], label="best candidate")
     validated = [row for row in curve if "validation/return" in row]
     lower.plot(
         [row["iteration"] for row in validated],

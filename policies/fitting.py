@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pixelgait.policies.high_level import MIRRORED, HighLevel
+from pixelgait.policies.high_level import HighLevel
 from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS
 from pixelgait.sim.teacher import HOLD_STEPS
 
@@ -26,9 +26,8 @@ def has_gradient(high_level: HighLevel) -> bool:
 
 
 def encode(high_level: HighLevel, images: Tensor) -> Tensor:
-    """Features (B, views, F) of images (B, H, W, C): with `mirror` a second view, flipped."""
-    views = (images, images.flip(2)) if high_level.mirror else (images,)
-    return torch.stack([high_level.encoder(view)[0] for view in views], 1)
+    """Features (B, views, F) of images (B, H, W, C)."""
+    return torch.stack(high_level.views(images)[0], 1)
 
 
 @torch.no_grad()
@@ -39,8 +38,7 @@ def encode_all(high_level: HighLevel, images: Tensor) -> Tensor:
 
 def outputs(high_level: HighLevel, features: Tensor) -> Tensor:
     """Duration, speed and turn (B, 3) from features (B, views, F), before they are clipped."""
-    first, *flipped = (high_level.head(view) for view in features.unbind(1))
-    return (first + flipped[0] * torch.tensor(MIRRORED)) / 2.0 if flipped else first
+    return high_level.outputs([high_level.head(view) for view in features.unbind(1)])
 
 
 def fit(

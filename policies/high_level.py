@@ -43,7 +43,9 @@ class HighLevel(Decider):
 
     The first output sets the duration, the other two are the latent command. With `mirror` the
     network is averaged over the image and its mirror image, so that mirroring the image negates the
-    steering and keeps speed and duration, bit for bit. The weights are the same in number.
+    steering and keeps speed and duration, bit for bit. The weights are the same in number. Where
+    an encoder's features are even or odd already (`SiT` with a mirror graph), the mirror image need
+    not be looked at: the symmetry is then as exact as theirs.
 
     Raises:
         ValueError: there is no such encoder, or its options make no sense; see `make_encoder`.
@@ -58,10 +60,8 @@ class HighLevel(Decider):
 
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Latent (B, 2), duration (B, 1) [control steps], attention (B, H', W')."""
-        out, attention = self._outputs(image)
-        if self.mirror:  # two passes, not one batch: rounding may depend on the place in a batch
-            other, _ = self._outputs(image.flip(2))
-            out = (out + other * torch.tensor(MIRRORED)) / 2.0
+        views, attention = self.views(image)
+        out = self.outputs([self.head(view).clamp(-1.0, 1.0) for view in views])
         span = LONGEST_STEPS - SHORTEST_STEPS
         duration = torch.round(SHORTEST_STEPS + (out[:, :1] + 1.0) / 2.0 * span)
         return out[:, 1:], duration, attention
@@ -71,9 +71,24 @@ class HighLevel(Decider):
         out: Tensor = self.output(torch.tanh(self.hidden(features)))
         return out
 
-    def _outputs(self, image: Tensor) -> tuple[Tensor, Tensor]:
+    def views(self, image: Tensor) -> tuple[list[Tensor], Tensor]:
+        """Features (B, F) of the image, with `mirror` also of its mirror image; attention."""
         features, attention = self.encoder(image)
-        return self.head(features).clamp(-1.0, 1.0), attention
+        if not self.mirror:
+            return [features], attention
+        if odd := getattr(self.encoder, "odd", 0):
+            even = features.shape[1] - odd
+            signs = torch.cat([torch.ones(even), -torch.ones(odd)])
+            return [features, features * signs], attention
+        # Two passes, not one batch: rounding may depend on the place in a batch.
+        return [features, self.encoder(image.flip(2))[0]], attention
+
+    def outputs(self, heads: list[Tensor]) -> Tensor:
+        """Duration, speed and turn (B, 3) from what the head says to every view."""
+        if not self.mirror:
+            return heads[0]
+        one, other = heads
+        return (one + other * torch.tensor(MIRRORED)) / 2.0
 
 
 def encoder_table() -> str:

@@ -56,6 +56,15 @@ class Search:
             strategy.ask()
             strategy.tell(returns)
 
+    def weigh_start(self) -> None:
+        """Validate what a fresh run starts from: it is the best until something beats it."""
+        self.validated = self.objective.validate(self.state.weights)
+        row = {"iteration": 0.0, **self.validated}
+        score = row["validation/return"]
+        self.state = replace(self.state, curve=[row], best_score=score)
+        self.run.save(self.state, "best")
+        self.run.save(self.state)
+
     def go(self) -> None:
         """Iterate until budget or target is reached; shows a progress bar with return and time."""
         from torch.utils.tensorboard import SummaryWriter

@@ -174,7 +174,10 @@ def train(config: TrainConfig) -> Run:
     budget = Budget(config.iterations, config.minutes, config.target_m, config.validate_every)
     with RolloutPool(config.workers, start_worker, plan) as pool:
         strategy, objective = make_search(config, plan, run, pool, state.start)
-        Search(budget, run, state, strategy, objective).go()
+        search = Search(budget, run, state, strategy, objective)
+        if config.start is not None and not state.curve:
+            search.weigh_start()
+        search.go()
     return run
 
 

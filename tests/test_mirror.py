@@ -116,8 +116,12 @@ def test_a_tied_robot_turns_left_as_it_turns_right() -> None:
     np.testing.assert_allclose(other, (x, -y, -yaw), atol=0.05)
 
 
-@pytest.mark.parametrize("encoder", ["iap", "cnn", "siet:graph=flip"])
-def test_a_mirrored_image_negates_the_steering_and_nothing_else(encoder: str) -> None:
+@pytest.mark.parametrize(
+    ("encoder", "tolerance"), [("iap", 0.0), ("cnn", 0.0), ("siet:graph=flip", 1e-6)]
+)
+def test_a_mirrored_image_negates_the_steering_and_nothing_else(
+    encoder: str, tolerance: float
+) -> None:
     torch.manual_seed(0)
     symmetric, free = HighLevel(encoder, mirror=True), HighLevel(encoder)
     rng = np.random.default_rng(0)
@@ -127,7 +131,7 @@ def test_a_mirrored_image_negates_the_steering_and_nothing_else(encoder: str) ->
         image[rng.integers(4, 28) :, :] = rng.integers(0, 256, 3)  # flat, with ties
         flipped = np.ascontiguousarray(image[:, ::-1])
         one, other = symmetric.decide(image), symmetric.decide(flipped)
-        np.testing.assert_array_equal(one.latent * (1.0, -1.0), other.latent)
+        np.testing.assert_allclose(one.latent * (1.0, -1.0), other.latent, rtol=0, atol=tolerance)
         assert one.duration_steps == other.duration_steps
         asymmetry += abs(free.decide(image).latent[1] + free.decide(flipped).latent[1])
     assert asymmetry > 0.1
@@ -175,7 +179,7 @@ def steering_network(image: np.ndarray) -> HighLevel:
     high_level = HighLevel("cnn", mirror=True)
     batch = torch.from_numpy(np.stack([image, image[:, ::-1]]))
     with torch.no_grad():
-        one, other = high_level._outputs(batch)[0][:, 2]
+        one, other = high_level.head(high_level.encoder(batch)[0]).clamp(-1.0, 1.0)[:, 2]
         gain = 1.0 / (one - other).abs()
         high_level.output.weight[2] *= gain
         high_level.output.bias[2] = (high_level.output.bias[2] - (one + other) / 2.0) * gain

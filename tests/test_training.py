@@ -256,6 +256,30 @@ def test_policies_learn_on_the_course_by_trial(tmp_path: Path, task: TaskName) -
     assert returns[-1] > 1.2 * returns[0]
 
 
+def test_a_search_that_makes_things_worse_leaves_its_start_the_best(tmp_path: Path) -> None:
+    """Steps far too long spoil the shipped policy: its own weights are what the run returns."""
+    start = Path("policies/pretrained/iap/high_level/best.npz")
+    config = TrainConfig(
+        "course",
+        tmp_path / "run",
+        iterations=2,
+        steps=300,
+        validation_steps=500,
+        validation_episodes=2,
+        validate_every=1,
+        low_level=Path("policies/pretrained/walk/low_level"),
+        start=start,
+        mirror=True,
+        es=ESConfig(directions=2, top=1, noise=3.0, step=30.0),
+    )
+    train(config)
+    best, last = (load_checkpoint(tmp_path / "run" / f"{name}.npz") for name in ("best", "last"))
+    assert np.array_equal(best.weights, load_checkpoint(start).weights)
+    first, *worse = [row["validation/return"] for row in last.curve]
+    assert best.best_score == first
+    assert max(worse) < first
+
+
 def test_both_levels_are_trained_at_once(tmp_path: Path) -> None:
     low_level = write_run(tmp_path / "low", "follow", gentle_weights())
     quick = dict(steps=50, validation_steps=50, validate_every=1, iterations=1)
