@@ -13,6 +13,7 @@ from pixelgait.robot.spec import Array, CameraMount
 from pixelgait.sim.bullet import pybullet
 
 NEAR_M, FAR_M = 0.05, 30.0
+TINY_RENDERER = (0.0, 1.0)  # PyBullet's renderer looks through the lower left corner of a pixel
 LIGHT = (-0.4, 0.0, 1.0)  # towards it: from behind; left and right are lit alike
 
 Kind = Literal["rgb", "depth", "rgbd"]
@@ -33,6 +34,15 @@ class Camera:
     height: int = 32
     kind: Kind = "rgb"
     light: tuple[float, float, float] = LIGHT
+
+    @property
+    def through(self) -> tuple[float, float]:
+        """Where in a pixel it is looked through: right and down of its upper left corner, 0 to 1.
+
+        Half a pixel lower is 0.1 m nearer on the ground 1.4 m ahead, so depth needs the middle.
+        RGB alone stays as `TINY_RENDERER` shows it, and the policies learned to see it.
+        """
+        return TINY_RENDERER if self.kind == "rgb" else (0.5, 0.5)
 
     def moved(self, shift_m: tuple[float, float, float], pitch_rad: float) -> Camera:
         """The camera elsewhere in the base frame, and looking further down."""
@@ -57,20 +67,20 @@ class Camera:
 
     def projection_matrix(self) -> list[float]:
         """OpenGL's projection matrix, column by column (16)."""
-        return _projection(self.mount.vertical_fov_rad, self.width, self.height)
+        projection = _projection(self.mount.vertical_fov_rad, self.width, self.height)
+        right, down = self.through
+        projection[8] += 2.0 * (right - TINY_RENDERER[0]) / self.width
+        projection[9] += 2.0 * (TINY_RENDERER[1] - down) / self.height
+        return projection
 
     def render(
         self, client: int, position: tuple[float, ...], orientation: tuple[float, ...]
     ) -> NDArray[Any]:
         """What the camera sees from a base at this pose (xyz [m], quaternion xyzw)."""
         view, projection = self.view_matrix(position, orientation), self.projection_matrix()
-        if self.kind == "rgb":
-            return _colours(_frame(client, view, projection, self.width, self.height, self.light))
-        # The renderer looks through a pixel's lower left corner; half a pixel lower is 0.1 m
-        # nearer on the ground 1.4 m ahead.
-        projection[8] += 1.0 / self.width
-        projection[9] += 1.0 / self.height
         frame = _frame(client, view, projection, self.width, self.height, self.light)
+        if self.kind == "rgb":
+            return _colours(frame)
         return _depth(frame) if self.kind == "depth" else rgbd(_colours(frame), _depth(frame))
 
 
