@@ -97,10 +97,8 @@ def elements(plan: FloorPlan) -> tuple[list[Pose], list[Pose]]:
         forward_x, forward_y = (x1 - x0) / length, (y1 - y0) / length
         for along in np.linspace(size / 2, length - size / 2, count).tolist():
             aside = ASIDE_M if len(poses) % 2 else -ASIDE_M
-            x, y = (
-                x0 + along * forward_x - aside * forward_y,
-                y0 + along * forward_y + aside * forward_x,
-            )
+            x = x0 + along * forward_x - aside * forward_y
+            y = y0 + along * forward_y + aside * forward_x
             poses.append(Pose(x, y, HEIGHT_M / 2, math.atan2(forward_y, forward_x)))
     return long, short
 
