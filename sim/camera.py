@@ -90,7 +90,9 @@ class Camera:
 
 def rgbd(rgb: NDArray[np.uint8], depth: NDArray[np.float32]) -> NDArray[np.uint8]:
     """One image (H, W, 4) of colours (H, W, 3) and depth (H, W) [m]."""
-    return np.concatenate((rgb, depth_bytes(depth)[:, :, None]), axis=2)
+    image: NDArray[np.uint8] = np.asarray(cv2.cvtColor(rgb, cv2.COLOR_RGB2RGBA), dtype=np.uint8)
+    image[:, :, 3] = depth_bytes(depth)
+    return image
 
 
 def render_rgb(
