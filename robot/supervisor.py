@@ -28,6 +28,7 @@ class Supervisor:
         self._zeros = np.zeros(len(spec.joint_names))
         self._damping = np.full(len(spec.joint_names), spec.damping_nms_per_rad)
         self._inverse_kp = 1.0 / spec.kp_nm_per_rad
+        self._reach = spec.torque_limit_nm * self._inverse_kp
 
     def reset(self) -> None:
         self.fault = None
@@ -55,13 +56,14 @@ class Supervisor:
         return JointCommand(time_s, self._zeros, self._zeros, self._damping, self._zeros)
 
     def _find_fault(self, reading: Reading, targets: Array) -> str | None:
-        # A sum is finite only if all of its terms are; this is far cheaper than isfinite().all().
+        # A squared length is finite only if all terms are; far cheaper than isfinite().all().
         q, dq, w = reading.joint_angles, reading.joint_velocities, reading.angular_velocity
-        if not math.isfinite(q.sum() + dq.sum() + w.sum() + reading.orientation.sum()):
+        orientation = reading.orientation
+        if not math.isfinite(q.dot(q) + dq.dot(dq) + w.dot(w) + orientation.dot(orientation)):
             return "a sensor value is not finite"
-        if not math.isfinite(targets.sum()):
+        if not math.isfinite(targets.dot(targets)):
             return "a joint target is not finite"
-        x, y, z, w = reading.orientation.tolist()
+        x, y, z, w = orientation.tolist()
         if abs(x * x + y * y + z * z + w * w - 1.0) > UNIT_TOLERANCE:
             return "the IMU's orientation is no unit quaternion"
         up_z = 1.0 - 2.0 * (x * x + y * y)  # the base's up axis along the world's
@@ -77,5 +79,4 @@ class Supervisor:
         spec, q = self.spec, reading.joint_angles
         targets = np.minimum(np.maximum(targets, spec.joint_lower_rad), spec.joint_upper_rad)
         hold = q + spec.kd_nms_per_rad * reading.joint_velocities * self._inverse_kp  # no torque
-        reach = spec.torque_limit_nm * self._inverse_kp
-        return np.minimum(np.maximum(targets, hold - reach), hold + reach)
+        return np.minimum(np.maximum(targets, hold - self._reach), hold + self._reach)

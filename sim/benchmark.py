@@ -20,6 +20,7 @@ from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.bullet import pybullet
 from pixelgait.sim.camera_benchmark import camera_rates
+from pixelgait.sim.distractors import Split
 from pixelgait.sim.pybullet_body import PyBulletBody
 from pixelgait.sim.scene_list import make_scene
 from pixelgait.sim.simulated_body import SUBSTEPS
@@ -41,6 +42,8 @@ class BenchmarkConfig:
     rounds: int = 5
     camera_scenes: tuple[str, ...] = ("obstacle-course",)
     """Where the cameras look."""
+    distractors: Split | None = None
+    """Over those scenes: those of the training or of the test set."""
     camera_size: int = 32
     """Width and height of their images."""
     seed: int = 0
@@ -76,7 +79,9 @@ def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
     """
     if min(config.steps, config.rounds, config.camera_size) < 1:
         raise UserError("--steps, --rounds and --camera-size need at least 1")
-    scenes = {name: make_scene(name) for name in config.camera_scenes}
+    scenes = {
+        name: make_scene(name, distractors=config.distractors) for name in config.camera_scenes
+    }
     body = PyBulletBody(A1, make_scene(config.scene))
     rows = []
     for _ in range(config.rounds):
@@ -122,6 +127,7 @@ def _bare_seconds(body: PyBulletBody, commands: list[JointCommand], seed: int) -
             start = time.perf_counter()
             pybullet.stepSimulation(physicsClientId=body.client)
             spent += time.perf_counter() - start
+            body.sense()
     return spent
 
 

@@ -20,7 +20,7 @@ from pixelgait.sim.simulated_body import SimulatedBody
 VIEWS = 5  # start poses, each in its own layout
 PLAIN_FRAMES, FRAMES = 3, 30  # timed per view
 PLAIN = "plain getCameraImage"
-# Simulators shade differently and sit up to a pixel apart; this near counts as equal.
+# Simulators round and shade height fields differently; this near counts as equal.
 NEAR_LEVELS, NEAR_DEPTH_M = 10, 0.02
 
 

@@ -12,10 +12,9 @@ Different, and left so, because a policy that only works with one engine's conta
 * PyBullet damps the base's velocity by 4 % per second; MuJoCo does not.
 * Inertias that no rigid body can have (the Mini Cheetah's thighs) become those of a ball of their
   mean; PyBullet sets them to zero.
-* Images are cast by rays, one through the middle of every pixel, at what the scene is made of: no
-  OpenGL needed, the same on every machine. Shading is flat with PyBullet's light, without its faint
-  highlights (144 instead of 150 on the course's platform). PyBullet's renderer shows everything up
-  to a pixel further up and left. The endless plane is plain grey.
+* Images are cast by one ray per pixel at what the scene is made of: no OpenGL needed, the same on
+  every machine. Textures and light are PyBullet's; colours differ where a ray meets an edge, and by
+  a level or two on height fields.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ No OpenGL, the same on every machine.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -18,29 +18,30 @@ from pixelgait.robot.spec import Array
 from pixelgait.sim.box_mesh import box_uv
 from pixelgait.sim.camera import FAR_M, Camera, rgbd
 from pixelgait.sim.mujoco_model import SCENE_GROUP
-from pixelgait.sim.texture import PIXELS, Texture, tile
+from pixelgait.sim.texture import PIXELS
 
-AMBIENT, DIFFUSE = 0.6, 0.35  # PyBullet's getCameraImage
+AMBIENT, DIFFUSE, SPECULAR, SHININESS = 0.6, 0.35, 0.05, 2  # of PyBullet's getCameraImage
 SKY = 255
 GROUPS = np.array([i == SCENE_GROUP for i in range(6)], dtype=np.uint8)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Paint:
-    """Textures on the boxes of a model with n geoms."""
+    """Textures on the boxes and planes of a model with n geoms."""
 
     tiles: NDArray[np.uint8]  # (m, PIXELS, PIXELS, 3)
     which: NDArray[np.int64]  # (n,) a geom's tile, -1: its colour
     width_m: Array  # (n,) of its tile
 
     @classmethod
-    def of(cls, count: int, geoms: Sequence[int], textures: Sequence[Texture]) -> Paint:
-        """These textures on these geoms, one each, of so many in the model."""
-        distinct = list(dict.fromkeys(textures))
+    def of(cls, count: int, covers: Mapping[int, tuple[NDArray[np.uint8], float]]) -> Paint:
+        """These tiles, so many metres wide, on these geoms of so many in the model."""
+        distinct = {id(pixels): pixels for pixels, _ in covers.values()}
+        order = list(distinct)
         which, width = np.full(count, -1), np.ones(count)
-        for geom, texture in zip(geoms, textures, strict=True):
-            which[geom], width[geom] = distinct.index(texture), texture.tile_m
-        return cls(np.stack([tile(texture) for texture in distinct]), which, width)
+        for geom, (pixels, tile_m) in covers.items():
+            which[geom], width[geom] = order.index(id(pixels)), tile_m
+        return cls(np.stack(list(distinct.values())), which, width)
 
 
 def cast_image(
@@ -57,7 +58,7 @@ def cast_image(
     mujoco.mju_quat2Mat(rotation, np.array((w, x, y, z)))
     eye, forward, up = camera.axes(position, rotation.reshape(3, 3))
     shape = camera.height, camera.width
-    rays = _pixels(camera.mount.vertical_fov_rad, camera.width, camera.height)
+    rays = _pixels(camera.mount.vertical_fov_rad, *shape, *camera.through)
     world = rays @ np.array((forward, np.cross(forward, up), up))
     count = len(rays)
     geoms, distances = np.full(count, -1, dtype=np.int32), np.zeros(count)
@@ -66,19 +67,32 @@ def cast_image(
         model, data, eye, world.ravel(), GROUPS, True, -1, geoms, distances,
         normals.ravel(), count, FAR_M,
     )  # fmt: skip
-    far = np.where(geoms < 0, FAR_M, np.minimum(distances * rays[:, 0], FAR_M))
+    forward_m = distances * rays[:, 0]
+    geoms[forward_m >= FAR_M] = -1  # MuJoCo may look further
+    far = np.where(geoms < 0, FAR_M, forward_m)
     depth = np.asarray(far.reshape(shape), dtype=np.float32)
     if camera.kind == "depth":
         return depth
-    colours = 255.0 * model.geom_rgba[geoms, :3]
+    colours = np.floor(255.0 * model.geom_rgba[geoms, :3])
     if paint is not None:
         _apply(paint, colours, geoms, eye + distances[:, None] * world, normals, data)
-    # As PyBullet lights them.
-    to_light = np.array(camera.light) / np.linalg.norm(camera.light)
-    colours *= (AMBIENT + DIFFUSE * np.maximum(normals @ to_light, 0.0))[:, None]
+    colours *= _brightness(normals, camera.light)[:, None]
     colours[geoms < 0] = SKY
     rgb = np.asarray(colours.reshape(*shape, 3), dtype=np.uint8)
     return rgb if camera.kind == "rgb" else rgbd(rgb, depth)
+
+
+def _brightness(normals: Array, light: tuple[float, float, float]) -> Array:
+    """How PyBullet's TinyRenderer lights surfaces with these normals (n, 3), (n,).
+
+    Phong's model, but for the highlight: that looks from straight above, wherever the camera is.
+    """
+    to_light = np.array(light) / np.linalg.norm(light)
+    cosine = normals @ to_light
+    reflected_z = 2.0 * cosine * normals[:, 2] - to_light[2]
+    highlight = np.maximum(reflected_z, 0.0) ** SHININESS
+    brightness = AMBIENT + DIFFUSE * np.maximum(cosine, 0.0) + SPECULAR * highlight
+    return np.asarray(brightness)
 
 
 def _apply(
@@ -101,11 +115,11 @@ def _apply(
 
 
 @cache
-def _pixels(vertical_fov_rad: float, width: int, height: int) -> Array:
-    """Unit rays through the pixels' centres, (H W, 3): forward, right, up."""
+def _pixels(vertical_fov_rad: float, height: int, width: int, right: float, down: float) -> Array:
+    """Unit rays (H W, 3): forward, right, up; through this point of every pixel, see `Camera`."""
     half = np.tan(vertical_fov_rad / 2.0)
-    right = (2.0 * (np.arange(width) + 0.5) / width - 1.0) * half
-    up = (1.0 - 2.0 * (np.arange(height) + 0.5) / height) * half
-    u, v = np.meshgrid(right * width / height, up)
+    along = (2.0 * (np.arange(width) + right) / width - 1.0) * half * width / height
+    up = (1.0 - 2.0 * (np.arange(height) + down) / height) * half
+    u, v = np.meshgrid(along, up)
     rays = np.stack((np.ones_like(u), u, v), axis=-1).reshape(-1, 3)
     return np.asarray(rays / np.linalg.norm(rays, axis=1, keepdims=True))

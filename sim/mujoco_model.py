@@ -18,7 +18,6 @@ from pixelgait.sim.urdf import find_mesh, find_urdf
 
 SCENE_GROUP, ROBOT_GROUP = 0, 3  # the camera sees only the scene
 LINK_FRICTION = 0.5  # PyBullet's, of links whose URDF says nothing
-PLANE_COLOUR = (0.7, 0.7, 0.7)
 BASE_M = 0.1  # of a height field, below its lowest point
 
 
@@ -87,7 +86,7 @@ def _add(
         geom.pos[2] += shape.heights_m.min()
     else:
         geom.type = mujoco.mjtGeom.mjGEOM_PLANE
-        geom.size, geom.rgba = (0.0, 0.0, 1.0), (*PLANE_COLOUR, 1.0)
+        geom.size = (0.0, 0.0, 1.0)
 
 
 def _height_field(spec: mujoco.MjSpec, field: HeightField) -> str:

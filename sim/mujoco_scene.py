@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pixelgait.sim.camera import Camera
 from pixelgait.sim.mujoco_camera import Paint, cast_image
 from pixelgait.sim.mujoco_model import quaternion_wxyz, scene_geom
-from pixelgait.sim.scenes import ORIGIN, Box, Layout, Pose, Scene
-from pixelgait.sim.texture import Texture
+from pixelgait.sim.scenes import ORIGIN, Box, Layout, Plane, Pose, Scene
+from pixelgait.sim.texture import CHEQUERS_M, Texture, chequers, tile
 
 
 class MuJoCoScene:
@@ -25,6 +25,11 @@ class MuJoCoScene:
             for i, shape in enumerate((*scene.fixed, *scene.movable))
             if isinstance(shape, Box) and shape.texture is not None
         }
+        self._planes = [
+            model.geom(scene_geom(i)).id
+            for i, shape in enumerate(scene.fixed)
+            if isinstance(shape, Plane)
+        ]
         self.layout = Layout(ORIGIN)
         self._paint = self._painted(tuple(self._textured.values()))
 
@@ -54,6 +59,8 @@ class MuJoCoScene:
         self.data.mocap_quat[movable] = quaternion_wxyz(pose.yaw)
 
     def _painted(self, textures: tuple[Texture, ...]) -> Paint | None:
-        """The textured boxes in these textures."""
-        geoms = list(self._textured)
-        return Paint.of(self.model.ngeom, geoms, textures) if geoms else None
+        """The textured boxes in these textures, and the planes."""
+        boxes = zip(self._textured, textures, strict=True)
+        covers = {geom: (tile(texture), texture.tile_m) for geom, texture in boxes}
+        covers |= {geom: (chequers(), CHEQUERS_M) for geom in self._planes}
+        return Paint.of(self.model.ngeom, covers) if covers else None

@@ -13,6 +13,7 @@ from pixelgait.robot.commands import own_arguments
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import write_atomic
 from pixelgait.robot.spec import find_robot
+from pixelgait.sim.distractors import Split
 from pixelgait.sim.scene_list import make_scene
 
 LATE_STEPS = 500  # a second's worth: below that nobody would notice
@@ -27,11 +28,15 @@ class SimConfig:
     """
 
     scene: str = "obstacle-course"
-    """Where the robot is: obstacle-course, flat, slalom, clutter or rough."""
+    """Where the robot is: obstacle-course, flat, slalom, clutter, rough or rooms; gibson:FOLDER for
+    a scanned house, FILE.py for a scene of your own."""
     robot: str = "a1"
     """a1, mini_cheetah, laikago or go2."""
     difficulty: float = 0.5
     """Difficulty of the scene, 0 to 1."""
+    distractors: Split | None = None
+    """Pictures behind the scene, other surfaces, light and camera poses, and hovering objects:
+    those of the training or of the test set."""
     seed: int = 10_000
     """Lays the scene out."""
     out: Path | None = None
@@ -51,7 +56,7 @@ def run(config: SimConfig) -> None:
     Raises:
         UserError: unknown scene or robot, unwritable folder, ROS 2 not installed.
     """
-    scene = make_scene(config.scene, config.difficulty)
+    scene = make_scene(config.scene, config.difficulty, config.distractors)
     robot = find_robot(config.robot)
     if config.out is not None:
         config.out.mkdir(parents=True, exist_ok=True)

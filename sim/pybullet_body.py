@@ -58,6 +58,7 @@ class PyBulletBody:
         self._to_base = pybullet.invertTransform(*self._inertial)
         self._pristine = pybullet.saveState(physicsClientId=self.client)
         self.time_s = 0.0
+        self.sense()
         self._links = _dynamics(self.robot, self.client)
         self._sample = Sample()
         self._slopes: list[float] | None = None  # of the motors' torque over speed [s/rad]
@@ -78,6 +79,7 @@ class PyBulletBody:
         self.place((start.x, start.y, z), quaternion(start.yaw))
         for joint, angle in zip(self.joints, self.spec.default_pose_rad, strict=True):
             pybullet.resetJointState(self.robot, joint, angle, physicsClientId=self.client)
+        self.sense()
         self.time_s = 0.0
         if self.randomisation is not None:
             self._become(self.randomisation.sample(np.random.default_rng((seed, 2))))
@@ -88,15 +90,13 @@ class PyBulletBody:
 
     def read(self) -> Reading:
         """Sensor values of this instant; the rate is in the base frame, as an IMU gives it."""
-        client, robot = self.client, self.robot
-        states = pybullet.getJointStates(robot, self.joints, physicsClientId=client)
         pose = self.pose()
         _, orientation = pose
-        _, rate = pybullet.getBaseVelocity(robot, physicsClientId=client)
+        _, rate = pybullet.getBaseVelocity(self.robot, physicsClientId=self.client)
         reading = Reading(
             self.time_s,
-            np.array([s[0] for s in states]),
-            np.array([s[1] for s in states]),
+            np.array([q for q, *_ in self._states]),
+            np.array([dq for _, dq, *_ in self._states]),
             np.array(orientation),
             _to_base_frame(rate, orientation),
             self.render,
@@ -119,6 +119,10 @@ class PyBulletBody:
         self._commands.put(self.time_s, self.motors(command))
         for _ in range(SUBSTEPS):
             self.step_physics(self._commands.at(self.time_s))
+        self.move_scene()
+
+    def move_scene(self) -> None:
+        """Put what swings where it is by now."""
         self._scene.move(self.time_s)
 
     def motors(self, command: JointCommand) -> Motors:
@@ -135,12 +139,17 @@ class PyBulletBody:
         """One physics step with the motors' PD loop closed in it."""
         self.drive(motors)
         pybullet.stepSimulation(physicsClientId=self.client)
+        self.sense()
         self.time_s += PHYSICS_DT_S
+
+    def sense(self) -> None:
+        """Note what the last physics step came to: sensors and motors then ask PyBullet once."""
+        self._states = pybullet.getJointStates(self.robot, self.joints, physicsClientId=self.client)
+        self._pose: BasePose | None = None
 
     def drive(self, motors: Motors) -> None:
         """Set explicit PD torques. Plain floats: for twelve joints numpy is slower."""
-        states = pybullet.getJointStates(self.robot, self.joints, physicsClientId=self.client)
-        torques = []
+        states, torques = self._states, []
         for (q, dq, _, _), (target, kp, kd, forward, limit) in zip(states, motors, strict=True):
             torque = kp * (target - q) - kd * dq + forward
             torques.append(limit if torque > limit else -limit if torque < -limit else torque)
@@ -182,14 +191,18 @@ class PyBulletBody:
 
     def pose(self) -> BasePose:
         """Base position [m] and orientation (quaternion xyzw) in the world."""
-        inertial = pybullet.getBasePositionAndOrientation(self.robot, physicsClientId=self.client)
-        pose: BasePose = pybullet.multiplyTransforms(*inertial, *self._to_base)
-        return pose
+        if self._pose is None:
+            inertial = pybullet.getBasePositionAndOrientation(
+                self.robot, physicsClientId=self.client
+            )
+            self._pose = pybullet.multiplyTransforms(*inertial, *self._to_base)
+        return self._pose
 
     def place(self, position: tuple[float, ...], orientation: tuple[float, ...]) -> None:
         """Put the base at a pose, at rest."""
         pose = pybullet.multiplyTransforms(position, orientation, *self._inertial)
         pybullet.resetBasePositionAndOrientation(self.robot, *pose, physicsClientId=self.client)
+        self._pose = None
 
     def push(self, velocity: Array) -> None:
         """Kick the base: add a velocity (3,) [m/s]."""

@@ -17,6 +17,7 @@ HEIGHT_M = 2.4
 # ones.
 LONG_M, SHORT_M = 1.5, 0.5
 ELEMENTS = ((40, 20), (80, 40))  # long and short, at difficulty 0 and 1
+ASIDE_M = 0.001  # from the wall's middle, in turn: surfaces in one plane show shreds of both
 WALL_TEXTURE = Texture("bricks", ((0.66, 0.40, 0.30), (0.80, 0.76, 0.70)), tile_m=2.0)
 FLOOR_TEXTURE = Texture("planks", ((0.62, 0.50, 0.36), (0.36, 0.27, 0.18)), tile_m=2.0)
 FLOOR_COLOUR, WALL_COLOUR = (0.52, 0.41, 0.29), (0.69, 0.48, 0.38)  # their means
@@ -93,9 +94,12 @@ def elements(plan: FloorPlan) -> tuple[list[Pose], list[Pose]]:
         length = math.hypot(x1 - x0, y1 - y0)
         poses, size = (long, LONG_M) if length >= LONG_M else (short, SHORT_M)
         count = math.ceil(length / size - 1e-9)
-        for along in np.linspace(size / 2, length - size / 2, count) / length:
-            x, y = x0 + float(along) * (x1 - x0), y0 + float(along) * (y1 - y0)
-            poses.append(Pose(x, y, HEIGHT_M / 2, math.atan2(y1 - y0, x1 - x0)))
+        forward_x, forward_y = (x1 - x0) / length, (y1 - y0) / length
+        for along in np.linspace(size / 2, length - size / 2, count).tolist():
+            aside = ASIDE_M if len(poses) % 2 else -ASIDE_M
+            x = x0 + along * forward_x - aside * forward_y
+            y = y0 + along * forward_y + aside * forward_x
+            poses.append(Pose(x, y, HEIGHT_M / 2, math.atan2(forward_y, forward_x)))
     return long, short
 
 

@@ -49,7 +49,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """The endless horizontal plane z = 0; every simulator draws it in its own pattern."""
+    """The endless horizontal plane z = 0, drawn in PyBullet's chequers."""
 
     friction: float = FRICTION
 

@@ -109,6 +109,7 @@ class StandIn(Node):
             ros.imu_message(now, "imu_link", reading.orientation, reading.angular_velocity)
         )
         if step % CAMERA_STEPS == 0:
+            self.body.move_scene()
             self._camera.publish(ros.image_message(now, "camera", reading.image().pixels))
         if step % ODOMETRY_STEPS == 0:
             position, orientation = self.body.pose()

@@ -38,7 +38,7 @@ class Task(Protocol):
 def fallen(body: Walker, reading: Reading) -> bool:
     """Whether the robot has tipped over, sunk down, or left the ground it can walk on."""
     (x, y, z), _ = body.pose()
-    qx, qy, _, _ = reading.orientation
+    qx, qy, _, _ = reading.orientation.tolist()  # Python's floats are faster than numpy's
     up_z = 1.0 - 2.0 * (qx * qx + qy * qy)
     ground = body.scene.ground_m(x, y)
     return up_z < UP_Z_LIMIT or ground is None or z - ground < FALLEN_HEIGHT_M

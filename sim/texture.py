@@ -16,6 +16,7 @@ Colour = tuple[float, float, float]  # RGB, 0 to 1
 Pattern = Literal["bricks", "checks", "dots", "planks", "plaster", "stripes"]
 
 PIXELS = 64  # a side of a tile: 1.6 cm for a tile of 1 m, a pixel of a 32 x 32 camera at 0.5 m
+CHEQUERS_M = 2.0  # a tile of PyBullet's plane
 GRAIN = 0.04  # standard deviation of the noise over every pattern
 
 
@@ -37,6 +38,14 @@ def tile(texture: Texture) -> NDArray[np.uint8]:
     one, other = np.array(texture.colours)
     colour = one + share * (other - one) + rng.normal(0.0, GRAIN, (PIXELS, PIXELS, 1))
     return np.asarray(255.0 * np.clip(colour, 0.0, 1.0), dtype=np.uint8)
+
+
+@cache
+def chequers() -> NDArray[np.uint8]:
+    """PyBullet's plane, pixels as of `tile`: squares of 1 m, light blue and white."""
+    up, along = np.indices((PIXELS, PIXELS)) * 2 // PIXELS
+    colours = np.array(((173, 199, 255), (255, 255, 255)), dtype=np.uint8)
+    return np.asarray(colours[(up + along) % 2])
 
 
 def _grid() -> tuple[Array, Array]:

@@ -102,6 +102,15 @@ def test_the_shipped_policy_walks_the_robot_by_camera(processes: Processes, tmp_
     assert trajectory(tmp_path)[-1, 3] < 0.2  # damped at the end: it has lain down
 
 
+def test_a_distracted_robot_sees_pictures_for_a_sky(processes: Processes, tmp_path: Path) -> None:
+    processes.start("pixelgait-sim", "--scene", "flat", "--distractors", "test")
+    run = processes.start("pixelgait-run", "iap", "--duration", 2, "--out", tmp_path, *PATIENT)
+    output, _ = run.communicate(timeout=60)
+    assert run.returncode == 0, output
+    with np.load(tmp_path / "decisions.npz") as decisions:
+        assert (decisions["images"][:, :8] == 255).mean() < 0.1
+
+
 WALKING = 200  # commands: the first 100 are for standing up
 
 
