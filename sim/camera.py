@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.observation import depth_bytes
+from pixelgait.robot.observation import rgbd
 from pixelgait.robot.spec import Array, CameraMount
 from pixelgait.sim.bullet import pybullet
 
@@ -17,6 +17,7 @@ LIGHT = (-0.4, 0.0, 1.0)  # towards it: from behind; left and right are lit alik
 
 Kind = Literal["rgb", "depth", "rgbd"]
 CHANNELS: dict[Kind, int] = {"rgb": 3, "depth": 1, "rgbd": 4}  # of what a policy sees
+KINDS = {channels: kind for kind, channels in CHANNELS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +64,29 @@ class Camera:
         self, client: int, position: tuple[float, ...], orientation: tuple[float, ...]
     ) -> NDArray[Any]:
         """What the camera sees from a base at this pose (xyz [m], quaternion xyzw)."""
-        view, projection = self.view_matrix(position, orientation), self.projection_matrix()
         if self.kind == "rgb":
+            view, projection = self.view_matrix(position, orientation), self.projection_matrix()
             return _colours(_frame(client, view, projection, self.width, self.height, self.light))
+        rgb, depth = self.render_both(client, position, orientation)
+        return depth if self.kind == "depth" else rgbd(rgb, depth)
+
+    def render_both(
+        self, client: int, position: tuple[float, ...], orientation: tuple[float, ...]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+        """Colours (height, width, 3) and depth (height, width) [m] in one frame, of any kind."""
+        view, projection = self.view_matrix(position, orientation), self.projection_matrix()
         # The renderer looks through a pixel's lower left corner; half a pixel lower is 0.1 m
         # nearer on the ground 1.4 m ahead.
         projection[8] += 1.0 / self.width
         projection[9] += 1.0 / self.height
         frame = _frame(client, view, projection, self.width, self.height, self.light)
-        return _depth(frame) if self.kind == "depth" else rgbd(_colours(frame), _depth(frame))
+        return _colours(frame), _depth(frame)
 
 
-def rgbd(rgb: NDArray[np.uint8], depth: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """One image (H, W, 4) of colours (H, W, 3) and depth (H, W) [m]."""
-    return np.dstack((rgb, depth_bytes(depth)))
+def camera_for(mount: CameraMount, image_shape: tuple[int, int, int]) -> Camera:
+    """The camera of a policy that sees images of this shape (H, W, C)."""
+    height, width, channels = image_shape
+    return Camera(mount, width, height, KINDS[channels])
 
 
 def render_rgb(
