@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pixelgait.robot.errors import UserError
 
 COLOURS = {"rgb8": None, "bgr8": cv2.COLOR_BGR2RGB, "mono8": cv2.COLOR_GRAY2RGB}
-DEPTHS = {"32FC1": ("f4", 1.0), "16UC1": ("u2", 0.001)}  # REP 118: type, and its unit [m]
+DEPTHS = {"32FC1": ("f4", 1), "16UC1": ("u2", 1000)}  # REP 118: type, units per metre
 SAMPLES = 3  # looked at in each direction of a depth pixel: the fewest that outvote one outlier
 
 
@@ -45,14 +45,14 @@ def depth_frame(message: Any, height: int, width: int) -> NDArray[np.float32] | 
         UserError: the encoding is not one of `DEPTHS`, or the message is cut short.
     """
     _check_encoding("depth camera", message, DEPTHS)
-    kind, unit_m = DEPTHS[message.encoding]
+    kind, per_metre = DEPTHS[message.encoding]
     order = ">" if message.is_bigendian else "<"
     pixels = _middle(_pixels(message, np.dtype(order + kind), 1)[..., 0], height, width)
     depth = _cells(pixels, height, width).astype(np.float32)
     depth[(depth <= 0.0) & np.isfinite(depth)] = np.nan
     if np.isnan(depth).all():
         return None
-    return np.asarray(unit_m * _filled(_median(depth)).clip(min=0.0), dtype=np.float32)
+    return np.asarray(_filled(_median(depth)).clip(min=0.0) / per_metre, dtype=np.float32)
 
 
 def _check_encoding(camera: str, message: Any, known: dict[str, Any]) -> None:
