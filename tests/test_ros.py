@@ -118,8 +118,8 @@ def test_a_depth_policy_walks_the_robot_by_depth(
     with np.load(tmp_path / "decisions.npz") as decisions:
         images = decisions["images"]
     assert images.shape[1:] == (16, 16, 1)
-    assert (images[:, 0] == 255).all()  # the sky
-    assert 20 < images[:, -1].mean() < 90  # the ground in front of the feet: 0.3 to 1 m
+    assert (images[0, 0] == 255).all()  # the sky, from where the robot stands up
+    assert 20 < images[0, -1].mean() < 90  # the ground in front of its feet: 0.3 to 1 m
 
 
 WALKING = 200  # commands: the first 100 are for standing up
