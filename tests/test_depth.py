@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 
 from pixelgait.policies import rollouts
+from pixelgait.policies.high_level import HighLevel
 from pixelgait.policies.imitation import show
 from pixelgait.policies.rollouts import Plan, Worker
+from pixelgait.policies.trained import trained_high_level
 from pixelgait.robot.bundle import BundleError, load_bundle
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.frames import depth_frame
@@ -38,12 +40,21 @@ def test_a_bundle_is_evaluated_with_the_camera_it_needs(
     assert json.loads((tmp_path / "f.json").read_text())["episodes"][0]["steps"] == 50
 
 
-def test_what_an_encoder_cannot_see_is_refused(command: Command) -> None:
-    done = command("pixelgait-eval", "walk", "--encoder", "cnn:channels=2", "--episodes", 1)
-    assert done.returncode != 0
-    assert done.stderr == (
-        "error: --encoder: 2 channels, images have 1 (depth), 3 (RGB) or 4 (RGB-D)\n"
-    )
+def test_a_depth_policy_is_trained(command: Command, tmp_path: Path) -> None:
+    sizes = ("--iterations", 1, "--lesson.courses", 1, "--lesson.steps", 1, "--workers", 1)
+    steps = ("--steps", 50, "--validation-steps", 50, "--validation-episodes", 1)
+    students = ("--encoder", GIBSON_IAP, "--mirror", "--lesson.students", 2)
+    done = command("pixelgait-train", "imitate", "--out", "run", *students, *sizes, *steps)
+    assert done.returncode == 0, done.stderr
+    assert trained_high_level(tmp_path / "run").image_shape == (16, 16, 1)
+
+
+def test_an_encoder_of_no_camera_is_refused() -> None:
+    for name in ("cnn", "iap", "vit"):
+        with pytest.raises(
+            ValueError, match=r"2 channels, images have 1 \(depth\), 3 \(RGB\) or 4"
+        ):
+            HighLevel(f"{name}:channels=2")
 
 
 def test_the_contract_says_what_the_bytes_are(depth_bundle: Path, rgbd_bundle: Path) -> None:

@@ -108,7 +108,7 @@ def test_a_depth_policy_walks_the_robot_by_depth(
 ) -> None:
     processes.start("pixelgait-sim", "--seed", 10000)
     run = processes.start(
-        "pixelgait-run", depth_bundle, "--duration", 2, "--out", tmp_path, *PATIENT
+        "pixelgait-run", depth_bundle, "--duration", 1, "--out", tmp_path, *PATIENT
     )
     output, _ = run.communicate(timeout=60)
     assert run.returncode == 0, output
