@@ -36,7 +36,8 @@ class SimConfig:
     seed: int = 10_000
     """Lays the scene out."""
     camera: tuple[int, int] = (32, 32)
-    """Height and width of the camera images [pixels]."""
+    """Height and width of the camera images [pixels]. Above 64 x 64 rendering one takes longer than
+    a physics step (2 ms)."""
     out: Path | None = None
     """Folder for trajectory.npz, where the robot was."""
     realtime: bool = True
