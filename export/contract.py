@@ -6,7 +6,14 @@ from datetime import date
 from typing import Any
 
 from pixelgait.policies.runs import git_state
-from pixelgait.robot.bundle import FIXED, SCHEMA, TOLERANCE, contract_hash, spec_contract
+from pixelgait.robot.bundle import (
+    FIXED,
+    SCHEMA,
+    TOLERANCE,
+    camera_contract,
+    contract_hash,
+    spec_contract,
+)
 from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS
 from pixelgait.robot.gait import A_STANCE_RAD, PARAMETERS, TROT
 from pixelgait.robot.low_level import RESIDUAL_RANGE_RAD
@@ -22,7 +29,6 @@ def make_contract(
     files: dict[str, str],
 ) -> dict[str, Any]:
     """The contract as a JSON object; `files` maps file names to their SHA-256."""
-    height, width, channels = image_shape
     contract = {
         "schema": SCHEMA,
         "name": name,
@@ -30,10 +36,7 @@ def make_contract(
         "spec": spec_contract(spec),
         **FIXED,
         "camera": {
-            "height": height,
-            "width": width,
-            "channels": channels,
-            "encoding": "rgb8",
+            **camera_contract(image_shape),
             "frame": "base: x forward, y left, z up (REP 103)",
         },
         "low_level": {

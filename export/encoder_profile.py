@@ -177,7 +177,7 @@ def _export(job: Job, folder: Path) -> int | str:
         high_level = HighLevel(job.encoder, height=job.height, width=job.width, **options)
     except ValueError as error:
         return str(error)
-    graph = high_level_graph(high_level, (job.height, job.width, 3))
+    graph = high_level_graph(high_level)
     (folder / job.graph).write_bytes(graph.SerializeToString())
     return sum(p.numel() for p in high_level.parameters())
 

@@ -22,7 +22,8 @@ class EncoderEvalConfig(EvalConfig):
     """
 
     encoder: str = "iap"
-    """A name, with options as in iap:patch=4,stride=4."""
+    """A name, with options as in iap:patch=4,stride=4. height, width and channels (1 depth, 3 RGB,
+    4 RGB-D) choose the camera."""
 
 
 def main() -> None:

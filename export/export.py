@@ -25,8 +25,6 @@ from pixelgait.robot.bundle import CONTRACT, FILES, GOLDEN, HIGH_LEVEL, LOW_LEVE
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 
-IMAGE_SHAPE = (32, 32, 3)
-
 
 @dataclass(frozen=True)
 class ExportConfig:
@@ -68,7 +66,7 @@ def export(config: ExportConfig) -> list[parity.Parity]:
     low_level_module = LowLevelGraph(low_level)
     modules = {HIGH_LEVEL: HighLevelGraph(high_level), LOW_LEVEL: low_level_module}
     graphs = {
-        HIGH_LEVEL: high_level_graph(high_level, IMAGE_SHAPE),
+        HIGH_LEVEL: high_level_graph(high_level),
         LOW_LEVEL: low_level_graph(low_level_module),
     }
     recording = record(high_level, low_level, config.seed)
@@ -87,7 +85,8 @@ def export(config: ExportConfig) -> list[parity.Parity]:
         "high_level": config.high_level and provenance_of(config.high_level),
     }
     hashes = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
-    contract = make_contract(config.name, low_level.spec, IMAGE_SHAPE, provenance, hashes)
+    shape = high_level.image_shape
+    contract = make_contract(config.name, low_level.spec, shape, provenance, hashes)
     _write_bundle(config.out, {**content, CONTRACT: json_bytes(contract)})
     if config.json is not None:
         write_atomic(config.json, json_bytes([_row(row) for row in rows]))

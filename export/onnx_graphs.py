@@ -32,9 +32,9 @@ class HighLevelGraph(nn.Module):
         return latent.squeeze(0), duration.squeeze(0), attention.squeeze(0)
 
 
-def high_level_graph(high_level: Decider, image_shape: tuple[int, ...]) -> onnx.ModelProto:
+def high_level_graph(high_level: Decider) -> onnx.ModelProto:
     """The high level as ONNX; the exporter folds normalisation constants into it."""
-    image = torch.zeros(image_shape, dtype=torch.uint8)
+    image = torch.zeros(high_level.image_shape, dtype=torch.uint8)
     outputs = ["latent", "duration_steps", "attention"]
     return _export(HighLevelGraph(high_level), {"image": image}, outputs)
 

@@ -12,6 +12,7 @@ from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.low_level import LinearLowLevel
 from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import Supervisor
+from pixelgait.sim.camera import camera_for
 from pixelgait.sim.episode import run_episode
 from pixelgait.sim.obstacle_course import ObstacleCourse
 from pixelgait.sim.pybullet_body import PyBulletBody
@@ -40,7 +41,8 @@ def record(high_level: Decider, low_level: LinearLowLevel, seed: int) -> Recordi
         recording.low_level.append((latent, imu, joint_angles, phase))
         return low_level(latent, imu, joint_angles, phase)
 
-    body = PyBulletBody(low_level.spec, ObstacleCourse(0.5))
+    camera = camera_for(low_level.spec.camera, high_level.image_shape)
+    body = PyBulletBody(low_level.spec, ObstacleCourse(0.5), camera)
     try:
         controller = Controller(see, move, Supervisor(low_level.spec))
         run_episode(controller, body, Forward(RECORDED_STEPS), seed)

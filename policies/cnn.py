@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pixelgait.policies.patches import require_channels
+
 SMALLEST_IMAGE = 8  # three valid 3 x 3 convolutions and one pooling
 
 
@@ -12,15 +14,17 @@ class CNNEncoder(nn.Module):
     """Three valid 3 x 3 convolutions (4, 8, 8 channels, ReLU), then 2 x 2 max pooling.
 
     Raises:
-        ValueError: the image is too small for the convolutions.
+        ValueError: the image is too small for the convolutions, or has 2 channels, or 5.
     """
 
     def __init__(self, height: int = 32, width: int = 32, channels: int = 3) -> None:
         super().__init__()
+        require_channels(channels)
         if min(height, width) < SMALLEST_IMAGE:
             raise ValueError(
                 f"image {height} x {width} is too small, needs {SMALLEST_IMAGE} pixels"
             )
+        self.image_shape = (height, width, channels)
         self.convolutions = nn.ModuleList(
             nn.Conv2d(i, o, 3) for i, o in ((channels, 4), (4, 8), (8, 8))
         )

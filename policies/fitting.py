@@ -22,7 +22,8 @@ SHORT = 2.0 * (HOLD_STEPS - SHORTEST_STEPS) / (LONGEST_STEPS - SHORTEST_STEPS) -
 
 def has_gradient(high_level: HighLevel) -> bool:
     """Whether gradients reach the encoder's weights."""
-    return encode(high_level, torch.zeros(1, 32, 32, 3, dtype=torch.uint8)).requires_grad
+    image = torch.zeros(1, *high_level.image_shape, dtype=torch.uint8)
+    return encode(high_level, image).requires_grad
 
 
 def encode(high_level: HighLevel, images: Tensor) -> Tensor:

@@ -17,7 +17,12 @@ MIRRORED = (1.0, 1.0, -1.0)  # duration, speed and yaw rate of a mirrored decisi
 
 
 class Decider(nn.Module):
-    """From an image to latent (B, 2), duration (B, 1) [control steps], attention (B, H', W')."""
+    """From an image to latent (B, 2), duration (B, 1) [control steps], attention (B, H', W').
+
+    `image_shape` (H, W, C) says what camera it needs: C is 1 for depth, 3 for RGB, 4 for RGB-D.
+    """
+
+    image_shape: tuple[int, int, int]
 
     @torch.no_grad()
     def decide(self, image: NDArray[np.uint8]) -> Decision:
@@ -30,6 +35,7 @@ class StraightAhead(Decider):
     """No eyes: full speed, straight ahead. What a low level is shipped with on its own."""
 
     HOLD_STEPS = 100.0
+    image_shape = (32, 32, 3)
 
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The same latent (B, 2), duration (B, 1) and empty attention (B, H, W) for every image."""
@@ -55,6 +61,7 @@ class HighLevel(Decider):
         super().__init__()
         self.mirror = mirror
         self.encoder = make_encoder(encoder, **options)
+        self.image_shape = self.encoder.image_shape
         self.hidden = nn.Linear(self.encoder.features, 10)
         self.output = nn.Linear(10, 3)
 

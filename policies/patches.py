@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pixelgait.policies.ordered import Projection
+from pixelgait.robot.observation import ENCODINGS
 
 
 def patches(image: Tensor, size: int, stride: int) -> Tensor:
@@ -50,11 +51,16 @@ def require_positive(**values: int) -> None:
             raise ValueError(f"{name} is {value}, expected at least 1")
 
 
+def require_channels(channels: int) -> None:
+    """Raises ValueError for images of which there is no camera."""
+    if channels not in ENCODINGS:
+        raise ValueError(f"{channels} channels, images have 1 (depth), 3 (RGB) or 4 (RGB-D)")
+
+
 def require_tiling(height: int, width: int, channels: int, patch: int) -> None:
     """Raises ValueError unless patches (squares, side in pixels) tile camera images."""
     image = f"image ({height} x {width})"
-    if channels not in (1, 3, 4):
-        raise ValueError(f"{channels} channels, images have 1, 3 or 4")
+    require_channels(channels)
     require_positive(patch=patch)
     if patch > min(height, width):
         raise ValueError(f"patch {patch} is larger than the {image}")
@@ -101,7 +107,8 @@ class PatchSelector(nn.Module, ABC):
         values: int = 0,
     ) -> None:
         super().__init__()
-        require_positive(channels=channels, patch=patch, stride=stride, dim=dim, selected=selected)
+        require_channels(channels)
+        require_positive(patch=patch, stride=stride, dim=dim, selected=selected)
         if patch > min(height, width):
             raise ValueError(
                 f"patch {patch} is larger than the image ({height} x {width}), "
@@ -109,7 +116,7 @@ class PatchSelector(nn.Module, ABC):
             )
         if values < 0:
             raise ValueError(f"values is {values}, expected at least 0")
-        self.shape = (height, width, channels)
+        self.image_shape = (height, width, channels)
         self.patch, self.stride, self.selected = patch, stride, selected
         self.rows = (height - patch) // stride + 1
         self.columns = (width - patch) // stride + 1
@@ -130,8 +137,8 @@ class PatchSelector(nn.Module, ABC):
 
     def columns_of(self, image: Tensor) -> Tensor:
         """Patches (B, c, L) of uint8 images (B, H, W, C), in [0, 1]."""
-        if image.shape[1:] != self.shape:
-            raise ValueError(f"image is {tuple(image.shape[1:])}, expected {self.shape}")
+        if image.shape[1:] != self.image_shape:
+            raise ValueError(f"image is {tuple(image.shape[1:])}, expected {self.image_shape}")
         return patches(image.float() / 255.0, self.patch, self.stride)
 
     def scores(self, image: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from pixelgait.robot.low_level import WEIGHTS, LinearLowLevel
 from pixelgait.robot.spec import A1, Array
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body_list import make_body
+from pixelgait.sim.camera import camera_for
 from pixelgait.sim.distractors import Split
 from pixelgait.sim.episode import Episode, run_episode
 from pixelgait.sim.faults import Fault
@@ -144,6 +145,8 @@ class Worker:
         self.plan = plan
         self.task: Task = Follow(plan.steps) if plan.task == "follow" else Forward(plan.steps)
         self.high_level = make_high_level(plan.encoder, 0, plan.mirror) if plan.sees else None
+        high = self.high_level
+        self.camera = camera_for(A1.camera, high.image_shape) if high else None
         self._bodies: dict[float, SimulatedBody] = {}
         self._gliders: dict[float, KinematicBody] = {}
 
@@ -154,7 +157,7 @@ class Worker:
         if key not in self._bodies:
             scene = self._scene(key) if plan.sees else FlatGround()
             self._bodies[key] = make_body(
-                "pybullet", A1, scene, plan.randomisation, faults=plan.faults
+                "pybullet", A1, scene, plan.randomisation, self.camera, plan.faults
             )
         return self._bodies[key]
 
@@ -162,7 +165,7 @@ class Worker:
         """The gliding robot in the scene of a difficulty, made once."""
         if difficulty not in self._gliders:
             scene, ranges = self._scene(difficulty), self.plan.randomisation
-            self._gliders[difficulty] = KinematicBody(A1, scene, randomisation=ranges)
+            self._gliders[difficulty] = KinematicBody(A1, scene, self.camera, ranges)
         return self._gliders[difficulty]
 
     def _scene(self, difficulty: float) -> Scene:

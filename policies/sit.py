@@ -146,6 +146,7 @@ class SiT(nn.Module):
         )
         size = self.rows * self.columns * MAP_CHANNELS * self.map_read
         self.features = dim * self.token_read + size
+        self.image_shape = (height, width, channels)
         self.odd = self.rows * (self.columns // 2) * MAP_CHANNELS if size and self.mirror else 0
 
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:

@@ -79,7 +79,8 @@ class TrainConfig:
     validate_every: int = 0
     encoder: str = "iap"
     """High level of the tasks imitate, course and joint: a name, with options as in
-    iap:patch=4,stride=4. list shows all encoders with their weights."""
+    iap:patch=4,stride=4. height, width and channels (1 depth, 3 RGB, 4 RGB-D) choose the camera.
+    list shows all encoders with their weights."""
     scene: str = ObstacleCourse.name
     """Where the tasks imitate, course and joint are trained, as in pixelgait-eval --scene. The
     teacher that imitate needs knows the obstacle-course, rooms and gibson:FOLDER."""

@@ -71,6 +71,7 @@ class ViT(nn.Module):
         self.blocks = nn.ModuleList(Block(dim, heads, mlp_ratio) for _ in range(layers))
         self.norm = nn.LayerNorm(dim)
         self.features = dim
+        self.image_shape = (height, width, channels)
 
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
         """Features (B, F) of uint8 images (B, H, W, C), and attention (B, H / patch, W / patch).

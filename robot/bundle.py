@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from pixelgait.robot.controller import Decision
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.observation import DEPTH_RANGE_M, ENCODINGS
 from pixelgait.robot.spec import ROBOTS, Array, RobotSpec
 
 SCHEMA = 1
@@ -63,6 +64,18 @@ def spec_contract(spec: RobotSpec) -> dict[str, Any]:
         "camera_pitch_down_rad": spec.camera.pitch_down_rad,
         "camera_vertical_fov_rad": spec.camera.vertical_fov_rad,
     }
+
+
+def camera_contract(image_shape: tuple[int, int, int]) -> dict[str, Any]:
+    """What the bytes of the camera image (H, W, C) mean, as it stands in the contract.
+
+    Encoding rgb8 is red, green, blue; depth is one byte from 0 at the lens to 255 at
+    `depth_range_m` along the optical axis, and beyond; rgbd is both, aligned pixel by pixel.
+    """
+    height, width, channels = image_shape
+    encoding = ENCODINGS[channels]
+    camera = {"height": height, "width": width, "channels": channels, "encoding": encoding}
+    return camera if encoding == "rgb8" else {**camera, "depth_range_m": DEPTH_RANGE_M}
 
 
 def contract_hash(contract: dict[str, Any]) -> str:
@@ -140,6 +153,7 @@ def load_bundle(name: str | Path, spec: RobotSpec | None = None) -> Bundle:
 def _load(folder: Path, spec: RobotSpec | None) -> Bundle:
     contract = _read_json(folder / CONTRACT)
     _check_contract(folder, contract)
+    _check_camera(folder, contract["camera"])
     spec = spec or _robot_of(folder, contract)
     _check_robot(folder, contract, spec)
     high_level, low_level = (_open(folder / name) for name in (HIGH_LEVEL, LOW_LEVEL))
@@ -219,17 +233,25 @@ def _open(path: Path) -> ort.InferenceSession:
         raise BundleError(f"{path}: onnxruntime cannot load it ({error})") from None
 
 
+def _check_camera(folder: Path, camera: dict[str, Any]) -> None:
+    if (channels := camera["channels"]) not in ENCODINGS:
+        known = ", ".join(f"{count} ({name})" for count, name in ENCODINGS.items())
+        raise BundleError(
+            f"{folder / CONTRACT}: camera with {channels} channels, this runtime feeds {known}"
+        )
+    for key, value in camera_contract((camera["height"], camera["width"], channels)).items():
+        if camera.get(key) != value:
+            raise BundleError(
+                f"{folder / CONTRACT}: camera with {channels} channels and {key} "
+                f"{camera.get(key)}, this runtime feeds {value}"
+            )
+
+
 def _check_shapes(bundle: Bundle) -> None:
     expected: dict[str, Any] = {
         HIGH_LEVEL: {"image": list(bundle.image_shape)},
         LOW_LEVEL: {"latent": [2], "imu": [4], "joint_angles": [12], "phase": [1]},
     }
-    camera = bundle.contract["camera"]
-    if (camera["encoding"], camera["channels"]) != ("rgb8", 3):
-        raise BundleError(
-            f"{bundle.folder / CONTRACT}: camera {camera['encoding']} with {camera['channels']} "
-            "channels, this runtime feeds rgb8 with 3"
-        )
     sessions = {HIGH_LEVEL: bundle._high_level, LOW_LEVEL: bundle._low_level}
     for file, inputs in expected.items():
         found = {node.name: node.shape for node in sessions[file].get_inputs()}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.latency import NO_PROFILER, Stopwatch
-from pixelgait.robot.observation import imu_vector
+from pixelgait.robot.observation import imu_vector, policy_image
 from pixelgait.robot.reading import Image, JointCommand, Reading
 from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import Supervisor
@@ -55,7 +55,7 @@ class Controller:
         """Start a new episode: phase 0, a decision due at the next step, no fault."""
         self.phase = np.zeros(1)
         self.decision: Decision | None = None
-        self.image: Image | None = None  # the frame of the last decision
+        self.image: Image | None = None  # of the last decision, as the high level saw it
         self.images = 0
         self._hold = 0
         self._image_since_s = 0.0  # when the frame was first there, on the readings' clock
@@ -79,7 +79,8 @@ class Controller:
         return command
 
     def _decide(self, reading: Reading) -> Decision:
-        image = reading.image()
+        frame = reading.image()
+        image = replace(frame, pixels=policy_image(frame.pixels))
         self.stopwatch.lap("image_prepare")
         if self.decision and self.image and image.time_s == self.image.time_s:
             return self._without_news(reading.time_s - self._image_since_s, self.decision)

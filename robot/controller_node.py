@@ -21,7 +21,7 @@ from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.latency import LatencyProfiler, format_table
 from pixelgait.robot.overlay import draw_attention
 from pixelgait.robot.reading import Image
-from pixelgait.robot.ros_body import SENSORS, TIMEOUT_S, RosBody
+from pixelgait.robot.ros_body import TIMEOUT_S, RosBody, sensor_topics
 from pixelgait.robot.supervisor import Supervisor
 
 WARM_UP = 20  # inferences: the first ones are slow
@@ -97,14 +97,15 @@ class ControllerNode(LifecycleNode):
             _warm_up(self.bundle)
         except Exception as error:  # rclpy would swallow it without a word
             return self._failed(error)
-        profiler = LatencyProfiler(self.bundle.control_dt_s, SENSORS)
+        shape = self.bundle.image_shape
+        profiler = LatencyProfiler(self.bundle.control_dt_s, sensor_topics(shape))
         self.body = RosBody(
             self,
             self.bundle.spec,
-            self.bundle.image_shape,
+            shape,
             self.bundle.control_dt_s,
             profiler,
-            {topic: self.get_parameter(_timeout_parameter(topic)).value for topic in SENSORS},
+            {topic: self.get_parameter(_timeout_parameter(topic)).value for topic in TIMEOUT_S},
         )
         self.get_logger().info(f"bundle {self.bundle.folder} verified, golden outputs reproduced")
         return TransitionCallbackReturn.SUCCESS

@@ -19,8 +19,9 @@ from pixelgait.robot.errors import UserError, run_command
 class RunConfig:
     """Run a policy bundle on a robot, as a managed ROS 2 node.
 
-    Subscribes joint_states, imu/data and camera/color/image_raw, publishes joint_command (and
-    attention, what the policy looks at). Configure loads the bundle, activate stands up and walks,
+    Subscribes joint_states, imu/data and, as the policy needs, camera/color/image_raw,
+    camera/depth/image_rect_raw or both; publishes joint_command (and attention, what the policy
+    looks at). Configure loads the bundle, activate stands up and walks,
     deactivate damps. Anything wrong damps the robot and ends the node with exit code 1.
     Arguments for ROS go behind --ros-args.
     """

@@ -1,9 +1,11 @@
-"""The one observation builder: a reading becomes what the low level sees."""
+"""The one observation builder: readings and camera frames become what both levels see."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +13,7 @@ from pixelgait.robot.reading import Reading
 from pixelgait.robot.spec import Array
 
 DEPTH_RANGE_M = 3.0  # ideal range of the RealSense D435 ends here (its data sheet)
+ENCODINGS = {1: "depth", 3: "rgb8", 4: "rgbd"}  # of images (H, W, C) uint8, by their channels
 
 
 def roll_pitch(orientation: Array) -> tuple[float, float]:
@@ -34,3 +37,15 @@ def depth_bytes(depth: NDArray[np.float32]) -> NDArray[np.uint8]:
     """
     share = np.clip(depth / DEPTH_RANGE_M, 0.0, 1.0)
     return np.asarray(np.round(255.0 * share), dtype=np.uint8)
+
+
+def rgbd(rgb: NDArray[np.uint8], depth: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """One image (H, W, 4) of colours (H, W, 3) and depth (H, W) [m]."""
+    image: NDArray[np.uint8] = np.asarray(cv2.cvtColor(rgb, cv2.COLOR_RGB2RGBA), dtype=np.uint8)
+    image[:, :, 3] = depth_bytes(depth)
+    return image
+
+
+def policy_image(pixels: NDArray[Any]) -> NDArray[np.uint8]:
+    """A camera frame (see `Image`) as a high level sees it: (H, W, C) uint8, see `ENCODINGS`."""
+    return pixels if pixels.ndim == 3 else depth_bytes(pixels)[..., None]

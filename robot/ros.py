@@ -7,7 +7,6 @@ import signal
 import threading
 from typing import Any
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,12 +31,12 @@ except ImportError as _error:
 
 __all__ = ["Image", "Imu", "JointState", "rclpy"]
 
-JOINT_STATES, IMU, CAMERA = "joint_states", "imu/data", "camera/color/image_raw"
+JOINT_STATES, IMU = "joint_states", "imu/data"
+COLOUR, DEPTH = "camera/color/image_raw", "camera/depth/image_rect_raw"
 JOINT_COMMAND, ATTENTION = "joint_command", "attention"
 SENSOR_QOS = qos_profile_sensor_data
 NEWEST_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 COMMAND_QOS = QoSProfile(depth=1)  # reliable, the newest only
-ENCODINGS = {"rgb8": None, "bgr8": cv2.COLOR_BGR2RGB, "mono8": cv2.COLOR_GRAY2RGB}
 NANOSECONDS = 1_000_000_000
 
 
@@ -103,41 +102,14 @@ def joint_command(
     return message
 
 
-def rgb_image(message: Any, height: int, width: int) -> NDArray[np.uint8]:
-    """The pixels (height, width, 3) of an image message, cropped to this shape and resized.
-
-    Cropping keeps pixels square: a policy trained on a square view sees the middle of a wide one.
-
-    Raises:
-        UserError: the encoding is not one of `ENCODINGS`, or the message is cut short.
-    """
-    if message.encoding not in ENCODINGS:
-        known = ", ".join(ENCODINGS)
-        raise UserError(f"camera encoding '{message.encoding}' is not supported, need {known}")
-    channels = 1 if message.encoding == "mono8" else 3
-    data = np.frombuffer(message.data, np.uint8)
-    if data.size < message.height * message.step or message.step < message.width * channels:
-        raise UserError(f"camera image is cut short: {data.size} bytes, step {message.step}")
-    rows = data[: message.height * message.step].reshape(message.height, message.step)
-    pixels = rows[:, : message.width * channels].reshape(message.height, message.width, channels)
-    code = ENCODINGS[message.encoding]
-    converted = np.asarray(pixels if code is None else cv2.cvtColor(pixels, code))
-    rows_kept = min(message.height, message.width * height // width)
-    columns_kept = min(message.width, message.height * width // height)
-    top, left = (message.height - rows_kept) // 2, (message.width - columns_kept) // 2
-    converted = converted[top : top + rows_kept, left : left + columns_kept]
-    if converted.shape[:2] != (height, width):
-        converted = np.asarray(cv2.resize(converted, (width, height), interpolation=cv2.INTER_AREA))
-    return np.ascontiguousarray(converted, dtype=np.uint8)
-
-
-def image_message(time_ns: int, frame: str, pixels: NDArray[np.uint8]) -> Any:
-    """An rgb8 image message from pixels (H, W, 3)."""
+def image_message(time_ns: int, frame: str, pixels: NDArray[np.uint8] | NDArray[np.float32]) -> Any:
+    """An image message: rgb8 from (H, W, 3) uint8, 32FC1 from depth (H, W) float32 [m]."""
     message = Image()
     message.header.stamp = stamp(time_ns)
     message.header.frame_id = frame
     message.height, message.width = pixels.shape[:2]
-    message.encoding, message.step = "rgb8", pixels.shape[1] * 3
+    message.encoding = "rgb8" if pixels.ndim == 3 else "32FC1"
+    message.step = pixels.nbytes // message.height
     message.data = pixels.tobytes()  # an array instead would be copied item by item: 600 x slower
     return message
 

@@ -11,14 +11,31 @@ import numpy as np
 from pixelgait.robot import ros
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.latency import LatencyProfiler
-from pixelgait.robot.reading import Image, JointCommand, Reading
+from pixelgait.robot.reading import JointCommand, Reading
 from pixelgait.robot.realtime import RateKeeper
+from pixelgait.robot.ros_camera import RosCamera, camera_topics
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.robot.supervisor import SILENCE_S
 
-SENSORS = (ros.JOINT_STATES, ros.IMU, ros.CAMERA)
+TYPES = {
+    ros.JOINT_STATES: ros.JointState,
+    ros.IMU: ros.Imu,
+    ros.COLOUR: ros.Image,
+    ros.DEPTH: ros.Image,
+}
+TIMEOUT_S = {
+    ros.JOINT_STATES: SILENCE_S["joints"],
+    ros.IMU: SILENCE_S["imu"],
+    ros.COLOUR: SILENCE_S["camera"],
+    ros.DEPTH: SILENCE_S["camera"],
+}
+PAIR = f"{ros.COLOUR} paired with {ros.DEPTH}"  # watched like a topic of its own
 ORIENTATION_MISSING = -1.0
-TIMEOUT_S = dict(zip(SENSORS, SILENCE_S.values(), strict=True))
+
+
+def sensor_topics(image_shape: tuple[int, int, int]) -> tuple[str, ...]:
+    """What is subscribed for a policy with images of this shape (H, W, C)."""
+    return (ros.JOINT_STATES, ros.IMU, *camera_topics(image_shape))
 
 
 class RosBody:
@@ -41,19 +58,21 @@ class RosBody:
     ) -> None:
         self.node = node
         self.spec = spec
-        self.image_shape = image_shape
+        self.camera = RosCamera(image_shape)
         self.profiler = profiler
-        self.timeout_s = timeout_s
+        self.topics = sensor_topics(image_shape)
+        self.timeout_s = {topic: timeout_s[topic] for topic in self.topics}
+        if len(self.camera.topics) > 1:
+            self.timeout_s[PAIR] = timeout_s[ros.DEPTH]
         self.rate = RateKeeper(period_s)
         self._arrived: dict[str, float] = {}  # monotonic [s]
         self._newest: dict[str, Any] = {}
         self._names: list[str] | None = None
         self._order = np.arange(len(spec.joint_names))
         self._sensors = ros.quiet_node(node, f"{node.get_name()}_sensors")
-        types = (ros.JointState, ros.Imu, ros.Image)
         self._subscriptions = {
-            topic: self._sensors.create_subscription(kind, topic, _never, ros.NEWEST_QOS)
-            for topic, kind in zip(SENSORS, types, strict=True)
+            topic: self._sensors.create_subscription(TYPES[topic], topic, _never, ros.NEWEST_QOS)
+            for topic in self.topics
         }
         self._publisher = node.create_publisher(ros.JointState, ros.JOINT_COMMAND, ros.COMMAND_QOS)
 
@@ -66,6 +85,7 @@ class RosBody:
         """Treat what has arrived so far as never sent: it may have waited for long."""
         self.take()
         self._arrived.clear()
+        self.camera.forget()
 
     def take(self) -> None:
         """Fetch what has arrived since the last call."""
@@ -75,20 +95,22 @@ class RosBody:
                 taken = subscription.handle.take_message(subscription.msg_type, False)
             if taken is not None:
                 self._newest[topic], self._arrived[topic] = taken[0], now
+                if topic in self.camera.topics and self.camera.put(topic, taken[0]):
+                    self._arrived[PAIR] = now
 
     def silent(self) -> dict[str, float]:
-        """Topics that were silent for longer than `timeout_s` allows, and for how long [s].
+        """Topics (and `PAIR`) silent for longer than `timeout_s` allows, and for how long [s].
 
         By arrival, on the monotonic clock: a sensor with a wrong clock, or a step of this
         computer's, must neither hide a dead sensor nor fake one.
         """
         now = time.monotonic()
-        ages = {topic: now - self._arrived.get(topic, -math.inf) for topic in SENSORS}
+        ages = {topic: now - self._arrived.get(topic, -math.inf) for topic in self.timeout_s}
         return {topic: age for topic, age in ages.items() if age > self.timeout_s[topic]}
 
     def check_image(self) -> None:
         """Convert one image, so that a wrong camera is found out before the robot stands up."""
-        self._image()
+        self.camera.image()
 
     def reset(self, seed: int = 0) -> Reading:
         """A real robot cannot be reset; this only starts the clock."""
@@ -111,7 +133,7 @@ class RosBody:
         if imu.orientation_covariance[0] == ORIENTATION_MISSING:
             raise UserError("imu/data has no orientation (covariance[0] is -1, REP 145)")
         now = self._now()
-        for topic in SENSORS:
+        for topic in self.topics:
             age = now - ros.nanoseconds(self._newest[topic].header.stamp)
             self.profiler.sensor_age[topic].record(age)
         q, w = imu.orientation, imu.angular_velocity
@@ -121,7 +143,7 @@ class RosBody:
             np.asarray(joints.velocity)[self._order],
             np.array((q.x, q.y, q.z, q.w)),
             np.array((w.x, w.y, w.z)),
-            self._image,
+            self.camera.image,
         )
 
     def apply(self, command: JointCommand) -> None:
@@ -144,12 +166,6 @@ class RosBody:
                 command.feed_forward,
             )
         )
-
-    def _image(self) -> Image:
-        message = self._newest[ros.CAMERA]
-        height, width, _ = self.image_shape
-        pixels = ros.rgb_image(message, height, width)
-        return Image(pixels, ros.nanoseconds(message.header.stamp) / 1e9)
 
     def now_s(self) -> float:
         """Time of the node's clock, which stamps are compared with [s]."""

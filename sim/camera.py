@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.observation import depth_bytes
+from pixelgait.robot.observation import rgbd
 from pixelgait.robot.spec import Array, CameraMount
 from pixelgait.sim.bullet import pybullet
 
@@ -20,6 +20,7 @@ LIGHT = (-0.4, 0.0, 1.0)  # towards it: from behind; left and right are lit alik
 
 Kind = Literal["rgb", "depth", "rgbd"]
 CHANNELS: dict[Kind, int] = {"rgb": 3, "depth": 1, "rgbd": 4}  # of what a policy sees
+KINDS = {channels: kind for kind, channels in CHANNELS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,18 +82,30 @@ class Camera:
         self, client: int, position: tuple[float, ...], orientation: tuple[float, ...]
     ) -> NDArray[Any]:
         """What the camera sees from a base at this pose (xyz [m], quaternion xyzw)."""
-        view, projection = self.view_matrix(position, orientation), self.projection_matrix()
-        frame = _frame(client, view, projection, self.width, self.height, self.light)
         if self.kind == "rgb":
-            return _colours(frame)
-        return _depth(frame) if self.kind == "depth" else rgbd(_colours(frame), _depth(frame))
+            return _colours(self._frame(client, position, orientation))
+        rgb, depth = self.render_both(client, position, orientation)
+        return depth if self.kind == "depth" else rgbd(rgb, depth)
+
+    def render_both(
+        self, client: int, position: tuple[float, ...], orientation: tuple[float, ...]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+        """Colours (height, width, 3) and depth (height, width) [m] in one frame, of any kind."""
+        camera = self if self.kind != "rgb" else replace(self, kind="rgbd")
+        frame = camera._frame(client, position, orientation)
+        return _colours(frame), _depth(frame)
+
+    def _frame(
+        self, client: int, position: tuple[float, ...], orientation: tuple[float, ...]
+    ) -> tuple[Any, ...]:
+        view, projection = self.view_matrix(position, orientation), self.projection_matrix()
+        return _frame(client, view, projection, self.width, self.height, self.light)
 
 
-def rgbd(rgb: NDArray[np.uint8], depth: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """One image (H, W, 4) of colours (H, W, 3) and depth (H, W) [m]."""
-    image: NDArray[np.uint8] = np.asarray(cv2.cvtColor(rgb, cv2.COLOR_RGB2RGBA), dtype=np.uint8)
-    image[:, :, 3] = depth_bytes(depth)
-    return image
+def camera_for(mount: CameraMount, image_shape: tuple[int, int, int]) -> Camera:
+    """The camera of a policy that sees images of this shape (H, W, C)."""
+    height, width, channels = image_shape
+    return Camera(mount, width, height, KINDS[channels])
 
 
 def render_rgb(

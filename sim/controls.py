@@ -36,7 +36,8 @@ class _Random:
 
     def __call__(self, image: NDArray[np.uint8]) -> Decision:
         if self.body.time_s == 0.0:  # whatever ran before in this process does not count
-            self.rng = np.random.default_rng(np.frombuffer(image.tobytes(), np.uint32))
+            seed = image.tobytes() + bytes(-image.size % 4)
+            self.rng = np.random.default_rng(np.frombuffer(seed, np.uint32))
         return Decision(self.rng.uniform(-1.0, 1.0, 2), 100)
 
 

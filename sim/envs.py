@@ -13,7 +13,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from pixelgait.robot.low_level import INPUTS, LATENT, OUTPUTS, act, features
-from pixelgait.robot.observation import depth_bytes, imu_vector
+from pixelgait.robot.observation import imu_vector, policy_image
 from pixelgait.robot.reading import Reading
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
@@ -112,8 +112,7 @@ class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
 
     def _observe(self) -> Observation:
         if self.steps % self.CAMERA_STEPS == 0:
-            pixels = self.reading.image().pixels
-            self._image = pixels if pixels.ndim == 3 else depth_bytes(pixels)[..., None]
+            self._image = policy_image(self.reading.image().pixels)
         return {"image": self._image.copy(), "proprioception": self._proprioception(self.reading)}
 
     def _proprioception(self, reading: Reading) -> NDArray[np.float32]:

@@ -22,7 +22,7 @@ from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.spec import find_robot
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body_list import make_body
-from pixelgait.sim.camera import Camera
+from pixelgait.sim.camera import camera_for
 from pixelgait.sim.controls import CONTROL, controlled
 from pixelgait.sim.distractors import Split
 from pixelgait.sim.episode import Episode, run_episode
@@ -208,8 +208,7 @@ def _player(config: EvalConfig) -> tuple[Controller, SimulatedBody, Task]:
     """Controller, body and task of this process."""
     bundle = load_bundle(config.bundle, find_robot(config.robot) if config.robot else None)
     scene = make_scene(config.scene, config.difficulty, config.distractors)
-    height, width, _ = bundle.image_shape
-    camera = Camera(bundle.spec.camera, width, height)
+    camera = camera_for(bundle.spec.camera, bundle.image_shape)
     randomisation = make_randomisation(config.randomise, config.delays_from)
     faults = parse_faults(config.faults)
     body = make_body(config.body, bundle.spec, scene, randomisation, camera, faults)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.controller import HighLevel
 from pixelgait.robot.low_level import CONTROL_DT_S, INPUTS
+from pixelgait.robot.observation import policy_image
 from pixelgait.robot.reading import Image, Reading
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.bullet import pybullet
@@ -195,7 +196,7 @@ def glide_episode(high_level: HighLevel, body: KinematicBody, task: Task, seed: 
     path, decisions = [], []
     for step in range(1, task.steps + 1):
         if held == 0:
-            decision = high_level(body.render().pixels)
+            decision = high_level(policy_image(body.render().pixels))
             held = decision.duration_steps
             decisions.append((*decision.latent, decision.duration_steps))
         held -= 1

@@ -14,7 +14,7 @@ from pixelgait.sim.randomisation import Randomisation, Range
 # waits up to one cycle before it is sent, in either direction. Unitree's low-level link has 500 Hz.
 BUS_PERIOD_S = 0.002
 BUS_DELAY_S = (0.0, 2 * BUS_PERIOD_S)
-CAMERA = "camera/color/image_raw"
+CAMERAS = ("camera/color/image_raw", "camera/depth/image_rect_raw")
 FRAME_S = 1.0 / 30.0
 
 
@@ -48,9 +48,10 @@ def with_measured_delays(randomisation: Randomisation, path: Path) -> Randomisat
     delay_s = (low + BUS_DELAY_S[0], high + BUS_DELAY_S[1])
     randomisation = replace(randomisation, delay_s=delay_s)
     ages = report.get("sensor_age_us") or {}
-    if CAMERA not in ages or not ages[CAMERA]["count"]:  # pixelgait-profile has no camera
+    seen = [camera for camera in CAMERAS if camera in ages and ages[camera]["count"]]
+    if not seen:  # pixelgait-profile has no camera
         return randomisation
-    low, high = _range_s(ages, CAMERA, path)
+    low, high = _range_s(ages, seen[0], path)
     low = max(0.0, low - FRAME_S / 2)
     return replace(randomisation, camera_latency_s=(low, max(low, high - FRAME_S)))
 

@@ -14,9 +14,10 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from pixelgait.robot.observation import rgbd
 from pixelgait.robot.spec import Array
 from pixelgait.sim.box_mesh import box_uv
-from pixelgait.sim.camera import FAR_M, Camera, rgbd
+from pixelgait.sim.camera import FAR_M, Camera
 from pixelgait.sim.mujoco_model import SCENE_GROUP
 from pixelgait.sim.texture import PIXELS
 

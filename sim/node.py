@@ -23,8 +23,9 @@ LATE_STEPS = 500  # a second's worth: below that nobody would notice
 class SimConfig:
     """Stand in for a robot: simulate one in real time behind its ROS 2 topics.
 
-    Publishes joint_states and imu/data at 500 Hz, camera/color/image_raw at 30 Hz and
-    ground_truth/odom at 50 Hz; takes joint_command. Arguments for ROS go behind --ros-args.
+    Publishes joint_states and imu/data at 500 Hz, camera/color/image_raw (rgb8) and
+    camera/depth/image_rect_raw (32FC1) at 30 Hz where they are subscribed, and ground_truth/odom
+    at 50 Hz; takes joint_command. Arguments for ROS go behind --ros-args.
     """
 
     scene: str = "obstacle-course"
@@ -39,6 +40,9 @@ class SimConfig:
     those of the training or of the test set."""
     seed: int = 10_000
     """Lays the scene out."""
+    camera: tuple[int, int] = (32, 32)
+    """Height and width of the camera images [pixels]. Above 64 x 64 rendering one takes longer than
+    a physics step (2 ms)."""
     out: Path | None = None
     """Folder for trajectory.npz, where the robot was."""
     realtime: bool = True
@@ -54,20 +58,25 @@ def run(config: SimConfig) -> None:
     """Simulate until SIGINT or SIGTERM.
 
     Raises:
-        UserError: unknown scene or robot, unwritable folder, ROS 2 not installed.
+        UserError: unknown scene or robot, no pixels, unwritable folder, ROS 2 not installed.
     """
+    if min(config.camera) < 1:
+        raise UserError(f"--camera is {config.camera}, needs at least 1 pixel each way")
     scene = make_scene(config.scene, config.difficulty, config.distractors)
     robot = find_robot(config.robot)
     if config.out is not None:
         config.out.mkdir(parents=True, exist_ok=True)
     from pixelgait.robot import ros
     from pixelgait.robot.realtime import request_priority
+    from pixelgait.sim.camera import Camera
     from pixelgait.sim.pybullet_body import PyBulletBody
     from pixelgait.sim.stand_in import StandIn
 
     refusal = request_priority() if config.realtime else None
     stop = ros.start(sys.argv)
-    node = StandIn(PyBulletBody(robot, scene), config.seed, record=config.out is not None)
+    height, width = config.camera
+    body = PyBulletBody(robot, scene, Camera(robot.camera, width, height))
+    node = StandIn(body, config.seed, record=config.out is not None)
     if refusal:
         node.get_logger().warning(refusal)
     executor = ros.rclpy.executors.SingleThreadedExecutor()

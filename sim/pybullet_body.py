@@ -111,6 +111,10 @@ class PyBulletBody:
         """The camera's view of this instant."""
         return Image(self._view(self.camera, self.pose()), self.time_s)
 
+    def render_both(self) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+        """Colours (H, W, 3) and depth (H, W) [m] of this instant, whatever the camera's kind."""
+        return self._scene.seen_by(self.camera).render_both(self.client, *self.pose())
+
     def _view(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
         return self._scene.seen_by(camera).render(self.client, *pose)
 

@@ -26,6 +26,8 @@ COMMAND_TIMEOUT_S = 0.1  # without commands the motors only damp
 class StandIn(Node):
     """Publishes joint states and IMU after every physics step, images at 30 Hz, truth at 50 Hz.
 
+    Colour and depth show the same instant; nothing is rendered that nobody has subscribed.
+
     Its motors close the PD loop every physics step, like a motor driver: stiff where a command
     gives a position, damping where it gives none or none comes.
     """
@@ -38,7 +40,8 @@ class StandIn(Node):
         sensor = ros.SENSOR_QOS
         self._joints = self.create_publisher(ros.JointState, ros.JOINT_STATES, sensor)
         self._imu = self.create_publisher(ros.Imu, ros.IMU, sensor)
-        self._camera = self.create_publisher(ros.Image, ros.CAMERA, sensor)
+        self._colour = self.create_publisher(ros.Image, ros.COLOUR, sensor)
+        self._depth = self.create_publisher(ros.Image, ros.DEPTH, sensor)
         self._odometry = self.create_publisher(Odometry, "ground_truth/odom", sensor)
         self.create_subscription(ros.JointState, ros.JOINT_COMMAND, self._keep, ros.COMMAND_QOS)
         self._command: tuple[float, Any] | None = None
@@ -110,12 +113,22 @@ class StandIn(Node):
         )
         if step % CAMERA_STEPS == 0:
             self.body.move_scene()
-            self._camera.publish(ros.image_message(now, "camera", reading.image().pixels))
+            self._publish_images(now)
         if step % ODOMETRY_STEPS == 0:
             position, orientation = self.body.pose()
             self._odometry.publish(_odometry(now, position, orientation))
             if self.record:
                 self.path.append((now / 1e9, *position, *orientation, *reading.joint_angles))
+
+    def _publish_images(self, now: int) -> None:
+        colour, depth = (p.get_subscription_count() > 0 for p in (self._colour, self._depth))
+        if depth:
+            pixels, metres = self.body.render_both()
+            self._depth.publish(ros.image_message(now, "camera", metres))
+        elif colour:
+            pixels = self.body.render().pixels
+        if colour:
+            self._colour.publish(ros.image_message(now, "camera", pixels))
 
     def _joint_states(self, now: int, reading: Reading) -> Any:
         message = ros.JointState()

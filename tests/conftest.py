@@ -50,6 +50,17 @@ def cnn_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_bundle(tmp_path_factory.mktemp("cnn"), "cnn")
 
 
+@pytest.fixture(scope="session")
+def depth_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    encoder = "iap:channels=1,height=16,width=16,patch=4,stride=4,selected=4"
+    return make_bundle(tmp_path_factory.mktemp("depth"), encoder)
+
+
+@pytest.fixture(scope="session")
+def rgbd_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_bundle(tmp_path_factory.mktemp("rgbd"), "cnn:channels=4,height=24")
+
+
 def child_environment() -> dict[str, str]:
     """The environment for a child Python, without what ROS wheels set for this process."""
     drop = ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH")

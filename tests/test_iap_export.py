@@ -46,7 +46,7 @@ def test_onnx_selects_what_torch_selects(name: str, options: dict[str, Any]) -> 
     torch.nn.init.normal_(high_level.encoder.query.weight)
     torch.nn.init.normal_(high_level.encoder.key.weight)
     shape = (31, 33, options.get("channels", 3))
-    graph = high_level_graph(high_level, shape)
+    graph = high_level_graph(high_level)
     images = camera_images(shape)
     outputs = run_onnx(graph, [{"image": image} for image in images])
     module = HighLevelGraph(high_level)

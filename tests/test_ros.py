@@ -25,6 +25,7 @@ DOMAINS = itertools.cycle(random.sample(range(1, 102), 101))  # a new one for ev
 PATIENT = (
     *("--ros-args", "-p", "timeout_s.joint_states:=2.0"),
     *("-p", "timeout_s.imu.data:=2.0", "-p", "timeout_s.camera.color.image_raw:=5.0"),
+    *("-p", "timeout_s.camera.depth.image_rect_raw:=5.0"),
 )
 
 
@@ -111,6 +112,25 @@ def test_a_distracted_robot_sees_pictures_for_a_sky(processes: Processes, tmp_pa
         assert (decisions["images"][:, :8] == 255).mean() < 0.1
 
 
+def test_a_depth_policy_walks_the_robot_by_depth(
+    processes: Processes, depth_bundle: Path, tmp_path: Path
+) -> None:
+    processes.start("pixelgait-sim", "--seed", 10000)
+    run = processes.start(
+        "pixelgait-run", depth_bundle, "--duration", 1, "--out", tmp_path, *PATIENT
+    )
+    output, _ = run.communicate(timeout=60)
+    assert run.returncode == 0, output
+    report = json.loads((tmp_path / "latency.json").read_text())
+    topics = {"joint_states", "imu/data", "camera/depth/image_rect_raw"}
+    assert set(report["sensor_age_us"]) == topics
+    with np.load(tmp_path / "decisions.npz") as decisions:
+        images = decisions["images"]
+    assert images.shape[1:] == (16, 16, 1)
+    assert (images[0, 0] == 255).all()  # the sky, from where the robot stands up
+    assert 20 < images[0, -1].mean() < 90  # the ground in front of its feet: 0.3 to 1 m
+
+
 WALKING = 200  # commands: the first 100 are for standing up
 
 
@@ -142,11 +162,13 @@ class FakeRobot:
         node = client.node
         self.joints = node.create_publisher(ros.JointState, ros.JOINT_STATES, ros.SENSOR_QOS)
         self.imu = node.create_publisher(ros.Imu, ros.IMU, ros.SENSOR_QOS)
-        self.camera = node.create_publisher(ros.Image, ros.CAMERA, ros.SENSOR_QOS)
+        self.camera = node.create_publisher(ros.Image, ros.COLOUR, ros.SENSOR_QOS)
         self.names = list(A1.joint_names)
         self.velocity = [0.0] * 12
         self.roll = 0.0
         self.encoding = "rgb8"
+        self.depth = node.create_publisher(ros.Image, ros.DEPTH, ros.SENSOR_QOS)
+        self.depth_age_ns = 0
         self.timer = node.create_timer(0.01, self.publish)
 
     def publish(self) -> None:
@@ -162,6 +184,8 @@ class FakeRobot:
         image = ros.image_message(now, "camera", np.zeros((32, 32, 3), np.uint8))
         image.encoding = self.encoding
         self.camera.publish(image)
+        metres = np.ones((32, 32), np.float32)
+        self.depth.publish(ros.image_message(now - self.depth_age_ns, "camera", metres))
 
 
 @pytest.mark.parametrize(
@@ -192,6 +216,43 @@ def test_whatever_a_driver_sends_the_last_command_damps(
         assert run.returncode == 1
         assert run.stdout is not None
         assert reason in run.stdout.read()
+    finally:
+        client.close()
+
+
+def test_a_depth_policy_before_a_colour_camera_gives_up_by_name(
+    processes: Processes, depth_bundle: Path
+) -> None:
+    swapped = ("-r", "camera/depth/image_rect_raw:=camera/color/image_raw")
+    run = processes.start("pixelgait-run", depth_bundle, *PATIENT, *swapped)
+    client = Client(processes.domain)
+    try:
+        FakeRobot(client)
+        client.spin(lambda: run.poll() is not None)
+        assert run.returncode == 1
+        assert run.stdout is not None
+        assert "depth camera encoding 'rgb8' is not supported" in run.stdout.read()
+    finally:
+        client.close()
+
+
+def test_colour_without_the_depth_of_its_time_damps(
+    processes: Processes, rgbd_bundle: Path
+) -> None:
+    patient = (*PATIENT[:-1], "timeout_s.camera.depth.image_rect_raw:=1.0")
+    run = processes.start("pixelgait-run", rgbd_bundle, *patient)
+    client = Client(processes.domain)
+    try:
+        robot = FakeRobot(client)
+        client.spin(lambda: len(client.commands) > WALKING)
+        assert run.poll() is None
+        robot.depth_age_ns = 200_000_000
+        client.spin(lambda: run.poll() is not None)
+        client.spin(lambda: not client.commands[-1].position, timeout=2.0)
+        assert run.returncode == 1
+        assert run.stdout is not None
+        pair = "camera/color/image_raw paired with camera/depth/image_rect_raw is silent for 1.0"
+        assert pair in run.stdout.read()
     finally:
         client.close()
 
@@ -333,6 +394,7 @@ def test_signals_damp_before_the_node_leaves(
 
 def test_a_camera_of_another_size_and_encoding_is_converted() -> None:
     from pixelgait.robot import ros
+    from pixelgait.robot.frames import rgb_frame
 
     gray = np.zeros((48, 64), np.uint8)
     gray[:, 8:56] = np.linspace(0, 250, 48)  # the middle square; the sides are cropped away
@@ -340,7 +402,7 @@ def test_a_camera_of_another_size_and_encoding_is_converted() -> None:
     message = ros.Image()
     message.height, message.width, message.step, message.encoding = 48, 64, 64, "mono8"
     message.data = gray.tobytes()
-    pixels = ros.rgb_image(message, 32, 32)
+    pixels = rgb_frame(message, 32, 32)
     assert pixels.shape == (32, 32, 3)
     np.testing.assert_array_equal(pixels[..., 0], pixels[..., 2])
     assert pixels[0, 0, 0] < 5
@@ -349,13 +411,46 @@ def test_a_camera_of_another_size_and_encoding_is_converted() -> None:
     blue[..., 0] = 200
     message = ros.image_message(5, "camera", blue)
     message.encoding = "bgr8"
-    assert tuple(ros.rgb_image(message, 32, 32)[3, 3]) == (0, 0, 200)
+    assert tuple(rgb_frame(message, 32, 32)[3, 3]) == (0, 0, 200)
     message.encoding = "yuv422"
     with pytest.raises(Exception, match="'yuv422' is not supported, need rgb8, bgr8, mono8"):
-        ros.rgb_image(message, 32, 32)
+        rgb_frame(message, 32, 32)
     message.encoding, message.data = "rgb8", b"short"
     with pytest.raises(Exception, match="cut short"):
-        ros.rgb_image(message, 32, 32)
+        rgb_frame(message, 32, 32)
+
+
+def test_colour_and_depth_are_paired_by_stamp() -> None:
+    from pixelgait.robot import ros
+    from pixelgait.robot.ros_camera import RosCamera
+
+    camera = RosCamera((2, 2, 4))
+    ms = 1_000_000
+
+    def put(topic: str, time_ns: int, value: float) -> bool:
+        kind, shape = (np.uint8, (2, 2, 3)) if topic == ros.COLOUR else (np.float32, (2, 2))
+        return camera.put(topic, ros.image_message(time_ns, "", np.full(shape, value, kind)))
+
+    def seen() -> tuple[int, list[int]]:
+        image = camera.image()
+        return round(image.time_s * 1e3), image.pixels[0, 0].tolist()
+
+    assert not put(ros.DEPTH, 900 * ms, 3.0)
+    assert not put(ros.COLOUR, 1000 * ms, 10)  # no depth within 33 ms
+    assert put(ros.DEPTH, 967 * ms, 1.5)
+    assert seen() == (967, [10, 10, 10, 128])  # as old as the older part
+    assert not put(ros.COLOUR, 1033 * ms, 20)  # its depth is late: what was paired stays
+    assert seen() == (967, [10, 10, 10, 128])
+    assert put(ros.DEPTH, 1033 * ms, 0.6)
+    assert seen() == (1033, [20, 20, 20, 51])
+    assert put(ros.COLOUR, 1066 * ms, 30)
+    assert put(ros.DEPTH, 1067 * ms, np.nan)  # a blind depth camera shows nothing new
+    assert seen() == (1033, [20, 20, 20, 51])
+    camera.forget()
+    assert not put(ros.COLOUR, 1100 * ms, 40)
+    assert put(ros.DEPTH, 1100 * ms, 0.0)
+    with pytest.raises(Exception, match="camera/depth/image_rect_raw measures nothing"):
+        camera.image()
 
 
 def test_joints_are_matched_by_name() -> None:

@@ -329,7 +329,7 @@ def test_onnx_equals_torch(name: str) -> None:
     with torch.no_grad():  # small outputs: clipped ones would always agree
         high_level.output.weight *= 0.1
         high_level.output.bias *= 0.1
-    model = high_level_graph(high_level, (32, 32, 3))
+    model = high_level_graph(high_level)
     samples = [{"image": random_image(seed=seed).numpy()} for seed in range(3)]
     check(compare(HIGH_LEVEL, model, HighLevelGraph(high_level), samples))
     latents = [high_level.decide(sample["image"]).latent for sample in samples]

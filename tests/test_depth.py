@@ -1,0 +1,163 @@
+"""Policies that see depth or RGB-D: one image shape decides camera, contract, graphs and topics."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pixelgait.policies import rollouts
+from pixelgait.policies.high_level import HighLevel
+from pixelgait.policies.imitation import show
+from pixelgait.policies.rollouts import Plan, Worker
+from pixelgait.policies.trained import trained_high_level
+from pixelgait.robot.bundle import BundleError, load_bundle
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.frames import depth_frame
+from pixelgait.robot.observation import DEPTH_RANGE_M, depth_bytes
+from pixelgait.sim.body_list import BODIES
+from tests.conftest import Command
+from tests.test_bundle import change
+
+GIBSON_IAP = "iap:channels=1,height=16,width=16,patch=4,stride=4,selected=4"  # the paper's, fig. 10
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("kind", ["depth", "rgbd"])
+def test_a_bundle_is_evaluated_with_the_camera_it_needs(
+    command: Command, request: pytest.FixtureRequest, tmp_path: Path, kind: str, body: str
+) -> None:
+    bundle: Path = request.getfixturevalue(f"{kind}_bundle")
+    arguments = ("--episodes", 1, "--seconds", 0.5, "--workers", 1, "--json", tmp_path / "f.json")
+    done = command("pixelgait-eval", bundle, "--body", body, *arguments)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "f.json").read_text())["episodes"][0]["steps"] == 50
+
+
+def test_a_depth_policy_is_trained(command: Command, tmp_path: Path) -> None:
+    sizes = ("--iterations", 1, "--lesson.courses", 1, "--lesson.steps", 1, "--workers", 1)
+    steps = ("--steps", 50, "--validation-steps", 50, "--validation-episodes", 1)
+    students = ("--encoder", GIBSON_IAP, "--mirror", "--lesson.students", 2)
+    done = command("pixelgait-train", "imitate", "--out", "run", *students, *sizes, *steps)
+    assert done.returncode == 0, done.stderr
+    assert trained_high_level(tmp_path / "run").image_shape == (16, 16, 1)
+
+
+def test_an_encoder_of_no_camera_is_refused() -> None:
+    for name in ("cnn", "iap", "vit"):
+        with pytest.raises(
+            ValueError, match=r"2 channels, images have 1 \(depth\), 3 \(RGB\) or 4"
+        ):
+            HighLevel(f"{name}:channels=2")
+
+
+def test_the_contract_says_what_the_bytes_are(depth_bundle: Path, rgbd_bundle: Path) -> None:
+    camera = load_bundle(depth_bundle).contract["camera"]
+    assert (camera["height"], camera["width"], camera["channels"]) == (16, 16, 1)
+    assert (camera["encoding"], camera["depth_range_m"]) == ("depth", DEPTH_RANGE_M)
+    camera = load_bundle(rgbd_bundle).contract["camera"]
+    assert (camera["height"], camera["width"], camera["channels"]) == (24, 32, 4)
+    assert (camera["encoding"], camera["depth_range_m"]) == ("rgbd", DEPTH_RANGE_M)
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda camera: camera.update(depth_range_m=5.0), "depth_range_m 5.0, .* feeds 3.0"),
+        (lambda camera: camera.pop("depth_range_m"), "depth_range_m None"),
+        (lambda camera: camera.update(encoding="rgb8"), "encoding rgb8, .* feeds depth"),
+        (lambda camera: camera.update(channels=2), r"2 channels, .* 1 \(depth\), 3 \(rgb8\)"),
+    ],
+)
+def test_a_camera_that_cannot_be_fed_is_refused_by_name(
+    depth_bundle: Path, tmp_path: Path, edit: Callable[[dict[str, Any]], object], message: str
+) -> None:
+    copy = Path(shutil.copytree(depth_bundle, tmp_path / "copy"))
+    change(copy, lambda contract: edit(contract["camera"]))
+    with pytest.raises(BundleError, match=message):
+        load_bundle(copy)
+
+
+def test_training_sees_what_the_encoder_sees() -> None:
+    plan = Plan("imitate", steps=300, encoder=GIBSON_IAP)
+    rollouts.start_worker(plan)
+    images, latents, _ = show((None, 5))
+    assert images.shape == (len(latents), 16, 16, 1)
+    assert images.dtype == np.uint8
+    assert (images[:, :3] == 255).mean() > 0.5  # mostly sky
+    assert 20 < images[:, -1].mean() < 90  # the ground in front of the feet: 0.3 to 1 m
+    rollouts.this_worker().close()
+    worker = Worker(Plan("course", steps=10, encoder="cnn:channels=4,height=24"))
+    assert worker.body(0.5).reset(5).image().pixels.shape == (24, 32, 4)
+    worker.close()
+
+
+def message(pixels: np.ndarray, encoding: str, padding: int = 0) -> Any:
+    """The fields of a sensor_msgs/Image; every row ends with bytes of no meaning."""
+    rows = np.frombuffer(pixels.tobytes(), np.uint8).reshape(len(pixels), -1)
+    return SimpleNamespace(
+        height=pixels.shape[0],
+        width=pixels.shape[1],
+        step=rows.shape[1] + padding,
+        encoding=encoding,
+        is_bigendian=pixels.dtype.byteorder == ">",
+        data=np.pad(rows, ((0, 0), (0, padding)), constant_values=7).tobytes(),
+    )
+
+
+def test_special_values_of_a_depth_image() -> None:
+    row = np.array([[1.0, np.nan, 2.0, 0.0, -np.inf, np.inf, -5.0]], dtype=np.float32)
+    depth = depth_frame(message(row, "32FC1"), 1, 7)
+    assert depth is not None
+    # Not measured (NaN, 0, negative): as far as the farther neighbour. -inf: at the lens.
+    np.testing.assert_array_equal(depth, [[1.0, 2.0, 2.0, 2.0, 0.0, np.inf, np.inf]])
+    np.testing.assert_array_equal(depth_bytes(depth), [[85, 170, 170, 170, 0, 255, 255]])
+    for hole in (np.nan, 0.0):
+        assert depth_frame(message(np.full((4, 4), hole, np.float32), "32FC1"), 2, 2) is None
+
+
+@pytest.mark.parametrize("kind", ["<u2", ">u2"])
+def test_holes_in_millimetres_take_the_farther_side(kind: str) -> None:
+    pixels = np.kron(np.array([[2000, 0, 2900], [0, 0, 900], [0, 0, 0]]), np.ones((3, 3), int))
+    pixels[0, 0] = pixels[1, 2] = 0  # single ones vanish in their cell
+    depth = depth_frame(message(pixels.astype(kind), "16UC1", padding=5), 3, 3)
+    expected = [[2.0, 2.9, 2.9], [0.9, 0.9, 0.9], [np.inf] * 3]
+    np.testing.assert_allclose(depth, expected, rtol=1e-6)
+
+
+def test_no_depth_is_invented_at_an_edge_and_outliers_are_outvoted() -> None:
+    pixels = np.full((480, 848), 3000, np.uint16)
+    pixels[:, 431:] = 700  # a near wall whose edge is inside a cell
+    pixels[::7, ::11] = 12  # speckles
+    pixels[:, :180] = 50  # cropped away
+    pixels[:, 668:] = 50
+    depth = depth_frame(message(pixels, "16UC1"), 16, 16)
+    assert depth is not None
+    np.testing.assert_array_equal(np.unique(depth), np.array([0.7, 3.0], np.float32))
+    assert (depth[:, :8] == 3.0).all()
+    assert (depth[:, 9:] < 1.0).all()
+
+
+def test_a_simulated_frame_comes_through_unchanged() -> None:
+    rendered = np.random.default_rng(0).uniform(0.1, 30.0, (16, 16)).astype(np.float32)
+    np.testing.assert_array_equal(depth_frame(message(rendered, "32FC1"), 16, 16), rendered)
+
+
+def test_a_depth_message_that_is_none_is_refused() -> None:
+    colours = message(np.zeros((4, 4, 3), np.uint8), "rgb8")
+    with pytest.raises(UserError, match="'rgb8' is not supported, need 32FC1, 16UC1"):
+        depth_frame(colours, 4, 4)
+    short = message(np.ones((4, 4), np.uint16), "16UC1")
+    short.data = short.data[:-1]
+    with pytest.raises(UserError, match="cut short"):
+        depth_frame(short, 4, 4)
+    empty = message(np.ones((4, 4), np.uint16), "16UC1")
+    empty.height, empty.width, empty.data = 0, 0, b""
+    with pytest.raises(UserError, match="cut short"):
+        depth_frame(empty, 4, 4)
