@@ -60,14 +60,10 @@ class GraphAttention(nn.Module):
             graph = self.hadamard.matrix(self.rows, self.columns)
             gamma = gamma * (F.pad(graph, (1, 0, 1, 0), value=1.0) if self.token else graph)
         gamma = gamma + gamma.transpose(-2, -1)
-        if not self.triangles:
-            return gamma
-        # Pairs first: edges are then looked up for all windows at once.
-        pairs: Tensor = gamma.flatten(1).t().unflatten(0, (self.heads, -1))  # (heads, n * n, N)
         for index, layer in enumerate(self.triangles):
             # SiT*: a second sum over triangles, of the activated scores.
-            pairs = layer(pairs) if index == 0 else layer(F.gelu(pairs)) - pairs
-        return pairs.flatten(0, 1).t().reshape(gamma.shape)
+            gamma = layer(gamma) if index == 0 else layer(F.gelu(gamma)) - gamma
+        return gamma
 
     def token_scores(self, q: Tensor, k: Tensor) -> Tensor:
         """The first row of `scores` (N, heads, 1, n): the token's, which is in no triangle."""
@@ -75,15 +71,16 @@ class GraphAttention(nn.Module):
         gamma = gamma * self.scale
         return F.gelu(gamma) - gamma if len(self.triangles) == 2 else gamma
 
-    def forward(self, qkv: Tensor, token_only: bool = False) -> tuple[Tensor, Tensor]:
-        """Queries, keys, values (N, n, 3 d) to outputs (N, n, d), attention (N, heads, n, n).
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, token_only: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """Queries, keys, values (N, heads, n, d) to their sums and attention (N, heads, n, n).
 
         With `token_only`, only the first row of both.
         """
-        q, k, v = qkv.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         scores = self.token_scores(q, k) if token_only else self.scores(q, k)
         attention = scores.softmax(-1)
-        return self.project((attention @ v).transpose(1, 2).flatten(2)), attention
+        return attention @ v, attention
 
 
 class LocalGSA(nn.Module):
@@ -104,23 +101,31 @@ class LocalGSA(nn.Module):
         self.key = nn.Conv2d(dim, dim, 1, bias=False)
         self.norm = nn.LayerNorm(3 * dim)
         self.attention = GraphAttention(options, side, side)
+        self.width = dim // options.heads
         pixels = torch.arange(rows * columns * side * side)
-        order = pixels.reshape(rows, side, columns, side).transpose(1, 2).flatten()
-        self.register_buffer("order", order, persistent=False)  # pixels, window by window
-        self.register_buffer("inverse", order.argsort(), persistent=False)
+        windows = pixels.reshape(rows, side, columns, side).transpose(1, 2).reshape(-1, 1, side**2)
+        heads = torch.arange(options.heads).unsqueeze(-1)
+        own = windows * options.heads + heads  # (windows, heads, n): a row per pixel and head
+        order = [(3 * windows + part) * options.heads + heads for part in range(3)]
+        self.register_buffer("order", torch.stack(order).flatten(1), persistent=False)
+        self.register_buffer("inverse", own.flatten().argsort(), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps (B, d, H, W) to maps of the same shape."""
         q, k = self.query(self.graph_q(x)), self.key(self.graph_k(x))
-        qkv = self.norm(self._windows(torch.cat([q, k, self.graph_v(x)], 1)))
-        out, _ = self.attention(qkv)
-        pixels: Tensor = out.reshape(len(x), -1, x.shape[1]).index_select(1, self.inverse)
-        return x + pixels.transpose(1, 2).reshape(x.shape)
+        qkv = self.norm(torch.cat([q, k, self.graph_v(x)], 1).permute(0, 2, 3, 1))
+        rows = qkv.reshape(len(x), -1, self.width)
+        q, k, v = (self._windows(rows.index_select(1, order)) for order in self.order)
+        out, _ = self.attention(q, k, v)
+        rows = out.reshape(len(x), -1, self.width).index_select(1, self.inverse)
+        out = rows.reshape(len(x), *x.shape[2:], -1).permute(0, 3, 1, 2)
+        project = self.attention.project
+        return x + F.conv2d(out, project.weight[:, :, None, None], project.bias)
 
-    def _windows(self, x: Tensor) -> Tensor:
-        """Cut maps (B, d, H, W) into windows (B * L, s * s, d), both in reading order."""
-        pixels = x.flatten(2).transpose(1, 2).index_select(1, self.order)
-        return pixels.reshape(-1, self.attention.rows * self.attention.columns, x.shape[1])
+    def _windows(self, rows: Tensor) -> Tensor:
+        """Rows (B, L * heads * s * s, d) by window and head (B * L, heads, s * s, d)."""
+        size = self.attention.rows * self.attention.columns
+        return rows.reshape(-1, self.attention.heads, size, self.width)
 
 
 class GlobalGSA(nn.Module):
@@ -149,7 +154,10 @@ class GlobalGSA(nn.Module):
             self._on_patches(graph, part)
             for graph, part in ((self.graph_q, q), (self.graph_k, k), (self.graph_v, v))
         )
-        out, attention = self.attention(torch.cat([q, k, v], -1), token_only)
+        heads = self.attention.heads
+        q, k, v = (part.unflatten(-1, (heads, -1)).transpose(1, 2) for part in (q, k, v))
+        out, attention = self.attention(q, k, v, token_only)
+        out = self.attention.project(out.transpose(1, 2).flatten(2))
         return (x[:, :1] if token_only else x) + out, attention
 
     def _on_patches(self, graph: nn.Module, x: Tensor) -> Tensor:

@@ -183,13 +183,13 @@ class Triangles(nn.Module):
         self.register_buffer("labels", labels.flatten(1), persistent=False)
 
     def forward(self, scores: Tensor) -> Tensor:
-        """Scores (heads, n * n, N) of all pairs to scores of the same shape."""
+        """Scores (N, heads, n, n) of all pairs to scores of the same shape."""
         constants = self.weights.new_tensor([0.0, 1.0]).expand(len(self.weights), 2)
-        weights = torch.cat([self.weights, constants], 1)[:, self.labels].unsqueeze(-1)
-        # Constants of the exported graph: onnxruntime is slow at rows of N numbers times one each.
-        weights = weights.expand(-1, -1, -1, scores.shape[-1])
-        jk, ki = (scores.index_select(1, edge) for edge in self.edges)
-        return weights[:, 0] * jk + weights[:, 1] * ki + weights[:, 2] * scores
+        weights = torch.cat([self.weights, constants], 1)[:, self.labels]  # (heads, 3, n * n)
+        pairs = scores.flatten(2)
+        jk, ki = (pairs.gather(2, edge.expand_as(pairs)) for edge in self.edges)
+        pairs = weights[:, 0] * jk + weights[:, 1] * ki + weights[:, 2] * pairs
+        return pairs.reshape(scores.shape)
 
 
 def _around(inner: Tensor, outer: Tensor) -> Tensor:

@@ -56,23 +56,15 @@ class ReLUKernel(nn.Module):
         return self._features(u).transpose(1, 2).contiguous().sum(1, keepdim=True)
 
 
-class Waves(NamedTuple):
-    """Trigonometric values, to be multiplied by their growth."""
-
-    sines: Tensor  # (B, m, L)
-    cosines: Tensor  # (B, m, L)
-    growth: Tensor  # (B, 1, L)
-
-
 class Features(NamedTuple):
-    """Random features of L vectors u; those of eq. 8 are the products of signs and values.
+    """Random features of L vectors u; those of eq. 8 are the products of signs, values and growth.
 
-    Values are sqrt(m) phi / exp(exponent), so none overflows.
+    Divided by exp(exponent) and times sqrt(m), so none overflows.
     """
 
     signs: Tensor  # (B, 1 + r, L) ones, then sgn(xi^T u)
-    powers: Tensor | None  # (B, m, L) exponentials
-    waves: Waves | None
+    values: list[Tensor]  # (B, m, L) exponentials, sines, cosines, as far as the kernel has them
+    growth: Tensor  # (B, 1, L or 1)
     exponent: Tensor  # (B, 1, 1)
 
 
@@ -118,36 +110,32 @@ class SoftmaxKernel(nn.Module):
 
         The m r last features of eq. 8 and 9, products of signs and values, are never formed.
         """
-        rows = []  # (B, 1 + r, L) to be multiplied by the signs of keys
-        if queries.powers is not None and keys.powers is not None:
-            rows.append(_attend(queries.signs, queries.powers, keys.powers, self.weights[0]))
-        if queries.waves is not None and keys.waves is not None:
-            q, k, weights = queries.waves, keys.waves, self.weights[1]
-            signs = queries.signs * q.growth
-            sines = _attend(signs, q.sines, k.sines, weights)
-            rows.append((sines + _attend(signs, q.cosines, k.cosines, weights)) * k.growth)
-        return ordered_sum(reduce(torch.add, rows) * keys.signs, 1)
+        signs = queries.signs * queries.growth
+        pairs = zip(queries.values, keys.values, self.weights, strict=True)
+        rows = reduce(torch.add, [_attend(signs, q, k, weights) for q, k, weights in pairs])
+        return ordered_sum(rows * keys.signs, 1) * keys.growth[:, 0]
 
     def features(self, x: Tensor, projection: Projection) -> Features:
         """Features of u = W x + b for patches x (B, c, L)."""
-        u = projection.fast(x)
-        dim = u.shape[-2]
-        squares = ordered_sum(u * u, -2).unsqueeze(-2)  # (B, 1, L)
+        columns, dim = projection.shorter(x), projection.out_features
+        squares = projection.squares(columns).unsqueeze(-2)  # (B, 1, L)
         if self.same_length:
             scale = dim**0.25 * squares.clamp_min(SMALLEST_SQUARE).rsqrt()
-            z = projection.then(self.omega, x, u, torch.matmul) * scale  # (B, m, L)
-            half = torch.full_like(squares[..., :1], dim**0.5 / 2.0)  # |z|^2 / 2
+            z = projection.then(self.omega, columns, torch.matmul) * scale  # (B, m, L)
+            half = torch.full_like(squares, dim**0.5 / 2.0)  # |z|^2 / 2
         else:
-            z = projection.then(self.omega * dim**-0.25, x, u, torch.matmul)
+            z = projection.then(self.omega * dim**-0.25, columns, torch.matmul)
             half = squares * (dim**-0.5 / 2.0)
         exponent = self._exponent(z, half)
-        powers = torch.exp(z - (half + exponent)) if self.exponential else None
-        waves = self._waves(z, torch.exp(half - exponent)) if self.trigonometric else None
-        return Features(self._signs(x, u, projection), powers, waves, exponent)
-
-    def _waves(self, z: Tensor, growth: Tensor) -> Waves:
+        signs = self._signs(columns, projection)
+        if not self.trigonometric:
+            powers = torch.exp(z - (half + exponent))
+            return Features(signs, [powers], torch.ones_like(exponent), exponent)
+        # Exponentials have the growth of waves taken out: no logarithm exceeds |omega|^2 / 2.
+        values = [torch.exp(z - 2.0 * half)] if self.exponential else []
         padded, length = whole_vectors(z), z.shape[-1]
-        return Waves(padded.sin()[..., :length], padded.cos()[..., :length], growth)
+        values += [padded.sin()[..., :length], padded.cos()[..., :length]]
+        return Features(signs, values, torch.exp(half - exponent), exponent)
 
     def _exponent(self, z: Tensor, half: Tensor) -> Tensor:
         """What no feature's logarithm exceeds by much, nor all fall short of (B, 1, 1).
@@ -163,11 +151,11 @@ class SoftmaxKernel(nn.Module):
         # omega^T z - |z|^2 / 2 <= |omega|^2 / 2
         return torch.maximum(highest, lengths.amax(-2, keepdim=True) / 2.0)
 
-    def _signs(self, x: Tensor, u: Tensor, projection: Projection) -> Tensor:
+    def _signs(self, columns: Tensor, projection: Projection) -> Tensor:
         if not len(self.xi):
-            return torch.ones_like(u[:, :1])
+            return torch.ones_like(columns[:, :1])
         # Clipped, as onnxruntime's Sign takes ten times as long.
-        signs = projection.then(STEEP * self.xi, x, u, product).clamp(-1.0, 1.0)
+        signs = projection.then(STEEP * self.xi, columns, product).clamp(-1.0, 1.0)
         return torch.cat([torch.ones_like(signs[:, :1]), signs], 1)
 
 
@@ -179,14 +167,14 @@ def _attend(signs: Tensor, queries: Tensor, keys: Tensor, weights: Tensor) -> Te
 
 
 def _weights(name: str, m: int, r: int) -> Tensor:
-    """Weights (2, 1 + r, 1) of products of signs and values: exponential, trigonometric.
+    """Weights (values, 1 + r, 1) of products of signs and values, in the order of these.
 
     Eq. 7 with eq. 16 is ((1 - a) exp + (1 + a) trig) / 2 for the angular kernel's estimate a. The
     paper prints the minus sign in both factors (beta of eq. 9), where it cancels.
     """
     if name != "hybrid":
-        return torch.full((2, 1, 1), 1.0 / m)
-    weights = torch.full((2, 1 + r, 1), 0.5 / m)
+        return torch.full((1 if name == "favor" else 2, 1, 1), 1.0 / m)
+    weights = torch.full((3, 1 + r, 1), 0.5 / m)
     weights[:, 1:] /= r
     weights[0, 1:] *= -1.0
     return weights

@@ -51,18 +51,29 @@ class Projection(nn.Linear):
         """(B, c, L) to (B, d, L)."""
         return product(self.weight, x) + self.bias.unsqueeze(-1)
 
-    def fast(self, x: Tensor) -> Tensor:
-        """The same where it need not agree bit for bit with other libraries."""
-        if self.in_features >= self.out_features:
-            return self.forward(x)
-        return self.weight @ x + self.bias.unsqueeze(-1)
+    def shorter(self, x: Tensor) -> Tensor:
+        """Columns that `then` and `squares` need, of patches x (B, c, L): the fewest that do.
 
-    def then(self, directions: Tensor, x: Tensor, u: Tensor, multiply: Multiply) -> Tensor:
-        """Directions (n, d) times u = W x + b: (B, n, L).
-
-        For small patches the product with W, a constant of the exported graph, is cheaper.
+        These are u = W x + b (B, d, L), or for small patches x with a row of ones below it, as
+        products with W and b are constants of the exported graph.
         """
         if self.in_features >= self.out_features:
-            return multiply(directions, u)
-        shift = product(directions, self.bias.unsqueeze(-1))
-        return multiply(product(directions, self.weight), x) + shift
+            return self.forward(x)
+        return torch.cat([x, torch.ones_like(x[:, :1])], 1)
+
+    def then(self, directions: Tensor, columns: Tensor, multiply: Multiply) -> Tensor:
+        """Directions (n, d) times u: (B, n, L)."""
+        if self.in_features >= self.out_features:
+            return multiply(directions, columns)
+        return multiply(product(directions, self._with_bias()), columns)
+
+    def squares(self, columns: Tensor) -> Tensor:
+        """Squared lengths of u (B, L)."""
+        if self.in_features >= self.out_features:
+            return ordered_sum(columns * columns, -2)
+        matrix = self._with_bias()
+        return ordered_sum(columns * (product(matrix.t(), matrix) @ columns), -2)
+
+    def _with_bias(self) -> Tensor:
+        """W and b side by side (d, c + 1)."""
+        return torch.cat([self.weight, self.bias.unsqueeze(-1)], 1)

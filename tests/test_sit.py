@@ -144,17 +144,16 @@ def test_triangles_add_up_as_in_the_paper(token: bool) -> None:
     layer = random_weights(Triangles(heads=2, side=3, token=token))
     edges, labels = triangle_table(3)
     size = 9 + token
-    scores = torch.randn(2, size * size, 5)
-    result = layer(scores).detach().unflatten(1, (size, size))
-    scores = scores.unflatten(1, (size, size))
+    scores = torch.randn(5, 2, size, size)
+    result = layer(scores).detach()
     expected = scores.clone()
     for i in range(9):
         for j in range(9):
             terms = [
-                layer.weights[:, label, None] * scores[:, edge // 9 + token, edge % 9 + token]
+                layer.weights[:, label] * scores[..., edge // 9 + token, edge % 9 + token]
                 for edge, label in zip(edges[:, i, j], labels[:, i, j], strict=True)
             ]
-            expected[:, i + token, j + token] = sum(terms).detach()
+            expected[..., i + token, j + token] = sum(terms).detach()
     torch.testing.assert_close(result, expected, rtol=0, atol=1e-5)
 
 
