@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,9 @@ import tyro
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.commands import own_arguments
 from pixelgait.robot.errors import UserError, run_command
+
+# The answer to a shutdown transition must reach who asked before the node that gave it is gone.
+FAREWELL_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,8 @@ def run(config: RunConfig) -> None:
             stop.is_set() or node.left or (config.autostart and node.ended(config.duration))
         ):
             executor.spin_once(timeout_sec=0.05)
+        if node.left:
+            time.sleep(FAREWELL_S)
     finally:
         node.stop_loop()
         executor.shutdown()
