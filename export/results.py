@@ -18,6 +18,7 @@ from pixelgait.export import pictures
 from pixelgait.export.export import ExportConfig, export
 from pixelgait.export.readme import require_markers, write_between
 from pixelgait.policies.runs import load_checkpoint
+from pixelgait.policies.trained import provenance_of
 from pixelgait.robot.bundle import CONTRACT, SHIPPED, find_bundle
 from pixelgait.robot.errors import run_command
 from pixelgait.robot.files import json_bytes, write_atomic
@@ -25,7 +26,7 @@ from pixelgait.robot.low_level import WEIGHTS
 from pixelgait.sim.evaluate import EvalConfig, evaluate, film, run_episodes
 from pixelgait.sim.obstacle_course import ObstacleCourse
 
-POLICIES = {"iap": "IAP", "cnn": "CNN"}
+POLICIES = {"iap": "IAP", "cnn": "CNN", "sit": "SieT", "iap-depth": "IAP on depth"}
 # Columns: difficulty, and whether robots are randomised.
 COLUMNS = {
     "low": (0.0, False),
@@ -126,11 +127,18 @@ def _title(run: Path) -> str:
 
 
 def _bundle(config: ResultsConfig, policy: str, run: Path) -> Path:
-    """The bundle of a training run that is not shipped as one."""
+    """The bundle of a training run that is not shipped as one, exported once."""
     out = config.out / "bundles" / f"{policy}-{run.name}"
     low_level = run if _task(run) == "joint" else SHIPPED / "walk" / "low_level"
-    export(ExportConfig(low_level, out, run, name=out.name))
+    wanted = {"low_level": provenance_of(low_level), "high_level": provenance_of(run)}
+    if not (out / CONTRACT).exists() or not wanted.items() <= _contract(out)["provenance"].items():
+        export(ExportConfig(low_level, out, run, name=out.name))
     return out
+
+
+def _contract(bundle: Path) -> dict[str, Any]:
+    contract: dict[str, Any] = json.loads((bundle / CONTRACT).read_text())
+    return contract
 
 
 def _line(config: ResultsConfig, row: Row) -> str:
@@ -154,7 +162,7 @@ def _rate(figures: dict[str, Any], name: str) -> str:
 
 def _figures(config: ResultsConfig, row: Row, difficulty: float, randomise: bool) -> dict[str, Any]:
     """The evaluation of one row at one difficulty, from the output folder if it is there."""
-    contract = json.loads((find_bundle(row.evaluation.bundle) / CONTRACT).read_text())
+    contract = _contract(find_bundle(row.evaluation.bundle))
     name = f"{row.key}-{difficulty}{'-randomised' if randomise else ''}"
     path = config.out / f"{name}.json"
     if path.exists():
