@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -52,15 +53,23 @@ Curve = list[dict[str, float]]
 
 
 def learning_curves(path: Path, imitated: dict[str, Curve], tried: dict[str, Curve]) -> None:
-    """Success on validation courses, of runs by imitation on the left and by trial on the right."""
-    figure, panels = plt.subplots(1, 2, figsize=(10, 3.5), sharey=True, layout="constrained")
+    """Success on validation courses, of runs by imitation on the left and by trial on the right.
+
+    Names are policy, run: a policy has one colour, its runs differ in their lines.
+    """
+    policies = list(dict.fromkeys(name.partition(",")[0] for name in (*imitated, *tried)))
+    figure, panels = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True, layout="constrained")
     for axes, curves in zip(panels, (imitated, tried), strict=True):
+        styles = {policy: cycle(("o-", "s--", "^:", "v-.")) for policy in policies}
         for name, curve in curves.items():
+            policy = name.partition(",")[0]
             rows = [row for row in curve if "validation/success" in row]
             success = [row["validation/success"] for row in rows]
-            axes.plot([row["iteration"] for row in rows], success, "o-", ms=3, label=name)
+            colour, style = f"C{policies.index(policy)}", next(styles[policy])
+            iterations = [row["iteration"] for row in rows]
+            axes.plot(iterations, success, style, color=colour, ms=3, label=name)
         axes.grid(alpha=0.3)
-        axes.legend()
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=3, fontsize=8)
     panels[0].set(ylabel="validation success", xlabel="round of imitation", ylim=(-0.05, 1.05))
     panels[1].set(xlabel="iteration of the evolution strategy")
     figure.savefig(path, dpi=90)

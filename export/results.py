@@ -97,17 +97,17 @@ def _rows(config: ResultsConfig) -> list[Row]:
     """Teacher, all training runs of every policy with the shipped one first, and the controls."""
     rows = [Row("teacher (knows map and pose)", EvalConfig("walk", teacher=True))]
     for name, label in POLICIES.items():
-        weights = _weights(name)
-        others = _runs(name)[1:]
-        rows.append(Row(f"**{label}**, shipped", EvalConfig(name), weights))
+        shipped, *others = _runs(name)
+        rows.append(Row(f"**{label}**, shipped", EvalConfig(name), _weights(shipped)))
         for run in others:
             bundle = EvalConfig(str(_bundle(config, name, run)))
             columns = "medium", "medium, randomised"
-            rows.append(Row(f"{label}, {_title(run)}", bundle, weights, columns))
+            rows.append(Row(f"{label}, {_title(run)}", bundle, _weights(run), columns))
     nominal = "low", "medium", "high"
     blind, frozen = EvalConfig("iap", blind=True), EvalConfig("iap", freeze_image=True)
-    rows.append(Row("IAP, blind (gray image)", blind, _weights("iap"), nominal))
-    rows.append(Row("IAP, first image frozen", frozen, _weights("iap"), nominal))
+    weights = _weights(_runs("iap")[0])
+    rows.append(Row("IAP, blind (gray image)", blind, weights, nominal))
+    rows.append(Row("IAP, first image frozen", frozen, weights, nominal))
     return [*rows, Row("random commands", EvalConfig("walk", random=True), None, nominal)]
 
 
@@ -182,9 +182,10 @@ def _figures(config: ResultsConfig, row: Row, difficulty: float, randomise: bool
     return figures
 
 
-def _weights(bundle: str) -> int:
-    high_level = load_checkpoint(SHIPPED / bundle / "high_level" / "best.npz")
-    return int(high_level.weights.size) + WEIGHTS
+def _weights(run: Path) -> int:
+    """Of both levels."""
+    searched = int(load_checkpoint(run / "best.npz").weights.size)
+    return searched if _task(run) == "joint" else searched + WEIGHTS
 
 
 def _draw_curves(path: Path) -> None:
