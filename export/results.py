@@ -27,12 +27,13 @@ from pixelgait.sim.evaluate import EvalConfig, evaluate, film, run_episodes
 from pixelgait.sim.obstacle_course import ObstacleCourse
 
 POLICIES = {"iap": "IAP", "cnn": "CNN", "sit": "SieT", "iap-depth": "IAP on depth"}
-# Columns: difficulty, and whether robots are randomised.
+# Columns: difficulty, whether robots are randomised, and the simulator.
 COLUMNS = {
-    "low": (0.0, False),
-    "medium": (0.5, False),
-    "high": (1.0, False),
-    "medium, randomised": (0.5, True),
+    "low": (0.0, False, "pybullet"),
+    "medium": (0.5, False, "pybullet"),
+    "high": (1.0, False, "pybullet"),
+    "medium, randomised": (0.5, True, "pybullet"),
+    "medium, MuJoCo": (0.5, False, "mujoco"),
 }
 PATH_SEEDS = 6
 
@@ -88,8 +89,8 @@ def write_results(config: ResultsConfig) -> None:
 
 
 HEADER = (
-    "| high level | weights | low | medium | high | medium, randomised | metres | falls | images |",
-    "|---|---|---|---|---|---|---|---|---|",
+    f"| high level | weights | {' | '.join(COLUMNS)} | metres | falls | images |",
+    f"|{'---|' * (len(COLUMNS) + 5)}",
 )
 
 
@@ -142,7 +143,7 @@ def _contract(bundle: Path) -> dict[str, Any]:
 
 
 def _line(config: ResultsConfig, row: Row) -> str:
-    figures = {name: _figures(config, row, *COLUMNS[name]) for name in row.columns}
+    figures = {name: _figures(config, row, name) for name in row.columns}
     medium = figures["medium"]
     cells = [
         row.label,
@@ -160,10 +161,11 @@ def _rate(figures: dict[str, Any], name: str) -> str:
     return f"{100.0 * figures[name]:.0f} % [{low:.0f}, {high:.0f}]"
 
 
-def _figures(config: ResultsConfig, row: Row, difficulty: float, randomise: bool) -> dict[str, Any]:
-    """The evaluation of one row at one difficulty, from the output folder if it is there."""
+def _figures(config: ResultsConfig, row: Row, column: str) -> dict[str, Any]:
+    """The evaluation of one row for one column, from the output folder if it is there."""
+    difficulty, randomise, body = COLUMNS[column]
     contract = _contract(find_bundle(row.evaluation.bundle))
-    name = f"{row.key}-{difficulty}{'-randomised' if randomise else ''}"
+    name = f"{row.key}-{difficulty}{'-randomised' * randomise}{'-mujoco' * (body == 'mujoco')}"
     path = config.out / f"{name}.json"
     if path.exists():
         kept: dict[str, Any] = json.loads(path.read_text())
@@ -174,6 +176,7 @@ def _figures(config: ResultsConfig, row: Row, difficulty: float, randomise: bool
         row.evaluation,
         difficulty=difficulty,
         randomise=randomise,
+        body=body,
         episodes=config.episodes,
         workers=config.workers,
     )
