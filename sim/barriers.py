@@ -15,7 +15,7 @@ from pixelgait.sim.scenes import Box, Pose
 from pixelgait.sim.walk_map import PIXEL_M
 
 CELL_PIXELS = 2  # as fine as `WalkMap` looks for room, or coarser by powers of two
-MAX_BOXES = 2000  # of a floor; as many double the time of a physics step
+MAX_BOXES = 1000  # of a floor; as many nearly double the time of a physics step
 HEIGHT_M = 1.0  # higher than a robot, lower than the next storey
 UNSEEN = (1.0, 1.0, 1.0)
 

@@ -28,15 +28,8 @@ MESH = 0  # PyBullet's number of the first body made
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("house")
-    write_rooms(folder, seed=1, difficulty=1.0)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def body(folder: Path) -> Iterator[PyBulletBody]:
-    body = PyBulletBody(A1, make_scene(f"gibson:{folder}"))
+def body(house: Path) -> Iterator[PyBulletBody]:
+    body = PyBulletBody(A1, make_scene(f"gibson:{house}"))
     yield body
     body.close()
 
@@ -53,9 +46,9 @@ def heights(body: PyBulletBody, points: np.ndarray, top: float) -> np.ndarray:
     return np.array(found)
 
 
-def test_map_and_mesh_agree(folder: Path, body: PyBulletBody) -> None:
+def test_map_and_mesh_agree(house: Path, body: PyBulletBody) -> None:
     body.reset(0)
-    image = cv2.imread(str(folder / "floor_trav_0.png"), cv2.IMREAD_GRAYSCALE)
+    image = cv2.imread(str(house / "floor_trav_0.png"), cv2.IMREAD_GRAYSCALE)
     sure = cv2.erode(image, np.ones((5, 5))), cv2.erode(255 - image, np.ones((5, 5)))
     counts = []
     for mask, free in zip(sure, (True, False), strict=True):
@@ -163,6 +156,7 @@ FAULTS = [
     ("floors.txt", None, "floors.txt is missing"),
     ("mesh_z_up.obj", b"v 0 0 0\n", "mesh_z_up.obj has no faces"),
     ("floor_trav_0.png", b"no picture", "floor_trav_0.png is not a picture"),
+    ("texture.png", b"no picture", "texture.png, named in mesh_z_up.mtl, is not a picture"),
     ("floors.txt", b"ground floor\n", "could not convert string to float: 'ground floor'"),
     ("floors.txt", b"\n", "floors.txt has no height"),
     ("floors.txt", b"nan\n", "floors.txt has no height, or one that is not finite"),
@@ -172,9 +166,9 @@ FAULTS = [
 
 @pytest.mark.parametrize(("name", "content", "message"), FAULTS)
 def test_a_broken_folder_is_named(
-    folder: Path, tmp_path: Path, name: str, content: bytes | None, message: str
+    house: Path, tmp_path: Path, name: str, content: bytes | None, message: str
 ) -> None:
-    for path in folder.iterdir():
+    for path in house.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     if content is None:
         (tmp_path / name).unlink()
@@ -186,8 +180,8 @@ def test_a_broken_folder_is_named(
     assert "\n" not in str(caught.value)
 
 
-def test_maps_must_be_square_and_have_room(folder: Path, tmp_path: Path) -> None:
-    for path in folder.iterdir():
+def test_maps_must_be_square_and_have_room(house: Path, tmp_path: Path) -> None:
+    for path in house.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     for shape, message in (
         ((90, 80), "is 80 x 90, not square"),
@@ -196,11 +190,6 @@ def test_maps_must_be_square_and_have_room(folder: Path, tmp_path: Path) -> None
         cv2.imwrite(str(tmp_path / "floor_trav_0.png"), np.zeros(shape, dtype=np.uint8))
         with pytest.raises(UserError, match=message):
             make_scene(f"gibson:{tmp_path}")
-
-
-def test_mujoco_says_why_it_cannot(folder: Path) -> None:
-    with pytest.raises(UserError, match=r"convex hull, .* --body pybullet"):
-        make_body("mujoco", A1, make_scene(f"gibson:{folder}"))
 
 
 def test_the_command_writes_a_house(tmp_path: Path) -> None:
