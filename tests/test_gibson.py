@@ -14,7 +14,7 @@ import pytest
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import A1
-from pixelgait.sim.body_list import make_body
+from pixelgait.sim.body_list import BODIES, make_body
 from pixelgait.sim.bullet import pybullet
 from pixelgait.sim.gibson import LEVEL_M, Gibson
 from pixelgait.sim.pybullet_body import PyBulletBody
@@ -118,11 +118,16 @@ def test_a_mesh_of_others_can_be_walked(tmp_path: Path) -> None:
     """A monastery in PyBullet's own data, y up; a court of it is 1.7 m above the ground."""
     source = (Path(pybullet_data.getDataPath()) / "samurai_monastry.obj").read_text().splitlines()
     x, y, z = np.array([line.split()[1:] for line in source if line.startswith("v ")], float).T
-    court = np.column_stack((x - 16.0, 8.0 - z, y))
+    points = np.column_stack((x - 16.0, 8.0 - z, y))
     reach = 12.0  # triangles wholly to one side of the court are left out
-    sides = [court[:, 0] < reach, court[:, 0] > -reach, court[:, 1] < reach, court[:, 1] > -reach]
+    sides = [
+        points[:, 0] < reach,
+        points[:, 0] > -reach,
+        points[:, 1] < reach,
+        points[:, 1] > -reach,
+    ]
     sides = np.column_stack(sides)
-    lines = [f"v {x:.4f} {y:.4f} {z:.4f}" for x, y, z in court.tolist()]
+    lines = [f"v {x:.4f} {y:.4f} {z:.4f}" for x, y, z in points.tolist()]
     for line in source:
         corners = [corner.split("/")[0] for corner in line.split()[1:]] if line[:2] == "f " else []
         if corners and sides[[int(corner) - 1 for corner in corners]].any(axis=0).all():
@@ -139,13 +144,19 @@ def test_a_mesh_of_others_can_be_walked(tmp_path: Path) -> None:
     walkable = np.where(np.abs(found - 1.7) < 0.05, 255, 0).astype(np.uint8)
     assert 0.2 < (walkable > 0).mean() < 1.0
     cv2.imwrite(str(tmp_path / "floor_trav_0.png"), np.kron(walkable, np.ones((20, 20), np.uint8)))
-    body = PyBulletBody(A1, make_scene(f"gibson:{tmp_path}"))
-    for seed in range(3):
-        path = standing(body, seed, 50)
-        assert np.abs(path[-1] - path[0])[:2].max() < 0.1
-        assert path[-1, 2] == pytest.approx(1.7 + LEVEL_M + A1.stand_height_m, abs=0.05)
-    assert len(np.unique(body.render().pixels.reshape(-1, 3), axis=0)) > 2
-    body.close()
+    images = []
+    for name in BODIES:
+        court = make_body(name, A1, make_scene(f"gibson:{tmp_path}"))
+        for seed in range(3):
+            path = standing(court, seed, 50)
+            assert np.abs(path[-1] - path[0])[:2].max() < 0.1
+            assert path[-1, 2] == pytest.approx(1.7 + LEVEL_M + A1.stand_height_m, abs=0.05)
+        court.reset(0)
+        court.place((*path[0, :2], 2.0), (0.0, 0.0, 0.0, 1.0))
+        images.append(court.render().pixels.astype(int))
+        assert len(np.unique(images[-1].reshape(-1, 3), axis=0)) > 2
+        court.close()
+    assert (np.abs(images[0] - images[1]).max(axis=2) <= 8).mean() > 0.98
 
 
 FAULTS = [
