@@ -4,6 +4,9 @@ A folder in the layout of iGibson's data set (its `docs/dataset.md`): `mesh_z_up
 texture, maybe `mesh_z_up_downsampled.obj` for contacts, `floors.txt` with one height a line, and
 `floor_trav_N.png`, a map for each of them. The data sets' licences forbid to pass them on;
 `pixelgait.sim.write_rooms` writes houses of its own in the same layout.
+
+The walls of all floors stand in a scene at once: they fit floors that are further apart than a robot
+is high.
 """
 
 from __future__ import annotations
