@@ -4,6 +4,8 @@ A folder in the layout of iGibson's data set (its `docs/dataset.md`): `mesh_z_up
 texture, maybe `mesh_z_up_downsampled.obj` for contacts, `floors.txt` with one height a line, and
 `floor_trav_N.png`, a map for each of them. The data sets' licences forbid to pass them on;
 `pixelgait.sim.write_rooms` writes houses of its own in the same layout.
+
+The walls of all floors stand in a scene at once: they fit floors further apart than a robot is high.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from pixelgait.robot.errors import UserError
+from pixelgait.sim.barriers import barriers
 from pixelgait.sim.indoor import Indoor
 from pixelgait.sim.scenes import STORE, Box, Layout, Mesh, Pose
 from pixelgait.sim.walk_map import WalkMap
@@ -44,11 +48,14 @@ class Gibson(Indoor):
         collision = downsampled if downsampled.exists() else mesh
         for path in {mesh, collision}:
             _check_faces(path)
-        self.fixed = (Mesh(mesh, collision, _texture(mesh)),)
-        self.floors = [
-            (height, _map(folder / MAP.format(i)))
-            for i, height in enumerate(_heights(folder / FLOORS))
-        ]
+        self.floors: list[tuple[float, WalkMap]] = []  # heights [m], maps
+        boxes: list[Box] = []
+        for i, height in enumerate(_heights(folder / FLOORS)):
+            path = folder / MAP.format(i)
+            image = _image(path)
+            self.floors.append((height, _walk_map(path, image)))
+            boxes += barriers(image, height + LEVEL_M)
+        self.fixed = (Mesh(mesh, collision, _texture(mesh), boxes),)
         half_m = max(walk_map.half_m for _, walk_map in self.floors)
         floor = Box(STORE, (half_m, half_m, SLAB_HALF_M), (1.0, 1.0, 1.0), visible=False)
         self.movable = (self.post, floor)
@@ -77,6 +84,8 @@ def _texture(mesh: Path) -> Path | None:
     texture = _named(library, "map_Kd")
     if texture is not None and not texture.exists():
         raise UserError(f"scene gibson: {texture}, named in {library.name}, is missing")
+    if texture is not None and not cv2.haveImageReader(str(texture)):
+        raise UserError(f"scene gibson: {texture}, named in {library.name}, is not a picture")
     return texture
 
 
@@ -100,7 +109,8 @@ def _heights(path: Path) -> list[float]:
     return heights
 
 
-def _map(path: Path) -> WalkMap:
+def _image(path: Path) -> NDArray[np.uint8]:
+    """A map (n, n)."""
     if not path.exists():
         raise UserError(f"scene gibson: {path} is missing, floors.txt names a height for it")
     image = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
@@ -108,7 +118,11 @@ def _map(path: Path) -> WalkMap:
         raise UserError(f"scene gibson: {path} is not a picture")
     if image.shape[0] != image.shape[1]:
         raise UserError(f"scene gibson: {path} is {image.shape[1]} x {image.shape[0]}, not square")
+    return image.astype(np.uint8)
+
+
+def _walk_map(path: Path, image: NDArray[np.uint8]) -> WalkMap:
     try:
-        return WalkMap(image.astype(np.uint8))
+        return WalkMap(image)
     except ValueError as error:
         raise UserError(f"scene gibson: {path}: {error}") from None

@@ -23,7 +23,7 @@ from pixelgait.sim.camera import Camera
 from pixelgait.sim.episode import SAMPLE_STEPS, Episode
 from pixelgait.sim.pybullet_scene import PyBulletScene, quaternion
 from pixelgait.sim.randomisation import Randomisation
-from pixelgait.sim.scenes import Box, Pose, Scene
+from pixelgait.sim.scenes import Box, Mesh, Pose, Scene
 from pixelgait.sim.senses import BasePose, CameraStream
 from pixelgait.sim.tasks import MAX_SPEED_M_PER_S, Task, commanded, progress_m
 
@@ -75,6 +75,8 @@ class KinematicBody:
         placed = zip(self.scene.movable, self._scene.layout.movable, strict=True)
         top = start.z + self.spec.stand_height_m
         boxes = [(s, pose) for s, pose in placed if isinstance(s, Box)]
+        meshes = [shape for shape in self.scene.fixed if isinstance(shape, Mesh)]
+        boxes += [(box, box.pose) for mesh in meshes for box in mesh.boxes]
         self._obstacles = Obstacles([b for b in boxes if _between(b, start.z + STEP_M, top)])
         self._rng = rng = np.random.default_rng((seed, 2))
         self._lag_s, self._drift, self._slip = (

@@ -5,10 +5,10 @@ No OpenGL, the same on every machine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import mujoco
 import numpy as np
@@ -26,8 +26,22 @@ SKY = 255
 GROUPS = np.array([i == SCENE_GROUP for i in range(6)], dtype=np.uint8)
 
 
+class Paint(Protocol):
+    """What gives some geoms other colours than their own."""
+
+    def apply(
+        self,
+        colours: Array,
+        geoms: NDArray[np.int32],
+        points: Array,
+        normals: Array,
+        data: mujoco.MjData,
+    ) -> None:
+        """Change colours (n, 3) of rays that hit these geoms (n,), -1: none, there (n, 3) [m]."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Paint:
+class Tiles:
     """Textures on the boxes and planes of a model with n geoms."""
 
     tiles: NDArray[np.uint8]  # (m, PIXELS, PIXELS, 3)
@@ -35,7 +49,7 @@ class Paint:
     width_m: Array  # (n,) of its tile
 
     @classmethod
-    def of(cls, count: int, covers: Mapping[int, tuple[NDArray[np.uint8], float]]) -> Paint:
+    def of(cls, count: int, covers: Mapping[int, tuple[NDArray[np.uint8], float]]) -> Tiles:
         """These tiles, so many metres wide, on these geoms of so many in the model."""
         distinct = {id(pixels): pixels for pixels, _ in covers.values()}
         order = list(distinct)
@@ -44,6 +58,24 @@ class Paint:
             which[geom], width[geom] = order.index(id(pixels)), tile_m
         return cls(np.stack(list(distinct.values())), which, width)
 
+    def apply(
+        self,
+        colours: Array,
+        geoms: NDArray[np.int32],
+        points: Array,
+        normals: Array,
+        data: mujoco.MjData,
+    ) -> None:
+        """Give textured geoms the colours of their tiles; see `Paint`."""
+        painted = ((geoms >= 0) & (self.which[geoms] >= 0)).nonzero()[0]
+        hit = geoms[painted]
+        rotations = data.geom_xmat[hit].reshape(-1, 3, 3)
+        local = np.einsum("nji,nj->ni", rotations, points[painted] - data.geom_xpos[hit])
+        across = np.einsum("nji,nj->ni", rotations, normals[painted])
+        uv = box_uv(local, across) / self.width_m[hit, None]
+        column, row = np.floor(uv * PIXELS).astype(int).T % PIXELS
+        colours[painted] = self.tiles[self.which[hit], row, column]
+
 
 def cast_image(
     model: mujoco.MjModel,
@@ -51,7 +83,7 @@ def cast_image(
     camera: Camera,
     position: tuple[float, ...],
     orientation: tuple[float, ...],
-    paint: Paint | None = None,
+    paints: Sequence[Paint] = (),
 ) -> NDArray[Any]:
     """What the camera sees (see `Camera`) from a base at this pose (xyz [m], quaternion xyzw)."""
     x, y, z, w = orientation
@@ -75,8 +107,8 @@ def cast_image(
     if camera.kind == "depth":
         return depth
     colours = np.floor(255.0 * model.geom_rgba[geoms, :3])
-    if paint is not None:
-        _apply(paint, colours, geoms, eye + distances[:, None] * world, normals, data)
+    for paint in paints:
+        paint.apply(colours, geoms, eye + distances[:, None] * world, normals, data)
     colours *= _brightness(normals, camera.light)[:, None]
     colours[geoms < 0] = SKY
     rgb = np.asarray(colours.reshape(*shape, 3), dtype=np.uint8)
@@ -94,25 +126,6 @@ def _brightness(normals: Array, light: tuple[float, float, float]) -> Array:
     highlight = np.maximum(reflected_z, 0.0) ** SHININESS
     brightness = AMBIENT + DIFFUSE * np.maximum(cosine, 0.0) + SPECULAR * highlight
     return np.asarray(brightness)
-
-
-def _apply(
-    paint: Paint,
-    colours: Array,
-    geoms: NDArray[np.int32],
-    points: Array,
-    normals: Array,
-    data: mujoco.MjData,
-) -> None:
-    """Give textured geoms the colours (n, 3) of their textures where they were hit (n, 3)."""
-    painted = ((geoms >= 0) & (paint.which[geoms] >= 0)).nonzero()[0]
-    hit = geoms[painted]
-    rotations = data.geom_xmat[hit].reshape(-1, 3, 3)
-    local = np.einsum("nji,nj->ni", rotations, points[painted] - data.geom_xpos[hit])
-    across = np.einsum("nji,nj->ni", rotations, normals[painted])
-    uv = box_uv(local, across) / paint.width_m[hit, None]
-    column, row = np.floor(uv * PIXELS).astype(int).T % PIXELS
-    colours[painted] = paint.tiles[paint.which[hit], row, column]
 
 
 @cache

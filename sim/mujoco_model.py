@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 import mujoco
 import numpy as np
 
-from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.scenes import ORIGIN, Box, HeightField, Mesh, Plane, Scene, Shape
 from pixelgait.sim.simulated_body import GRAVITY_MS2, PHYSICS_DT_S
@@ -58,12 +57,7 @@ def scene_geom(i: int) -> str:
 def _add(
     spec: mujoco.MjSpec, body: mujoco.MjsBody, name: str, shape: Shape, foot_friction: float
 ) -> None:
-    if isinstance(shape, Mesh):
-        raise UserError(
-            "MuJoCo fills a mesh to its convex hull, which for a house is a block: "
-            "scenes made of a mesh need --body pybullet"
-        )
-    pose = ORIGIN if isinstance(shape, Plane) else shape.pose
+    pose = ORIGIN if isinstance(shape, Plane | Mesh) else shape.pose
     geom = body.add_geom(
         name=name,
         pos=(pose.x, pose.y, pose.z),
@@ -84,9 +78,23 @@ def _add(
         geom.type = mujoco.mjtGeom.mjGEOM_HFIELD
         geom.hfieldname, geom.rgba = _height_field(spec, shape), (*shape.colour, 1.0)
         geom.pos[2] += shape.heights_m.min()
+    elif isinstance(shape, Mesh):
+        geom.type = mujoco.mjtGeom.mjGEOM_MESH
+        geom.meshname, geom.rgba = _mesh(spec, shape), (1.0, 1.0, 1.0, 1.0)
+        geom.contype = geom.conaffinity = 0  # contacts would be with its convex hull
+        for i, box in enumerate(shape.boxes):
+            _add(spec, body, f"{name}-{i}", box, foot_friction)
     else:
         geom.type = mujoco.mjtGeom.mjGEOM_PLANE
         geom.size = (0.0, 0.0, 1.0)
+
+
+def _mesh(spec: mujoco.MjSpec, mesh: Mesh) -> str:
+    """Its asset: triangles that need not enclose anything."""
+    name = f"mesh-{len(spec.meshes)}"
+    inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
+    spec.add_mesh(name=name, file=str(mesh.visual.resolve()), inertia=inertia)
+    return name
 
 
 def _height_field(spec: mujoco.MjSpec, field: HeightField) -> str:
@@ -119,7 +127,8 @@ def _prepare(root: ElementTree.Element, urdf: Path) -> None:
     ElementTree.SubElement(joint, "parent", link="world")
     ElementTree.SubElement(joint, "child", link=base)
     # Robots whose inertias no rigid body can have (the Mini Cheetah's thighs) are mended.
-    options = {"strippath": "false", "balanceinertia": "true"}
+    # The scene's meshes are only looked at, and stay.
+    options = {"strippath": "false", "balanceinertia": "true", "discardvisual": "false"}
     ElementTree.SubElement(ElementTree.SubElement(root, "mujoco"), "compiler", options)
 
 

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.sim.camera import Camera
-from pixelgait.sim.mujoco_camera import Paint, cast_image
+from pixelgait.sim.mujoco_camera import Paint, Tiles, cast_image
+from pixelgait.sim.mujoco_mesh import Skin
 from pixelgait.sim.mujoco_model import quaternion_wxyz, scene_geom
-from pixelgait.sim.scenes import ORIGIN, Box, Layout, Plane, Pose, Scene
+from pixelgait.sim.scenes import ORIGIN, Box, Layout, Mesh, Plane, Pose, Scene
 from pixelgait.sim.texture import CHEQUERS_M, Texture, chequers, tile
 
 
@@ -30,8 +31,13 @@ class MuJoCoScene:
             for i, shape in enumerate(scene.fixed)
             if isinstance(shape, Plane)
         ]
+        self._skins = [
+            Skin(model, model.geom(scene_geom(i)).id, shape.texture)
+            for i, shape in enumerate(scene.fixed)
+            if isinstance(shape, Mesh) and shape.texture is not None
+        ]
         self.layout = Layout(ORIGIN)
-        self._paint = self._painted(tuple(self._textured.values()))
+        self._paints = self._painted(tuple(self._textured.values()))
 
     def reset(self, rng: np.random.Generator) -> Pose:
         """Lay the scene out; returns where the robot starts."""
@@ -39,7 +45,7 @@ class MuJoCoScene:
         for i, pose in enumerate(self.layout.movable):
             self._place(i, pose)
         if self.layout.look is not None:
-            self._paint = self._painted(tuple(self.layout.look.textures))
+            self._paints = self._painted(tuple(self.layout.look.textures))
         return self.layout.start
 
     def move(self, time_s: float) -> None:
@@ -52,15 +58,16 @@ class MuJoCoScene:
     ) -> NDArray[Any]:
         """What the camera sees from a base at this pose (xyz [m], quaternion xyzw)."""
         seen = camera if self.layout.look is None else self.layout.look.through(camera)
-        return cast_image(self.model, self.data, seen, position, orientation, self._paint)
+        return cast_image(self.model, self.data, seen, position, orientation, self._paints)
 
     def _place(self, movable: int, pose: Pose) -> None:
         self.data.mocap_pos[movable] = (pose.x, pose.y, pose.z)
         self.data.mocap_quat[movable] = quaternion_wxyz(pose.yaw)
 
-    def _painted(self, textures: tuple[Texture, ...]) -> Paint | None:
-        """The textured boxes in these textures, and the planes."""
+    def _painted(self, textures: tuple[Texture, ...]) -> list[Paint]:
+        """The textured boxes in these textures, planes and meshes."""
         boxes = zip(self._textured, textures, strict=True)
         covers = {geom: (tile(texture), texture.tile_m) for geom, texture in boxes}
         covers |= {geom: (chequers(), CHEQUERS_M) for geom in self._planes}
-        return Paint.of(self.model.ngeom, covers) if covers else None
+        tiles = [Tiles.of(self.model.ngeom, covers)] if covers else []
+        return [*tiles, *self._skins]

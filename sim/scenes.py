@@ -74,11 +74,16 @@ class HeightField:
 
 @dataclass(frozen=True, slots=True)
 class Mesh:
-    """Triangles from OBJ files in metres, z up; concave ones too. Not for every simulator."""
+    """Triangles from OBJ files in metres, z up; concave ones too.
+
+    Who cannot collide with such triangles collides with invisible boxes instead, their poses in the
+    world.
+    """
 
     visual: Path
     collision: Path
-    texture: Path | None
+    texture: Path | None  # None: white
+    boxes: Sequence[Box]
     friction: float = FRICTION
 
 

@@ -16,6 +16,7 @@ from pixelgait.policies.low_level import Statistics
 from pixelgait.policies.rollouts import flat_weights, make_high_level
 from pixelgait.policies.runs import Checkpoint, Run
 from pixelgait.robot.low_level import WEIGHTS
+from pixelgait.sim.write_rooms import write_rooms
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -59,6 +60,14 @@ def depth_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def rgbd_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_bundle(tmp_path_factory.mktemp("rgbd"), "cnn:channels=4,height=24")
+
+
+@pytest.fixture(scope="session")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in Gibson's layout."""
+    folder = tmp_path_factory.mktemp("house")
+    write_rooms(folder, seed=1, difficulty=1.0)
+    return folder
 
 
 def child_environment() -> dict[str, str]:

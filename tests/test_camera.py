@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,9 +18,10 @@ from pixelgait.sim.distractors import Split
 from pixelgait.sim.obstacle_course import ObstacleCourse
 from pixelgait.sim.pybullet_scene import quaternion
 from pixelgait.sim.randomisation import Randomisation, Sample
-from pixelgait.sim.scene_list import SCENES, make_scene
+from pixelgait.sim.scene_list import make_scene
 from pixelgait.sim.senses import BasePose, CameraStream, exposed
 from pixelgait.sim.simulated_body import SimulatedBody, standing
+from tests.test_scenes import EVERY, located
 
 NOMINAL = {name: (value, value) for name, value in asdict(Sample()).items()}
 LEVEL = (0.0, 0.0, 0.0, 1.0)
@@ -73,10 +75,13 @@ def test_depth_bytes_end_at_the_stated_range() -> None:
 
 
 @pytest.mark.parametrize("distractors", [None, "test"])
-@pytest.mark.parametrize("name", SCENES)
-def test_both_simulators_show_the_same_picture(name: str, distractors: Split | None) -> None:
+@pytest.mark.parametrize("name", EVERY)
+def test_both_simulators_show_the_same_picture(
+    name: str, distractors: Split | None, house: Path
+) -> None:
     """Geometry, textures, light and sky; but for a few pixels whose rays meet an edge."""
-    bullet, other = (make_body(body, A1, make_scene(name, 0.5, distractors)) for body in BODIES)
+    scene = make_scene(located(name, house), 0.5, distractors)
+    bullet, other = (make_body(body, A1, scene) for body in BODIES)
     shares = []
     for seed in range(5):
         bullet.reset(seed)

@@ -14,7 +14,7 @@ import pytest
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import A1
-from pixelgait.sim.body_list import make_body
+from pixelgait.sim.body_list import BODIES, make_body
 from pixelgait.sim.bullet import pybullet
 from pixelgait.sim.gibson import LEVEL_M, Gibson
 from pixelgait.sim.pybullet_body import PyBulletBody
@@ -28,15 +28,8 @@ MESH = 0  # PyBullet's number of the first body made
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("house")
-    write_rooms(folder, seed=1, difficulty=1.0)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def body(folder: Path) -> Iterator[PyBulletBody]:
-    body = PyBulletBody(A1, make_scene(f"gibson:{folder}"))
+def body(house: Path) -> Iterator[PyBulletBody]:
+    body = PyBulletBody(A1, make_scene(f"gibson:{house}"))
     yield body
     body.close()
 
@@ -53,9 +46,9 @@ def heights(body: PyBulletBody, points: np.ndarray, top: float) -> np.ndarray:
     return np.array(found)
 
 
-def test_map_and_mesh_agree(folder: Path, body: PyBulletBody) -> None:
+def test_map_and_mesh_agree(house: Path, body: PyBulletBody) -> None:
     body.reset(0)
-    image = cv2.imread(str(folder / "floor_trav_0.png"), cv2.IMREAD_GRAYSCALE)
+    image = cv2.imread(str(house / "floor_trav_0.png"), cv2.IMREAD_GRAYSCALE)
     sure = cv2.erode(image, np.ones((5, 5))), cv2.erode(255 - image, np.ones((5, 5)))
     counts = []
     for mask, free in zip(sure, (True, False), strict=True):
@@ -125,11 +118,16 @@ def test_a_mesh_of_others_can_be_walked(tmp_path: Path) -> None:
     """A monastery in PyBullet's own data, y up; a court of it is 1.7 m above the ground."""
     source = (Path(pybullet_data.getDataPath()) / "samurai_monastry.obj").read_text().splitlines()
     x, y, z = np.array([line.split()[1:] for line in source if line.startswith("v ")], float).T
-    court = np.column_stack((x - 16.0, 8.0 - z, y))
+    points = np.column_stack((x - 16.0, 8.0 - z, y))
     reach = 12.0  # triangles wholly to one side of the court are left out
-    sides = [court[:, 0] < reach, court[:, 0] > -reach, court[:, 1] < reach, court[:, 1] > -reach]
+    sides = [
+        points[:, 0] < reach,
+        points[:, 0] > -reach,
+        points[:, 1] < reach,
+        points[:, 1] > -reach,
+    ]
     sides = np.column_stack(sides)
-    lines = [f"v {x:.4f} {y:.4f} {z:.4f}" for x, y, z in court.tolist()]
+    lines = [f"v {x:.4f} {y:.4f} {z:.4f}" for x, y, z in points.tolist()]
     for line in source:
         corners = [corner.split("/")[0] for corner in line.split()[1:]] if line[:2] == "f " else []
         if corners and sides[[int(corner) - 1 for corner in corners]].any(axis=0).all():
@@ -146,13 +144,19 @@ def test_a_mesh_of_others_can_be_walked(tmp_path: Path) -> None:
     walkable = np.where(np.abs(found - 1.7) < 0.05, 255, 0).astype(np.uint8)
     assert 0.2 < (walkable > 0).mean() < 1.0
     cv2.imwrite(str(tmp_path / "floor_trav_0.png"), np.kron(walkable, np.ones((20, 20), np.uint8)))
-    body = PyBulletBody(A1, make_scene(f"gibson:{tmp_path}"))
-    for seed in range(3):
-        path = standing(body, seed, 50)
-        assert np.abs(path[-1] - path[0])[:2].max() < 0.1
-        assert path[-1, 2] == pytest.approx(1.7 + LEVEL_M + A1.stand_height_m, abs=0.05)
-    assert len(np.unique(body.render().pixels.reshape(-1, 3), axis=0)) > 2
-    body.close()
+    images = []
+    for name in BODIES:
+        court = make_body(name, A1, make_scene(f"gibson:{tmp_path}"))
+        for seed in range(3):
+            path = standing(court, seed, 50)
+            assert np.abs(path[-1] - path[0])[:2].max() < 0.1
+            assert path[-1, 2] == pytest.approx(1.7 + LEVEL_M + A1.stand_height_m, abs=0.05)
+        court.reset(0)
+        court.place((*path[0, :2], 2.0), (0.0, 0.0, 0.0, 1.0))
+        images.append(court.render().pixels.astype(int))
+        assert len(np.unique(images[-1].reshape(-1, 3), axis=0)) > 2
+        court.close()
+    assert (np.abs(images[0] - images[1]).max(axis=2) <= 8).mean() > 0.98
 
 
 FAULTS = [
@@ -163,6 +167,7 @@ FAULTS = [
     ("floors.txt", None, "floors.txt is missing"),
     ("mesh_z_up.obj", b"v 0 0 0\n", "mesh_z_up.obj has no faces"),
     ("floor_trav_0.png", b"no picture", "floor_trav_0.png is not a picture"),
+    ("texture.png", b"no picture", "texture.png, named in mesh_z_up.mtl, is not a picture"),
     ("floors.txt", b"ground floor\n", "could not convert string to float: 'ground floor'"),
     ("floors.txt", b"\n", "floors.txt has no height"),
     ("floors.txt", b"nan\n", "floors.txt has no height, or one that is not finite"),
@@ -172,9 +177,9 @@ FAULTS = [
 
 @pytest.mark.parametrize(("name", "content", "message"), FAULTS)
 def test_a_broken_folder_is_named(
-    folder: Path, tmp_path: Path, name: str, content: bytes | None, message: str
+    house: Path, tmp_path: Path, name: str, content: bytes | None, message: str
 ) -> None:
-    for path in folder.iterdir():
+    for path in house.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     if content is None:
         (tmp_path / name).unlink()
@@ -186,8 +191,8 @@ def test_a_broken_folder_is_named(
     assert "\n" not in str(caught.value)
 
 
-def test_maps_must_be_square_and_have_room(folder: Path, tmp_path: Path) -> None:
-    for path in folder.iterdir():
+def test_maps_must_be_square_and_have_room(house: Path, tmp_path: Path) -> None:
+    for path in house.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     for shape, message in (
         ((90, 80), "is 80 x 90, not square"),
@@ -196,11 +201,6 @@ def test_maps_must_be_square_and_have_room(folder: Path, tmp_path: Path) -> None
         cv2.imwrite(str(tmp_path / "floor_trav_0.png"), np.zeros(shape, dtype=np.uint8))
         with pytest.raises(UserError, match=message):
             make_scene(f"gibson:{tmp_path}")
-
-
-def test_mujoco_says_why_it_cannot(folder: Path) -> None:
-    with pytest.raises(UserError, match=r"convex hull, .* --body pybullet"):
-        make_body("mujoco", A1, make_scene(f"gibson:{folder}"))
 
 
 def test_the_command_writes_a_house(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from pixelgait.robot.spec import A1
 from pixelgait.sim.body_list import BODIES, make_body
 from pixelgait.sim.bullet import pybullet
 from pixelgait.sim.envs import GaitEnv
+from pixelgait.sim.gibson import Gibson
 from pixelgait.sim.pybullet_body import PyBulletBody
 from pixelgait.sim.scene_list import SCENES, make_scene
 from pixelgait.sim.scenes import FlatGround, HeightField, Layout, Pose, Scene
@@ -29,15 +30,21 @@ from pixelgait.sim.tasks import fallen
 HOLD = JointCommand(0.0, A1.default_pose_rad, A1.kp_nm_per_rad, A1.kd_nms_per_rad, np.zeros(12))
 ROBOT_HALF_M = 0.25
 CELL_M = 0.05
+EVERY = (*SCENES, Gibson.name)
 VARIED = [name for name in SCENES if name != "flat"]
 
 
-@pytest.fixture(scope="module", params=[(s, b) for s in SCENES for b in BODIES], ids="-".join)
-def body(request: pytest.FixtureRequest) -> Iterator[SimulatedBody]:
+@pytest.fixture(scope="module", params=[(s, b) for s in EVERY for b in BODIES], ids="-".join)
+def body(request: pytest.FixtureRequest, house: Path) -> Iterator[SimulatedBody]:
     scene, name = request.param
-    body = make_body(name, A1, make_scene(scene, 1.0))
+    body = make_body(name, A1, make_scene(located(scene, house), 1.0))
     yield body
     body.close()
+
+
+def located(scene: str, house: Path) -> str:
+    """What users call the scene, with a folder where it needs one."""
+    return f"{scene}:{house}" if scene == Gibson.name else scene
 
 
 def standing(body: SimulatedBody, seed: int, steps: int) -> np.ndarray:
@@ -81,11 +88,11 @@ def test_memory_is_flat_over_resets(body: SimulatedBody) -> None:
 
 
 @pytest.mark.parametrize("name", BODIES)
-@pytest.mark.parametrize("scene", SCENES)
-def test_every_scene_is_an_environment(scene: str, name: str) -> None:
+@pytest.mark.parametrize("scene", EVERY)
+def test_every_scene_is_an_environment(scene: str, name: str, house: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        env = GaitEnv(scene, 0.5, "rgb_array", body=name)
+        env = GaitEnv(located(scene, house), 0.5, "rgb_array", body=name)
         env.spec = gymnasium.spec("PixelGait/ObstacleCourse-v0")
         check_env(env, skip_render_check=True, skip_close_check=True)
     env.close()
