@@ -5,8 +5,8 @@ texture, maybe `mesh_z_up_downsampled.obj` for contacts, `floors.txt` with one h
 `floor_trav_N.png`, a map for each of them. The data sets' licences forbid to pass them on;
 `pixelgait.sim.write_rooms` writes houses of its own in the same layout.
 
-The walls of all floors stand in a scene at once, which fits floors further apart than a robot is
-tall.
+The walls of all floors stand in a scene at once: floors have to be further apart than a robot is
+high.
 """
 
 from __future__ import annotations

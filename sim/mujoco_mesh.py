@@ -21,8 +21,11 @@ class Skin:
         self.geom = geom
         mesh = model.geom_dataid[geom]
         faces = slice(model.mesh_faceadr[mesh], model.mesh_faceadr[mesh] + model.mesh_facenum[mesh])
-        uv = model.mesh_texcoord[model.mesh_texcoordadr[mesh] :]
-        self._uv = uv[model.mesh_facetexcoord[faces]]  # (faces, 3, 2), v downwards
+        # v is downwards. To a mesh that does not say more PyBullet gives the picture's middle.
+        self._uv = np.full((model.mesh_facenum[mesh], 3, 2), 0.5)
+        first = model.mesh_texcoordadr[mesh]
+        if first >= 0:
+            self._uv = model.mesh_texcoord[first:][model.mesh_facetexcoord[faces]]
         self._triangles = Triangles(model, mesh)
         self._pixels = np.asarray(cv2.imread(str(texture)))[:, :, ::-1]
 
@@ -42,7 +45,8 @@ class Skin:
         which, face, weights = self._triangles.at(local)
         u, v = np.einsum("nk,nkc->cn", weights, self._uv[face])
         rows, columns = self._pixels.shape[:2]
-        row, column = np.floor(v * rows).astype(int), np.floor(u * columns).astype(int)
+        # Pixels are counted from the lower left corner.
+        row, column = np.ceil(v * rows).astype(int) - 1, np.floor(u * columns).astype(int)
         colours[hit[which]] = self._pixels[row % rows, column % columns]
 
 
