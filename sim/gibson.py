@@ -70,9 +70,28 @@ class Gibson(Indoor):
 
 
 def _check_faces(path: Path) -> None:
+    """PyBullet would crash on a face with a vertex that does not exist."""
+    vertices, highest = 0, 0
+    has_faces = False
     with path.open(errors="replace") as lines:
-        if not any(line.startswith("f ") for line in lines):
-            raise UserError(f"scene gibson: {path} has no faces, expected an OBJ mesh")
+        for line in lines:
+            if line.startswith("v "):
+                vertices += 1
+            elif line.startswith("f "):
+                has_faces = True
+                highest = max([highest, *_corners(path, line)])
+    if not has_faces:
+        raise UserError(f"scene gibson: {path} has no faces, expected an OBJ mesh")
+    if highest > vertices:
+        raise UserError(f"scene gibson: {path}: a face with vertex {highest} of {vertices}")
+
+
+def _corners(path: Path, line: str) -> list[int]:
+    """The vertices of a face, counted from 1."""
+    try:
+        return [int(corner.partition("/")[0]) for corner in line.split()[1:]]
+    except ValueError:
+        raise UserError(f"scene gibson: {path}: '{line.strip()}' is not a face") from None
 
 
 def _texture(mesh: Path) -> Path | None:

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import mujoco
 import numpy as np
 
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.scenes import ORIGIN, Box, HeightField, Mesh, Plane, Scene, Shape
 from pixelgait.sim.simulated_body import GRAVITY_MS2, PHYSICS_DT_S
@@ -21,7 +22,11 @@ BASE_M = 0.1  # of a height field, below its lowest point
 
 
 def compile_model(robot: RobotSpec, scene: Scene) -> mujoco.MjModel:
-    """The model; mocap body i is the scene's movable shape i."""
+    """The model; mocap body i is the scene's movable shape i.
+
+    Raises:
+        UserError: MuJoCo cannot use something in the scene.
+    """
     urdf = find_urdf(robot)
     root = ElementTree.parse(urdf).getroot()
     friction = foot_friction(robot)
@@ -41,7 +46,11 @@ def compile_model(robot: RobotSpec, scene: Scene) -> mujoco.MjModel:
     # As MuJoCo Menagerie's quadrupeds: round friction cones, feet that do not creep.
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     spec.option.impratio = 100.0
-    return spec.compile()
+    try:
+        return spec.compile()
+    except ValueError as error:  # a user's mesh that cannot be used
+        reason = " ".join(str(error).split())
+        raise UserError(f"scene {scene.name}: MuJoCo cannot compile it ({reason})") from None
 
 
 def quaternion_wxyz(yaw: float) -> tuple[float, float, float, float]:

@@ -166,6 +166,8 @@ FAULTS = [
     ("floor_trav_0.png", None, "floor_trav_0.png is missing"),
     ("floors.txt", None, "floors.txt is missing"),
     ("mesh_z_up.obj", b"v 0 0 0\n", "mesh_z_up.obj has no faces"),
+    ("mesh_z_up.obj", b"v 0 0 0\nf 1 1 9\n", "mesh_z_up.obj: a face with vertex 9 of 1"),
+    ("mesh_z_up.obj", b"v 0 0 0\nf 1 x 1\n", "mesh_z_up.obj: 'f 1 x 1' is not a face"),
     ("floor_trav_0.png", b"no picture", "floor_trav_0.png is not a picture"),
     ("texture.png", b"no picture", "texture.png, named in mesh_z_up.mtl, is not a picture"),
     ("floors.txt", b"ground floor\n", "could not convert string to float: 'ground floor'"),
