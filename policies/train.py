@@ -137,8 +137,8 @@ class TrainConfig:
         scene = make_scene(self.scene, self.difficulty, self.distractors)
         if self.task == "imitate":
             guide(scene)
-        if self.task == "imitate" and self.faults:
-            raise UserError("the task imitate takes no --faults: its robots glide")
+            if self.faults:
+                raise UserError("the task imitate takes no --faults: its robots glide")
 
     def identity(self) -> dict[str, object]:
         """What must not change between a run and its continuation."""

@@ -20,7 +20,7 @@ class Skin:
     def __init__(self, model: mujoco.MjModel, geom: int, texture: Path) -> None:
         self.geom = geom
         mesh = model.geom_dataid[geom]
-        faces = slice(model.mesh_faceadr[mesh], model.mesh_faceadr[mesh] + model.mesh_facenum[mesh])
+        faces = _faces(model, mesh)
         # v is downwards. To a mesh that does not say more PyBullet gives the picture's middle.
         self._uv = np.full((model.mesh_facenum[mesh], 3, 2), 0.5)
         first = model.mesh_texcoordadr[mesh]
@@ -50,11 +50,17 @@ class Skin:
         colours[hit[which]] = self._pixels[row % rows, column % columns]
 
 
+def _faces(model: mujoco.MjModel, mesh: int) -> slice:
+    """Where those of a mesh stand among all of the model."""
+    first = int(model.mesh_faceadr[mesh])
+    return slice(first, first + int(model.mesh_facenum[mesh]))
+
+
 class Triangles:
     """Those of one mesh, found by the tree of boxes that MuJoCo's own rays go through."""
 
     def __init__(self, model: mujoco.MjModel, mesh: int) -> None:
-        faces = slice(model.mesh_faceadr[mesh], model.mesh_faceadr[mesh] + model.mesh_facenum[mesh])
+        faces = _faces(model, mesh)
         corners = model.mesh_vert[model.mesh_vertadr[mesh] :][model.mesh_face[faces]]
         self._origin = corners[:, 0].astype(float)
         edges = corners[:, 1:] - self._origin[:, None]  # (faces, 2, 3)
