@@ -17,19 +17,19 @@ import tyro
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from pixelgait.export import pictures
-from pixelgait.export.export import ExportConfig, export
-from pixelgait.policies.es import ESConfig
+from pixelgait.export.bundle.export import ExportConfig, export
+from pixelgait.export.reports import plots
 from pixelgait.policies.runs import Run
-from pixelgait.policies.straight_ahead import straight_ahead
-from pixelgait.policies.train import TrainConfig, train
+from pixelgait.policies.training.straight_ahead import straight_ahead
+from pixelgait.policies.training.strategies import ESConfig
+from pixelgait.policies.training.train import TrainConfig, train
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.errors import UserError, run_command
-from pixelgait.robot.overlay import draw_attention
+from pixelgait.robot.runtime.attention import draw_attention
 from pixelgait.robot.spec import A1
 from pixelgait.sim.evaluate import EvalConfig, evaluate
-from pixelgait.sim.film import FRAMES_PER_S, INSET, Studio, write_film, write_strip
-from pixelgait.sim.obstacle_course import ObstacleCourse
+from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
+from pixelgait.sim.video import FRAMES_PER_S, INSET, SceneRenderer, write_strip, write_video
 
 SHIPPED_HIGH_LEVEL = SHIPPED / "iap" / "high_level"
 FIT_EPISODES = 6  # do the fresh low level and the shipped high level fit each other?
@@ -71,9 +71,9 @@ def demo(config: DemoConfig) -> None:
     Raises:
         UserError: a value cannot be used, or a step failed.
     """
-    from pixelgait.robot import ros  # fail now, not after minutes of training
+    from pixelgait.robot.ros import common  # fail now, not after minutes of training
 
-    del ros
+    del common
     if config.workers < 1:
         raise UserError(f"--workers is {config.workers}, needs at least 1")
     _clear(config.out)
@@ -146,7 +146,7 @@ def run_ros(config: DemoConfig, bundle: Path) -> None:
     environment["ROS_LOG_DIR"] = str((config.out / "ros_log").resolve())
     out = ["--out", str(config.out)]
     sim = [sys.executable, "-m", "pixelgait.sim.node", "--seed", str(config.course_seed), *out]
-    run = [sys.executable, "-m", "pixelgait.robot.node", str(bundle), *out]
+    run = [sys.executable, "-m", "pixelgait.robot.ros.run", str(bundle), *out]
     robot = subprocess.Popen(sim, env=environment)
     try:
         done = subprocess.run(
@@ -165,16 +165,16 @@ def run_ros(config: DemoConfig, bundle: Path) -> None:
 def show(config: DemoConfig, run: Run) -> None:
     """Learning curve, path, latency and film from what the run has left behind."""
     out = config.out
-    pictures.learning_curve(
+    plots.learning_curve(
         out / "learning_curve.png", run.load().curve, "A1 follows commands, from zero weights"
     )
     report = json.loads((out / "latency.json").read_text())
-    pictures.latency(out / "latency.png", report)
+    plots.latency(out / "latency.png", report)
     track = _walked(out)
     course = ObstacleCourse(0.5)
     frames = film(course, config.course_seed, track, out)
-    pictures.path_on_course(out / "path.png", course, {"robot": track[:, 1:3]})
-    write_film(out / "walk.mp4", frames)
+    plots.path_on_course(out / "path.png", course, {"robot": track[:, 1:3]})
+    write_video(out / "walk.mp4", frames)
     write_strip(out / "strip.png", frames)
     x, y = track[-1, 1:3] - track[0, 1:3]
     print(f"\nwalked {x:.1f} m ahead in {track[-1, 0] - track[0, 0]:.0f} s (sideways {y:+.1f} m)")
@@ -197,14 +197,14 @@ def film(
     """Frames of the walk, with what the camera saw and attended to in the corner."""
     with np.load(out / "decisions.npz") as data:
         times, images, attention = data["time_s"], data["images"], data["attention"]
-    studio = Studio(A1, course, seed)
+    renderer = SceneRenderer(A1, course, seed)
     frames = []
     for now in tqdm(np.arange(track[0, 0], track[-1, 0], 1.0 / FRAMES_PER_S), unit="frame"):
         row = track[np.searchsorted(track[:, 0], now).clip(max=len(track) - 1)]
         i = max(0, int(np.searchsorted(times, now, side="right")) - 1)
         inset = draw_attention(images[i], attention[i], INSET)
-        frames.append(studio.frame(row[1:4], row[4:8], row[8:20], inset))
-    studio.close()
+        frames.append(renderer.frame(row[1:4], row[4:8], row[8:20], inset))
+    renderer.close()
     return frames
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tyro
 
-from pixelgait.export.export import ExportConfig, export
+from pixelgait.export.bundle.export import ExportConfig, export
 from pixelgait.robot.bundle import find_bundle
 from pixelgait.robot.errors import run_command
 from pixelgait.sim.evaluate import EvalConfig, report

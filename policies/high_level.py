@@ -9,9 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pixelgait.policies.encoders import ENCODERS, make_encoder
+from pixelgait.policies.encoder_registry import ENCODERS, make_encoder
 from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS, Decision
-from pixelgait.robot.low_level import WEIGHTS
+from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
+from pixelgait.robot.spec import Array
 
 MIRRORED = (1.0, 1.0, -1.0)  # duration, speed and yaw rate of a mirrored decision
 
@@ -44,7 +45,7 @@ class StraightAhead(Decider):
         return latent, torch.full((len(image), 1), self.HOLD_STEPS), attention
 
 
-class HighLevel(Decider):
+class HighLevelNetwork(Decider):
     """Encoder, then 10 tanh units, then 3 outputs clipped to [-1, 1].
 
     The first output sets the duration, the other two are the latent command. With `mirror` the
@@ -98,11 +99,32 @@ class HighLevel(Decider):
         return (one + other * torch.tensor(MIRRORED)) / 2.0
 
 
+def make_high_level(encoder: str, seed: int, mirror: bool = False) -> HighLevelNetwork:
+    """A fresh high level that starts with short holds: with long ones it learns to be blind."""
+    torch.manual_seed(seed)
+    high_level = HighLevelNetwork(encoder, mirror)
+    with torch.no_grad():
+        high_level.output.bias[0] = -0.95  # 30 steps, on the scale of 10..800
+    return high_level
+
+
+def flat_weights(high_level: HighLevelNetwork) -> Array:
+    """All weights of a high level as one vector."""
+    vector = torch.nn.utils.parameters_to_vector(high_level.parameters())
+    return vector.detach().double().numpy()
+
+
+def set_weights(high_level: HighLevelNetwork, weights: Array) -> None:
+    """Put a vector from `flat_weights` back."""
+    vector = torch.tensor(weights, dtype=torch.float32)
+    torch.nn.utils.vector_to_parameters(vector, high_level.parameters())
+
+
 def encoder_table() -> str:
     """All encoders with the weights of a whole policy on 32 x 32 RGB images, low level included."""
     lines = [f"{'encoder':<14}{'encoder weights':>16}{'whole policy':>14}"]
     for name in ENCODERS:
-        high_level = HighLevel(name)
+        high_level = HighLevelNetwork(name)
         counts = [sum(p.numel() for p in m.parameters()) for m in (high_level.encoder, high_level)]
-        lines.append(f"{name:<14}{counts[0]:>16}{counts[1] + WEIGHTS:>14}")
+        lines.append(f"{name:<14}{counts[0]:>16}{counts[1] + LOW_LEVEL_WEIGHTS:>14}")
     return "\n".join(lines)

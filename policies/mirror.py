@@ -18,9 +18,9 @@ from pixelgait.robot.low_level import LinearLowLevel
 from pixelgait.robot.spec import LEGS, Array, RobotSpec
 
 OPPOSITE = {"L": "R", "R": "L"}
-LATENT = np.diag((1.0, -1.0))  # speed, yaw rate
-IMU = np.diag((-1.0, 1.0, -1.0, 1.0))  # roll, pitch and their rates
-CYCLE = -np.eye(2)  # (cos + 1) / 2 and (sin + 1) / 2 become 1 minus themselves
+MIRRORED_LATENT = np.diag((1.0, -1.0))  # speed, yaw rate
+MIRRORED_IMU = np.diag((-1.0, 1.0, -1.0, 1.0))  # roll, pitch and their rates
+MIRRORED_CYCLE = -np.eye(2)  # (cos + 1) / 2 and (sin + 1) / 2 become 1 minus themselves
 SIDEWAYS = ("turn_rad", "bank_rad")  # gait parameters that change sign
 
 
@@ -54,7 +54,7 @@ def mirrored_inputs(spec: RobotSpec) -> tuple[Array, Array]:
     poses = joint_map(spec) @ mirrored_poses() @ np.linalg.inv(joint_map(spec))
     pose = spec.default_pose_rad
     shift = np.concatenate([np.zeros(6), pose - poses @ pose, np.ones(2)])
-    return _block_diagonal(LATENT, IMU, poses, CYCLE), shift
+    return _block_diagonal(MIRRORED_LATENT, MIRRORED_IMU, poses, MIRRORED_CYCLE), shift
 
 
 @cache

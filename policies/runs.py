@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pixelgait.policies.low_level import Statistics
+from pixelgait.policies.normaliser import Normaliser
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.spec import Array
@@ -23,7 +23,7 @@ class Checkpoint:
     """Everything training needs to go on exactly where it was."""
 
     weights: Array
-    statistics: Statistics
+    normaliser: Normaliser
     iteration: int
     start: Array  # weights the search began with
     history: list[Array]  # returns of all candidates, one row per iteration
@@ -31,9 +31,9 @@ class Checkpoint:
     best_score: float
 
     @classmethod
-    def first(cls, weights: Array, statistics: Statistics) -> Checkpoint:
+    def first(cls, weights: Array, normaliser: Normaliser) -> Checkpoint:
         """Before the first iteration."""
-        return cls(weights, statistics, 0, weights, [], [], -np.inf)
+        return cls(weights, normaliser, 0, weights, [], [], -np.inf)
 
 
 class Run:
@@ -78,9 +78,9 @@ class Run:
         np.savez_compressed(
             buffer,
             weights=checkpoint.weights,
-            count=checkpoint.statistics.count,
-            mean=checkpoint.statistics.mean,
-            squares=checkpoint.statistics.squares,
+            count=checkpoint.normaliser.count,
+            mean=checkpoint.normaliser.mean,
+            squares=checkpoint.normaliser.squares,
             iteration=checkpoint.iteration,
             start=checkpoint.start,
             history=np.array(checkpoint.history),
@@ -109,7 +109,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         with np.load(path, allow_pickle=False) as data:
             return Checkpoint(
                 weights=data["weights"],
-                statistics=Statistics(float(data["count"]), data["mean"], data["squares"]),
+                normaliser=Normaliser(float(data["count"]), data["mean"], data["squares"]),
                 iteration=int(data["iteration"]),
                 start=data["start"],
                 history=[*data["history"]],

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from pixelgait.policies.high_level import HighLevel
+from pixelgait.policies.high_level import HighLevelNetwork, make_high_level, set_weights
 from pixelgait.policies.low_level import searched_low_level
-from pixelgait.policies.rollouts import make_high_level, set_weights
 from pixelgait.policies.runs import Run, load_checkpoint
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.low_level import WEIGHTS, LinearLowLevel
+from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 
 
 def trained_low_level(folder: Path) -> LinearLowLevel:
@@ -23,10 +22,10 @@ def trained_low_level(folder: Path) -> LinearLowLevel:
         raise UserError(f"{folder}: a run of task {task}, which trains no low level")
     best = load_checkpoint(folder / "best.npz")
     mirror = bool(Run(folder).config.get("mirror"))
-    return searched_low_level(best.weights, best.statistics, mirror)
+    return searched_low_level(best.weights, best.normaliser, mirror)
 
 
-def trained_high_level(folder: Path) -> HighLevel:
+def trained_high_level(folder: Path) -> HighLevelNetwork:
     """The best high level of a run.
 
     Raises:
@@ -37,7 +36,7 @@ def trained_high_level(folder: Path) -> HighLevel:
     config = Run(folder).config
     high_level = make_high_level(config["encoder"], 0, config.get("mirror", False))
     weights = load_checkpoint(folder / "best.npz").weights
-    set_weights(high_level, weights[:-WEIGHTS] if task == "joint" else weights)
+    set_weights(high_level, weights[:-LOW_LEVEL_WEIGHTS] if task == "joint" else weights)
     return high_level
 
 

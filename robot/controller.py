@@ -8,13 +8,28 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.latency import NO_PROFILER, Stopwatch
+from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.observation import imu_vector, policy_image
-from pixelgait.robot.reading import Image, JointCommand, Reading
 from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import Supervisor
 
 SHORTEST_STEPS, LONGEST_STEPS = 10, 800  # of a decision (IAP paper, section 5.3)
+
+# What the low level's latent command stands for: (-1..1, -1..1) is speed and yaw rate.
+MAX_SPEED_M_PER_S = 0.6
+MAX_YAW_RATE_RAD_PER_S = 1.0
+
+
+def commanded(latent: Array) -> tuple[float, float]:
+    """Speed [m/s] and yaw rate [rad/s] that a latent command (2,) asks for."""
+    speed = (float(latent[0]) + 1.0) / 2.0 * MAX_SPEED_M_PER_S
+    return speed, float(latent[1]) * MAX_YAW_RATE_RAD_PER_S
+
+
+def latent_for(speed: float, yaw_rate: float) -> Array:
+    """The latent command (2,) for a speed [m/s] and a yaw rate [rad/s], within its range."""
+    latent = (2.0 * speed / MAX_SPEED_M_PER_S - 1.0, yaw_rate / MAX_YAW_RATE_RAD_PER_S)
+    return np.clip(latent, -1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +44,21 @@ class Decision:
 # A camera that falls silent: the last command holds, then the robot slows to a stand, in the end
 # the body reports the sensor dead and the robot is damped. At full speed it walks 0.3 m unseeing.
 STALE_S = 0.5
-STAND = np.array((-1.0, 0.0))  # the command for no speed and no turn, see `sim.tasks.commanded`
+STAND = latent_for(speed=0.0, yaw_rate=0.0)
 
 HighLevel = Callable[[NDArray[np.uint8]], Decision]  # image (H, W, C) -> decision
 LowLevel = Callable[[Array, Array, Array, Array], tuple[Array, Array]]  # see LinearLowLevel
+
+
+class Stopwatch:
+    """Does nothing: what the controller uses where nobody measures."""
+
+    def start(self) -> None: ...
+
+    def lap(self, stage: str) -> None: ...
+
+
+NO_PROFILER = Stopwatch()
 
 
 class Controller:

@@ -17,11 +17,11 @@ from pixelgait.robot import gait
 from pixelgait.robot.leg import joint_map
 from pixelgait.robot.spec import Array, RobotSpec
 
-LATENT = 2
-INPUTS = LATENT + 4 + 12 + 2
-RESIDUALS = 12
-OUTPUTS = RESIDUALS + len(gait.PARAMETERS)
-WEIGHTS = OUTPUTS * INPUTS + OUTPUTS
+LATENT_SIZE = 2
+INPUT_SIZE = LATENT_SIZE + 4 + 12 + 2
+RESIDUAL_SIZE = 12
+OUTPUT_SIZE = RESIDUAL_SIZE + len(gait.PARAMETERS)
+LOW_LEVEL_WEIGHTS = OUTPUT_SIZE * INPUT_SIZE + OUTPUT_SIZE
 RESIDUAL_RANGE_RAD = 0.2  # pmtg_wrapper_simplified_env.gin; Jain 2019's re-implementation as well
 CONTROL_DT_S = 0.01  # 100 Hz, as in Google's PMTG environments
 
@@ -35,8 +35,10 @@ def features(latent: Any, imu: Any, joint_angles: Any, phase: Any, xp: Any = np)
 def act(spec: RobotSpec, action: Any, phase: Any, xp: Any = np) -> tuple[Any, Any]:
     """Joint targets (12,) [rad] and next phase (1,) [rad] for an action (19,) in [-1, 1]."""
     low, high = xp.asarray(gait.PARAMETER_LOW), xp.asarray(gait.PARAMETER_HIGH)
-    parameters = low + (action[RESIDUALS:] + 1.0) / 2.0 * (high - low)
-    poses = gait.leg_poses(spec, phase, parameters, xp) + RESIDUAL_RANGE_RAD * action[:RESIDUALS]
+    parameters = low + (action[RESIDUAL_SIZE:] + 1.0) / 2.0 * (high - low)
+    poses = (
+        gait.leg_poses(spec, phase, parameters, xp) + RESIDUAL_RANGE_RAD * action[:RESIDUAL_SIZE]
+    )
     targets = xp.asarray(spec.default_pose_rad) + xp.asarray(joint_map(spec)) @ poses
     return targets, gait.next_phase(phase, parameters[gait.FREQUENCY], CONTROL_DT_S, xp)
 
@@ -51,8 +53,8 @@ class LinearLowLevel:
 
     @classmethod
     def from_weights(cls, spec: RobotSpec, weights: Array) -> LinearLowLevel:
-        matrix, bias = np.split(weights, [OUTPUTS * INPUTS])
-        return cls(spec, matrix.reshape(OUTPUTS, INPUTS), bias)
+        matrix, bias = np.split(weights, [OUTPUT_SIZE * INPUT_SIZE])
+        return cls(spec, matrix.reshape(OUTPUT_SIZE, INPUT_SIZE), bias)
 
     def __call__(
         self, latent: Array, imu: Array, joint_angles: Array, phase: Array

@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.reading import Reading
+from pixelgait.robot.interface import Reading
 from pixelgait.robot.spec import Array
 
 DEPTH_RANGE_M = 3.0  # ideal range of the RealSense D435 ends here (its data sheet)

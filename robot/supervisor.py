@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 
-from pixelgait.robot.reading import JointCommand, Reading
+from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.spec import Array, RobotSpec
 
 # How long a sensor may be silent before the robot is damped [s]. A robot falls within tenths of a
 # second without its joints, but not without its eyes: the camera may miss a few dozen frames.
 SILENCE_S = {"joints": 0.1, "imu": 0.1, "camera": 2.0}
-UP_Z_LIMIT = math.cos(1.2)  # tilt that ends an episode in Google's Laikago v2 environment
+LEAST_UP_Z = math.cos(1.2)  # tilt that ends an episode in Google's Laikago v2 environment
 UNIT_TOLERANCE = 0.02  # of the squared norm of a quaternion, float32 rounding and more
 
 
@@ -67,7 +67,7 @@ class Supervisor:
         if abs(x * x + y * y + z * z + w * w - 1.0) > UNIT_TOLERANCE:
             return "the IMU's orientation is no unit quaternion"
         up_z = 1.0 - 2.0 * (x * x + y * y)  # the base's up axis along the world's
-        if up_z < UP_Z_LIMIT:
+        if up_z < LEAST_UP_Z:
             return f"tilted by {math.acos(max(-1.0, up_z)):.2f} rad"
         return None
 

@@ -13,17 +13,17 @@ import tyro
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
-from pixelgait.robot.latency import machine
-from pixelgait.robot.low_level import WEIGHTS, LinearLowLevel
-from pixelgait.robot.reading import JointCommand
+from pixelgait.robot.interface import JointCommand
+from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
+from pixelgait.robot.runtime.latency import machine
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
-from pixelgait.sim.bullet import pybullet
+from pixelgait.sim.body.interface import SUBSTEPS
 from pixelgait.sim.camera_benchmark import camera_rates
-from pixelgait.sim.distractors import Split
-from pixelgait.sim.pybullet_body import PyBulletBody
-from pixelgait.sim.scene_list import make_scene
-from pixelgait.sim.simulated_body import SUBSTEPS
+from pixelgait.sim.engines.pybullet_body import PyBulletBody
+from pixelgait.sim.engines.pybullet_client import pybullet
+from pixelgait.sim.scenes.distractors import Split
+from pixelgait.sim.scenes.registry import make_scene
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
 
 def _rollout(body: PyBulletBody, config: BenchmarkConfig) -> tuple[list[JointCommand], float]:
     """The whole loop of training; returns its commands and its time [s]."""
-    low_level = LinearLowLevel.from_weights(A1, np.zeros(WEIGHTS))  # trots on the spot
+    low_level = LinearLowLevel.from_weights(A1, np.zeros(LOW_LEVEL_WEIGHTS))  # trots on the spot
     controller = Controller(lambda _: Decision(np.zeros(2), 800), low_level, Supervisor(A1))
     commands = []
     reading = body.reset(config.seed)

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.spec import A1
-from pixelgait.sim.body_list import BODIES, make_body
-from pixelgait.sim.bullet import pybullet
-from pixelgait.sim.camera import CHANNELS, Camera, Kind
-from pixelgait.sim.pybullet_body import PyBulletBody
-from pixelgait.sim.scenes import Scene
-from pixelgait.sim.simulated_body import SimulatedBody
+from pixelgait.sim.body.camera import CHANNELS, Camera, Kind
+from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.sim.engines.pybullet_body import PyBulletBody
+from pixelgait.sim.engines.pybullet_camera import projection_matrix, view_matrix
+from pixelgait.sim.engines.pybullet_client import pybullet
+from pixelgait.sim.engines.registry import BODIES, make_body
+from pixelgait.sim.world.scene import Scene
 
 VIEWS = 5  # start poses, each in its own layout
 PLAIN_FRAMES, FRAMES = 3, 30  # timed per view
@@ -89,8 +90,8 @@ def _outside(body: PyBulletBody) -> NDArray[np.bool_]:
     labels = pybullet.getCameraImage(
         camera.width,
         camera.height,
-        camera.view_matrix(*body.pose()),
-        camera.projection_matrix(),
+        view_matrix(camera, *body.pose()),
+        projection_matrix(camera),
         renderer=pybullet.ER_TINY_RENDERER,
         physicsClientId=body.client,
     )[4]

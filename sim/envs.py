@@ -12,19 +12,20 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from pixelgait.robot.low_level import INPUTS, LATENT, OUTPUTS, act, features
+from pixelgait.robot.interface import Reading
+from pixelgait.robot.low_level import INPUT_SIZE, LATENT_SIZE, OUTPUT_SIZE, act, features
 from pixelgait.robot.observation import imu_vector, policy_image
-from pixelgait.robot.reading import Reading
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
-from pixelgait.sim.body_list import make_body
-from pixelgait.sim.camera import CHANNELS, Camera, Kind
-from pixelgait.sim.distractors import Split
-from pixelgait.sim.episode import trip_if_silent
-from pixelgait.sim.faults import parse_faults
-from pixelgait.sim.randomisation import Randomisation
-from pixelgait.sim.scene_list import make_scene
-from pixelgait.sim.tasks import Forward, fallen
+from pixelgait.sim.body.camera import CHANNELS, Camera, Kind
+from pixelgait.sim.body.faults import parse_faults
+from pixelgait.sim.body.randomisation import Randomisation
+from pixelgait.sim.engines.registry import make_body
+from pixelgait.sim.scenes.distractors import Split
+from pixelgait.sim.scenes.registry import make_scene
+from pixelgait.sim.tasks.episode import trip_if_silent
+from pixelgait.sim.tasks.forward import Forward
+from pixelgait.sim.tasks.task import fallen
 
 Observation = dict[str, Any]  # image (32, 32, 3) uint8, proprioception (18,) float32
 
@@ -64,12 +65,14 @@ class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         )
         self.task = Forward(steps=0)
         self.supervisor = Supervisor(A1)
-        self.action_space = spaces.Box(-1.0, 1.0, (OUTPUTS,), np.float32)
+        self.action_space = spaces.Box(-1.0, 1.0, (OUTPUT_SIZE,), np.float32)
         shape = (self.body.camera.height, self.body.camera.width, CHANNELS[camera])
         self.observation_space = spaces.Dict(
             {
                 "image": spaces.Box(0, 255, shape, np.uint8),
-                "proprioception": spaces.Box(-100.0, 100.0, (INPUTS - LATENT,), np.float32),
+                "proprioception": spaces.Box(
+                    -100.0, 100.0, (INPUT_SIZE - LATENT_SIZE,), np.float32
+                ),
             }
         )
 
@@ -116,8 +119,8 @@ class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         return {"image": self._image.copy(), "proprioception": self._proprioception(self.reading)}
 
     def _proprioception(self, reading: Reading) -> NDArray[np.float32]:
-        x = features(np.zeros(LATENT), imu_vector(reading), reading.joint_angles, self.phase)
-        return np.asarray(x[LATENT:], dtype=np.float32)
+        x = features(np.zeros(LATENT_SIZE), imu_vector(reading), reading.joint_angles, self.phase)
+        return np.asarray(x[LATENT_SIZE:], dtype=np.float32)
 
 
 gymnasium.register(

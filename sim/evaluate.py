@@ -21,18 +21,20 @@ from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.spec import find_robot
 from pixelgait.robot.supervisor import Supervisor
-from pixelgait.sim.body_list import make_body
-from pixelgait.sim.camera import camera_for
-from pixelgait.sim.controls import CONTROL, controlled
-from pixelgait.sim.distractors import Split
-from pixelgait.sim.episode import Episode, run_episode
-from pixelgait.sim.faults import parse_faults
-from pixelgait.sim.film import film_episode
-from pixelgait.sim.measured_delays import make_randomisation
-from pixelgait.sim.scene_list import make_scene
-from pixelgait.sim.scenes import FlatGround
-from pixelgait.sim.simulated_body import SimulatedBody
-from pixelgait.sim.tasks import Follow, Forward, Task
+from pixelgait.sim.baselines import Baseline, make_baseline
+from pixelgait.sim.body.camera import camera_for
+from pixelgait.sim.body.faults import parse_faults
+from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.sim.body.measured_delays import make_randomisation
+from pixelgait.sim.engines.registry import make_body
+from pixelgait.sim.scenes.distractors import Split
+from pixelgait.sim.scenes.flat import FlatGround
+from pixelgait.sim.scenes.registry import make_scene
+from pixelgait.sim.tasks.episode import Episode, run_episode
+from pixelgait.sim.tasks.follow import Follow
+from pixelgait.sim.tasks.forward import Forward
+from pixelgait.sim.tasks.task import Task
+from pixelgait.sim.video import record_video
 
 Z95 = 1.96  # two-sided 95 % of a normal distribution
 
@@ -87,13 +89,13 @@ class EvalConfig:
     video: Path | None = None
     """Film the first episode (.mp4 or .gif; .png for a strip of frames)."""
 
-    def control(self) -> CONTROL:
+    def control(self) -> Baseline:
         """Which high level decides.
 
         Raises:
             UserError: more than one was asked for.
         """
-        flags: dict[CONTROL, bool] = {
+        flags: dict[Baseline, bool] = {
             "blind": self.blind,
             "freeze-image": self.freeze_image,
             "teacher": self.teacher,
@@ -125,7 +127,7 @@ def report(config: EvalConfig) -> dict[str, Any]:
 
 def film(config: EvalConfig, path: Path) -> None:
     """Film the first episode: .mp4, .gif, or .png for a strip of frames."""
-    film_episode(*_player(config), config.seed, path)
+    record_video(*_player(config), config.seed, path)
 
 
 def evaluate(config: EvalConfig) -> dict[str, Any]:
@@ -216,7 +218,7 @@ def _player(config: EvalConfig) -> tuple[Controller, SimulatedBody, Task]:
     if config.task == "follow":
         follow = Follow(steps)
         return Controller(follow.command, bundle.low_level, Supervisor(bundle.spec)), body, follow
-    high_level = controlled(config.control(), bundle.high_level, body)
+    high_level = make_baseline(config.control(), bundle.high_level, body)
     controller = Controller(high_level, bundle.low_level, Supervisor(bundle.spec))
     return controller, body, Forward(steps)
 

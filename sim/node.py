@@ -9,12 +9,12 @@ from pathlib import Path
 
 import tyro
 
-from pixelgait.robot.commands import own_arguments
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import write_atomic
+from pixelgait.robot.runtime.commands import own_arguments
 from pixelgait.robot.spec import find_robot
-from pixelgait.sim.distractors import Split
-from pixelgait.sim.scene_list import make_scene
+from pixelgait.sim.scenes.distractors import Split
+from pixelgait.sim.scenes.registry import make_scene
 
 LATE_STEPS = 500  # a second's worth: below that nobody would notice
 
@@ -66,17 +66,17 @@ def run(config: SimConfig) -> None:
     robot = find_robot(config.robot)
     if config.out is not None:
         config.out.mkdir(parents=True, exist_ok=True)
-    from pixelgait.robot import ros
-    from pixelgait.robot.realtime import request_priority
-    from pixelgait.sim.camera import Camera
-    from pixelgait.sim.pybullet_body import PyBulletBody
-    from pixelgait.sim.stand_in import StandIn
+    from pixelgait.robot.ros import common as ros
+    from pixelgait.robot.runtime.realtime import request_priority
+    from pixelgait.sim.body.camera import Camera
+    from pixelgait.sim.engines.pybullet_body import PyBulletBody
+    from pixelgait.sim.simulated_robot import SimulatedRobot
 
     refusal = request_priority() if config.realtime else None
     stop = ros.start(sys.argv)
     height, width = config.camera
     body = PyBulletBody(robot, scene, Camera(robot.camera, width, height))
-    node = StandIn(body, config.seed, record=config.out is not None)
+    node = SimulatedRobot(body, config.seed, record=config.out is not None)
     if refusal:
         node.get_logger().warning(refusal)
     executor = ros.rclpy.executors.SingleThreadedExecutor()

@@ -11,25 +11,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pixelgait.export.export import ExportConfig, export
-from pixelgait.policies.low_level import Statistics
-from pixelgait.policies.rollouts import flat_weights, make_high_level
+from pixelgait.export.bundle.export import ExportConfig, export
+from pixelgait.policies.high_level import flat_weights, make_high_level
+from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs import Checkpoint, Run
-from pixelgait.robot.low_level import WEIGHTS
-from pixelgait.sim.write_rooms import write_rooms
+from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
+from pixelgait.sim.write_house import write_rooms
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def write_run(folder: Path, task: str, weights: np.ndarray, encoder: str = "iap") -> Path:
     run = Run.create(folder, {"task": task, "encoder": encoder})
-    run.save(Checkpoint.first(weights, Statistics.empty()), "best")
+    run.save(Checkpoint.first(weights, Normaliser.empty()), "best")
     return folder
 
 
 def gentle_weights() -> np.ndarray:
     """Small random weights of a low level: it trots, and every input matters."""
-    return 0.02 * np.random.default_rng(0).standard_normal(WEIGHTS)
+    return 0.02 * np.random.default_rng(0).standard_normal(LOW_LEVEL_WEIGHTS)
 
 
 def make_bundle(folder: Path, encoder: str) -> Path:

@@ -1,23 +1,51 @@
-"""The graph of the code: which room may import which."""
+"""The graph of the code: folders in layers, each importing only what lies below it."""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-MAY_IMPORT = {
-    "robot": set(),
-    "sim": {"robot"},
-    "policies": {"robot", "sim"},
-    "export": {"robot", "sim", "policies"},
-}
+ROOMS = ("robot", "sim", "policies", "export")
+
+# From the ground up. A folder may import itself and what stands in the rows above its own.
+LAYERS = (
+    ("robot",),
+    ("robot.runtime", "sim.world", "policies.encoders"),
+    ("policies.encoders.iap", "policies.encoders.sit"),
+    ("robot.ros", "sim.body", "sim.scenes"),
+    ("policies", "sim.engines"),
+    ("sim.tasks",),
+    ("sim", "policies.training", "export.bundle"),
+    ("export.reports",),
+    ("export",),
+)
+MOST_FILES = 12
+MOST_LINES = 300
 ROBOT_LIBRARIES = {"numpy", "onnxruntime", "cv2", "tyro", "rclpy", "sensor_msgs"}
 ROBOT_LIBRARIES |= {"builtin_interfaces"}
+
+FOLDERS = [folder for layer in LAYERS for folder in layer]
+MODULES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+
+
+def folder_of(path: Path) -> str:
+    """Dotted, as in sim.engines."""
+    return ".".join(path.relative_to(ROOT).parent.parts)
+
+
+def name_of(path: Path) -> str:
+    """Dotted, as imported; of a package's __init__ the package."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(("pixelgait", *(parts[:-1] if parts[-1] == "__init__" else parts)))
+
+
+NAMES = {name_of(path): path for path in MODULES}
 
 
 def imports(path: Path) -> set[str]:
@@ -31,42 +59,72 @@ def imports(path: Path) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("room", MAY_IMPORT)
-def test_rooms_import_only_what_lies_below_them(room: str) -> None:
-    for path in (ROOT / room).glob("*.py"):
-        for name in imports(path):
-            parts = name.split(".")
-            if parts[0] == "pixelgait":
-                assert parts[1] in MAY_IMPORT[room] | {room}, f"{path.name} imports {name}"
+def own_imports(path: Path) -> set[str]:
+    """The project's modules among a file's imports."""
+    found = set()
+    for name in imports(path):
+        while name.startswith("pixelgait.") and name not in NAMES:
+            name = name.rpartition(".")[0]
+        if name in NAMES:
+            found.add(name)
+    return found - {name_of(path)}
+
+
+def test_every_folder_has_its_layer() -> None:
+    assert {folder_of(path) for path in MODULES} == set(FOLDERS)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_folders_import_only_what_lies_below_them(folder: str) -> None:
+    level = next(i for i, layer in enumerate(LAYERS) if folder in layer)
+    allowed = {folder, *(below for layer in LAYERS[:level] for below in layer)}
+    for path in MODULES:
+        if folder_of(path) == folder:
+            for name in own_imports(path):
+                assert folder_of(NAMES[name]) in allowed, f"{path} imports {name}"
 
 
 def test_the_robot_room_needs_only_what_a_robot_has() -> None:
-    for path in (ROOT / "robot").glob("*.py"):
+    for path in (ROOT / "robot").rglob("*.py"):
         foreign = {n.split(".")[0] for n in imports(path)} - ROBOT_LIBRARIES - {"pixelgait"}
-        assert foreign <= set(sys.stdlib_module_names), f"{path.name} imports {foreign}"
+        assert foreign <= set(sys.stdlib_module_names), f"{path} imports {foreign}"
+        outside = [n for n in own_imports(path) if not n.startswith("pixelgait.robot")]
+        assert not outside, f"{path} imports {outside}"
 
 
 def test_modules_do_not_import_in_circles() -> None:
-    modules = {
-        f"pixelgait.{room}.{path.stem}": imports(path)
-        for room in MAY_IMPORT
-        for path in (ROOT / room).glob("*.py")
-    }
-    graph = {
-        module: {m for m in modules if any(n == m or n.startswith(f"{m}.") for n in names)}
-        for module, names in modules.items()
-    }
+    graph = {name: own_imports(path) for name, path in NAMES.items()}
     done: set[str] = set()
 
     def visit(module: str, path: tuple[str, ...]) -> None:
         assert module not in path, " -> ".join((*path, module))
         if module not in done:
-            for other in graph[module] - {module}:
+            for other in graph[module]:
                 visit(other, (*path, module))
             done.add(module)
 
     for module in graph:
         visit(module, ())
+
+
+def test_no_file_shadows_a_library_for_whoever_runs_its_neighbour() -> None:
+    """`python sim/evaluate.py` puts sim/ before everything else that can be imported."""
+    libraries = set(sys.stdlib_module_names) | set(packages_distributions()) - {"pixelgait"}
+    for path in MODULES:
+        assert path.stem not in libraries - {"__init__"}, path
+    for folder in FOLDERS:
+        assert folder.rpartition(".")[2] not in libraries, folder
+
+
+@pytest.mark.parametrize(
+    "script", ["sim/evaluate.py", "robot/runtime/profile_bundle.py", "policies/training/train.py"]
+)
+def test_a_file_runs_by_its_path(script: str) -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / script, "--help"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "usage:" in done.stdout
 
 
 def test_the_runtime_runs_without_torch_simulator_or_ros() -> None:
@@ -76,14 +134,32 @@ for name in ("torch", "pybullet", "gymnasium", "onnx", "rclpy", "matplotlib", "r
     sys.modules[name] = None
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.controller import Controller
-import pixelgait.robot.node, pixelgait.robot.profile
+import pixelgait.robot.ros.run, pixelgait.robot.runtime.profile_bundle
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_files_stay_short_and_launch_is_no_package() -> None:
-    for room in MAY_IMPORT:
-        for path in (ROOT / room).glob("*.py"):
-            assert len(path.read_text().splitlines()) <= 300, path
+def test_scenes_are_described_without_a_simulator() -> None:
+    code = """
+import sys
+for name in ("pybullet", "mujoco", "torch"):
+    sys.modules[name] = None
+from pixelgait.sim.scenes.registry import SCENES, make_scene
+from pixelgait.sim.body.camera import Camera
+for name in SCENES:
+    make_scene(name)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_folders_and_files_stay_small() -> None:
+    for folder in FOLDERS:
+        files = [p for p in (ROOT / folder.replace(".", "/")).glob("*.py") if p.stem != "__init__"]
+        assert len(files) <= MOST_FILES, f"{folder} has {len(files)} files"
+    for path in MODULES:
+        assert len(path.read_text().splitlines()) <= MOST_LINES, path
+
+
+def test_launch_is_no_package() -> None:
     assert not (ROOT / "launch" / "__init__.py").exists()  # it would shadow ROS 2's own package
     assert not (ROOT / "pixelgait").exists()

@@ -56,7 +56,7 @@ def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
         ("pixelgait-train imitate --out run --scene slalom", ["the teacher knows", "'slalom'"]),
         ("pixelgait-train joint --out run --scene nowhere", ["unknown scene 'nowhere'"]),
         ("pixelgait-train follow --out run --low-level x", ["takes no --low-level"]),
-        ("pixelgait-train course --out run --ramp -1", ["--ramp is -1"]),
+        ("pixelgait-train course --out run --curriculum -1", ["--curriculum is -1"]),
         ("pixelgait-train course --out run", ["needs --low-level"]),
         ("pixelgait-train course --out run --low-level gone", ["gone", "config.json is missing"]),
         ("pixelgait-train walk --out run --resume", ["nothing to resume"]),
@@ -81,9 +81,9 @@ def test_bad_input_gets_one_clear_line(
     refused(command(name, *arguments), *words)
 
 
-@pytest.mark.parametrize("name", ["pixelgait.robot.node", "pixelgait.sim.node"])
+@pytest.mark.parametrize("name", ["pixelgait.robot.ros.run", "pixelgait.sim.node"])
 def test_without_ros_the_nodes_say_how_to_get_it(name: str, iap_bundle: Path) -> None:
-    arguments = [str(iap_bundle)] if name == "pixelgait.robot.node" else []
+    arguments = [str(iap_bundle)] if name == "pixelgait.robot.ros.run" else []
     code = (
         "import sys; sys.modules['rclpy'] = None;"
         f"sys.argv = ['command', *{arguments!r}];"
@@ -106,7 +106,7 @@ def test_without_ros_the_nodes_say_how_to_get_it(name: str, iap_bundle: Path) ->
 def test_a_missing_library_is_named_with_its_extra(name: str, library: str, extra: str) -> None:
     code = (
         f"import sys; sys.modules['{library}'] = None; sys.argv = ['{name}'];"
-        "from pixelgait.robot.commands import main; main()"
+        "from pixelgait.robot.runtime.commands import main; main()"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=child_environment()

@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixelgait.policies import rollouts
-from pixelgait.policies.high_level import HighLevel
-from pixelgait.policies.imitation import show
-from pixelgait.policies.rollouts import Plan, Worker
+from pixelgait.policies.high_level import HighLevelNetwork
 from pixelgait.policies.trained import trained_high_level
+from pixelgait.policies.training import rollouts
+from pixelgait.policies.training.imitation import show
+from pixelgait.policies.training.rollouts import Plan, Worker
 from pixelgait.robot.bundle import BundleError, load_bundle
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.frames import depth_frame
 from pixelgait.robot.observation import DEPTH_RANGE_M, depth_bytes
-from pixelgait.sim.body_list import BODIES
+from pixelgait.robot.ros.images import depth_frame
+from pixelgait.sim.engines.registry import BODIES
 from tests.conftest import Command
-from tests.test_bundle import change
+from tests.robot.test_bundle import change
 
 GIBSON_IAP = "iap:channels=1,height=16,width=16,patch=4,stride=4,selected=4"  # the paper's, fig. 10
 
@@ -54,7 +54,7 @@ def test_an_encoder_of_no_camera_is_refused() -> None:
         with pytest.raises(
             ValueError, match=r"2 channels, images have 1 \(depth\), 3 \(RGB\) or 4"
         ):
-            HighLevel(f"{name}:channels=2")
+            HighLevelNetwork(f"{name}:channels=2")
 
 
 def test_the_contract_says_what_the_bytes_are(depth_bundle: Path, rgbd_bundle: Path) -> None:

@@ -10,11 +10,11 @@ import pytest
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import A1
-from pixelgait.sim.body_list import BODIES, make_body
-from pixelgait.sim.scene_list import make_scene
+from pixelgait.sim.engines.registry import BODIES, make_body
+from pixelgait.sim.scenes.registry import make_scene
 from tests.conftest import Command
+from tests.sim.test_scenes import clearance, standing
 from tests.test_architecture import ROOT
-from tests.test_scenes import clearance, standing
 
 
 def readme_scene() -> str:

@@ -1,0 +1,154 @@
+"""pixelgait-export: trained weights to a policy bundle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+import torch
+import tyro
+
+from pixelgait.export.bundle import parity
+from pixelgait.export.bundle.contract import make_contract
+from pixelgait.export.bundle.graphs import HighLevelGraph, high_level_graph, low_level_graph
+from pixelgait.export.bundle.recording import record
+from pixelgait.policies.high_level import Decider, HighLevelNetwork, StraightAhead
+from pixelgait.policies.low_level import LowLevelGraph
+from pixelgait.policies.trained import provenance_of, trained_high_level, trained_low_level
+from pixelgait.robot.bundle import CONTRACT, FILES, GOLDEN, HIGH_LEVEL, LOW_LEVEL, load_bundle
+from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.files import json_bytes, write_atomic
+
+
+@dataclass(frozen=True)
+class ExportConfig:
+    """Export two training runs as one policy bundle: ONNX graphs, contract, golden vector.
+
+    Both graphs are compared with torch on observations recorded in simulation; a difference above
+    1e-5 is an error.
+    """
+
+    low_level: Path
+    """Run folder of the low level (task walk, follow or joint)."""
+    out: Path
+    """Folder of the bundle; an older bundle there is replaced."""
+    high_level: Path | None = None
+    """Run folder of the high level; without one the bundle walks straight ahead."""
+    encoder: str = ""
+    """Instead of a trained high level: an untrained one with this encoder."""
+    name: str = "policy"
+    """What the bundle is called in its contract."""
+    seed: int = 9000
+    """Course on which the observations are recorded."""
+    json: Path | None = None
+    """Also write the parity figures there."""
+
+
+def main() -> None:
+    """Console entry point."""
+    run_command(lambda: export(tyro.cli(ExportConfig, prog="pixelgait-export")))
+
+
+def export(config: ExportConfig) -> list[parity.Parity]:
+    """Write and verify the bundle; returns the parity figures.
+
+    Raises:
+        UserError: a run folder cannot be used, or ONNX differs from torch.
+    """
+    low_level = trained_low_level(config.low_level)
+    high_level = make_high_level(config)
+    low_level_module = LowLevelGraph(low_level)
+    modules = {HIGH_LEVEL: HighLevelGraph(high_level), LOW_LEVEL: low_level_module}
+    graphs = {
+        HIGH_LEVEL: high_level_graph(high_level),
+        LOW_LEVEL: low_level_graph(low_level_module),
+    }
+    recording = record(high_level, low_level, config.seed)
+    rows, golden = [], {}
+    for name, graph in graphs.items():
+        samples = parity.samples_of(recording, name)
+        rows += parity.compare(name, graph, modules[name], samples)
+        golden[name] = _golden(graph, samples)
+        _add_metadata(graph, config.name, low_level.spec.joint_names)
+    print(parity.format_table(rows))
+    parity.check(rows)
+    content = {name: graph.SerializeToString() for name, graph in graphs.items()}
+    content[GOLDEN] = json_bytes(golden)
+    provenance = {
+        "low_level": provenance_of(config.low_level),
+        "high_level": config.high_level and provenance_of(config.high_level),
+    }
+    hashes = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
+    shape = high_level.image_shape
+    contract = make_contract(config.name, low_level.spec, shape, provenance, hashes)
+    _write_bundle(config.out, {**content, CONTRACT: json_bytes(contract)})
+    if config.json is not None:
+        write_atomic(config.json, json_bytes([_row(row) for row in rows]))
+    return rows
+
+
+def make_high_level(config: ExportConfig) -> Decider:
+    """The trained high level, an untrained one, or none that sees.
+
+    Raises:
+        UserError: the run folder cannot be used, or the encoder makes no sense.
+    """
+    if config.high_level is not None:
+        return trained_high_level(config.high_level)
+    if not config.encoder:
+        return StraightAhead()
+    torch.manual_seed(config.seed)
+    try:
+        return HighLevelNetwork(config.encoder)
+    except ValueError as error:
+        raise UserError(f"--encoder: {error}") from None
+
+
+def _golden(graph: onnx.ModelProto, samples: Sequence[parity.Tensors]) -> dict[str, Any]:
+    """Inputs and outputs from the middle of the recording, where the robot is walking."""
+    sample = samples[len(samples) // 2]
+    output = parity.run_onnx(graph, [sample])[0]
+    return {
+        "inputs": {name: value.tolist() for name, value in sample.items()},
+        "outputs": {name: value.tolist() for name, value in output.items()},
+    }
+
+
+def _add_metadata(graph: onnx.ModelProto, name: str, joint_names: tuple[str, ...]) -> None:
+    """A graph separated from its folder still says what it belongs to."""
+    for key, value in (("bundle", name), ("joint_names", json.dumps(joint_names))):
+        entry = graph.metadata_props.add()
+        entry.key, entry.value = key, value
+
+
+def _write_bundle(out: Path, files: dict[str, bytes]) -> None:
+    """Verify the bundle aside, then replace the files at `out`, the contract last.
+
+    A bundle whose replacement was interrupted is refused by its hashes; nothing else at `out` is
+    touched.
+    """
+    with tempfile.TemporaryDirectory() as aside:
+        for name, data in files.items():
+            (Path(aside) / name).write_bytes(data)
+        load_bundle(aside)
+    for name in (*FILES, CONTRACT):
+        write_atomic(out / name, files[name])
+
+
+def _row(row: parity.Parity) -> dict[str, Any]:
+    return {
+        "graph": row.graph,
+        "output": row.output,
+        "samples": row.samples,
+        "max_abs_difference": row.difference,
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""ONNX against torch, on recorded observations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from pixelgait.export.bundle.recording import Recording
+from pixelgait.robot.bundle import HIGH_LEVEL, LOW_LEVEL, TOLERANCE, single_thread_session
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.spec import Array
+
+GRAPH_INPUTS = {HIGH_LEVEL: ("image",), LOW_LEVEL: ("latent", "imu", "joint_angles", "phase")}
+Tensors = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Parity:
+    """Largest difference of one output over all samples."""
+
+    graph: str
+    output: str
+    samples: int
+    difference: float
+
+
+def samples_of(recording: Recording, graph: str) -> list[Tensors]:
+    """The recorded inputs of one graph, as its types."""
+    if graph == HIGH_LEVEL:
+        return [{"image": image} for image in recording.images]
+    return [
+        {
+            name: value.astype(np.float32)
+            for name, value in zip(GRAPH_INPUTS[graph], row, strict=True)
+        }
+        for row in recording.low_level
+    ]
+
+
+def run_onnx(model: onnx.ModelProto, samples: list[Tensors]) -> list[Tensors]:
+    """Outputs of the graph for every sample, in onnxruntime on one thread."""
+    graph = single_thread_session(model.SerializeToString())
+    names = [output.name for output in graph.get_outputs()]
+    return [dict(zip(names, graph.run(names, sample), strict=True)) for sample in samples]
+
+
+@torch.no_grad()
+def compare(
+    graph: str, model: onnx.ModelProto, module: nn.Module, samples: list[Tensors]
+) -> list[Parity]:
+    """Differences between ONNX and torch, output by output.
+
+    A phase is compared on the circle: 0 and 2 pi are the same.
+    """
+    outputs = run_onnx(model, samples)
+    worst = dict.fromkeys(outputs[0], 0.0)
+    for sample, output in zip(samples, outputs, strict=True):
+        truth = module(*(torch.from_numpy(sample[name]) for name in GRAPH_INPUTS[graph]))
+        for (name, value), expected in zip(output.items(), truth, strict=True):
+            difference: Array = np.abs(value - expected.numpy()).astype(np.float64)
+            if name == "next_phase":
+                difference = np.minimum(difference, np.abs(2.0 * np.pi - difference))
+            worst[name] = max(worst[name], float(difference.max()))
+    return [Parity(graph, name, len(samples), value) for name, value in worst.items()]
+
+
+def check(rows: list[Parity]) -> None:
+    """Raises UserError if an output differs by more than the tolerance."""
+    for row in rows:
+        if not row.difference <= TOLERANCE:
+            raise UserError(
+                f"{row.graph}: output '{row.output}' of ONNX differs from torch by "
+                f"{row.difference:.2g}, at most {TOLERANCE} is allowed"
+            )
+
+
+def format_table(rows: list[Parity]) -> str:
+    """The comparison as a table for a terminal."""
+    lines = [f"{'graph':<18}{'output':<18}{'samples':>8}{'max |ONNX - torch|':>22}"]
+    lines += [f"{r.graph:<18}{r.output:<18}{r.samples:>8}{r.difference:>22.2e}" for r in rows]
+    return "\n".join(lines)

@@ -1,0 +1,71 @@
+"""docs/scenes.png: every scene at three difficulties, from behind and as the robot sees it.
+
+Then a house in Gibson's layout of each difficulty, and courses with distractors.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import get_args
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from pixelgait.robot.spec import A1
+from pixelgait.sim.engines.pybullet_body import PyBulletBody
+from pixelgait.sim.scenes.distractors import Split
+from pixelgait.sim.scenes.registry import SCENES, make_scene
+from pixelgait.sim.video import HEIGHT, INSET, WIDTH, SceneRenderer
+from pixelgait.sim.world.scene import Scene
+from pixelgait.sim.write_house import write_rooms
+
+DIFFICULTIES = (0.0, 0.5, 1.0)
+SEED = 10_000
+DISTRACTED = "obstacle-course"
+SCALE = 0.55  # of a view on the sheet
+LABEL_PX = 22
+
+
+def write_contact_sheet(path: Path) -> None:
+    """One row per scene, one column per difficulty; more rows for what goes with any scene."""
+    rows = [[_view(name, d, make_scene(name, d)) for d in DIFFICULTIES] for name in SCENES]
+    rows.append([_house(d) for d in DIFFICULTIES])
+    for split in get_args(Split):
+        scenes = [make_scene(DISTRACTED, d, split) for d in DIFFICULTIES]
+        label = f"{DISTRACTED}, {split} distractors"
+        rows.append([_view(label, d, s) for d, s in zip(DIFFICULTIES, scenes, strict=True)])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    cv2.imwrite(str(path), np.vstack([np.hstack(row) for row in rows])[:, :, ::-1])
+
+
+def _house(difficulty: float) -> NDArray[np.uint8]:
+    """A house of our own, written and read again."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_rooms(Path(folder), SEED, difficulty)
+        return _view("gibson:FOLDER", difficulty, make_scene(f"gibson:{folder}"))
+
+
+def _view(label: str, difficulty: float, scene: Scene) -> NDArray[np.uint8]:
+    """One scene with the robot at its start, labelled."""
+    body = PyBulletBody(A1, scene)
+    reading = body.reset(SEED)
+    seen = np.kron(body.render().pixels, np.ones((INSET, INSET, 1), dtype=np.uint8))
+    position, orientation = map(np.array, body.pose())
+    renderer = SceneRenderer(A1, scene, SEED)
+    frame = renderer.frame(position, orientation, reading.joint_angles, seen)
+    renderer.close()
+    body.close()
+    size = (round(WIDTH * SCALE), round(HEIGHT * SCALE))
+    small = cv2.resize(frame, size, interpolation=cv2.INTER_AREA)
+    labelled = cv2.copyMakeBorder(
+        small, LABEL_PX, 2, 2, 2, cv2.BORDER_CONSTANT, value=(255, 255, 255)
+    )
+    text = f"{label}, difficulty {difficulty:g}"
+    cv2.putText(labelled, text, (4, 16), cv2.FONT_HERSHEY_SIMPLEX, 0.45, (0, 0, 0), 1, cv2.LINE_AA)
+    return np.asarray(labelled, dtype=np.uint8)
+
+
+if __name__ == "__main__":
+    write_contact_sheet(Path("docs/scenes.png"))

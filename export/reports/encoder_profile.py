@@ -1,0 +1,214 @@
+"""pixelgait-profile --encoders: latency, weights and memory of every encoder, in one run."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import tempfile
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import tyro
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from pixelgait.export.reports.encoder_report import (
+    EncoderRow,
+    findings,
+    format_machine,
+    format_rows,
+    summary,
+)
+from pixelgait.export.reports.graph_timing import time_graph
+from pixelgait.export.reports.readme import require_markers, write_between
+from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.files import json_bytes, write_atomic
+from pixelgait.robot.runtime.latency import machine
+from pixelgait.robot.spec import A1
+from pixelgait.sim.body.camera import Camera
+from pixelgait.sim.engines.pybullet_body import PyBulletBody
+from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
+
+SIZES = ((32, 32), (64, 64), (128, 128), (240, 320))  # (height, width)
+PATCHES = (1, 2, 4, 8, 16)
+# Attention over all pairs of n patches needs matrices of n^2 floats: one for brute force (19200
+# patches: 1.5 GB), one per head for the transformers. IAP never forms it.
+MOST_PATCHES = {"iap": 76_800, "brute-force": 19_200}
+MOST_PATCHES_WITH_HEADS = 4800
+FRAMES = 8
+
+
+@dataclass(frozen=True)
+class EncoderProfileConfig:
+    """Time the high levels of all encoders in onnxruntime, on one thread, untrained.
+
+    Images are camera frames of an obstacle course. All graphs are exported first, on all cores;
+    then each runs alone, in a process of its own: its memory is what that process needs at most,
+    beyond onnxruntime itself.
+    """
+
+    encoders: bool = True
+    """What this command is called with."""
+    encoder: tuple[str, ...] = ()
+    """Only these; all if none is named."""
+    size: tuple[int, ...] = ()
+    """Only images of these heights (32, 64, 128, 240)."""
+    seconds: float = 0.5
+    """Longest time for one graph, after warming up."""
+    out: Path = Path("runs/encoders")
+    """Folder for encoders.json, encoders.md and encoders.png."""
+    readme: Path | None = None
+    """Gets the summary, between its two markers."""
+
+
+class Measurement(NamedTuple):
+    """A graph to be measured."""
+
+    encoder: str
+    height: int
+    width: int
+    patch: int | None  # [pixels]; the CNN has none
+
+    @property
+    def patches(self) -> int | None:
+        """Their number."""
+        return self.patch and (self.height // self.patch) * (self.width // self.patch)
+
+    @property
+    def graph(self) -> str:
+        """The name of its file."""
+        return f"{self.encoder}-{self.height}x{self.width}-{self.patch}.onnx"
+
+
+def main() -> None:
+    """Console entry point."""
+    run_command(lambda: profile_encoders(tyro.cli(EncoderProfileConfig, prog="pixelgait-profile")))
+
+
+def profile_encoders(config: EncoderProfileConfig) -> list[EncoderRow]:
+    """Export, measure, print what was found and write it with its plot.
+
+    Raises:
+        UserError: there is no such encoder, no time to measure, or no place in the README.
+    """
+    from pixelgait.export.reports.encoder_plot import plot
+
+    if config.seconds <= 0:
+        raise UserError(f"--seconds is {config.seconds}, needs more than 0")
+    if config.readme is not None:
+        require_markers(config.readme, "encoders")
+    rows = _measure_all(_jobs(config), config.seconds)
+    where = machine()
+    found = [f"Measured on {format_machine(where)}", *findings(rows)]
+    print("\n".join([format_rows(rows), "", *summary(rows), "", *found]))
+    report = {"machine": where, "findings": found, "rows": [asdict(row) for row in rows]}
+    write_atomic(config.out / "encoders.json", json_bytes(report))
+    write_atomic(config.out / "encoders.md", format_rows(rows).encode())
+    plot(config.out / "encoders.png", rows)
+    if config.readme is not None:
+        lines = [*summary(rows), "", f"{found[0]}:", "", *(f"* {each}" for each in found[1:])]
+        write_between(config.readme, "encoders", lines)
+    return rows
+
+
+def _jobs(config: EncoderProfileConfig) -> list[Measurement]:
+    """All that was asked for.
+
+    Raises:
+        UserError: there is no such encoder or size.
+    """
+    from pixelgait.policies.encoder_registry import ENCODERS
+
+    for name in config.encoder:
+        if name not in ENCODERS:
+            raise UserError(f"unknown encoder '{name}', choose from {', '.join(ENCODERS)}")
+    heights = [height for height, _ in SIZES]
+    for height in config.size:
+        if height not in heights:
+            raise UserError(f"no images of height {height}, choose from {heights}")
+    return [
+        Measurement(name, height, width, patch)
+        for name in config.encoder or tuple(ENCODERS)
+        for height, width in SIZES
+        if not config.size or height in config.size
+        for patch in (PATCHES if name != "cnn" else (None,))
+    ]
+
+
+def _measure_all(jobs: list[Measurement], seconds: float) -> list[EncoderRow]:
+    """Rows of all jobs that are possible; says why the others are not."""
+    context = multiprocessing.get_context("spawn")
+    refused: Counter[str] = Counter()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        with ProcessPoolExecutor(os.cpu_count(), context) as pool:
+            exports = pool.map(_export, jobs, [Path(folder)] * len(jobs))
+            weights = list(tqdm(exports, "export", len(jobs), unit="graph"))
+        for job, count in tqdm(list(zip(jobs, weights, strict=True)), "measure", unit="graph"):
+            if isinstance(count, str):
+                refused[f"{job.encoder}: {count}"] += 1
+            elif (row := _measure(job, count, Path(folder), seconds)) is None:
+                refused[f"{job.encoder}: killed for its memory"] += 1
+            else:
+                rows.append(row)
+    for reason, number in refused.items():
+        print(f"left out {number} of {reason}")
+    return rows
+
+
+def _export(job: Measurement, folder: Path) -> int | str:
+    """Write the job's graph; its number of weights, or why there is none."""
+    import torch
+
+    from pixelgait.export.bundle.graphs import high_level_graph
+    from pixelgait.policies.high_level import HighLevelNetwork
+
+    torch.set_num_threads(1)
+    family = "iap" if job.encoder.startswith("iap") else job.encoder
+    options: dict[str, Any] = {}
+    if job.patch is not None and job.patches is not None:
+        most = MOST_PATCHES.get(family, MOST_PATCHES_WITH_HEADS)
+        if job.patches > most:
+            return f"attention to more than {most} patches needs too much memory"
+        options["patch"] = job.patch
+        if family in MOST_PATCHES:
+            options |= {"stride": job.patch, "selected": min(64, job.patches)}
+    try:
+        high_level = HighLevelNetwork(job.encoder, height=job.height, width=job.width, **options)
+    except ValueError as error:
+        return str(error)
+    graph = high_level_graph(high_level)
+    (folder / job.graph).write_bytes(graph.SerializeToString())
+    return sum(p.numel() for p in high_level.parameters())
+
+
+def _measure(job: Measurement, weights: int, folder: Path, seconds: float) -> EncoderRow | None:
+    """One graph, in a process of its own; None if that was killed for its memory."""
+    frames = _frames(job.height, job.width)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        try:
+            timed = pool.submit(time_graph, folder / job.graph, frames, seconds).result()
+        except BrokenProcessPool:
+            return None
+    times, memory_mb = timed
+    p50, p95, p99 = (float(t) for t in np.percentile(times, (50, 95, 99)))
+    return EncoderRow(*job, job.patches, weights, p50, p95, p99, memory_mb, len(times))
+
+
+@cache
+def _frames(height: int, width: int) -> NDArray[np.uint8]:
+    """A few camera frames (n, H, W, 3) from different starts on the obstacle course."""
+    body = PyBulletBody(A1, ObstacleCourse(0.5), Camera(A1.camera, width, height))
+    frames = [body.reset(9000 + i).image().pixels for i in range(FRAMES)]
+    body.close()
+    return np.array(frames)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""Pictures for people: learning curve, path over the course, latency."""
+
+from __future__ import annotations
+
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from pixelgait.robot.spec import Array
+from pixelgait.sim.scenes.obstacle_course import (
+    LENGTH_M,
+    START_M,
+    WALL_THICKNESS_M,
+    WIDTH_M,
+    ObstacleCourse,
+)
+
+
+def learning_curve(path: Path, curve: list[dict[str, float]], title: str) -> None:
+    """Return over iterations: in training above, on the longer validation episodes below."""
+    figure, (upper, lower) = plt.subplots(2, 1, sharex=True, figsize=(7, 4.5), layout="constrained")
+    trained = [row for row in curve if "train/return" in row]  # not the row of a start
+    iterations = [row["iteration"] for row in trained]
+    upper.plot(iterations, [row["train/return"] for row in trained], label="training, mean")
+    upper.plot(iterations, [row["train/best_return"] for row in trained], label="best candidate")
+    validated = [row for row in curve if "validation/return" in row]
+    lower.plot(
+        [row["iteration"] for row in validated],
+        [row["validation/return"] for row in validated],
+        "o-",
+        color="tab:green",
+        label="validation, mean",
+    )
+    upper.set(title=title)
+    lower.set(xlabel="iteration")
+    for axes in (upper, lower):
+        axes.set(ylabel="return per episode")
+        axes.grid(alpha=0.3)
+        axes.legend(loc="lower right")
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+Curve = list[dict[str, float]]
+
+
+def learning_curves(path: Path, imitated: dict[str, Curve], tried: dict[str, Curve]) -> None:
+    """Success on validation courses, of runs by imitation on the left and by trial on the right.
+
+    Names are policy, run: a policy has one colour, its runs differ in their lines.
+    """
+    policies = list(dict.fromkeys(name.partition(",")[0] for name in (*imitated, *tried)))
+    figure, panels = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True, layout="constrained")
+    for axes, curves in zip(panels, (imitated, tried), strict=True):
+        styles = {policy: cycle(("o-", "s--", "^:", "v-.")) for policy in policies}
+        for name, curve in curves.items():
+            policy = name.partition(",")[0]
+            rows = [row for row in curve if "validation/success" in row]
+            success = [row["validation/success"] for row in rows]
+            colour, style = f"C{policies.index(policy)}", next(styles[policy])
+            iterations = [row["iteration"] for row in rows]
+            axes.plot(iterations, success, style, color=colour, ms=3, label=name)
+        axes.grid(alpha=0.3)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=3, fontsize=8)
+    panels[0].set(ylabel="validation success", xlabel="round of imitation", ylim=(-0.05, 1.05))
+    panels[1].set(xlabel="iteration of the evolution strategy")
+    figure.savefig(path, dpi=90)
+    plt.close(figure)
+
+
+def paths_on_courses(path: Path, courses: list[ObstacleCourse], tracks: list[Array]) -> None:
+    """One course below the other, each with its own track (n, 2) [m]."""
+    rows = (len(courses) + 1) // 2
+    figure, grid = plt.subplots(rows, 2, figsize=(12, 1.7 * rows), layout="constrained")
+    for axes, course, track in zip(np.ravel(grid), courses, tracks, strict=True):
+        _draw_course(axes, course)
+        axes.plot(track[:, 0], track[:, 1], lw=2, color="tab:blue")
+        axes.plot(*track[-1], "o", color="tab:blue")
+        axes.set(xlim=(-START_M, LENGTH_M), ylim=(-WIDTH_M / 2, WIDTH_M / 2), aspect="equal")
+        axes.set(xticks=[], yticks=[])
+    figure.savefig(path, dpi=80)
+    plt.close(figure)
+
+
+def path_on_course(path: Path, course: ObstacleCourse, tracks: dict[str, Array]) -> None:
+    """Tracks (n, 2) [m] drawn over the course seen from above."""
+    figure, axes = plt.subplots(figsize=(10, 3.2), layout="constrained")
+    _draw_course(axes, course)
+    for name, track in tracks.items():
+        axes.plot(track[:, 0], track[:, 1], lw=2, label=name)
+        axes.plot(*track[-1], "o", color=axes.lines[-1].get_color())
+    axes.set(xlabel="x [m]", ylabel="y [m]", aspect="equal")
+    axes.set(xlim=(-START_M - 0.5, LENGTH_M + 0.5), ylim=(-WIDTH_M / 2 - 0.4, WIDTH_M / 2 + 0.4))
+    axes.legend(loc="upper right")
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def _draw_course(axes: Axes, course: ObstacleCourse) -> None:
+    axes.set_facecolor("#cfd8cf")
+    platform = (-START_M, -WIDTH_M / 2), LENGTH_M + START_M, WIDTH_M
+    axes.add_patch(Rectangle(*platform, color="#e8e4da", zorder=0))
+    for wall in course.walls:
+        y = WIDTH_M / 2 - wall.blocked if wall.side > 0 else -WIDTH_M / 2
+        corner = (wall.x - WALL_THICKNESS_M / 2, y)
+        axes.add_patch(Rectangle(corner, WALL_THICKNESS_M, wall.blocked, color="#a8442f"))
+    axes.axvline(course.goal_m, color="green", ls="--", lw=1, label="goal")
+
+
+def latency(path: Path, report: dict[str, Any]) -> None:
+    """Percentiles of every stage, on a logarithmic scale."""
+    rows = {name: row for name, row in report["stages"].items() if row["count"]}
+    figure, axes = plt.subplots(figsize=(8, 3.5), layout="constrained")
+    y = np.arange(len(rows))[::-1]
+    for key, marker in (("p50_us", "o"), ("p95_us", "s"), ("p99_us", "D"), ("max_us", "x")):
+        axes.plot([row[key] for row in rows.values()], y, marker, label=key.removesuffix("_us"))
+    axes.set_yticks(y, list(rows))
+    axes.set(xscale="log", xlabel="time [us]", title=f"latency on {report['machine']['processor']}")
+    axes.axvline(report["period_nominal_us"], color="gray", ls="--", lw=1)
+    axes.grid(alpha=0.3, which="both")
+    axes.legend()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)

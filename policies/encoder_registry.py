@@ -1,0 +1,64 @@
+"""All image encoders by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from inspect import signature
+from typing import Any
+
+from pixelgait.policies.encoders.cnn import CNNEncoder
+from pixelgait.policies.encoders.iap.brute_force import BruteForceEncoder
+from pixelgait.policies.encoders.iap.encoder import IAPEncoder
+from pixelgait.policies.encoders.sit.encoder import SiT
+from pixelgait.policies.encoders.vit import ViT
+
+Encoder = IAPEncoder | BruteForceEncoder | CNNEncoder | SiT | ViT
+
+# Each turns images (B, H, W, C) uint8 into features (B, F) and an attention map (B, H', W').
+ENCODERS: dict[str, Callable[..., Encoder]] = {
+    "iap": IAPEncoder,
+    "iap-favor": partial(IAPEncoder, kernel="favor"),
+    "iap-trig": partial(IAPEncoder, kernel="trig"),
+    "iap-hybrid": partial(IAPEncoder, kernel="hybrid"),
+    "brute-force": BruteForceEncoder,
+    "cnn": CNNEncoder,
+    "sit": SiT,
+    "sit-star": partial(SiT, variant="sit-star"),
+    "set": partial(SiT, variant="set"),
+    "siet": partial(SiT, variant="siet"),
+    "vit": ViT,
+}
+
+
+def make_encoder(config: str, **options: Any) -> Encoder:
+    """An encoder from a name and its options, as in "iap" or "iap:patch=4,stride=4,selected=16".
+
+    Further options (height, width, channels) complete those in the text.
+
+    Raises:
+        ValueError: there is no such encoder or option, or the options do not fit each other.
+    """
+    name, _, rest = config.partition(":")
+    if name not in ENCODERS:
+        raise ValueError(f"unknown encoder '{name}', choose from {', '.join(ENCODERS)}")
+    known = signature(ENCODERS[name]).parameters
+    for part in filter(None, rest.split(",")):
+        key, equals, value = part.partition("=")
+        if not equals or key not in known:
+            raise ValueError(f"encoder '{name}' has no option '{part}', it has {', '.join(known)}")
+        options[key] = _value(value, known[key].default, f"{name}: {key}")
+    return ENCODERS[name](**options)
+
+
+def _value(text: str, default: object, where: str) -> object:
+    """The text as what the option's default is."""
+    if isinstance(default, bool):
+        if text not in ("true", "false"):
+            raise ValueError(f"{where} is '{text}', expected true or false")
+        return text == "true"
+    try:
+        return type(default)(text)  # type: ignore[call-arg]
+    except ValueError:
+        kind = type(default).__name__
+        raise ValueError(f"{where} is '{text}', expected a value of type {kind}") from None

@@ -1,0 +1,36 @@
+"""Checks of an encoder's options: what makes no sense raises ValueError."""
+
+from __future__ import annotations
+
+from pixelgait.robot.observation import ENCODINGS
+
+
+def require_positive(**values: int) -> None:
+    """Raises ValueError if one of the named integers is below 1."""
+    for name, value in values.items():
+        if value < 1:
+            raise ValueError(f"{name} is {value}, expected at least 1")
+
+
+def require_channels(channels: int) -> None:
+    """Raises ValueError for images of which there is no camera."""
+    if channels not in ENCODINGS:
+        raise ValueError(f"{channels} channels, images have 1 (depth), 3 (RGB) or 4 (RGB-D)")
+
+
+def require_tiling(height: int, width: int, channels: int, patch: int) -> None:
+    """Raises ValueError unless patches (squares, side in pixels) tile camera images."""
+    image = f"image ({height} x {width})"
+    require_channels(channels)
+    require_positive(patch=patch)
+    if patch > min(height, width):
+        raise ValueError(f"patch {patch} is larger than the {image}")
+    if height % patch or width % patch:
+        raise ValueError(f"the {image} is not a multiple of patch {patch}")
+
+
+def require_heads(dim: int, heads: int) -> None:
+    """Raises ValueError unless heads of attention share `dim` evenly."""
+    require_positive(dim=dim, heads=heads)
+    if dim % heads:
+        raise ValueError(f"dim {dim} is not a multiple of {heads} heads")

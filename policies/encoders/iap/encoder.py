@@ -1,0 +1,68 @@
+"""IAP, Implicit Attention for Pixels (arXiv 2102.04353, sections 3 and 4), as an image encoder."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from pixelgait.policies.encoders.checks import require_positive
+from pixelgait.policies.encoders.iap.kernels import (
+    KERNELS,
+    RANDOM_KERNELS,
+    ReLUKernel,
+    SoftmaxKernel,
+)
+from pixelgait.policies.encoders.iap.patches import PatchSelector
+
+
+class IAPEncoder(PatchSelector):
+    """Selects the l patches that all patches attend to most and returns where they are.
+
+    Scores are r^T Q' (K')^T with r = 1 (eq. 3): queries are summed first, so the L x L attention
+    matrix never exists.
+
+    Args:
+        height, width, channels, patch, stride, dim, selected, values: see `PatchSelector`.
+        kernel: "relu" (deterministic), "favor" (eq. 6), "trig" or "hybrid" (eq. 8); the last three
+            estimate softmax attention with random features.
+        m: Gaussian vectors of the softmax kernel.
+        r: Gaussian vectors of the angle, for "hybrid".
+        same_length: scale queries and keys to one length (eq. 5), not by d^(-1/4) (eq. 4).
+        seed: of the random features. They are constants: not learned, not in checkpoints.
+
+    Raises:
+        ValueError: an impossible configuration.
+    """
+
+    def __init__(
+        self,
+        height: int = 32,
+        width: int = 32,
+        channels: int = 3,
+        patch: int = 1,
+        stride: int = 1,
+        dim: int = 8,
+        selected: int = 64,
+        values: int = 0,
+        kernel: str = "relu",
+        m: int = 10,
+        r: int = 5,
+        same_length: bool = False,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(height, width, channels, patch, stride, dim, selected, values)
+        require_positive(m=m, r=r)
+        if kernel not in KERNELS:
+            raise ValueError(f"unknown kernel '{kernel}', choose from {', '.join(KERNELS)}")
+        if kernel in RANDOM_KERNELS:
+            self.kernel: ReLUKernel | SoftmaxKernel = SoftmaxKernel(
+                kernel, dim, m, r, same_length, seed
+            )
+        elif same_length:
+            raise ValueError("kernel 'relu' does not scale: same_length is True, expected False")
+        else:
+            self.kernel = ReLUKernel()
+
+    def rate(self, x: Tensor) -> Tensor:
+        """Importance (B, L) of patches (B, c, L)."""
+        importance: Tensor = self.kernel(x, self.query, self.key)
+        return importance

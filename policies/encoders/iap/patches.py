@@ -1,0 +1,131 @@
+"""Selection of patches by importance (arXiv 2102.04353, section 3.2), whatever rates them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from pixelgait.policies.encoders.checks import require_channels, require_positive
+from pixelgait.policies.encoders.iap.ordered import Projection
+
+
+def patches(image: Tensor, size: int, stride: int) -> Tensor:
+    """Cut images (B, H, W, C) into patches (B, size * size * C, L), row by row."""
+    if size == stride == 1:  # every pixel is a patch; unfold would export as Pad + Gather
+        # Stacked, not transposed: onnxruntime would merge the transpose with a later one and
+        # compute on rows of d numbers instead of L, which takes twice as long.
+        return torch.stack(image.flatten(1, 2).unbind(-1), 1)
+    return F.unfold(image.permute(0, 3, 1, 2), size, stride=stride)
+
+
+def patch_centres(height: int, width: int, size: int, stride: int) -> Tensor:
+    """Centres (L, 2) as (row, column), scaled so that the image spans [-1, 1]."""
+    rows = torch.arange(0, height - size + 1, stride) + (size - 1) / 2
+    columns = torch.arange(0, width - size + 1, stride) + (size - 1) / 2
+    last_row, last_column = max(1, height - 1), max(1, width - 1)
+    grid = torch.cartesian_prod(2 * rows / last_row - 1, 2 * columns / last_column - 1)
+    return grid.float()
+
+
+@torch.library.custom_op("pixelgait::first_best", mutates_args=())
+def first_best(scores: Tensor, count: int) -> Tensor:
+    """Indices (B, count) of the highest of scores (B, L), among equals the lowest index first.
+
+    An operator of its own because torch.topk takes equals in any order, and ONNX TopK does not.
+    """
+    return scores.sort(dim=1, descending=True, stable=True).indices[:, :count].contiguous()
+
+
+@first_best.register_fake
+def _(scores: Tensor, count: int) -> Tensor:
+    return scores.new_empty((scores.shape[0], count), dtype=torch.int64)
+
+
+class PatchSelector(nn.Module, ABC):
+    """Selects the l most important patches and returns where they are, or what they hold.
+
+    Selection has no gradient; train with ES.
+
+    Learned: W_Q, W_K with biases, 2 (c d + d) weights for patches of c values; then W_V.
+
+    Args:
+        height, width, channels: of the images; 3 for RGB, 1 for depth, 4 for RGB-D.
+        patch, stride: side of a patch and distance between patches [pixels].
+        dim: length d of queries and keys.
+        selected: number l of patches.
+        values: length of learned values W_V x; 0 for patch centres as (row, column).
+
+    Raises:
+        ValueError: the patch does not fit into the image, or `selected` exceeds the patch count.
+    """
+
+    centres: Tensor
+
+    def __init__(
+        self,
+        height: int = 32,
+        width: int = 32,
+        channels: int = 3,
+        patch: int = 1,
+        stride: int = 1,
+        dim: int = 8,
+        selected: int = 64,
+        values: int = 0,
+    ) -> None:
+        super().__init__()
+        require_channels(channels)
+        require_positive(patch=patch, stride=stride, dim=dim, selected=selected)
+        if patch > min(height, width):
+            raise ValueError(
+                f"patch {patch} is larger than the image ({height} x {width}), "
+                f"expected at most {min(height, width)}"
+            )
+        if values < 0:
+            raise ValueError(f"values is {values}, expected at least 0")
+        self.image_shape = (height, width, channels)
+        self.patch, self.stride, self.selected = patch, stride, selected
+        self.rows = (height - patch) // stride + 1
+        self.columns = (width - patch) // stride + 1
+        if selected > self.rows * self.columns:
+            raise ValueError(
+                f"selected {selected} exceeds the {self.rows * self.columns} patches of the image"
+            )
+        size = patch * patch * channels
+        self.query, self.key = Projection(size, dim), Projection(size, dim)
+        self.value = nn.Linear(size, values) if values else None
+        centres = patch_centres(height, width, patch, stride)
+        self.register_buffer("centres", centres, persistent=False)
+        self.features = selected * (values or 2)
+
+    @abstractmethod
+    def rate(self, x: Tensor) -> Tensor:
+        """Importance (B, L) of patches (B, c, L)."""
+
+    def columns_of(self, image: Tensor) -> Tensor:
+        """Patches (B, c, L) of uint8 images (B, H, W, C), in [0, 1]."""
+        if image.shape[1:] != self.image_shape:
+            raise ValueError(f"image is {tuple(image.shape[1:])}, expected {self.image_shape}")
+        return patches(image.float() / 255.0, self.patch, self.stride)
+
+    def scores(self, image: Tensor) -> Tensor:
+        """Importance (B, L) of every patch of uint8 images (B, H, W, C)."""
+        return self.rate(self.columns_of(image))
+
+    def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
+        """Values (B, F), best patch first, and a map (B, H', W') that is 1 on selected patches."""
+        x = self.columns_of(image)
+        scores = self.rate(x)
+        best = first_best(scores, self.selected)
+        chosen = torch.zeros_like(scores).scatter(1, best, 1.0)
+        return self._values(x, best).flatten(1), chosen.reshape(-1, self.rows, self.columns)
+
+    def _values(self, x: Tensor, best: Tensor) -> Tensor:
+        """Rows of V (B, l, d_V) for the indices `best` (B, l)."""
+        if self.value is None:
+            return self.centres[best]
+        picked = x.gather(2, best.unsqueeze(1).expand(-1, x.shape[1], -1))
+        values: Tensor = self.value(picked.transpose(1, 2))
+        return values

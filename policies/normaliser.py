@@ -1,0 +1,46 @@
+"""Observation normalisation: running normaliser of the low level's inputs, folded into weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pixelgait.robot.low_level import INPUT_SIZE, LATENT_SIZE, LinearLowLevel
+from pixelgait.robot.spec import Array
+
+# Least standard deviation to divide by. Early in training most inputs hardly move; dividing by
+# their true deviation would turn exploration noise into feedback gains that make the robot fall.
+LEAST_DEVIATION = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Normaliser:
+    """Running mean and spread of the low level's inputs; latent commands pass unchanged."""
+
+    count: float
+    mean: Array  # (20,)
+    squares: Array  # (20,) summed squared deviations from the mean
+
+    @classmethod
+    def empty(cls) -> Normaliser:
+        return cls(0.0, np.zeros(INPUT_SIZE), np.zeros(INPUT_SIZE))
+
+    def including(self, samples: Array) -> Normaliser:
+        """With further samples (n, 20) (parallel update of Chan et al. 1979)."""
+        if len(samples) == 0:
+            return self
+        count = self.count + len(samples)
+        delta = samples.mean(0) - self.mean
+        squares = self.squares + samples.var(0) * len(samples)
+        squares += delta**2 * self.count * len(samples) / count
+        return Normaliser(count, self.mean + delta * len(samples) / count, squares)
+
+    def fold_into(self, low_level: LinearLowLevel) -> LinearLowLevel:
+        """The same map with normalisation in its weights: W (x - mean) / deviation + b."""
+        deviation = np.sqrt(self.squares / max(1.0, self.count))
+        deviation = np.maximum(deviation, LEAST_DEVIATION)
+        mean = self.mean.copy()
+        deviation[:LATENT_SIZE], mean[:LATENT_SIZE] = 1.0, 0.0
+        matrix = low_level.matrix / deviation
+        return replace(low_level, matrix=matrix, bias=low_level.bias - matrix @ mean)

@@ -1,0 +1,212 @@
+"""What a worker does: turn a weight vector into a controller and run episodes with it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+
+from pixelgait.policies.high_level import flat_weights, make_high_level, set_weights
+from pixelgait.policies.low_level import searched_low_level
+from pixelgait.policies.normaliser import Normaliser
+from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.controller import HighLevel as HighLevelFunction
+from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
+from pixelgait.robot.spec import A1, Array
+from pixelgait.robot.supervisor import Supervisor
+from pixelgait.sim.body.camera import camera_for
+from pixelgait.sim.body.faults import Fault
+from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.sim.body.randomisation import Randomisation
+from pixelgait.sim.engines.kinematic_body import KinematicBody
+from pixelgait.sim.engines.registry import make_body
+from pixelgait.sim.scenes.distractors import Split
+from pixelgait.sim.scenes.flat import FlatGround
+from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
+from pixelgait.sim.scenes.registry import make_scene
+from pixelgait.sim.tasks.episode import Episode, run_episode
+from pixelgait.sim.tasks.follow import Follow
+from pixelgait.sim.tasks.forward import Forward
+from pixelgait.sim.tasks.glide import glide_episode
+from pixelgait.sim.tasks.task import Task
+from pixelgait.sim.world.scene import Scene
+
+TaskName = Literal["walk", "follow", "imitate", "course", "joint"]
+LATENT_AHEAD = np.array((1.0, 0.0))  # full speed, straight on
+
+# ARS explores all weights alike. The gait lives in the biases and in the latent's columns: they
+# explore this much further, which shortens learning to walk from minutes to seconds.
+GAIT_SCALE = 4.0
+# Where both levels are trained at once: the low level's weights act in every control step, and
+# bear an eighth of the noise (0.02 against 0.15) that the high level's need to learn anything.
+JOINT_SCALE = 0.13
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is trained, and where. Picklable: every worker gets one."""
+
+    task: TaskName
+    steps: int
+    encoder: str = "iap"
+    scene: str = ObstacleCourse.name  # of the tasks that see; the others are on flat ground
+    difficulty: float = 0.5
+    distractors: Split | None = None
+    low_level: tuple[Array, Array] | None = None  # frozen matrix, bias of the task course
+    randomisation: Randomisation | None = None
+    mirror: bool = False  # left-right symmetric networks
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def sees(self) -> bool:
+        """Whether a high level is trained, in a scene."""
+        return self.task in ("imitate", "course", "joint")
+
+    @property
+    def glides(self) -> bool:
+        """Whether the robot has no legs, nor a low level."""
+        return self.task == "imitate"
+
+    @property
+    def low_level_weights(self) -> int:
+        """How many of the weights searched are the low level's; they come last."""
+        return 0 if self.task in ("imitate", "course") else LOW_LEVEL_WEIGHTS
+
+    def identity(self) -> dict[str, object]:
+        """What a run must say about it: ranges, faults, and SHA-256 of the frozen low level.
+
+        A high level belongs to the low level it was trained on.
+        """
+        return {
+            "randomisation": self.randomisation and asdict(self.randomisation),
+            "faults": [asdict(fault) for fault in self.faults],
+            "low_level_sha256": self.low_level and _sha256(*self.low_level),
+        }
+
+
+def _sha256(*parts: Array) -> str:
+    return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
+
+
+def initial_weights(plan: Plan, seed: int) -> Array:
+    """Where the search starts: small random weights for a high level, zeros for a low one."""
+    high = flat_weights(make_high_level(plan.encoder, seed)) if plan.sees else np.zeros(0)
+    return np.concatenate([high, np.zeros(plan.low_level_weights)])
+
+
+def exploration_scale(plan: Plan, size: int) -> Array:
+    """How far the search explores each weight, relative to the others."""
+    scale = np.ones(size)
+    if plan.low_level_weights:
+        part = scale[-LOW_LEVEL_WEIGHTS:]
+        low_level = LinearLowLevel.from_weights(A1, part)  # views: writing here writes to scale
+        low_level.matrix[:, :2] = GAIT_SCALE
+        low_level.bias[:] = GAIT_SCALE
+        part *= JOINT_SCALE if plan.sees else 1.0
+    return scale
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A candidate and the episodes it is judged by."""
+
+    weights: Array
+    normaliser: Normaliser
+    seeds: Sequence[int]
+    steps: int
+    difficulty: float = 0.5
+
+
+class Worker:
+    """Bodies, a task, and the networks that candidates' weights go into."""
+
+    def __init__(self, plan: Plan) -> None:
+        torch.set_num_threads(1)
+        self.plan = plan
+        self.task: Task = Follow(plan.steps) if plan.task == "follow" else Forward(plan.steps)
+        self.high_level = make_high_level(plan.encoder, 0, plan.mirror) if plan.sees else None
+        high = self.high_level
+        self.camera = camera_for(A1.camera, high.image_shape) if high else None
+        self._bodies: dict[float, SimulatedBody] = {}
+        self._gliders: dict[float, KinematicBody] = {}
+
+    def body(self, difficulty: float) -> SimulatedBody:
+        """The body in the scene of a difficulty, made once; there is only one flat ground."""
+        plan = self.plan
+        key = difficulty if plan.sees else 0.0
+        if key not in self._bodies:
+            scene = self._scene(key) if plan.sees else FlatGround()
+            self._bodies[key] = make_body(
+                "pybullet", A1, scene, plan.randomisation, self.camera, plan.faults
+            )
+        return self._bodies[key]
+
+    def glider(self, difficulty: float) -> KinematicBody:
+        """The gliding robot in the scene of a difficulty, made once."""
+        if difficulty not in self._gliders:
+            scene, ranges = self._scene(difficulty), self.plan.randomisation
+            self._gliders[difficulty] = KinematicBody(A1, scene, self.camera, ranges)
+        return self._gliders[difficulty]
+
+    def _scene(self, difficulty: float) -> Scene:
+        return make_scene(self.plan.scene, difficulty, self.plan.distractors)
+
+    def run(self, job: Job) -> list[Episode]:
+        """One episode per seed."""
+        self.task.steps = job.steps
+        if self.plan.glides:
+            return self._glide(job)
+        high_level, low_level = self._policy(job.weights, job.normaliser)
+        controller = Controller(high_level, low_level, Supervisor(A1))
+        body = self.body(job.difficulty)
+        return [run_episode(controller, body, self.task, seed) for seed in job.seeds]
+
+    def close(self) -> None:
+        for body in self._bodies.values():
+            body.close()
+        for glider in self._gliders.values():
+            glider.close()
+
+    def _glide(self, job: Job) -> list[Episode]:
+        """One episode per seed of a high level without legs below it."""
+        assert self.high_level is not None
+        body = self.glider(job.difficulty)
+        set_weights(self.high_level, job.weights)
+        return [glide_episode(self.high_level.decide, body, self.task, seed) for seed in job.seeds]
+
+    def _policy(
+        self, weights: Array, normaliser: Normaliser
+    ) -> tuple[HighLevelFunction, LinearLowLevel]:
+        if self.plan.low_level is not None:
+            low_level = LinearLowLevel(A1, *self.plan.low_level)
+        else:
+            low_level = searched_low_level(weights, normaliser, self.plan.mirror)
+        if self.high_level is not None:
+            set_weights(self.high_level, weights[: weights.size - self.plan.low_level_weights])
+            return self.high_level.decide, low_level
+        if isinstance(self.task, Follow):
+            return self.task.command, low_level
+        return lambda image: Decision(LATENT_AHEAD, self.task.steps), low_level
+
+
+_worker: Worker
+
+
+def start_worker(plan: Plan) -> None:
+    """Prepare this process (initialiser of the pool)."""
+    global _worker
+    _worker = Worker(plan)
+
+
+def this_worker() -> Worker:
+    """The worker of this process."""
+    return _worker
+
+
+def run_job(job: Job) -> list[Episode]:
+    """Episodes of one candidate, in a worker process."""
+    return _worker.run(job)

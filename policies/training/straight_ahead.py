@@ -1,0 +1,33 @@
+"""What a low level's training was worth: ten seconds straight ahead, before and after."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pixelgait.policies.normaliser import Normaliser
+from pixelgait.policies.runs import Run
+from pixelgait.policies.training.rollouts import Job, Plan, Worker
+
+STEPS = 1000
+SEEDS = range(10_000, 10_010)  # each a push of its own at the start
+
+
+def straight_ahead(run: Run) -> str:
+    """Two lines: distance [m] and falls at full speed ahead, with zero and with trained weights."""
+    worker = Worker(Plan("walk", STEPS, mirror=bool(run.config.get("mirror"))))
+    best = run.load("best")
+    candidates = {
+        "zero weights": (np.zeros_like(best.weights), Normaliser.empty()),
+        "trained": (best.weights, best.normaliser),
+    }
+    lines = []
+    for label, (weights, normaliser) in candidates.items():
+        episodes = worker.run(Job(weights, normaliser, SEEDS, STEPS))
+        distance = [episode.distance_m for episode in episodes]
+        falls = sum(episode.fell for episode in episodes)
+        lines.append(
+            f"{label:<13} 10 s straight ahead: {np.mean(distance):5.1f} m "
+            f"({min(distance):.1f} to {max(distance):.1f}), falls {falls} of {len(episodes)}"
+        )
+    worker.close()
+    return "\n".join(lines)

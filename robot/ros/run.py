@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""pixelgait-run: the controller as a managed (lifecycle) ROS 2 node."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from pixelgait.robot.bundle import load_bundle
+from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.runtime.commands import own_arguments
+
+# The answer to a shutdown transition must reach who asked before the node that gave it is gone.
+FAREWELL_S = 0.5
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Run a policy bundle on a robot, as a managed ROS 2 node.
+
+    Subscribes joint_states, imu/data and, as the policy needs, camera/color/image_raw,
+    camera/depth/image_rect_raw or both; publishes joint_command (and attention, what the policy
+    looks at). Configure loads the bundle, activate stands up and walks,
+    deactivate damps. Anything wrong damps the robot and ends the node with exit code 1.
+    Arguments for ROS go behind --ros-args.
+    """
+
+    bundle: Annotated[str, tyro.conf.Positional]
+    """Folder of a policy bundle, or the name of a shipped one."""
+    autostart: bool = True
+    """Configure and activate at once; otherwise wait for lifecycle transitions."""
+    duration: float = 0.0
+    """Stop after walking so many seconds; 0 to go on until SIGINT or SIGTERM."""
+    out: Path | None = None
+    """Folder for latency.json and decisions.npz (what the camera saw, what was attended to)."""
+    realtime: bool = True
+    """Ask for real-time priority; without the right to it, warn and go on."""
+
+
+def main() -> None:
+    """Console entry point."""
+    run_command(lambda: run(tyro.cli(RunConfig, prog="pixelgait-run", args=own_arguments())))
+
+
+def run(config: RunConfig) -> None:
+    """Run the node until it is told to stop, its duration is over, or a fault occurs.
+
+    Raises:
+        UserError: the bundle or the output folder cannot be used, ROS 2 is not installed, or the
+            controller stopped with a fault.
+    """
+    load_bundle(config.bundle)  # refuse it before anything moves
+    if config.out is not None:
+        config.out.mkdir(parents=True, exist_ok=True)
+    from pixelgait.robot.ros import common as ros
+    from pixelgait.robot.ros.node import ControllerNode
+    from pixelgait.robot.runtime.realtime import request_priority
+
+    refusal = request_priority() if config.realtime else None  # before threads exist: they inherit
+    stop = ros.start(sys.argv)
+    node = ControllerNode(config.bundle, config.out)
+    if refusal:
+        node.get_logger().warning(refusal)
+    executor = ros.rclpy.executors.SingleThreadedExecutor()
+    executor.add_node(node)
+    try:
+        if config.autostart:
+            node.start()
+        # Without autostart whoever asks for the transitions also decides about faults.
+        while not (
+            stop.is_set() or node.left or (config.autostart and node.ended(config.duration))
+        ):
+            executor.spin_once(timeout_sec=0.05)
+        if node.left:
+            time.sleep(FAREWELL_S)
+    finally:
+        node.stop_loop()
+        executor.shutdown()
+        node.destroy_node()
+        ros.rclpy.shutdown()
+    if node.fault:
+        raise UserError(f"controller stopped: {node.fault}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""The console scripts: find the command's module, or say which extra it needs."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+# Command, or command and flag: (module with its `main`, extra that installs what it imports).
+# Modules are named, not imported: this room must run where the others' libraries are missing.
+COMMANDS = {
+    "pixelgait-train": ("pixelgait.policies.training.train", "train"),
+    "pixelgait-eval": ("pixelgait.sim.evaluate", "sim"),
+    "pixelgait-eval --encoder": ("pixelgait.export.evaluate_encoder", "train"),
+    "pixelgait-export": ("pixelgait.export.bundle.export", "train"),
+    "pixelgait-profile": ("pixelgait.robot.runtime.profile_bundle", "dev"),
+    "pixelgait-profile --encoders": ("pixelgait.export.reports.encoder_profile", "train,viz"),
+    "pixelgait-run": ("pixelgait.robot.ros.run", "ros"),
+    "pixelgait-sim": ("pixelgait.sim.node", "sim,ros"),
+    "pixelgait-benchmark": ("pixelgait.sim.benchmark", "sim"),
+    "pixelgait-demo": ("pixelgait.export.demo", "train,ros,viz"),
+}
+
+
+def main() -> None:
+    """Run the command this process was started as."""
+    command = Path(sys.argv[0]).stem
+    names = [f"{command} {argument}" for argument in sys.argv[1:]] + [command]
+    module, extra = next(COMMANDS[name] for name in names if name in COMMANDS)
+    try:
+        run = importlib.import_module(module).main
+    except ModuleNotFoundError as error:
+        if not error.name or error.name.startswith("pixelgait"):
+            raise
+        sys.exit(f"error: {command} needs {error.name}: in the checkout, pip install '.[{extra}]'")
+    run()
+
+
+def own_arguments() -> list[str]:
+    """The command line up to --ros-args, behind which ROS finds its own."""
+    arguments = sys.argv[1:]
+    end = arguments.index("--ros-args") if "--ros-args" in arguments else len(arguments)
+    return arguments[:end]

@@ -1,0 +1,157 @@
+"""Latency as data: fixed-size histograms of every stage from sensor stamp to joint command.
+
+Recording allocates nothing that grows and takes about a microsecond, so it stays on in production.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from array import array
+from importlib.metadata import version
+from typing import Any
+
+from pixelgait.robot.controller import Stopwatch
+
+# Log-linear buckets (as HdrHistogram): 128 per octave, so a percentile is exact within 0.8 %.
+SUB_BITS = 7
+OCTAVES = 40  # up to 2^40 ns = 18 minutes
+PERCENTILES = (("p50_us", 0.5), ("p95_us", 0.95), ("p99_us", 0.99), ("p999_us", 0.999))
+STAGES = (
+    "sensor_to_command",
+    "observe",
+    "image_prepare",
+    "high_level",
+    "low_level",
+    "supervise",
+    "publish",
+)
+
+
+class Histogram:
+    """Counts durations in nanoseconds."""
+
+    def __init__(self) -> None:
+        self.counts = array("Q", bytes(8 * (OCTAVES << SUB_BITS)))
+        self.count = 0
+        self.max_ns = 0
+
+    def record(self, ns: int) -> None:
+        """Count one duration [ns]; negative ones (clock skew) count as zero."""
+        ns = max(0, ns)
+        shift = max(0, ns.bit_length() - SUB_BITS - 1)
+        bucket = (shift << SUB_BITS) + (ns >> shift)
+        self.counts[min(bucket, len(self.counts) - 1)] += 1
+        self.count += 1
+        if ns > self.max_ns:
+            self.max_ns = ns
+
+    def percentile_ns(self, fraction: float) -> int:
+        """Upper edge [ns] of the bucket that holds the given fraction of all durations."""
+        rank = fraction * self.count
+        seen = 0
+        for bucket, count in enumerate(self.counts):
+            seen += count
+            if count and seen >= rank:
+                shift = max(0, (bucket >> SUB_BITS) - 1)
+                return min(self.max_ns, ((bucket - (shift << SUB_BITS) + 1) << shift) - 1)
+        return 0
+
+    def summary(self) -> dict[str, float]:
+        """Count, percentiles and maximum [us]."""
+        row: dict[str, float] = {"count": self.count}
+        for name, fraction in PERCENTILES:
+            row[name] = self.percentile_ns(fraction) / 1e3
+        row["max_us"] = self.max_ns / 1e3
+        return row
+
+
+class LatencyProfiler(Stopwatch):
+    """Times the stages of a control loop, its period, its deadlines and the age of its sensors."""
+
+    def __init__(self, period_s: float, sensors: tuple[str, ...]) -> None:
+        self.period_ns = round(period_s * 1e9)
+        self.sensors = sensors
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything measured so far."""
+        self.stages = {stage: Histogram() for stage in STAGES}
+        self.period = Histogram()
+        self.sensor_age = {sensor: Histogram() for sensor in self.sensors}
+        self.deadline_misses = 0
+        self.ticks = 0
+        self._last_start_ns = 0
+        self._lap_ns = 0
+
+    def start(self) -> None:
+        """A control step begins."""
+        now = time.monotonic_ns()
+        if self.ticks:
+            self.period.record(now - self._last_start_ns)
+        self.ticks += 1
+        self._last_start_ns = self._lap_ns = now
+
+    def start_lap(self) -> None:
+        """What has happened since `start` belongs to no stage."""
+        self._lap_ns = time.monotonic_ns()
+
+    def lap(self, stage: str) -> None:
+        """The named stage has ended; it began at `start` or at the last lap."""
+        now = time.monotonic_ns()
+        self.stages[stage].record(now - self._lap_ns)
+        self._lap_ns = now
+
+    def missed_deadline(self) -> None:
+        self.deadline_misses += 1
+
+    def report(self) -> dict[str, Any]:
+        """The latency report in its stable schema; times in microseconds."""
+        return {
+            "stages": {name: h.summary() for name, h in self.stages.items()},
+            "period": self.period.summary(),
+            "period_nominal_us": self.period_ns / 1e3,
+            "deadline_misses": self.deadline_misses,
+            "ticks": self.ticks,
+            "sensor_age_us": {name: h.summary() for name, h in self.sensor_age.items()},
+            "machine": machine(),
+        }
+
+
+def machine() -> dict[str, Any]:
+    """What a latency means nothing without."""
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "onnxruntime": version("onnxruntime"),
+    }
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def format_table(report: dict[str, Any]) -> str:
+    """The report as a table for a terminal."""
+    header = f"{'':<22}{'count':>8}" + "".join(
+        f"{n:>10}" for n in ("p50", "p95", "p99", "p99.9", "max")
+    )
+    rows = [header + "   [us]"]
+    groups: dict[str, dict[str, float]] = {**report["stages"], "period": report["period"]}
+    groups |= {f"age of {name}": row for name, row in report["sensor_age_us"].items()}
+    for name, row in groups.items():
+        if row["count"]:
+            cells = "".join(f"{row[key]:>10.0f}" for key in [*dict(PERCENTILES), "max_us"])
+            rows.append(f"{name:<22}{row['count']:>8.0f}{cells}")
+    rows.append(f"ticks {report['ticks']}, deadline misses {report['deadline_misses']}")
+    return "\n".join(rows)

@@ -1,0 +1,92 @@
+"""pixelgait-profile: the latency of a policy bundle on this machine, without a robot."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import tyro
+
+from pixelgait.robot.bundle import Bundle, load_bundle
+from pixelgait.robot.controller import Controller
+from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.files import json_bytes, write_atomic
+from pixelgait.robot.interface import Image, Reading
+from pixelgait.robot.runtime.latency import LatencyProfiler, format_table
+from pixelgait.robot.runtime.realtime import RateKeeper, request_priority
+from pixelgait.robot.supervisor import Supervisor
+
+
+@dataclass(frozen=True)
+class ProfileConfig:
+    """Time every stage of the controller on this machine, at its own rate, without a robot.
+
+    The controller runs on made-up readings: random images, a robot that stands. For latency with
+    real messages, run pixelgait-run with --out; to compare encoders, pixelgait-profile --encoders.
+    """
+
+    bundle: Annotated[str, tyro.conf.Positional]
+    """Folder of a policy bundle, or the name of a shipped one."""
+    seconds: float = 10.0
+    seed: int = 0
+    realtime: bool = True
+    """Ask for real-time priority; without the right to it, warn and go on."""
+    json: Path | None = None
+    """Write the report there."""
+
+
+def main() -> None:
+    """Console entry point."""
+    run_command(lambda: profile(tyro.cli(ProfileConfig, prog="pixelgait-profile")))
+
+
+def profile(config: ProfileConfig) -> None:
+    """Run the control loop, print the latency table, write the report.
+
+    Raises:
+        UserError: the bundle cannot be used, or there is no time to measure.
+    """
+    if config.seconds <= 0:
+        raise UserError(f"--seconds is {config.seconds}, needs more than 0")
+    bundle = load_bundle(config.bundle)
+    if config.realtime and (refusal := request_priority()):
+        print(f"warning: {refusal}")
+    profiler = run_loop(bundle, config.seconds, np.random.default_rng(config.seed))
+    report = profiler.report()
+    print(format_table(report))
+    if config.json is not None:
+        write_atomic(config.json, json_bytes(report))
+
+
+def run_loop(bundle: Bundle, seconds: float, rng: np.random.Generator) -> LatencyProfiler:
+    """The control loop at the bundle's rate on made-up readings."""
+    period_s = bundle.control_dt_s
+    profiler = LatencyProfiler(period_s, ())
+    controller = Controller(bundle.high_level, bundle.low_level, Supervisor(bundle.spec), profiler)
+    images = rng.integers(0, 256, (16, *bundle.image_shape), dtype=np.uint8)
+    rate = RateKeeper(period_s)
+    for tick in range(round(seconds / period_s)):
+        profiler.start()
+        now = time.monotonic()
+        reading = Reading(
+            now,
+            bundle.spec.default_pose_rad + 0.05 * rng.standard_normal(12),
+            np.zeros(12),
+            np.array((0.0, 0.0, 0.0, 1.0)),
+            np.zeros(3),
+            partial(Image, images[tick % len(images)], now),
+        )
+        profiler.start_lap()
+        controller.step(reading)
+        profiler.stages["sensor_to_command"].record(round((time.monotonic() - now) * 1e9))
+        if not rate.wait():
+            profiler.missed_deadline()
+    return profiler
+
+
+if __name__ == "__main__":
+    main()

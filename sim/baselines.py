@@ -1,0 +1,54 @@
+"""Controls of an evaluation: what the high level sees or decides is replaced, the rest is kept."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pixelgait.robot.controller import Decision, HighLevel
+from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.sim.tasks.teacher import Teacher
+
+Baseline = Literal["policy", "blind", "freeze-image", "teacher", "random"]
+
+
+def make_baseline(control: Baseline, policy: HighLevel, body: SimulatedBody) -> HighLevel:
+    """The policy's high level, or a control in its place."""
+    if control == "teacher":
+        return Teacher(body).decide
+    if control == "random":
+        return _Random(body)
+    if control == "blind":
+        return lambda image: policy(np.full_like(image, 128))
+    if control == "freeze-image":
+        return _Frozen(policy, body)
+    return policy
+
+
+class _Random:
+    """A random command every second, from the episode's own start pose on."""
+
+    def __init__(self, body: SimulatedBody) -> None:
+        self.body = body
+        self.rng = np.random.default_rng(0)
+
+    def __call__(self, image: NDArray[np.uint8]) -> Decision:
+        if self.body.time_s == 0.0:  # whatever ran before in this process does not count
+            seed = image.tobytes() + bytes(-image.size % 4)
+            self.rng = np.random.default_rng(np.frombuffer(seed, np.uint32))
+        return Decision(self.rng.uniform(-1.0, 1.0, 2), 100)
+
+
+class _Frozen:
+    """Shows the policy the first image of the episode for ever."""
+
+    def __init__(self, policy: HighLevel, body: SimulatedBody) -> None:
+        self.policy, self.body = policy, body
+        self.image: NDArray[np.uint8] | None = None
+
+    def __call__(self, image: NDArray[np.uint8]) -> Decision:
+        if self.image is None or self.body.time_s == 0.0:
+            self.image = image
+        return self.policy(self.image)

@@ -1,0 +1,155 @@
+"""A body whose sensors fail: the layer between a simulator and the controller."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from pixelgait.robot.interface import Image, JointCommand, Reading
+from pixelgait.robot.spec import Array
+from pixelgait.robot.supervisor import SILENCE_S
+from pixelgait.sim.body.delays import DelayLine, History
+from pixelgait.sim.body.faults import Fault, schedule
+from pixelgait.sim.body.interface import BasePose, SimulatedBody
+
+# Ours: one reading in five has one value off by up to 1 (rad, rad/s).
+SPIKE_CHANCE, SPIKE = 0.2, 1.0
+
+
+class FaultyBody:
+    """A `SimulatedBody` around another one, with faults in its readings."""
+
+    def __init__(self, body: SimulatedBody, faults: tuple[Fault, ...]) -> None:
+        self.body = body
+        self.faults = faults
+        self.spec, self.scene, self.camera = body.spec, body.scene, body.camera
+        self._failures: list[FailingSensor | FailingCamera] = []
+
+    @property
+    def time_s(self) -> float:
+        return self.body.time_s
+
+    def reset(self, seed: int) -> Reading:
+        """Reset the body and draw the episode's faults."""
+        reading = self.body.reset(seed)
+        planned = enumerate(schedule(self.faults, seed))
+        self._failures = [
+            FailingCamera(fault)
+            if fault.sensor == "camera"
+            else FailingSensor(fault, np.random.default_rng((seed, 6, i)))
+            for i, fault in planned
+        ]
+        return self._failing(reading)
+
+    def read(self) -> Reading:
+        """What is left of the body's reading."""
+        return self._failing(self.body.read())
+
+    def silent(self) -> dict[str, float]:
+        """Sensors lost for longer than a controller may wait, and for how long [s]."""
+        now = self.time_s
+        lost = [f.fault for f in self._failures if f.fault.kind == "lost" and f.fault.acts(now)]
+        ages = {fault.sensor: now - fault.start_s for fault in lost}
+        return {sensor: age for sensor, age in ages.items() if age > SILENCE_S[sensor]}
+
+    def _failing(self, reading: Reading) -> Reading:
+        now = self.time_s
+        for failure in self._failures:
+            reading = failure.through(reading, now)
+        return reading
+
+    def apply(self, command: JointCommand) -> None:
+        self.body.apply(command)
+
+    def render(self) -> Image:
+        return self.body.render()
+
+    def pose(self) -> BasePose:
+        return self.body.pose()
+
+    def place(self, position: tuple[float, ...], orientation: tuple[float, ...]) -> None:
+        self.body.place(position, orientation)
+
+    def push(self, velocity: Array) -> None:
+        self.body.push(velocity)
+
+    def close(self) -> None:
+        self.body.close()
+
+
+class FailingSensor:
+    """Joint sensors or an IMU with one fault."""
+
+    def __init__(self, fault: Fault, rng: np.random.Generator) -> None:
+        self.fault, self.rng = fault, rng
+        self._history = History()
+        self._last_s = 0.0  # before the fault
+
+    def through(self, reading: Reading, now_s: float) -> Reading:
+        """The reading at this time, as the fault leaves it."""
+        values = _values(reading, self.fault.sensor)
+        acts = self.fault.acts(now_s)
+        if self.fault.kind == "late" or not acts:
+            self._history.add(now_s, values)
+        if not acts:
+            self._last_s = reading.time_s
+            return reading
+        if self.fault.kind == "lost" and self.fault.sensor == "joints":  # a reading has their stamp
+            reading = replace(reading, time_s=self._last_s)
+        return _with(reading, self.fault.sensor, self._failed(values, now_s))
+
+    def _failed(self, values: Array, now_s: float) -> Array:
+        if self.fault.kind == "nan":
+            return np.full_like(values, np.nan)
+        if self.fault.kind == "late":
+            return self._history.at(now_s - self.fault.by_s)
+        if self.fault.kind == "spike":
+            if self.rng.random() < SPIKE_CHANCE:
+                values[self.rng.integers(values.size)] += self.rng.uniform(-SPIKE, SPIKE)
+            return values
+        return self._history.at(now_s)  # frozen or lost: what came last
+
+
+class FailingCamera:
+    """A camera with one fault. It is rendered only when asked, but for what a fault must keep."""
+
+    def __init__(self, fault: Fault) -> None:
+        self.fault = fault
+        self._late: DelayLine[Image] | None = None  # its first image is the last good one
+
+    def through(self, reading: Reading, now_s: float) -> Reading:
+        """The reading at this time, with the image the fault leaves."""
+        if not self.fault.acts(now_s):
+            self._late = None
+            return reading
+        fault, take = self.fault, reading.image
+        if fault.kind == "black":
+            return replace(reading, image=lambda: _black(take()))
+        if self._late is None:
+            self._late = DelayLine(take(), fault.by_s)
+        elif fault.kind == "late":
+            self._late.put(now_s, take())
+        image = self._late.at(now_s)
+        if fault.kind == "frozen":
+            image = replace(image, time_s=now_s)
+        return replace(reading, image=lambda: image)
+
+
+def _black(image: Image) -> Image:
+    return replace(image, pixels=np.zeros_like(image.pixels))
+
+
+def _values(reading: Reading, sensor: str) -> Array:
+    """What a sensor measured: joint angles and velocities, or orientation and rate."""
+    if sensor == "joints":
+        return np.concatenate((reading.joint_angles, reading.joint_velocities))
+    return np.concatenate((reading.orientation, reading.angular_velocity))
+
+
+def _with(reading: Reading, sensor: str, values: Array) -> Reading:
+    """The reading with other values of a sensor, see `_values`."""
+    if sensor == "joints":
+        angles, velocities = np.split(values, 2)
+        return replace(reading, joint_angles=angles, joint_velocities=velocities)
+    return replace(reading, orientation=values[:4], angular_velocity=values[4:])

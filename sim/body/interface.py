@@ -1,0 +1,65 @@
+"""What every simulated robot offers beyond a robot's own interface, and what all have in common."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from pixelgait.robot.interface import Body, Image, JointCommand
+from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.spec import Array, RobotSpec
+from pixelgait.sim.body.camera import Camera
+from pixelgait.sim.world.scene import Scene
+
+PHYSICS_DT_S = 0.002  # 2 ms, as in Google's envs_v2
+SUBSTEPS = round(CONTROL_DT_S / PHYSICS_DT_S)
+GRAVITY_MS2 = -9.8
+BasePose = tuple[tuple[float, ...], tuple[float, ...]]  # position [m], quaternion xyzw
+
+START_ABOVE_M = 0.01  # the feet start this far above the ground
+
+
+class Walker(Protocol):
+    """A robot in a scene, as tasks see it."""
+
+    spec: RobotSpec
+    scene: Scene
+
+    def pose(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Base position [m] and orientation (quaternion xyzw) in the world."""
+
+    def push(self, velocity: Array) -> None:
+        """Kick the base: add a velocity (3,) [m/s]."""
+
+
+class SimulatedBody(Body, Walker, Protocol):
+    """One robot in one scene, with what a simulator knows and a robot does not.
+
+    `reset` lays the scene out from the seed; whatever ran before, an episode depends on nothing
+    else, bit for bit.
+    """
+
+    camera: Camera
+
+    @property
+    def time_s(self) -> float:
+        """Since the reset [s]."""
+
+    def silent(self) -> dict[str, float]:
+        """Sensors that have been silent for longer than a controller may wait, and how long [s]."""
+
+    def place(self, position: tuple[float, ...], orientation: tuple[float, ...]) -> None:
+        """Put the base at a pose, at rest."""
+
+    def render(self) -> Image:
+        """The camera's view of this instant."""
+
+    def close(self) -> None:
+        """Free the simulator."""
+
+
+def standing(spec: RobotSpec) -> JointCommand:
+    """What the motors do before the first command arrives."""
+    none = np.zeros(len(spec.joint_names))
+    return JointCommand(0.0, spec.default_pose_rad, spec.kp_nm_per_rad, spec.kd_nms_per_rad, none)

@@ -1,0 +1,81 @@
+"""Delays to train with, from a measured latency report instead of a guess."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pixelgait.robot.errors import UserError
+from pixelgait.sim.body.randomisation import Randomisation, Range
+
+# Between the controller and the motors and back lies a bus that no report of ours sees: a value
+# waits up to one cycle before it is sent, in either direction. Unitree's low-level link has 500 Hz.
+BUS_PERIOD_S = 0.002
+BUS_DELAY_S = (0.0, 2 * BUS_PERIOD_S)
+CAMERAS = ("camera/color/image_raw", "camera/depth/image_rect_raw")
+FRAME_S = 1.0 / 30.0
+
+
+def make_randomisation(randomise: bool, delays_from: Path | None) -> Randomisation | None:
+    """What the options --randomise and --delays-from ask for.
+
+    Raises:
+        UserError: delays without randomisation, or a file that is not a latency report.
+    """
+    if not randomise:
+        if delays_from is not None:
+            raise UserError("--delays-from sets what --randomise draws: give both")
+        return None
+    if delays_from is None:
+        return Randomisation()
+    return with_measured_delays(Randomisation(), delays_from)
+
+
+def with_measured_delays(randomisation: Randomisation, path: Path) -> Randomisation:
+    """The randomisation with the delays of a latency report (latency.json).
+
+    Commands: from the median to the 99th percentile of `sensor_to_command`, plus the bus. Camera,
+    where it was measured: the age of the newest image runs from its latency to a frame more, so
+    half a frame less than the median to a whole one less than the 99th percentile.
+
+    Raises:
+        UserError: the file is not a latency report, or nothing was measured.
+    """
+    report = _read(path)
+    low, high = _range_s(report.get("stages"), "sensor_to_command", path)
+    delay_s = (low + BUS_DELAY_S[0], high + BUS_DELAY_S[1])
+    randomisation = replace(randomisation, delay_s=delay_s)
+    ages = report.get("sensor_age_us") or {}
+    seen = [camera for camera in CAMERAS if camera in ages and ages[camera]["count"]]
+    if not seen:  # pixelgait-profile has no camera
+        return randomisation
+    low, high = _range_s(ages, seen[0], path)
+    low = max(0.0, low - FRAME_S / 2)
+    return replace(randomisation, camera_latency_s=(low, max(low, high - FRAME_S)))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        report = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{path}: not a latency report, not even JSON ({error})") from None
+    if not isinstance(report, dict):
+        raise UserError(f"{path}: not a latency report, expected a JSON object")
+    return report
+
+
+def _range_s(rows: Any, name: str, path: Path) -> Range:
+    """Median and 99th percentile [s] of one row of the report."""
+    try:
+        row = rows[name]
+        count, low, high = row["count"], row["p50_us"] / 1e6, row["p99_us"] / 1e6
+    except (KeyError, TypeError):
+        raise UserError(
+            f"{path}: not a latency report, no percentiles of {name}; "
+            "pixelgait-profile --json and pixelgait-run --out write one"
+        ) from None
+    if not count or not 0.0 <= low <= high:
+        raise UserError(f"{path}: {name} was not measured in this report")
+    return low, high

@@ -1,0 +1,124 @@
+"""Sensors as they are: biased, noisy and late; and a camera with a clock of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pixelgait.robot.interface import Image, Reading
+from pixelgait.robot.spec import Array
+from pixelgait.sim.body.camera import Camera
+from pixelgait.sim.body.delays import History
+from pixelgait.sim.body.interface import BasePose
+from pixelgait.sim.body.randomisation import Sample
+
+Renderer = Callable[[Camera, BasePose], NDArray[Any]]  # renders what a camera sees from a base
+
+
+class Sensors:
+    """One episode's sensors: what a sample says of them, with noise drawn from a seed.
+
+    Readings are stamped with the time they are read: their own age is what a controller does not
+    know. Images carry the time of their exposure.
+    """
+
+    def __init__(
+        self, sample: Sample, camera: Camera, view: Renderer, seed: int, joints: int
+    ) -> None:
+        self.sample = sample
+        self.camera = CameraStream(sample, camera, view, seed)
+        self._rng = np.random.default_rng((seed, 4))
+        offset = sample.encoder_bias_rad
+        self._encoder_bias = self._rng.uniform(-1.0, 1.0, joints) * offset
+        self._rate_bias = self._rng.choice((-1.0, 1.0), 3) * sample.rate_bias_rad_per_s
+        self._joints, self._imu = History(), History()
+
+    def read(self, true: Reading, pose: BasePose) -> Reading:
+        """The reading as these sensors give it, for a base at this pose."""
+        sample, rng, now = self.sample, self._rng, true.time_s
+        self._joints.add(now, np.concatenate((true.joint_angles, true.joint_velocities)))
+        self._imu.add(now, np.concatenate((true.orientation, true.angular_velocity)))
+        self.camera.note(now, pose)
+        angles, velocities = np.split(self._joints.at(now - sample.encoder_delay_s), 2)
+        imu = self._imu.at(now - sample.imu_delay_s)
+        tilt = rng.normal(sample.imu_bias_rad, sample.imu_noise_rad, 2)
+        rate_noise = rng.normal(0.0, sample.rate_noise_rad_per_s, 3)
+        encoder_noise = rng.normal(0.0, sample.encoder_noise_rad, angles.size)
+        return replace(
+            true,
+            joint_angles=angles + self._encoder_bias + encoder_noise,
+            joint_velocities=velocities,
+            orientation=_tilted(imu[:4], tilt),
+            angular_velocity=imu[4:] + self._rate_bias + rate_noise,
+            image=lambda: self.camera.newest(now),
+        )
+
+
+class CameraStream:
+    """Frames at a camera's own rate, some lost, each late. Only what is asked for is rendered.
+
+    A frame shows the scene from where the base was at its exposure; shapes that move by themselves
+    are shown where they are now.
+    """
+
+    def __init__(self, sample: Sample, camera: Camera, view: Renderer, seed: int) -> None:
+        self.sample, self.view, self.seed = sample, view, seed
+        shift_m = sample.camera_ahead_m, sample.camera_left_m, sample.camera_up_m
+        self.camera = camera.moved(shift_m, sample.camera_pitch_rad)
+        self._poses = History()
+        self._orientation = np.zeros(4)
+
+    def note(self, time_s: float, pose: BasePose) -> None:
+        """Remember where the base is; a quaternion and its negative are one orientation."""
+        orientation = np.array(pose[1])
+        if orientation @ self._orientation < 0.0:
+            orientation = -orientation
+        self._orientation = orientation
+        self._poses.add(time_s, np.concatenate((pose[0], orientation)))
+
+    def newest(self, now_s: float) -> Image:
+        """The newest frame that has arrived by now, stamped with its exposure [s]."""
+        time_s, rng = self._exposure(now_s)
+        pose = self._poses.at(time_s)
+        orientation = pose[3:] / np.linalg.norm(pose[3:])
+        pixels = self.view(self.camera, (tuple(pose[:3].tolist()), tuple(orientation.tolist())))
+        return Image(exposed(pixels, self.sample, rng), time_s)
+
+    def _exposure(self, now_s: float) -> tuple[float, np.random.Generator]:
+        """When the newest frame was exposed [s], and its own random numbers.
+
+        The first frame, at 0 s, is never lost: a robot does not start without one.
+        """
+        latest_s = max(0.0, now_s - self.sample.camera_latency_s)
+        period_s = self.sample.camera_period_s
+        if not period_s:
+            return latest_s, np.random.default_rng((self.seed, 3, round(latest_s * 1e6)))
+        frame = int(latest_s / period_s + 1e-9)
+        while True:
+            rng = np.random.default_rng((self.seed, 3, frame))
+            if rng.random() >= self.sample.camera_dropout or not frame:
+                return frame * period_s, rng
+            frame -= 1
+
+
+def exposed(pixels: NDArray[Any], sample: Sample, rng: np.random.Generator) -> NDArray[Any]:
+    """An ideal frame as this camera takes it: colours brighter or darker, everything noisy."""
+    noise = rng.standard_normal(pixels.shape)
+    if pixels.dtype == np.float32:  # depth [m]
+        return np.asarray(pixels * (1.0 + sample.depth_noise * noise), dtype=np.float32)
+    values = pixels * sample.camera_gain + sample.camera_noise * noise
+    if pixels.shape[2] == 4:  # the last channel is depth
+        values[..., 3] = pixels[..., 3] * (1.0 + sample.depth_noise * noise[..., 3])
+    return np.asarray(values.round().clip(0, 255), dtype=np.uint8)
+
+
+def _tilted(orientation: Array, tilt: Array) -> Array:
+    """A quaternion xyzw turned by small angles (roll, pitch) [rad] about its own axes."""
+    x, y, z, w = orientation
+    a, b = tilt / 2.0
+    turned = np.array((x + w * a - z * b, y + w * b + z * a, z + x * b - y * a, w - x * a - y * b))
+    return np.asarray(turned / np.linalg.norm(turned))

@@ -1,0 +1,139 @@
+"""First-person RGB and depth images in MuJoCo by one ray per pixel.
+
+No OpenGL, the same on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from pixelgait.robot.observation import rgbd
+from pixelgait.robot.spec import Array
+from pixelgait.sim.body.camera import FAR_M, Camera
+from pixelgait.sim.engines.mujoco_model import SCENE_GROUP
+from pixelgait.sim.world.box_mesh import box_uv
+from pixelgait.sim.world.texture import PIXELS
+
+AMBIENT, DIFFUSE, SPECULAR, SHININESS = 0.6, 0.35, 0.05, 2  # of PyBullet's getCameraImage
+SKY = 255
+GROUPS = np.array([i == SCENE_GROUP for i in range(6)], dtype=np.uint8)
+
+
+class Paint(Protocol):
+    """What gives some geoms other colours than their own."""
+
+    def apply(
+        self,
+        colours: Array,
+        geoms: NDArray[np.int32],
+        points: Array,
+        normals: Array,
+        data: mujoco.MjData,
+    ) -> None:
+        """Change colours (n, 3) of rays that hit these geoms (n,), -1: none, there (n, 3) [m]."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tiles:
+    """Textures on the boxes and planes of a model with n geoms."""
+
+    tiles: NDArray[np.uint8]  # (m, PIXELS, PIXELS, 3)
+    which: NDArray[np.int64]  # (n,) a geom's tile, -1: its colour
+    width_m: Array  # (n,) of its tile
+
+    @classmethod
+    def of(cls, count: int, covers: Mapping[int, tuple[NDArray[np.uint8], float]]) -> Tiles:
+        """These tiles, so many metres wide, on these geoms of so many in the model."""
+        distinct = {id(pixels): pixels for pixels, _ in covers.values()}
+        order = list(distinct)
+        which, width = np.full(count, -1), np.ones(count)
+        for geom, (pixels, tile_m) in covers.items():
+            which[geom], width[geom] = order.index(id(pixels)), tile_m
+        return cls(np.stack(list(distinct.values())), which, width)
+
+    def apply(
+        self,
+        colours: Array,
+        geoms: NDArray[np.int32],
+        points: Array,
+        normals: Array,
+        data: mujoco.MjData,
+    ) -> None:
+        """Give textured geoms the colours of their tiles; see `Paint`."""
+        painted = ((geoms >= 0) & (self.which[geoms] >= 0)).nonzero()[0]
+        hit = geoms[painted]
+        rotations = data.geom_xmat[hit].reshape(-1, 3, 3)
+        local = np.einsum("nji,nj->ni", rotations, points[painted] - data.geom_xpos[hit])
+        across = np.einsum("nji,nj->ni", rotations, normals[painted])
+        uv = box_uv(local, across) / self.width_m[hit, None]
+        column, row = np.floor(uv * PIXELS).astype(int).T % PIXELS
+        colours[painted] = self.tiles[self.which[hit], row, column]
+
+
+def cast_image(
+    model: mujoco.MjModel,
+    data: mujoco.MjData,
+    camera: Camera,
+    position: tuple[float, ...],
+    orientation: tuple[float, ...],
+    paints: Sequence[Paint] = (),
+) -> NDArray[Any]:
+    """What the camera sees (see `Camera`) from a base at this pose (xyz [m], quaternion xyzw)."""
+    x, y, z, w = orientation
+    rotation = np.zeros(9)
+    mujoco.mju_quat2Mat(rotation, np.array((w, x, y, z)))
+    eye, forward, up = camera.axes(position, rotation.reshape(3, 3))
+    shape = camera.height, camera.width
+    rays = _pixels(camera.mount.vertical_fov_rad, *shape, *camera.through)
+    world = rays @ np.array((forward, np.cross(forward, up), up))
+    count = len(rays)
+    geoms, distances = np.full(count, -1, dtype=np.int32), np.zeros(count)
+    normals = np.zeros((count, 3))
+    mujoco.mj_multiRay(
+        model, data, eye, world.ravel(), GROUPS, True, -1, geoms, distances,
+        normals.ravel(), count, FAR_M,
+    )  # fmt: skip
+    forward_m = distances * rays[:, 0]
+    geoms[forward_m >= FAR_M] = -1  # MuJoCo may look further
+    far = np.where(geoms < 0, FAR_M, forward_m)
+    depth = np.asarray(far.reshape(shape), dtype=np.float32)
+    if camera.kind == "depth":
+        return depth
+    colours = np.floor(255.0 * model.geom_rgba[geoms, :3])
+    for paint in paints:
+        paint.apply(colours, geoms, eye + distances[:, None] * world, normals, data)
+    colours *= _brightness(normals, camera.light)[:, None]
+    colours[geoms < 0] = SKY
+    rgb = np.asarray(colours.reshape(*shape, 3), dtype=np.uint8)
+    return rgb if camera.kind == "rgb" else rgbd(rgb, depth)
+
+
+def _brightness(normals: Array, light: tuple[float, float, float]) -> Array:
+    """How PyBullet's TinyRenderer lights surfaces with these normals (n, 3), (n,).
+
+    Phong's model, but for the highlight: that looks from straight above, wherever the camera is.
+    """
+    to_light = np.array(light) / np.linalg.norm(light)
+    cosine = normals @ to_light
+    reflected_z = 2.0 * cosine * normals[:, 2] - to_light[2]
+    highlight = np.maximum(reflected_z, 0.0) ** SHININESS
+    brightness = AMBIENT + DIFFUSE * np.maximum(cosine, 0.0) + SPECULAR * highlight
+    return np.asarray(brightness)
+
+
+@cache
+def _pixels(vertical_fov_rad: float, height: int, width: int, right: float, down: float) -> Array:
+    """Unit rays (H W, 3): forward, right, up; through this point of every pixel, see `Camera`."""
+    half = np.tan(vertical_fov_rad / 2.0)
+    along = (2.0 * (np.arange(width) + right) / width - 1.0) * half * width / height
+    up = (1.0 - 2.0 * (np.arange(height) + down) / height) * half
+    u, v = np.meshgrid(along, up)
+    rays = np.stack((np.ones_like(u), u, v), axis=-1).reshape(-1, 3)
+    return np.asarray(rays / np.linalg.norm(rays, axis=1, keepdims=True))

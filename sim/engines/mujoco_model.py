@@ -1,0 +1,148 @@
+"""A robot's URDF and a scene, compiled into one MuJoCo model."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import mujoco
+import numpy as np
+
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.spec import RobotSpec
+from pixelgait.sim.body.interface import GRAVITY_MS2, PHYSICS_DT_S
+from pixelgait.sim.engines.urdf import find_mesh, find_urdf
+from pixelgait.sim.world.scene import ORIGIN, Box, HeightField, Mesh, Plane, Scene, Shape
+
+SCENE_GROUP, ROBOT_GROUP = 0, 3  # the camera sees only the scene
+LINK_FRICTION = 0.5  # PyBullet's, of links whose URDF says nothing
+BASE_M = 0.1  # of a height field, below its lowest point
+
+
+def compile_model(robot: RobotSpec, scene: Scene) -> mujoco.MjModel:
+    """The model; mocap body i is the scene's movable shape i.
+
+    Raises:
+        UserError: MuJoCo cannot use something in the scene.
+    """
+    urdf = find_urdf(robot)
+    root = ElementTree.parse(urdf).getroot()
+    friction = foot_friction(robot)
+    _prepare(root, urdf)
+    spec = mujoco.MjSpec.from_string(ElementTree.tostring(root, encoding="unicode"))
+    for geom in spec.geoms:
+        geom.group = ROBOT_GROUP
+        geom.contype, geom.conaffinity = 1, 2  # touches the scene, not itself
+    for i, shape in enumerate(scene.fixed):
+        _add(spec, spec.worldbody, scene_geom(i), shape, friction)
+    # The mocap body has the pose, its geom none of its own.
+    for i, shape in enumerate(scene.movable, len(scene.fixed)):
+        body, unposed = spec.worldbody.add_body(mocap=True), replace(shape, pose=ORIGIN)
+        _add(spec, body, scene_geom(i), unposed, friction)
+    spec.option.timestep = PHYSICS_DT_S
+    spec.option.gravity = (0.0, 0.0, GRAVITY_MS2)
+    # As MuJoCo Menagerie's quadrupeds: round friction cones, feet that do not creep.
+    spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
+    spec.option.impratio = 100.0
+    try:
+        return spec.compile()
+    except ValueError as error:  # a user's mesh that cannot be used
+        reason = " ".join(str(error).split())
+        raise UserError(f"scene {scene.name}: MuJoCo cannot compile it ({reason})") from None
+
+
+def quaternion_wxyz(yaw: float) -> tuple[float, float, float, float]:
+    """Heading [rad] in MuJoCo's order."""
+    return (math.cos(yaw / 2.0), 0.0, 0.0, math.sin(yaw / 2.0))
+
+
+def scene_geom(i: int) -> str:
+    """The name of the scene's shape i, fixed ones first."""
+    return f"scene-{i}"
+
+
+def _add(
+    spec: mujoco.MjSpec, body: mujoco.MjsBody, name: str, shape: Shape, foot_friction: float
+) -> None:
+    pose = ORIGIN if isinstance(shape, Plane | Mesh) else shape.pose
+    geom = body.add_geom(
+        name=name,
+        pos=(pose.x, pose.y, pose.z),
+        quat=quaternion_wxyz(pose.yaw),
+        group=SCENE_GROUP,
+        mass=0.0,
+        contype=2,
+        conaffinity=1,
+        # PyBullet multiplies the frictions of what touches; MuJoCo takes that of the geom with
+        # priority.
+        friction=(shape.friction * foot_friction, 0.005, 0.0001),
+        priority=1,
+    )
+    if isinstance(shape, Box):
+        geom.type = mujoco.mjtGeom.mjGEOM_BOX
+        geom.size, geom.rgba = shape.half_m, (*shape.colour, float(shape.visible))
+    elif isinstance(shape, HeightField):
+        geom.type = mujoco.mjtGeom.mjGEOM_HFIELD
+        geom.hfieldname, geom.rgba = _height_field(spec, shape), (*shape.colour, 1.0)
+        geom.pos[2] += shape.heights_m.min()
+    elif isinstance(shape, Mesh):
+        geom.type = mujoco.mjtGeom.mjGEOM_MESH
+        geom.meshname, geom.rgba = _mesh(spec, shape), (1.0, 1.0, 1.0, 1.0)
+        geom.contype = geom.conaffinity = 0  # contacts would be with its convex hull
+        for i, box in enumerate(shape.boxes):
+            _add(spec, body, f"{name}-{i}", box, foot_friction)
+    else:
+        geom.type = mujoco.mjtGeom.mjGEOM_PLANE
+        geom.size = (0.0, 0.0, 1.0)
+
+
+def _mesh(spec: mujoco.MjSpec, mesh: Mesh) -> str:
+    """Its asset: triangles that need not enclose anything."""
+    name = f"mesh-{len(spec.meshes)}"
+    inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
+    spec.add_mesh(name=name, file=str(mesh.visual.resolve()), inertia=inertia)
+    return name
+
+
+def _height_field(spec: mujoco.MjSpec, field: HeightField) -> str:
+    """Its asset: heights from 0 to 1 with x varying fastest."""
+    rows, columns = field.heights_m.shape
+    low, span = field.heights_m.min(), np.ptp(field.heights_m)
+    name = f"height-field-{len(spec.hfields)}"
+    spec.add_hfield(
+        name=name,
+        nrow=columns,
+        ncol=rows,
+        size=((rows - 1) * field.cell_m / 2, (columns - 1) * field.cell_m / 2, span, BASE_M),
+        userdata=((field.heights_m - low) / span).T.ravel(),
+    )
+    return name
+
+
+def _prepare(root: ElementTree.Element, urdf: Path) -> None:
+    """Free the base, drop what is only looked at, and make mesh paths absolute."""
+    for link in root.findall("link"):
+        for visual in link.findall("visual"):
+            link.remove(visual)
+    for mesh in root.iter("mesh"):
+        mesh.set("filename", str(find_mesh(urdf, mesh.get("filename", ""))))
+    children = {child.get("link") for child in root.iterfind("joint/child")}
+    links = [link.get("name", "") for link in root.iterfind("link")]
+    base = next(name for name in links if name not in children)
+    joint = ElementTree.SubElement(root, "joint", name="floating_base", type="floating")
+    ElementTree.SubElement(root, "link", name="world")
+    ElementTree.SubElement(joint, "parent", link="world")
+    ElementTree.SubElement(joint, "child", link=base)
+    # Robots whose inertias no rigid body can have (the Mini Cheetah's thighs) are mended.
+    # The scene's meshes are only looked at, and stay.
+    options = {"strippath": "false", "balanceinertia": "true", "discardvisual": "false"}
+    ElementTree.SubElement(ElementTree.SubElement(root, "mujoco"), "compiler", options)
+
+
+def foot_friction(robot: RobotSpec) -> float:
+    """Coulomb coefficient that the URDF gives the feet."""
+    root = ElementTree.parse(find_urdf(robot)).getroot()
+    friction = root.find(f"link[@name='{robot.foot_links[0]}']/contact/lateral_friction")
+    return LINK_FRICTION if friction is None else float(friction.get("value", LINK_FRICTION))

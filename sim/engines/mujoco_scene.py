@@ -1,0 +1,73 @@
+"""Scenes in MuJoCo: laid out, moved and seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from pixelgait.sim.body.camera import Camera
+from pixelgait.sim.engines.mujoco_camera import Paint, Tiles, cast_image
+from pixelgait.sim.engines.mujoco_mesh import Skin
+from pixelgait.sim.engines.mujoco_model import quaternion_wxyz, scene_geom
+from pixelgait.sim.world.scene import ORIGIN, Box, Layout, Mesh, Plane, Pose, Scene
+from pixelgait.sim.world.texture import CHEQUERS_M, Texture, chequers, tile
+
+
+class MuJoCoScene:
+    """A scene that was compiled into a model."""
+
+    def __init__(self, scene: Scene, model: mujoco.MjModel, data: mujoco.MjData) -> None:
+        self.scene, self.model, self.data = scene, model, data
+        self._textured = {
+            model.geom(scene_geom(i)).id: shape.texture
+            for i, shape in enumerate((*scene.fixed, *scene.movable))
+            if isinstance(shape, Box) and shape.texture is not None
+        }
+        self._planes = [
+            model.geom(scene_geom(i)).id
+            for i, shape in enumerate(scene.fixed)
+            if isinstance(shape, Plane)
+        ]
+        self._skins = [
+            Skin(model, model.geom(scene_geom(i)).id, shape.texture)
+            for i, shape in enumerate(scene.fixed)
+            if isinstance(shape, Mesh) and shape.texture is not None
+        ]
+        self.layout = Layout(ORIGIN)
+        self._paints = self._painted(tuple(self._textured.values()))
+
+    def reset(self, rng: np.random.Generator) -> Pose:
+        """Lay the scene out; returns where the robot starts."""
+        self.layout = self.scene.layout(rng)
+        for i, pose in enumerate(self.layout.movable):
+            self._place(i, pose)
+        if self.layout.appearance is not None:
+            self._paints = self._painted(tuple(self.layout.appearance.textures))
+        return self.layout.start
+
+    def move(self, time_s: float) -> None:
+        """Put what swings where it is so long after the reset."""
+        for swing in self.layout.swings:
+            self._place(swing.shape, swing.pose(self.layout.movable[swing.shape], time_s))
+
+    def render(
+        self, camera: Camera, position: tuple[float, ...], orientation: tuple[float, ...]
+    ) -> NDArray[Any]:
+        """What the camera sees from a base at this pose (xyz [m], quaternion xyzw)."""
+        seen = camera.under(self.layout.appearance)
+        return cast_image(self.model, self.data, seen, position, orientation, self._paints)
+
+    def _place(self, movable: int, pose: Pose) -> None:
+        self.data.mocap_pos[movable] = (pose.x, pose.y, pose.z)
+        self.data.mocap_quat[movable] = quaternion_wxyz(pose.yaw)
+
+    def _painted(self, textures: tuple[Texture, ...]) -> list[Paint]:
+        """The textured boxes in these textures, planes and meshes."""
+        boxes = zip(self._textured, textures, strict=True)
+        covers = {geom: (tile(texture), texture.tile_m) for geom, texture in boxes}
+        covers |= {geom: (chequers(), CHEQUERS_M) for geom in self._planes}
+        tiles = [Tiles.of(self.model.ngeom, covers)] if covers else []
+        return [*tiles, *self._skins]

@@ -1,0 +1,205 @@
+"""Scenes in PyBullet."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from pixelgait.sim.body.camera import Camera
+from pixelgait.sim.engines import pybullet_camera
+from pixelgait.sim.engines.pybullet_client import pybullet
+from pixelgait.sim.world.box_mesh import TRIANGLES, box_corners, box_uv
+from pixelgait.sim.world.scene import ORIGIN, Box, HeightField, Layout, Mesh, Pose, Scene, Shape
+from pixelgait.sim.world.texture import Texture, tile
+
+
+class PyBulletScene:
+    """A scene built in one PyBullet client."""
+
+    def __init__(self, scene: Scene, client: int) -> None:
+        self.scene = scene
+        self.client = client
+        self._textures: dict[Texture, int] = {}  # what PyBullet calls them
+        self._textured: list[int] = []  # bodies that have one
+        for shape in scene.fixed:
+            self._add(shape)
+        self._movable = [(self._add(shape), _middle_z(shape)) for shape in scene.movable]
+        self.layout = Layout(ORIGIN)
+
+    def reset(self, rng: np.random.Generator) -> Pose:
+        """Lay the scene out; returns where the robot starts."""
+        self.layout = self.scene.layout(rng)
+        for placed, pose in zip(self._movable, self.layout.movable, strict=True):
+            self._place(*placed, pose)
+        if self.layout.appearance is not None:
+            for body, texture in zip(self._textured, self.layout.appearance.textures, strict=True):
+                self._paint(body, texture)
+        return self.layout.start
+
+    def move(self, time_s: float) -> None:
+        """Put what swings where it is so long after the reset."""
+        for swing in self.layout.swings:
+            pose = swing.pose(self.layout.movable[swing.shape], time_s)
+            self._place(*self._movable[swing.shape], pose)
+
+    def render(
+        self, camera: Camera, position: tuple[float, ...], orientation: tuple[float, ...]
+    ) -> NDArray[Any]:
+        """What the camera sees in this episode from a base at this pose; see `Camera`."""
+        seen = camera.under(self.layout.appearance)
+        return pybullet_camera.render(self.client, seen, position, orientation)
+
+    def render_both(
+        self, camera: Camera, position: tuple[float, ...], orientation: tuple[float, ...]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+        """Colours (H, W, 3) and depth (H, W) [m] of one instant, whatever the camera's kind."""
+        seen = camera.under(self.layout.appearance)
+        return pybullet_camera.render_both(self.client, seen, position, orientation)
+
+    def _place(self, body: int, middle: float, pose: Pose) -> None:
+        pybullet.resetBasePositionAndOrientation(
+            body,
+            (pose.x, pose.y, pose.z + middle),
+            quaternion(pose.yaw),
+            physicsClientId=self.client,
+        )
+
+    def _add(self, shape: Shape) -> int:
+        if isinstance(shape, Box):
+            body = self._box(shape)
+        elif isinstance(shape, Mesh):
+            body = self._mesh(shape)
+        elif isinstance(shape, HeightField):
+            body = self._height_field(shape)
+        else:
+            body = self._plane()
+        pybullet.changeDynamics(
+            body, -1, lateralFriction=shape.friction, physicsClientId=self.client
+        )
+        return body
+
+    def _box(self, box: Box) -> int:
+        client = self.client
+        shape = pybullet.createCollisionShape(
+            pybullet.GEOM_BOX, halfExtents=box.half_m, physicsClientId=client
+        )
+        if box.texture is None:
+            visual = pybullet.createVisualShape(
+                pybullet.GEOM_BOX,
+                halfExtents=box.half_m,
+                rgbaColor=(*box.colour, float(box.visible)),
+                specularColor=(0, 0, 0),
+                physicsClientId=client,
+            )
+        else:  # PyBullet's own box shows one pixel of a texture
+            visual = _textured_box(box.half_m, box.texture.tile_m, client)
+        pose = box.pose
+        body: int = pybullet.createMultiBody(
+            0,
+            shape,
+            visual,
+            (pose.x, pose.y, pose.z),
+            quaternion(pose.yaw),
+            physicsClientId=client,
+        )
+        if box.texture is not None:
+            self._textured.append(body)
+            self._paint(body, box.texture)
+        return body
+
+    def _paint(self, body: int, texture: Texture) -> None:
+        """Show a body in a texture; it is loaded when it is first needed."""
+        if texture not in self._textures:
+            with tempfile.NamedTemporaryFile(suffix=".png") as file:
+                cv2.imwrite(file.name, tile(texture)[::-1, :, ::-1])  # its first row is the top
+                self._textures[texture] = pybullet.loadTexture(
+                    file.name, physicsClientId=self.client
+                )
+        pybullet.changeVisualShape(
+            body, -1, textureUniqueId=self._textures[texture], physicsClientId=self.client
+        )
+
+    def _height_field(self, field: HeightField) -> int:
+        rows, columns = field.heights_m.shape
+        shape = pybullet.createCollisionShape(
+            pybullet.GEOM_HEIGHTFIELD,
+            meshScale=(field.cell_m, field.cell_m, 1.0),
+            heightfieldData=field.heights_m.T.ravel().tolist(),  # x varies fastest
+            numHeightfieldRows=rows,
+            numHeightfieldColumns=columns,
+            physicsClientId=self.client,
+        )
+        pose = field.pose
+        position = (pose.x, pose.y, pose.z + _middle_z(field))
+        body: int = pybullet.createMultiBody(
+            0, shape, -1, position, quaternion(pose.yaw), physicsClientId=self.client
+        )
+        pybullet.changeVisualShape(
+            body,
+            -1,
+            rgbaColor=(*field.colour, 1.0),
+            specularColor=(0, 0, 0),
+            textureUniqueId=-1,  # without PyBullet's chequers
+            physicsClientId=self.client,
+        )
+        return body
+
+    def _mesh(self, mesh: Mesh) -> int:
+        client = self.client
+        shape = pybullet.createCollisionShape(
+            pybullet.GEOM_MESH,
+            fileName=str(mesh.collision),
+            flags=pybullet.GEOM_FORCE_CONCAVE_TRIMESH,
+            physicsClientId=client,
+        )
+        visual = pybullet.createVisualShape(
+            pybullet.GEOM_MESH,
+            fileName=str(mesh.visual),
+            specularColor=(0, 0, 0),
+            physicsClientId=client,
+        )
+        body: int = pybullet.createMultiBody(0, shape, visual, physicsClientId=client)
+        if mesh.texture is not None:
+            texture = pybullet.loadTexture(str(mesh.texture), physicsClientId=client)
+            pybullet.changeVisualShape(body, -1, textureUniqueId=texture, physicsClientId=client)
+        return body
+
+    def _plane(self) -> int:
+        plane = pybullet.createCollisionShape(
+            pybullet.GEOM_PLANE, planeNormal=(0, 0, 1), physicsClientId=self.client
+        )
+        body: int = pybullet.createMultiBody(0, plane, physicsClientId=self.client)
+        return body
+
+
+def _textured_box(half_m: tuple[float, float, float], tile_m: float, client: int) -> int:
+    """The visual shape of a box on which a texture has its true size."""
+    corners, normals = (faces.reshape(-1, 3) for faces in box_corners(half_m))
+    uv = box_uv(corners, normals) / tile_m
+    visual: int = pybullet.createVisualShape(
+        pybullet.GEOM_MESH,
+        vertices=corners.tolist(),
+        normals=normals.tolist(),
+        uvs=(uv - np.floor(uv.min(axis=0))).tolist(),  # PyBullet wants them positive
+        indices=TRIANGLES.ravel().tolist(),
+        specularColor=(0, 0, 0),
+        physicsClientId=client,
+    )
+    return visual
+
+
+def _middle_z(shape: Box | HeightField) -> float:
+    """A shape's origin in PyBullet, above its own [m]: half-way up the range of a height field."""
+    if isinstance(shape, Box):
+        return 0.0
+    return float(shape.heights_m.min() + shape.heights_m.max()) / 2.0
+
+
+def quaternion(yaw: float) -> tuple[float, float, float, float]:
+    """Heading [rad] as a quaternion xyzw."""
+    return (0.0, 0.0, math.sin(yaw / 2.0), math.cos(yaw / 2.0))

@@ -1,0 +1,58 @@
+"""What scenes indoors have in common: a start and a goal on a map, and the way between them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pixelgait.robot.spec import Array
+from pixelgait.sim.world.scene import Box, Pose, Scene
+from pixelgait.sim.world.traversability import TraversabilityMap
+
+GOAL_RADIUS_M = 0.5
+FAR = 0.5  # the start's way to the goal, at least, as a share of the longest there is
+AHEAD_CELLS = 10  # a robot starts looking about at where its way is after 1 m
+LOOK_RAD = 0.4
+GOAL_HALF_M = (0.06, 0.06, 0.5)
+GOAL_COLOUR = (0.05, 0.85, 0.15)
+
+
+class Indoor(Scene):
+    """A scene with a map. The goal is a green post, reached within `GOAL_RADIUS_M` of the way.
+
+    Progress is minus the length of the way that is left: round walls and through doors.
+    """
+
+    goal_m = -GOAL_RADIUS_M
+    post = Box(Pose(0.0, 0.0, 0.0), GOAL_HALF_M, GOAL_COLOUR)
+    map: TraversabilityMap  # of the last layout, as is what follows
+    floor_m: float
+    distances: Array  # from every cell to the goal (rows, columns) [m]
+    start: tuple[int, int]  # cell
+
+    def point_goal(
+        self, rng: np.random.Generator, traversability_map: TraversabilityMap, floor_m: float
+    ) -> list[Pose]:
+        """Draw start and goal: poses of the robot and of the post."""
+        self.map, self.floor_m = traversability_map, floor_m
+        goal = traversability_map.draw(rng)
+        self.distances = traversability_map.geodesic_distances(goal)
+        least = FAR * self.distances[traversability_map.turnable].max()
+        far = np.argwhere(traversability_map.turnable & (self.distances >= least))
+        row, column = far[rng.integers(len(far))].tolist()
+        self.start = row, column
+        x, y = traversability_map.place(self.start)
+        way = traversability_map.path(self.distances, self.start)
+        ahead_x, ahead_y = traversability_map.place(way[min(AHEAD_CELLS, len(way) - 1)])
+        heading = math.atan2(ahead_y - y, ahead_x - x) + float(rng.uniform(-LOOK_RAD, LOOK_RAD))
+        return [
+            Pose(x, y, floor_m, heading),
+            Pose(*traversability_map.place(goal), floor_m + GOAL_HALF_M[2]),
+        ]
+
+    def progress_m(self, x: float, y: float) -> float:
+        return -self.map.geodesic_distance(self.distances, x, y)
+
+    def ground_m(self, x: float, y: float) -> float | None:
+        return self.floor_m if self.map.covers(x, y) else None

@@ -1,0 +1,114 @@
+"""Rooms: another floor plan in every episode, built from wall elements as from bricks."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pixelgait.sim.scenes.indoor import Indoor
+from pixelgait.sim.world.floor_plan import FURNITURE, MARGIN_M, SIZE_M, WALL_M, FloorPlan, draw_plan
+from pixelgait.sim.world.scene import STORE, Box, Layout, Pose
+from pixelgait.sim.world.texture import Texture
+from pixelgait.sim.world.traversability import TraversabilityMap
+
+HEIGHT_M = 2.4
+# Elements overlap so that a wall is as long as it should be; every wall is longer than the short
+# ones.
+LONG_M, SHORT_M = 1.5, 0.5
+ELEMENTS = ((40, 20), (80, 40))  # long and short, at difficulty 0 and 1
+ASIDE_M = 0.001  # from the wall's middle, in turn: surfaces in one plane show shreds of both
+WALL_TEXTURE = Texture("bricks", ((0.66, 0.40, 0.30), (0.80, 0.76, 0.70)), tile_m=2.0)
+FLOOR_TEXTURE = Texture("planks", ((0.62, 0.50, 0.36), (0.36, 0.27, 0.18)), tile_m=2.0)
+FLOOR_COLOUR, WALL_COLOUR = (0.52, 0.41, 0.29), (0.69, 0.48, 0.38)  # their means
+# Half lengths, widths and heights [m]: a cupboard, a table, a sofa, a chair.
+PIECES = (
+    ((0.50, 0.25, 0.90), (0.45, 0.30, 0.15), Texture("planks", ((0.5, 0.3, 0.1), (0.3, 0.2, 0.1)))),
+    ((0.60, 0.35, 0.37), (0.70, 0.70, 0.65), Texture("checks", ((0.8, 0.8, 0.8), (0.6, 0.6, 0.5)))),
+    (
+        (0.70, 0.40, 0.38),
+        (0.20, 0.30, 0.55),
+        Texture("stripes", ((0.1, 0.2, 0.5), (0.3, 0.4, 0.6))),
+    ),
+    ((0.22, 0.22, 0.40), (0.65, 0.15, 0.15), Texture("dots", ((0.6, 0.1, 0.1), (0.8, 0.3, 0.3)))),
+)
+
+
+class Rooms(Indoor):
+    """A house with a corridor, rooms, doors and furniture, and a green post to walk to."""
+
+    name = "rooms"
+
+    def __init__(self, difficulty: float = 0.5) -> None:
+        self.difficulty = difficulty
+        half_floor = max(SIZE_M[1]) / 2 + MARGIN_M
+        self.fixed = (slab(half_floor),)
+        self.long, self.short = (
+            round(float(np.interp(difficulty, (0, 1), pair)))
+            for pair in zip(*ELEMENTS, strict=True)
+        )
+        self.furniture = furniture(difficulty)
+        elements = [wall(LONG_M)] * self.long + [wall(SHORT_M)] * self.short
+        self.movable = [self.post, *self.furniture, *elements]
+
+    def layout(self, rng: np.random.Generator) -> Layout:
+        """Draw a plan, a start and a goal."""
+        plan = self._plan(rng)
+        footprints = [box.half_m[:2] for box in self.furniture]
+        traversability_map = TraversabilityMap(plan.traversable(footprints))
+        start, post = self.point_goal(rng, traversability_map, 0.0)
+        long, short = elements(plan)
+        walls = long + [STORE] * (self.long - len(long)) + short
+        walls += [STORE] * (self.short - len(short))
+        return Layout(start, [post, *standing(plan, self.furniture), *walls])
+
+    def _plan(self, rng: np.random.Generator) -> FloorPlan:
+        """The next one there are enough elements for."""
+        while True:
+            plan = draw_plan(rng, self.difficulty, [box.half_m[:2] for box in self.furniture])
+            long, short = elements(plan)
+            if len(long) <= self.long and len(short) <= self.short:
+                return plan
+
+
+def furniture(difficulty: float) -> list[Box]:
+    """The pieces of a house, wherever they are going to be."""
+    count = round(float(np.interp(difficulty, (0.0, 1.0), FURNITURE)))
+    kinds = [PIECES[i % len(PIECES)] for i in range(count)]
+    return [Box(STORE, half, colour, texture=texture) for half, colour, texture in kinds]
+
+
+def standing(plan: FloorPlan, pieces: list[Box]) -> list[Pose]:
+    """Where the pieces' middles are in a plan."""
+    return [
+        STORE if pose is None else Pose(pose.x, pose.y, piece.half_m[2], pose.yaw)
+        for pose, piece in zip(plan.furniture, pieces, strict=True)
+    ]
+
+
+def elements(plan: FloorPlan) -> tuple[list[Pose], list[Pose]]:
+    """Poses of the long and of the short elements a plan's walls are made of."""
+    long: list[Pose] = []
+    short: list[Pose] = []
+    for x0, y0, x1, y1 in plan.walls:
+        length = math.hypot(x1 - x0, y1 - y0)
+        poses, size = (long, LONG_M) if length >= LONG_M else (short, SHORT_M)
+        count = math.ceil(length / size - 1e-9)
+        forward_x, forward_y = (x1 - x0) / length, (y1 - y0) / length
+        for along in np.linspace(size / 2, length - size / 2, count).tolist():
+            aside = ASIDE_M if len(poses) % 2 else -ASIDE_M
+            x = x0 + along * forward_x - aside * forward_y
+            y = y0 + along * forward_y + aside * forward_x
+            poses.append(Pose(x, y, HEIGHT_M / 2, math.atan2(forward_y, forward_x)))
+    return long, short
+
+
+def wall(length_m: float) -> Box:
+    """A wall along x, `WALL_M / 2` longer on either side to close its corners."""
+    half = ((length_m + WALL_M) / 2, WALL_M / 2, HEIGHT_M / 2)
+    return Box(STORE, half, WALL_COLOUR, texture=WALL_TEXTURE)
+
+
+def slab(half_m: float) -> Box:
+    """The floor: its top is z = 0."""
+    return Box(Pose(0.0, 0.0, -0.25), (half_m, half_m, 0.25), FLOOR_COLOUR, texture=FLOOR_TEXTURE)

@@ -1,0 +1,150 @@
+"""The stand-in robot: a simulated body behind the topics of a real one, in real time."""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+from typing import Any
+
+import numpy as np
+from nav_msgs.msg import Odometry
+from rclpy.node import Node
+
+from pixelgait.robot.interface import JointCommand, Reading
+from pixelgait.robot.ros import common as ros
+from pixelgait.robot.runtime.realtime import RateKeeper
+from pixelgait.robot.spec import Array
+from pixelgait.sim.body.interface import PHYSICS_DT_S
+from pixelgait.sim.engines.pybullet_body import PyBulletBody
+
+CAMERA_STEPS = round(1.0 / 30.0 / PHYSICS_DT_S)  # 30 Hz
+ODOMETRY_STEPS = round(0.02 / PHYSICS_DT_S)  # 50 Hz
+COMMAND_TIMEOUT_S = 0.1  # without commands the motors only damp
+
+
+class SimulatedRobot(Node):
+    """Publishes joint states and IMU after every physics step, images at 30 Hz, truth at 50 Hz.
+
+    Colour and depth show the same instant; nothing is rendered that nobody has subscribed.
+
+    Its motors close the PD loop every physics step, like a motor driver: stiff where a command
+    gives a position, damping where it gives none or none comes.
+    """
+
+    def __init__(self, body: PyBulletBody, seed: int, record: bool) -> None:
+        super().__init__("pixelgait_sim")
+        self.body = body
+        self.record = record
+        spec = body.spec
+        sensor = ros.SENSOR_QOS
+        self._joints = self.create_publisher(ros.JointState, ros.JOINT_STATES, sensor)
+        self._imu = self.create_publisher(ros.Imu, ros.IMU, sensor)
+        self._colour = self.create_publisher(ros.Image, ros.COLOUR, sensor)
+        self._depth = self.create_publisher(ros.Image, ros.DEPTH, sensor)
+        self._odometry = self.create_publisher(Odometry, "ground_truth/odom", sensor)
+        self.create_subscription(ros.JointState, ros.JOINT_COMMAND, self._keep, ros.COMMAND_QOS)
+        self._command: tuple[float, Any] | None = None
+        self._zeros = np.zeros(len(spec.joint_names))
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="physics")
+        body.reset(seed)
+        self.fault: str | None = None
+        self.late = 0  # physics steps that began after the next was due
+        self.path: list[tuple[float, ...]] = []  # time [s], base pose (7), joint angles (12)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def recording(self) -> bytes:
+        """Time, base pose and joint angles at 50 Hz, as a numpy archive."""
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, path=np.array(self.path).reshape(-1, 20))
+        return buffer.getvalue()
+
+    def _keep(self, message: Any) -> None:
+        self._command = (time.monotonic(), message)
+
+    def _run(self) -> None:
+        try:
+            self._simulate()
+        except Exception as error:  # the node must not go on without its physics
+            self.fault = f"{type(error).__name__}: {error}"
+
+    def _simulate(self) -> None:
+        rate = RateKeeper(PHYSICS_DT_S)
+        step = 0
+        # Until the first command the robot stands, as after a real robot's own stand-up.
+        motors = self.body.motors(self._hold(self.body.spec.default_pose_rad, self._zeros))
+        while not self._stop.is_set():
+            if self._command is not None:
+                motors = self.body.motors(self._motor_command())
+            self.body.step_physics(motors)
+            self._publish(step, self.body.read())
+            step += 1
+            if not rate.wait():
+                self.late += 1
+
+    def _motor_command(self) -> JointCommand:
+        """What the motors do about the newest command."""
+        assert self._command is not None
+        spec = self.body.spec
+        received, message = self._command
+        if not message.position or time.monotonic() - received > COMMAND_TIMEOUT_S:
+            damping = np.full(len(spec.joint_names), spec.damping_nms_per_rad)
+            return JointCommand(0.0, self._zeros, self._zeros, damping, self._zeros)
+        order = ros.joint_order(list(message.name), spec.joint_names)
+        effort = np.asarray(message.effort)[order] if message.effort else self._zeros
+        return self._hold(np.asarray(message.position)[order], effort)
+
+    def _hold(self, targets: Array, effort: Array) -> JointCommand:
+        spec = self.body.spec
+        return JointCommand(0.0, targets, spec.kp_nm_per_rad, spec.kd_nms_per_rad, effort)
+
+    def _publish(self, step: int, reading: Reading) -> None:
+        now = int(self.get_clock().now().nanoseconds)
+        self._joints.publish(self._joint_states(now, reading))
+        self._imu.publish(
+            ros.imu_message(now, "imu_link", reading.orientation, reading.angular_velocity)
+        )
+        if step % CAMERA_STEPS == 0:
+            self.body.move_scene()
+            self._publish_images(now)
+        if step % ODOMETRY_STEPS == 0:
+            position, orientation = self.body.pose()
+            self._odometry.publish(_odometry(now, position, orientation))
+            if self.record:
+                self.path.append((now / 1e9, *position, *orientation, *reading.joint_angles))
+
+    def _publish_images(self, now: int) -> None:
+        colour, depth = (p.get_subscription_count() > 0 for p in (self._colour, self._depth))
+        if depth:
+            pixels, metres = self.body.render_both()
+            self._depth.publish(ros.image_message(now, "camera", metres))
+        elif colour:
+            pixels = self.body.render().pixels
+        if colour:
+            self._colour.publish(ros.image_message(now, "camera", pixels))
+
+    def _joint_states(self, now: int, reading: Reading) -> Any:
+        message = ros.JointState()
+        message.header.stamp = ros.stamp(now)
+        message.name = list(self.body.spec.joint_names)
+        message.position = reading.joint_angles.tolist()
+        message.velocity = reading.joint_velocities.tolist()
+        return message
+
+
+def _odometry(now: int, position: tuple[float, ...], orientation: tuple[float, ...]) -> Any:
+    message = Odometry()
+    message.header.stamp = ros.stamp(now)
+    message.header.frame_id, message.child_frame_id = "map", "base_link"
+    pose = message.pose.pose
+    pose.position.x, pose.position.y, pose.position.z = map(float, position)
+    q = pose.orientation
+    q.x, q.y, q.z, q.w = map(float, orientation)
+    return message

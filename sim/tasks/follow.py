@@ -1,0 +1,96 @@
+"""The task of following velocity commands: how a low level is trained."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pixelgait.robot.controller import Decision, commanded
+from pixelgait.robot.interface import Reading
+from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.sim.body.interface import Walker
+from pixelgait.sim.tasks.task import fallen, planar_pose, planar_velocity, push
+
+
+class Follow:
+    """Follow speed and yaw-rate commands that change every second, with pushes.
+
+    Reward per second: how well both are tracked, and an upright, level posture; at most 1. Latent
+    commands are drawn uniformly, but a tenth asks to stop, 15 % to turn on the spot, 15 % to go
+    straight.
+    """
+
+    COMMAND_STEPS = 100
+    PUSH_STEPS = 250
+    PUSH_M_PER_S = 0.3
+    SMOOTHING = 0.04  # per step: velocities are judged over about a gait cycle, not within one
+    SETTLED_STEPS = 50  # after a new command, before errors count as tracking errors
+    # Squared errors at which a term of the reward has fallen to 1/e: wide enough to have a slope
+    # for a robot that stands (0.3 m/s off) and narrow enough to tell 0.1 from 0.2.
+    SPEED_SCALE_M2_PER_S2 = 0.06
+    TURN_SCALE_RAD2_PER_S2 = 0.15
+    SIDEWAYS_WEIGHT = 0.5
+    # How the body is carried counts too: a camera on a leaning or crouching robot sees less.
+    POSTURE_WEIGHT = 0.2
+    TILT_SCALE_RAD2 = 0.02
+    HEIGHT_SHARE = 0.9  # of the standing height
+    HEIGHT_SCALE_M2 = 0.001
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+        self.latent = np.zeros(2)
+
+    def command(self, image: object) -> Decision:
+        """The high level of this task: the next command, whatever the camera sees."""
+        self.latent = self._rng.uniform(-1.0, 1.0, 2)
+        which = self._rng.random()
+        if which < 0.1:
+            self.latent[:] = -1.0, 0.0
+        elif which < 0.25:
+            self.latent[0] = -1.0
+        elif which < 0.4:
+            self.latent[1] = 0.0
+        return Decision(self.latent, self.COMMAND_STEPS)
+
+    def reset(self, body: Walker, seed: int) -> None:
+        self._rng = np.random.default_rng((seed, 1))
+        self._step = 0
+        self._pose = planar_pose(body)
+        self._velocity = np.zeros(3)  # forward, left [m/s], yaw rate [rad/s], smoothed
+        self._errors: list[tuple[float, float]] = []
+
+    def step(self, body: Walker, reading: Reading) -> tuple[float, bool]:
+        self._step += 1
+        pose = planar_pose(body)
+        velocity = planar_velocity(self._pose, pose)
+        self._pose = pose
+        self._velocity += self.SMOOTHING * (velocity - self._velocity)
+        forward, left, turn = self._velocity
+        speed, yaw_rate = commanded(self.latent)
+        speed_error, turn_error = forward - speed, turn - yaw_rate
+        if self._step % self.COMMAND_STEPS > self.SETTLED_STEPS:
+            self._errors.append((abs(speed_error), abs(turn_error)))
+        if self._step % self.PUSH_STEPS == 0:
+            push(body, self.PUSH_M_PER_S, self._rng)
+        off = speed_error**2 + self.SIDEWAYS_WEIGHT * left**2
+        tracked = math.exp(-off / self.SPEED_SCALE_M2_PER_S2)
+        turned = math.exp(-(turn_error**2) / self.TURN_SCALE_RAD2_PER_S2)
+        followed = (tracked + turned) / 2.0
+        reward = followed + self.POSTURE_WEIGHT * (self._posture(body) - followed)
+        return reward * CONTROL_DT_S, fallen(body, reading)
+
+    def _posture(self, body: Walker) -> float:
+        """1 for a level base at its height, towards 0 as it tilts or sinks."""
+        (x, y, z), (qx, qy, _, _) = body.pose()
+        tilt2 = 4.0 * (qx * qx + qy * qy)  # of small angles
+        height = z - (body.scene.ground_m(x, y) or 0.0)
+        low = height - self.HEIGHT_SHARE * body.spec.stand_height_m
+        return math.exp(-tilt2 / self.TILT_SCALE_RAD2 - low * low / self.HEIGHT_SCALE_M2)
+
+    def metrics(self) -> dict[str, float]:
+        """Mean tracking errors [m/s], [rad/s] in the second half of every command."""
+        if not self._errors:
+            return {}
+        speed, yaw_rate = np.mean(self._errors, axis=0)
+        return {"speed_error": float(speed), "yaw_rate_error": float(yaw_rate)}

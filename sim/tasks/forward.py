@@ -1,0 +1,47 @@
+"""The task of getting ahead: through a scene, towards its goal."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pixelgait.robot.interface import Reading
+from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.sim.body.interface import Walker
+from pixelgait.sim.tasks.task import fallen, progress_m, push
+
+
+class Forward:
+    """Capped velocity along x (IAP paper, eq. 11 and 12) or towards the goal of the scene: a
+    return reads as metres.
+
+    The episode ends with a fall, at the scene's goal, or after `patience_steps` without advance.
+    """
+
+    CAP_M_PER_S = 0.6  # the paper does not give its own
+    ADVANCE_M = 0.1
+    SHOVE_M_PER_S = 0.2  # at the start, in a random direction: no two episodes are alike
+
+    def __init__(self, steps: int, patience_steps: int = 600) -> None:
+        self.steps = steps
+        self.patience_steps = patience_steps
+        self._progress = self._best = 0.0
+        self._since_best = 0
+
+    def reset(self, body: Walker, seed: int) -> None:
+        self._progress = self._best = progress_m(body)
+        self._since_best = 0
+        push(body, self.SHOVE_M_PER_S, np.random.default_rng((seed, 1)))
+
+    def step(self, body: Walker, reading: Reading) -> tuple[float, bool]:
+        progress = progress_m(body)
+        cap = self.CAP_M_PER_S * CONTROL_DT_S
+        reward = max(-cap, min(cap, progress - self._progress))
+        self._progress = progress
+        self._since_best += 1
+        if progress > self._best + self.ADVANCE_M:
+            self._best, self._since_best = progress, 0
+        stuck = self._since_best > self.patience_steps
+        return reward, stuck or progress > body.scene.goal_m or fallen(body, reading)
+
+    def metrics(self) -> dict[str, float]:
+        return {}

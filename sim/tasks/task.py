@@ -1,0 +1,66 @@
+"""Tasks: what an episode rewards, and when it ends."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+
+from pixelgait.robot.interface import Reading
+from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.spec import Array
+from pixelgait.sim.body.interface import Walker
+
+TIPPED_UP_Z = 0.5  # fallen: the base's up axis more than 60 degrees off
+FALLEN_HEIGHT_M = 0.13  # or the base this low above the ground (Minitaur's limit in envs_v2)
+
+
+class Task(Protocol):
+    """Rewards one episode on a body."""
+
+    steps: int  # control steps an episode lasts at most
+
+    def reset(self, body: Walker, seed: int) -> None: ...
+
+    def step(self, body: Walker, reading: Reading) -> tuple[float, bool]:
+        """Reward of the control step just taken, and whether the episode is over."""
+
+    def metrics(self) -> dict[str, float]:
+        """Further figures of the episode."""
+
+
+def fallen(body: Walker, reading: Reading) -> bool:
+    """Whether the robot has tipped over, sunk down, or left the ground it can walk on."""
+    (x, y, z), _ = body.pose()
+    qx, qy, _, _ = reading.orientation.tolist()  # Python's floats are faster than numpy's
+    up_z = 1.0 - 2.0 * (qx * qx + qy * qy)
+    ground = body.scene.ground_m(x, y)
+    return up_z < TIPPED_UP_Z or ground is None or z - ground < FALLEN_HEIGHT_M
+
+
+def progress_m(body: Walker) -> float:
+    """How far the robot is on its way through the scene [m]."""
+    (x, y, _), _ = body.pose()
+    return body.scene.progress_m(x, y)
+
+
+def planar_pose(body: Walker) -> Array:
+    """Position x, y [m] and heading [rad] of the base, (3,)."""
+    (x, y, _), (qx, qy, qz, qw) = body.pose()
+    yaw = math.atan2(2.0 * (qw * qz + qx * qy), 1.0 - 2.0 * (qy * qy + qz * qz))
+    return np.array((x, y, yaw))
+
+
+def planar_velocity(before: Array, after: Array) -> Array:
+    """Forward, left [m/s] and yaw rate [rad/s] between two poses one control step apart, (3,)."""
+    dx, dy, turn = (after - before).tolist()
+    cos, sin = math.cos(after[2]), math.sin(after[2])
+    turn = (turn + math.pi) % (2.0 * math.pi) - math.pi
+    return np.array((dx * cos + dy * sin, dy * cos - dx * sin, turn)) / CONTROL_DT_S
+
+
+def push(body: Walker, speed: float, rng: np.random.Generator) -> None:
+    """Add a velocity of so many m/s in a random horizontal direction."""
+    angle = rng.uniform(0.0, 2.0 * math.pi)
+    body.push(speed * np.array((math.cos(angle), math.sin(angle), 0.0)))

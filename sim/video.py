@@ -1,0 +1,120 @@
+"""Films: a robot seen from behind, with what its camera saw and attended to in the corner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cv2
+import imageio.v2 as imageio
+import numpy as np
+from numpy.typing import NDArray
+
+from pixelgait.robot.controller import Controller
+from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.runtime.attention import draw_attention
+from pixelgait.robot.spec import Array, RobotSpec
+from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.sim.engines.pybullet_body import load_robot
+from pixelgait.sim.engines.pybullet_camera import render_view
+from pixelgait.sim.engines.pybullet_client import pybullet
+from pixelgait.sim.engines.pybullet_scene import PyBulletScene
+from pixelgait.sim.scenes.distractors import Distracted
+from pixelgait.sim.scenes.indoor import Indoor
+from pixelgait.sim.tasks.episode import run_episode
+from pixelgait.sim.tasks.task import Task
+from pixelgait.sim.world.scene import Scene
+
+WIDTH, HEIGHT = 480, 320
+FRAMES_PER_S = 10
+INSET = 4  # magnification of the camera image
+EYE_M = np.array((-1.7, 0.0, 1.1))  # from the robot: behind and above
+LOOK_M = np.array((1.2, 0.0, 0.0))
+EYE_INDOORS_M = np.array((-1.0, 0.0, 6.0))  # walls would hide the robot from behind
+FIELD_OF_VIEW_RAD = 0.9
+
+
+class SceneRenderer:
+    """Renders a robot with its meshes in a scene, from recorded poses."""
+
+    def __init__(self, spec: RobotSpec, scene: Scene, seed: int) -> None:
+        self.client = pybullet.connect(pybullet.DIRECT)
+        self.scene = PyBulletScene(scene, self.client)
+        self.scene.reset(np.random.default_rng(seed))
+        bare = scene.scene if isinstance(scene, Distracted) else scene
+        self.indoors = isinstance(bare, Indoor)
+        self.robot, self.joints = load_robot(spec, self.client)
+        self.inertial = pybullet.getDynamicsInfo(self.robot, -1, physicsClientId=self.client)[3:5]
+
+    def close(self) -> None:
+        pybullet.disconnect(physicsClientId=self.client)
+
+    def frame(
+        self,
+        position: Array,
+        orientation: Array,
+        joint_angles: Array,
+        inset: NDArray[np.uint8] | None,
+    ) -> NDArray[np.uint8]:
+        """One frame (HEIGHT, WIDTH, 3); `inset` goes into the upper left corner."""
+        pose = pybullet.multiplyTransforms(position, orientation, *self.inertial)
+        pybullet.resetBasePositionAndOrientation(self.robot, *pose, physicsClientId=self.client)
+        for joint, angle in zip(self.joints, joint_angles, strict=True):
+            pybullet.resetJointState(self.robot, joint, angle, physicsClientId=self.client)
+        ground = np.array((position[0], 0.5 * position[1], 0.0))
+        eye, target = ground + EYE_M, ground + LOOK_M
+        if self.indoors:
+            eye, target = position + EYE_INDOORS_M, position
+        view = pybullet.computeViewMatrix(eye, target, (0, 0, 1))
+        frame = render_view(self.client, view, FIELD_OF_VIEW_RAD, WIDTH, HEIGHT)
+        if inset is not None:
+            framed = np.pad(inset, ((2, 2), (2, 2), (0, 0)), constant_values=255)
+            frame[8 : 8 + framed.shape[0], 8 : 8 + framed.shape[1]] = framed
+        return frame
+
+
+def write_video(path: Path, frames: list[NDArray[np.uint8]]) -> None:
+    """Write frames as .mp4 or .gif."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".gif":
+        imageio.mimsave(path, [*frames], duration=1000 / FRAMES_PER_S, loop=0)
+    else:
+        imageio.mimsave(path, [*frames], fps=FRAMES_PER_S, macro_block_size=8)
+
+
+def write_strip(
+    path: Path, frames: list[NDArray[np.uint8]], columns: int = 4, rows: int = 2
+) -> None:
+    """Frames evenly taken from a film, as one PNG."""
+    chosen = [frames[i] for i in np.linspace(0, len(frames) - 1, columns * rows).astype(int)]
+    lines = [np.hstack(chosen[r * columns : (r + 1) * columns]) for r in range(rows)]
+    cv2.imwrite(str(path), np.vstack(lines)[:, :, ::-1])
+
+
+def record_video(
+    controller: Controller, body: SimulatedBody, task: Task, seed: int, path: Path
+) -> None:
+    """Run one episode and film it; a .png becomes a strip."""
+    renderer = SceneRenderer(body.spec, body.scene, seed)
+    every = round(1.0 / FRAMES_PER_S / CONTROL_DT_S)
+    frames = []
+
+    def watch(step: int) -> None:
+        if step % every == 1:
+            position, orientation = map(np.array, body.pose())
+            angles = body.read().joint_angles
+            renderer.scene.move(body.time_s)
+            frames.append(renderer.frame(position, orientation, angles, _inset(controller)))
+
+    run_episode(controller, body, task, seed, watch)
+    renderer.close()
+    if path.suffix == ".png":
+        write_strip(path, frames)
+    else:
+        write_video(path, frames)
+
+
+def _inset(controller: Controller) -> NDArray[np.uint8] | None:
+    image, decision = controller.image, controller.decision
+    if image is None or decision is None or decision.attention is None:
+        return None
+    return draw_attention(image.pixels, decision.attention, INSET)

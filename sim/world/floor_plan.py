@@ -1,0 +1,175 @@
+"""Floor plans, drawn from a seed: a corridor with rooms on both sides, doors and furniture."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from pixelgait.robot.spec import Array
+from pixelgait.sim.world.scene import Pose
+from pixelgait.sim.world.traversability import PIXEL_M
+
+# At difficulty 0 and 1. The narrowest door leaves the A1 (0.5 m wide while trotting) 12 cm on
+# either side.
+ROOMS = (2, 8)
+SIZE_M = ((6.0, 5.5), (11.0, 8.0))  # of the house: along the corridor, across it
+DOOR_M = (1.1, 0.75)
+FURNITURE = (2, 12)
+
+CORRIDOR_M = (1.3, 1.8)  # its width
+LEAST_ROOM_M = (2.2, 1.6)  # of a room: along the corridor, across it
+WALL_M = 0.12  # thick
+BESIDE_DOOR_M = 0.5  # wall on either side of a door, at least
+SECOND_DOOR = 0.4  # probability of a door between two neighbouring rooms
+KEEP_CLEAR_M = 0.7  # between furniture, and around doors
+DARTS = 20  # tries to place a piece of furniture
+MARGIN_M = 0.5  # of the map, around the house
+
+WallLine = tuple[float, float, float, float]  # axis-aligned, from x, y to x, y [m]: its middle line
+Rectangle = tuple[float, float, float, float]  # lowest x, lowest y, highest x, highest y [m]
+
+
+@dataclass(frozen=True, slots=True)
+class FloorPlan:
+    """Walls and furniture around the origin, on a map `size_m` wide."""
+
+    size_m: float
+    walls: list[WallLine]
+    furniture: list[Pose | None]  # of the pieces asked for; None where there was no room
+
+    def traversable(self, pieces: list[tuple[float, float]]) -> NDArray[np.uint8]:
+        """Gibson's map (n, n): 255 where one can walk, 0 outside and in what stands there.
+
+        `pieces` are the half lengths and widths of the furniture [m].
+        """
+        side = round(self.size_m / PIXEL_M)
+        image = np.zeros((side, side), dtype=np.uint8)
+        ends = np.array(self.walls)
+        low, high = ends[:, :2].min(axis=0), ends[:, 2:].max(axis=0)
+        _fill(image, np.array((low, (high[0], low[1]), high, (low[0], high[1]))), 255)
+        for x0, y0, x1, y1 in self.walls:
+            centre, half = ((x0 + x1) / 2, (y0 + y1) / 2), (x1 - x0, y1 - y0)
+            _fill(image, corners(Pose(*centre, 0.0), np.array(half) / 2 + WALL_M / 2), 0)
+        for pose, half_m in zip(self.furniture, pieces, strict=True):
+            if pose is not None:
+                _fill(image, corners(pose, np.array(half_m)), 0)
+        return image
+
+
+def draw_plan(
+    rng: np.random.Generator, difficulty: float, pieces: list[tuple[float, float]]
+) -> FloorPlan:
+    """A floor plan for as many pieces of furniture, given by half length and half width [m]."""
+    length, width = (
+        float(np.interp(difficulty, (0, 1), pair)) for pair in zip(*SIZE_M, strict=True)
+    )
+    door = float(np.interp(difficulty, (0.0, 1.0), DOOR_M))
+    corridor = float(rng.uniform(*CORRIDOR_M))
+    low = float(rng.uniform(LEAST_ROOM_M[1], width - corridor - LEAST_ROOM_M[1])) - width / 2
+    count = round(float(np.interp(difficulty, (0.0, 1.0), ROOMS)))
+    below = (count + int(rng.integers(2))) // 2
+    walls = _outer_walls(length, width)
+    rooms: list[Rectangle] = []
+    doors: list[tuple[float, float]] = []
+    for y, far, n in ((low, -width / 2, below), (low + corridor, width / 2, count - below)):
+        new_walls, new_rooms, new_doors = _rooms(rng, length, (y, far), n, door)
+        walls, rooms, doors = walls + new_walls, rooms + new_rooms, doors + new_doors
+    furniture = _furnish(rng, rooms, doors, pieces)
+    size = max(SIZE_M[1]) + 2 * MARGIN_M
+    if rng.random() < 0.5:  # the corridor along y
+        walls = [(y0, x0, y1, x1) for x0, y0, x1, y1 in walls]
+        furniture = [p and Pose(p.y, p.x, 0.0, math.pi / 2 - p.yaw) for p in furniture]
+    return FloorPlan(size, walls, furniture)
+
+
+def corners(pose: Pose, half_m: Array) -> Array:
+    """Corners (4, 2) [m] of a rectangle with half length and half width (2,)."""
+    return pose.points(np.array(((-1, -1), (1, -1), (1, 1), (-1, 1))) * half_m)
+
+
+def _fill(image: NDArray[np.uint8], polygon: Array, value: int) -> None:
+    points = np.floor(polygon / PIXEL_M + len(image) / 2).astype(np.int32)
+    cv2.fillConvexPoly(image, points, value)
+
+
+def _outer_walls(length: float, width: float) -> list[WallLine]:
+    x, y = length / 2, width / 2
+    return [(-x, -y, x, -y), (-x, y, x, y), (-x, -y, -x, y), (x, -y, x, y)]
+
+
+def _rooms(
+    rng: np.random.Generator, length: float, across: tuple[float, float], count: int, door: float
+) -> tuple[list[WallLine], list[Rectangle], list[tuple[float, float]]]:
+    """One side of the corridor, `across` from its wall to the house's: walls, rooms, doors."""
+    y = across[0]
+    least = LEAST_ROOM_M[0]
+    slack = (length - count * least) * rng.dirichlet(np.full(count, 2.0))
+    cuts = (np.concatenate(([0.0], np.cumsum(least + slack))) - length / 2).tolist()
+    gaps = [_door(rng, low, high, door) for low, high in pairwise(cuts)]
+    walls = [(a, y, b, y) for a, b in _between(-length / 2, length / 2, gaps)]
+    doors = [((low + high) / 2, y) for low, high in gaps]
+    low, high = min(across), max(across)
+    for x in cuts[1:-1]:
+        gaps = []
+        if high - low > 2 * BESIDE_DOOR_M + door and rng.random() < SECOND_DOOR:
+            gaps = [_door(rng, low, high, door)]
+            doors.append((x, sum(gaps[0]) / 2))
+        walls += [(x, a, x, b) for a, b in _between(low, high, gaps)]
+    rooms = [(a, low, b, high) for a, b in pairwise(cuts)]
+    return walls, rooms, doors
+
+
+def _door(rng: np.random.Generator, low: float, high: float, width: float) -> tuple[float, float]:
+    """Where a door is in a wall from low to high: both its sides."""
+    at = float(rng.uniform(low + BESIDE_DOOR_M, high - BESIDE_DOOR_M - width))
+    return at, at + width
+
+
+def _between(low: float, high: float, gaps: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """What gaps, in their order, leave of the range from low to high."""
+    starts = [low, *(end for _, end in gaps)]
+    return list(zip(starts, [*(start for start, _ in gaps), high], strict=True))
+
+
+def _furnish(
+    rng: np.random.Generator,
+    rooms: list[Rectangle],
+    doors: list[tuple[float, float]],
+    pieces: list[tuple[float, float]],
+) -> list[Pose | None]:
+    """Put every piece against a wall of some room, clear of doors and of what stands there."""
+    placed: list[Pose | None] = []
+    taken = [np.array((x, y, x, y)) for x, y in doors]
+    for half_m in pieces:
+        placed.append(None)
+        for _ in range(DARTS):
+            pose, box = _against_a_wall(rng, rooms[rng.integers(len(rooms))], half_m)
+            if _nearest(box, np.array(taken)) > KEEP_CLEAR_M:
+                placed[-1] = pose
+                taken.append(box)
+                break
+    return placed
+
+
+def _against_a_wall(
+    rng: np.random.Generator, room: Rectangle, half_m: tuple[float, float]
+) -> tuple[Pose, Array]:
+    """A pose of a piece with its long side at a wall of the room; where it then is (4,)."""
+    low, high = np.array(room[:2]) + WALL_M / 2, np.array(room[2:]) - WALL_M / 2
+    along = int(rng.integers(2))  # the wall's axis
+    half = np.array(half_m if along == 0 else half_m[::-1])
+    centre = rng.uniform(low + half, high - half)
+    centre[1 - along] = (low + half, high - half)[rng.integers(2)][1 - along]
+    x, y = centre.tolist()
+    return Pose(x, y, 0.0, along * math.pi / 2), np.concatenate((centre - half, centre + half))
+
+
+def _nearest(box: Array, others: Array) -> float:
+    """Distance between a rectangle (4,) and the nearest of others (n, 4) [m]."""
+    gaps = np.maximum(np.maximum(box[:2] - others[:, 2:], others[:, :2] - box[2:]), 0.0)
+    return float(np.hypot(*gaps.T).min())

@@ -1,0 +1,147 @@
+"""Scenes: where a robot can be, described once and built by every simulator in its own way.
+
+A new one is a file with a class like FlatGround: the README shows how.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.spec import Array
+from pixelgait.sim.world.appearance import Appearance
+from pixelgait.sim.world.texture import Colour, Texture
+
+FRICTION = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pose:
+    """Somewhere upright: position [m] and heading [rad]."""
+
+    x: float
+    y: float
+    z: float
+    yaw: float = 0.0
+
+    def points(self, local: Array) -> Array:
+        """Points (n, 2) [m] of this pose's frame in the world."""
+        cos, sin = math.cos(self.yaw), math.sin(self.yaw)
+        return np.asarray(local @ np.array(((cos, sin), (-sin, cos))) + (self.x, self.y))
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A box with its centre at `pose`."""
+
+    pose: Pose
+    half_m: tuple[float, float, float]
+    colour: Colour
+    friction: float = FRICTION
+    texture: Texture | None = None  # instead of the colour
+    visible: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """The endless horizontal plane z = 0, drawn in PyBullet's chequers."""
+
+    friction: float = FRICTION
+
+
+ORIGIN = Pose(0.0, 0.0, 0.0)
+STORE = Pose(0.0, 0.0, -10.0)  # out of sight and reach: for movable shapes an episode does not use
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeightField:
+    """Uneven ground, its middle and height 0 at `pose`.
+
+    `heights_m` (n, m) are those of points `cell_m` apart, n along x and m along y; not all equal.
+    """
+
+    heights_m: Array
+    cell_m: float
+    colour: Colour
+    friction: float = FRICTION
+    pose: Pose = ORIGIN
+
+
+@dataclass(frozen=True, slots=True)
+class Mesh:
+    """Triangles from OBJ files in metres, z up; concave ones too.
+
+    Who cannot collide with such triangles collides with invisible boxes instead, their poses in the
+    world.
+    """
+
+    visual: Path
+    collision: Path
+    texture: Path | None  # None: white
+    boxes: Sequence[Box]
+    friction: float = FRICTION
+
+
+Shape = Box | Plane | HeightField | Mesh
+
+
+@dataclass(frozen=True, slots=True)
+class Swing:
+    """A movable shape that goes to and fro, `reach_m` along x, y and z either way of its pose."""
+
+    shape: int  # which of the movable ones
+    reach_m: tuple[float, float, float]
+    period_s: float
+
+    def pose(self, middle: Pose, time_s: float) -> Pose:
+        """Where it is so long after the reset."""
+        share = math.sin(2.0 * math.pi * time_s / self.period_s)
+        x, y, z = (share * reach for reach in self.reach_m)
+        return Pose(middle.x + x, middle.y + y, middle.z + z, middle.yaw)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What is different in every episode."""
+
+    start: Pose  # of the robot: the ground below it
+    movable: Sequence[Pose] = ()  # where the scene's movable shapes are
+    swings: Sequence[Swing] = ()
+    appearance: Appearance | None = None  # None: as usual
+
+
+class Scene(ABC):
+    """Surroundings of one robot. Built once per body, laid out anew at every reset.
+
+    What a scene does not say of itself is that of level ground at z = 0, walked along x without
+    an end. Goal, progress and ground are those of the last layout.
+    """
+
+    name: str
+    goal_m: float = math.inf  # the progress that is a success
+    fixed: Sequence[Shape] = ()  # what is the same in every episode
+    movable: Sequence[Box | HeightField] = ()  # what a layout places; their own poses do not count
+
+    @abstractmethod
+    def layout(self, rng: np.random.Generator) -> Layout:
+        """Draw an episode's layout."""
+
+    def progress_m(self, x: float, y: float) -> float:
+        """How far (x, y) is on the way to the goal, from an origin of the scene's choice."""
+        return x
+
+    def ground_m(self, x: float, y: float) -> float | None:
+        """Height of the ground at (x, y), whatever stands on it; None: nothing to walk on."""
+        return 0.0
+
+
+def require_difficulty(difficulty: float) -> None:
+    """Raises UserError if a difficulty is not in [0, 1]."""
+    if not 0.0 <= difficulty <= 1.0:
+        raise UserError(f"difficulty is {difficulty}, expected 0 to 1")

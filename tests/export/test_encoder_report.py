@@ -1,0 +1,73 @@
+"""What is said about the encoders' latencies, and where it is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pixelgait.export.reports.encoder_profile import EncoderProfileConfig, profile_encoders
+from pixelgait.export.reports.encoder_report import EncoderRow, findings, slope, summary
+from pixelgait.export.reports.readme import markers, write_between
+from pixelgait.robot.errors import UserError
+
+
+def row(encoder: str, size: tuple[int, int], patch: int | None, p50_ms: float) -> EncoderRow:
+    patches = patch and (size[0] // patch) * (size[1] // patch)
+    return EncoderRow(encoder, *size, patch, patches, 1387, p50_ms, 9.0, 9.5, 7.0, 300)
+
+
+ROWS = [
+    *(row("iap", size, 1, 1e-4 * size[0] * size[1]) for size in ((32, 32), (64, 64), (240, 320))),
+    row("iap", (240, 320), 2, 0.5),
+    row("brute-force", (240, 320), 2, 250.0),
+    row("cnn", (32, 32), None, 0.05),
+    row("vit", (32, 32), 8, 0.2),
+    row("sit", (32, 32), 8, 0.5),
+]
+
+
+def test_growth_and_ratios_are_those_of_the_rows() -> None:
+    assert findings(ROWS) == [
+        "time of IAP grows with L^1.00 from L = 1024 to 76800 patches",
+        "brute-force, patch 2, takes 500.0 times as long as iap, patch 2, at 240 x 320",
+        "sit, patch 8, takes 2.5 times as long as vit, patch 8, at 32 x 32",
+    ]
+    counts = [64, 1024, 2048, 4096]
+    # Fixed costs make small images look as if time hardly grew: they do not count.
+    assert slope(counts, [0.9e-6 * 1024**2] + [1e-6 * n**2 for n in counts[1:]]) == pytest.approx(2)
+
+
+def test_the_summary_has_a_column_per_size_and_gaps_where_nothing_was_measured() -> None:
+    lines = summary(ROWS)
+    assert lines[0] == "| encoder | patch | weights | 32 x 32 | 64 x 64 | 240 x 320 |"
+    assert lines[2:5] == [
+        "| iap | 1 | 1387 | 0.102 | 0.41 | 7.68 |",
+        "| cnn | - | 1387 | 0.05 | - | - |",
+        "| sit | 8 | 1387 | 0.5 | - | - |",
+    ]
+
+
+def test_only_what_is_between_the_markers_changes(tmp_path: Path) -> None:
+    readme, (begin, end) = tmp_path / "README.md", markers("encoders")
+    readme.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
+    for lines in (["new"], ["newer", "still"]):
+        write_between(readme, "encoders", lines)
+        text = "\n".join(["before", begin, *lines, end, "after\n"])
+        assert readme.read_text() == text
+    readme.write_text(begin)
+    with pytest.raises(UserError, match="no lines '<!-- encoders"):
+        write_between(readme, "encoders", [])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"encoder": ("resnet",)}, "unknown encoder 'resnet', choose from iap, "),
+        ({"size": (48,)}, "no images of height 48, choose from"),
+        ({"seconds": 0.0}, "--seconds is 0.0, needs more than 0"),
+    ],
+)
+def test_what_cannot_be_profiled_is_refused(options: dict, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        profile_encoders(EncoderProfileConfig(**options))

@@ -1,0 +1,396 @@
+"""Training: it learns, survives kill -9 and dying workers, and refuses what makes no sense."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pixelgait.policies.high_level import flat_weights, make_high_level, set_weights
+from pixelgait.policies.normaliser import Normaliser
+from pixelgait.policies.runs import Checkpoint, Run, load_checkpoint
+from pixelgait.policies.trained import trained_high_level, trained_low_level
+from pixelgait.policies.training.imitation import DAggerConfig, Demonstrations
+from pixelgait.policies.training.objective import EpisodeReturns
+from pixelgait.policies.training.pool import RolloutPool
+from pixelgait.policies.training.rollouts import Job, Plan, TaskName, Worker
+from pixelgait.policies.training.search import going_blind
+from pixelgait.policies.training.strategies import (
+    ARS,
+    ESConfig,
+    Strategy,
+    centred_ranks,
+    make_strategy,
+    training_seeds,
+)
+from pixelgait.policies.training.train import TrainConfig, train
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
+from tests.conftest import child_environment, gentle_weights, write_run
+
+QUICK = ["--iterations", "4", "--steps", "60", "--validation-steps", "100", "--validate-every", "2"]
+QUICK += ["--es.directions", "3", "--es.top", "2"]
+
+
+HILL = np.random.default_rng(0).standard_normal(50)
+SETTINGS = [
+    ESConfig("ars", directions=16, top=8, noise=0.05, step=0.05),
+    ESConfig("openai", directions=16, noise=0.05, step=0.05),
+    ESConfig("cma", directions=16, noise=0.1),
+]
+
+
+def climb(strategy: Strategy, iterations: range) -> list[np.ndarray]:
+    """Search for the top of a hill; returns what the strategy was told."""
+    told = []
+    for iteration in iterations:
+        trials = strategy.ask()
+        noise = np.random.default_rng(iteration).standard_normal(len(trials))
+        told.append(-np.linalg.norm(trials - HILL, axis=1) + 0.01 * noise)
+        strategy.tell(told[-1])
+    return told
+
+
+@pytest.mark.parametrize("config", SETTINGS, ids=lambda config: config.method)
+def test_every_strategy_climbs_a_noisy_hill(config: ESConfig) -> None:
+    strategy = make_strategy(config, np.zeros(50), np.ones(50), seed=0)
+    climb(strategy, range(300))
+    assert np.linalg.norm(strategy.weights - HILL) < 0.2 * np.linalg.norm(HILL)
+
+
+@pytest.mark.parametrize("config", SETTINGS, ids=lambda config: config.method)
+def test_a_search_is_restored_from_what_it_was_told(config: ESConfig) -> None:
+    scale = np.linspace(0.5, 2.0, 50)
+    whole, resumed = (make_strategy(config, np.zeros(50), scale, seed=3) for _ in range(2))
+    for returns in climb(whole, range(7)):
+        resumed.ask()
+        resumed.tell(returns)
+    np.testing.assert_array_equal(resumed.weights, whole.weights)
+    np.testing.assert_array_equal(resumed.ask(), whole.ask())
+
+
+@pytest.mark.parametrize("config", SETTINGS, ids=lambda config: config.method)
+def test_weights_are_explored_as_far_as_their_scale_says(config: ESConfig) -> None:
+    scale = np.repeat((0.1, 1.0), 25)
+    config = replace(config, directions=200, top=200)
+    trials = make_strategy(config, np.zeros(50), scale, seed=0).ask()
+    near, far = trials[:, :25].std(), trials[:, 25:].std()
+    assert (near, far) == (
+        pytest.approx(0.1 * config.noise, rel=0.05),
+        pytest.approx(config.noise, rel=0.05),
+    )
+
+
+def test_ars_candidates_lie_opposite_each_other_and_only_the_best_directions_count() -> None:
+    strategy = ARS(ESConfig(directions=3, top=1, noise=0.5, step=1.0), np.ones(4), np.ones(4), 1)
+    trials = strategy.ask()
+    np.testing.assert_allclose(trials[0::2] + trials[1::2], 2.0)
+    strategy.tell(np.array([0.0, 1.0, 5.0, 3.0, 2.0, 2.0]))  # the second direction holds the best
+    delta = (trials[2] - 1.0) / 0.5
+    np.testing.assert_allclose(strategy.weights, 1.0 + 1.0 / (1 * 1.0) * (5.0 - 3.0) * delta)
+    assert not np.allclose(strategy.ask() - strategy.weights, trials - 1.0)
+
+
+def test_the_search_settles_with_decay() -> None:
+    strategy = ARS(ESConfig(noise=0.1, step=0.2, decay=0.9), np.zeros(4), np.ones(4), 0)
+    lengths = []
+    for _ in range(3):
+        lengths.append(np.abs(strategy.ask()[0] / strategy.directions[0]).mean())
+        strategy.tell(np.zeros(32))
+    assert lengths == [pytest.approx(value) for value in (0.1, 0.09, 0.081)]
+
+
+def test_ranks_are_centred_and_ties_share_theirs() -> None:
+    ranks = centred_ranks(np.array([3.0, -1.0, 100.0, 3.0, 0.0]))
+    np.testing.assert_allclose(ranks, [0.125, -0.5, 0.5, 0.125, -0.25])
+    np.testing.assert_array_equal(centred_ranks(np.ones(4)), np.zeros(4))
+
+
+def test_difficulty_rises_to_its_value() -> None:
+    plan = Plan("course", 100, difficulty=0.75)
+    course = EpisodeReturns(None, plan, ESConfig(), 0, 10, 8, 100)  # type: ignore[arg-type]
+    rising = [course.difficulty(iteration) for iteration in range(1, 12)]
+    assert rising[0] == 0.0
+    assert rising == sorted(rising)
+    assert rising[9] == rising[10] == 0.75
+    assert len(set(rising)) == 8
+
+
+def test_a_policy_that_goes_blind_is_noticed() -> None:
+    def curve(*holds: float) -> list[dict[str, float]]:
+        return [{"iteration": 5.0 * i, "validation/hold_steps": h} for i, h in enumerate(holds)]
+
+    assert going_blind(curve(20.0, 30.0, 60.0)) is None  # longer, but it still looks
+    assert going_blind(curve(500.0, 500.0)) is None  # as long as ever: it has no eyes
+    warning = going_blind(curve(20.0, 30.0, 250.0))
+    assert warning is not None
+    assert "250 steps on average, once 20" in warning
+
+
+def test_training_never_draws_evaluation_or_validation_seeds() -> None:
+    config = ESConfig(courses=50)
+    seeds = [s for i in range(200) for s in training_seeds(config, 0, i)]
+    assert max(seeds) < 9000
+    assert len(set(seeds)) > 3000
+
+
+def test_statistics_equal_those_of_all_samples_at_once() -> None:
+    samples = np.random.default_rng(0).normal(2.0, 3.0, (300, 20))
+    normaliser = Normaliser.empty()
+    for part in (samples[:7], samples[7:7], samples[7:250], samples[250:]):
+        normaliser = normaliser.including(part)
+    np.testing.assert_allclose(normaliser.mean, samples.mean(0))
+    np.testing.assert_allclose(normaliser.squares / normaliser.count, samples.var(0))
+
+
+def test_the_a1_learns_to_walk_from_zero_weights(tmp_path: Path) -> None:
+    zero = np.zeros(LOW_LEVEL_WEIGHTS)
+    untrained = Worker(Plan("walk", 500)).run(Job(zero, Normaliser.empty(), [9000], 500))
+    assert abs(untrained[0].distance_m) < 0.6  # it trots on the spot, drifting backwards
+    config = TrainConfig(
+        "walk", tmp_path / "run", iterations=25, steps=400, validation_steps=500, target_m=1.5
+    )
+    train(config)
+    curve = json.loads((tmp_path / "run" / "curve.json").read_text())
+    best = max(row.get("validation/shortest", 0.0) for row in curve)
+    assert best >= 1.5  # in 5 s
+
+
+def test_a_high_level_belongs_to_its_low_level(tmp_path: Path) -> None:
+    low_level = write_run(tmp_path / "low", "follow", gentle_weights())
+    quick = dict(low_level=low_level, steps=50, validation_steps=50, validate_every=1)
+    settings = ESConfig(directions=2, top=1)
+    config = TrainConfig("course", tmp_path / "run", iterations=1, es=settings, **quick)
+    train(config)
+    high_level = trained_high_level(tmp_path / "run")
+    weights = load_checkpoint(tmp_path / "run" / "best.npz").weights
+    np.testing.assert_allclose(flat_weights(high_level), weights, atol=1e-6)
+    assert weights.size == 1387
+    shutil.rmtree(low_level)
+    write_run(low_level, "follow", 2 * gentle_weights())  # retrained under the same name
+    with pytest.raises(UserError, match="low_level_sha256"):
+        train(replace(config, resume=True, iterations=2))
+
+
+LESSON = dict(steps=1500, validation_steps=1500, validation_episodes=4, validate_every=1)
+
+
+@pytest.mark.parametrize("encoder", ["iap", "cnn"])
+def test_the_high_level_learns_what_the_teacher_shows(tmp_path: Path, encoder: str) -> None:
+    """In one round, by gradient: whole networks, or the best of a few selections of patches."""
+    config = TrainConfig(
+        "imitate",
+        tmp_path / "run",
+        encoder=encoder,
+        mirror=True,
+        iterations=1,
+        dagger=DAggerConfig(courses=4, steps=100, students=3),
+        **LESSON,
+    )
+    train(config)
+    shown = Demonstrations.load(tmp_path / "run" / "shown" / "round-001.npz")
+    best = load_checkpoint(tmp_path / "run" / "best.npz")
+    losses = []
+    for weights in (best.start, best.weights):
+        student = make_high_level(encoder, seed=0, mirror=True)
+        set_weights(student, weights)
+        decided = np.array([student.decide(image).latent for image in shown.images])
+        losses.append(((decided - shown.latents) ** 2).mean())
+    assert losses[1] < 0.6 * losses[0]
+
+
+def test_imitation_resumes_to_the_same_student(tmp_path: Path) -> None:
+    """After an end in the middle of a round: shown, but neither fitted nor in the checkpoint."""
+    whole = TrainConfig(
+        "imitate",
+        tmp_path / "whole",
+        iterations=3,
+        dagger=DAggerConfig(courses=3, steps=20, students=2),
+        **{**LESSON, "steps": 500, "validation_steps": 100},
+    )
+    train(whole)
+    parted = replace(whole, out=tmp_path / "parted", iterations=2)
+    train(parted)
+    (parted.out / "shown" / "students-002.npy").unlink()
+    shutil.copy(whole.out / "shown" / "round-003.npz", parted.out / "shown" / "round-003.npz")
+    train(replace(parted, iterations=3, resume=True))
+    one, other = (load_checkpoint(folder / "last.npz") for folder in (whole.out, parted.out))
+    assert np.array_equal(one.weights, other.weights)
+    assert without_times(one.curve) == without_times(other.curve)
+
+
+@pytest.mark.parametrize("task", ["course", "joint"])
+def test_policies_learn_on_the_course_by_trial(tmp_path: Path, task: TaskName) -> None:
+    """In a few iterations, over the shipped low level: to walk on, at least."""
+    config = TrainConfig(
+        task,
+        tmp_path / "run",
+        iterations=8,
+        steps=300,
+        validation_steps=300,
+        validation_episodes=2,
+        validate_every=8,
+        low_level=Path("policies/pretrained/walk/low_level"),
+        mirror=True,
+        es=ESConfig(directions=8, top=4, noise=0.1, step=0.1),
+    )
+    train(config)
+    returns = [row["train/return"] for row in load_checkpoint(tmp_path / "run" / "last.npz").curve]
+    assert returns[-1] > 1.2 * returns[0]
+
+
+def test_a_search_that_makes_things_worse_leaves_its_start_the_best(tmp_path: Path) -> None:
+    """Steps far too long spoil the shipped policy: its own weights are what the run returns."""
+    start = Path("policies/pretrained/iap/high_level/best.npz")
+    config = TrainConfig(
+        "course",
+        tmp_path / "run",
+        iterations=2,
+        steps=300,
+        validation_steps=500,
+        validation_episodes=2,
+        validate_every=1,
+        low_level=Path("policies/pretrained/walk/low_level"),
+        start=start,
+        mirror=True,
+        es=ESConfig(directions=2, top=1, noise=3.0, step=30.0),
+    )
+    train(config)
+    best, last = (load_checkpoint(tmp_path / "run" / f"{name}.npz") for name in ("best", "last"))
+    assert np.array_equal(best.weights, load_checkpoint(start).weights)
+    first, *worse = [row["validation/return"] for row in last.curve]
+    assert best.best_score == first
+    assert max(worse) < first
+
+
+def test_both_levels_are_trained_at_once(tmp_path: Path) -> None:
+    low_level = write_run(tmp_path / "low", "follow", gentle_weights())
+    quick = dict(steps=50, validation_steps=50, validate_every=1, iterations=1)
+    settings = ESConfig(directions=2, top=1, noise=0.15, step=0.1)
+    scratch = TrainConfig("joint", tmp_path / "scratch", es=settings, **quick)
+    train(scratch)
+    tuned = replace(scratch, out=tmp_path / "tuned", low_level=low_level)
+    train(tuned)
+    first = load_checkpoint(tmp_path / "scratch" / "last.npz")
+    second = load_checkpoint(tmp_path / "tuned" / "last.npz")
+    assert first.weights.size == 1786
+    assert not first.start[-LOW_LEVEL_WEIGHTS:].any()
+    np.testing.assert_array_equal(second.start[-LOW_LEVEL_WEIGHTS:], gentle_weights())
+    moved = np.abs(second.weights - second.start)
+    assert (
+        0.0 < moved[-LOW_LEVEL_WEIGHTS:].mean() < moved[:-LOW_LEVEL_WEIGHTS].mean()
+    )  # the gait is explored with care
+    assert flat_weights(trained_high_level(tmp_path / "tuned")).size == 1387
+    assert trained_low_level(tmp_path / "tuned").matrix.shape == (19, 20)
+
+
+def start_training(out: Path, *arguments: str) -> subprocess.Popen[str]:
+    script = Path(sys.executable).parent / "pixelgait-train"
+    return subprocess.Popen(
+        [script, "walk", "--out", str(out), *QUICK, *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=child_environment(),
+    )
+
+
+def children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def without_times(curve: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{k: v for k, v in row.items() if not k.startswith("perf/")} for row in curve]
+
+
+def test_a_run_killed_with_kill_9_resumes_to_the_same_curve(tmp_path: Path) -> None:
+    whole = start_training(tmp_path / "whole")
+    assert whole.wait(120) == 0
+    cut = start_training(tmp_path / "cut")
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "cut" / "last.npz").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    workers = children(cut.pid)
+    assert len(workers) >= 2
+    cut.kill()
+    cut.wait()
+    while any(alive(pid) for pid in workers):  # none stays behind
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert load_checkpoint(tmp_path / "cut" / "last.npz").iteration < 4
+    assert start_training(tmp_path / "cut", "--resume").wait(120) == 0
+    first, second = (load_checkpoint(tmp_path / name / "last.npz") for name in ("whole", "cut"))
+    np.testing.assert_array_equal(first.weights, second.weights)
+    assert without_times(first.curve) == without_times(second.curve)
+    assert len(first.curve) == 4
+
+
+def die_once(path: Path) -> int:
+    if not path.exists():
+        path.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return os.getpid()
+
+
+def square_or_die(job: tuple[int, Path]) -> int:
+    number, path = job
+    if number == 3:
+        die_once(path)
+    return number * number
+
+
+def nothing() -> None:
+    """Initialiser without a task."""
+
+
+def test_a_worker_that_dies_is_replaced_and_its_rollout_repeated(tmp_path: Path) -> None:
+    pool = RolloutPool(2, nothing)
+    jobs = [(number, tmp_path / "died") for number in range(8)]
+    assert pool.map(square_or_die, jobs) == [n * n for n in range(8)]
+    assert (tmp_path / "died").exists()
+    assert pool.replaced == 1
+    pool.close()
+
+
+def test_checkpoints_are_whole_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run.create(tmp_path / "run", {})
+    weights = flat_weights(make_high_level("iap", 0))
+    run.save(Checkpoint.first(weights, Normaliser.empty()))
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "last.npz")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        run.save(Checkpoint.first(2 * weights, Normaliser.empty()))
+    np.testing.assert_array_equal(run.load().weights, weights)
+    assert not [p for p in (tmp_path / "run").iterdir() if p.name.startswith(".")]
+
+
+def test_a_run_is_not_overwritten_and_not_resumed_as_another(tmp_path: Path) -> None:
+    config = TrainConfig("walk", tmp_path, iterations=1, steps=20, validation_steps=20)
+    train(config)
+    with pytest.raises(UserError, match="already holds a run"):
+        train(config)
+    with pytest.raises(UserError, match="started with steps = 20, cannot resume with 30"):
+        train(TrainConfig("walk", tmp_path, resume=True, iterations=2, steps=30))

@@ -1,0 +1,144 @@
+"""The controller's two rates, and what the supervisor does about each kind of trouble."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.interface import Image, Reading
+from pixelgait.robot.spec import A1
+from pixelgait.robot.supervisor import Supervisor
+
+
+def reading(step: int = 0) -> Reading:
+    image = Image(np.full((32, 32, 3), step % 256, np.uint8), step * 0.01)
+    return Reading(
+        time_s=step * 0.01,
+        joint_angles=A1.default_pose_rad.copy(),
+        joint_velocities=np.zeros(12),
+        orientation=np.array((0.0, 0.0, 0.0, 1.0)),
+        angular_velocity=np.zeros(3),
+        image=lambda: image,
+    )
+
+
+def tilted(roll: float) -> Reading:
+    half = roll / 2
+    return replace(reading(), orientation=np.array((np.sin(half), 0.0, 0.0, np.cos(half))))
+
+
+def rolled_and_pitched(roll: float, pitch: float) -> Reading:
+    (sr, cr), (sp, cp) = ((np.sin(a / 2), np.cos(a / 2)) for a in (roll, pitch))
+    return replace(reading(), orientation=np.array((sr * cp, cr * sp, -sr * sp, cr * cp)))
+
+
+def test_the_high_level_runs_when_its_own_duration_is_over() -> None:
+    seen: list[int] = []
+    latents: list[float] = []
+
+    def high_level(image: np.ndarray) -> Decision:
+        seen.append(int(image[0, 0, 0]))
+        return Decision(np.full(2, len(seen)), 10 * len(seen))
+
+    def low_level(latent, imu, joints, phase):  # noqa: ANN001, ANN202
+        latents.append(latent[0])
+        return A1.default_pose_rad, phase + 1.0
+
+    controller = Controller(high_level, low_level, Supervisor(A1))
+    for step in range(61):
+        controller.step(reading(step))
+    assert seen == [0, 10, 30, 60]
+    assert latents == [1] * 10 + [2] * 20 + [3] * 30 + [4]
+    assert controller.phase[0] == 61.0  # the low level runs every step, phase fed back
+    controller.reset()
+    controller.step(reading(5))
+    assert seen[-1] == 5
+    assert controller.phase[0] == 1.0
+
+
+def test_a_silent_camera_slows_the_robot_to_a_stand() -> None:
+    """The last command holds for half a second, then it stands; it walks on when it sees again."""
+    latents: list[np.ndarray] = []
+    seen: list[int] = []
+
+    def high_level(image: np.ndarray) -> Decision:
+        seen.append(int(image[0, 0, 0]))
+        return Decision(np.array((1.0, 0.3)), 20)
+
+    def low_level(latent, imu, joints, phase):  # noqa: ANN001, ANN202
+        latents.append(latent)
+        return A1.default_pose_rad, phase
+
+    controller = Controller(high_level, low_level, Supervisor(A1))
+    for step in range(200):
+        last = 20 if 20 <= step < 150 else step  # silent from 0.2 s to 1.5 s
+        controller.step(replace(reading(step), image=reading(last).image))
+    standing = [step for step, latent in enumerate(latents) if latent[0] < 0.0]
+    assert standing == list(range(80, 150))
+    assert seen == [0, 20, 150, 170, 190]
+    assert controller.images == len(seen)
+
+
+@pytest.mark.parametrize("beyond", [-0.3, 0.0, 0.3])  # joints past their limits, or within
+def test_commands_keep_torque_limits_and_pull_joints_back_within_theirs(beyond: float) -> None:
+    supervisor = Supervisor(A1)
+    angles = A1.default_pose_rad
+    if beyond:
+        angles = (A1.joint_upper_rad if beyond > 0 else A1.joint_lower_rad) + beyond
+    state = replace(reading(), joint_angles=angles, joint_velocities=np.linspace(-5.0, 5.0, 12))
+    for wild in (np.full(12, 10.0), np.full(12, -10.0)):
+        command = supervisor.review(state, wild)
+        torque = command.kp * (command.targets - angles) - command.kd * state.joint_velocities
+        assert np.all(np.abs(torque) <= A1.torque_limit_nm + 1e-9)
+        at_rest = supervisor.review(replace(state, joint_velocities=np.zeros(12)), wild)
+        if beyond > 0:
+            assert np.all(at_rest.targets < angles)  # back towards the range
+        elif beyond < 0:
+            assert np.all(at_rest.targets > angles)
+        else:
+            assert np.all(at_rest.targets >= A1.joint_lower_rad)
+            assert np.all(at_rest.targets <= A1.joint_upper_rad)
+    assert supervisor.fault is None
+    calm = A1.default_pose_rad + 0.05
+    np.testing.assert_array_equal(supervisor.review(reading(), calm).targets, calm)
+
+
+def with_nan(field: str) -> Reading:
+    value = getattr(reading(), field).copy()
+    value[0] = np.nan
+    return replace(reading(), **{field: value})
+
+
+@pytest.mark.parametrize(
+    ("state", "targets", "fault"),
+    [
+        (with_nan("joint_angles"), A1.default_pose_rad, "sensor value is not finite"),
+        (with_nan("joint_velocities"), A1.default_pose_rad, "sensor value is not finite"),
+        (with_nan("orientation"), A1.default_pose_rad, "sensor value is not finite"),
+        (with_nan("angular_velocity"), A1.default_pose_rad, "sensor value is not finite"),
+        (reading(), np.full(12, np.inf), "joint target is not finite"),
+        (tilted(1.3), A1.default_pose_rad, "tilted by 1.30 rad"),
+        (tilted(-1.3), A1.default_pose_rad, "tilted by 1.30 rad"),
+        (rolled_and_pitched(1.0, 1.0), A1.default_pose_rad, "tilted by 1.27 rad"),
+        (replace(reading(), orientation=np.zeros(4)), A1.default_pose_rad, "no unit quaternion"),
+    ],
+)
+def test_trouble_damps_the_robot_until_reset(
+    state: Reading, targets: np.ndarray, fault: str
+) -> None:
+    supervisor = Supervisor(A1)
+    for command in (supervisor.review(state, targets), supervisor.review(reading(), np.zeros(12))):
+        assert fault in str(supervisor.fault)
+        assert not command.kp.any()
+        assert np.all(command.kd == A1.damping_nms_per_rad)
+    supervisor.reset()
+    assert supervisor.review(reading(), A1.default_pose_rad).kp.any()
+
+
+def test_leaning_within_the_limit_is_no_fault() -> None:
+    supervisor = Supervisor(A1)
+    supervisor.review(tilted(1.0), A1.default_pose_rad)
+    assert supervisor.fault is None

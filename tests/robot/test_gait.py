@@ -1,0 +1,157 @@
+"""The gait generator against its equations, against torch, and on the simulated robot."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from pixelgait.policies.low_level import LowLevelGraph
+from pixelgait.policies.normaliser import Normaliser
+from pixelgait.robot import gait
+from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.interface import JointCommand
+from pixelgait.robot.leg import joint_map
+from pixelgait.robot.low_level import (
+    INPUT_SIZE,
+    LOW_LEVEL_WEIGHTS,
+    OUTPUT_SIZE,
+    LinearLowLevel,
+    features,
+)
+from pixelgait.robot.spec import A1, LEGS
+from pixelgait.robot.supervisor import Supervisor
+from pixelgait.sim.engines.pybullet_body import PyBulletBody
+from pixelgait.sim.scenes.flat import FlatGround
+from pixelgait.sim.tasks.task import planar_pose
+
+PARAMETERS = dict(
+    frequency_hz=2.0,
+    stride_m=0.0,
+    turn_rad=0.0,
+    lift_rad=0.5,
+    height_rad=0.0,
+    bank_rad=0.0,
+    duty=0.5,
+)
+
+
+def parameters(**changes: float) -> np.ndarray:
+    return np.array(list((PARAMETERS | changes).values()))
+
+
+def test_legs_spend_the_duty_factor_in_stance_and_diagonal_legs_move_together() -> None:
+    phases = np.linspace(0.0, 2 * np.pi, 1000, endpoint=False)
+    legs = np.array([gait.leg_phases(np.array([p]), 0.6) for p in phases])
+    assert (legs < np.pi).mean(0) == pytest.approx(0.6, abs=0.002)
+    front_right, front_left, rear_right, rear_left = legs.T
+    np.testing.assert_array_equal(front_right, rear_left)
+    np.testing.assert_array_equal(front_left, rear_right)
+    at_start = gait.leg_phases(np.zeros(1), 0.5)
+    np.testing.assert_allclose(at_start, [0.0, np.pi, np.pi, 0.0])
+
+
+def test_poses_follow_the_published_equations() -> None:
+    # Leg FR at a quarter of the stance: phi = pi/2, so swing is 0 and extension h + A_stance.
+    poses = gait.leg_poses(A1, np.array([np.pi / 2]), parameters(height_rad=0.1)).reshape(4, 3)
+    np.testing.assert_allclose(poses[0], [0.0, 0.0, 0.1 + gait.A_STANCE_RAD], atol=1e-12)
+    # Its diagonal opposite FL is in mid-swing: extension h - A_lift.
+    np.testing.assert_allclose(poses[1], [0.0, 0.0, 0.1 - 0.5], atol=1e-12)
+    # At the start of its stance FR stands half a stride ahead: A_s cos(0) = stride / leg length.
+    poses = gait.leg_poses(A1, np.zeros(1), parameters(stride_m=0.05)).reshape(4, 3)
+    assert poses[0, 1] == pytest.approx(0.05 / (0.4 * np.cos(0.9)))
+
+
+def test_a_period_lasts_one_over_the_frequency() -> None:
+    phase, seen = np.zeros(1), 0
+    for _ in range(1000):  # 10 s at 1.7 Hz
+        following = gait.next_phase(phase, 1.7, 0.01)
+        assert 0.0 <= following[0] < 2 * np.pi
+        seen += following[0] < phase[0]
+        phase = following
+    assert seen == 17
+
+
+def test_swing_turns_the_leg_and_extension_changes_only_its_length() -> None:
+    def foot(pose: tuple[float, float, float]) -> np.ndarray:
+        """Foot from the hip, x forward and z up, by the A1's chain of two 0.2 m links."""
+        _, hip, knee = A1.default_pose_rad[:3] + joint_map(A1)[:3, :3] @ pose
+        angles = np.array((hip, hip + knee))
+        return np.array((-0.2 * np.sin(angles).sum(), -0.2 * np.cos(angles).sum()))
+
+    swung, extended, neutral = foot((0, 0.2, 0)), foot((0, 0, 0.2)), foot((0, 0, 0))
+    assert np.linalg.norm(swung) == pytest.approx(np.linalg.norm(neutral))
+    assert np.arctan2(swung[0], -swung[1]) == pytest.approx(0.2)
+    assert extended[0] == pytest.approx(0.0, abs=1e-12)
+    assert -extended[1] > -neutral[1]
+
+
+def test_torch_graph_equals_numpy_for_random_weights_and_inputs() -> None:
+    rng = np.random.default_rng(0)
+    low_level = LinearLowLevel.from_weights(A1, 0.3 * rng.standard_normal(LOW_LEVEL_WEIGHTS))
+    graph = LowLevelGraph(low_level)
+    for _ in range(100):
+        inputs = [rng.standard_normal(n) for n in (2, 4, 12)] + [rng.uniform(0, 6.28, 1)]
+        targets, phase = low_level(*inputs)
+        torch_targets, torch_phase = graph(*(torch.tensor(x, dtype=torch.float32) for x in inputs))
+        np.testing.assert_allclose(torch_targets.numpy(), targets, atol=2e-6)
+        np.testing.assert_allclose(torch_phase.numpy(), phase, atol=2e-6)
+
+
+def test_folded_normalisation_equals_normalising_first() -> None:
+    rng = np.random.default_rng(1)
+    samples = rng.normal(3.0, 2.0, (500, INPUT_SIZE))
+    normaliser = Normaliser.empty().including(samples[:200]).including(samples[200:])
+    low_level = LinearLowLevel.from_weights(A1, rng.standard_normal(LOW_LEVEL_WEIGHTS))
+    folded = normaliser.fold_into(low_level)
+    x = features(samples[0, :2], samples[0, 2:6], samples[0, 6:18], np.array([0.3]))
+    mean, deviation = samples.mean(0), samples.std(0)
+    mean[:2], deviation[:2] = 0.0, 1.0
+    expected = low_level.matrix @ ((x - mean) / deviation) + low_level.bias
+    np.testing.assert_allclose(folded.matrix @ x + folded.bias, expected)
+
+
+@pytest.fixture(scope="module")
+def body() -> PyBulletBody:
+    return PyBulletBody(A1, FlatGround())
+
+
+def walk(body: PyBulletBody, **changes: float) -> np.ndarray:
+    """Open loop for 3 s with constant gait parameters; final x, y, yaw."""
+    low, high = gait.PARAMETER_LOW, gait.PARAMETER_HIGH
+    bias = np.zeros(OUTPUT_SIZE)
+    bias[12:] = 2 * (parameters(**changes) - low) / (high - low) - 1
+    low_level = LinearLowLevel(A1, np.zeros((OUTPUT_SIZE, INPUT_SIZE)), bias)
+    controller = Controller(lambda _: Decision(np.zeros(2), 800), low_level, Supervisor(A1))
+    reading = body.reset(0)
+    for _ in range(300):
+        body.apply(controller.step(reading))
+        reading = body.read()
+    assert controller.supervisor.fault is None
+    return planar_pose(body)
+
+
+def test_the_a1_walks_and_turns_open_loop(body: PyBulletBody) -> None:
+    assert walk(body, stride_m=0.07)[0] > 1.0  # 0.5 m/s measured
+    assert walk(body, stride_m=-0.05)[0] < -0.5
+    left = walk(body, turn_rad=0.15)
+    assert np.hypot(*left[:2]) < 0.3  # on the spot
+    first = walk(body, turn_rad=0.05)[2]
+    assert 0.6 < first < np.pi  # to the left, 0.45 rad/s measured
+    assert -np.pi < walk(body, turn_rad=-0.05)[2] < -0.6
+
+
+def test_the_a1_stands_still_on_its_default_pose(body: PyBulletBody) -> None:
+    body.reset(0)
+    zeros = np.zeros(12)
+    command = JointCommand(0.0, A1.default_pose_rad, A1.kp_nm_per_rad, A1.kd_nms_per_rad, zeros)
+    for _ in range(200):
+        body.apply(command)
+    (x, y, z), _ = body.pose()
+    assert np.hypot(x, y) < 0.02
+    assert z == pytest.approx(0.262, abs=0.01)
+
+
+def test_legs_are_named_in_the_order_of_the_trot() -> None:
+    assert LEGS == ("FR", "FL", "RR", "RL")
+    assert [name[:2] for name in A1.joint_names[::3]] == list(LEGS)

@@ -1,0 +1,221 @@
+"""Both simulators: the same robot, the same scenes, nearly the same motion."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pixelgait.robot import gait
+from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.interface import JointCommand
+from pixelgait.robot.low_level import INPUT_SIZE, LOW_LEVEL_WEIGHTS, OUTPUT_SIZE, LinearLowLevel
+from pixelgait.robot.spec import A1, ROBOTS, RobotSpec
+from pixelgait.robot.supervisor import Supervisor
+from pixelgait.sim.body.camera import FAR_M, Camera
+from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.sim.engines.registry import BODIES, make_body
+from pixelgait.sim.engines.urdf import find_urdf
+from pixelgait.sim.scenes.flat import FlatGround
+from pixelgait.sim.scenes.obstacle_course import WALL_COLOUR, ObstacleCourse
+from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene
+
+TROT = {"frequency_hz": 2.0, "lift_rad": 0.5, "duty": 0.5}
+
+
+def trotting(spec: RobotSpec, **parameters: float) -> Controller:
+    """The real controller over a low level with these gait parameters, others in mid-range."""
+    bias = np.zeros(OUTPUT_SIZE)
+    for i, (name, low, high) in enumerate(gait.PARAMETERS):
+        value = parameters.get(name, TROT.get(name, (low + high) / 2.0))
+        bias[12 + i] = 2.0 * (value - low) / (high - low) - 1.0
+    low_level = LinearLowLevel(spec, np.zeros((OUTPUT_SIZE, INPUT_SIZE)), bias)
+    return Controller(lambda _: Decision(np.zeros(2), 800), low_level, Supervisor(spec))
+
+
+def run(body: SimulatedBody, controller: Controller, steps: int, seed: int = 0) -> np.ndarray:
+    """Every step's base pose and joint angles, (steps, 19)."""
+    reading = body.reset(seed)
+    controller.reset()
+    rows = []
+    for _ in range(steps):
+        body.apply(controller.step(reading))
+        reading = body.read()
+        rows.append([*body.pose()[0], *body.pose()[1], *reading.joint_angles])
+    assert controller.supervisor.fault is None
+    return np.array(rows)
+
+
+@pytest.fixture(scope="module")
+def flat() -> Iterator[dict[str, SimulatedBody]]:
+    bodies = {name: make_body(name, A1, FlatGround()) for name in BODIES}
+    yield bodies
+    for body in bodies.values():
+        body.close()
+
+
+def test_both_stand_equally_high_with_equal_torques(flat: dict[str, SimulatedBody]) -> None:
+    hold = JointCommand(0.0, A1.default_pose_rad, A1.kp_nm_per_rad, A1.kd_nms_per_rad, np.zeros(12))
+    heights, torques = [], []
+    for body in flat.values():
+        body.reset(0)
+        for _ in range(200):
+            body.apply(hold)
+        heights.append(body.pose()[0][2])
+        torques.append(A1.kp_nm_per_rad * (A1.default_pose_rad - body.read().joint_angles))
+    assert heights[0] == pytest.approx(heights[1], rel=0.02)
+    # Of the largest: abduction and hip carry next to nothing in this pose.
+    np.testing.assert_allclose(torques[0], torques[1], atol=0.1 * np.abs(torques[0]).max())
+    np.testing.assert_allclose(torques[0][2::3], torques[1][2::3], rtol=0.1)  # the knees
+
+
+@pytest.mark.parametrize("stride", [0.07, -0.05])
+def test_an_open_loop_trot_goes_equally_far(flat: dict[str, SimulatedBody], stride: float) -> None:
+    ends = [run(body, trotting(A1, stride_m=stride), 300)[-1, 0] for body in flat.values()]
+    assert abs(ends[0]) > 0.5
+    assert ends[1] == pytest.approx(ends[0], rel=0.25)
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_every_robot_trots_upright_for_five_seconds(name: str, robot: str) -> None:
+    spec = ROBOTS[robot]
+    body = make_body(name, spec, FlatGround())
+    on_the_spot, forward = trotting(spec), trotting(spec, stride_m=0.05)
+    on_the_spot.low_level = LinearLowLevel.from_weights(spec, np.zeros(LOW_LEVEL_WEIGHTS))
+    ends = []
+    for controller in (on_the_spot, forward):
+        path = run(body, controller, 500)
+        up_z = 1.0 - 2.0 * (path[:, 3:5] ** 2).sum(1)
+        assert up_z.min() > 0.9
+        assert path[:, 2].min() > 0.75 * spec.stand_height_m
+        ends.append(path[-1, 0])
+    assert ends[1] > ends[0] + 0.5
+    body.close()
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_an_episode_depends_on_nothing_but_its_seed(name: str) -> None:
+    body = make_body(name, A1, ObstacleCourse(0.5))
+    controller = trotting(A1, stride_m=0.05)
+    first = run(body, controller, 100, seed=3)
+    image = body.render().pixels
+    run(body, controller, 50, seed=4)
+    np.testing.assert_array_equal(first, run(body, controller, 100, seed=3))
+    np.testing.assert_array_equal(image, body.render().pixels)
+    body.close()
+    again = make_body(name, A1, ObstacleCourse(0.5))
+    np.testing.assert_array_equal(first, run(again, controller, 100, seed=3))
+    again.close()
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_pose_place_push_and_readings_speak_of_the_same_frames(name: str) -> None:
+    body = make_body(name, A1, FlatGround())
+    body.reset(0)
+    turned = (0.0, 0.0, np.sin(0.5), np.cos(0.5))  # 1 rad to the left
+    body.place((1.0, 2.0, 3.0), turned)
+    position, orientation = body.pose()
+    assert position == pytest.approx((1.0, 2.0, 3.0))
+    assert orientation == pytest.approx(turned, abs=1e-6)
+    body.push(np.array((1.0, 0.0, 0.0)))
+    limp = JointCommand(0.0, *(np.zeros(12) for _ in range(4)))
+    for _ in range(10):
+        body.apply(limp)
+    moved = np.subtract(body.pose()[0], position)
+    assert moved == pytest.approx((0.1, 0.0, -0.5 * 9.8 * 0.01), abs=0.01)
+    assert body.time_s == pytest.approx(0.1)
+    body.close()
+
+
+class OneBox(Scene):
+    """A blue box of 1 m that every episode puts somewhere else, turned by 45 degrees."""
+
+    name = "one-box"
+    fixed = (Plane(),)
+    movable = (Box(Pose(9.0, 9.0, 9.0), (0.5, 0.5, 0.5), (0.1, 0.2, 0.9)),)
+
+    def layout(self, rng: np.random.Generator) -> Layout:
+        box = Pose(3.0, float(rng.uniform(-1.0, 1.0)), 0.5, np.pi / 4)
+        return Layout(Pose(0.0, 0.0, 0.0), [box])
+
+
+def test_a_scene_of_ones_own_looks_the_same_in_both() -> None:
+    masks = []
+    for name in BODIES:
+        body = make_body(name, A1, OneBox())
+        seen = []
+        for seed in range(3):
+            body.reset(seed)
+            pixels = body.render().pixels.astype(int)
+            seen.append((pixels[..., 2] > 2 * pixels[..., 0]) & (pixels[..., 0] < 60))
+        masks.append(np.array(seen))
+        body.close()
+    bullet, mujoco = masks
+    assert bullet.sum() > 100
+    assert not np.array_equal(mujoco[0], mujoco[1])  # every episode its own layout
+    assert (bullet == mujoco).mean() > 0.999
+
+
+def test_cast_images_show_the_scenes_colours_and_not_the_robot() -> None:
+    body = make_body("mujoco", A1, ObstacleCourse(0.5))
+    body.reset(10_000)
+    pixels = body.render().pixels
+    colours = np.unique(pixels.reshape(-1, 3), axis=0)
+    assert pixels.shape == (32, 32, 3)
+    assert len(colours) == 4  # sky, platform, ground, walls from the front
+    facing = 255 * np.array(WALL_COLOUR) * (0.6 + 0.35 * 0.4 / np.sqrt(1.25))
+    assert np.abs(colours - facing).max(1).min() <= 1.0
+    # The foot of the first wall, by hand: 2.42 m ahead, 0.33 m below the camera, pitched by 0.2.
+    body.place((0.0, 0.0, 0.28), (0.0, 0.0, 0.0, 1.0))
+    below = np.arctan(0.33 / (2.42 - 0.2)) - 0.2
+    row = 16 * (1 + np.tan(below) / np.tan(A1.camera.vertical_fov_rad / 2))
+    walls = (body.render().pixels[..., 0] > 100) & (body.render().pixels[..., 2] < 60)
+    assert walls.any(1).nonzero()[0].max() == int(row - 1.0)  # a pixel's lower edge
+
+
+def test_depth_is_in_metres_and_the_same_in_both() -> None:
+    images = []
+    for name in BODIES:
+        body = make_body(name, A1, ObstacleCourse(0.5))
+        body.camera = Camera(A1.camera, kind="depth")
+        seen = []
+        for seed in range(10_000, 10_005):
+            body.reset(seed)
+            body.place((0.0, 0.0, 0.28), (0.0, 0.0, 0.0, 1.0))
+            seen.append(body.render().pixels)
+        images.append(np.array(seen))
+        body.close()
+    bullet, mujoco = images
+    assert bullet.shape == mujoco.shape == (5, 32, 32)
+    assert bullet.dtype == mujoco.dtype == np.float32
+    # The ground below the image's last row, by hand: the camera looks down by `pitch` and is
+    # `height` above it.
+    mount = A1.camera
+    height = 0.28 + mount.position_m[2]
+    slope = 31.0 / 32.0 * np.tan(mount.vertical_fov_rad / 2.0)
+    below = np.sin(mount.pitch_down_rad) + slope * np.cos(mount.pitch_down_rad)
+    np.testing.assert_allclose(bullet[:, -1], height / below, atol=0.002)
+    # A ray that just touches an edge may hit in one and miss in the other.
+    assert (np.abs(bullet - mujoco) < 0.02).mean() > 0.995
+    assert 0.1 < (bullet < 3.0).mean() < 0.9  # walls, ground and sky are all there
+    assert (bullet == FAR_M).any()
+
+
+def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="unknown body 'gazebo', choose from pybullet, mujoco"):
+        make_body("gazebo", A1, FlatGround())
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    monkeypatch.delitem(sys.modules, "pixelgait.sim.engines.mujoco_body", raising=False)
+    monkeypatch.delitem(sys.modules, "pixelgait.sim.engines.mujoco_camera", raising=False)
+    monkeypatch.delitem(sys.modules, "pixelgait.sim.engines.mujoco_model", raising=False)
+    with pytest.raises(UserError, match="needs mujoco"):
+        make_body("mujoco", A1, FlatGround())
+    monkeypatch.setattr("pixelgait.sim.engines.urdf.EXAMPLE_ROBOT_DATA", "no-such-package")
+    elsewhere = replace(ROBOTS["go2"], urdf="no-such-package/go2.urdf")
+    with pytest.raises(UserError, match="robot 'go2' needs no-such-package"):
+        find_urdf(elsewhere)

@@ -1,0 +1,181 @@
+"""Cameras: RGB, depth and RGB-D of any size, and one with a clock, a latency and flaws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pixelgait.robot.interface import Image, Reading
+from pixelgait.robot.observation import DEPTH_RANGE_M, depth_bytes
+from pixelgait.robot.spec import A1
+from pixelgait.sim.body.camera import Camera
+from pixelgait.sim.body.interface import BasePose, SimulatedBody, standing
+from pixelgait.sim.body.randomisation import Randomisation, Sample
+from pixelgait.sim.body.sensors import CameraStream, exposed
+from pixelgait.sim.engines.pybullet_scene import quaternion
+from pixelgait.sim.engines.registry import BODIES, make_body
+from pixelgait.sim.scenes.distractors import Split
+from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
+from pixelgait.sim.scenes.registry import make_scene
+from tests.sim.test_scenes import EVERY, located
+
+NOMINAL = {name: (value, value) for name, value in asdict(Sample()).items()}
+LEVEL = (0.0, 0.0, 0.0, 1.0)
+
+both = pytest.mark.parametrize("name", BODIES)
+
+
+def body_with(name: str, **ranges: tuple[float, float]) -> SimulatedBody:
+    return make_body(name, A1, ObstacleCourse(0.5), Randomisation(**NOMINAL | ranges))
+
+
+@pytest.fixture(scope="module", params=BODIES)
+def body(request: pytest.FixtureRequest) -> Iterator[SimulatedBody]:
+    body = make_body(request.param, A1, ObstacleCourse(0.5))
+    body.reset(10_000)
+    yield body
+    body.close()
+
+
+def seen(body: SimulatedBody, camera: Camera) -> np.ndarray:
+    body.camera, before = camera, body.camera
+    pixels = body.render().pixels
+    body.camera = before
+    return pixels
+
+
+def test_rgbd_is_rgb_and_depth_pixel_by_pixel(body: SimulatedBody) -> None:
+    wide = replace(A1.camera, vertical_fov_rad=1.4)
+    kinds = {kind: seen(body, Camera(wide, 48, 20, kind)) for kind in ("rgb", "depth", "rgbd")}
+    assert kinds["rgb"].shape == (20, 48, 3)
+    assert kinds["rgbd"].shape == (20, 48, 4)
+    assert kinds["rgbd"].dtype == np.uint8
+    np.testing.assert_array_equal(kinds["rgbd"][..., 3], depth_bytes(kinds["depth"]))
+    # PyBullet's plain RGB looks through pixels' corners, its RGB-D through their centres.
+    assert (kinds["rgbd"][..., :3] == kinds["rgb"]).all(2).mean() > 0.9
+    # Where the colour is the sky's there is nothing near.
+    sky = (kinds["rgbd"][..., :3] == kinds["rgbd"][0, 0, :3]).all(2)
+    assert sky.any()
+    assert (kinds["rgbd"][sky, 3] == 255).all()
+
+
+def test_a_wider_view_shows_more_sky(body: SimulatedBody) -> None:
+    views = [replace(A1.camera, vertical_fov_rad=fov) for fov in (0.6, 1.6)]
+    far = [(seen(body, Camera(mount, kind="depth")) > 10.0).mean() for mount in views]
+    assert far[1] > far[0]
+
+
+def test_depth_bytes_end_at_the_stated_range() -> None:
+    depth = np.array([[0.0, DEPTH_RANGE_M / 2, DEPTH_RANGE_M, 30.0]], dtype=np.float32)
+    np.testing.assert_array_equal(depth_bytes(depth), [[0, 128, 255, 255]])
+
+
+@pytest.mark.parametrize("distractors", [None, "test"])
+@pytest.mark.parametrize("name", EVERY)
+def test_both_simulators_show_the_same_picture(
+    name: str, distractors: Split | None, house: Path
+) -> None:
+    """Geometry, textures, light and sky; but for a few pixels whose rays meet an edge."""
+    scene = make_scene(located(name, house), 0.5, distractors)
+    bullet, other = (make_body(body, A1, scene) for body in BODIES)
+    shares = []
+    for seed in range(5):
+        bullet.reset(seed)
+        other.reset(seed)
+        other.place(*bullet.pose())
+        for kind in ("rgb", "rgbd"):
+            camera = Camera(A1.camera, kind=kind)
+            off = seen(bullet, camera).astype(int) - seen(other, camera)
+            shares.append((np.abs(off).max(axis=2) <= 8).mean())
+    assert min(shares) > 0.96
+    assert np.mean(shares) > 0.98
+    bullet.close()
+    other.close()
+
+
+def walk(body: SimulatedBody, steps: int) -> list[tuple[Reading, BasePose]]:
+    """Readings of a robot carried along at 2 m/s and 2 rad/s, with the true poses."""
+    rows = [(body.reset(10_000), body.pose())]
+    for step in range(1, steps + 1):
+        body.apply(standing(A1))
+        body.place((0.02 * step, 0.0, 0.28), quaternion(0.02 * step))
+        rows.append((body.read(), body.pose()))
+    return rows
+
+
+@both
+def test_an_image_is_the_newest_frame_of_a_clock_and_late(name: str) -> None:
+    body = body_with(name, camera_period_s=(0.1, 0.1), camera_latency_s=(0.035, 0.035))
+    rows = walk(body, 40)
+    stamps = [reading.image().time_s for reading, _ in rows]
+    expected = [0.1 * np.floor(max(0.0, 0.01 * step - 0.035) / 0.1 + 1e-9) for step in range(41)]
+    np.testing.assert_allclose(stamps, expected, atol=1e-9)
+    shown = rows[40][0].image().pixels  # of 0.3 s
+    ideal = make_body(name, A1, ObstacleCourse(0.5))
+    ideal.reset(10_000)
+    matches = []
+    for step in (25, 30, 40):
+        ideal.place(*rows[step][1])
+        matches.append((ideal.render().pixels == shown).all(2).mean())
+    assert matches[1] > 0.999
+    assert max(matches[0], matches[2]) < 0.98
+    body.close()
+    ideal.close()
+
+
+def test_frames_are_rendered_only_when_asked_for_and_lost_ones_stay_lost() -> None:
+    rendered = []
+
+    def view(camera: Camera, pose: BasePose) -> np.ndarray:
+        rendered.append(pose)
+        return np.full((4, 4, 3), 100, dtype=np.uint8)
+
+    sample = replace(Sample(), camera_period_s=0.1, camera_dropout=0.3, camera_noise=5.0)
+    camera = CameraStream(sample, Camera(A1.camera), view, seed=1)
+    for step in range(5001):
+        camera.note(0.01 * step, ((0.01 * step, 0.0, 0.3), LEVEL))
+    assert not rendered
+    images: list[Image] = [camera.newest(0.1 * frame + 0.005) for frame in range(500)]
+    lost = [image.time_s < 0.1 * frame - 1e-9 for frame, image in enumerate(images)]
+    assert 0.25 < np.mean(lost) < 0.35
+    for before, after, gone in zip(images, images[1:], lost[1:], strict=False):
+        if gone:  # the last one again, noise and all
+            assert after.time_s == before.time_s
+            np.testing.assert_array_equal(after.pixels, before.pixels)
+        else:
+            assert not np.array_equal(after.pixels, before.pixels)
+    assert len(rendered) == 500
+
+
+def test_exposure_noise_is_of_the_drawn_size() -> None:
+    rng = np.random.default_rng(0)
+    grey = np.full((100, 100, 4), 100, dtype=np.uint8)
+    sample = replace(Sample(), camera_gain=1.2, camera_noise=4.0, depth_noise=0.02)
+    taken = exposed(grey, sample, rng)
+    np.testing.assert_allclose(taken[..., :3].mean(), 120.0, atol=0.2)
+    np.testing.assert_allclose(taken[..., :3].std(), 4.0, rtol=0.05)
+    np.testing.assert_allclose(taken[..., 3].mean(), 100.0, atol=0.2)  # depth has no exposure
+    depth = exposed(np.full((100, 100), 2.0, dtype=np.float32), sample, rng)
+    np.testing.assert_allclose((depth.mean(), depth.std()), (2.0, 0.04), rtol=0.05)
+    dark = exposed(np.full((4, 4, 3), 250, dtype=np.uint8), sample, rng)
+    assert dark.max() == 255  # saturates, does not wrap
+
+
+@both
+def test_a_crooked_mount_is_another_camera(name: str) -> None:
+    crooked = body_with(name, camera_pitch_rad=(0.2, 0.2), camera_up_m=(0.1, 0.1))
+    crooked.reset(10_000)
+    x, y, z = A1.camera.position_m
+    mount = replace(
+        A1.camera,
+        position_m=(x, y, z + 0.1),
+        pitch_down_rad=A1.camera.pitch_down_rad + 0.2,
+    )
+    np.testing.assert_array_equal(
+        crooked.read().image().pixels, seen(crooked, Camera(mount))
+    )  # fmt: skip
+    crooked.close()

@@ -1,0 +1,169 @@
+"""Distractors: the same scene, seen otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from pixelgait.robot.controller import latent_for
+from pixelgait.robot.spec import A1
+from pixelgait.sim.body.camera import Camera
+from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.sim.engines.kinematic_body import KinematicBody
+from pixelgait.sim.engines.registry import BODIES, make_body
+from pixelgait.sim.envs import GaitEnv
+from pixelgait.sim.scenes.distractors import PITCH_RAD, SHIFT_M, textures
+from pixelgait.sim.scenes.flat import FlatGround
+from pixelgait.sim.scenes.registry import SCENES, make_scene
+from pixelgait.sim.tasks.task import planar_pose
+from pixelgait.sim.world.scene import ORIGIN, STORE, Box, Layout
+from pixelgait.sim.world.texture import tile
+from tests.conftest import Command
+from tests.sim.test_scenes import HOLD, resident_mb, standing
+
+COURSE = "obstacle-course"
+
+
+@pytest.fixture(scope="module", params=BODIES)
+def body(request: pytest.FixtureRequest) -> Iterator[SimulatedBody]:
+    body = make_body(request.param, A1, make_scene(COURSE, 0.5, "train"))
+    yield body
+    body.close()
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_the_scene_itself_stays_as_it_is(name: str) -> None:
+    plain, distracted = make_scene(name), make_scene(name, distractors="test")
+    for seed in range(3):
+        layouts = [s.layout(np.random.default_rng(seed)) for s in (plain, distracted)]
+        assert layouts[0].start == layouts[1].start
+        assert list(layouts[0].movable) == layouts[1].movable[: len(plain.movable)]
+        for x, y in np.random.default_rng(seed).uniform(-4.0, 4.0, (20, 2)):
+            assert plain.ground_m(x, y) == distracted.ground_m(x, y)
+            assert plain.progress_m(x, y) == distracted.progress_m(x, y)
+    assert plain.goal_m == distracted.goal_m
+
+
+def test_training_and_testing_share_no_texture() -> None:
+    train, test = ({tile(texture).tobytes() for texture in textures(s)} for s in ("train", "test"))
+    assert len(train) == len(test) == 24
+    assert not train & test
+
+
+def test_an_episode_is_bit_equal_for_its_seed_and_looks_unlike_others(body: SimulatedBody) -> None:
+    first, image = standing(body, 3, 20), body.render().pixels
+    standing(body, 4, 20)
+    other = body.render().pixels
+    np.testing.assert_array_equal(first, standing(body, 3, 20))
+    np.testing.assert_array_equal(image, body.render().pixels)
+    # Floor, sky and everything else: hardly a pixel as before.
+    assert (image == other).all(axis=2).mean() < 0.05
+    assert (image == 255).all(axis=2).mean() < 0.01  # no empty sky
+
+
+def test_objects_move_and_never_come_down_to_the_robot(body: SimulatedBody) -> None:
+    pose = ((0.0, 0.0, 0.28), (0.0, 0.0, 0.0, 1.0))
+    for seed in range(5):
+        body.reset(seed)
+        layout = body.scene.layout(np.random.default_rng(seed))
+        seen = []
+        for _ in range(3):
+            body.place(*pose)
+            seen.append(body.render().pixels)
+            for _ in range(30):
+                body.apply(HOLD)
+        changed = [(a != b).any(axis=2).mean() for a, b in pairwise(seen)]
+        assert max(changed) < 0.3
+        assert len(layout.swings) == 6
+        for swing in layout.swings:
+            half_z = body.scene.movable[swing.shape].half_m[2]
+            middle = layout.movable[swing.shape]
+            path = [swing.pose(middle, t).z for t in np.arange(0.0, swing.period_s, 0.1)]
+            assert min(path) - half_z > 2.0 * A1.stand_height_m
+            assert np.ptp(path) > 0.0
+        if max(changed) > 0.005:
+            return
+    pytest.fail("nothing moves")
+
+
+def test_the_camera_is_knocked_alike_in_both() -> None:
+    images = []
+    for name in BODIES:
+        body = make_body(name, A1, make_scene(COURSE, 0.5, "test"))
+        body.camera = Camera(A1.camera, kind="depth")
+        seen = []
+        for seed in range(4):
+            body.reset(seed)
+            body.place((0.0, 0.0, 0.28), (0.0, 0.0, 0.0, 1.0))
+            seen.append(body.render().pixels)
+        images.append(np.array(seen))
+        body.close()
+    assert (np.abs(images[0] - images[1]) < 0.02).mean() > 0.97
+    # The ground below the last row, by hand, for the largest knocks either way.
+    slope = 31.0 / 32.0 * np.tan(A1.camera.vertical_fov_rad / 2.0)
+    limits = []
+    for way in (-1.0, 1.0):
+        height = 0.28 + A1.camera.position_m[2] - way * SHIFT_M
+        pitch = A1.camera.pitch_down_rad + way * PITCH_RAD
+        limits.append(height / (np.sin(pitch) + slope * np.cos(pitch)))
+    nearest = images[0][:, -1].mean(axis=1)
+    assert limits[1] < nearest.min() < nearest.max() < limits[0]
+    assert np.ptp(nearest) > 0.01
+
+
+def test_memory_is_flat_over_resets(body: SimulatedBody) -> None:
+    for seed in range(40):  # until every texture has been needed
+        body.reset(seed)
+    before = resident_mb()
+    for seed in range(200):
+        body.reset(seed)
+        body.apply(HOLD)
+        body.render()
+    assert resident_mb() - before < 20.0
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_environments_take_them(name: str) -> None:
+    seen = []
+    for distractors in (None, "train"):
+        env = GaitEnv(COURSE, body=name, distractors=distractors)
+        seen.append(env.reset(seed=1)[0])
+        env.close()
+    assert not np.array_equal(seen[0]["image"], seen[1]["image"])
+    np.testing.assert_array_equal(seen[0]["proprioception"], seen[1]["proprioception"])
+
+
+def test_nothing_that_distracts_or_is_stored_away_stops_a_gliding_robot() -> None:
+    ends = []
+    for scene in (make_scene("flat"), make_scene("flat", distractors="train"), OnlyStored()):
+        body = KinematicBody(A1, scene)
+        body.reset(5)
+        image = body.render().pixels
+        for _ in range(500):
+            body.follow(latent_for(0.5, 0.1))
+        ends.append(planar_pose(body))
+        assert not np.array_equal(image, body.render().pixels)
+        body.close()
+    assert ends[0][0] > 1.5
+    np.testing.assert_array_equal(ends[0], ends[1])
+    np.testing.assert_array_equal(ends[0], ends[2])
+
+
+class OnlyStored(FlatGround):
+    """A box below the ground where the robot starts."""
+
+    movable = (Box(STORE, (1.0, 1.0, 0.5), (0.5, 0.5, 0.5)),)
+
+    def layout(self, rng: np.random.Generator) -> Layout:
+        return Layout(ORIGIN, [STORE])
+
+
+def test_the_evaluation_takes_them_but_for_the_teacher(command: Command) -> None:
+    options = ("--episodes", 1, "--workers", 1, "--seconds", 1, "--distractors")
+    assert "success_rate" in command("pixelgait-eval", "iap", *options, "test").stdout
+    refused = command("pixelgait-eval", "iap", "--teacher", *options, "test")
+    assert refused.returncode == 1
+    assert refused.stderr == "error: --teacher does not look: --distractors are nothing to it\n"

@@ -1,0 +1,240 @@
+"""Faults injected between body and controller: what the supervisor promises, in both simulators."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import astuple, replace
+from functools import partial
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+
+from pixelgait.policies.training.train import TrainConfig, make_plan
+from pixelgait.robot.controller import STAND, Controller, Decision
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import json_bytes
+from pixelgait.robot.interface import Image, JointCommand, Reading
+from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
+from pixelgait.robot.runtime.latency import LatencyProfiler
+from pixelgait.robot.spec import A1
+from pixelgait.robot.supervisor import Supervisor
+from pixelgait.sim.body.faults import parse_faults, schedule
+from pixelgait.sim.body.measured_delays import BUS_DELAY_S, with_measured_delays
+from pixelgait.sim.body.randomisation import Randomisation
+from pixelgait.sim.engines.registry import BODIES, make_body
+from pixelgait.sim.evaluate import EvalConfig, evaluate
+from pixelgait.sim.scenes.flat import FlatGround
+from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
+from pixelgait.sim.tasks.episode import Episode, run_episode
+from pixelgait.sim.tasks.forward import Forward
+from tests.conftest import Command
+
+both = pytest.mark.parametrize("name", BODIES)
+
+
+class Recorder(Controller):
+    """The controller, keeping what goes in and out."""
+
+    def __init__(self) -> None:
+        low_level = LinearLowLevel.from_weights(
+            A1, np.zeros(LOW_LEVEL_WEIGHTS)
+        )  # trots on the spot
+        super().__init__(lambda _: Decision(np.zeros(2), 10), low_level, Supervisor(A1))
+        self.rows: list[tuple[Reading, JointCommand, str | None]] = []
+        self.latents: list[np.ndarray] = []
+
+    def step(self, reading: Reading) -> JointCommand:
+        command = super().step(reading)
+        self.rows.append((reading, command, self.supervisor.fault))
+        assert self.decision is not None
+        self.latents.append(self.decision.latent)
+        return command
+
+    def first_fault(self) -> tuple[float, str] | None:
+        """Time [s] and name of the fault that damped the robot."""
+        for i, (_, _, fault) in enumerate(self.rows):
+            if fault is not None:
+                return 0.01 * i, fault
+        return None
+
+
+def episode(name: str, *faults: str, steps: int = 150, seed: int = 0) -> tuple[Recorder, Episode]:
+    body = make_body(name, A1, FlatGround(), faults=parse_faults(faults))
+    controller = Recorder()
+    result = run_episode(controller, body, Forward(steps), seed)
+    body.close()
+    return controller, result
+
+
+@both
+@pytest.mark.parametrize("sensor", ["joints", "imu"])
+def test_a_nan_damps_the_robot_at_once_and_never_reaches_the_motors(name: str, sensor: str) -> None:
+    controller, result = episode(name, f"{sensor}-nan:at=0.5,for=0.02")
+    assert controller.first_fault() == (0.5, "a sensor value is not finite")
+    for reading, command, fault in controller.rows:
+        numbers = (command.targets, command.kp, command.kd, command.feed_forward)
+        assert all(np.isfinite(values).all() for values in numbers)
+        damped = not command.kp.any() and (command.kd == A1.damping_nms_per_rad).all()
+        assert damped == (fault is not None)  # and it stays so, though the sensor has recovered
+        del reading
+    assert result.fell
+    assert np.isfinite(result.observations).all()
+
+
+@both
+@pytest.mark.parametrize("sensor", ["joints", "imu"])
+def test_a_sensor_that_falls_silent_damps_the_robot_in_time(name: str, sensor: str) -> None:
+    short, _ = episode(name, f"{sensor}-lost:at=0.5,for=0.08")
+    assert short.first_fault() is None
+    controller, _ = episode(name, f"{sensor}-lost:at=0.5,for=9")
+    found = controller.first_fault()
+    assert found is not None
+    assert found[1].startswith(f"the {sensor} sensor is silent for 0.1")
+    assert 0.6 <= found[0] <= 0.63
+
+
+@both
+def test_a_lost_camera_lets_the_robot_hold_then_stand_then_damps_it(name: str) -> None:
+    controller, _ = episode(name, "camera-lost:at=0.5,for=9", steps=300)
+    found = controller.first_fault()
+    assert found is not None
+    assert 2.5 < found[0] <= 2.53
+    assert "camera" in found[1]
+    held = [reading.image() for reading, *_ in controller.rows[50:250]]
+    assert all(image.time_s == pytest.approx(0.5) for image in held)
+    assert all(image.pixels is held[0].pixels for image in held)
+    stands = np.flatnonzero([(latent == STAND).all() for latent in controller.latents])
+    assert 95 <= stands[0] <= 115  # half a second later, when the high level looks again
+    back, _ = episode(name, "camera-lost:at=0.5,for=1.5", steps=300)
+    assert back.first_fault() is None
+    assert (back.latents[-1] == 0.0).all()  # it walks on
+
+
+@both
+def test_every_fault_does_what_its_name_says(name: str) -> None:
+    def readings(fault: str) -> list[Reading]:
+        body = make_body(name, A1, ObstacleCourse(0.5), faults=parse_faults((fault,)))
+        rows = [body.reset(0)]
+        body.push(np.array((0.5, 0.0, 0.0)))
+        controller = Recorder()
+        for _ in range(30):
+            body.apply(controller.step(rows[-1]))
+            row = body.read()
+            rows.append(replace(row, image=partial(Image, *astuple(row.image()))))
+        body.close()
+        return rows
+
+    angles: Callable[[Reading], np.ndarray] = lambda reading: reading.joint_angles  # noqa: E731
+    true = readings("camera-black:at=99")
+    frozen = readings("joints-frozen:at=0.2,for=0.05")
+    for i in range(20, 25):  # what came last, stamped as new
+        np.testing.assert_array_equal(angles(frozen[i]), angles(frozen[19]))
+        assert frozen[i].time_s == pytest.approx(0.01 * i)
+    assert not np.array_equal(angles(frozen[25]), angles(frozen[24]))
+    late = readings("imu-late:at=0.2,by=0.03")
+    np.testing.assert_allclose(late[20].orientation, true[17].orientation, atol=1e-9)
+    np.testing.assert_array_equal(late[19].orientation, true[19].orientation)
+    spiky = readings("imu-spike:at=0.1,for=0.2")
+    off = [np.abs(a.orientation - b.orientation).max() for a, b in zip(spiky, true, strict=True)]
+    assert max(off[:10]) == 0.0
+    assert max(off[10:]) > 0.1
+    black = readings("camera-black:at=0.1,for=0.05")
+    assert [bool(row.image().pixels.any()) for row in black[9:16]] == [True] + 5 * [False] + [True]
+    stuck = readings("camera-frozen:at=0.1")
+    assert stuck[20].image().time_s == pytest.approx(0.2)
+    np.testing.assert_array_equal(stuck[20].image().pixels, stuck[10].image().pixels)
+    lagging = readings("camera-late:at=0.05,by=0.1")
+    assert lagging[30].image().time_s == pytest.approx(0.2)
+
+
+def test_the_mixed_schedule_follows_from_the_seed_and_shows_everything() -> None:
+    mixed = parse_faults(("mixed",))
+    assert schedule(mixed, 3) == schedule(mixed, 3) != schedule(mixed, 4)
+    kinds = {(f.sensor, f.kind) for seed in range(5) for f in schedule(mixed, seed)}
+    assert len(kinds) == 12  # all but NaN, after which a robot must be damped
+    for fault in schedule(mixed, 3):
+        assert fault.for_s < {"joints": 0.1, "imu": 0.1, "camera": 2.0}[fault.sensor]
+
+
+@both
+def test_the_controller_survives_the_mixed_schedule(name: str) -> None:
+    controller, result = episode(name, "mixed", steps=1000)
+    assert controller.first_fault() is None
+    assert not result.fell
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["camera", "camera-nan", "lidar-lost", "imu-lost:when=2", "imu-lost:at=x", "imu-lost:at=-1"],
+)
+def test_what_is_no_fault_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(UserError, match=r"--faults: '.*'") as error:
+        parse_faults((text,))
+    assert "\n" not in str(error.value)
+
+
+def test_environments_take_faults() -> None:
+    env = gymnasium.make("pixelgait.sim.envs:PixelGait/Walk-v0", faults=("camera-black:at=0",))
+    observation, _ = env.reset(seed=0)
+    assert not observation["image"].any()
+    env.close()
+
+
+def report_of(times_us: list[float], ages_us: list[float]) -> dict:
+    profiler = LatencyProfiler(0.01, ("camera/color/image_raw",))
+    for time_us in times_us:
+        profiler.stages["sensor_to_command"].record(round(1e3 * time_us))
+    for age_us in ages_us:
+        profiler.sensor_age["camera/color/image_raw"].record(round(1e3 * age_us))
+    return profiler.report()
+
+
+def test_delays_come_from_a_measured_report(tmp_path: Path) -> None:
+    path = tmp_path / "latency.json"
+    latency_us, frame_us = 50_000.0, 1e6 / 30
+    ages = [latency_us + share * frame_us for share in np.linspace(0.0, 1.0, 1001)]
+    path.write_text(json.dumps(report_of([1000.0] * 90 + [5000.0] * 10, ages)))
+    measured = with_measured_delays(Randomisation(), path)
+    assert measured.delay_s == pytest.approx((0.001, 0.005 + BUS_DELAY_S[1]), rel=0.02)
+    assert measured.camera_latency_s == pytest.approx((0.05, 0.05), rel=0.02)
+    assert measured.mass == Randomisation().mass
+    path.write_text(json.dumps(report_of([], [])))
+    with pytest.raises(UserError, match="sensor_to_command was not measured"):
+        with_measured_delays(Randomisation(), path)
+
+
+def test_eval_combines_everything(command: Command) -> None:
+    options = ("--episodes", 1, "--seconds", 1, "--workers", 1, "--randomise", "--faults", "mixed")
+    where = ("--scene", "rough", "--body", "mujoco", "--robot", "a1", "--difficulty", 0.2)
+    done = command("pixelgait-eval", "iap", *where, *options)
+    assert done.returncode == 0, done.stderr
+    assert "seeds 10000 to 10000" in done.stdout
+
+
+def test_eval_refuses_in_one_line(tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    other.write_text("{}")
+    plain = EvalConfig("iap", episodes=1)
+    for config, message in (
+        (replace(plain, faults=("camera-nan",)), "--faults: 'camera-nan' is no fault"),
+        (replace(plain, delays_from=other), "--delays-from sets what --randomise draws"),
+        (replace(plain, delays_from=other, randomise=True), "other.json: not a latency report"),
+        (replace(plain, robot="go2"), "made for robot 'a1', not for 'go2'"),
+    ):
+        with pytest.raises(UserError, match=message) as error:
+            evaluate(config)
+        assert "\n" not in str(error.value)
+
+
+def test_a_run_records_the_delays_and_faults_it_was_trained_with(tmp_path: Path) -> None:
+    path = tmp_path / "latency.json"
+    path.write_text(json.dumps(report_of([2000.0] * 10, [])))
+    faults = ("mixed", "imu-late:at=0,by=0.02")
+    config = TrainConfig("follow", tmp_path, randomise=True, delays_from=path, faults=faults)
+    recorded = json.loads(json_bytes(make_plan(config).identity()))
+    assert recorded["randomisation"]["delay_s"] == pytest.approx([0.002, 0.006], rel=0.02)
+    assert [fault["kind"] for fault in recorded["faults"]] == ["mixed", "late"]
+    assert recorded["faults"][1]["by_s"] == 0.02

@@ -1,0 +1,160 @@
+"""The gliding robot: it goes where a walking one goes, stops at walls and falls off edges."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pixelgait.policies.trained import trained_low_level
+from pixelgait.robot.controller import Controller, Decision, latent_for
+from pixelgait.robot.spec import A1, Array
+from pixelgait.robot.supervisor import Supervisor
+from pixelgait.sim.body.randomisation import Randomisation
+from pixelgait.sim.engines.kinematic_body import KinematicBody, Obstacles
+from pixelgait.sim.engines.pybullet_body import PyBulletBody
+from pixelgait.sim.scenes.flat import FlatGround
+from pixelgait.sim.scenes.obstacle_course import WALL_THICKNESS_M, ObstacleCourse
+from pixelgait.sim.scenes.rooms import Rooms
+from pixelgait.sim.tasks.forward import Forward
+from pixelgait.sim.tasks.glide import glide_episode
+from pixelgait.sim.tasks.task import planar_pose
+from pixelgait.sim.tasks.teacher import Teacher
+from pixelgait.sim.world.scene import Box, Pose
+
+WALK = Path("policies/pretrained/walk/low_level")
+COMMANDS = [(0.3, 0.0), (0.5, 0.4), (0.2, -0.6), (0.5, 0.3), (0.0, 0.0)]  # [m/s], [rad/s], 2 s each
+STEPS = 200
+
+
+def walked(body: PyBulletBody) -> Array:
+    """Poses (commands, 3) of a walking robot at the end of every command."""
+    commands = iter(COMMANDS)
+    controller = Controller(
+        lambda image: Decision(latent_for(*next(commands)), STEPS),
+        trained_low_level(WALK),
+        Supervisor(A1),
+    )
+    reading = body.reset(0)
+    poses = []
+    for step in range(1, STEPS * len(COMMANDS) + 1):
+        body.apply(controller.step(reading))
+        reading = body.read()
+        if step % STEPS == 0:
+            poses.append(planar_pose(body))
+    return np.array(poses)
+
+
+def glided(body: KinematicBody, seed: int) -> Array:
+    body.reset(seed)
+    poses = []
+    for command in COMMANDS:
+        for _ in range(STEPS):
+            body.follow(latent_for(*command))
+        poses.append(planar_pose(body))
+    return np.array(poses)
+
+
+def test_gliding_robots_go_where_the_walking_one_goes() -> None:
+    """Over 10 s and 3 m its path lies within those of gliding ones, which differ by their draw."""
+    walker, glider = PyBulletBody(A1, FlatGround()), KinematicBody(A1, FlatGround())
+    true = walked(walker)
+    paths = np.array([glided(glider, seed) for seed in range(40)])
+    walker.close()
+    glider.close()
+    assert np.linalg.norm(true[-1, :2]) > 2.0
+    assert (np.abs(paths.mean(0) - true) < (0.25, 0.25, 0.2)).all()
+    assert (paths.min(0) < true).all()
+    assert (true < paths.max(0)).all()
+
+
+def test_the_teacher_steers_it_through_and_episodes_are_bit_equal() -> None:
+    body = KinematicBody(A1, ObstacleCourse(0.5))
+    teacher = Teacher(body)
+    first, _, again = (
+        glide_episode(teacher.decide, body, Forward(4500), seed) for seed in (9000, 9001, 9000)
+    )
+    assert first.success
+    assert not first.fell
+    assert np.array_equal(first.path, again.path)
+    assert np.array_equal(first.decisions, again.decisions)
+    body.close()
+
+
+@pytest.mark.parametrize("difficulty", [0.0, 0.5, 1.0])
+def test_the_teacher_leads_it_through_houses(difficulty: float) -> None:
+    body = KinematicBody(A1, Rooms(difficulty))
+    episodes = [
+        glide_episode(Teacher(body).decide, body, Forward(4500), seed) for seed in range(9000, 9006)
+    ]
+    assert all(episode.success for episode in episodes)
+    assert np.mean([episode.distance_m for episode in episodes]) > 3.0
+    body.close()
+
+
+def test_a_randomised_camera_is_late_and_dark_and_episodes_stay_bit_equal() -> None:
+    """Of a camera 0.1 s late and half as bright: stamps, brightness, and the same twice."""
+    ranges = replace(
+        Randomisation(),
+        camera_latency_s=(0.1, 0.1),
+        camera_period_s=(0.0, 0.0),
+        camera_gain=(0.5, 0.5),
+        camera_noise=(0.0, 0.0),
+    )
+    course = ObstacleCourse(0.5)
+    ideal, real = KinematicBody(A1, course), KinematicBody(A1, course, randomisation=ranges)
+    seen = []
+    for body in (ideal, real, real):
+        body.reset(9000)
+        for _ in range(50):
+            body.follow(latent_for(0.6, 0.3))
+        seen.append(body.render())
+    assert seen[0].time_s == pytest.approx(0.5)
+    assert seen[1].time_s == pytest.approx(0.4)
+    assert seen[1].pixels.mean() == pytest.approx(seen[0].pixels.mean() / 2.0, rel=0.1)
+    assert np.array_equal(seen[1].pixels, seen[2].pixels)
+    ideal.close()
+    real.close()
+
+
+def test_walls_stop_it_and_turning_frees_it() -> None:
+    body = KinematicBody(A1, ObstacleCourse(0.5))
+    body.reset(3)
+    wall = body.scene.walls[0]
+    body._x, body._y, body._yaw = 0.0, wall.side, 0.0  # behind the wall, far from its end
+    body._drift = body._slip = 0.0
+    for _ in range(1000):
+        body.follow(latent_for(0.6, 0.0))
+    x = body.pose()[0][0]
+    assert x + 0.25 == pytest.approx(wall.x - WALL_THICKNESS_M / 2, abs=0.05)
+    for _ in range(500):
+        body.follow(latent_for(0.0, 1.0))
+    for _ in range(100):
+        body.follow(latent_for(0.6, 0.0))
+    assert body.pose()[0][0] < x - 0.1  # away, backwards along the course
+    body.close()
+
+
+def test_a_foot_over_the_edge_is_a_fall() -> None:
+    body = KinematicBody(A1, ObstacleCourse(0.5))
+    blind = glide_episode(
+        lambda image: Decision(latent_for(0.4, 0.5), 100), body, Forward(4500), seed=0
+    )
+    assert blind.fell
+    assert not blind.success
+    assert abs(blind.path[-1][1]) > 1.2 or blind.path[-1][0] < -0.7
+    body.close()
+
+
+def test_depth_is_that_of_a_turned_box() -> None:
+    """A unit square turned by 45 degrees reaches to the root of a half, and no further."""
+    box = Box(Pose(0, 0, 0), (0.5, 0.5, 1.0), (1, 1, 1))
+    obstacles = Obstacles([(box, Pose(1.0, 2.0, 0.0, np.pi / 4))])
+    corner = np.sqrt(0.5)
+    assert obstacles.depth(np.array([[1.0, 2.0 + corner - 0.01]])) > 0.0
+    assert obstacles.depth(np.array([[1.0, 2.0 + corner + 0.01]])) < 0.0
+    assert obstacles.depth(np.array([[1.0, 2.0]])) == pytest.approx(0.5)
+    assert obstacles.depth(np.array([[4.0, 2.0], [1.4, 2.4]])) < 0.0
+    assert Obstacles([]).depth(np.zeros((1, 2))) == -np.inf

@@ -1,0 +1,241 @@
+"""Robots drawn from a seed, in both simulators: that every range acts, and that a seed repeats."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields, replace
+
+import numpy as np
+import pytest
+
+from pixelgait.robot.controller import Controller
+from pixelgait.robot.low_level import LinearLowLevel
+from pixelgait.robot.spec import A1
+from pixelgait.robot.supervisor import Supervisor
+from pixelgait.sim.body.interface import SimulatedBody, standing
+from pixelgait.sim.body.motors import tapered
+from pixelgait.sim.body.randomisation import Randomisation, Sample
+from pixelgait.sim.engines.mujoco_body import MuJoCoBody
+from pixelgait.sim.engines.pybullet_body import PyBulletBody
+from pixelgait.sim.engines.pybullet_client import pybullet
+from pixelgait.sim.engines.registry import BODIES, make_body
+from pixelgait.sim.scenes.flat import FlatGround
+from pixelgait.sim.tasks.episode import run_episode
+from pixelgait.sim.tasks.follow import Follow
+from tests.conftest import gentle_weights
+
+NOMINAL = Randomisation(**{name: (value, value) for name, value in asdict(Sample()).items()})
+STAND = standing(A1)
+
+both = pytest.mark.parametrize("name", BODIES)
+
+
+def body_with(name: str, **ranges: tuple[float, float]) -> SimulatedBody:
+    return make_body(name, A1, FlatGround(), replace(NOMINAL, **ranges))
+
+
+def mass_of(body: SimulatedBody) -> float:
+    if isinstance(body, MuJoCoBody):
+        return float(body.model.body_mass.sum())
+    assert isinstance(body, PyBulletBody)
+    links = range(-1, pybullet.getNumJoints(body.robot, physicsClientId=body.client))
+    info = [pybullet.getDynamicsInfo(body.robot, i, physicsClientId=body.client) for i in links]
+    return float(sum(row[0] for row in info))
+
+
+def after_standing(name: str, steps: int = 100, **ranges: tuple[float, float]) -> SimulatedBody:
+    body = body_with(name, **ranges)
+    body.reset(0)
+    for _ in range(steps):
+        body.apply(STAND)
+    return body
+
+
+def test_every_value_is_drawn_from_its_range() -> None:
+    ranges = Randomisation()
+    samples = [ranges.sample(np.random.default_rng(seed)) for seed in range(300)]
+    for field in fields(ranges):
+        low, high = getattr(ranges, field.name)
+        values = np.array([getattr(sample, field.name) for sample in samples])
+        assert low <= values.min() < low + 0.05 * (high - low)
+        assert high >= values.max() > high - 0.05 * (high - low)
+        assert abs(values.mean() - (low + high) / 2) < 0.1 * (high - low)
+
+
+@both
+def test_mass_changes_with_the_seed_and_does_not_add_up_over_episodes(name: str) -> None:
+    body = body_with(name, mass=(0.8, 1.2))
+    plain = mass_of(make_body(name, A1, FlatGround()))
+    masses = []
+    for seed in (*range(20), 0):
+        body.reset(seed)
+        masses.append(mass_of(body) / plain)
+    assert masses[0] == masses[-1]
+    assert 0.8 <= min(masses) < 0.9
+    assert 1.1 < max(masses) <= 1.2
+    body.close()
+
+
+@both
+def test_a_heavier_robot_weighs_more_on_its_knees(name: str) -> None:
+    torques = []
+    for mass in (1.0, 1.2):
+        body = after_standing(name, mass=(mass, mass))
+        bent = body.read().joint_angles - A1.default_pose_rad
+        torques.append(np.abs(A1.kp_nm_per_rad * bent)[2::3].sum())
+        body.close()
+    assert torques[1] == pytest.approx(1.2 * torques[0], rel=0.05)
+
+
+@both
+def test_more_inertia_turns_more_slowly(name: str) -> None:
+    """Limp legs swing as pendulums whatever their mass, but not whatever their inertia."""
+    swings = []
+    for inertia in (0.5, 1.5):
+        body = body_with(name, inertia=(inertia, inertia))
+        body.reset(0)
+        body.place((0.0, 0.0, 3.0), (0.0, 0.0, 0.0, 1.0))
+        kick = replace(STAND, kp=np.zeros(12), kd=np.zeros(12), feed_forward=np.full(12, 0.5))
+        body.apply(kick)
+        swings.append(np.abs(body.read().joint_velocities).sum())
+        body.close()
+    assert swings[1] < 0.9 * swings[0]
+
+
+@both
+def test_slippery_feet_slide_further(name: str) -> None:
+    slid = []
+    for friction in (0.3, 1.2):
+        body = after_standing(name, friction=(friction, friction))
+        x = body.pose()[0][0]
+        body.push(np.array((0.8, 0.0, 0.0)))
+        for _ in range(40):
+            body.apply(STAND)
+        slid.append(body.pose()[0][0] - x)
+        body.close()
+    assert slid[0] > 1.5 * slid[1]
+
+
+@both
+def test_a_delayed_command_reaches_the_motors_when_the_delay_is_over(name: str) -> None:
+    first_moves = []
+    for delay_s in (0.0, 0.02, 0.04):
+        body = body_with(name, delay_s=(delay_s, delay_s))
+        start = body.reset(0).joint_angles
+        command = replace(STAND, targets=A1.default_pose_rad + 0.4)
+        moved = []
+        for _ in range(8):
+            body.apply(command)
+            moved.append(np.abs(body.read().joint_angles - start).max())
+        first_moves.append(int(np.argmax(np.array(moved) > 0.05)))
+        body.close()
+    assert first_moves[1] == first_moves[0] + 2  # control steps of 10 ms
+    assert first_moves[2] == first_moves[0] + 4
+
+
+@both
+def test_a_weak_motor_gives_less_torque(name: str) -> None:
+    sag = {}
+    for strength in (1.0, 0.5):
+        body = after_standing(name, strength=(strength, strength))
+        sag[strength] = A1.stand_height_m - body.pose()[0][2]
+        body.close()
+    assert sag[0.5] > 1.5 * sag[1.0] > 0.0
+
+
+def test_torque_falls_along_the_line_from_stall_to_no_load_speed() -> None:
+    torques, limits, slopes = [20.0, 20.0, 20.0, -20.0, 4.0], [20.0] * 5, [1 / 30] * 5
+    given = tapered(torques, [0.0, 15.0, 40.0, 15.0, -15.0], limits, slopes)
+    assert given == pytest.approx([20.0, 10.0, 0.0, -20.0, 4.0])  # the last two brake
+
+
+@both
+def test_a_motor_gets_no_faster_than_its_no_load_speed(name: str) -> None:
+    fastest = []
+    for drop in (0.0, 1.0):
+        body = body_with(name, torque_drop=(drop, drop))
+        body.reset(0)
+        body.place((0.0, 0.0, 3.0), (0.0, 0.0, 0.0, 1.0))
+        hips = np.tile((0.0, 1.0, 0.0), 4)
+        full = replace(STAND, kp=100.0 * (1 - hips), kd=2.0 * (1 - hips), feed_forward=20.0 * hips)
+        speeds = []
+        for _ in range(8):
+            body.apply(full)
+            speeds.append(np.abs(body.read().joint_velocities[1::3]).max())
+        fastest.append(max(speeds))
+        body.close()
+    limit = A1.velocity_limit_rad_per_s[1]
+    assert fastest[0] > 1.3 * limit
+    assert fastest[1] < 1.05 * limit
+
+
+@both
+def test_sensors_are_off_by_what_was_drawn(name: str) -> None:
+    noisy = body_with(
+        name,
+        imu_bias_rad=(0.05, 0.05),
+        encoder_noise_rad=(0.01, 0.01),
+        encoder_bias_rad=(0.1, 0.1),
+        rate_noise_rad_per_s=(0.2, 0.2),
+        rate_bias_rad_per_s=(0.5, 0.5),
+    )
+    noisy.reset(0)
+    readings = [noisy.read() for _ in range(500)]  # of one instant: only the noise differs
+    angles = np.array([r.joint_angles for r in readings])
+    rates = np.array([r.angular_velocity for r in readings])
+    np.testing.assert_allclose(angles.std(0), 0.01, rtol=0.15)
+    np.testing.assert_allclose(rates.std(0), 0.2, rtol=0.15)
+    np.testing.assert_allclose(np.abs(rates.mean(0)), 0.5, atol=0.05)
+    offsets = angles.mean(0) - A1.default_pose_rad
+    assert 0.05 < np.abs(offsets).max() <= 0.102
+    assert len(np.unique(offsets)) == 12  # every joint has its own
+    x, y, z, w = readings[0].orientation
+    tilt = (2 * (w * x + y * z), 2 * (w * y - z * x))  # roll, pitch, small
+    np.testing.assert_allclose(tilt, 0.05, atol=1e-3)
+    noisy.close()
+
+
+@both
+def test_late_sensors_show_what_was(name: str) -> None:
+    """Half a control step ago is half-way between two readings, for joints and IMU alike."""
+    late = body_with(name, encoder_delay_s=(0.015, 0.015), imu_delay_s=(0.005, 0.005))
+    ideal = make_body(name, A1, FlatGround())
+    shown, true = [late.reset(0)], [ideal.reset(0)]
+    command = replace(STAND, targets=A1.default_pose_rad + 0.2)
+    for _ in range(10):
+        for body, readings in ((late, shown), (ideal, true)):
+            body.apply(command)
+            readings.append(body.read())
+    half = (true[8].joint_angles + true[9].joint_angles) / 2
+    np.testing.assert_allclose(shown[10].joint_angles, half, atol=1e-9)
+    rate = (true[9].angular_velocity + true[10].angular_velocity) / 2
+    np.testing.assert_allclose(shown[10].angular_velocity, rate, atol=1e-9)
+    assert shown[10].time_s == true[10].time_s  # nobody tells the controller
+    late.close()
+    ideal.close()
+
+
+@both
+def test_an_ideal_sample_is_no_randomisation_at_all(name: str) -> None:
+    ends = []
+    for body in (body_with(name), make_body(name, A1, FlatGround())):
+        reading = body.reset(1)
+        for _ in range(30):
+            body.apply(replace(STAND, targets=A1.default_pose_rad + 0.1))
+            reading = body.read()
+        ends.append((*body.pose()[0], *reading.joint_angles))
+        body.close()
+    np.testing.assert_allclose(ends[0], ends[1], atol=1e-9)
+
+
+@both
+def test_an_episode_follows_from_its_seed_bit_for_bit(name: str) -> None:
+    body = make_body(name, A1, FlatGround(), Randomisation())
+    task = Follow(200)
+    low_level = LinearLowLevel.from_weights(A1, gentle_weights())
+    controller = Controller(task.command, low_level, Supervisor(A1))
+    first, other, again = (run_episode(controller, body, task, seed) for seed in (3, 4, 3))
+    np.testing.assert_array_equal(first.path, again.path)
+    np.testing.assert_array_equal(first.observations, again.observations)
+    assert not np.array_equal(first.path[:10], other.path[:10])
+    assert first.return_m == again.return_m
+    body.close()

@@ -1,0 +1,294 @@
+"""Every scene in every simulator: it resets, repeats, carries the robot and can be crossed."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import cv2
+import gymnasium
+import mujoco
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from pixelgait.export.reports.contact_sheet import LABEL_PX, write_contact_sheet
+from pixelgait.robot.interface import JointCommand
+from pixelgait.robot.spec import A1
+from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.sim.engines.pybullet_body import PyBulletBody
+from pixelgait.sim.engines.pybullet_client import pybullet
+from pixelgait.sim.engines.registry import BODIES, make_body
+from pixelgait.sim.envs import GaitEnv
+from pixelgait.sim.scenes.flat import FlatGround
+from pixelgait.sim.scenes.gibson import Gibson
+from pixelgait.sim.scenes.registry import SCENES, make_scene
+from pixelgait.sim.tasks.task import fallen
+from pixelgait.sim.world.scene import HeightField, Layout, Pose, Scene
+
+HOLD = JointCommand(0.0, A1.default_pose_rad, A1.kp_nm_per_rad, A1.kd_nms_per_rad, np.zeros(12))
+ROBOT_HALF_M = 0.25
+CELL_M = 0.05
+EVERY = (*SCENES, Gibson.name)
+VARIED = [name for name in SCENES if name != "flat"]
+
+
+@pytest.fixture(scope="module", params=[(s, b) for s in EVERY for b in BODIES], ids="-".join)
+def body(request: pytest.FixtureRequest, house: Path) -> Iterator[SimulatedBody]:
+    scene, name = request.param
+    body = make_body(name, A1, make_scene(located(scene, house), 1.0))
+    yield body
+    body.close()
+
+
+def located(scene: str, house: Path) -> str:
+    """What users call the scene, with a folder where it needs one."""
+    return f"{scene}:{house}" if scene == Gibson.name else scene
+
+
+def standing(body: SimulatedBody, seed: int, steps: int) -> np.ndarray:
+    """The base's poses and joint angles while holding still, (steps + 1, 19)."""
+    reading = body.reset(seed)
+    rows = [[*body.pose()[0], *body.pose()[1], *reading.joint_angles]]
+    for _ in range(steps):
+        body.apply(HOLD)
+        reading = body.read()
+        rows.append([*body.pose()[0], *body.pose()[1], *reading.joint_angles])
+        assert not fallen(body, reading)
+    return np.array(rows)
+
+
+def test_the_robot_stands_at_the_start(body: SimulatedBody) -> None:
+    for seed in (0, 1):
+        path = standing(body, seed, 100)
+        moved = path[-1, :3] - path[0, :3]
+        assert np.abs(moved[:2]).max() < 0.1
+        assert -0.08 < moved[2] < 0.02
+
+
+def test_an_episode_is_bit_equal_for_its_seed(body: SimulatedBody) -> None:
+    first = standing(body, 3, 20)
+    image = body.render().pixels
+    standing(body, 4, 20)
+    other = body.render().pixels
+    np.testing.assert_array_equal(first, standing(body, 3, 20))
+    np.testing.assert_array_equal(image, body.render().pixels)
+    assert np.array_equal(image, other) == (body.scene.name == "flat")
+
+
+def test_memory_is_flat_over_resets(body: SimulatedBody) -> None:
+    for seed in range(5):
+        body.reset(seed)
+    before = resident_mb()
+    for seed in range(200):
+        body.reset(seed)
+        body.apply(HOLD)
+    assert resident_mb() - before < 20.0
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("scene", EVERY)
+def test_every_scene_is_an_environment(scene: str, name: str, house: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env = GaitEnv(located(scene, house), 0.5, "rgb_array", body=name)
+        env.spec = gymnasium.spec("PixelGait/ObstacleCourse-v0")
+        check_env(env, skip_render_check=True, skip_close_check=True)
+    env.close()
+
+
+def resident_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_the_ground_is_as_high_as_the_scene_says(name: str) -> None:
+    """Measured by rays from above: there it is, or something stands on it."""
+    body = PyBulletBody(A1, make_scene(name, 1.0))
+    points = np.random.default_rng(0).uniform((-20.0, -20.0), (30.0, 20.0), (200, 2))
+    near = np.random.default_rng(1).uniform((-2.0, -2.0), (15.0, 2.0), (200, 2))
+    points = np.vstack((points, near))
+    found = 0
+    for seed in range(3):
+        body.reset(seed)
+        body.place((0.0, 0.0, 50.0), (0.0, 0.0, 0.0, 1.0))
+        starts = np.column_stack((points, np.full(len(points), 5.0)))
+        ends = np.column_stack((points, np.full(len(points), -5.0)))
+        hits = pybullet.rayTestBatch(starts.tolist(), ends.tolist(), physicsClientId=body.client)
+        for (x, y), hit in zip(points, hits, strict=True):
+            ground = body.scene.ground_m(x, y)
+            if ground is not None:  # a field's squares are split into triangles: 1 cm
+                assert hit[3][2] > ground - 0.01
+                found += hit[3][2] < ground + 0.01
+            elif name != "rough":  # nothing, the surroundings or a wall that overhangs them
+                assert hit[0] == -1 or abs(hit[3][2]) > 0.2
+    assert found > 100
+    body.close()
+
+
+@pytest.mark.parametrize("name", VARIED)
+def test_every_seed_has_its_own_layout(name: str) -> None:
+    scene = make_scene(name, 0.5)
+    layouts = [scene.layout(np.random.default_rng(seed)) for seed in (0, 1, 0)]
+    assert layouts[0] == layouts[2] != layouts[1]
+
+
+@pytest.mark.parametrize("name", ["slalom", "clutter"])
+def test_nobody_gets_through_straight_on(name: str) -> None:
+    scene = make_scene(name, 1.0)
+    for seed in range(50):
+        layout = scene.layout(np.random.default_rng(seed))
+        for heading in (0.0, layout.start.yaw):
+            along = np.arange(0.0, 13.0, CELL_M)[:, None]
+            path = along * (np.cos(heading), np.sin(heading)) + (layout.start.x, layout.start.y)
+            on_ground = [scene.ground_m(x, y) is not None for x, y in path]
+            assert (clearance(scene, layout, path)[on_ground] < ROBOT_HALF_M).any()
+
+
+def test_no_lane_of_the_slalom_is_free() -> None:
+    scene = make_scene("slalom", 1.0)
+    x, y = np.mgrid[0.0:12.0:CELL_M, -1.25:1.26:CELL_M]
+    points = np.column_stack((x.ravel(), y.ravel()))
+    for seed in range(20):
+        layout = scene.layout(np.random.default_rng(seed))
+        clear = clearance(scene, layout, points).reshape(x.shape)
+        assert (clear.min(axis=0) < ROBOT_HALF_M).all()
+
+
+def test_slim_poles_let_some_through() -> None:
+    """That the test above can fail: at difficulty 0 a straight line may be free."""
+    scene = make_scene("slalom", 0.0)
+    path = np.column_stack((np.arange(0.0, 12.0, CELL_M), np.full(240, 0.45)))
+    free = [
+        (clearance(scene, scene.layout(np.random.default_rng(seed)), path) > ROBOT_HALF_M).all()
+        for seed in range(20)
+    ]
+    assert any(free)
+
+
+@pytest.mark.parametrize("difficulty", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("name", ["obstacle-course", "slalom", "clutter"])
+def test_a_way_through_exists(name: str, difficulty: float) -> None:
+    scene = make_scene(name, difficulty)
+    x, y = np.mgrid[-0.5 : scene.goal_m + 0.2 : CELL_M, -1.7:1.7:CELL_M]
+    cells = np.column_stack((x.ravel(), y.ravel()))
+    ground = np.array(
+        [
+            None not in [scene.ground_m(a, b + d) for d in (-ROBOT_HALF_M, ROBOT_HALF_M)]
+            for a, b in cells
+        ]
+    )
+    for seed in range(20):
+        layout = scene.layout(np.random.default_rng(seed))
+        free = ground & (clearance(scene, layout, cells) > ROBOT_HALF_M)
+        _, labels = cv2.connectedComponents(free.reshape(x.shape).astype(np.uint8), connectivity=4)
+        row = round((layout.start.x + 0.5) / CELL_M)
+        column = round((layout.start.y + 1.7) / CELL_M)
+        assert labels[row, column] > 0
+        assert labels[row, column] in labels[-1]
+
+
+def test_boxes_of_the_clutter_leave_room_and_are_mostly_there() -> None:
+    scene = make_scene("clutter", 1.0)
+    for seed in range(20):
+        layout = scene.layout(np.random.default_rng(seed))
+        there = [i for i, pose in enumerate(layout.movable) if pose.z > 0.0]
+        assert len(there) > 12
+        middles = np.array([(layout.movable[i].x, layout.movable[i].y) for i in there])
+        radii = np.array([np.hypot(*scene.movable[i].half_m[:2]) for i in there])
+        apart = np.linalg.norm(middles[:, None] - middles, axis=2) - radii[:, None] - radii
+        assert apart[np.triu_indices(len(there), 1)].min() > 2.0 * ROBOT_HALF_M
+
+
+def test_rough_ground_is_the_same_in_every_simulator() -> None:
+    scene = make_scene("rough", 1.0)
+    points = np.random.default_rng(0).uniform((-3.0, -3.0), (12.0, 3.0), (300, 2))
+    bodies = [make_body(name, A1, scene) for name in BODIES]
+    grounds = []
+    for seed in range(4):  # both ways round
+        start = scene.layout(np.random.default_rng(seed)).start
+        heights = []
+        for body in bodies:
+            body.reset(seed)
+            body.place((0.0, 0.0, 50.0), (0.0, 0.0, 0.0, 1.0))
+            around = np.vstack(([(start.x, start.y)], points))
+            heights.append(np.array([ground_height(body, x, y) for x, y in around]))
+            assert -0.01 < start.z - heights[-1][0] < 0.1
+        # They may split a field's squares into triangles along different diagonals.
+        assert np.abs(heights[0] - heights[1]).max() < 0.02
+        assert heights[0].std() > 0.015
+        grounds.append(heights[0])
+    assert all(np.corrcoef(grounds[0], ground)[0, 1] < 0.5 for ground in grounds[1:])
+    for body in bodies:
+        body.close()
+
+
+class Ramp(FlatGround):
+    """A height field that is a slope, higher on average than its pose says."""
+
+    fixed = ()
+
+    def __init__(self) -> None:
+        x, y = np.mgrid[-20:21, -10:11] * 0.2
+        self.movable = (HeightField(0.5 + 0.05 * x + 0.1 * y, 0.2, (0.5, 0.5, 0.5)),)
+
+    def layout(self, rng: np.random.Generator) -> Layout:
+        return Layout(Pose(0.0, 0.0, 1.0), (Pose(1.0, 0.0, 0.3, np.pi / 2),))
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_height_fields_are_where_their_pose_says(name: str) -> None:
+    body = make_body(name, A1, Ramp())
+    body.reset(0)
+    body.place((0.0, 0.0, 50.0), (0.0, 0.0, 0.0, 1.0))
+    for x, y in ((0.5, 1.2), (1.0, 0.0), (2.3, -3.1)):
+        # Turned by 90 degrees, the field's x axis is the world's y, its y axis the world's -x.
+        height = 0.3 + 0.5 + 0.05 * y - 0.1 * (x - 1.0)
+        assert ground_height(body, x, y) == pytest.approx(height, abs=1e-3)
+    body.close()
+
+
+def ground_height(body: SimulatedBody, x: float, y: float) -> float:
+    """Where a ray from above hits [m]."""
+    if isinstance(body, PyBulletBody):
+        hit = pybullet.rayTest((x, y, 5.0), (x, y, -5.0), physicsClientId=body.client)[0]
+        return float(hit[3][2])
+    down, geom = np.array((0.0, 0.0, -1.0)), np.zeros(1, dtype=np.int32)
+    mujoco.mj_forward(body.model, body.data)
+    eye = np.array((x, y, 5.0))
+    return 5.0 - mujoco.mj_ray(body.model, body.data, eye, down, None, 1, -1, geom, None)
+
+
+@pytest.mark.parametrize("difficulty", [0.0, 1.0])
+def test_roughness_grows_with_difficulty(difficulty: float) -> None:
+    (field,) = make_scene("rough", difficulty).movable
+    assert np.ptp(field.heights_m) == pytest.approx((0.015, 0.125)[int(difficulty)], rel=0.01)
+
+
+def test_the_contact_sheet_has_a_row_per_scene_and_a_column_per_difficulty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pixelgait.export.reports.contact_sheet.SCENES", ["flat", "slalom"])
+    monkeypatch.setattr("pixelgait.export.reports.contact_sheet.DIFFICULTIES", (0.0, 1.0))
+    write_contact_sheet(tmp_path / "scenes.png")
+    rows = np.split(cv2.imread(str(tmp_path / "scenes.png")), 5)
+    for row, same in zip(rows, (True, False, False, False, False), strict=True):
+        easy, hard = (view[LABEL_PX:] for view in np.split(row, 2, axis=1))
+        assert len(np.unique(easy.reshape(-1, 3), axis=0)) > 50
+        assert np.array_equal(easy, hard) == same
+
+
+def clearance(scene: Scene, layout: Layout, points: np.ndarray) -> np.ndarray:
+    """Distance [m] of points (n, 2) to the nearest movable box above ground, (n,)."""
+    nearest = np.full(len(points), np.inf)
+    for box, pose in zip(scene.movable, layout.movable, strict=True):
+        if pose.z > 0.0:
+            away = points - (pose.x, pose.y)
+            cos, sin = np.cos(pose.yaw), np.sin(pose.yaw)
+            local = np.abs(away @ ((cos, -sin), (sin, cos)))
+            outside = np.maximum(local - box.half_m[:2], 0.0)
+            nearest = np.minimum(nearest, np.hypot(*outside.T))
+    return nearest
