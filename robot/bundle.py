@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,12 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from pixelgait.robot.controller import Decision
+from pixelgait.robot.controller import NO_STOPWATCH, Controller, Decision, HighLevel, Stopwatch
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.low_level import CONTROL_DT_S, SIGNATURE
 from pixelgait.robot.observation import DEPTH_RANGE_M, ENCODINGS
 from pixelgait.robot.spec import ROBOTS, Array, RobotSpec
+from pixelgait.robot.supervisor import SILENCE_S, Supervisor
 
 SCHEMA = 1
 CONTRACT, GOLDEN = "contract.json", "golden.json"
@@ -126,11 +128,20 @@ class Bundle:
         self, latent: Array, imu: Array, joint_angles: Array, phase: Array
     ) -> tuple[Array, Array]:
         """The controller's low level, see `LinearLowLevel`."""
-        inputs = {"latent": latent, "imu": imu, "joint_angles": joint_angles, "phase": phase}
-        targets, phase = self._low_level.run(
-            None, {name: value.astype(np.float32) for name, value in inputs.items()}
-        )
+        values = (latent, imu, joint_angles, phase)
+        inputs = {n: v.astype(np.float32) for n, v in zip(SIGNATURE, values, strict=True)}
+        targets, phase = self._low_level.run(None, inputs)
         return targets.astype(np.float64), phase.astype(np.float64)
+
+    def controller(
+        self,
+        high_level: HighLevel | None = None,
+        timeout_s: Mapping[str, float] = SILENCE_S,
+        stopwatch: Stopwatch = NO_STOPWATCH,
+    ) -> Controller:
+        """A controller of this bundle, or of its low level under another high level."""
+        supervisor = Supervisor(self.spec, timeout_s)
+        return Controller(high_level or self.high_level, self.low_level, supervisor, stopwatch)
 
 
 def load_bundle(name: str | Path, spec: RobotSpec | None = None) -> Bundle:
@@ -250,7 +261,7 @@ def _check_camera(folder: Path, camera: dict[str, Any]) -> None:
 def _check_shapes(bundle: Bundle) -> None:
     expected: dict[str, Any] = {
         HIGH_LEVEL: {"image": list(bundle.image_shape)},
-        LOW_LEVEL: {"latent": [2], "imu": [4], "joint_angles": [12], "phase": [1]},
+        LOW_LEVEL: {name: [size] for name, size in SIGNATURE.items()},
     }
     sessions = {HIGH_LEVEL: bundle._high_level, LOW_LEVEL: bundle._low_level}
     for file, inputs in expected.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.observation import imu_vector, policy_image
 from pixelgait.robot.spec import Array
-from pixelgait.robot.supervisor import Supervisor
+from pixelgait.robot.supervisor import NO_AGES, STALE_IMAGE_S, Supervisor
 
 SHORTEST_STEPS, LONGEST_STEPS = 10, 800  # of a decision (IAP paper, section 5.3)
 
-# What the low level's latent command stands for: (-1..1, -1..1) is speed and yaw rate.
+# What a latent command stands for, a velocity command: (-1..1, -1..1) is speed and yaw rate.
 MAX_SPEED_M_PER_S = 0.6
 MAX_YAW_RATE_RAD_PER_S = 1.0
 
@@ -41,9 +41,6 @@ class Decision:
     attention: NDArray[np.float32] | None = None  # (H', W')
 
 
-# A camera that falls silent: the last command holds, then the robot slows to a stand, in the end
-# the body reports the sensor dead and the robot is damped. At full speed it walks 0.3 m unseeing.
-STALE_S = 0.5
 STAND = latent_for(speed=0.0, yaw_rate=0.0)
 
 HighLevel = Callable[[NDArray[np.uint8]], Decision]  # image (H, W, C) -> decision
@@ -58,51 +55,37 @@ class Stopwatch:
     def lap(self, stage: str) -> None: ...
 
 
-NO_PROFILER = Stopwatch()
+NO_STOPWATCH = Stopwatch()
 
 
-class Controller:
-    """Runs the low level every step and the high level when its own last decision has run out."""
+class DecisionScheduler:
+    """Runs the high level when its own last decision has run out.
 
-    def __init__(
-        self,
-        high_level: HighLevel,
-        low_level: LowLevel,
-        supervisor: Supervisor,
-        stopwatch: Stopwatch = NO_PROFILER,
-    ) -> None:
+    All that a robot needs which follows latent commands by itself, like the one without legs on
+    which high levels learn by imitation.
+    """
+
+    def __init__(self, high_level: HighLevel, stopwatch: Stopwatch = NO_STOPWATCH) -> None:
         self.high_level = high_level
-        self.low_level = low_level
-        self.supervisor = supervisor
         self.stopwatch = stopwatch
-        self.reset()
-
-    def reset(self) -> None:
-        """Start a new episode: phase 0, a decision due at the next step, no fault."""
-        self.phase = np.zeros(1)
         self.decision: Decision | None = None
         self.image: Image | None = None  # of the last decision, as the high level saw it
         self.images = 0
-        self._hold = 0
+        self._steps_left = 0
         self._image_since_s = 0.0  # when the frame was first there, on the readings' clock
-        self.supervisor.reset()
 
-    def step(self, reading: Reading) -> JointCommand:
-        """The command that answers this reading."""
-        lap = self.stopwatch.lap
-        imu = imu_vector(reading)
-        lap("observe")
-        if self.decision is None or self._hold <= 0:
+    def reset(self) -> None:
+        """Start a new episode: a decision is due at the next step."""
+        self.decision = self.image = None
+        self.images = self._steps_left = 0
+
+    def latent(self, reading: Reading) -> Array:
+        """The latent command (2,) of this control step."""
+        if self.decision is None or self._steps_left <= 0:
             self.decision = self._decide(reading)
-            self._hold = self.decision.duration_steps
-        self._hold -= 1
-        targets, self.phase = self.low_level(
-            self.decision.latent, imu, reading.joint_angles, self.phase
-        )
-        lap("low_level")
-        command = self.supervisor.review(reading, targets)
-        lap("supervise")
-        return command
+            self._steps_left = self.decision.duration_steps
+        self._steps_left -= 1
+        return self.decision.latent
 
     def _decide(self, reading: Reading) -> Decision:
         frame = reading.image()
@@ -118,5 +101,48 @@ class Controller:
 
     def _without_news(self, age_s: float, last: Decision) -> Decision:
         """What to do while the camera still shows the frame of the last decision."""
-        latent = last.latent if age_s <= STALE_S else STAND
+        latent = last.latent if age_s <= STALE_IMAGE_S else STAND
         return Decision(latent, SHORTEST_STEPS, last.attention)
+
+
+class Controller(DecisionScheduler):
+    """Both levels and the supervisor: the low level runs every step, the supervisor comes last."""
+
+    def __init__(
+        self,
+        high_level: HighLevel,
+        low_level: LowLevel,
+        supervisor: Supervisor,
+        stopwatch: Stopwatch = NO_STOPWATCH,
+    ) -> None:
+        super().__init__(high_level, stopwatch)
+        self.low_level = low_level
+        self.supervisor = supervisor
+        self.phase = np.zeros(1)
+
+    def reset(self) -> None:
+        """Start a new episode: phase 0, a decision due at the next step, no fault."""
+        super().reset()
+        self.phase = np.zeros(1)
+        self.supervisor.reset()
+
+    def step(self, reading: Reading, ages: Mapping[str, float] = NO_AGES) -> JointCommand:
+        """The command that answers this reading, from sensors of these ages [s]."""
+        imu = imu_vector(reading)
+        self.stopwatch.lap("observe")
+        return self._move(reading, imu, self.latent(reading), ages)
+
+    def follow(
+        self, latent: Array, reading: Reading, ages: Mapping[str, float] = NO_AGES
+    ) -> JointCommand:
+        """The same under a latent command (2,) of somebody else's; nothing is looked at."""
+        return self._move(reading, imu_vector(reading), latent, ages)
+
+    def _move(
+        self, reading: Reading, imu: Array, latent: Array, ages: Mapping[str, float]
+    ) -> JointCommand:
+        targets, self.phase = self.low_level(latent, imu, reading.joint_angles, self.phase)
+        self.stopwatch.lap("low_level")
+        command = self.supervisor.review(reading, targets, ages)
+        self.stopwatch.lap("supervise")
+        return command

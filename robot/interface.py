@@ -1,8 +1,8 @@
-"""What crosses the border between a body and the controller, and the border itself."""
+"""Readings and commands, and the two borders they cross: a simulated body, a wire to a robot."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -47,10 +47,52 @@ class JointCommand:
 
 
 class Body(Protocol):
-    """A robot, simulated or real. `apply` returns when the next reading is due."""
+    """A robot that waits for its controller: `apply` returns when the next reading is due."""
 
     def reset(self, seed: int) -> Reading: ...
 
     def read(self) -> Reading: ...
 
+    def ages(self) -> Mapping[str, float]:
+        """For how long sensors have said nothing [s]; those not named are fresh."""
+
     def apply(self, command: JointCommand) -> None: ...
+
+
+class Link(Protocol):
+    """The wire to a robot that does not wait: topics, a vendor's interface, a recording.
+
+    It carries and converts; when to read and send, and what to make of silence, is decided by the
+    control loop and the supervisor.
+    """
+
+    sensors: tuple[str, ...]  # whose stamps there are
+
+    def take(self) -> None:
+        """Fetch what has arrived since the last call; `read`, `ages` and `stamps` speak of that."""
+
+    def forget(self) -> None:
+        """Treat what has arrived so far as never sent: it may have waited for long."""
+
+    def read(self) -> Reading:
+        """The newest values of all sensors.
+
+        Raises:
+            UserError: what a sensor sends does not fit the robot; the message says how.
+        """
+
+    def ages(self) -> Mapping[str, float]:
+        """For how long each sensor has sent nothing [s], by arrival; inf if it never has.
+
+        On a clock that does not jump: a sensor with a wrong clock, or a step of this computer's,
+        must neither hide a dead sensor nor fake one.
+        """
+
+    def stamps(self) -> Mapping[str, float]:
+        """When what was read was measured, of each sensor [s], on the clock of `now_s`."""
+
+    def send(self, command: JointCommand) -> None:
+        """Hand the command to the motors' drivers."""
+
+    def now_s(self) -> float:
+        """Time on the clock that readings and commands are stamped with [s]."""

@@ -18,7 +18,9 @@ from pixelgait.robot.leg import joint_map
 from pixelgait.robot.spec import Array, RobotSpec
 
 LATENT_SIZE = 2
-INPUT_SIZE = LATENT_SIZE + 4 + 12 + 2
+# What goes in, by name and size; latent in [-1, 1], imu [rad, rad/s], angles and phase [rad].
+SIGNATURE = {"latent": LATENT_SIZE, "imu": 4, "joint_angles": 12, "phase": 1}
+INPUT_SIZE = sum(SIGNATURE.values()) + 1  # the phase as cosine and sine
 RESIDUAL_SIZE = 12
 OUTPUT_SIZE = RESIDUAL_SIZE + len(gait.PARAMETERS)
 LOW_LEVEL_WEIGHTS = OUTPUT_SIZE * INPUT_SIZE + OUTPUT_SIZE

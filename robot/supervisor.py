@@ -1,17 +1,23 @@
-"""The safety supervisor: the last word on every command, in training and on the robot alike."""
+"""The safety supervisor: the last word on every command, and the only one on what damps a robot."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import numpy as np
 
 from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.spec import Array, RobotSpec
 
-# How long a sensor may be silent before the robot is damped [s]. A robot falls within tenths of a
-# second without its joints, but not without its eyes: the camera may miss a few dozen frames.
-SILENCE_S = {"joints": 0.1, "imu": 0.1, "camera": 2.0}
+# A sensor falls silent: how long until the robot is damped [s]. It falls within tenths of a second
+# without its joints, but not without its eyes: the camera may miss a few dozen frames.
+SILENCE_S = MappingProxyType({"joints": 0.1, "imu": 0.1, "camera": 2.0})
+# Before that, while a camera shows nothing new, the last decision holds for so long, then the robot
+# slows to a stand. At full speed it walks 0.3 m unseeing.
+STALE_IMAGE_S = 0.5
+NO_AGES: Mapping[str, float] = MappingProxyType({})
 LEAST_UP_Z = math.cos(1.2)  # tilt that ends an episode in Google's Laikago v2 environment
 UNIT_TOLERANCE = 0.02  # of the squared norm of a quaternion, float32 rounding and more
 
@@ -19,11 +25,13 @@ UNIT_TOLERANCE = 0.02  # of the squared norm of a quaternion, float32 rounding a
 class Supervisor:
     """Clips targets to joint and torque limits; damps, and stays damped, when something is wrong.
 
-    `fault` names why the robot is damped, or is None. Only `reset` clears it.
+    `fault` names why the robot is damped, or is None. Only `reset` clears it. `timeout_s` says of
+    every sensor by name how long it may be silent [s].
     """
 
-    def __init__(self, spec: RobotSpec) -> None:
+    def __init__(self, spec: RobotSpec, timeout_s: Mapping[str, float] = SILENCE_S) -> None:
         self.spec = spec
+        self.timeout_s = timeout_s
         self.fault: str | None = None
         self._zeros = np.zeros(len(spec.joint_names))
         self._damping = np.full(len(spec.joint_names), spec.damping_nms_per_rad)
@@ -33,14 +41,19 @@ class Supervisor:
     def reset(self) -> None:
         self.fault = None
 
-    def trip(self, reason: str) -> None:
-        """Damp from now on; the first reason is kept."""
-        self.fault = self.fault or reason
+    def silent(self, ages: Mapping[str, float]) -> list[str]:
+        """Of sensors with these ages [s], those that have been silent for too long."""
+        return [name for name, age in ages.items() if not age <= self.timeout_s[name]]
 
-    def review(self, reading: Reading, targets: Array) -> JointCommand:
-        """The command to send for the low level's joint targets (12,) [rad]."""
+    def review(
+        self, reading: Reading, targets: Array, ages: Mapping[str, float] = NO_AGES
+    ) -> JointCommand:
+        """The command to send for the low level's joint targets (12,) [rad].
+
+        `ages` are those of the sensors behind the reading [s]; see `Body.ages`.
+        """
         if self.fault is None:
-            self.fault = self._find_fault(reading, targets)
+            self.fault = self._find_silence(ages) or self._find_fault(reading, targets)
         if self.fault is not None:
             return self.damp(reading.time_s)
         return JointCommand(
@@ -54,6 +67,12 @@ class Supervisor:
     def damp(self, time_s: float) -> JointCommand:
         """No stiffness, only damping: the robot sinks to the ground. Needs no reading."""
         return JointCommand(time_s, self._zeros, self._zeros, self._damping, self._zeros)
+
+    def _find_silence(self, ages: Mapping[str, float]) -> str | None:
+        for name in self.silent(ages):
+            allowed = self.timeout_s[name]
+            return f"{name} is silent for {ages[name]:.2f} s, at most {allowed} s is allowed"
+        return None
 
     def _find_fault(self, reading: Reading, targets: Array) -> str | None:
         # A squared length is finite only if all terms are; far cheaper than isfinite().all().

@@ -12,10 +12,11 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.interface import Reading
 from pixelgait.robot.low_level import INPUT_SIZE, LATENT_SIZE, OUTPUT_SIZE, act, features
 from pixelgait.robot.observation import imu_vector, policy_image
-from pixelgait.robot.spec import A1
+from pixelgait.robot.spec import A1, Array
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.camera import CHANNELS, Camera, Kind
 from pixelgait.sim.body.faults import parse_faults
@@ -23,10 +24,10 @@ from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.registry import make_scene
-from pixelgait.sim.tasks.episode import trip_if_silent
 from pixelgait.sim.tasks.forward import Forward
 from pixelgait.sim.tasks.task import fallen
 
+NO_LATENT = np.zeros(LATENT_SIZE)  # an agent asks for motions, not for speeds
 Observation = dict[str, Any]  # image (32, 32, 3) uint8, proprioception (18,) float32
 
 
@@ -64,7 +65,7 @@ class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
             parse_faults(faults),
         )
         self.task = Forward(steps=0)
-        self.supervisor = Supervisor(A1)
+        self.controller = Controller(_no_high_level, self._act, Supervisor(A1))
         self.action_space = spaces.Box(-1.0, 1.0, (OUTPUT_SIZE,), np.float32)
         shape = (self.body.camera.height, self.body.camera.width, CHANNELS[camera])
         self.observation_space = spaces.Dict(
@@ -84,8 +85,7 @@ class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         episode = seed if seed is not None else int(self.np_random.integers(0, 9000))
         self.reading = self.body.reset(episode)
         self.task.reset(self.body, episode)
-        self.supervisor.reset()
-        self.phase = np.zeros(1)
+        self.controller.reset()
         self.steps = 0
         return self._observe(), {"seed": episode}
 
@@ -93,16 +93,14 @@ class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         self, action: NDArray[np.floating[Any]]
     ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Apply one action (19,); values beyond [-1, 1] are clipped."""
-        clipped = np.clip(np.asarray(action, dtype=np.float64), -1.0, 1.0)
-        targets, self.phase = act(A1, clipped, self.phase)
-        self.body.apply(self.supervisor.review(self.reading, targets))
+        self._action = np.clip(np.asarray(action, dtype=np.float64), -1.0, 1.0)
+        self.body.apply(self.controller.follow(NO_LATENT, self.reading, self.body.ages()))
         self.reading = self.body.read()
         self.steps += 1
-        trip_if_silent(self.supervisor, self.body)
-        reward, over = self.task.step(self.body, self.reading)
-        over = over or self.supervisor.fault is not None
+        reward, over = self.task.step(self.body)
+        over = over or self.controller.supervisor.fault is not None
         x, y, _ = self.body.pose()[0]
-        info = {"x_m": x, "y_m": y, "fell": fallen(self.body, self.reading)}
+        info = {"x_m": x, "y_m": y, "fell": fallen(self.body)}
         return self._observe(), float(reward), bool(over), False, info
 
     def render(self) -> NDArray[np.uint8] | None:
@@ -113,14 +111,25 @@ class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         """Disconnect from PyBullet."""
         self.body.close()
 
+    def _act(
+        self, latent: Array, imu: Array, joint_angles: Array, phase: Array
+    ) -> tuple[Array, Array]:
+        """The controller's low level: what the agent asked for."""
+        return act(A1, self._action, phase)
+
     def _observe(self) -> Observation:
         if self.steps % self.CAMERA_STEPS == 0:
             self._image = policy_image(self.reading.image().pixels)
         return {"image": self._image.copy(), "proprioception": self._proprioception(self.reading)}
 
     def _proprioception(self, reading: Reading) -> NDArray[np.float32]:
-        x = features(np.zeros(LATENT_SIZE), imu_vector(reading), reading.joint_angles, self.phase)
+        phase = self.controller.phase
+        x = features(NO_LATENT, imu_vector(reading), reading.joint_angles, phase)
         return np.asarray(x[LATENT_SIZE:], dtype=np.float32)
+
+
+def _no_high_level(image: object) -> Decision:
+    raise NotImplementedError("the agent decides")
 
 
 gymnasium.register(

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from pixelgait.policies.high_level import Decider
 from pixelgait.policies.low_level import LowLevelGraph
+from pixelgait.robot.low_level import SIGNATURE
 
 OPSET = 21  # newest that ROS machines' onnxruntime (>= 1.18) reads
 
@@ -41,8 +42,7 @@ def high_level_graph(high_level: Decider) -> onnx.ModelProto:
 
 def low_level_graph(low_level: LowLevelGraph) -> onnx.ModelProto:
     """The low level with its gait generator as ONNX."""
-    sizes = {"latent": 2, "imu": 4, "joint_angles": 12, "phase": 1}
-    inputs = {name: torch.zeros(size) for name, size in sizes.items()}
+    inputs = {name: torch.zeros(size) for name, size in SIGNATURE.items()}
     return _export(low_level, inputs, ["joint_targets", "next_phase"])
 
 

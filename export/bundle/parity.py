@@ -14,9 +14,10 @@ from torch import nn
 from pixelgait.export.bundle.recording import Recording
 from pixelgait.robot.bundle import HIGH_LEVEL, LOW_LEVEL, TOLERANCE, single_thread_session
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.low_level import SIGNATURE
 from pixelgait.robot.spec import Array
 
-GRAPH_INPUTS = {HIGH_LEVEL: ("image",), LOW_LEVEL: ("latent", "imu", "joint_angles", "phase")}
+GRAPH_INPUTS = {HIGH_LEVEL: ("image",), LOW_LEVEL: tuple(SIGNATURE)}
 Tensors = dict[str, NDArray[Any]]
 
 

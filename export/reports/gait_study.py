@@ -98,7 +98,7 @@ class Track:
         for row in rows:
             self.body.apply(controller.step(reading))
             reading = self.body.read()
-            if fallen(self.body, reading):
+            if fallen(self.body):
                 break
             before, pose = pose, planar_pose(self.body)
             row[:] = planar_velocity(before, pose)

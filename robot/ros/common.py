@@ -73,6 +73,11 @@ def nanoseconds(time: Time) -> int:
     return int(time.sec * NANOSECONDS + time.nanosec)
 
 
+def seconds(time: Time) -> float:
+    """A ROS time message as seconds."""
+    return nanoseconds(time) / 1e9
+
+
 def joint_order(names: list[str], wanted: tuple[str, ...]) -> NDArray[np.intp]:
     """Where each wanted joint stands in a message.
 

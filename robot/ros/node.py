@@ -13,16 +13,15 @@ from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 
 from pixelgait.robot.bundle import Bundle, load_bundle
-from pixelgait.robot.controller import Controller
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import Image
+from pixelgait.robot.low_level import SIGNATURE
 from pixelgait.robot.ros import common as ros
-from pixelgait.robot.ros.link import TIMEOUT_S, RosBody, sensor_topics
-from pixelgait.robot.ros.loop import ControlLoop
+from pixelgait.robot.ros.link import TIMEOUT_S, RosLink, timeouts
 from pixelgait.robot.runtime.attention import draw_attention
 from pixelgait.robot.runtime.latency import LatencyProfiler, format_table
-from pixelgait.robot.supervisor import Supervisor
+from pixelgait.robot.runtime.loop import ControlLoop
 
 WARM_UP = 20  # inferences: the first ones are slow
 OVERLAY_PERIOD_S = 0.1
@@ -43,7 +42,7 @@ class ControllerNode(LifecycleNode):
             self.declare_parameter(_timeout_parameter(topic), timeout)
         self.out = out
         self.bundle: Bundle | None = None
-        self.body: RosBody | None = None
+        self.link: RosLink | None = None
         self.loop: ControlLoop | None = None
         self.fault: str | None = None
         self.left = False  # shut down for good
@@ -97,29 +96,22 @@ class ControllerNode(LifecycleNode):
             _warm_up(self.bundle)
         except Exception as error:  # rclpy would swallow it without a word
             return self._failed(error)
-        shape = self.bundle.image_shape
-        profiler = LatencyProfiler(self.bundle.control_dt_s, sensor_topics(shape))
-        self.body = RosBody(
-            self,
-            self.bundle.spec,
-            shape,
-            self.bundle.control_dt_s,
-            profiler,
-            {topic: self.get_parameter(_timeout_parameter(topic)).value for topic in TIMEOUT_S},
-        )
+        self.link = RosLink(self, self.bundle.spec, self.bundle.image_shape)
         self.get_logger().info(f"bundle {self.bundle.folder} verified, golden outputs reproduced")
         return TransitionCallbackReturn.SUCCESS
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Start the control thread."""
         assert self.bundle is not None
-        assert self.body is not None
+        assert self.link is not None
         self.fault = None
-        profiler = self.body.profiler
-        controller = Controller(
-            self.bundle.high_level, self.bundle.low_level, Supervisor(self.bundle.spec), profiler
-        )
-        self.loop = ControlLoop(self.body, controller, profiler, self.bundle.control_dt_s)
+        period_s = self.bundle.control_dt_s
+        profiler = LatencyProfiler(period_s, self.link.sensors)
+        allowed = {
+            topic: self.get_parameter(_timeout_parameter(topic)).value for topic in TIMEOUT_S
+        }
+        controller = self.bundle.controller(timeout_s=timeouts(allowed), stopwatch=profiler)
+        self.loop = ControlLoop(self.link, controller, profiler, period_s)
         self.loop.start()
         return super().on_activate(state)
 
@@ -133,9 +125,9 @@ class ControllerNode(LifecycleNode):
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Leave the sensors' topics."""
-        if self.body is not None:
-            self.body.close()
-            self.body = None
+        if self.link is not None:
+            self.link.close()
+            self.link = None
         return TransitionCallbackReturn.SUCCESS
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -177,7 +169,7 @@ def _warm_up(bundle: Bundle) -> None:
     image = np.zeros(bundle.image_shape, np.uint8)
     for _ in range(WARM_UP):
         bundle.high_level(image)
-        bundle.low_level(np.zeros(2), np.zeros(4), bundle.spec.default_pose_rad, np.zeros(1))
+        bundle.low_level(*(np.zeros(size) for size in SIGNATURE.values()))
 
 
 def _decisions(loop: ControlLoop) -> bytes:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import tyro
 
-from pixelgait.robot.bundle import load_bundle
+from pixelgait.robot.bundle import find_bundle
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.runtime.commands import own_arguments
 
@@ -54,7 +54,7 @@ def run(config: RunConfig) -> None:
         UserError: the bundle or the output folder cannot be used, ROS 2 is not installed, or the
             controller stopped with a fault.
     """
-    load_bundle(config.bundle)  # refuse it before anything moves
+    find_bundle(config.bundle)  # before ROS starts; to configure is to load and verify it
     if config.out is not None:
         config.out.mkdir(parents=True, exist_ok=True)
     from pixelgait.robot.ros import common as ros

@@ -12,13 +12,11 @@ import numpy as np
 import tyro
 
 from pixelgait.robot.bundle import Bundle, load_bundle
-from pixelgait.robot.controller import Controller
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.runtime.latency import LatencyProfiler, format_table
 from pixelgait.robot.runtime.realtime import RateKeeper, request_priority
-from pixelgait.robot.supervisor import Supervisor
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ def run_loop(bundle: Bundle, seconds: float, rng: np.random.Generator) -> Latenc
     """The control loop at the bundle's rate on made-up readings."""
     period_s = bundle.control_dt_s
     profiler = LatencyProfiler(period_s, ())
-    controller = Controller(bundle.high_level, bundle.low_level, Supervisor(bundle.spec), profiler)
+    controller = bundle.controller(stopwatch=profiler)
     images = rng.integers(0, 256, (16, *bundle.image_shape), dtype=np.uint8)
     rate = RateKeeper(period_s)
     for tick in range(round(seconds / period_s)):

@@ -8,7 +8,6 @@ import numpy as np
 
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.spec import Array
-from pixelgait.robot.supervisor import SILENCE_S
 from pixelgait.sim.body.delays import DelayLine, History
 from pixelgait.sim.body.faults import Fault, schedule
 from pixelgait.sim.body.interface import BasePose, SimulatedBody
@@ -46,12 +45,11 @@ class FaultyBody:
         """What is left of the body's reading."""
         return self._failing(self.body.read())
 
-    def silent(self) -> dict[str, float]:
-        """Sensors lost for longer than a controller may wait, and for how long [s]."""
+    def ages(self) -> dict[str, float]:
+        """For how long lost sensors have been silent [s]."""
         now = self.time_s
         lost = [f.fault for f in self._failures if f.fault.kind == "lost" and f.fault.acts(now)]
-        ages = {fault.sensor: now - fault.start_s for fault in lost}
-        return {sensor: age for sensor, age in ages.items() if age > SILENCE_S[sensor]}
+        return {fault.sensor: now - fault.start_s for fault in lost}
 
     def _failing(self, reading: Reading) -> Reading:
         now = self.time_s

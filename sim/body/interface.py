@@ -46,9 +46,6 @@ class SimulatedBody(Body, Walker, Protocol):
     def time_s(self) -> float:
         """Since the reset [s]."""
 
-    def silent(self) -> dict[str, float]:
-        """Sensors that have been silent for longer than a controller may wait, and how long [s]."""
-
     def place(self, position: tuple[float, ...], orientation: tuple[float, ...]) -> None:
         """Put the base at a pose, at rest."""
 

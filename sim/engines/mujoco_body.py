@@ -21,6 +21,7 @@ Different, and left so, because a policy that only works with one engine's conta
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import mujoco
@@ -29,6 +30,7 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.spec import Array, RobotSpec
+from pixelgait.robot.supervisor import NO_AGES
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.delays import DelayLine
 from pixelgait.sim.body.interface import PHYSICS_DT_S, START_ABOVE_M, SUBSTEPS, BasePose, standing
@@ -104,9 +106,9 @@ class MuJoCoBody:
         )
         return reading if self._sensors is None else self._sensors.read(reading, pose)
 
-    def silent(self) -> dict[str, float]:
+    def ages(self) -> Mapping[str, float]:
         """No sensor here ever falls silent."""
-        return {}
+        return NO_AGES
 
     def render(self) -> Image:
         """The camera's view of this instant."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.spec import Array, RobotSpec
+from pixelgait.robot.supervisor import NO_AGES
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.delays import DelayLine
 from pixelgait.sim.body.interface import (
@@ -104,9 +106,9 @@ class PyBulletBody:
         )
         return reading if self._sensors is None else self._sensors.read(reading, pose)
 
-    def silent(self) -> dict[str, float]:
+    def ages(self) -> Mapping[str, float]:
         """No sensor here ever falls silent."""
-        return {}
+        return NO_AGES
 
     def render(self) -> Image:
         """The camera's view of this instant."""

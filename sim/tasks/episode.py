@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pixelgait.robot.controller import Controller
+from pixelgait.robot.controller import Controller, DecisionScheduler
+from pixelgait.robot.interface import Reading
 from pixelgait.robot.low_level import INPUT_SIZE, features
 from pixelgait.robot.observation import imu_vector
 from pixelgait.robot.spec import Array
-from pixelgait.robot.supervisor import Supervisor
-from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.sim.body.interface import SimulatedBody, Walker
 from pixelgait.sim.tasks.task import Task, fallen, progress_m
 
 SAMPLE_STEPS = 10  # every tenth step is kept: path and observation statistics
@@ -27,7 +27,8 @@ class Episode:
     success: bool  # reached the goal on its feet; without a goal, kept on them to the end
     distance_m: float  # advance along x, or along the way to the scene's goal
     return_m: float
-    fell: bool
+    fell: bool  # or was damped: what it lies down of is in `fault`
+    fault: str | None  # why the supervisor damped it, if it did
     images: int  # frames the high level asked for
     steps: int
     path: Array  # (n, 2) x, y [m]
@@ -36,10 +37,56 @@ class Episode:
     metrics: dict[str, float]  # what else the task measured
 
 
-def trip_if_silent(supervisor: Supervisor, body: SimulatedBody) -> None:
-    """Damp a robot whose sensors are silent for longer than it may wait."""
-    for sensor, age in body.silent().items():
-        supervisor.trip(f"the {sensor} sensor is silent for {age:.2f} s")
+class EpisodeLog:
+    """What is noted down while an episode runs."""
+
+    def __init__(self, body: Walker, scheduler: DecisionScheduler) -> None:
+        self.body, self.scheduler = body, scheduler
+        self.steps = 0
+        self._start_m = progress_m(body)
+        self._return_m = 0.0
+        self._path: list[tuple[float, ...]] = []
+        self._observations: list[Array] = []
+        self._decisions: list[tuple[float, ...]] = []
+
+    def before_step(self) -> bool:
+        """A step begins; whether it is one of those whose observation shall be kept."""
+        self.steps += 1
+        sampled = self.steps % SAMPLE_STEPS == 1
+        if sampled:
+            self._path.append(self.body.pose()[0][:2])
+        return sampled
+
+    def observed(self, observation: Array) -> None:
+        """The low level's inputs (20,); a broken sensor must not spoil the statistics."""
+        if np.isfinite(observation).all():
+            self._observations.append(observation)
+
+    def after_step(self, reward: float) -> None:
+        self._return_m += reward
+        decision = self.scheduler.decision
+        if decision and self.scheduler.images > len(self._decisions):
+            self._decisions.append((*decision.latent, decision.duration_steps))
+
+    def episode(self, seed: int, task: Task, fell: bool, fault: str | None) -> Episode:
+        """All of it, once the episode is over."""
+        self._path.append(self.body.pose()[0][:2])
+        progress, goal_m = progress_m(self.body), self.body.scene.goal_m
+        arrived = self.steps == task.steps if math.isinf(goal_m) else progress > goal_m
+        return Episode(
+            seed=seed,
+            success=arrived and not fell,
+            distance_m=progress - self._start_m,
+            return_m=self._return_m,
+            fell=fell,
+            fault=fault,
+            images=self.scheduler.images,
+            steps=self.steps,
+            path=np.array(self._path),
+            observations=np.array(self._observations).reshape(-1, INPUT_SIZE),
+            decisions=np.array(self._decisions),
+            metrics=task.metrics(),
+        )
 
 
 def run_episode(
@@ -53,44 +100,22 @@ def run_episode(
     reading = body.reset(seed)
     controller.reset()
     task.reset(body, seed)
-    start = progress_m(body)
-    total, step = 0.0, 0
-    path, observations = [], []
-    decisions: list[tuple[float, ...]] = []
-    for step in range(1, task.steps + 1):
-        if step % SAMPLE_STEPS == 1:
-            path.append(body.pose()[0][:2])
-            latent = controller.decision.latent if controller.decision else np.zeros(2)
-            row = features(latent, imu_vector(reading), reading.joint_angles, controller.phase)
-            if np.isfinite(row).all():  # a broken sensor must not spoil the statistics
-                observations.append(row)
-        body.apply(controller.step(reading))
-        if controller.decision and controller.images > len(decisions):
-            decisions.append((*controller.decision.latent, controller.decision.duration_steps))
+    log, over = EpisodeLog(body, controller), False
+    while not over and log.steps < task.steps:
+        if log.before_step():
+            log.observed(_observation(controller, reading))
+        body.apply(controller.step(reading, body.ages()))
         reading = body.read()
-        trip_if_silent(controller.supervisor, body)
-        reward, over = task.step(body, reading)
-        total += reward
+        reward, over = task.step(body)
+        log.after_step(reward)
         if watch is not None:
-            watch(step)
-        if over:
-            break
-    x, y, _ = body.pose()[0]
-    path.append((x, y))
-    fell = fallen(body, reading) or controller.supervisor.fault is not None
-    progress = progress_m(body)
-    endless = math.isinf(body.scene.goal_m)
-    arrived = step == task.steps if endless else progress > body.scene.goal_m
-    return Episode(
-        seed=seed,
-        success=arrived and not fell,
-        distance_m=progress - start,
-        return_m=total,
-        fell=fell,
-        images=controller.images,
-        steps=step,
-        path=np.array(path),
-        observations=np.array(observations).reshape(-1, INPUT_SIZE),
-        decisions=np.array(decisions),
-        metrics=task.metrics(),
-    )
+            watch(log.steps)
+    fault = controller.supervisor.fault
+    return log.episode(seed, task, fell=fallen(body) or fault is not None, fault=fault)
+
+
+def _observation(controller: Controller, reading: Reading) -> Array:
+    """Inputs of the low level (20,) under the last latent command."""
+    latent = controller.decision.latent if controller.decision else np.zeros(2)
+    imu = imu_vector(reading)
+    return np.asarray(features(latent, imu, reading.joint_angles, controller.phase))

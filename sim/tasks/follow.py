@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from pixelgait.robot.controller import Decision, commanded
-from pixelgait.robot.interface import Reading
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.sim.body.interface import Walker
 from pixelgait.sim.tasks.task import fallen, planar_pose, planar_velocity, push
@@ -60,7 +59,7 @@ class Follow:
         self._velocity = np.zeros(3)  # forward, left [m/s], yaw rate [rad/s], smoothed
         self._errors: list[tuple[float, float]] = []
 
-    def step(self, body: Walker, reading: Reading) -> tuple[float, bool]:
+    def step(self, body: Walker) -> tuple[float, bool]:
         self._step += 1
         pose = planar_pose(body)
         velocity = planar_velocity(self._pose, pose)
@@ -78,7 +77,7 @@ class Follow:
         turned = math.exp(-(turn_error**2) / self.TURN_SCALE_RAD2_PER_S2)
         followed = (tracked + turned) / 2.0
         reward = followed + self.POSTURE_WEIGHT * (self._posture(body) - followed)
-        return reward * CONTROL_DT_S, fallen(body, reading)
+        return reward * CONTROL_DT_S, fallen(body)
 
     def _posture(self, body: Walker) -> float:
         """1 for a level base at its height, towards 0 as it tilts or sinks."""

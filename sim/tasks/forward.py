@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from pixelgait.robot.interface import Reading
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.sim.body.interface import Walker
 from pixelgait.sim.tasks.task import fallen, progress_m, push
@@ -32,7 +31,7 @@ class Forward:
         self._since_best = 0
         push(body, self.SHOVE_M_PER_S, np.random.default_rng((seed, 1)))
 
-    def step(self, body: Walker, reading: Reading) -> tuple[float, bool]:
+    def step(self, body: Walker) -> tuple[float, bool]:
         progress = progress_m(body)
         cap = self.CAP_M_PER_S * CONTROL_DT_S
         reward = max(-cap, min(cap, progress - self._progress))
@@ -41,7 +40,7 @@ class Forward:
         if progress > self._best + self.ADVANCE_M:
             self._best, self._since_best = progress, 0
         stuck = self._since_best > self.patience_steps
-        return reward, stuck or progress > body.scene.goal_m or fallen(body, reading)
+        return reward, stuck or progress > body.scene.goal_m or fallen(body)
 
     def metrics(self) -> dict[str, float]:
         return {}

@@ -2,48 +2,26 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from pixelgait.robot.controller import HighLevel
-from pixelgait.robot.low_level import INPUT_SIZE
-from pixelgait.robot.observation import policy_image
+from pixelgait.robot.controller import DecisionScheduler, HighLevel
 from pixelgait.sim.engines.kinematic_body import KinematicBody
-from pixelgait.sim.tasks.episode import SAMPLE_STEPS, Episode
-from pixelgait.sim.tasks.task import Task, progress_m
+from pixelgait.sim.tasks.episode import Episode, EpisodeLog
+from pixelgait.sim.tasks.task import Task
 
 
 def glide_episode(high_level: HighLevel, body: KinematicBody, task: Task, seed: int) -> Episode:
-    """One episode of a high level without legs below it; see `sim.episode.run_episode`."""
+    """One episode of a high level without legs below it; see `sim.tasks.episode.run_episode`.
+
+    Decisions are scheduled as the controller's are; there is nothing to move, nor to supervise.
+    """
     reading = body.reset(seed)
+    scheduler = DecisionScheduler(high_level)
     task.reset(body, seed)
-    start = progress_m(body)
-    total, step, held = 0.0, 0, 0
-    path, decisions = [], []
-    for step in range(1, task.steps + 1):
-        if held == 0:
-            decision = high_level(policy_image(body.render().pixels))
-            held = decision.duration_steps
-            decisions.append((*decision.latent, decision.duration_steps))
-        held -= 1
-        body.follow(decision.latent)
-        if step % SAMPLE_STEPS == 1:
-            path.append(body.pose()[0][:2])
-        reward, over = task.step(body, reading)
-        total += reward
-        if over or not body.on_ground():
-            break
-    progress = progress_m(body)
-    fell = not body.on_ground()
-    return Episode(
-        seed=seed,
-        success=progress > body.scene.goal_m and not fell,
-        distance_m=progress - start,
-        return_m=total,
-        fell=fell,
-        images=len(decisions),
-        steps=step,
-        path=np.array(path),
-        observations=np.zeros((0, INPUT_SIZE)),
-        decisions=np.array(decisions),
-        metrics=task.metrics(),
-    )
+    log, over = EpisodeLog(body, scheduler), False
+    while not over and log.steps < task.steps:
+        log.before_step()
+        body.follow(scheduler.latent(reading))
+        reading = body.read()
+        reward, over = task.step(body)
+        over = over or not body.on_ground()
+        log.after_step(reward)
+    return log.episode(seed, task, fell=not body.on_ground(), fault=None)

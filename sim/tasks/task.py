@@ -1,4 +1,4 @@
-"""Tasks: what an episode rewards, and when it ends."""
+"""Tasks: the reward of an episode and when it ends, judged by the true pose."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Protocol
 
 import numpy as np
 
-from pixelgait.robot.interface import Reading
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import Walker
@@ -23,17 +22,19 @@ class Task(Protocol):
 
     def reset(self, body: Walker, seed: int) -> None: ...
 
-    def step(self, body: Walker, reading: Reading) -> tuple[float, bool]:
-        """Reward of the control step just taken, and whether the episode is over."""
+    def step(self, body: Walker) -> tuple[float, bool]:
+        """Reward of the control step just taken, and whether the episode is over.
+
+        Judged by what the simulator knows, never by sensors: those may be noisy, late or broken.
+        """
 
     def metrics(self) -> dict[str, float]:
         """Further figures of the episode."""
 
 
-def fallen(body: Walker, reading: Reading) -> bool:
+def fallen(body: Walker) -> bool:
     """Whether the robot has tipped over, sunk down, or left the ground it can walk on."""
-    (x, y, z), _ = body.pose()
-    qx, qy, _, _ = reading.orientation.tolist()  # Python's floats are faster than numpy's
+    (x, y, z), (qx, qy, _, _) = body.pose()
     up_z = 1.0 - 2.0 * (qx * qx + qy * qy)
     ground = body.scene.ground_m(x, y)
     return up_z < TIPPED_UP_Z or ground is None or z - ground < FALLEN_HEIGHT_M

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.controller import Controller, Decision, commanded, latent_for
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
@@ -142,3 +142,42 @@ def test_leaning_within_the_limit_is_no_fault() -> None:
     supervisor = Supervisor(A1)
     supervisor.review(tilted(1.0), A1.default_pose_rad)
     assert supervisor.fault is None
+
+
+@pytest.mark.parametrize(("sensor", "allowed"), [("joints", 0.1), ("imu", 0.1), ("camera", 2.0)])
+@pytest.mark.parametrize("too_long", [0.01, np.inf, np.nan])
+def test_a_sensor_silent_for_too_long_damps_the_robot(
+    sensor: str, allowed: float, too_long: float
+) -> None:
+    supervisor = Supervisor(A1)
+    fresh = {"joints": 0.0, "imu": 0.0, "camera": 0.0}
+    assert supervisor.review(reading(), A1.default_pose_rad, {**fresh, sensor: allowed}).kp.any()
+    command = supervisor.review(reading(), A1.default_pose_rad, {sensor: allowed + too_long})
+    assert not command.kp.any()
+    assert str(supervisor.fault).startswith(f"{sensor} is silent for")
+    assert f"at most {allowed} s" in str(supervisor.fault)
+
+
+def test_timeouts_of_a_links_own_sensors() -> None:
+    supervisor = Supervisor(A1, {"motors": 0.02})
+    assert supervisor.silent({"motors": 0.02}) == []
+    assert supervisor.silent({"motors": 0.03}) == ["motors"]
+
+
+def test_following_moves_the_robot_without_looking() -> None:
+    def high_level(image: np.ndarray) -> Decision:
+        raise AssertionError("nobody should have looked")
+
+    latents: list[np.ndarray] = []
+
+    def low_level(latent, imu, joints, phase):  # noqa: ANN001, ANN202
+        latents.append(latent)
+        return A1.default_pose_rad, phase + 1.0
+
+    controller = Controller(high_level, low_level, Supervisor(A1))
+    asked = latent_for(speed=0.3, yaw_rate=-0.5)
+    assert commanded(asked) == (pytest.approx(0.3), pytest.approx(-0.5))
+    assert controller.follow(asked, reading()).kp.any()
+    assert not controller.follow(asked, reading(), {"imu": 1.0}).kp.any()
+    np.testing.assert_array_equal(latents, [asked, asked])
+    assert controller.phase[0] == 2.0

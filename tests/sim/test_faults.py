@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import astuple, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.spec import A1
-from pixelgait.robot.supervisor import Supervisor
+from pixelgait.robot.supervisor import NO_AGES, Supervisor
 from pixelgait.sim.body.faults import parse_faults, schedule
 from pixelgait.sim.body.measured_delays import BUS_DELAY_S, with_measured_delays
 from pixelgait.sim.body.randomisation import Randomisation
@@ -39,15 +39,14 @@ class Recorder(Controller):
     """The controller, keeping what goes in and out."""
 
     def __init__(self) -> None:
-        low_level = LinearLowLevel.from_weights(
-            A1, np.zeros(LOW_LEVEL_WEIGHTS)
-        )  # trots on the spot
+        trots_on_the_spot = np.zeros(LOW_LEVEL_WEIGHTS)
+        low_level = LinearLowLevel.from_weights(A1, trots_on_the_spot)
         super().__init__(lambda _: Decision(np.zeros(2), 10), low_level, Supervisor(A1))
         self.rows: list[tuple[Reading, JointCommand, str | None]] = []
         self.latents: list[np.ndarray] = []
 
-    def step(self, reading: Reading) -> JointCommand:
-        command = super().step(reading)
+    def step(self, reading: Reading, ages: Mapping[str, float] = NO_AGES) -> JointCommand:
+        command = super().step(reading, ages)
         self.rows.append((reading, command, self.supervisor.fault))
         assert self.decision is not None
         self.latents.append(self.decision.latent)
@@ -92,7 +91,7 @@ def test_a_sensor_that_falls_silent_damps_the_robot_in_time(name: str, sensor: s
     controller, _ = episode(name, f"{sensor}-lost:at=0.5,for=9")
     found = controller.first_fault()
     assert found is not None
-    assert found[1].startswith(f"the {sensor} sensor is silent for 0.1")
+    assert found[1].startswith(f"{sensor} is silent for 0.1")
     assert 0.6 <= found[0] <= 0.63
 
 
@@ -238,3 +237,15 @@ def test_a_run_records_the_delays_and_faults_it_was_trained_with(tmp_path: Path)
     assert recorded["randomisation"]["delay_s"] == pytest.approx([0.002, 0.006], rel=0.02)
     assert [fault["kind"] for fault in recorded["faults"]] == ["mixed", "late"]
     assert recorded["faults"][1]["by_s"] == 0.02
+
+
+@both
+def test_a_lying_imu_does_not_end_an_episode_on_its_feet(name: str) -> None:
+    """Falls are judged by the true pose: a spike may damp the robot, but has not tipped it over."""
+    controller, result = episode(name, "imu-spike:at=0.5,for=9", steps=300)
+    found = controller.first_fault()
+    assert found is not None
+    steps_after = result.steps - round(found[0] / 0.01)
+    assert steps_after > 10  # it sinks to the ground before anybody says that it fell
+    assert result.fault == found[1]
+    assert result.fell

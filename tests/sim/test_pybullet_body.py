@@ -95,12 +95,12 @@ def test_the_camera_sees_walls_and_not_its_own_robot() -> None:
 def test_walking_off_the_platform_is_a_fall() -> None:
     body = PyBulletBody(A1, ObstacleCourse(0.5))
     task = Forward(100)
-    reading = body.reset(0)
+    body.reset(0)
     task.reset(body, 0)
     over = []
     for y in (0.0, WIDTH_M / 2 + 0.1):
         body.place((0.0, y, 0.28), (0.0, 0.0, 0.0, 1.0))
-        over.append(task.step(body, reading)[1])
+        over.append(task.step(body)[1])
     assert over == [False, True]
     body.close()
 

@@ -56,7 +56,7 @@ def standing(body: SimulatedBody, seed: int, steps: int) -> np.ndarray:
         body.apply(HOLD)
         reading = body.read()
         rows.append([*body.pose()[0], *body.pose()[1], *reading.joint_angles])
-        assert not fallen(body, reading)
+        assert not fallen(body)
     return np.array(rows)
 
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.interface import Image, JointCommand, Reading
-from pixelgait.robot.ros.link import RosBody
+from pixelgait.robot.interface import Image, JointCommand, Link, Reading
 from pixelgait.robot.runtime.latency import LatencyProfiler
+from pixelgait.robot.runtime.realtime import RateKeeper
 
 STAND_S = 1.0  # from wherever the joints are into the default pose, before the first step
 SENSOR_WAIT_S = 15.0  # discovery on loopback was seen to take up to 2.6 s; a robot boots slower
@@ -21,15 +21,16 @@ MOST_DECISIONS = 10_000  # kept for the record: a quarter of an hour of short on
 
 
 class ControlLoop:
-    """Runs a controller on a robot behind ROS 2, in its own thread.
+    """Runs a controller on the robot behind a link, in a thread and at a rate of its own.
 
     `fault` says why the loop has ended on its own, or is None.
     """
 
     def __init__(
-        self, body: RosBody, controller: Controller, profiler: LatencyProfiler, period_s: float
+        self, link: Link, controller: Controller, profiler: LatencyProfiler, period_s: float
     ) -> None:
-        self.body, self.controller, self.profiler = body, controller, profiler
+        self.link, self.controller, self.profiler = link, controller, profiler
+        self.rate = RateKeeper(period_s)
         self.period_s = period_s
         self.decisions: deque[tuple[Image, Decision]] = deque(maxlen=MOST_DECISIONS)
         self.walking_since: float | None = None  # monotonic [s]
@@ -60,58 +61,67 @@ class ControlLoop:
             self._damp()
 
     def _wait_for_sensors(self) -> bool:
+        """Whether all sensors send, and a first image can be used, before anyone stops the loop."""
         deadline = time.monotonic() + SENSOR_WAIT_S
-        self.body.forget()
-        while (silent := self.body.silent()) and not self._stop.wait(0.01):
-            self.body.take()
+        self.link.forget()
+        while missing := self.controller.supervisor.silent(self.link.ages()):
+            if self._stop.wait(0.01):
+                return False
+            self.link.take()
             if time.monotonic() > deadline:
-                raise UserError(f"no message on {', '.join(silent)} for {SENSOR_WAIT_S:.0f} s")
-        if self._stop.is_set():
-            return False
-        self.body.check_image()
-        return True
+                raise UserError(f"no message on {', '.join(missing)} for {SENSOR_WAIT_S:.0f} s")
+        self.link.read().image()
+        return not self._stop.is_set()
 
     def _stand(self) -> None:
-        reading = self.body.reset()
-        first, last = reading.joint_angles, self.body.spec.default_pose_rad
+        """Move the joints into the default pose."""
+        self.rate.restart()
+        supervisor, reading = self.controller.supervisor, self._read()
+        first, last = reading.joint_angles, supervisor.spec.default_pose_rad
         for share in np.linspace(0.0, 1.0, round(STAND_S / self.period_s)):
             targets = first + share * (last - first)
-            if not self._send(self.controller.supervisor.review(reading, targets)):
+            if not self._send(supervisor.review(reading, targets, self.link.ages())):
                 return
             reading = self._read()
 
     def _walk(self) -> None:
         controller = self.controller
         self.profiler.reset()
-        self.body.rate.restart()
+        self.rate.restart()
         self.walking_since = time.monotonic()
         images = 0
         running = self.fault is None and not self._stop.is_set()
         while running:
             self.profiler.start()
-            command = controller.step(self._read())
+            reading = self._read()
+            command = controller.step(reading, self.link.ages())
             if controller.images > images and controller.image and controller.decision:
                 images = controller.images
                 self.decisions.append((controller.image, controller.decision))
             running = self._send(command)
 
     def _read(self) -> Reading:
-        self.body.take()
-        for topic, age in self.body.silent().items():
-            allowed = self.body.timeout_s[topic]
-            self.controller.supervisor.trip(
-                f"{topic} is silent for {age:.2f} s, at most {allowed} s is allowed"
-            )
-        return self.body.read()
+        """The newest values, whose age is recorded."""
+        self.link.take()
+        reading = self.link.read()
+        now = self.link.now_s()
+        for sensor, stamp in self.link.stamps().items():
+            self.profiler.sensor_age[sensor].record(round((now - stamp) * 1e9))
+        return reading
 
     def _send(self, command: JointCommand) -> bool:
-        """Send a command and wait for the next step; False when there is none."""
+        """Send a command and wait until the next step is due; False when there is none."""
         self.fault = self.controller.supervisor.fault
-        self.body.apply(command)
+        self.link.send(command)
+        self.profiler.lap("publish")
+        age = self.link.now_s() - command.time_s
+        self.profiler.stages["sensor_to_command"].record(round(age * 1e9))
+        if not self.rate.wait():
+            self.profiler.missed_deadline()
         return self.fault is None and not self._stop.is_set()
 
     def _damp(self) -> None:
         """Whatever has happened: the last messages damp. They need no reading."""
         for _ in range(DAMP_MESSAGES):
-            self.body.send(self.controller.supervisor.damp(self.body.now_s()))
+            self.link.send(self.controller.supervisor.damp(self.link.now_s()))
             time.sleep(self.period_s)

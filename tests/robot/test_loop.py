@@ -1,0 +1,134 @@
+"""The control loop behind any link: here a simulated robot's, in the loop's own time."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+
+from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.interface import JointCommand, Link, Reading
+from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
+from pixelgait.robot.runtime import loop as loop_module
+from pixelgait.robot.runtime.latency import LatencyProfiler
+from pixelgait.robot.runtime.loop import ControlLoop
+from pixelgait.robot.spec import A1
+from pixelgait.robot.supervisor import Supervisor
+from pixelgait.sim.engines.pybullet_body import PyBulletBody
+from pixelgait.sim.scenes.flat import FlatGround
+
+PERIOD_S = 0.01
+SENSORS = ("joints", "imu", "camera")
+
+
+class SimulatedLink:
+    """PyBullet behind the wire's interface: every command is one control step of physics."""
+
+    sensors = SENSORS
+
+    def __init__(self) -> None:
+        self.body = PyBulletBody(A1, FlatGround())
+        self.body.reset(0)
+        self.sent: list[JointCommand] = []
+        self.silent_since: dict[str, float] = {}
+        self.broken = False
+
+    def take(self) -> None: ...
+
+    def forget(self) -> None: ...
+
+    def read(self) -> Reading:
+        if self.broken:
+            raise UserError("joint states lack FR_hip_joint")
+        return self.body.read()
+
+    def ages(self) -> Mapping[str, float]:
+        now = self.body.time_s
+        return {name: now - self.silent_since.get(name, now) for name in SENSORS}
+
+    def stamps(self) -> Mapping[str, float]:
+        return dict.fromkeys(SENSORS, self.body.time_s)
+
+    def send(self, command: JointCommand) -> None:
+        self.sent.append(command)
+        self.body.apply(command)
+
+    def now_s(self) -> float:
+        return self.body.time_s
+
+
+def start(link: Link) -> ControlLoop:
+    low_level = LinearLowLevel.from_weights(A1, np.zeros(LOW_LEVEL_WEIGHTS))
+    controller = Controller(lambda _: Decision(np.zeros(2), 20), low_level, Supervisor(A1))
+    loop = ControlLoop(link, controller, LatencyProfiler(PERIOD_S, SENSORS), PERIOD_S)
+    loop.start()
+    return loop
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 20.0
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def damped(command: JointCommand) -> bool:
+    return not command.kp.any() and bool((command.kd == A1.damping_nms_per_rad).all())
+
+
+def test_it_stands_up_walks_and_damps_at_the_end() -> None:
+    link = SimulatedLink()
+    loop = start(link)
+    wait_for(lambda: len(loop.decisions) >= 3)
+    loop.stop()
+    assert loop.fault is None
+    standing = round(loop_module.STAND_S / PERIOD_S)
+    first = link.sent[0].targets
+    np.testing.assert_allclose(first, A1.default_pose_rad, atol=0.05)  # from where the joints were
+    np.testing.assert_allclose(link.sent[standing - 1].targets, A1.default_pose_rad, atol=1e-9)
+    walking = [command.targets for command in link.sent[standing : -loop_module.DAMP_MESSAGES]]
+    assert np.ptp(walking, axis=0).max() > 0.1
+    assert all(damped(command) for command in link.sent[-loop_module.DAMP_MESSAGES :])
+    report = loop.profiler.report()
+    assert report["stages"]["publish"]["count"] == report["ticks"]
+    assert all(report["sensor_age_us"][name]["count"] >= report["ticks"] - 1 for name in SENSORS)
+
+
+@pytest.mark.parametrize(("sensor", "allowed"), [("joints", 0.1), ("camera", 2.0)])
+def test_a_silent_sensor_damps_by_name(sensor: str, allowed: float) -> None:
+    link = SimulatedLink()
+    loop = start(link)
+    wait_for(lambda: loop.decisions)
+    since = link.silent_since[sensor] = link.body.time_s
+    wait_for(lambda: loop.fault)
+    loop.stop()
+    assert str(loop.fault).startswith(f"{sensor} is silent for {allowed}")
+    late = [c for c in link.sent if c.time_s > since + allowed + 2 * PERIOD_S]
+    assert late
+    assert all(damped(command) for command in late)
+
+
+def test_a_link_that_fails_leaves_the_robot_damped() -> None:
+    link = SimulatedLink()
+    loop = start(link)
+    wait_for(lambda: loop.walking_since)
+    link.broken = True
+    wait_for(lambda: loop.fault)
+    loop.stop()
+    assert loop.fault == "joint states lack FR_hip_joint"
+    assert damped(link.sent[-1])
+
+
+def test_a_robot_without_sensors_never_stands_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_module, "SENSOR_WAIT_S", 0.2)
+    link = SimulatedLink()
+    link.silent_since = {"imu": -math.inf}
+    loop = start(link)
+    wait_for(lambda: loop.fault)
+    loop.stop()
+    assert loop.fault == "no message on imu for 0 s"
+    assert all(damped(command) for command in link.sent)
