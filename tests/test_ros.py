@@ -335,7 +335,9 @@ class Client:
     """A second participant that asks the node for transitions and listens to its commands."""
 
     def __init__(self, domain: int) -> None:
-        from pixelgait.robot import ros  # sets the discovery range before rclpy comes up
+        from pixelgait.robot.ros import (
+            common as ros,  # sets the discovery range before rclpy starts
+        )
 
         rclpy = ros.rclpy
         from lifecycle_msgs.srv import ChangeState, GetState
