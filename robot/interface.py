@@ -47,7 +47,10 @@ class JointCommand:
 
 
 class Body(Protocol):
-    """A robot that waits for its controller: `apply` returns when the next reading is due."""
+    """A robot that waits for its controller: `apply` returns when the next reading is due.
+
+    A reading's image is pulled: whoever decides calls back for it, within the same control step.
+    """
 
     def reset(self, seed: int) -> Reading: ...
 

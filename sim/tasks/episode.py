@@ -10,7 +10,7 @@ import numpy as np
 
 from pixelgait.robot.controller import Controller, DecisionScheduler
 from pixelgait.robot.interface import Reading
-from pixelgait.robot.low_level import INPUT_SIZE, features
+from pixelgait.robot.low_level import INPUT_SIZE, LATENT_SIZE, features
 from pixelgait.robot.observation import imu_vector
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import SimulatedBody, Walker
@@ -116,6 +116,6 @@ def run_episode(
 
 def _observation(controller: Controller, reading: Reading) -> Array:
     """Inputs of the low level (20,) under the last latent command."""
-    latent = controller.decision.latent if controller.decision else np.zeros(2)
+    latent = controller.decision.latent if controller.decision else np.zeros(LATENT_SIZE)
     imu = imu_vector(reading)
     return np.asarray(features(latent, imu, reading.joint_angles, controller.phase))
