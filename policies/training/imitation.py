@@ -26,7 +26,6 @@ from pixelgait.policies.runs import Run
 from pixelgait.policies.training import rollouts
 from pixelgait.policies.training.fitting import encode_all, fit, has_gradient
 from pixelgait.policies.training.objective import VALIDATION_SEED, summary, validation
-from pixelgait.policies.training.pool import RolloutPool
 from pixelgait.policies.training.rollouts import Job, Plan
 from pixelgait.policies.training.search import Figures
 from pixelgait.robot.controller import Decision
@@ -35,6 +34,7 @@ from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.tasks.forward import Forward
 from pixelgait.sim.tasks.glide import glide_episode
+from pixelgait.sim.tasks.pool import WorkerPool
 from pixelgait.sim.tasks.teacher import Teacher
 
 PATIENCE_STEPS = 200  # a student that is stuck shows the same image again and again
@@ -85,7 +85,7 @@ class Imitation:
 
     def __init__(
         self,
-        pool: RolloutPool,
+        pool: WorkerPool,
         plan: Plan,
         run: Run,
         seed: int,

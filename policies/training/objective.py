@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.policies.training.pool import RolloutPool
 from pixelgait.policies.training.rollouts import Job, Plan, run_job
 from pixelgait.policies.training.search import Figures
 from pixelgait.policies.training.strategies import ESConfig, training_seeds
 from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Episode
+from pixelgait.sim.tasks.pool import WorkerPool
 
 VALIDATION_SEED = 9000  # training draws below, evaluation starts at 10000
 DIFFICULTY_STEP = 0.1  # workers keep one course per difficulty
@@ -23,7 +23,7 @@ class EpisodeReturns:
 
     def __init__(
         self,
-        pool: RolloutPool,
+        pool: WorkerPool,
         plan: Plan,
         config: ESConfig,
         seed: int,
@@ -74,7 +74,7 @@ class EpisodeReturns:
 
 
 def validation(
-    pool: RolloutPool,
+    pool: WorkerPool,
     plan: Plan,
     weights: Array,
     normaliser: Normaliser,

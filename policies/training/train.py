@@ -14,7 +14,6 @@ from pixelgait.policies.runs import Checkpoint, Run, load_checkpoint
 from pixelgait.policies.trained import trained_low_level
 from pixelgait.policies.training.imitation import DAggerConfig, Imitation
 from pixelgait.policies.training.objective import EpisodeReturns
-from pixelgait.policies.training.pool import RolloutPool
 from pixelgait.policies.training.rollouts import (
     Plan,
     TaskName,
@@ -33,6 +32,7 @@ from pixelgait.sim.body.measured_delays import make_randomisation
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import make_scene
+from pixelgait.sim.tasks.pool import WorkerPool
 from pixelgait.sim.tasks.teacher import guide
 
 SIZES = ("iterations", "steps", "validation_steps", "validation_episodes", "validate_every")
@@ -173,7 +173,7 @@ def train(config: TrainConfig) -> Run:
     run = open_run(config.out, {**config.identity(), **plan.identity()})
     state = run.load() if config.resume else first_checkpoint(config, plan)
     budget = Budget(config.iterations, config.minutes, config.target_m, config.validate_every)
-    with RolloutPool(config.workers, start_worker, plan) as pool:
+    with WorkerPool(config.workers, start_worker, plan) as pool:
         strategy, objective = make_search(config, plan, run, pool, state.start)
         search = Search(budget, run, state, strategy, objective)
         if config.start is not None and not state.curve:
@@ -204,7 +204,7 @@ def make_plan(config: TrainConfig) -> Plan:
 
 
 def make_search(
-    config: TrainConfig, plan: Plan, run: Run, pool: RolloutPool, start: Array
+    config: TrainConfig, plan: Plan, run: Run, pool: WorkerPool, start: Array
 ) -> tuple[Strategy, Objective]:
     """What climbs, and what it climbs."""
     validation = config.validation_episodes, config.validation_steps

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -22,7 +21,6 @@ from pixelgait.policies.runs import Checkpoint, Run, load_checkpoint
 from pixelgait.policies.trained import trained_high_level, trained_low_level
 from pixelgait.policies.training.imitation import DAggerConfig, Demonstrations
 from pixelgait.policies.training.objective import EpisodeReturns
-from pixelgait.policies.training.pool import RolloutPool
 from pixelgait.policies.training.rollouts import Job, Plan, TaskName, Worker
 from pixelgait.policies.training.search import going_blind
 from pixelgait.policies.training.strategies import (
@@ -36,7 +34,7 @@ from pixelgait.policies.training.strategies import (
 from pixelgait.policies.training.train import TrainConfig, train
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
-from tests.conftest import child_environment, gentle_weights, write_run
+from tests.conftest import alive, child_environment, gentle_weights, write_run
 
 QUICK = ["--iterations", "4", "--steps", "60", "--validation-steps", "100", "--validate-every", "2"]
 QUICK += ["--es.directions", "3", "--es.top", "2"]
@@ -310,14 +308,6 @@ def children(pid: int) -> list[int]:
     return [int(child) for task in tasks for child in task.read_text().split()]
 
 
-def alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
-
-
 def without_times(curve: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{k: v for k, v in row.items() if not k.startswith("perf/")} for row in curve]
 
@@ -343,33 +333,6 @@ def test_a_run_killed_with_kill_9_resumes_to_the_same_curve(tmp_path: Path) -> N
     np.testing.assert_array_equal(first.weights, second.weights)
     assert without_times(first.curve) == without_times(second.curve)
     assert len(first.curve) == 4
-
-
-def die_once(path: Path) -> int:
-    if not path.exists():
-        path.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return os.getpid()
-
-
-def square_or_die(job: tuple[int, Path]) -> int:
-    number, path = job
-    if number == 3:
-        die_once(path)
-    return number * number
-
-
-def nothing() -> None:
-    """Initialiser without a task."""
-
-
-def test_a_worker_that_dies_is_replaced_and_its_rollout_repeated(tmp_path: Path) -> None:
-    pool = RolloutPool(2, nothing)
-    jobs = [(number, tmp_path / "died") for number in range(8)]
-    assert pool.map(square_or_die, jobs) == [n * n for n in range(8)]
-    assert (tmp_path / "died").exists()
-    assert pool.replaced == 1
-    pool.close()
 
 
 def test_checkpoints_are_whole_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
