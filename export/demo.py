@@ -20,9 +20,10 @@ from tqdm import tqdm
 from pixelgait.export.bundle.export import ExportConfig, export
 from pixelgait.export.reports import plots
 from pixelgait.policies.runs import Run
+from pixelgait.policies.training.configs import FollowConfig
 from pixelgait.policies.training.straight_ahead import straight_ahead
 from pixelgait.policies.training.strategies import ESConfig
-from pixelgait.policies.training.train import TrainConfig, train
+from pixelgait.policies.training.train import train
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.runtime.attention import draw_attention
@@ -96,8 +97,7 @@ def headline(number: int, text: str) -> None:
 def train_low_level(config: DemoConfig) -> Run:
     """Learn to follow commands from zero weights."""
     return train(
-        TrainConfig(
-            task="follow",
+        FollowConfig(
             out=config.out / "training",
             seed=config.seed,
             workers=config.workers,

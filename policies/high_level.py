@@ -35,14 +35,14 @@ class Decider(nn.Module):
 class StraightAhead(Decider):
     """No eyes: full speed, straight ahead. What a low level is shipped with on its own."""
 
-    HOLD_STEPS = 100.0
+    DURATION_STEPS = 100.0
     image_shape = (32, 32, 3)
 
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The same latent (B, 2), duration (B, 1) and empty attention (B, H, W) for every image."""
         attention = torch.zeros_like(image[..., 0], dtype=torch.float32)
         latent = torch.tensor([[1.0, 0.0]]).expand(len(image), 2)
-        return latent, torch.full((len(image), 1), self.HOLD_STEPS), attention
+        return latent, torch.full((len(image), 1), self.DURATION_STEPS), attention
 
 
 class HighLevelNetwork(Decider):
@@ -100,7 +100,7 @@ class HighLevelNetwork(Decider):
 
 
 def make_high_level(encoder: str, seed: int, mirror: bool = False) -> HighLevelNetwork:
-    """A fresh high level that starts with short holds: with long ones it learns to be blind."""
+    """A fresh high level that starts with short durations: with long ones it learns to be blind."""
     torch.manual_seed(seed)
     high_level = HighLevelNetwork(encoder, mirror)
     with torch.no_grad():

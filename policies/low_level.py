@@ -19,7 +19,6 @@ _TORCH = SimpleNamespace(
     cos=torch.cos,
     floor=torch.floor,
     sin=torch.sin,
-    stack=torch.stack,
     where=torch.where,
 )
 

@@ -1,8 +1,8 @@
 """Left-right symmetry: what a robot does in a world, its mirror image does in the mirrored world.
 
 A forward camera has this one symmetry. The high level gets it by averaging over the group of two
-(`HighLevel`), the linear low level by tying its weights. Mirroring swaps the legs of each pair,
-turns abduction, roll and yaw around, and shifts a trot by half a period.
+(`HighLevelNetwork`), the linear low level by tying its weights. Mirroring swaps the legs of each
+pair, turns abduction, roll and yaw around, and shifts a trot by half a period.
 """
 
 from __future__ import annotations

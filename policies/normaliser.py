@@ -1,4 +1,4 @@
-"""Observation normalisation: running normaliser of the low level's inputs, folded into weights."""
+"""Running normaliser of the low level's inputs, folded into its weights when it is done."""
 
 from __future__ import annotations
 

@@ -17,6 +17,9 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.spec import Array
 
+# Arrays of a checkpoint file that are not the trainer's own.
+COMMON = ("weights", "count", "mean", "squares", "iteration", "best_score", "curve")
+
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
@@ -25,15 +28,14 @@ class Checkpoint:
     weights: Array
     normaliser: Normaliser
     iteration: int
-    start: Array  # weights the search began with
-    history: list[Array]  # returns of all candidates, one row per iteration
-    curve: list[dict[str, float]]
+    curve: list[dict[str, float]]  # figures, one row per iteration
     best_score: float
+    state: dict[str, Array]  # what else the trainer needs, by its own names
 
     @classmethod
-    def first(cls, weights: Array, normaliser: Normaliser) -> Checkpoint:
+    def first(cls, weights: Array, normaliser: Normaliser, **state: Array) -> Checkpoint:
         """Before the first iteration."""
-        return cls(weights, normaliser, 0, weights, [], [], -np.inf)
+        return cls(weights, normaliser, 0, [], -np.inf, state)
 
 
 class Run:
@@ -75,18 +77,17 @@ class Run:
     def save(self, checkpoint: Checkpoint, name: str = "last") -> None:
         """Write a checkpoint and the learning curve."""
         buffer = io.BytesIO()
-        np.savez_compressed(
-            buffer,
-            weights=checkpoint.weights,
-            count=checkpoint.normaliser.count,
-            mean=checkpoint.normaliser.mean,
-            squares=checkpoint.normaliser.squares,
-            iteration=checkpoint.iteration,
-            start=checkpoint.start,
-            history=np.array(checkpoint.history),
-            best_score=checkpoint.best_score,
-            curve=json.dumps(checkpoint.curve),
-        )
+        arrays: dict[str, Any] = {
+            "weights": checkpoint.weights,
+            "count": checkpoint.normaliser.count,
+            "mean": checkpoint.normaliser.mean,
+            "squares": checkpoint.normaliser.squares,
+            "iteration": checkpoint.iteration,
+            "best_score": checkpoint.best_score,
+            "curve": json.dumps(checkpoint.curve),
+            **checkpoint.state,
+        }
+        np.savez_compressed(buffer, **arrays)
         write_atomic(self.folder / f"{name}.npz", buffer.getvalue())
         write_atomic(self.folder / "curve.json", json_bytes(checkpoint.curve))
 
@@ -107,14 +108,14 @@ def load_checkpoint(path: Path) -> Checkpoint:
     """
     try:
         with np.load(path, allow_pickle=False) as data:
+            state = {name: data[name] for name in data.files if name not in COMMON}
             return Checkpoint(
                 weights=data["weights"],
                 normaliser=Normaliser(float(data["count"]), data["mean"], data["squares"]),
                 iteration=int(data["iteration"]),
-                start=data["start"],
-                history=[*data["history"]],
                 curve=json.loads(str(data["curve"])),
                 best_score=float(data["best_score"]),
+                state=state,
             )
     except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise UserError(f"{path}: not a checkpoint of a training run ({error})") from None

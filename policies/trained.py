@@ -1,4 +1,4 @@
-"""From run folders to networks: what has been trained, ready to run or to export."""
+"""Trained networks, from run folders: ready to run or to export."""
 
 from __future__ import annotations
 

@@ -76,6 +76,15 @@ def child_environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key not in drop}
 
 
+def alive(pid: int) -> bool:
+    """Whether a process runs still; one that nobody waited for does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
 @pytest.fixture
 def command(tmp_path: Path) -> Command:
     """Run one of the console scripts as a user would."""

@@ -15,8 +15,9 @@ import pytest
 from pixelgait.policies.high_level import HighLevelNetwork
 from pixelgait.policies.trained import trained_high_level
 from pixelgait.policies.training import rollouts
-from pixelgait.policies.training.imitation import show
-from pixelgait.policies.training.rollouts import Plan, Worker
+from pixelgait.policies.training.imitation import collect
+from pixelgait.policies.training.plan import Plan
+from pixelgait.policies.training.rollouts import Worker
 from pixelgait.robot.bundle import BundleError, load_bundle
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.observation import DEPTH_RANGE_M, depth_bytes
@@ -85,15 +86,15 @@ def test_a_camera_that_cannot_be_fed_is_refused_by_name(
 
 
 def test_training_sees_what_the_encoder_sees() -> None:
-    plan = Plan("imitate", steps=300, encoder=GIBSON_IAP)
+    plan = Plan(task="imitate", steps=300, encoder=GIBSON_IAP)
     rollouts.start_worker(plan)
-    images, latents, _ = show((None, 5))
+    images, latents, _ = collect((None, 5))
     assert images.shape == (len(latents), 16, 16, 1)
     assert images.dtype == np.uint8
     assert (images[:, :3] == 255).mean() > 0.5  # mostly sky
     assert 20 < images[:, -1].mean() < 90  # the ground in front of the feet: 0.3 to 1 m
     rollouts.this_worker().close()
-    worker = Worker(Plan("course", steps=10, encoder="cnn:channels=4,height=24"))
+    worker = Worker(Plan(task="course", steps=10, encoder="cnn:channels=4,height=24"))
     assert worker.body(0.5).reset(5).image().pixels.shape == (24, 32, 4)
     worker.close()
 

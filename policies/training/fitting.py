@@ -1,4 +1,4 @@
-"""Fitting a high level to decisions by gradient, as far down the network as there is one.
+"""Behaviour cloning: a high level is fitted to decisions by gradient, as far down as there is one.
 
 A selection of patches has no gradient: for IAP only the head is fitted, to features computed once.
 """

@@ -1,8 +1,8 @@
-"""Imitation: learning from images what a map-aware teacher decides, on gliding robots.
+"""Imitation by DAgger: a high level learns from images what a map-aware teacher decides.
 
-DAgger (Ross et al. 2011, arXiv 1011.0686): students walk, the teacher says at every image what it
-would have done, and they are fitted to all the teacher has ever said. It gives a high level its
-start; what holds under physics it learns on courses.
+DAgger (Ross et al. 2011, arXiv 1011.0686): students glide, the teacher says at every image what it
+would have done, and they are fitted to all it has ever said. It gives a high level its start; what
+lasts under physics it learns on courses.
 
 A selection of patches has no gradient: students with random selections compete, and every round
 the worse half leaves (successive halving, Jamieson and Talwalkar 2016, arXiv 1502.07943). Most
@@ -22,31 +22,34 @@ from numpy.typing import NDArray
 
 from pixelgait.policies.high_level import flat_weights, make_high_level, set_weights
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.policies.runs import Run
+from pixelgait.policies.runs import Checkpoint
 from pixelgait.policies.training import rollouts
 from pixelgait.policies.training.fitting import encode_all, fit, has_gradient
-from pixelgait.policies.training.objective import VALIDATION_SEED, summary, validation
-from pixelgait.policies.training.pool import RolloutPool
-from pixelgait.policies.training.rollouts import Job, Plan
-from pixelgait.policies.training.search import Figures
+from pixelgait.policies.training.plan import Plan
+from pixelgait.policies.training.rollouts import Job
+from pixelgait.policies.training.validation import (
+    VALIDATION_SEED,
+    Figures,
+    Validation,
+    summary,
+)
 from pixelgait.robot.controller import Decision
 from pixelgait.robot.files import write_atomic
 from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.tasks.forward import Forward
 from pixelgait.sim.tasks.glide import glide_episode
+from pixelgait.sim.tasks.pool import WorkerPool
 from pixelgait.sim.tasks.teacher import Teacher
 
-PATIENCE_STEPS = 200  # a student that is stuck shows the same image again and again
+PATIENCE_STEPS = 200  # a student that is stuck sees the same image again and again
 TRIAL_COURSES = 256  # courses on which students compete in a round, shared among them
-TEACHER_NOISE = (
-    0.3  # share of decisions at which the teacher is led astray, to show how it finds back
-)
+TEACHER_NOISE = 0.3  # share of the teacher's decisions led astray, to demonstrate how to come back
 
 
 @dataclass(frozen=True, slots=True)
 class DAggerConfig:
-    """What one round of imitation takes."""
+    """What one round of DAgger takes."""
 
     courses: int = 24
     """On which the teacher is asked."""
@@ -60,13 +63,13 @@ class DAggerConfig:
 
 @dataclass(frozen=True, slots=True)
 class Demonstrations:
-    """What was seen in one round, and what the teacher decided there."""
+    """Images of one round, and what the teacher decided there."""
 
     images: NDArray[np.uint8]  # (n, H, W, C)
     latents: Array  # (n, 2)
 
     def save(self, path: Path) -> None:
-        """Write it, whole or not at all."""
+        """Write them, whole or not at all."""
         buffer = io.BytesIO()
         np.savez_compressed(buffer, images=self.images, latents=self.latents)
         write_atomic(path, buffer.getvalue())
@@ -77,68 +80,70 @@ class Demonstrations:
             return cls(data["images"], data["latents"])
 
 
-class Imitation:
-    """A `Strategy` and its own `Objective`: judging shows, telling fits.
+class DAgger:
+    """The trainer of imitate; see `loop.Trainer`. An iteration is a round: collect, fit, halve.
 
-    The strategy's weights are those of the best student.
+    Demonstrations lie in the run's folder, one file per round; the students are in the checkpoint.
     """
 
     def __init__(
         self,
-        pool: RolloutPool,
+        pool: WorkerPool,
         plan: Plan,
-        run: Run,
+        config: DAggerConfig,
         seed: int,
-        dagger: DAggerConfig,
-        validation_size: tuple[int, int],
+        folder: Path,
+        validation: Validation,
+        checkpoint: Checkpoint,
     ) -> None:
-        self.pool, self.plan, self.folder, self.seed = pool, plan, run.folder / "shown", seed
-        self.dagger = dagger
-        self.validation_size = validation_size
-        self.normaliser = Normaliser.empty()
-        count = 1 if has_gradient(make_high_level(plan.encoder, seed)) else dagger.students
-        fresh = [make_high_level(plan.encoder, 1000 * seed + i) for i in range(count)]
-        self.students = np.array([flat_weights(student) for student in fresh])  # best first
-        self.weights: Array = self.students[0]
-        self.round = 0
+        self.pool, self.plan, self.config, self.seed = pool, plan, config, seed
+        self.folder, self.validation = folder / "demonstrations", validation
+        self.normaliser = checkpoint.normaliser
+        self.students = checkpoint.state["students"]  # (students, n), best first
+        self.round = checkpoint.iteration
 
-    def ask(self) -> Array:
-        self.round += 1
-        return self.weights[None]
+    @property
+    def weights(self) -> Array:
+        """(n,) of the best student."""
+        return np.asarray(self.students[0])
 
-    def evaluate(self, trials: Array, iteration: int) -> tuple[Array, Figures]:
-        """Mean return (1,) of the students, in the first round of the teacher, on new courses."""
-        jobs = [
-            (self.students[i % len(self.students)] if iteration > 1 else None, seed)
-            for i, seed in enumerate(self._courses(self.dagger.courses, 3))
-        ]
-        images, latents, episodes = zip(*self.pool.map(show, jobs), strict=True)
-        Demonstrations(np.concatenate(images), np.concatenate(latents)).save(self._file(self.round))
-        figures = summary("train", episodes)
-        return np.array([figures["train/return"]]), figures
+    def state(self) -> dict[str, Array]:
+        """`students` (students, n), best first."""
+        return {"students": self.students}
 
-    def tell(self, returns: Array) -> None:
-        """Fit to all that was shown. What an interrupted run has fitted is taken from its files."""
-        fitted = self.folder / f"students-{self.round:03}.npy"
-        if not fitted.exists():
-            files = [self._file(i + 1) for i in range(self.round)]
-            courses = self._courses(
-                min(self.dagger.courses, TRIAL_COURSES // len(self.students)), 4
-            )
-            jobs = [(weights, files, self.dagger, courses) for weights in self.students]
-            tried = self.pool.map(fit_student, jobs)
-            ranked = sorted(tried, key=lambda each: -each[0])[: (len(tried) + 1) // 2]
-            _save(fitted, np.array([weights for _, weights in ranked]))
-        self.students = np.load(fitted)
-        self.weights = self.students[0]
+    def iterate(self, iteration: int) -> Figures:
+        """One round of DAgger."""
+        self.round = iteration
+        figures = self._collect()
+        self.students = self._best_half()
+        return figures
 
-    def validate(self, weights: Array) -> Figures:
-        """Figures of gliding on the validation seeds."""
-        return validation(self.pool, self.plan, weights, self.normaliser, *self.validation_size)
+    def validate(self) -> Figures:
+        """Figures of the best student, gliding on the validation seeds."""
+        return self.validation.figures(self.weights, self.normaliser)
 
     def histograms(self) -> dict[str, Array]:
         """How the teacher turned in the last round."""
-        return {"shown/turn": Demonstrations.load(self._file(self.round)).latents[:, 1]}
+        return {"demonstrations/turn": Demonstrations.load(self._file(self.round)).latents[:, 1]}
+
+    def _collect(self) -> Figures:
+        """Ask the teacher on new courses; the students lead there, in the first round itself."""
+        jobs = [
+            (self.students[i % len(self.students)] if self.round > 1 else None, seed)
+            for i, seed in enumerate(self._courses(self.config.courses, 3))
+        ]
+        images, latents, episodes = zip(*self.pool.map(collect, jobs), strict=True)
+        Demonstrations(np.concatenate(images), np.concatenate(latents)).save(self._file(self.round))
+        return summary("train", episodes)
+
+    def _best_half(self) -> Array:
+        """The students (k, n) fitted to all demonstrations, without the worse half; best first."""
+        files = [self._file(i + 1) for i in range(self.round)]
+        courses = self._courses(min(self.config.courses, TRIAL_COURSES // len(self.students)), 4)
+        jobs = [(weights, files, self.config, courses) for weights in self.students]
+        fitted = self.pool.map(fit_student, jobs)
+        ranked = sorted(fitted, key=lambda each: -each[0])[: (len(fitted) + 1) // 2]
+        return np.array([weights for _, weights in ranked])
 
     def _courses(self, count: int, stream: int) -> list[int]:
         rng = np.random.default_rng((self.seed, self.round, stream))
@@ -148,10 +153,17 @@ class Imitation:
         return self.folder / f"round-{of_round:03}.npz"
 
 
-def show(job: tuple[Array | None, int]) -> tuple[NDArray[np.uint8], Array, Episode]:
-    """One course: images (n, H, W, C), the teacher's latents (n, 2) there, and the episode.
+def first_students(encoder: str, config: DAggerConfig, seed: int) -> Array:
+    """Fresh high levels (students, n); one will do where gradients reach the encoder."""
+    count = 1 if has_gradient(make_high_level(encoder, seed)) else config.students
+    fresh = [make_high_level(encoder, 1000 * seed + i) for i in range(count)]
+    return np.array([flat_weights(student) for student in fresh])
 
-    The job is the student's weights, or None for the teacher to walk, and the seed.
+
+def collect(job: tuple[Array | None, int]) -> tuple[NDArray[np.uint8], Array, Episode]:
+    """Demonstrations on one course: images (n, H, W, C), the teacher's latents (n, 2), the episode.
+
+    The job is the weights of the student that leads, or None for the teacher, and the seed.
     """
     student, seed = job
     worker = rollouts.this_worker()
@@ -180,18 +192,18 @@ def show(job: tuple[Array | None, int]) -> tuple[NDArray[np.uint8], Array, Episo
 
 
 def fit_student(job: tuple[Array, list[Path], DAggerConfig, list[int]]) -> tuple[float, Array]:
-    """Fit weights to files as the dagger says; returns the advance [m] on courses and weights."""
-    weights, files, dagger, courses = job
+    """Fit weights to files as the config says; returns the advance [m] on courses and weights."""
+    weights, files, config, courses = job
     worker = rollouts.this_worker()
     high_level = worker.high_level
     assert high_level is not None
     set_weights(high_level, weights)
-    shown = [_load(file) for file in files]
-    seen = torch.from_numpy(np.concatenate([each.images for each in shown]))
+    rounds = [_load(file) for file in files]
+    seen = torch.from_numpy(np.concatenate([each.images for each in rounds]))
     if not has_gradient(high_level):
         seen = encode_all(high_level, seen)
-    latents = torch.tensor(np.concatenate([each.latents for each in shown]), dtype=torch.float32)
-    fit(high_level, seen, latents, dagger.steps, dagger.batch, seed=len(files))
+    latents = torch.tensor(np.concatenate([each.latents for each in rounds]), dtype=torch.float32)
+    fit(high_level, seen, latents, config.steps, config.batch, seed=len(files))
     fitted = flat_weights(high_level)
     plan = worker.plan
     episodes = worker.run(Job(fitted, Normaliser.empty(), courses, plan.steps, plan.difficulty))
@@ -201,9 +213,3 @@ def fit_student(job: tuple[Array, list[Path], DAggerConfig, list[int]]) -> tuple
 @cache
 def _load(file: Path) -> Demonstrations:
     return Demonstrations.load(file)
-
-
-def _save(path: Path, array: Array) -> None:
-    buffer = io.BytesIO()
-    np.save(buffer, array)
-    write_atomic(path, buffer.getvalue())

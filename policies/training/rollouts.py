@@ -1,32 +1,27 @@
-"""What a worker does: turn a weight vector into a controller and run episodes with it."""
+"""Rollout workers: a weight vector becomes a controller and runs episodes."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Literal
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from pixelgait.policies.high_level import flat_weights, make_high_level, set_weights
+from pixelgait.policies.high_level import make_high_level, set_weights
 from pixelgait.policies.low_level import searched_low_level
 from pixelgait.policies.normaliser import Normaliser
+from pixelgait.policies.training.plan import Plan
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.controller import HighLevel as HighLevelFunction
-from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
+from pixelgait.robot.low_level import LinearLowLevel
 from pixelgait.robot.spec import A1, Array
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.camera import camera_for
-from pixelgait.sim.body.faults import Fault
 from pixelgait.sim.body.interface import SimulatedBody
-from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import make_body
-from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.flat import FlatGround
-from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.follow import Follow
@@ -35,79 +30,7 @@ from pixelgait.sim.tasks.glide import glide_episode
 from pixelgait.sim.tasks.task import Task
 from pixelgait.sim.world.scene import Scene
 
-TaskName = Literal["walk", "follow", "imitate", "course", "joint"]
 LATENT_AHEAD = np.array((1.0, 0.0))  # full speed, straight on
-
-# ARS explores all weights alike. The gait lives in the biases and in the latent's columns: they
-# explore this much further, which shortens learning to walk from minutes to seconds.
-GAIT_SCALE = 4.0
-# Where both levels are trained at once: the low level's weights act in every control step, and
-# bear an eighth of the noise (0.02 against 0.15) that the high level's need to learn anything.
-JOINT_SCALE = 0.13
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What is trained, and where. Picklable: every worker gets one."""
-
-    task: TaskName
-    steps: int
-    encoder: str = "iap"
-    scene: str = ObstacleCourse.name  # of the tasks that see; the others are on flat ground
-    difficulty: float = 0.5
-    distractors: Split | None = None
-    low_level: tuple[Array, Array] | None = None  # frozen matrix, bias of the task course
-    randomisation: Randomisation | None = None
-    mirror: bool = False  # left-right symmetric networks
-    faults: tuple[Fault, ...] = ()
-
-    @property
-    def sees(self) -> bool:
-        """Whether a high level is trained, in a scene."""
-        return self.task in ("imitate", "course", "joint")
-
-    @property
-    def glides(self) -> bool:
-        """Whether the robot has no legs, nor a low level."""
-        return self.task == "imitate"
-
-    @property
-    def low_level_weights(self) -> int:
-        """How many of the weights searched are the low level's; they come last."""
-        return 0 if self.task in ("imitate", "course") else LOW_LEVEL_WEIGHTS
-
-    def identity(self) -> dict[str, object]:
-        """What a run must say about it: ranges, faults, and SHA-256 of the frozen low level.
-
-        A high level belongs to the low level it was trained on.
-        """
-        return {
-            "randomisation": self.randomisation and asdict(self.randomisation),
-            "faults": [asdict(fault) for fault in self.faults],
-            "low_level_sha256": self.low_level and _sha256(*self.low_level),
-        }
-
-
-def _sha256(*parts: Array) -> str:
-    return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
-
-
-def initial_weights(plan: Plan, seed: int) -> Array:
-    """Where the search starts: small random weights for a high level, zeros for a low one."""
-    high = flat_weights(make_high_level(plan.encoder, seed)) if plan.sees else np.zeros(0)
-    return np.concatenate([high, np.zeros(plan.low_level_weights)])
-
-
-def exploration_scale(plan: Plan, size: int) -> Array:
-    """How far the search explores each weight, relative to the others."""
-    scale = np.ones(size)
-    if plan.low_level_weights:
-        part = scale[-LOW_LEVEL_WEIGHTS:]
-        low_level = LinearLowLevel.from_weights(A1, part)  # views: writing here writes to scale
-        low_level.matrix[:, :2] = GAIT_SCALE
-        low_level.bias[:] = GAIT_SCALE
-        part *= JOINT_SCALE if plan.sees else 1.0
-    return scale
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a low level's training was worth: ten seconds straight ahead, before and after."""
+"""Test of a low level: ten seconds straight ahead, before and after its training."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import numpy as np
 
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs import Run
-from pixelgait.policies.training.rollouts import Job, Plan, Worker
+from pixelgait.policies.training.plan import Plan
+from pixelgait.policies.training.rollouts import Job, Worker
 
 STEPS = 1000
 SEEDS = range(10_000, 10_010)  # each a push of its own at the start
@@ -14,7 +15,7 @@ SEEDS = range(10_000, 10_010)  # each a push of its own at the start
 
 def straight_ahead(run: Run) -> str:
     """Two lines: distance [m] and falls at full speed ahead, with zero and with trained weights."""
-    worker = Worker(Plan("walk", STEPS, mirror=bool(run.config.get("mirror"))))
+    worker = Worker(Plan(task="walk", steps=STEPS, mirror=bool(run.config.get("mirror"))))
     best = run.load("best")
     candidates = {
         "zero weights": (np.zeros_like(best.weights), Normaliser.empty()),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -20,11 +19,16 @@ from pixelgait.policies.high_level import flat_weights, make_high_level, set_wei
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs import Checkpoint, Run, load_checkpoint
 from pixelgait.policies.trained import trained_high_level, trained_low_level
+from pixelgait.policies.training.configs import (
+    CourseConfig,
+    ImitateConfig,
+    JointConfig,
+    WalkConfig,
+)
 from pixelgait.policies.training.imitation import DAggerConfig, Demonstrations
-from pixelgait.policies.training.objective import EpisodeReturns
-from pixelgait.policies.training.pool import RolloutPool
-from pixelgait.policies.training.rollouts import Job, Plan, TaskName, Worker
-from pixelgait.policies.training.search import going_blind
+from pixelgait.policies.training.loop import going_blind
+from pixelgait.policies.training.plan import Plan
+from pixelgait.policies.training.rollouts import Job, Worker
 from pixelgait.policies.training.strategies import (
     ARS,
     ESConfig,
@@ -33,10 +37,10 @@ from pixelgait.policies.training.strategies import (
     make_strategy,
     training_seeds,
 )
-from pixelgait.policies.training.train import TrainConfig, train
+from pixelgait.policies.training.train import train
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
-from tests.conftest import child_environment, gentle_weights, write_run
+from tests.conftest import Command, alive, child_environment, gentle_weights, write_run
 
 QUICK = ["--iterations", "4", "--steps", "60", "--validation-steps", "100", "--validate-every", "2"]
 QUICK += ["--es.directions", "3", "--es.top", "2"]
@@ -117,9 +121,8 @@ def test_ranks_are_centred_and_ties_share_theirs() -> None:
 
 
 def test_difficulty_rises_to_its_value() -> None:
-    plan = Plan("course", 100, difficulty=0.75)
-    course = EpisodeReturns(None, plan, ESConfig(), 0, 10, 8, 100)  # type: ignore[arg-type]
-    rising = [course.difficulty(iteration) for iteration in range(1, 12)]
+    plan = Plan(task="course", steps=100, difficulty=0.75, curriculum=10)
+    rising = [plan.difficulty_in(iteration) for iteration in range(1, 12)]
     assert rising[0] == 0.0
     assert rising == sorted(rising)
     assert rising[9] == rising[10] == 0.75
@@ -127,8 +130,9 @@ def test_difficulty_rises_to_its_value() -> None:
 
 
 def test_a_policy_that_goes_blind_is_noticed() -> None:
-    def curve(*holds: float) -> list[dict[str, float]]:
-        return [{"iteration": 5.0 * i, "validation/hold_steps": h} for i, h in enumerate(holds)]
+    def curve(*durations: float) -> list[dict[str, float]]:
+        name = "validation/duration_steps"
+        return [{"iteration": 5.0 * i, name: steps} for i, steps in enumerate(durations)]
 
     assert going_blind(curve(20.0, 30.0, 60.0)) is None  # longer, but it still looks
     assert going_blind(curve(500.0, 500.0)) is None  # as long as ever: it has no eyes
@@ -155,10 +159,10 @@ def test_statistics_equal_those_of_all_samples_at_once() -> None:
 
 def test_the_a1_learns_to_walk_from_zero_weights(tmp_path: Path) -> None:
     zero = np.zeros(LOW_LEVEL_WEIGHTS)
-    untrained = Worker(Plan("walk", 500)).run(Job(zero, Normaliser.empty(), [9000], 500))
+    untrained = Worker(Plan(task="walk", steps=500)).run(Job(zero, Normaliser.empty(), [9000], 500))
     assert abs(untrained[0].distance_m) < 0.6  # it trots on the spot, drifting backwards
-    config = TrainConfig(
-        "walk", tmp_path / "run", iterations=25, steps=400, validation_steps=500, target_m=1.5
+    config = WalkConfig(
+        out=tmp_path / "run", iterations=25, steps=400, validation_steps=500, target_m=1.5
     )
     train(config)
     curve = json.loads((tmp_path / "run" / "curve.json").read_text())
@@ -170,7 +174,7 @@ def test_a_high_level_belongs_to_its_low_level(tmp_path: Path) -> None:
     low_level = write_run(tmp_path / "low", "follow", gentle_weights())
     quick = dict(low_level=low_level, steps=50, validation_steps=50, validate_every=1)
     settings = ESConfig(directions=2, top=1)
-    config = TrainConfig("course", tmp_path / "run", iterations=1, es=settings, **quick)
+    config = CourseConfig(out=tmp_path / "run", iterations=1, es=settings, **quick)
     train(config)
     high_level = trained_high_level(tmp_path / "run")
     weights = load_checkpoint(tmp_path / "run" / "best.npz").weights
@@ -182,59 +186,58 @@ def test_a_high_level_belongs_to_its_low_level(tmp_path: Path) -> None:
         train(replace(config, resume=True, iterations=2))
 
 
-LESSON = dict(steps=1500, validation_steps=1500, validation_episodes=4, validate_every=1)
+ROUND = dict(steps=1500, validation_steps=1500, validation_episodes=4, validate_every=1)
 
 
 @pytest.mark.parametrize("encoder", ["iap", "cnn"])
-def test_the_high_level_learns_what_the_teacher_shows(tmp_path: Path, encoder: str) -> None:
+def test_the_high_level_learns_what_the_teacher_demonstrates(tmp_path: Path, encoder: str) -> None:
     """In one round, by gradient: whole networks, or the best of a few selections of patches."""
-    config = TrainConfig(
-        "imitate",
-        tmp_path / "run",
+    config = ImitateConfig(
+        out=tmp_path / "run",
         encoder=encoder,
         mirror=True,
         iterations=1,
         dagger=DAggerConfig(courses=4, steps=100, students=3),
-        **LESSON,
+        **ROUND,
     )
     train(config)
-    shown = Demonstrations.load(tmp_path / "run" / "shown" / "round-001.npz")
-    best = load_checkpoint(tmp_path / "run" / "best.npz")
+    seen = Demonstrations.load(tmp_path / "run" / "demonstrations" / "round-001.npz")
+    fresh = flat_weights(make_high_level(encoder, seed=0))
     losses = []
-    for weights in (best.start, best.weights):
+    for weights in (fresh, load_checkpoint(tmp_path / "run" / "best.npz").weights):
         student = make_high_level(encoder, seed=0, mirror=True)
         set_weights(student, weights)
-        decided = np.array([student.decide(image).latent for image in shown.images])
-        losses.append(((decided - shown.latents) ** 2).mean())
+        decided = np.array([student.decide(image).latent for image in seen.images])
+        losses.append(((decided - seen.latents) ** 2).mean())
     assert losses[1] < 0.6 * losses[0]
 
 
 def test_imitation_resumes_to_the_same_student(tmp_path: Path) -> None:
-    """After an end in the middle of a round: shown, but neither fitted nor in the checkpoint."""
-    whole = TrainConfig(
-        "imitate",
-        tmp_path / "whole",
+    """After an end in the middle of a round: demonstrated, but not in the checkpoint."""
+    whole = ImitateConfig(
+        out=tmp_path / "whole",
         iterations=3,
         dagger=DAggerConfig(courses=3, steps=20, students=2),
-        **{**LESSON, "steps": 500, "validation_steps": 100},
+        **{**ROUND, "steps": 500, "validation_steps": 100},
     )
     train(whole)
     parted = replace(whole, out=tmp_path / "parted", iterations=2)
     train(parted)
-    (parted.out / "shown" / "students-002.npy").unlink()
-    shutil.copy(whole.out / "shown" / "round-003.npz", parted.out / "shown" / "round-003.npz")
+    third = Path("demonstrations") / "round-003.npz"
+    shutil.copy(whole.out / third, parted.out / third)
     train(replace(parted, iterations=3, resume=True))
     one, other = (load_checkpoint(folder / "last.npz") for folder in (whole.out, parted.out))
     assert np.array_equal(one.weights, other.weights)
     assert without_times(one.curve) == without_times(other.curve)
 
 
-@pytest.mark.parametrize("task", ["course", "joint"])
-def test_policies_learn_on_the_course_by_trial(tmp_path: Path, task: TaskName) -> None:
+@pytest.mark.parametrize("kind", [CourseConfig, JointConfig])
+def test_policies_learn_on_the_course_by_trial(
+    tmp_path: Path, kind: type[CourseConfig] | type[JointConfig]
+) -> None:
     """In a few iterations, over the shipped low level: to walk on, at least."""
-    config = TrainConfig(
-        task,
-        tmp_path / "run",
+    config = kind(
+        out=tmp_path / "run",
         iterations=8,
         steps=300,
         validation_steps=300,
@@ -252,9 +255,8 @@ def test_policies_learn_on_the_course_by_trial(tmp_path: Path, task: TaskName) -
 def test_a_search_that_makes_things_worse_leaves_its_start_the_best(tmp_path: Path) -> None:
     """Steps far too long spoil the shipped policy: its own weights are what the run returns."""
     start = Path("policies/pretrained/iap/high_level/best.npz")
-    config = TrainConfig(
-        "course",
-        tmp_path / "run",
+    config = CourseConfig(
+        out=tmp_path / "run",
         iterations=2,
         steps=300,
         validation_steps=500,
@@ -277,16 +279,16 @@ def test_both_levels_are_trained_at_once(tmp_path: Path) -> None:
     low_level = write_run(tmp_path / "low", "follow", gentle_weights())
     quick = dict(steps=50, validation_steps=50, validate_every=1, iterations=1)
     settings = ESConfig(directions=2, top=1, noise=0.15, step=0.1)
-    scratch = TrainConfig("joint", tmp_path / "scratch", es=settings, **quick)
+    scratch = JointConfig(out=tmp_path / "scratch", es=settings, **quick)
     train(scratch)
     tuned = replace(scratch, out=tmp_path / "tuned", low_level=low_level)
     train(tuned)
     first = load_checkpoint(tmp_path / "scratch" / "last.npz")
     second = load_checkpoint(tmp_path / "tuned" / "last.npz")
     assert first.weights.size == 1786
-    assert not first.start[-LOW_LEVEL_WEIGHTS:].any()
-    np.testing.assert_array_equal(second.start[-LOW_LEVEL_WEIGHTS:], gentle_weights())
-    moved = np.abs(second.weights - second.start)
+    assert not first.state["start"][-LOW_LEVEL_WEIGHTS:].any()
+    np.testing.assert_array_equal(second.state["start"][-LOW_LEVEL_WEIGHTS:], gentle_weights())
+    moved = np.abs(second.weights - second.state["start"])
     assert (
         0.0 < moved[-LOW_LEVEL_WEIGHTS:].mean() < moved[:-LOW_LEVEL_WEIGHTS].mean()
     )  # the gait is explored with care
@@ -308,14 +310,6 @@ def start_training(out: Path, *arguments: str) -> subprocess.Popen[str]:
 def children(pid: int) -> list[int]:
     tasks = Path(f"/proc/{pid}/task").glob("*/children")
     return [int(child) for task in tasks for child in task.read_text().split()]
-
-
-def alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
 
 
 def without_times(curve: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -345,33 +339,6 @@ def test_a_run_killed_with_kill_9_resumes_to_the_same_curve(tmp_path: Path) -> N
     assert len(first.curve) == 4
 
 
-def die_once(path: Path) -> int:
-    if not path.exists():
-        path.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return os.getpid()
-
-
-def square_or_die(job: tuple[int, Path]) -> int:
-    number, path = job
-    if number == 3:
-        die_once(path)
-    return number * number
-
-
-def nothing() -> None:
-    """Initialiser without a task."""
-
-
-def test_a_worker_that_dies_is_replaced_and_its_rollout_repeated(tmp_path: Path) -> None:
-    pool = RolloutPool(2, nothing)
-    jobs = [(number, tmp_path / "died") for number in range(8)]
-    assert pool.map(square_or_die, jobs) == [n * n for n in range(8)]
-    assert (tmp_path / "died").exists()
-    assert pool.replaced == 1
-    pool.close()
-
-
 def test_checkpoints_are_whole_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run.create(tmp_path / "run", {})
     weights = flat_weights(make_high_level("iap", 0))
@@ -388,9 +355,40 @@ def test_checkpoints_are_whole_or_absent(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_run_is_not_overwritten_and_not_resumed_as_another(tmp_path: Path) -> None:
-    config = TrainConfig("walk", tmp_path, iterations=1, steps=20, validation_steps=20)
+    config = WalkConfig(out=tmp_path, iterations=1, steps=20, validation_steps=20)
     train(config)
     with pytest.raises(UserError, match="already holds a run"):
         train(config)
     with pytest.raises(UserError, match="started with steps = 20, cannot resume with 30"):
-        train(TrainConfig("walk", tmp_path, resume=True, iterations=2, steps=30))
+        train(WalkConfig(out=tmp_path, resume=True, iterations=2, steps=30))
+
+
+@pytest.mark.parametrize(
+    ("line", "option"),
+    [
+        ("walk --scene rooms", "--scene"),
+        ("follow --low-level x", "--low-level"),
+        ("imitate --start x.npz", "--start"),
+        ("imitate --faults mixed", "--faults"),
+        ("imitate --es.noise 1", "--es.noise"),
+        ("course --curriculum 10", "--low-level"),  # which it needs
+    ],
+)
+def test_a_task_takes_only_what_it_uses(command: Command, line: str, option: str) -> None:
+    done = command("pixelgait-train", *line.split(), "--out", "run")
+    assert done.returncode != 0
+    assert option in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_every_task_shows_its_own_defaults(command: Command) -> None:
+    for task, iterations, steps in (("walk", 200, 500), ("imitate", 10, 3500), ("joint", 60, 3500)):
+        words = " ".join(command("pixelgait-train", task, "--help").stdout.replace("│", "").split())
+        assert f"Iterations of the trainer. (default: {iterations})" in words
+        assert f"Control steps (10 ms) of a training episode. (default: {steps})" in words
+
+
+def test_encoders_are_listed_with_their_weights(command: Command) -> None:
+    done = command("pixelgait-train", "encoders")
+    assert done.returncode == 0
+    assert ["iap", "64", "1786"] in [line.split() for line in done.stdout.splitlines()]

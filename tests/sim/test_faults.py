@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from pixelgait.policies.training.train import TrainConfig, make_plan
+from pixelgait.policies.training.configs import FollowConfig
 from pixelgait.robot.controller import STAND, Controller, Decision
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes
@@ -232,8 +232,8 @@ def test_a_run_records_the_delays_and_faults_it_was_trained_with(tmp_path: Path)
     path = tmp_path / "latency.json"
     path.write_text(json.dumps(report_of([2000.0] * 10, [])))
     faults = ("mixed", "imu-late:at=0,by=0.02")
-    config = TrainConfig("follow", tmp_path, randomise=True, delays_from=path, faults=faults)
-    recorded = json.loads(json_bytes(make_plan(config).identity()))
+    config = FollowConfig(out=tmp_path, randomise=True, delays_from=path, faults=faults)
+    recorded = json.loads(json_bytes(config.plan().identity()))
     assert recorded["randomisation"]["delay_s"] == pytest.approx([0.002, 0.006], rel=0.02)
     assert [fault["kind"] for fault in recorded["faults"]] == ["mixed", "late"]
     assert recorded["faults"][1]["by_s"] == 0.02

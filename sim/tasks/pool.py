@@ -1,4 +1,4 @@
-"""Rollouts in worker processes; a worker that dies is replaced and its rollouts repeated."""
+"""Worker pool: jobs in processes; a worker that dies is replaced and its jobs are repeated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
@@ -18,10 +18,11 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h: the signal to get when the parent dies
 MOST_DEATHS = 5  # in a row: then something is wrong that repeating does not mend
 
 
-class RolloutPool:
+class WorkerPool:
     """Maps a function over jobs in processes.
 
-    Episodes depend on nothing but candidate and seed, so a repeated one gives the same result.
+    Every worker calls `initialise(*arguments)` once, before its first job. Episodes depend on
+    nothing but policy and seed, so a repeated job gives the same result.
     """
 
     def __init__(self, workers: int, initialise: Callable[..., None], *arguments: Any) -> None:
@@ -31,17 +32,25 @@ class RolloutPool:
         self.replaced = 0
 
     def map(self, function: Callable[[Any], Any], jobs: Iterable[Any]) -> list[Any]:
-        """Results in the order of the jobs."""
+        """Results in the order of the jobs.
+
+        Raises:
+            UserError: workers die again and again.
+        """
+        return list(self.imap(function, jobs))
+
+    def imap(self, function: Callable[[Any], Any], jobs: Iterable[Any]) -> Iterator[Any]:
+        """As `map`, each result as soon as it and all before it are there: for progress bars."""
         jobs = list(jobs)
-        results: dict[int, Any] = {}
-        deaths = 0
-        while len(results) < len(jobs):
-            missing = [i for i in range(len(jobs)) if i not in results]
+        done = deaths = 0
+        while done < len(jobs):
             try:
-                futures = {i: self._executor.submit(function, jobs[i]) for i in missing}
-                for i, future in futures.items():
-                    results[i] = future.result()
+                futures = [self._executor.submit(function, job) for job in jobs[done:]]
+                for future in futures:
+                    result = future.result()
+                    done += 1
                     deaths = 0
+                    yield result
             except BrokenProcessPool:
                 deaths += 1
                 self.replaced += 1
@@ -49,9 +58,8 @@ class RolloutPool:
                     raise UserError(f"workers died {deaths} times in a row, see above") from None
                 self._executor.shutdown(wait=False, cancel_futures=True)
                 self._executor = self._start()
-        return [results[i] for i in range(len(jobs))]
 
-    def __enter__(self) -> RolloutPool:
+    def __enter__(self) -> WorkerPool:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -65,14 +73,16 @@ class RolloutPool:
             self._workers,
             mp_context=multiprocessing.get_context("spawn"),
             initializer=_initialise,
-            initargs=self._initialise,
+            initargs=(os.getpid(), *self._initialise),
         )
 
 
-def _initialise(initialise: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+def _initialise(parent: int, initialise: Callable[..., None], arguments: tuple[Any, ...]) -> None:
     """One thread per worker; it outlives Ctrl-C, for the parent to save, but not the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before the line above: no signal will come
+        os._exit(1)
     os.environ["OMP_NUM_THREADS"] = "1"
     initialise(*arguments)

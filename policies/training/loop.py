@@ -1,0 +1,160 @@
+"""Training loop: iterates a trainer within a budget, and keeps everything about it on disk."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from tqdm import tqdm
+
+from pixelgait.policies.normaliser import Normaliser
+from pixelgait.policies.runs import Checkpoint, Run
+from pixelgait.policies.training.validation import Figures
+from pixelgait.robot.spec import Array
+
+
+class Trainer(Protocol):
+    """A way to train, made from the checkpoint where it begins or goes on."""
+
+    @property
+    def weights(self) -> Array:
+        """(n,) of the policy as it is now."""
+
+    @property
+    def normaliser(self) -> Normaliser:
+        """Of the low level's inputs; empty where none is trained."""
+
+    def state(self) -> dict[str, Array]:
+        """What else a checkpoint needs for another trainer to go on exactly here."""
+
+    def iterate(self, iteration: int) -> Figures:
+        """Learn for one iteration, counted from 1; `train/return` is among the figures."""
+
+    def validate(self) -> Figures:
+        """Figures on what training never sees; `validation/return` decides which is best."""
+
+    def histograms(self) -> dict[str, Array]:
+        """Distributions since the last validation, for TensorBoard."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """When a run validates and when it ends."""
+
+    iterations: int
+    minutes: float = 0.0  # no limit
+    target_m: float = 0.0  # none
+    validate_every: int = 5
+
+
+class TrainingLoop:
+    """One trainer over one run, from where the checkpoint was taken."""
+
+    def __init__(self, budget: Budget, run: Run, trainer: Trainer, checkpoint: Checkpoint) -> None:
+        self.budget, self.run, self.trainer = budget, run, trainer
+        self.checkpoint = checkpoint
+        self.validated: Figures = {}
+
+    def validate_start(self) -> None:
+        """Validate what a fresh run starts from: it is the best until something beats it."""
+        self.validated = self.trainer.validate()
+        self._save({"iteration": 0.0, **self.validated})
+
+    def go(self) -> None:
+        """Iterate until budget or target is reached; shows a progress bar with return and time."""
+        from torch.utils.tensorboard import SummaryWriter
+
+        started = time.monotonic()
+        first = self.checkpoint.iteration + 1
+        bar = tqdm(total=self.budget.iterations, initial=first - 1, unit="it")
+        with SummaryWriter(str(self.run.folder), purge_step=first) as board, bar:
+            for iteration in range(first, self.budget.iterations + 1):
+                row = self._iterate(iteration)
+                self._log(board, row)
+                bar.update()
+                bar.set_postfix_str(progress_line(row, self.validated))
+                if warning := going_blind(self.checkpoint.curve):
+                    bar.write(warning)
+                minutes = (time.monotonic() - started) / 60.0
+                if self.reached_target() or 0.0 < self.budget.minutes < minutes:
+                    break
+        if not np.isfinite(self.checkpoint.best_score):  # stopped before the first validation
+            self.run.save(self.checkpoint, "best")
+
+    def reached_target(self) -> bool:
+        """Whether every validation episode has gone as far as asked, on its feet."""
+        target = self.budget.target_m
+        return bool(
+            target
+            and self.validated.get("validation/shortest", 0.0) >= target
+            and self.validated.get("validation/falls", 1.0) == 0.0
+        )
+
+    def _iterate(self, iteration: int) -> Figures:
+        """One iteration, with everything about it on disk afterwards."""
+        started = time.monotonic()
+        row = {"iteration": float(iteration), **self.trainer.iterate(iteration)}
+        if iteration % self.budget.validate_every == 0:
+            self.validated = self.trainer.validate()
+            row |= self.validated
+        row["perf/seconds"] = time.monotonic() - started
+        self._save(row)
+        return row
+
+    def _save(self, row: Figures) -> None:
+        """The checkpoint after a new row of the curve, and the best by validation return."""
+        score, best = row.get("validation/return", -np.inf), self.checkpoint.best_score
+        self.checkpoint = Checkpoint(
+            weights=self.trainer.weights,
+            normaliser=self.trainer.normaliser,
+            iteration=int(row["iteration"]),
+            curve=[*self.checkpoint.curve, row],
+            best_score=max(best, score),
+            state=self.trainer.state(),
+        )
+        if score > best:
+            self.run.save(self.checkpoint, "best")
+        self.run.save(self.checkpoint)
+
+    def _log(self, board: Any, row: Figures) -> None:
+        iteration = self.checkpoint.iteration
+        for name, value in row.items():
+            board.add_scalar(name, value, iteration)
+        if any(name.startswith("validation/") for name in row):
+            for name, values in self.trainer.histograms().items():
+                board.add_histogram(name, values, iteration)
+
+
+def progress_line(row: Figures, validated: Figures) -> str:
+    """What stands behind the progress bar."""
+    parts = [f"return {row['train/return']:.2f}"]
+    if "train/distance" in row:
+        parts.append(f"distance {row['train/distance']:.2f} m")
+    if validated:
+        parts.append(f"| validation: return {validated['validation/return']:.2f}")
+    if "validation/falls" in validated:
+        parts.append(f"falls {validated['validation/falls']:.0%}")
+        parts.append(f"success {validated['validation/success']:.0%}")
+    return ", ".join(parts).replace(", |", " |")
+
+
+BLIND_STEPS = 100.0  # a mean duration this long: the robot walks half a metre or more on one image
+
+
+def going_blind(curve: list[Figures]) -> str | None:
+    """A warning when the newest validation asks for far fewer images than one before it did.
+
+    With long durations a policy learns to do without its camera, and does not find back.
+    """
+    name = "validation/duration_steps"
+    if not curve or name not in curve[-1]:
+        return None
+    durations = [row[name] for row in curve if name in row]
+    if durations[-1] < BLIND_STEPS or durations[-1] < 2.0 * min(durations):
+        return None
+    return (
+        f"warning: iteration {curve[-1]['iteration']:.0f}: the policy goes blind, a decision "
+        f"lasts {durations[-1]:.0f} steps on average, once {min(durations):.0f}"
+    )

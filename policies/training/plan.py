@@ -1,0 +1,73 @@
+"""Plan of a training run: what is trained, and where; every worker gets one."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import numpy as np
+
+from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
+from pixelgait.robot.spec import Array
+from pixelgait.sim.body.faults import Fault
+from pixelgait.sim.body.randomisation import Randomisation
+from pixelgait.sim.scenes.distractors import Split
+from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
+
+TaskName = Literal["walk", "follow", "imitate", "course", "joint"]
+DIFFICULTY_STEP = 0.1  # workers keep one course per difficulty
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is trained, and where. Picklable."""
+
+    task: TaskName
+    steps: int
+    """Control steps of a training episode."""
+    encoder: str = "iap"
+    scene: str = ObstacleCourse.name  # of the tasks that see; the others are on flat ground
+    difficulty: float = 0.5
+    curriculum: int = 0  # iterations over which the difficulty rises from 0
+    distractors: Split | None = None
+    low_level: tuple[Array, Array] | None = None  # frozen matrix, bias of the task course
+    randomisation: Randomisation | None = None
+    mirror: bool = False  # left-right symmetric networks
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def sees(self) -> bool:
+        """Whether a high level is trained, in a scene."""
+        return self.task in ("imitate", "course", "joint")
+
+    @property
+    def glides(self) -> bool:
+        """Whether the robot has no legs, nor a low level."""
+        return self.task == "imitate"
+
+    @property
+    def low_level_weights(self) -> int:
+        """How many of the trained weights are the low level's; they come last."""
+        return 0 if self.task in ("imitate", "course") else LOW_LEVEL_WEIGHTS
+
+    def difficulty_in(self, iteration: int) -> float:
+        """Of the courses of an iteration, counted from 1: the curriculum raises it in steps."""
+        share = min(1.0, iteration / self.curriculum) if self.curriculum else 1.0
+        steps = np.floor(share * self.difficulty / DIFFICULTY_STEP + 1e-9)
+        return float(self.difficulty if share == 1.0 else steps * DIFFICULTY_STEP)
+
+    def identity(self) -> dict[str, object]:
+        """What a run must say about it: ranges, faults, and SHA-256 of the frozen low level.
+
+        A high level belongs to the low level it was trained on.
+        """
+        return {
+            "randomisation": self.randomisation and asdict(self.randomisation),
+            "faults": [asdict(fault) for fault in self.faults],
+            "low_level_sha256": self.low_level and _sha256(*self.low_level),
+        }
+
+
+def _sha256(*parts: Array) -> str:
+    return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
