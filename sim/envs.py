@@ -26,6 +26,7 @@ from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.episode import trip_if_silent
 from pixelgait.sim.tasks.forward import Forward
 from pixelgait.sim.tasks.task import fallen
+from pixelgait.sim.world.seeds import TRAINING
 
 Observation = dict[str, Any]  # image (32, 32, 3) uint8, proprioception (18,) float32
 
@@ -81,7 +82,7 @@ class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
     ) -> tuple[Observation, dict[str, Any]]:
         """Lay the scene out from the seed, or from the next number of the environment's own."""
         super().reset(seed=seed)
-        episode = seed if seed is not None else int(self.np_random.integers(0, 9000))
+        episode = seed if seed is not None else int(self.np_random.integers(len(TRAINING)))
         self.reading = self.body.reset(episode)
         self.task.reset(self.body, episode)
         self.supervisor.reset()

@@ -12,6 +12,7 @@ from pixelgait.robot.supervisor import SILENCE_S
 from pixelgait.sim.body.delays import DelayLine, History
 from pixelgait.sim.body.faults import Fault, schedule
 from pixelgait.sim.body.interface import BasePose, SimulatedBody
+from pixelgait.sim.world.seeds import Stream
 
 # Ours: one reading in five has one value off by up to 1 (rad, rad/s).
 SPIKE_CHANCE, SPIKE = 0.2, 1.0
@@ -37,7 +38,7 @@ class FaultyBody:
         self._failures = [
             FailingCamera(fault)
             if fault.sensor == "camera"
-            else FailingSensor(fault, np.random.default_rng((seed, 6, i)))
+            else FailingSensor(fault, Stream.FAILING_SENSOR.rng(seed, i))
             for i, fault in planned
         ]
         return self._failing(reading)

@@ -15,6 +15,7 @@ from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.delays import History
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.body.randomisation import Sample
+from pixelgait.sim.world.seeds import Stream
 
 Renderer = Callable[[Camera, BasePose], NDArray[Any]]  # renders what a camera sees from a base
 
@@ -31,7 +32,7 @@ class Sensors:
     ) -> None:
         self.sample = sample
         self.camera = CameraStream(sample, camera, view, seed)
-        self._rng = np.random.default_rng((seed, 4))
+        self._rng = Stream.SENSORS.rng(seed)
         offset = sample.encoder_bias_rad
         self._encoder_bias = self._rng.uniform(-1.0, 1.0, joints) * offset
         self._rate_bias = self._rng.choice((-1.0, 1.0), 3) * sample.rate_bias_rad_per_s
@@ -96,10 +97,10 @@ class CameraStream:
         latest_s = max(0.0, now_s - self.sample.camera_latency_s)
         period_s = self.sample.camera_period_s
         if not period_s:
-            return latest_s, np.random.default_rng((self.seed, 3, round(latest_s * 1e6)))
+            return latest_s, Stream.CAMERA.rng(self.seed, round(latest_s * 1e6))
         frame = int(latest_s / period_s + 1e-9)
         while True:
-            rng = np.random.default_rng((self.seed, 3, frame))
+            rng = Stream.CAMERA.rng(self.seed, frame)
             if rng.random() >= self.sample.camera_dropout or not frame:
                 return frame * period_s, rng
             frame -= 1

@@ -24,6 +24,7 @@ from pixelgait.sim.body.sensors import CameraStream
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene, quaternion
 from pixelgait.sim.world.scene import Box, Mesh, Pose, Scene
+from pixelgait.sim.world.seeds import Stream
 
 # What the low level `walk` does on flat ground, measured, and somewhat more; drawn every episode.
 LAG_S = (0.1, 0.3)  # time constant of speed and yaw rate behind their commands
@@ -69,14 +70,14 @@ class KinematicBody:
 
     def reset(self, seed: int) -> Reading:
         """Lay the scene out from the seed, draw the robot, put it at the start."""
-        start = self._scene.reset(np.random.default_rng(seed))
+        start = self._scene.reset(Stream.LAYOUT.rng(seed))
         placed = zip(self.scene.movable, self._scene.layout.movable, strict=True)
         top = start.z + self.spec.stand_height_m
         boxes = [(s, pose) for s, pose in placed if isinstance(s, Box)]
         meshes = [shape for shape in self.scene.fixed if isinstance(shape, Mesh)]
         boxes += [(box, box.pose) for mesh in meshes for box in mesh.boxes]
         self._obstacles = Obstacles([b for b in boxes if _between(b, start.z + STEP_M, top)])
-        self._rng = rng = np.random.default_rng((seed, 2))
+        self._rng = rng = Stream.GAIT.rng(seed)
         self._lag_s, self._drift, self._slip = (
             rng.uniform(*r) for r in (LAG_S, DRIFT_RAD_PER_S, SLIP)
         )
@@ -88,7 +89,7 @@ class KinematicBody:
         self.time_s = 0.0
         self._eye: CameraStream | None = None
         if self.randomisation is not None:
-            sample = self.randomisation.sample(np.random.default_rng((seed, 5)))
+            sample = self.randomisation.sample(Stream.GLIDER_CAMERA.rng(seed))
             self._eye = CameraStream(sample, self.camera, self._view, seed)
             self._eye.note(self.time_s, self.pose())
         return self.read()

@@ -38,6 +38,7 @@ from pixelgait.sim.body.sensors import Sensors
 from pixelgait.sim.engines.mujoco_model import compile_model, foot_friction, quaternion_wxyz
 from pixelgait.sim.engines.mujoco_scene import MuJoCoScene
 from pixelgait.sim.world.scene import FRICTION, Pose, Scene
+from pixelgait.sim.world.seeds import Stream
 
 # A free joint's coordinates: position, quaternion wxyz | linear velocity (world), angular (base).
 POSITION, QUATERNION = slice(0, 3), slice(3, 7)
@@ -80,12 +81,12 @@ class MuJoCoBody:
     def reset(self, seed: int) -> Reading:
         """Lay the scene out from the seed and stand the robot at its start."""
         if self.randomisation is not None:
-            self._become(self.randomisation.sample(np.random.default_rng((seed, 2))))
+            self._become(self.randomisation.sample(Stream.ROBOT.rng(seed)))
             joints = len(self._q)
             self._sensors = Sensors(self._sample, self.camera, self._view, seed, joints)
         self._commands = DelayLine(standing(self.spec), self._sample.delay_s)
         mujoco.mj_resetData(self.model, self.data)
-        self._stand(self._scene.reset(np.random.default_rng(seed)))
+        self._stand(self._scene.reset(Stream.LAYOUT.rng(seed)))
         self.data.qpos[self._q] = self.spec.default_pose_rad
         mujoco.mj_forward(self.model, self.data)
         self.time_s = 0.0

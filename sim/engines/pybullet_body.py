@@ -26,6 +26,7 @@ from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene, quaternion
 from pixelgait.sim.engines.urdf import find_urdf
 from pixelgait.sim.world.scene import FRICTION, Scene
+from pixelgait.sim.world.seeds import Stream
 
 Motors = list[tuple[float, float, float, float, float]]
 
@@ -75,7 +76,7 @@ class PyBulletBody:
         # One restored state and sorted contact pairs make an episode depend on nothing but its
         # seed, bit for bit. Saving a state per episode instead would leak memory.
         pybullet.restoreState(self._pristine, physicsClientId=self.client)
-        start = self._scene.reset(np.random.default_rng(seed))
+        start = self._scene.reset(Stream.LAYOUT.rng(seed))
         z = start.z + self.spec.stand_height_m + START_ABOVE_M
         self.place((start.x, start.y, z), quaternion(start.yaw))
         for joint, angle in zip(self.joints, self.spec.default_pose_rad, strict=True):
@@ -83,7 +84,7 @@ class PyBulletBody:
         self.sense()
         self.time_s = 0.0
         if self.randomisation is not None:
-            self._become(self.randomisation.sample(np.random.default_rng((seed, 2))))
+            self._become(self.randomisation.sample(Stream.ROBOT.rng(seed)))
             joints = len(self.joints)
             self._sensors = Sensors(self._sample, self.camera, self._view, seed, joints)
         self._commands = DelayLine(self.motors(standing(self.spec)), self._sample.delay_s)
