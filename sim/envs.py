@@ -60,9 +60,9 @@ class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
             body,
             A1,
             make_scene(scene, difficulty, distractors),
-            Randomisation() if randomise else None,
-            Camera(A1.camera, kind=camera),
-            parse_faults(faults),
+            camera=Camera(A1.camera, kind=camera),
+            randomisation=Randomisation() if randomise else None,
+            faults=parse_faults(faults),
         )
         self.task = Forward(steps=0)
         self.supervisor = Supervisor(A1)

@@ -76,7 +76,7 @@ def run(config: SimConfig) -> None:
     refusal = request_priority() if config.realtime else None
     stop = ros.start(sys.argv)
     height, width = config.camera
-    body = PyBulletBody(robot, scene, Camera(robot.camera, width, height))
+    body = PyBulletBody(robot, scene, camera=Camera(robot.camera, width, height))
     node = SimulatedRobot(body, config.seed, record=config.out is not None)
     if refusal:
         node.get_logger().warning(refusal)

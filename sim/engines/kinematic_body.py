@@ -50,6 +50,7 @@ class KinematicBody:
         self,
         spec: RobotSpec,
         scene: Scene,
+        *,
         camera: Camera | None = None,
         randomisation: Randomisation | None = None,
     ) -> None:

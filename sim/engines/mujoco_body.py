@@ -52,6 +52,7 @@ class MuJoCoBody:
         self,
         spec: RobotSpec,
         scene: Scene,
+        *,
         camera: Camera | None = None,
         randomisation: Randomisation | None = None,
     ) -> None:

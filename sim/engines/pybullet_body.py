@@ -38,6 +38,7 @@ class PyBulletBody:
         self,
         spec: RobotSpec,
         scene: Scene,
+        *,
         camera: Camera | None = None,
         randomisation: Randomisation | None = None,
     ) -> None:

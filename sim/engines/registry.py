@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.body.camera import Camera
@@ -11,6 +13,10 @@ from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.world.scene import Scene
 
+if TYPE_CHECKING:
+    from pixelgait.sim.engines.mujoco_body import MuJoCoBody
+    from pixelgait.sim.engines.pybullet_body import PyBulletBody
+
 BODIES = ("pybullet", "mujoco")
 
 
@@ -18,8 +24,9 @@ def make_body(
     name: str,
     spec: RobotSpec,
     scene: Scene,
-    randomisation: Randomisation | None = None,
+    *,
     camera: Camera | None = None,
+    randomisation: Randomisation | None = None,
     faults: tuple[Fault, ...] = (),
 ) -> SimulatedBody:
     """A simulated robot by the simulator's name, its sensors failing as `faults` say.
@@ -27,21 +34,16 @@ def make_body(
     Raises:
         UserError: there is no such simulator, or it is not installed.
     """
-    body = _simulator(name, spec, scene, randomisation, camera)
+    body = _simulator(name)(spec, scene, camera=camera, randomisation=randomisation)
     return FaultyBody(body, faults) if faults else body
 
 
-def _simulator(
-    name: str,
-    spec: RobotSpec,
-    scene: Scene,
-    randomisation: Randomisation | None,
-    camera: Camera | None,
-) -> SimulatedBody:
+def _simulator(name: str) -> type[PyBulletBody] | type[MuJoCoBody]:
+    """The class; each is imported only when it is asked for."""
     if name == "pybullet":
         from pixelgait.sim.engines.pybullet_body import PyBulletBody
 
-        return PyBulletBody(spec, scene, camera, randomisation)
+        return PyBulletBody
     if name == "mujoco":
         try:
             from pixelgait.sim.engines.mujoco_body import MuJoCoBody
@@ -49,5 +51,5 @@ def _simulator(
             if error.name != "mujoco":
                 raise
             raise UserError("body 'mujoco' needs mujoco: pip install '.[sim]'") from None
-        return MuJoCoBody(spec, scene, camera, randomisation)
+        return MuJoCoBody
     raise UserError(f"unknown body '{name}', choose from {', '.join(BODIES)}")

@@ -30,7 +30,7 @@ both = pytest.mark.parametrize("name", BODIES)
 
 
 def body_with(name: str, **ranges: tuple[float, float]) -> SimulatedBody:
-    return make_body(name, A1, ObstacleCourse(0.5), Randomisation(**NOMINAL | ranges))
+    return make_body(name, A1, ObstacleCourse(0.5), randomisation=Randomisation(**NOMINAL | ranges))
 
 
 @pytest.fixture(scope="module", params=BODIES)

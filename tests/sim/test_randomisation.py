@@ -30,7 +30,7 @@ both = pytest.mark.parametrize("name", BODIES)
 
 
 def body_with(name: str, **ranges: tuple[float, float]) -> SimulatedBody:
-    return make_body(name, A1, FlatGround(), replace(NOMINAL, **ranges))
+    return make_body(name, A1, FlatGround(), randomisation=replace(NOMINAL, **ranges))
 
 
 def mass_of(body: SimulatedBody) -> float:
@@ -229,7 +229,7 @@ def test_an_ideal_sample_is_no_randomisation_at_all(name: str) -> None:
 
 @both
 def test_an_episode_follows_from_its_seed_bit_for_bit(name: str) -> None:
-    body = make_body(name, A1, FlatGround(), Randomisation())
+    body = make_body(name, A1, FlatGround(), randomisation=Randomisation())
     task = Follow(200)
     low_level = LinearLowLevel.from_weights(A1, gentle_weights())
     controller = Controller(task.command, low_level, Supervisor(A1))
