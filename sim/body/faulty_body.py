@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from pixelgait.robot.interface import Image, JointCommand, Reading
+from pixelgait.robot.rotation import Quaternion, Vector
 from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import SILENCE_S
 from pixelgait.sim.body.delays import DelayLine, History
@@ -69,7 +70,7 @@ class FaultyBody:
     def pose(self) -> BasePose:
         return self.body.pose()
 
-    def place(self, position: tuple[float, ...], orientation: tuple[float, ...]) -> None:
+    def place(self, position: Vector, orientation: Quaternion) -> None:
         self.body.place(position, orientation)
 
     def push(self, velocity: Array) -> None:

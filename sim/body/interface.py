@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from pixelgait.robot.interface import Body, Image, JointCommand
 from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.rotation import Quaternion, Vector
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.world.scene import Scene
@@ -15,9 +16,14 @@ from pixelgait.sim.world.scene import Scene
 PHYSICS_DT_S = 0.002  # 2 ms, as in Google's envs_v2
 SUBSTEPS = round(CONTROL_DT_S / PHYSICS_DT_S)
 GRAVITY_MS2 = -9.8
-BasePose = tuple[tuple[float, ...], tuple[float, ...]]  # position [m], quaternion xyzw
-
 START_ABOVE_M = 0.01  # the feet start this far above the ground
+
+
+class BasePose(NamedTuple):
+    """Where a base is in the world."""
+
+    position: Vector  # [m]
+    orientation: Quaternion  # xyzw
 
 
 class Walker(Protocol):
@@ -26,8 +32,8 @@ class Walker(Protocol):
     spec: RobotSpec
     scene: Scene
 
-    def pose(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Base position [m] and orientation (quaternion xyzw) in the world."""
+    def pose(self) -> BasePose:
+        """Where the base is."""
 
     def push(self, velocity: Array) -> None:
         """Kick the base: add a velocity (3,) [m/s]."""
@@ -49,7 +55,7 @@ class SimulatedBody(Body, Walker, Protocol):
     def silent(self) -> dict[str, float]:
         """Sensors that have been silent for longer than a controller may wait, and how long [s]."""
 
-    def place(self, position: tuple[float, ...], orientation: tuple[float, ...]) -> None:
+    def place(self, position: Vector, orientation: Quaternion) -> None:
         """Put the base at a pose, at rest."""
 
     def render(self) -> Image:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.spec import Array
+from pixelgait.robot.rotation import tilted
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.delays import History
 from pixelgait.sim.body.interface import BasePose
@@ -53,7 +53,7 @@ class Sensors:
             true,
             joint_angles=angles + self._encoder_bias + encoder_noise,
             joint_velocities=velocities,
-            orientation=_tilted(imu[:4], tilt),
+            orientation=tilted(imu[:4], tilt),
             angular_velocity=imu[4:] + self._rate_bias + rate_noise,
             image=lambda: self.camera.newest(now),
         )
@@ -75,18 +75,19 @@ class CameraStream:
 
     def note(self, time_s: float, pose: BasePose) -> None:
         """Remember where the base is; a quaternion and its negative are one orientation."""
-        orientation = np.array(pose[1])
+        orientation = np.array(pose.orientation)
         if orientation @ self._orientation < 0.0:
             orientation = -orientation
         self._orientation = orientation
-        self._poses.add(time_s, np.concatenate((pose[0], orientation)))
+        self._poses.add(time_s, np.concatenate((pose.position, orientation)))
 
     def newest(self, now_s: float) -> Image:
         """The newest frame that has arrived by now, stamped with its exposure [s]."""
         time_s, rng = self._exposure(now_s)
         pose = self._poses.at(time_s)
         orientation = pose[3:] / np.linalg.norm(pose[3:])
-        pixels = self.view(self.camera, (tuple(pose[:3].tolist()), tuple(orientation.tolist())))
+        seen_from = BasePose(tuple(pose[:3].tolist()), tuple(orientation.tolist()))
+        pixels = self.view(self.camera, seen_from)
         return Image(exposed(pixels, self.sample, rng), time_s)
 
     def _exposure(self, now_s: float) -> tuple[float, np.random.Generator]:
@@ -115,11 +116,3 @@ def exposed(pixels: NDArray[Any], sample: Sample, rng: np.random.Generator) -> N
     if pixels.shape[2] == 4:  # the last channel is depth
         values[..., 3] = pixels[..., 3] * (1.0 + sample.depth_noise * noise[..., 3])
     return np.asarray(values.round().clip(0, 255), dtype=np.uint8)
-
-
-def _tilted(orientation: Array, tilt: Array) -> Array:
-    """A quaternion xyzw turned by small angles (roll, pitch) [rad] about its own axes."""
-    x, y, z, w = orientation
-    a, b = tilt / 2.0
-    turned = np.array((x + w * a - z * b, y + w * b + z * a, z + x * b - y * a, w - x * a - y * b))
-    return np.asarray(turned / np.linalg.norm(turned))

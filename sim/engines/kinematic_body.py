@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from pixelgait.robot.controller import MAX_SPEED_M_PER_S, commanded
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.body.sensors import CameraStream
 from pixelgait.sim.engines.pybullet_client import pybullet
-from pixelgait.sim.engines.pybullet_scene import PyBulletScene, quaternion
+from pixelgait.sim.engines.pybullet_scene import PyBulletScene
 from pixelgait.sim.world.scene import Box, Mesh, Pose, Scene
 from pixelgait.sim.world.seeds import Stream
 
@@ -98,7 +99,7 @@ class KinematicBody:
     def read(self) -> Reading:
         """A reading of which only time, orientation and image mean anything."""
         none = np.zeros(len(self.spec.joint_names))
-        orientation = np.array(self.pose()[1])
+        orientation = np.array(self.pose().orientation)
         return Reading(self.time_s, none, none, orientation, np.zeros(3), self.render)
 
     def render(self) -> Image:
@@ -112,11 +113,11 @@ class KinematicBody:
         (x, y, z), (_, _, sin, cos) = pose
         roll, pitch, lift = self._rng.normal(0.0, (ROLL_RAD, PITCH_RAD, HEIGHT_M)).tolist()
         swaying = pybullet.getQuaternionFromEuler((roll, pitch, 2.0 * math.atan2(sin, cos)))
-        return self._scene.render(camera, (x, y, z + lift), swaying)
+        return self._scene.render(camera, BasePose((x, y, z + lift), swaying))
 
-    def pose(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Base position [m] and orientation (quaternion xyzw) in the world."""
-        return (self._x, self._y, self._z), quaternion(self._yaw)
+    def pose(self) -> BasePose:
+        """Where the base is."""
+        return BasePose((self._x, self._y, self._z), upright(self._yaw))
 
     def push(self, velocity: Array) -> None:
         """Add the part along the robot of a velocity (3,) [m/s]."""

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.interface import Image, JointCommand, Reading
+from pixelgait.robot.rotation import Quaternion, Vector, upright
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.delays import DelayLine
@@ -35,7 +36,7 @@ from pixelgait.sim.body.interface import PHYSICS_DT_S, START_ABOVE_M, SUBSTEPS, 
 from pixelgait.sim.body.motors import tapered
 from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.body.sensors import Sensors
-from pixelgait.sim.engines.mujoco_model import compile_model, foot_friction, quaternion_wxyz
+from pixelgait.sim.engines.mujoco_model import compile_model, foot_friction, wxyz
 from pixelgait.sim.engines.mujoco_scene import MuJoCoScene
 from pixelgait.sim.world.scene import FRICTION, Pose, Scene
 from pixelgait.sim.world.seeds import Stream
@@ -100,7 +101,7 @@ class MuJoCoBody:
             self.time_s,
             data.qpos[self._q],
             data.qvel[self._v],
-            np.array(pose[1]),
+            np.array(pose.orientation),
             data.qvel[ANGULAR].copy(),
             self.render,
         )
@@ -115,7 +116,7 @@ class MuJoCoBody:
         return Image(self._view(self.camera, self.pose()), self.time_s)
 
     def _view(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
-        return self._scene.render(camera, *pose)
+        return self._scene.render(camera, pose)
 
     def apply(self, command: JointCommand) -> None:
         """One control step; the motors' PD loop closes in every physics step."""
@@ -155,13 +156,12 @@ class MuJoCoBody:
     def pose(self) -> BasePose:
         """Base position [m] and orientation (quaternion xyzw) in the world."""
         w, x, y, z = self.data.qpos[QUATERNION].tolist()
-        return tuple(self.data.qpos[POSITION].tolist()), (x, y, z, w)
+        return BasePose(tuple(self.data.qpos[POSITION].tolist()), (x, y, z, w))
 
-    def place(self, position: tuple[float, ...], orientation: tuple[float, ...]) -> None:
+    def place(self, position: Vector, orientation: Quaternion) -> None:
         """Put the base at a pose, at rest."""
-        x, y, z, w = orientation
         self.data.qpos[POSITION] = position
-        self.data.qpos[QUATERNION] = (w, x, y, z)
+        self.data.qpos[QUATERNION] = wxyz(orientation)
         self.data.qvel[LINEAR] = self.data.qvel[ANGULAR] = 0.0
 
     def push(self, velocity: Array) -> None:
@@ -169,6 +169,5 @@ class MuJoCoBody:
         self.data.qvel[LINEAR] += velocity
 
     def _stand(self, start: Pose) -> None:
-        w, x, y, z = quaternion_wxyz(start.yaw)
         height = start.z + self.spec.stand_height_m + START_ABOVE_M
-        self.place((start.x, start.y, height), (x, y, z, w))
+        self.place((start.x, start.y, height), upright(start.yaw))

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from pixelgait.robot.observation import rgbd
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.camera import FAR_M, Camera
-from pixelgait.sim.engines.mujoco_model import SCENE_GROUP
+from pixelgait.sim.body.interface import BasePose
+from pixelgait.sim.engines.mujoco_model import SCENE_GROUP, wxyz
 from pixelgait.sim.world.box_mesh import box_uv
 from pixelgait.sim.world.texture import PIXELS
 
@@ -81,15 +82,13 @@ def cast_image(
     model: mujoco.MjModel,
     data: mujoco.MjData,
     camera: Camera,
-    position: tuple[float, ...],
-    orientation: tuple[float, ...],
+    pose: BasePose,
     paints: Sequence[Paint] = (),
 ) -> NDArray[Any]:
-    """What the camera sees (see `Camera`) from a base at this pose (xyz [m], quaternion xyzw)."""
-    x, y, z, w = orientation
+    """What the camera sees (see `Camera`) from a base at this pose."""
     rotation = np.zeros(9)
-    mujoco.mju_quat2Mat(rotation, np.array((w, x, y, z)))
-    eye, forward, up = camera.axes(position, rotation.reshape(3, 3))
+    mujoco.mju_quat2Mat(rotation, np.array(wxyz(pose.orientation)))
+    eye, forward, up = camera.axes(pose.position, rotation.reshape(3, 3))
     shape = camera.height, camera.width
     rays = _pixels(camera.mount.vertical_fov_rad, *shape, *camera.through)
     world = rays @ np.array((forward, np.cross(forward, up), up))

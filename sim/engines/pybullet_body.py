@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.interface import Image, JointCommand, Reading
+from pixelgait.robot.rotation import Quaternion, Vector, to_base_frame, upright
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.delays import DelayLine
@@ -23,7 +24,7 @@ from pixelgait.sim.body.motors import tapered
 from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.body.sensors import Sensors
 from pixelgait.sim.engines.pybullet_client import pybullet
-from pixelgait.sim.engines.pybullet_scene import PyBulletScene, quaternion
+from pixelgait.sim.engines.pybullet_scene import PyBulletScene
 from pixelgait.sim.engines.urdf import find_urdf
 from pixelgait.sim.world.scene import FRICTION, Scene
 from pixelgait.sim.world.seeds import Stream
@@ -79,7 +80,7 @@ class PyBulletBody:
         pybullet.restoreState(self._pristine, physicsClientId=self.client)
         start = self._scene.reset(Stream.LAYOUT.rng(seed))
         z = start.z + self.spec.stand_height_m + START_ABOVE_M
-        self.place((start.x, start.y, z), quaternion(start.yaw))
+        self.place((start.x, start.y, z), upright(start.yaw))
         for joint, angle in zip(self.joints, self.spec.default_pose_rad, strict=True):
             pybullet.resetJointState(self.robot, joint, angle, physicsClientId=self.client)
         self.sense()
@@ -94,14 +95,13 @@ class PyBulletBody:
     def read(self) -> Reading:
         """Sensor values of this instant; the rate is in the base frame, as an IMU gives it."""
         pose = self.pose()
-        _, orientation = pose
         _, rate = pybullet.getBaseVelocity(self.robot, physicsClientId=self.client)
         reading = Reading(
             self.time_s,
             np.array([q for q, *_ in self._states]),
             np.array([dq for _, dq, *_ in self._states]),
-            np.array(orientation),
-            _to_base_frame(rate, orientation),
+            np.array(pose.orientation),
+            np.array(to_base_frame(rate, pose.orientation)),
             self.render,
         )
         return reading if self._sensors is None else self._sensors.read(reading, pose)
@@ -116,10 +116,10 @@ class PyBulletBody:
 
     def render_both(self) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """Colours (H, W, 3) and depth (H, W) [m] of this instant, whatever the camera's kind."""
-        return self._scene.render_both(self.camera, *self.pose())
+        return self._scene.render_both(self.camera, self.pose())
 
     def _view(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
-        return self._scene.render(camera, *pose)
+        return self._scene.render(camera, pose)
 
     def apply(self, command: JointCommand) -> None:
         """One control step; the motors' PD loop closes in every physics step."""
@@ -202,10 +202,10 @@ class PyBulletBody:
             inertial = pybullet.getBasePositionAndOrientation(
                 self.robot, physicsClientId=self.client
             )
-            self._pose = pybullet.multiplyTransforms(*inertial, *self._to_base)
+            self._pose = BasePose(*pybullet.multiplyTransforms(*inertial, *self._to_base))
         return self._pose
 
-    def place(self, position: tuple[float, ...], orientation: tuple[float, ...]) -> None:
+    def place(self, position: Vector, orientation: Quaternion) -> None:
         """Put the base at a pose, at rest."""
         pose = pybullet.multiplyTransforms(position, orientation, *self._inertial)
         pybullet.resetBasePositionAndOrientation(self.robot, *pose, physicsClientId=self.client)
@@ -241,17 +241,3 @@ def load_robot(spec: RobotSpec, client: int) -> tuple[int, list[int]]:
             robot, joint, pybullet.VELOCITY_CONTROL, force=0, physicsClientId=client
         )
     return robot, [index[name] for name in spec.joint_names]
-
-
-def _to_base_frame(vector: tuple[float, ...], orientation: tuple[float, ...]) -> Array:
-    """Rotate a world vector (3,) into the base frame given by a quaternion xyzw."""
-    x, y, z = vector
-    qx, qy, qz, qw = (-orientation[0], -orientation[1], -orientation[2], orientation[3])
-    tx, ty, tz = 2 * (qy * z - qz * y), 2 * (qz * x - qx * z), 2 * (qx * y - qy * x)
-    return np.array(
-        (
-            x + qw * tx + qy * tz - qz * ty,
-            y + qw * ty + qz * tx - qx * tz,
-            z + qw * tz + qx * ty - qy * tx,
-        )
-    )

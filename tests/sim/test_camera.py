@@ -11,12 +11,12 @@ import pytest
 
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.observation import DEPTH_RANGE_M, depth_bytes
+from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import BasePose, SimulatedBody, standing
 from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.body.sensors import CameraStream, exposed
-from pixelgait.sim.engines.pybullet_scene import quaternion
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
@@ -102,7 +102,7 @@ def walk(body: SimulatedBody, steps: int) -> list[tuple[Reading, BasePose]]:
     rows = [(body.reset(10_000), body.pose())]
     for step in range(1, steps + 1):
         body.apply(standing(A1))
-        body.place((0.02 * step, 0.0, 0.28), quaternion(0.02 * step))
+        body.place((0.02 * step, 0.0, 0.28), upright(0.02 * step))
         rows.append((body.read(), body.pose()))
     return rows
 
