@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.rotation import Quaternion, Vector
@@ -64,8 +65,14 @@ class FaultyBody:
     def apply(self, command: JointCommand) -> None:
         self.body.apply(command)
 
+    def step(self, command: JointCommand) -> None:
+        self.body.step(command)
+
     def render(self) -> Image:
         return self.body.render()
+
+    def render_both(self) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+        return self.body.render_both()
 
     def pose(self) -> BasePose:
         return self.body.pose()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pixelgait.robot.interface import Body, Image, JointCommand
 from pixelgait.robot.low_level import CONTROL_DT_S
@@ -58,8 +59,18 @@ class SimulatedBody(Body, Walker, Protocol):
     def place(self, position: Vector, orientation: Quaternion) -> None:
         """Put the base at a pose, at rest."""
 
+    def step(self, command: JointCommand) -> None:
+        """One physics step; `apply` is `SUBSTEPS` of them under one command.
+
+        The command takes its delay to reach the motors; what swings in the scene follows every
+        `SUBSTEPS`.
+        """
+
     def render(self) -> Image:
-        """The camera's view of this instant."""
+        """What the camera, as it sits in this episode, sees at this instant."""
+
+    def render_both(self) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+        """Colours (H, W, 3) and depth (H, W) [m] of this instant, whatever the camera's kind."""
 
     def close(self) -> None:
         """Free the simulator."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pixelgait.robot.rotation import upright
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import BasePose
-from pixelgait.sim.engines.mujoco_camera import Paint, Tiles, cast_image
+from pixelgait.sim.engines.mujoco_camera import Paint, Tiles, cast_both, cast_image
 from pixelgait.sim.engines.mujoco_mesh import Skin
 from pixelgait.sim.engines.mujoco_model import scene_geom, wxyz
 from pixelgait.sim.world.scene import ORIGIN, Box, Layout, Mesh, Plane, Pose, Scene
@@ -59,6 +59,13 @@ class MuJoCoScene:
         """What the camera sees from a base at this pose."""
         seen = camera.under(self.layout.appearance)
         return cast_image(self.model, self.data, seen, pose, self._paints)
+
+    def render_both(
+        self, camera: Camera, pose: BasePose
+    ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+        """Colours (H, W, 3) and depth (H, W) [m], both through the pixels' centres."""
+        seen = camera.under(self.layout.appearance)
+        return cast_both(self.model, self.data, seen, pose, self._paints)
 
     def _place(self, movable: int, pose: Pose) -> None:
         self.data.mocap_pos[movable] = (pose.x, pose.y, pose.z)

@@ -29,8 +29,8 @@ def render(client: int, camera: Camera, pose: BasePose) -> NDArray[Any]:
 def render_both(
     client: int, camera: Camera, pose: BasePose
 ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-    """Colours (height, width, 3) and depth (height, width) [m] in one frame, of any kind."""
-    both = camera if camera.kind != "rgb" else replace(camera, kind="rgbd")
+    """Colours (height, width, 3) and depth (height, width) [m] of one instant, of any kind."""
+    both = replace(camera, kind="rgbd")
     frame = _camera_frame(client, both, pose)
     return _colours(frame), _depth(frame)
 

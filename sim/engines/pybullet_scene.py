@@ -56,7 +56,7 @@ class PyBulletScene:
     def render_both(
         self, camera: Camera, pose: BasePose
     ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-        """Colours (H, W, 3) and depth (H, W) [m] of one instant, whatever the camera's kind."""
+        """Colours (H, W, 3) and depth (H, W) [m], both through the pixels' centres."""
         seen = camera.under(self.layout.appearance)
         return pybullet_camera.render_both(self.client, seen, pose)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import RobotSpec
@@ -12,10 +12,6 @@ from pixelgait.sim.body.faulty_body import FaultyBody
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.world.scene import Scene
-
-if TYPE_CHECKING:
-    from pixelgait.sim.engines.mujoco_body import MuJoCoBody
-    from pixelgait.sim.engines.pybullet_body import PyBulletBody
 
 BODIES = ("pybullet", "mujoco")
 
@@ -38,7 +34,7 @@ def make_body(
     return FaultyBody(body, faults) if faults else body
 
 
-def _simulator(name: str) -> type[PyBulletBody] | type[MuJoCoBody]:
+def _simulator(name: str) -> Callable[..., SimulatedBody]:
     """The class; each is imported only when it is asked for."""
     if name == "pybullet":
         from pixelgait.sim.engines.pybullet_body import PyBulletBody
