@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import cv2
@@ -10,23 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.interface import Reading
+from pixelgait.robot.rotation import roll_pitch
 from pixelgait.robot.spec import Array
 
 DEPTH_RANGE_M = 3.0  # ideal range of the RealSense D435 ends here (its data sheet)
 ENCODINGS = {1: "depth", 3: "rgb8", 4: "rgbd"}  # of images (H, W, C) uint8, by their channels
 
 
-def roll_pitch(orientation: Array) -> tuple[float, float]:
-    """Roll and pitch [rad] of a base-in-world quaternion xyzw (z-y-x Euler angles)."""
-    x, y, z, w = orientation.tolist()
-    roll = math.atan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y))
-    pitch = math.asin(max(-1.0, min(1.0, 2.0 * (w * y - z * x))))
-    return roll, pitch
-
-
 def imu_vector(reading: Reading) -> Array:
     """(4,): roll, pitch [rad], roll rate, pitch rate [rad/s] (Google's PMTG IMU channels)."""
-    roll, pitch = roll_pitch(reading.orientation)
+    roll, pitch = roll_pitch(reading.orientation.tolist())
     return np.array((roll, pitch, reading.angular_velocity[0], reading.angular_velocity[1]))
 
 

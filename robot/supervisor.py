@@ -9,6 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from pixelgait.robot.interface import JointCommand, Reading
+from pixelgait.robot.rotation import up_z
 from pixelgait.robot.spec import Array, RobotSpec
 
 # A sensor falls silent: how long until the robot is damped [s]. It falls within tenths of a second
@@ -82,12 +83,12 @@ class Supervisor:
             return "a sensor value is not finite"
         if not math.isfinite(targets.dot(targets)):
             return "a joint target is not finite"
-        x, y, z, w = orientation.tolist()
+        x, y, z, w = quaternion = orientation.tolist()
         if abs(x * x + y * y + z * z + w * w - 1.0) > UNIT_TOLERANCE:
             return "the IMU's orientation is no unit quaternion"
-        up_z = 1.0 - 2.0 * (x * x + y * y)  # the base's up axis along the world's
-        if up_z < LEAST_UP_Z:
-            return f"tilted by {math.acos(max(-1.0, up_z)):.2f} rad"
+        up = up_z(quaternion)
+        if up < LEAST_UP_Z:
+            return f"tilted by {math.acos(max(-1.0, up)):.2f} rad"
         return None
 
     def _limit(self, reading: Reading, targets: Array) -> Array:

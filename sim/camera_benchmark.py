@@ -90,7 +90,7 @@ def _outside(body: PyBulletBody) -> NDArray[np.bool_]:
     labels = pybullet.getCameraImage(
         camera.width,
         camera.height,
-        view_matrix(camera, *body.pose()),
+        view_matrix(camera, body.pose()),
         projection_matrix(camera),
         renderer=pybullet.ER_TINY_RENDERER,
         physicsClientId=body.client,

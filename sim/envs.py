@@ -26,6 +26,7 @@ from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.forward import Forward
 from pixelgait.sim.tasks.task import fallen
+from pixelgait.sim.world.seeds import TRAINING
 
 NO_LATENT = np.zeros(LATENT_SIZE)  # an agent asks for motions, not for speeds
 Observation = dict[str, Any]  # image (32, 32, 3) uint8, proprioception (18,) float32
@@ -60,9 +61,9 @@ class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
             body,
             A1,
             make_scene(scene, difficulty, distractors),
-            Randomisation() if randomise else None,
-            Camera(A1.camera, kind=camera),
-            parse_faults(faults),
+            camera=Camera(A1.camera, kind=camera),
+            randomisation=Randomisation() if randomise else None,
+            faults=parse_faults(faults),
         )
         self.task = Forward(steps=0)
         self.controller = Controller(_no_high_level, self._act, Supervisor(A1))
@@ -82,7 +83,7 @@ class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
     ) -> tuple[Observation, dict[str, Any]]:
         """Lay the scene out from the seed, or from the next number of the environment's own."""
         super().reset(seed=seed)
-        episode = seed if seed is not None else int(self.np_random.integers(0, 9000))
+        episode = seed if seed is not None else int(self.np_random.integers(len(TRAINING)))
         self.reading = self.body.reset(episode)
         self.task.reset(self.body, episode)
         self.controller.reset()

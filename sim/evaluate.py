@@ -213,7 +213,14 @@ def _player(config: EvalConfig) -> tuple[Controller, SimulatedBody, Task]:
     camera = camera_for(bundle.spec.camera, bundle.image_shape)
     randomisation = make_randomisation(config.randomise, config.delays_from)
     faults = parse_faults(config.faults)
-    body = make_body(config.body, bundle.spec, scene, randomisation, camera, faults)
+    body = make_body(
+        config.body,
+        bundle.spec,
+        scene,
+        camera=camera,
+        randomisation=randomisation,
+        faults=faults,
+    )
     steps = round(config.seconds / CONTROL_DT_S)
     if config.task == "follow":
         follow = Follow(steps)

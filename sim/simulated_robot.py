@@ -15,8 +15,7 @@ from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.ros import common as ros
 from pixelgait.robot.runtime.realtime import RateKeeper
 from pixelgait.robot.spec import Array
-from pixelgait.sim.body.interface import PHYSICS_DT_S
-from pixelgait.sim.engines.pybullet_body import PyBulletBody
+from pixelgait.sim.body.interface import PHYSICS_DT_S, SimulatedBody
 
 CAMERA_STEPS = round(1.0 / 30.0 / PHYSICS_DT_S)  # 30 Hz
 ODOMETRY_STEPS = round(0.02 / PHYSICS_DT_S)  # 50 Hz
@@ -32,7 +31,7 @@ class SimulatedRobot(Node):
     gives a position, damping where it gives none or none comes.
     """
 
-    def __init__(self, body: PyBulletBody, seed: int, record: bool) -> None:
+    def __init__(self, body: SimulatedBody, seed: int, record: bool) -> None:
         super().__init__("pixelgait_sim")
         self.body = body
         self.record = record
@@ -79,11 +78,11 @@ class SimulatedRobot(Node):
         rate = RateKeeper(PHYSICS_DT_S)
         step = 0
         # Until the first command the robot stands, as after a real robot's own stand-up.
-        motors = self.body.motors(self._hold(self.body.spec.default_pose_rad, self._zeros))
+        command = self._hold(self.body.spec.default_pose_rad, self._zeros)
         while not self._stop.is_set():
             if self._command is not None:
-                motors = self.body.motors(self._motor_command())
-            self.body.step_physics(motors)
+                command = self._motor_command()
+            self.body.step(command)
             self._publish(step, self.body.read())
             step += 1
             if not rate.wait():
@@ -112,7 +111,6 @@ class SimulatedRobot(Node):
             ros.imu_message(now, "imu_link", reading.orientation, reading.angular_velocity)
         )
         if step % CAMERA_STEPS == 0:
-            self.body.move_scene()
             self._publish_images(now)
         if step % ODOMETRY_STEPS == 0:
             position, orientation = self.body.pose()

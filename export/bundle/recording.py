@@ -42,7 +42,7 @@ def record(high_level: Decider, low_level: LinearLowLevel, seed: int) -> Recordi
         return low_level(latent, imu, joint_angles, phase)
 
     camera = camera_for(low_level.spec.camera, high_level.image_shape)
-    body = PyBulletBody(low_level.spec, ObstacleCourse(0.5), camera)
+    body = PyBulletBody(low_level.spec, ObstacleCourse(0.5), camera=camera)
     try:
         controller = Controller(see, move, Supervisor(low_level.spec))
         run_episode(controller, body, Forward(RECORDED_STEPS), seed)

@@ -204,7 +204,7 @@ def _measure(job: Measurement, weights: int, folder: Path, seconds: float) -> En
 @cache
 def _frames(height: int, width: int) -> NDArray[np.uint8]:
     """A few camera frames (n, H, W, 3) from different starts on the obstacle course."""
-    body = PyBulletBody(A1, ObstacleCourse(0.5), Camera(A1.camera, width, height))
+    body = PyBulletBody(A1, ObstacleCourse(0.5), camera=Camera(A1.camera, width, height))
     frames = [body.reset(9000 + i).image().pixels for i in range(FRAMES)]
     body.close()
     return np.array(frames)

@@ -64,7 +64,12 @@ class Worker:
         if key not in self._bodies:
             scene = self._scene(key) if plan.sees else FlatGround()
             self._bodies[key] = make_body(
-                "pybullet", A1, scene, plan.randomisation, self.camera, plan.faults
+                "pybullet",
+                A1,
+                scene,
+                camera=self.camera,
+                randomisation=plan.randomisation,
+                faults=plan.faults,
             )
         return self._bodies[key]
 
@@ -72,7 +77,9 @@ class Worker:
         """The gliding robot in the scene of a difficulty, made once."""
         if difficulty not in self._gliders:
             scene, ranges = self._scene(difficulty), self.plan.randomisation
-            self._gliders[difficulty] = KinematicBody(A1, scene, self.camera, ranges)
+            self._gliders[difficulty] = KinematicBody(
+                A1, scene, camera=self.camera, randomisation=ranges
+            )
         return self._gliders[difficulty]
 
     def _scene(self, difficulty: float) -> Scene:

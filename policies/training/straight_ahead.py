@@ -8,9 +8,11 @@ from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs import Run
 from pixelgait.policies.training.plan import Plan
 from pixelgait.policies.training.rollouts import Job, Worker
+from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 
 STEPS = 1000
-SEEDS = range(10_000, 10_010)  # each a push of its own at the start
+# Each with a push of its own at the start.
+SEEDS = range(FIRST_EVALUATION_SEED, FIRST_EVALUATION_SEED + 10)
 
 
 def straight_ahead(run: Run) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pixelgait.robot.errors import UserError
+from pixelgait.sim.world.seeds import Stream
 
 # What can happen to which sensor:
 #   frozen  the last values again and again, stamped as new
@@ -63,7 +64,7 @@ def parse_faults(texts: tuple[str, ...]) -> tuple[Fault, ...]:
 
 def schedule(faults: tuple[Fault, ...], seed: int) -> list[Fault]:
     """An episode's faults with their times."""
-    rng = np.random.default_rng((seed, 5))
+    rng = Stream.FAULTS.rng(seed)
     planned = []
     for fault in faults:
         if fault.sensor == MIXED:

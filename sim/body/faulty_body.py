@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pixelgait.robot.interface import Image, JointCommand, Reading
+from pixelgait.robot.rotation import Quaternion, Vector
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.delays import DelayLine, History
 from pixelgait.sim.body.faults import Fault, schedule
 from pixelgait.sim.body.interface import BasePose, SimulatedBody
+from pixelgait.sim.world.seeds import Stream
 
 # Ours: one reading in five has one value off by up to 1 (rad, rad/s).
 SPIKE_CHANCE, SPIKE = 0.2, 1.0
@@ -36,7 +39,7 @@ class FaultyBody:
         self._failures = [
             FailingCamera(fault)
             if fault.sensor == "camera"
-            else FailingSensor(fault, np.random.default_rng((seed, 6, i)))
+            else FailingSensor(fault, Stream.FAILING_SENSOR.rng(seed, i))
             for i, fault in planned
         ]
         return self._failing(reading)
@@ -60,13 +63,19 @@ class FaultyBody:
     def apply(self, command: JointCommand) -> None:
         self.body.apply(command)
 
+    def step(self, command: JointCommand) -> None:
+        self.body.step(command)
+
     def render(self) -> Image:
         return self.body.render()
+
+    def render_both(self) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+        return self.body.render_both()
 
     def pose(self) -> BasePose:
         return self.body.pose()
 
-    def place(self, position: tuple[float, ...], orientation: tuple[float, ...]) -> None:
+    def place(self, position: Vector, orientation: Quaternion) -> None:
         self.body.place(position, orientation)
 
     def push(self, velocity: Array) -> None:

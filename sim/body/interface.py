@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pixelgait.robot.interface import Body, Image, JointCommand
 from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.rotation import Quaternion, Vector
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.world.scene import Scene
@@ -15,9 +17,14 @@ from pixelgait.sim.world.scene import Scene
 PHYSICS_DT_S = 0.002  # 2 ms, as in Google's envs_v2
 SUBSTEPS = round(CONTROL_DT_S / PHYSICS_DT_S)
 GRAVITY_MS2 = -9.8
-BasePose = tuple[tuple[float, ...], tuple[float, ...]]  # position [m], quaternion xyzw
-
 START_ABOVE_M = 0.01  # the feet start this far above the ground
+
+
+class BasePose(NamedTuple):
+    """Where a base is in the world."""
+
+    position: Vector  # [m]
+    orientation: Quaternion  # xyzw
 
 
 class Walker(Protocol):
@@ -26,8 +33,8 @@ class Walker(Protocol):
     spec: RobotSpec
     scene: Scene
 
-    def pose(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Base position [m] and orientation (quaternion xyzw) in the world."""
+    def pose(self) -> BasePose:
+        """Where the base is."""
 
     def push(self, velocity: Array) -> None:
         """Kick the base: add a velocity (3,) [m/s]."""
@@ -46,11 +53,21 @@ class SimulatedBody(Body, Walker, Protocol):
     def time_s(self) -> float:
         """Since the reset [s]."""
 
-    def place(self, position: tuple[float, ...], orientation: tuple[float, ...]) -> None:
+    def place(self, position: Vector, orientation: Quaternion) -> None:
         """Put the base at a pose, at rest."""
 
+    def step(self, command: JointCommand) -> None:
+        """One physics step; `apply` is `SUBSTEPS` of them under one command.
+
+        The command takes its delay to reach the motors; what swings in the scene follows every
+        `SUBSTEPS`.
+        """
+
     def render(self) -> Image:
-        """The camera's view of this instant."""
+        """What the camera, as it sits in this episode, sees at this instant."""
+
+    def render_both(self) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+        """Colours (H, W, 3) and depth (H, W) [m] of this instant, whatever the camera's kind."""
 
     def close(self) -> None:
         """Free the simulator."""

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.spec import Array
+from pixelgait.robot.rotation import tilted
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.delays import History
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.body.randomisation import Sample
+from pixelgait.sim.world.seeds import Stream
 
 Renderer = Callable[[Camera, BasePose], NDArray[Any]]  # renders what a camera sees from a base
 
@@ -31,7 +32,7 @@ class Sensors:
     ) -> None:
         self.sample = sample
         self.camera = CameraStream(sample, camera, view, seed)
-        self._rng = np.random.default_rng((seed, 4))
+        self._rng = Stream.SENSORS.rng(seed)
         offset = sample.encoder_bias_rad
         self._encoder_bias = self._rng.uniform(-1.0, 1.0, joints) * offset
         self._rate_bias = self._rng.choice((-1.0, 1.0), 3) * sample.rate_bias_rad_per_s
@@ -52,7 +53,7 @@ class Sensors:
             true,
             joint_angles=angles + self._encoder_bias + encoder_noise,
             joint_velocities=velocities,
-            orientation=_tilted(imu[:4], tilt),
+            orientation=tilted(imu[:4], tilt),
             angular_velocity=imu[4:] + self._rate_bias + rate_noise,
             image=lambda: self.camera.newest(now),
         )
@@ -74,18 +75,19 @@ class CameraStream:
 
     def note(self, time_s: float, pose: BasePose) -> None:
         """Remember where the base is; a quaternion and its negative are one orientation."""
-        orientation = np.array(pose[1])
+        orientation = np.array(pose.orientation)
         if orientation @ self._orientation < 0.0:
             orientation = -orientation
         self._orientation = orientation
-        self._poses.add(time_s, np.concatenate((pose[0], orientation)))
+        self._poses.add(time_s, np.concatenate((pose.position, orientation)))
 
     def newest(self, now_s: float) -> Image:
         """The newest frame that has arrived by now, stamped with its exposure [s]."""
         time_s, rng = self._exposure(now_s)
         pose = self._poses.at(time_s)
         orientation = pose[3:] / np.linalg.norm(pose[3:])
-        pixels = self.view(self.camera, (tuple(pose[:3].tolist()), tuple(orientation.tolist())))
+        seen_from = BasePose(tuple(pose[:3].tolist()), tuple(orientation.tolist()))
+        pixels = self.view(self.camera, seen_from)
         return Image(exposed(pixels, self.sample, rng), time_s)
 
     def _exposure(self, now_s: float) -> tuple[float, np.random.Generator]:
@@ -96,10 +98,10 @@ class CameraStream:
         latest_s = max(0.0, now_s - self.sample.camera_latency_s)
         period_s = self.sample.camera_period_s
         if not period_s:
-            return latest_s, np.random.default_rng((self.seed, 3, round(latest_s * 1e6)))
+            return latest_s, Stream.CAMERA.rng(self.seed, round(latest_s * 1e6))
         frame = int(latest_s / period_s + 1e-9)
         while True:
-            rng = np.random.default_rng((self.seed, 3, frame))
+            rng = Stream.CAMERA.rng(self.seed, frame)
             if rng.random() >= self.sample.camera_dropout or not frame:
                 return frame * period_s, rng
             frame -= 1
@@ -114,11 +116,3 @@ def exposed(pixels: NDArray[Any], sample: Sample, rng: np.random.Generator) -> N
     if pixels.shape[2] == 4:  # the last channel is depth
         values[..., 3] = pixels[..., 3] * (1.0 + sample.depth_noise * noise[..., 3])
     return np.asarray(values.round().clip(0, 255), dtype=np.uint8)
-
-
-def _tilted(orientation: Array, tilt: Array) -> Array:
-    """A quaternion xyzw turned by small angles (roll, pitch) [rad] about its own axes."""
-    x, y, z, w = orientation
-    a, b = tilt / 2.0
-    turned = np.array((x + w * a - z * b, y + w * b + z * a, z + x * b - y * a, w - x * a - y * b))
-    return np.asarray(turned / np.linalg.norm(turned))

@@ -16,14 +16,16 @@ from numpy.typing import NDArray
 from pixelgait.robot.controller import MAX_SPEED_M_PER_S, commanded
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.body.sensors import CameraStream
 from pixelgait.sim.engines.pybullet_client import pybullet
-from pixelgait.sim.engines.pybullet_scene import PyBulletScene, quaternion
+from pixelgait.sim.engines.pybullet_scene import PyBulletScene
 from pixelgait.sim.world.scene import Box, Mesh, Pose, Scene
+from pixelgait.sim.world.seeds import Stream
 
 # What the low level `walk` does on flat ground, measured, and somewhat more; drawn every episode.
 LAG_S = (0.1, 0.3)  # time constant of speed and yaw rate behind their commands
@@ -49,6 +51,7 @@ class KinematicBody:
         self,
         spec: RobotSpec,
         scene: Scene,
+        *,
         camera: Camera | None = None,
         randomisation: Randomisation | None = None,
     ) -> None:
@@ -69,14 +72,14 @@ class KinematicBody:
 
     def reset(self, seed: int) -> Reading:
         """Lay the scene out from the seed, draw the robot, put it at the start."""
-        start = self._scene.reset(np.random.default_rng(seed))
+        start = self._scene.reset(Stream.LAYOUT.rng(seed))
         placed = zip(self.scene.movable, self._scene.layout.movable, strict=True)
         top = start.z + self.spec.stand_height_m
         boxes = [(s, pose) for s, pose in placed if isinstance(s, Box)]
         meshes = [shape for shape in self.scene.fixed if isinstance(shape, Mesh)]
         boxes += [(box, box.pose) for mesh in meshes for box in mesh.boxes]
         self._obstacles = Obstacles([b for b in boxes if _between(b, start.z + STEP_M, top)])
-        self._rng = rng = np.random.default_rng((seed, 2))
+        self._rng = rng = Stream.GAIT.rng(seed)
         self._lag_s, self._drift, self._slip = (
             rng.uniform(*r) for r in (LAG_S, DRIFT_RAD_PER_S, SLIP)
         )
@@ -88,7 +91,7 @@ class KinematicBody:
         self.time_s = 0.0
         self._eye: CameraStream | None = None
         if self.randomisation is not None:
-            sample = self.randomisation.sample(np.random.default_rng((seed, 5)))
+            sample = self.randomisation.sample(Stream.GLIDER_CAMERA.rng(seed))
             self._eye = CameraStream(sample, self.camera, self._view, seed)
             self._eye.note(self.time_s, self.pose())
         return self.read()
@@ -96,7 +99,7 @@ class KinematicBody:
     def read(self) -> Reading:
         """A reading of which only time, orientation and image mean anything."""
         none = np.zeros(len(self.spec.joint_names))
-        orientation = np.array(self.pose()[1])
+        orientation = np.array(self.pose().orientation)
         return Reading(self.time_s, none, none, orientation, np.zeros(3), self.render)
 
     def render(self) -> Image:
@@ -110,11 +113,11 @@ class KinematicBody:
         (x, y, z), (_, _, sin, cos) = pose
         roll, pitch, lift = self._rng.normal(0.0, (ROLL_RAD, PITCH_RAD, HEIGHT_M)).tolist()
         swaying = pybullet.getQuaternionFromEuler((roll, pitch, 2.0 * math.atan2(sin, cos)))
-        return self._scene.render(camera, (x, y, z + lift), swaying)
+        return self._scene.render(camera, BasePose((x, y, z + lift), swaying))
 
-    def pose(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Base position [m] and orientation (quaternion xyzw) in the world."""
-        return (self._x, self._y, self._z), quaternion(self._yaw)
+    def pose(self) -> BasePose:
+        """Where the base is."""
+        return BasePose((self._x, self._y, self._z), upright(self._yaw))
 
     def push(self, velocity: Array) -> None:
         """Add the part along the robot of a velocity (3,) [m/s]."""

@@ -21,113 +21,75 @@ Different, and left so, because a policy that only works with one engine's conta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import mujoco
 import numpy as np
-from numpy.typing import NDArray
 
-from pixelgait.robot.interface import Image, JointCommand, Reading
+from pixelgait.robot.interface import JointCommand, Reading
+from pixelgait.robot.rotation import Quaternion, Vector
 from pixelgait.robot.spec import Array, RobotSpec
-from pixelgait.robot.supervisor import NO_AGES
 from pixelgait.sim.body.camera import Camera
-from pixelgait.sim.body.delays import DelayLine
-from pixelgait.sim.body.interface import PHYSICS_DT_S, START_ABOVE_M, SUBSTEPS, BasePose, standing
-from pixelgait.sim.body.motors import tapered
+from pixelgait.sim.body.interface import BasePose
+from pixelgait.sim.body.legged_body import LeggedBody
+from pixelgait.sim.body.motors import limited_by_speed
 from pixelgait.sim.body.randomisation import Randomisation, Sample
-from pixelgait.sim.body.sensors import Sensors
-from pixelgait.sim.engines.mujoco_model import compile_model, foot_friction, quaternion_wxyz
+from pixelgait.sim.engines.mujoco_model import compile_model, foot_friction, wxyz
 from pixelgait.sim.engines.mujoco_scene import MuJoCoScene
-from pixelgait.sim.world.scene import FRICTION, Pose, Scene
+from pixelgait.sim.world.scene import FRICTION, Scene
 
 # A free joint's coordinates: position, quaternion wxyz | linear velocity (world), angular (base).
 POSITION, QUATERNION = slice(0, 3), slice(3, 7)
 LINEAR, ANGULAR = slice(0, 3), slice(3, 6)
 
 
-class MuJoCoBody:
-    """One robot in one scene; a `SimulatedBody`. A `Randomisation` draws its robot anew."""
+class MuJoCoBody(LeggedBody):
+    """One robot in one scene; a `SimulatedBody`."""
 
     def __init__(
         self,
         spec: RobotSpec,
         scene: Scene,
+        *,
         camera: Camera | None = None,
         randomisation: Randomisation | None = None,
     ) -> None:
-        self.spec = spec
-        self.scene = scene
-        self.randomisation = randomisation
-        self.camera = camera or Camera(spec.camera)
-        self.model = compile_model(spec, scene)
-        self.data = mujoco.MjData(self.model)
-        self._scene = MuJoCoScene(scene, self.model, self.data)
-        joints = [self.model.joint(name) for name in spec.joint_names]
+        super().__init__(spec, scene, camera=camera, randomisation=randomisation)
+        self.model = model = compile_model(spec, scene)
+        self.data = mujoco.MjData(model)
+        self._scene = MuJoCoScene(scene, model, self.data)
+        joints = [model.joint(name) for name in spec.joint_names]
         self._q = np.array([joint.qposadr[0] for joint in joints])
         self._v = np.array([joint.dofadr[0] for joint in joints])
-        self.time_s = 0.0
-        model = self.model
         self._pristine = [
             values.copy() for values in (model.body_mass, model.body_inertia, model.geom_friction)
         ]
         self._feet = foot_friction(spec)
-        self._sample = Sample()
-        self._sensors: Sensors | None = None
-        self._commands = DelayLine(standing(spec))
 
     def close(self) -> None:
         """Nothing to do: the model is freed with the object."""
 
-    def reset(self, seed: int) -> Reading:
-        """Lay the scene out from the seed and stand the robot at its start."""
-        if self.randomisation is not None:
-            self._become(self.randomisation.sample(np.random.default_rng((seed, 2))))
-            joints = len(self._q)
-            self._sensors = Sensors(self._sample, self.camera, self._view, seed, joints)
-        self._commands = DelayLine(standing(self.spec), self._sample.delay_s)
+    def _restore(self) -> None:
         mujoco.mj_resetData(self.model, self.data)
-        self._stand(self._scene.reset(np.random.default_rng(seed)))
-        self.data.qpos[self._q] = self.spec.default_pose_rad
-        mujoco.mj_forward(self.model, self.data)
-        self.time_s = 0.0
-        return self.read()
 
-    def read(self) -> Reading:
-        """Sensor values of this instant; the rate is in the base frame, as an IMU gives it."""
-        data, pose = self.data, self.pose()
-        reading = Reading(
+    def _set_joints(self, angles: Array) -> None:
+        self.data.qpos[self._q] = angles
+        mujoco.mj_forward(self.model, self.data)
+
+    def _measure(self, pose: BasePose) -> Reading:
+        data = self.data
+        return Reading(
             self.time_s,
             data.qpos[self._q],
             data.qvel[self._v],
-            np.array(pose[1]),
+            np.array(pose.orientation),
             data.qvel[ANGULAR].copy(),
             self.render,
         )
-        return reading if self._sensors is None else self._sensors.read(reading, pose)
 
-    def ages(self) -> Mapping[str, float]:
-        """No sensor here ever falls silent."""
-        return NO_AGES
-
-    def render(self) -> Image:
-        """The camera's view of this instant."""
-        return Image(self._view(self.camera, self.pose()), self.time_s)
-
-    def _view(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
-        return self._scene.render(camera, *pose)
-
-    def apply(self, command: JointCommand) -> None:
-        """One control step; the motors' PD loop closes in every physics step."""
-        self._commands.put(self.time_s, command)
-        for _ in range(SUBSTEPS):
-            self._drive(self._commands.at(self.time_s))
-            mujoco.mj_step(self.model, self.data)
-            self.time_s += PHYSICS_DT_S
-        self._scene.move(self.time_s)
+    def advance(self) -> None:
+        """One physics step of the engine alone, with the torques that are set."""
+        mujoco.mj_step(self.model, self.data)
 
     def _drive(self, command: JointCommand) -> None:
-        """Set explicit PD torques."""
         data, sample = self.data, self._sample
         limit = self.spec.torque_limit_nm * sample.strength
         velocities = data.qvel[self._v]
@@ -136,12 +98,10 @@ class MuJoCoBody:
         torque = np.minimum(np.maximum(torque * sample.strength, -limit), limit)
         if sample.torque_drop:
             slopes = sample.torque_drop / self.spec.velocity_limit_rad_per_s
-            torque = np.array(tapered(torque, velocities, limit, slopes))
+            torque = np.array(limited_by_speed(torque, velocities, limit, slopes))
         data.qfrc_applied[self._v] = torque
 
-    def _become(self, sample: Sample) -> None:
-        """Give body and motors what was drawn for this episode; always from pristine values."""
-        self._sample = sample
+    def _randomise(self, sample: Sample) -> None:
         model = self.model
         mass, inertia, friction = self._pristine
         model.body_mass[:] = mass * sample.mass  # the scene has none
@@ -150,25 +110,17 @@ class MuJoCoBody:
         model.geom_friction[:, 0] = friction[:, 0] * (sample.friction / FRICTION / self._feet)
         mujoco.mj_setConst(model, self.data)  # what follows from mass and inertia
 
-    # What a simulator knows and a robot does not: for tasks, tests and pictures.
-
     def pose(self) -> BasePose:
-        """Base position [m] and orientation (quaternion xyzw) in the world."""
+        """Where the base is."""
         w, x, y, z = self.data.qpos[QUATERNION].tolist()
-        return tuple(self.data.qpos[POSITION].tolist()), (x, y, z, w)
+        return BasePose(tuple(self.data.qpos[POSITION].tolist()), (x, y, z, w))
 
-    def place(self, position: tuple[float, ...], orientation: tuple[float, ...]) -> None:
+    def place(self, position: Vector, orientation: Quaternion) -> None:
         """Put the base at a pose, at rest."""
-        x, y, z, w = orientation
         self.data.qpos[POSITION] = position
-        self.data.qpos[QUATERNION] = (w, x, y, z)
+        self.data.qpos[QUATERNION] = wxyz(orientation)
         self.data.qvel[LINEAR] = self.data.qvel[ANGULAR] = 0.0
 
     def push(self, velocity: Array) -> None:
         """Kick the base: add a velocity (3,) [m/s]."""
         self.data.qvel[LINEAR] += velocity
-
-    def _stand(self, start: Pose) -> None:
-        w, x, y, z = quaternion_wxyz(start.yaw)
-        height = start.z + self.spec.stand_height_m + START_ABOVE_M
-        self.place((start.x, start.y, height), (x, y, z, w))

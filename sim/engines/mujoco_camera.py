@@ -6,7 +6,7 @@ No OpenGL, the same on every machine.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Protocol
 
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from pixelgait.robot.observation import rgbd
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.camera import FAR_M, Camera
-from pixelgait.sim.engines.mujoco_model import SCENE_GROUP
+from pixelgait.sim.body.interface import BasePose
+from pixelgait.sim.engines.mujoco_model import SCENE_GROUP, wxyz
 from pixelgait.sim.world.box_mesh import box_uv
 from pixelgait.sim.world.texture import PIXELS
 
@@ -81,15 +82,44 @@ def cast_image(
     model: mujoco.MjModel,
     data: mujoco.MjData,
     camera: Camera,
-    position: tuple[float, ...],
-    orientation: tuple[float, ...],
+    pose: BasePose,
     paints: Sequence[Paint] = (),
 ) -> NDArray[Any]:
-    """What the camera sees (see `Camera`) from a base at this pose (xyz [m], quaternion xyzw)."""
-    x, y, z, w = orientation
+    """What the camera sees (see `Camera`) from a base at this pose."""
+    hits = _cast(model, data, camera, pose)
+    if camera.kind == "depth":
+        return hits.depth
+    rgb = _colours(model, data, camera, hits, paints)
+    return rgb if camera.kind == "rgb" else rgbd(rgb, hits.depth)
+
+
+def cast_both(
+    model: mujoco.MjModel,
+    data: mujoco.MjData,
+    camera: Camera,
+    pose: BasePose,
+    paints: Sequence[Paint] = (),
+) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    """Colours (height, width, 3) and depth (height, width) [m] of one instant, of any kind."""
+    both = replace(camera, kind="rgbd")
+    hits = _cast(model, data, both, pose)
+    return _colours(model, data, both, hits, paints), hits.depth
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """What the rays of one image hit; n is height times width."""
+
+    depth: NDArray[np.float32]  # (height, width) [m]
+    geoms: NDArray[np.int32]  # (n,), -1: none
+    points: Array  # (n, 3) [m]
+    normals: Array  # (n, 3)
+
+
+def _cast(model: mujoco.MjModel, data: mujoco.MjData, camera: Camera, pose: BasePose) -> Hits:
     rotation = np.zeros(9)
-    mujoco.mju_quat2Mat(rotation, np.array((w, x, y, z)))
-    eye, forward, up = camera.axes(position, rotation.reshape(3, 3))
+    mujoco.mju_quat2Mat(rotation, np.array(wxyz(pose.orientation)))
+    eye, forward, up = camera.axes(pose.position, rotation.reshape(3, 3))
     shape = camera.height, camera.width
     rays = _pixels(camera.mount.vertical_fov_rad, *shape, *camera.through)
     world = rays @ np.array((forward, np.cross(forward, up), up))
@@ -104,15 +134,23 @@ def cast_image(
     geoms[forward_m >= FAR_M] = -1  # MuJoCo may look further
     far = np.where(geoms < 0, FAR_M, forward_m)
     depth = np.asarray(far.reshape(shape), dtype=np.float32)
-    if camera.kind == "depth":
-        return depth
-    colours = np.floor(255.0 * model.geom_rgba[geoms, :3])
+    return Hits(depth, geoms, eye + distances[:, None] * world, normals)
+
+
+def _colours(
+    model: mujoco.MjModel,
+    data: mujoco.MjData,
+    camera: Camera,
+    hits: Hits,
+    paints: Sequence[Paint],
+) -> NDArray[np.uint8]:
+    """Lit colours (height, width, 3) of what was hit."""
+    colours = np.floor(255.0 * model.geom_rgba[hits.geoms, :3])
     for paint in paints:
-        paint.apply(colours, geoms, eye + distances[:, None] * world, normals, data)
-    colours *= _brightness(normals, camera.light)[:, None]
-    colours[geoms < 0] = SKY
-    rgb = np.asarray(colours.reshape(*shape, 3), dtype=np.uint8)
-    return rgb if camera.kind == "rgb" else rgbd(rgb, depth)
+        paint.apply(colours, hits.geoms, hits.points, hits.normals, data)
+    colours *= _brightness(hits.normals, camera.light)[:, None]
+    colours[hits.geoms < 0] = SKY
+    return np.asarray(colours.reshape(*hits.depth.shape, 3), dtype=np.uint8)
 
 
 def _brightness(normals: Array, light: tuple[float, float, float]) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,6 +10,7 @@ import mujoco
 import numpy as np
 
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.rotation import Quaternion, upright
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.body.interface import GRAVITY_MS2, PHYSICS_DT_S
 from pixelgait.sim.engines.urdf import find_mesh, find_urdf
@@ -53,9 +53,10 @@ def compile_model(robot: RobotSpec, scene: Scene) -> mujoco.MjModel:
         raise UserError(f"scene {scene.name}: MuJoCo cannot compile it ({reason})") from None
 
 
-def quaternion_wxyz(yaw: float) -> tuple[float, float, float, float]:
-    """Heading [rad] in MuJoCo's order."""
-    return (math.cos(yaw / 2.0), 0.0, 0.0, math.sin(yaw / 2.0))
+def wxyz(orientation: Quaternion) -> tuple[float, float, float, float]:
+    """A quaternion xyzw in MuJoCo's order."""
+    x, y, z, w = orientation
+    return w, x, y, z
 
 
 def scene_geom(i: int) -> str:
@@ -70,7 +71,7 @@ def _add(
     geom = body.add_geom(
         name=name,
         pos=(pose.x, pose.y, pose.z),
-        quat=quaternion_wxyz(pose.yaw),
+        quat=wxyz(upright(pose.yaw)),
         group=SCENE_GROUP,
         mass=0.0,
         contype=2,

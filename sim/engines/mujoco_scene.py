@@ -8,10 +8,12 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from pixelgait.robot.rotation import upright
 from pixelgait.sim.body.camera import Camera
-from pixelgait.sim.engines.mujoco_camera import Paint, Tiles, cast_image
+from pixelgait.sim.body.interface import BasePose
+from pixelgait.sim.engines.mujoco_camera import Paint, Tiles, cast_both, cast_image
 from pixelgait.sim.engines.mujoco_mesh import Skin
-from pixelgait.sim.engines.mujoco_model import quaternion_wxyz, scene_geom
+from pixelgait.sim.engines.mujoco_model import scene_geom, wxyz
 from pixelgait.sim.world.scene import ORIGIN, Box, Layout, Mesh, Plane, Pose, Scene
 from pixelgait.sim.world.texture import CHEQUERS_M, Texture, chequers, tile
 
@@ -53,16 +55,21 @@ class MuJoCoScene:
         for swing in self.layout.swings:
             self._place(swing.shape, swing.pose(self.layout.movable[swing.shape], time_s))
 
-    def render(
-        self, camera: Camera, position: tuple[float, ...], orientation: tuple[float, ...]
-    ) -> NDArray[Any]:
-        """What the camera sees from a base at this pose (xyz [m], quaternion xyzw)."""
+    def render(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
+        """What the camera sees from a base at this pose."""
         seen = camera.under(self.layout.appearance)
-        return cast_image(self.model, self.data, seen, position, orientation, self._paints)
+        return cast_image(self.model, self.data, seen, pose, self._paints)
+
+    def render_both(
+        self, camera: Camera, pose: BasePose
+    ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+        """Colours (H, W, 3) and depth (H, W) [m], both through the pixels' centres."""
+        seen = camera.under(self.layout.appearance)
+        return cast_both(self.model, self.data, seen, pose, self._paints)
 
     def _place(self, movable: int, pose: Pose) -> None:
         self.data.mocap_pos[movable] = (pose.x, pose.y, pose.z)
-        self.data.mocap_quat[movable] = quaternion_wxyz(pose.yaw)
+        self.data.mocap_quat[movable] = wxyz(upright(pose.yaw))
 
     def _painted(self, textures: tuple[Texture, ...]) -> list[Paint]:
         """The textured boxes in these textures, planes and meshes."""

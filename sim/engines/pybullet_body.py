@@ -2,50 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pixelgait.robot.interface import Image, JointCommand, Reading
+from pixelgait.robot.interface import JointCommand, Reading
+from pixelgait.robot.rotation import Quaternion, Vector, to_base_frame
 from pixelgait.robot.spec import Array, RobotSpec
-from pixelgait.robot.supervisor import NO_AGES
 from pixelgait.sim.body.camera import Camera
-from pixelgait.sim.body.delays import DelayLine
-from pixelgait.sim.body.interface import (
-    GRAVITY_MS2,
-    PHYSICS_DT_S,
-    START_ABOVE_M,
-    SUBSTEPS,
-    BasePose,
-    standing,
-)
-from pixelgait.sim.body.motors import tapered
+from pixelgait.sim.body.interface import GRAVITY_MS2, PHYSICS_DT_S, BasePose
+from pixelgait.sim.body.legged_body import LeggedBody
+from pixelgait.sim.body.motors import limited_by_speed
 from pixelgait.sim.body.randomisation import Randomisation, Sample
-from pixelgait.sim.body.sensors import Sensors
 from pixelgait.sim.engines.pybullet_client import pybullet
-from pixelgait.sim.engines.pybullet_scene import PyBulletScene, quaternion
+from pixelgait.sim.engines.pybullet_scene import PyBulletScene
 from pixelgait.sim.engines.urdf import find_urdf
 from pixelgait.sim.world.scene import FRICTION, Scene
 
 Motors = list[tuple[float, float, float, float, float]]
 
 
-class PyBulletBody:
-    """One robot in one scene; a `SimulatedBody`. A `Randomisation` draws its robot anew."""
+class PyBulletBody(LeggedBody):
+    """One robot in one scene; a `SimulatedBody`."""
 
     def __init__(
         self,
         spec: RobotSpec,
         scene: Scene,
+        *,
         camera: Camera | None = None,
         randomisation: Randomisation | None = None,
     ) -> None:
-        self.spec = spec
-        self.scene = scene
-        self.randomisation = randomisation
-        self.camera = camera or Camera(spec.camera)
+        super().__init__(spec, scene, camera=camera, randomisation=randomisation)
         self.client: int = pybullet.connect(pybullet.DIRECT)
         pybullet.setGravity(0, 0, GRAVITY_MS2, physicsClientId=self.client)
         pybullet.setTimeStep(PHYSICS_DT_S, physicsClientId=self.client)
@@ -60,79 +48,74 @@ class PyBulletBody:
         self._inertial = pybullet.getDynamicsInfo(self.robot, -1, physicsClientId=self.client)[3:5]
         self._to_base = pybullet.invertTransform(*self._inertial)
         self._pristine = pybullet.saveState(physicsClientId=self.client)
-        self.time_s = 0.0
-        self.sense()
         self._links = _dynamics(self.robot, self.client)
-        self._sample = Sample()
         self._slopes: list[float] | None = None  # of the motors' torque over speed [s/rad]
-        self._sensors: Sensors | None = None
-        self._commands = DelayLine(self.motors(standing(spec)))
+        self._command: JointCommand | None = None  # that `_motors` say
+        self._motors: Motors = []
+        # What PyBullet was asked since the last physics step: sensors and motors ask it once.
+        self._states: tuple[Any, ...] | None = None
+        self._pose: BasePose | None = None
 
     def close(self) -> None:
+        """Disconnect from PyBullet."""
         if pybullet.isConnected(physicsClientId=self.client):
             pybullet.disconnect(physicsClientId=self.client)
 
-    def reset(self, seed: int) -> Reading:
-        """Lay the scene out from the seed and stand the robot at its start."""
+    def _restore(self) -> None:
         # One restored state and sorted contact pairs make an episode depend on nothing but its
         # seed, bit for bit. Saving a state per episode instead would leak memory.
         pybullet.restoreState(self._pristine, physicsClientId=self.client)
-        start = self._scene.reset(np.random.default_rng(seed))
-        z = start.z + self.spec.stand_height_m + START_ABOVE_M
-        self.place((start.x, start.y, z), quaternion(start.yaw))
-        for joint, angle in zip(self.joints, self.spec.default_pose_rad, strict=True):
-            pybullet.resetJointState(self.robot, joint, angle, physicsClientId=self.client)
-        self.sense()
-        self.time_s = 0.0
-        if self.randomisation is not None:
-            self._become(self.randomisation.sample(np.random.default_rng((seed, 2))))
-            joints = len(self.joints)
-            self._sensors = Sensors(self._sample, self.camera, self._view, seed, joints)
-        self._commands = DelayLine(self.motors(standing(self.spec)), self._sample.delay_s)
-        return self.read()
 
-    def read(self) -> Reading:
-        """Sensor values of this instant; the rate is in the base frame, as an IMU gives it."""
-        pose = self.pose()
-        _, orientation = pose
+    def _set_joints(self, angles: Array) -> None:
+        for joint, angle in zip(self.joints, angles, strict=True):
+            pybullet.resetJointState(self.robot, joint, angle, physicsClientId=self.client)
+        self._states = None
+
+    def _measure(self, pose: BasePose) -> Reading:
+        states = self._joint_states()
         _, rate = pybullet.getBaseVelocity(self.robot, physicsClientId=self.client)
-        reading = Reading(
+        return Reading(
             self.time_s,
-            np.array([q for q, *_ in self._states]),
-            np.array([dq for _, dq, *_ in self._states]),
-            np.array(orientation),
-            _to_base_frame(rate, orientation),
+            np.array([q for q, *_ in states]),
+            np.array([dq for _, dq, *_ in states]),
+            np.array(pose.orientation),
+            np.array(to_base_frame(rate, pose.orientation)),
             self.render,
         )
-        return reading if self._sensors is None else self._sensors.read(reading, pose)
 
-    def ages(self) -> Mapping[str, float]:
-        """No sensor here ever falls silent."""
-        return NO_AGES
+    def _joint_states(self) -> tuple[Any, ...]:
+        """Angle [rad], velocity [rad/s] and more of every joint."""
+        if self._states is None:
+            self._states = pybullet.getJointStates(
+                self.robot, self.joints, physicsClientId=self.client
+            )
+        return self._states
 
-    def render(self) -> Image:
-        """The camera's view of this instant."""
-        return Image(self._view(self.camera, self.pose()), self.time_s)
+    def advance(self) -> None:
+        """One physics step of the engine alone, with the torques that are set."""
+        pybullet.stepSimulation(physicsClientId=self.client)
+        self._states = self._pose = None
 
-    def render_both(self) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-        """Colours (H, W, 3) and depth (H, W) [m] of this instant, whatever the camera's kind."""
-        return self._scene.render_both(self.camera, *self.pose())
+    def _drive(self, command: JointCommand) -> None:
+        if command is not self._command:
+            self._command, self._motors = command, self._parts(command)
+        # Plain floats: for twelve joints numpy is slower.
+        states, motors, torques = self._joint_states(), self._motors, []
+        for (q, dq, _, _), (target, kp, kd, forward, limit) in zip(states, motors, strict=True):
+            torque = kp * (target - q) - kd * dq + forward
+            torques.append(limit if torque > limit else -limit if torque < -limit else torque)
+        if self._slopes is not None:
+            velocities, limits = [dq for _, dq, _, _ in states], [limit for *_, limit in motors]
+            torques = limited_by_speed(torques, velocities, limits, self._slopes)
+        pybullet.setJointMotorControlArray(
+            self.robot,
+            self.joints,
+            pybullet.TORQUE_CONTROL,
+            forces=torques,
+            physicsClientId=self.client,
+        )
 
-    def _view(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
-        return self._scene.render(camera, *pose)
-
-    def apply(self, command: JointCommand) -> None:
-        """One control step; the motors' PD loop closes in every physics step."""
-        self._commands.put(self.time_s, self.motors(command))
-        for _ in range(SUBSTEPS):
-            self.step_physics(self._commands.at(self.time_s))
-        self.move_scene()
-
-    def move_scene(self) -> None:
-        """Put what swings where it is by now."""
-        self._scene.move(self.time_s)
-
-    def motors(self, command: JointCommand) -> Motors:
+    def _parts(self, command: JointCommand) -> Motors:
         """The command as the PD loop wants it: per joint, target, gains, feed-forward, limit."""
         strength = self._sample.strength
         kp, kd, forward = command.kp, command.kd, command.feed_forward
@@ -142,38 +125,8 @@ class PyBulletBody:
         parts = (command.targets, kp, kd, forward, limit)
         return list(zip(*(part.tolist() for part in parts), strict=True))
 
-    def step_physics(self, motors: Motors) -> None:
-        """One physics step with the motors' PD loop closed in it."""
-        self.drive(motors)
-        pybullet.stepSimulation(physicsClientId=self.client)
-        self.sense()
-        self.time_s += PHYSICS_DT_S
-
-    def sense(self) -> None:
-        """Note what the last physics step came to: sensors and motors then ask PyBullet once."""
-        self._states = pybullet.getJointStates(self.robot, self.joints, physicsClientId=self.client)
-        self._pose: BasePose | None = None
-
-    def drive(self, motors: Motors) -> None:
-        """Set explicit PD torques. Plain floats: for twelve joints numpy is slower."""
-        states, torques = self._states, []
-        for (q, dq, _, _), (target, kp, kd, forward, limit) in zip(states, motors, strict=True):
-            torque = kp * (target - q) - kd * dq + forward
-            torques.append(limit if torque > limit else -limit if torque < -limit else torque)
-        if self._slopes is not None:
-            velocities, limits = [dq for _, dq, _, _ in states], [limit for *_, limit in motors]
-            torques = tapered(torques, velocities, limits, self._slopes)
-        pybullet.setJointMotorControlArray(
-            self.robot,
-            self.joints,
-            pybullet.TORQUE_CONTROL,
-            forces=torques,
-            physicsClientId=self.client,
-        )
-
-    def _become(self, sample: Sample) -> None:
-        """Give body and motors what was drawn for this episode; always from pristine values."""
-        self._sample = sample
+    def _randomise(self, sample: Sample) -> None:
+        self._command = None  # its gains were those of other motors
         self._slopes = (sample.torque_drop / self.spec.velocity_limit_rad_per_s).tolist()
         for link, (mass, inertia) in self._links.items():
             pybullet.changeDynamics(
@@ -194,18 +147,16 @@ class PyBulletBody:
                 self.robot, link, rgbaColor=(0, 0, 0, 0), physicsClientId=self.client
             )
 
-    # What a simulator knows and a robot does not: for tasks, tests and pictures.
-
     def pose(self) -> BasePose:
-        """Base position [m] and orientation (quaternion xyzw) in the world."""
+        """Where the base is."""
         if self._pose is None:
             inertial = pybullet.getBasePositionAndOrientation(
                 self.robot, physicsClientId=self.client
             )
-            self._pose = pybullet.multiplyTransforms(*inertial, *self._to_base)
+            self._pose = BasePose(*pybullet.multiplyTransforms(*inertial, *self._to_base))
         return self._pose
 
-    def place(self, position: tuple[float, ...], orientation: tuple[float, ...]) -> None:
+    def place(self, position: Vector, orientation: Quaternion) -> None:
         """Put the base at a pose, at rest."""
         pose = pybullet.multiplyTransforms(position, orientation, *self._inertial)
         pybullet.resetBasePositionAndOrientation(self.robot, *pose, physicsClientId=self.client)
@@ -241,17 +192,3 @@ def load_robot(spec: RobotSpec, client: int) -> tuple[int, list[int]]:
             robot, joint, pybullet.VELOCITY_CONTROL, force=0, physicsClientId=client
         )
     return robot, [index[name] for name in spec.joint_names]
-
-
-def _to_base_frame(vector: tuple[float, ...], orientation: tuple[float, ...]) -> Array:
-    """Rotate a world vector (3,) into the base frame given by a quaternion xyzw."""
-    x, y, z = vector
-    qx, qy, qz, qw = (-orientation[0], -orientation[1], -orientation[2], orientation[3])
-    tx, ty, tz = 2 * (qy * z - qz * y), 2 * (qz * x - qx * z), 2 * (qx * y - qy * x)
-    return np.array(
-        (
-            x + qw * tx + qy * tz - qz * ty,
-            y + qw * ty + qz * tx - qx * tz,
-            z + qw * tz + qx * ty - qy * tx,
-        )
-    )

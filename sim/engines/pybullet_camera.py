@@ -11,28 +11,27 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.observation import rgbd
 from pixelgait.sim.body.camera import FAR_M, LOWER_LEFT, NEAR_M, Camera
+from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.world.appearance import LIGHT
 
 OWN_PIXEL = LOWER_LEFT  # where TinyRenderer looks through a pixel
 
 
-def render(
-    client: int, camera: Camera, position: tuple[float, ...], orientation: tuple[float, ...]
-) -> NDArray[Any]:
-    """What a camera sees (see `Camera`) from a base at this pose (xyz [m], quaternion xyzw)."""
+def render(client: int, camera: Camera, pose: BasePose) -> NDArray[Any]:
+    """What a camera sees (see `Camera`) from a base at this pose."""
     if camera.kind == "rgb":
-        return _colours(_camera_frame(client, camera, position, orientation))
-    rgb, depth = render_both(client, camera, position, orientation)
+        return _colours(_camera_frame(client, camera, pose))
+    rgb, depth = render_both(client, camera, pose)
     return depth if camera.kind == "depth" else rgbd(rgb, depth)
 
 
 def render_both(
-    client: int, camera: Camera, position: tuple[float, ...], orientation: tuple[float, ...]
+    client: int, camera: Camera, pose: BasePose
 ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-    """Colours (height, width, 3) and depth (height, width) [m] in one frame, of any kind."""
-    both = camera if camera.kind != "rgb" else replace(camera, kind="rgbd")
-    frame = _camera_frame(client, both, position, orientation)
+    """Colours (height, width, 3) and depth (height, width) [m] of one instant, of any kind."""
+    both = replace(camera, kind="rgbd")
+    frame = _camera_frame(client, both, pose)
     return _colours(frame), _depth(frame)
 
 
@@ -44,12 +43,10 @@ def render_view(
     return _colours(_frame(client, view, projection, width, height, LIGHT))
 
 
-def view_matrix(
-    camera: Camera, position: tuple[float, ...], orientation: tuple[float, ...]
-) -> list[float]:
-    """OpenGL's view matrix (16) from a base at this pose (xyz [m], quaternion xyzw)."""
-    rotation = np.reshape(pybullet.getMatrixFromQuaternion(orientation), (3, 3))
-    eye, forward, up = camera.axes(position, rotation)
+def view_matrix(camera: Camera, pose: BasePose) -> list[float]:
+    """OpenGL's view matrix (16) from a base at this pose."""
+    rotation = np.reshape(pybullet.getMatrixFromQuaternion(pose.orientation), (3, 3))
+    eye, forward, up = camera.axes(pose.position, rotation)
     target = eye + forward
     # PyBullet reads a list ten times as fast as an array.
     return list(pybullet.computeViewMatrix(eye.tolist(), target.tolist(), up.tolist()))
@@ -72,10 +69,8 @@ def _projection(vertical_fov_rad: float, width: int, height: int) -> list[float]
     )
 
 
-def _camera_frame(
-    client: int, camera: Camera, position: tuple[float, ...], orientation: tuple[float, ...]
-) -> tuple[Any, ...]:
-    view, projection = view_matrix(camera, position, orientation), projection_matrix(camera)
+def _camera_frame(client: int, camera: Camera, pose: BasePose) -> tuple[Any, ...]:
+    view, projection = view_matrix(camera, pose), projection_matrix(camera)
     return _frame(client, view, projection, camera.width, camera.height, camera.light)
 
 

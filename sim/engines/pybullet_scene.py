@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tempfile
 from typing import Any
 
@@ -10,7 +9,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from pixelgait.robot.rotation import upright
 from pixelgait.sim.body.camera import Camera
+from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.engines import pybullet_camera
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.world.box_mesh import TRIANGLES, box_corners, box_uv
@@ -47,25 +48,23 @@ class PyBulletScene:
             pose = swing.pose(self.layout.movable[swing.shape], time_s)
             self._place(*self._movable[swing.shape], pose)
 
-    def render(
-        self, camera: Camera, position: tuple[float, ...], orientation: tuple[float, ...]
-    ) -> NDArray[Any]:
+    def render(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
         """What the camera sees in this episode from a base at this pose; see `Camera`."""
         seen = camera.under(self.layout.appearance)
-        return pybullet_camera.render(self.client, seen, position, orientation)
+        return pybullet_camera.render(self.client, seen, pose)
 
     def render_both(
-        self, camera: Camera, position: tuple[float, ...], orientation: tuple[float, ...]
+        self, camera: Camera, pose: BasePose
     ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-        """Colours (H, W, 3) and depth (H, W) [m] of one instant, whatever the camera's kind."""
+        """Colours (H, W, 3) and depth (H, W) [m], both through the pixels' centres."""
         seen = camera.under(self.layout.appearance)
-        return pybullet_camera.render_both(self.client, seen, position, orientation)
+        return pybullet_camera.render_both(self.client, seen, pose)
 
     def _place(self, body: int, middle: float, pose: Pose) -> None:
         pybullet.resetBasePositionAndOrientation(
             body,
             (pose.x, pose.y, pose.z + middle),
-            quaternion(pose.yaw),
+            upright(pose.yaw),
             physicsClientId=self.client,
         )
 
@@ -104,7 +103,7 @@ class PyBulletScene:
             shape,
             visual,
             (pose.x, pose.y, pose.z),
-            quaternion(pose.yaw),
+            upright(pose.yaw),
             physicsClientId=client,
         )
         if box.texture is not None:
@@ -137,7 +136,7 @@ class PyBulletScene:
         pose = field.pose
         position = (pose.x, pose.y, pose.z + _middle_z(field))
         body: int = pybullet.createMultiBody(
-            0, shape, -1, position, quaternion(pose.yaw), physicsClientId=self.client
+            0, shape, -1, position, upright(pose.yaw), physicsClientId=self.client
         )
         pybullet.changeVisualShape(
             body,
@@ -198,8 +197,3 @@ def _middle_z(shape: Box | HeightField) -> float:
     if isinstance(shape, Box):
         return 0.0
     return float(shape.heights_m.min() + shape.heights_m.max()) / 2.0
-
-
-def quaternion(yaw: float) -> tuple[float, float, float, float]:
-    """Heading [rad] as a quaternion xyzw."""
-    return (0.0, 0.0, math.sin(yaw / 2.0), math.cos(yaw / 2.0))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.body.camera import Camera
@@ -18,8 +20,9 @@ def make_body(
     name: str,
     spec: RobotSpec,
     scene: Scene,
-    randomisation: Randomisation | None = None,
+    *,
     camera: Camera | None = None,
+    randomisation: Randomisation | None = None,
     faults: tuple[Fault, ...] = (),
 ) -> SimulatedBody:
     """A simulated robot by the simulator's name, its sensors failing as `faults` say.
@@ -27,21 +30,16 @@ def make_body(
     Raises:
         UserError: there is no such simulator, or it is not installed.
     """
-    body = _simulator(name, spec, scene, randomisation, camera)
+    body = _simulator(name)(spec, scene, camera=camera, randomisation=randomisation)
     return FaultyBody(body, faults) if faults else body
 
 
-def _simulator(
-    name: str,
-    spec: RobotSpec,
-    scene: Scene,
-    randomisation: Randomisation | None,
-    camera: Camera | None,
-) -> SimulatedBody:
+def _simulator(name: str) -> Callable[..., SimulatedBody]:
+    """The class; each is imported only when it is asked for."""
     if name == "pybullet":
         from pixelgait.sim.engines.pybullet_body import PyBulletBody
 
-        return PyBulletBody(spec, scene, camera, randomisation)
+        return PyBulletBody
     if name == "mujoco":
         try:
             from pixelgait.sim.engines.mujoco_body import MuJoCoBody
@@ -49,5 +47,5 @@ def _simulator(
             if error.name != "mujoco":
                 raise
             raise UserError("body 'mujoco' needs mujoco: pip install '.[sim]'") from None
-        return MuJoCoBody(spec, scene, camera, randomisation)
+        return MuJoCoBody
     raise UserError(f"unknown body '{name}', choose from {', '.join(BODIES)}")

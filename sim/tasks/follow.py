@@ -10,6 +10,7 @@ from pixelgait.robot.controller import Decision, commanded
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.sim.body.interface import Walker
 from pixelgait.sim.tasks.task import fallen, planar_pose, planar_velocity, push
+from pixelgait.sim.world.seeds import Stream
 
 
 class Follow:
@@ -53,7 +54,7 @@ class Follow:
         return Decision(self.latent, self.COMMAND_STEPS)
 
     def reset(self, body: Walker, seed: int) -> None:
-        self._rng = np.random.default_rng((seed, 1))
+        self._rng = Stream.TASK.rng(seed)
         self._step = 0
         self._pose = planar_pose(body)
         self._velocity = np.zeros(3)  # forward, left [m/s], yaw rate [rad/s], smoothed

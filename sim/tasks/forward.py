@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.sim.body.interface import Walker
 from pixelgait.sim.tasks.task import fallen, progress_m, push
+from pixelgait.sim.world.seeds import Stream
 
 
 class Forward:
@@ -29,7 +28,7 @@ class Forward:
     def reset(self, body: Walker, seed: int) -> None:
         self._progress = self._best = progress_m(body)
         self._since_best = 0
-        push(body, self.SHOVE_M_PER_S, np.random.default_rng((seed, 1)))
+        push(body, self.SHOVE_M_PER_S, Stream.TASK.rng(seed))
 
     def step(self, body: Walker) -> tuple[float, bool]:
         progress = progress_m(body)

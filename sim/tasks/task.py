@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.rotation import heading, up_z, wrap_angle
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import Walker
 
@@ -34,10 +35,10 @@ class Task(Protocol):
 
 def fallen(body: Walker) -> bool:
     """Whether the robot has tipped over, sunk down, or left the ground it can walk on."""
-    (x, y, z), (qx, qy, _, _) = body.pose()
-    up_z = 1.0 - 2.0 * (qx * qx + qy * qy)
+    (x, y, z), orientation = body.pose()
     ground = body.scene.ground_m(x, y)
-    return up_z < TIPPED_UP_Z or ground is None or z - ground < FALLEN_HEIGHT_M
+    tipped = up_z(orientation) < TIPPED_UP_Z
+    return tipped or ground is None or z - ground < FALLEN_HEIGHT_M
 
 
 def progress_m(body: Walker) -> float:
@@ -48,17 +49,16 @@ def progress_m(body: Walker) -> float:
 
 def planar_pose(body: Walker) -> Array:
     """Position x, y [m] and heading [rad] of the base, (3,)."""
-    (x, y, _), (qx, qy, qz, qw) = body.pose()
-    yaw = math.atan2(2.0 * (qw * qz + qx * qy), 1.0 - 2.0 * (qy * qy + qz * qz))
-    return np.array((x, y, yaw))
+    (x, y, _), orientation = body.pose()
+    return np.array((x, y, heading(orientation)))
 
 
 def planar_velocity(before: Array, after: Array) -> Array:
     """Forward, left [m/s] and yaw rate [rad/s] between two poses one control step apart, (3,)."""
     dx, dy, turn = (after - before).tolist()
     cos, sin = math.cos(after[2]), math.sin(after[2])
-    turn = (turn + math.pi) % (2.0 * math.pi) - math.pi
-    return np.array((dx * cos + dy * sin, dy * cos - dx * sin, turn)) / CONTROL_DT_S
+    velocity = np.array((dx * cos + dy * sin, dy * cos - dx * sin, wrap_angle(turn)))
+    return velocity / CONTROL_DT_S
 
 
 def push(body: Walker, speed: float, rng: np.random.Generator) -> None:

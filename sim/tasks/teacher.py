@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from pixelgait.robot.controller import MAX_SPEED_M_PER_S, Decision, latent_for
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.rotation import wrap_angle
 from pixelgait.sim.body.interface import Walker
 from pixelgait.sim.scenes.distractors import Distracted
 from pixelgait.sim.scenes.indoor import Indoor
@@ -34,8 +35,7 @@ class Teacher:
         """The decision for where the robot is now, whatever the camera sees."""
         x, y, yaw = planar_pose(self.body)
         target_x, target_y = self.waypoint(x, y)
-        error = math.atan2(target_y - y, target_x - x) - yaw
-        error = (error + math.pi) % (2.0 * math.pi) - math.pi
+        error = wrap_angle(math.atan2(target_y - y, target_x - x) - yaw)
         speed = MAX_SPEED_M_PER_S * max(0.0, math.cos(1.5 * max(-1.0, min(1.0, error))))
         return Decision(latent_for(speed, TURN_GAIN * error), HOLD_STEPS)
 

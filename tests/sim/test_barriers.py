@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.controller import latent_for
+from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import A1, Array
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import SimulatedBody, standing
 from pixelgait.sim.engines.kinematic_body import KinematicBody
-from pixelgait.sim.engines.pybullet_scene import quaternion
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.gibson import LEVEL_M, Gibson
@@ -102,7 +102,7 @@ def test_walls_keep_a_gliding_robot_in(house: Path, glider: KinematicBody) -> No
 def pushed(body: SimulatedBody, x: float, y: float, yaw: float) -> float:
     """How far a standing robot comes that is pushed ahead for 2 s, at up to 1 m/s [m]."""
     body.reset(0)
-    body.place((x, y, LEVEL_M + A1.stand_height_m), quaternion(yaw))
+    body.place((x, y, LEVEL_M + A1.stand_height_m), upright(yaw))
     ahead = np.array((np.cos(yaw), np.sin(yaw), 0.0))
     before, far = np.array((x, y, 0.0)), 0.0
     for _ in range(200):

@@ -11,12 +11,12 @@ import pytest
 
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.observation import DEPTH_RANGE_M, depth_bytes
+from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import BasePose, SimulatedBody, standing
 from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.body.sensors import CameraStream, exposed
-from pixelgait.sim.engines.pybullet_scene import quaternion
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
@@ -30,7 +30,7 @@ both = pytest.mark.parametrize("name", BODIES)
 
 
 def body_with(name: str, **ranges: tuple[float, float]) -> SimulatedBody:
-    return make_body(name, A1, ObstacleCourse(0.5), Randomisation(**NOMINAL | ranges))
+    return make_body(name, A1, ObstacleCourse(0.5), randomisation=Randomisation(**NOMINAL | ranges))
 
 
 @pytest.fixture(scope="module", params=BODIES)
@@ -102,7 +102,7 @@ def walk(body: SimulatedBody, steps: int) -> list[tuple[Reading, BasePose]]:
     rows = [(body.reset(10_000), body.pose())]
     for step in range(1, steps + 1):
         body.apply(standing(A1))
-        body.place((0.02 * step, 0.0, 0.28), quaternion(0.02 * step))
+        body.place((0.02 * step, 0.0, 0.28), upright(0.02 * step))
         rows.append((body.read(), body.pose()))
     return rows
 
@@ -137,7 +137,7 @@ def test_frames_are_rendered_only_when_asked_for_and_lost_ones_stay_lost() -> No
     sample = replace(Sample(), camera_period_s=0.1, camera_dropout=0.3, camera_noise=5.0)
     camera = CameraStream(sample, Camera(A1.camera), view, seed=1)
     for step in range(5001):
-        camera.note(0.01 * step, ((0.01 * step, 0.0, 0.3), LEVEL))
+        camera.note(0.01 * step, BasePose((0.01 * step, 0.0, 0.3), LEVEL))
     assert not rendered
     images: list[Image] = [camera.newest(0.1 * frame + 0.005) for frame in range(500)]
     lost = [image.time_s < 0.1 * frame - 1e-9 for frame, image in enumerate(images)]

@@ -12,7 +12,7 @@ from pixelgait.robot.low_level import LinearLowLevel
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.interface import SimulatedBody, standing
-from pixelgait.sim.body.motors import tapered
+from pixelgait.sim.body.motors import limited_by_speed
 from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.engines.mujoco_body import MuJoCoBody
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
@@ -30,7 +30,7 @@ both = pytest.mark.parametrize("name", BODIES)
 
 
 def body_with(name: str, **ranges: tuple[float, float]) -> SimulatedBody:
-    return make_body(name, A1, FlatGround(), replace(NOMINAL, **ranges))
+    return make_body(name, A1, FlatGround(), randomisation=replace(NOMINAL, **ranges))
 
 
 def mass_of(body: SimulatedBody) -> float:
@@ -144,7 +144,7 @@ def test_a_weak_motor_gives_less_torque(name: str) -> None:
 
 def test_torque_falls_along_the_line_from_stall_to_no_load_speed() -> None:
     torques, limits, slopes = [20.0, 20.0, 20.0, -20.0, 4.0], [20.0] * 5, [1 / 30] * 5
-    given = tapered(torques, [0.0, 15.0, 40.0, 15.0, -15.0], limits, slopes)
+    given = limited_by_speed(torques, [0.0, 15.0, 40.0, 15.0, -15.0], limits, slopes)
     assert given == pytest.approx([20.0, 10.0, 0.0, -20.0, 4.0])  # the last two brake
 
 
@@ -229,7 +229,7 @@ def test_an_ideal_sample_is_no_randomisation_at_all(name: str) -> None:
 
 @both
 def test_an_episode_follows_from_its_seed_bit_for_bit(name: str) -> None:
-    body = make_body(name, A1, FlatGround(), Randomisation())
+    body = make_body(name, A1, FlatGround(), randomisation=Randomisation())
     task = Follow(200)
     low_level = LinearLowLevel.from_weights(A1, gentle_weights())
     controller = Controller(task.command, low_level, Supervisor(A1))

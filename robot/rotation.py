@@ -1,0 +1,65 @@
+"""Rotations: unit quaternions xyzw of a base in the world (x forward, y left, z up), and angles.
+
+In plain floats: for three or four numbers numpy is slower, and this runs in every control step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = tuple[float, float, float]
+Quaternion = tuple[float, float, float, float]  # xyzw
+
+
+def up_z(orientation: Sequence[float]) -> float:
+    """The cosine of the tilt: how far the base's up axis (4,) points up, 1 to -1."""
+    x, y, _, _ = orientation
+    return 1.0 - 2.0 * (x * x + y * y)
+
+
+def roll_pitch(orientation: Sequence[float]) -> tuple[float, float]:
+    """Roll and pitch [rad] of an orientation (4,), as z-y-x Euler angles."""
+    x, y, z, w = orientation
+    roll = math.atan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y))
+    pitch = math.asin(max(-1.0, min(1.0, 2.0 * (w * y - z * x))))
+    return roll, pitch
+
+
+def heading(orientation: Sequence[float]) -> float:
+    """Yaw [rad] of an orientation (4,), as z-y-x Euler angle."""
+    x, y, z, w = orientation
+    return math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+
+
+def upright(yaw_rad: float) -> Quaternion:
+    """The orientation of a level base with this heading."""
+    return (0.0, 0.0, math.sin(yaw_rad / 2.0), math.cos(yaw_rad / 2.0))
+
+
+def to_base_frame(vector: Sequence[float], orientation: Sequence[float]) -> Vector:
+    """A vector (3,) of the world in the frame of a base with this orientation (4,)."""
+    x, y, z = vector
+    qx, qy, qz, qw = (-orientation[0], -orientation[1], -orientation[2], orientation[3])
+    tx, ty, tz = 2 * (qy * z - qz * y), 2 * (qz * x - qx * z), 2 * (qx * y - qy * x)
+    return (
+        x + qw * tx + qy * tz - qz * ty,
+        y + qw * ty + qz * tx - qx * tz,
+        z + qw * tz + qx * ty - qy * tx,
+    )
+
+
+def tilted(orientation: NDArray[np.float64], tilt: NDArray[np.float64]) -> NDArray[np.float64]:
+    """An orientation (4,) turned by small angles (2,), roll and pitch [rad], about its own axes."""
+    x, y, z, w = orientation
+    a, b = tilt / 2.0
+    turned = np.array((x + w * a - z * b, y + w * b + z * a, z + x * b - y * a, w - x * a - y * b))
+    return np.asarray(turned / np.linalg.norm(turned))
+
+
+def wrap_angle(angle_rad: float) -> float:
+    """The same angle [rad], from -pi to pi."""
+    return (angle_rad + math.pi) % (2.0 * math.pi) - math.pi

@@ -1,0 +1,167 @@
+"""A robot on legs in any physics engine: clock, randomisation, actuation delay and sensors.
+
+An engine adds its state, its motors and its scene.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pixelgait.robot.interface import Image, JointCommand, Reading
+from pixelgait.robot.rotation import Quaternion, Vector, upright
+from pixelgait.robot.spec import Array, RobotSpec
+from pixelgait.robot.supervisor import NO_AGES
+from pixelgait.sim.body.camera import Camera
+from pixelgait.sim.body.delays import DelayLine
+from pixelgait.sim.body.interface import PHYSICS_DT_S, START_ABOVE_M, SUBSTEPS, BasePose, standing
+from pixelgait.sim.body.randomisation import Randomisation, Sample
+from pixelgait.sim.body.sensors import Sensors
+from pixelgait.sim.world.scene import Pose, Scene
+from pixelgait.sim.world.seeds import Stream
+
+
+class EngineScene(Protocol):
+    """A scene as an engine has built it."""
+
+    def reset(self, rng: np.random.Generator) -> Pose:
+        """Lay the scene out; returns where the robot starts."""
+
+    def move(self, time_s: float) -> None:
+        """Put what swings where it is so long after the reset."""
+
+    def render(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
+        """What the camera sees (see `Camera`) in this episode from a base at this pose."""
+
+    def render_both(
+        self, camera: Camera, pose: BasePose
+    ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+        """Colours (H, W, 3) and depth (H, W) [m], both through the pixels' centres."""
+
+
+class LeggedBody(ABC):
+    """A `SimulatedBody` but for its engine. A `Randomisation` draws its robot anew."""
+
+    _scene: EngineScene
+
+    def __init__(
+        self,
+        spec: RobotSpec,
+        scene: Scene,
+        *,
+        camera: Camera | None = None,
+        randomisation: Randomisation | None = None,
+    ) -> None:
+        self.spec = spec
+        self.scene = scene
+        self.camera = camera or Camera(spec.camera)
+        self.randomisation = randomisation
+        self.time_s = 0.0
+        self._steps = 0  # of physics since the reset
+        self._sample = Sample()
+        self._sensors: Sensors | None = None  # None: ideal ones
+        self._commands = DelayLine(standing(spec))
+
+    def reset(self, seed: int) -> Reading:
+        """Lay the scene out from the seed and stand the robot at its start."""
+        if self.randomisation is not None:
+            self._sample = self.randomisation.sample(Stream.ROBOT.rng(seed))
+            self._randomise(self._sample)
+            joints = len(self.spec.joint_names)
+            self._sensors = Sensors(self._sample, self.camera, self._scene.render, seed, joints)
+        self._commands = DelayLine(standing(self.spec), self._sample.delay_s)
+        self.time_s, self._steps = 0.0, 0
+        self._restore()
+        start = self._scene.reset(Stream.LAYOUT.rng(seed))
+        height = start.z + self.spec.stand_height_m + START_ABOVE_M
+        self.place((start.x, start.y, height), upright(start.yaw))
+        self._set_joints(self.spec.default_pose_rad)
+        return self.read()
+
+    def read(self) -> Reading:
+        """Sensor values of this instant, as this episode's sensors give them."""
+        pose = self.pose()
+        reading = self._measure(pose)
+        return reading if self._sensors is None else self._sensors.read(reading, pose)
+
+    def ages(self) -> Mapping[str, float]:
+        """No sensor here ever falls silent."""
+        return NO_AGES
+
+    def apply(self, command: JointCommand) -> None:
+        """One control step; the motors' PD loop closes in every physics step."""
+        self._commands.put(self.time_s, command)
+        for _ in range(SUBSTEPS):
+            self._substep()
+
+    def step(self, command: JointCommand) -> None:
+        """One physics step."""
+        self._commands.put(self.time_s, command)
+        self._substep()
+
+    def _substep(self) -> None:
+        self._drive(self._commands.at(self.time_s))
+        self.advance()
+        self.time_s += PHYSICS_DT_S
+        self._steps += 1
+        if self._steps % SUBSTEPS == 0:
+            self._scene.move(self.time_s)
+
+    def render(self) -> Image:
+        """What the camera, as it sits in this episode, sees at this instant."""
+        return Image(self._scene.render(self._mounted, self.pose()), self.time_s)
+
+    def render_both(self) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+        """Colours (H, W, 3) and depth (H, W) [m] of this instant, whatever the camera's kind."""
+        return self._scene.render_both(self._mounted, self.pose())
+
+    @property
+    def _mounted(self) -> Camera:
+        """The camera as it sits in this episode."""
+        return self.camera if self._sensors is None else self._sensors.camera.camera
+
+    # What an engine adds.
+
+    @abstractmethod
+    def close(self) -> None:
+        """Free the engine."""
+
+    @abstractmethod
+    def pose(self) -> BasePose:
+        """Where the base is."""
+
+    @abstractmethod
+    def place(self, position: Vector, orientation: Quaternion) -> None:
+        """Put the base at a pose, at rest."""
+
+    @abstractmethod
+    def push(self, velocity: Array) -> None:
+        """Kick the base: add a velocity (3,) [m/s]."""
+
+    @abstractmethod
+    def advance(self) -> None:
+        """One physics step of the engine alone, with the torques that are set."""
+
+    @abstractmethod
+    def _measure(self, pose: BasePose) -> Reading:
+        """Ideal sensor values of this instant; the rate is in the base frame, as of an IMU."""
+
+    @abstractmethod
+    def _drive(self, command: JointCommand) -> None:
+        """Set explicit PD torques for the coming physics step."""
+
+    @abstractmethod
+    def _randomise(self, sample: Sample) -> None:
+        """Give body and motors what was drawn for this episode; always from pristine values."""
+
+    @abstractmethod
+    def _restore(self) -> None:
+        """Forget what ran before."""
+
+    @abstractmethod
+    def _set_joints(self, angles: Array) -> None:
+        """Bend the joints to these angles (12,) [rad], at rest."""

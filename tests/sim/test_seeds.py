@@ -1,0 +1,24 @@
+"""Seeds: ranges that do not meet, and streams that do not disturb one another."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED, TRAINING, VALIDATION, Stream
+
+
+def test_no_seed_is_of_two_ranges() -> None:
+    assert TRAINING.stop == VALIDATION.start < VALIDATION.stop == FIRST_EVALUATION_SEED
+
+
+def test_streams_of_a_seed_differ_and_repeat() -> None:
+    drawn = {stream: stream.rng(9000).random() for stream in Stream}
+    assert len(set(drawn.values())) == len(drawn)
+    assert drawn == {stream: stream.rng(9000).random() for stream in Stream}
+    assert Stream.CAMERA.rng(9000, 1).random() != Stream.CAMERA.rng(9000, 2).random()
+
+
+@pytest.mark.parametrize("seed", [0, 9000, 2**40])
+def test_the_layout_of_a_seed_needs_no_stream(seed: int) -> None:
+    assert Stream.LAYOUT.rng(seed).random() == np.random.default_rng(seed).random()
