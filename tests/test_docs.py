@@ -242,7 +242,6 @@ def test_a_new_robot_trots(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_new_link_is_walked_on_and_its_silence_damps(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    # LINK EXAMPLE: written against robot/interface.py `Link` and robot/runtime/loop.py.
     noise = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
     level = np.array((0.0, 0.0, 0.0, 1.0))
     names: dict[str, Any] = {
