@@ -28,7 +28,6 @@ from pixelgait.policies.training.fitting import encode_all, fit, has_gradient
 from pixelgait.policies.training.plan import Plan
 from pixelgait.policies.training.rollouts import Job
 from pixelgait.policies.training.validation import (
-    VALIDATION_SEED,
     Figures,
     Validation,
     summary,
@@ -41,9 +40,11 @@ from pixelgait.sim.tasks.forward import Forward
 from pixelgait.sim.tasks.glide import glide_episode
 from pixelgait.sim.tasks.pool import WorkerPool
 from pixelgait.sim.tasks.teacher import Teacher
+from pixelgait.sim.world.seeds import TRAINING, Stream
 
 PATIENCE_STEPS = 200  # a student that is stuck sees the same image again and again
 TRIAL_COURSES = 256  # courses on which students compete in a round, shared among them
+COLLECTING, COMPETING = 3, 4  # streams of a run: which courses serve for what
 TEACHER_NOISE = 0.3  # share of the teacher's decisions led astray, to demonstrate how to come back
 
 
@@ -130,7 +131,7 @@ class DAgger:
         """Ask the teacher on new courses; the students lead there, in the first round itself."""
         jobs = [
             (self.students[i % len(self.students)] if self.round > 1 else None, seed)
-            for i, seed in enumerate(self._courses(self.config.courses, 3))
+            for i, seed in enumerate(self._courses(self.config.courses, COLLECTING))
         ]
         images, latents, episodes = zip(*self.pool.map(collect, jobs), strict=True)
         Demonstrations(np.concatenate(images), np.concatenate(latents)).save(self._file(self.round))
@@ -139,7 +140,9 @@ class DAgger:
     def _best_half(self) -> Array:
         """The students (k, n) fitted to all demonstrations, without the worse half; best first."""
         files = [self._file(i + 1) for i in range(self.round)]
-        courses = self._courses(min(self.config.courses, TRIAL_COURSES // len(self.students)), 4)
+        courses = self._courses(
+            min(self.config.courses, TRIAL_COURSES // len(self.students)), COMPETING
+        )
         jobs = [(weights, files, self.config, courses) for weights in self.students]
         fitted = self.pool.map(fit_student, jobs)
         ranked = sorted(fitted, key=lambda each: -each[0])[: (len(fitted) + 1) // 2]
@@ -147,7 +150,7 @@ class DAgger:
 
     def _courses(self, count: int, stream: int) -> list[int]:
         rng = np.random.default_rng((self.seed, self.round, stream))
-        return [int(seed) for seed in rng.choice(VALIDATION_SEED, count, replace=False)]
+        return [int(seed) for seed in rng.choice(len(TRAINING), count, replace=False)]
 
     def _file(self, of_round: int) -> Path:
         return self.folder / f"round-{of_round:03}.npz"
@@ -171,7 +174,7 @@ def collect(job: tuple[Array | None, int]) -> tuple[NDArray[np.uint8], Array, Ep
     assert high_level is not None
     body = worker.glider(worker.plan.difficulty)
     teacher = Teacher(body)
-    rng = np.random.default_rng((seed, 3))
+    rng = Stream.TEACHER_NOISE.rng(seed)
     images, latents = [], []
     if student is not None:
         set_weights(high_level, student)

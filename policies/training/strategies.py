@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from pixelgait.robot.spec import Array
+from pixelgait.sim.world.seeds import TRAINING
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +156,6 @@ def centred_ranks(returns: Array) -> Array:
 
 
 def training_seeds(config: ESConfig, seed: int, iteration: int) -> list[int]:
-    """Episode seeds of an iteration; seeds from 10000 on are for evaluation only."""
+    """Episode seeds of an iteration, from the training range."""
     rng = np.random.default_rng((seed, iteration, 1))
-    return [int(s) for s in rng.integers(0, 9000, config.courses)]
+    return [int(s) for s in rng.integers(0, len(TRAINING), config.courses)]

@@ -13,8 +13,7 @@ from pixelgait.policies.training.rollouts import Job, run_job
 from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.tasks.pool import WorkerPool
-
-VALIDATION_SEED = 9000  # training draws below, evaluation starts at 10000
+from pixelgait.sim.world.seeds import VALIDATION
 
 Figures = dict[str, float]
 
@@ -31,7 +30,7 @@ class Validation:
     def figures(self, weights: Array, normaliser: Normaliser) -> Figures:
         """Of weights (n,)."""
         difficulty = self.plan.difficulty
-        seeds = range(VALIDATION_SEED, VALIDATION_SEED + self.episodes)
+        seeds = VALIDATION[: self.episodes]
         jobs = [Job(weights, normaliser, [seed], self.steps, difficulty) for seed in seeds]
         ran: list[list[Episode]] = self.pool.map(run_job, jobs)
         return summary("validation", [episode for each in ran for episode in each])
