@@ -18,6 +18,7 @@ from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.teacher import guide
+from pixelgait.sim.world.seeds import VALIDATION
 
 # What may differ between a run and its continuation.
 BUDGET = ("out", "resume", "workers", "iterations", "minutes", "target_m")
@@ -63,6 +64,11 @@ class TrainConfig:
         for name in ("workers", *sizes):
             require(name, getattr(self, name), 1)
         require("seed", self.seed, 0)
+        if self.validation_episodes > len(VALIDATION):
+            raise UserError(
+                f"--validation-episodes is {self.validation_episodes}, "
+                f"there are {len(VALIDATION)} validation seeds"
+            )
 
     def plan(self) -> Plan:
         """What the workers need to know.
