@@ -59,7 +59,7 @@ class FaultyBody:
     def _failing(self, reading: Reading) -> Reading:
         now = self.time_s
         for failure in self._failures:
-            reading = failure.through(reading, now)
+            reading = failure.degrade(reading, now)
         return reading
 
     def apply(self, command: JointCommand) -> None:
@@ -95,7 +95,7 @@ class FailingSensor:
         self._history = History()
         self._last_s = 0.0  # before the fault
 
-    def through(self, reading: Reading, now_s: float) -> Reading:
+    def degrade(self, reading: Reading, now_s: float) -> Reading:
         """The reading at this time, as the fault leaves it."""
         values = _values(reading, self.fault.sensor)
         acts = self.fault.acts(now_s)
@@ -127,7 +127,7 @@ class FailingCamera:
         self.fault = fault
         self._late: DelayLine[Image] | None = None  # its first image is the last good one
 
-    def through(self, reading: Reading, now_s: float) -> Reading:
+    def degrade(self, reading: Reading, now_s: float) -> Reading:
         """The reading at this time, with the image the fault leaves."""
         if not self.fault.acts(now_s):
             self._late = None

@@ -137,7 +137,7 @@ def test_frames_are_rendered_only_when_asked_for_and_lost_ones_stay_lost() -> No
     sample = replace(Sample(), camera_period_s=0.1, camera_dropout=0.3, camera_noise=5.0)
     camera = CameraStream(sample, Camera(A1.camera), view, seed=1)
     for step in range(5001):
-        camera.note(0.01 * step, BasePose((0.01 * step, 0.0, 0.3), LEVEL))
+        camera.observe(0.01 * step, BasePose((0.01 * step, 0.0, 0.3), LEVEL))
     assert not rendered
     images: list[Image] = [camera.newest(0.1 * frame + 0.005) for frame in range(500)]
     lost = [image.time_s < 0.1 * frame - 1e-9 for frame, image in enumerate(images)]
