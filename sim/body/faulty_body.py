@@ -71,6 +71,9 @@ class FaultyBody:
     def render(self) -> Image:
         return self.body.render()
 
+    def render_rgb(self) -> NDArray[np.uint8]:
+        return self.body.render_rgb()
+
     def render_both(self) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         return self.body.render_both()
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -13,7 +14,7 @@ from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.observation import DEPTH_RANGE_M, depth_bytes
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import A1
-from pixelgait.sim.body.camera import Camera
+from pixelgait.sim.body.camera import CHANNELS, Camera, Kind
 from pixelgait.sim.body.interface import BasePose, SimulatedBody, standing
 from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.body.sensors import CameraStream, exposed
@@ -175,7 +176,37 @@ def test_a_crooked_mount_is_another_camera(name: str) -> None:
         position_m=(x, y, z + 0.1),
         pitch_down_rad=A1.camera.pitch_down_rad + 0.2,
     )
-    np.testing.assert_array_equal(
-        crooked.read().image().pixels, seen(crooked, Camera(mount))
-    )  # fmt: skip
+    straight = make_body(name, A1, ObstacleCourse(0.5))
+    straight.reset(10_000)
+    expected = seen(straight, Camera(mount))
+    np.testing.assert_array_equal(crooked.read().image().pixels, expected)
+    np.testing.assert_array_equal(crooked.render().pixels, expected)
+    assert not np.array_equal(straight.render().pixels, expected)
     crooked.close()
+    straight.close()
+
+
+@both
+@pytest.mark.parametrize("randomise", [False, True])
+@pytest.mark.parametrize("kind", CHANNELS)
+def test_environments_render_colours_whatever_the_camera(
+    name: str, kind: Kind, randomise: bool
+) -> None:
+    """The same picture as of an RGB camera, but for what the centres of pixels show otherwise."""
+    pictures = []
+    for camera in (kind, "rgb"):
+        env = gymnasium.make(
+            "pixelgait.sim.envs:PixelGait/ObstacleCourse-v0",
+            render_mode="rgb_array",
+            camera=camera,
+            body=name,
+            randomise=randomise,
+            faults=("camera-black:at=0",),
+        )
+        env.reset(seed=9000)
+        pictures.append(env.render())
+        env.close()
+    assert pictures[0].dtype == np.uint8
+    assert pictures[0].shape == (32, 32, 3)
+    assert len(np.unique(pictures[0].reshape(-1, 3), axis=0)) > 3
+    assert (pictures[0] == pictures[1]).all(2).mean() > 0.85
