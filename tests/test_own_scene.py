@@ -13,7 +13,7 @@ from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.registry import make_scene
 from tests.conftest import Command
-from tests.sim.test_scenes import clearance, standing
+from tests.helpers import clearance, held_still
 from tests.test_architecture import ROOT
 
 
@@ -51,7 +51,7 @@ def test_it_looks_different_in_every_episode(path: Path, name: str) -> None:
     body = make_body(name, A1, make_scene(str(path), 0.5))
     images = []
     for seed in (0, 1):
-        standing(body, seed, 10)
+        held_still(body, seed, 10)
         images.append(body.render().pixels)
     body.close()
     assert not np.array_equal(*images)

@@ -22,7 +22,7 @@ from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import make_scene
-from tests.sim.test_scenes import EVERY, located
+from tests.helpers import EVERY_SCENE, located, seen
 
 NOMINAL = {name: (value, value) for name, value in asdict(Sample()).items()}
 LEVEL = (0.0, 0.0, 0.0, 1.0)
@@ -40,13 +40,6 @@ def body(request: pytest.FixtureRequest) -> Iterator[SimulatedBody]:
     body.reset(10_000)
     yield body
     body.close()
-
-
-def seen(body: SimulatedBody, camera: Camera) -> np.ndarray:
-    body.camera, before = camera, body.camera
-    pixels = body.render().pixels
-    body.camera = before
-    return pixels
 
 
 def test_rgbd_is_rgb_and_depth_pixel_by_pixel(body: SimulatedBody) -> None:
@@ -76,7 +69,7 @@ def test_depth_bytes_end_at_the_stated_range() -> None:
 
 
 @pytest.mark.parametrize("distractors", [None, "test"])
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", EVERY_SCENE)
 def test_both_simulators_show_the_same_picture(
     name: str, distractors: Split | None, house: Path
 ) -> None:
