@@ -105,11 +105,11 @@ class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         return self._observe(), float(reward), bool(over), False, info
 
     def render(self) -> NDArray[np.uint8] | None:
-        """The camera image."""
-        return self.body.render().pixels if self.render_mode == "rgb_array" else None
+        """What the camera, as it sits in this episode, sees in colour: (H, W, 3) of any kind."""
+        return self.body.render_rgb() if self.render_mode == "rgb_array" else None
 
     def close(self) -> None:
-        """Disconnect from PyBullet."""
+        """Free the simulator."""
         self.body.close()
 
     def _act(

@@ -124,7 +124,7 @@ class SimulatedRobot(Node):
             pixels, metres = self.body.render_both()
             self._depth.publish(ros.image_message(now, "camera", metres))
         elif colour:
-            pixels = self.body.render().pixels
+            pixels = self.body.render_rgb()
         if colour:
             self._colour.publish(ros.image_message(now, "camera", pixels))
 

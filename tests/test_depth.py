@@ -24,7 +24,7 @@ from pixelgait.robot.observation import DEPTH_RANGE_M, depth_bytes
 from pixelgait.robot.ros.images import depth_frame
 from pixelgait.sim.engines.registry import BODIES
 from tests.conftest import Command
-from tests.robot.test_bundle import change
+from tests.helpers import change_contract
 
 GIBSON_IAP = "iap:channels=1,height=16,width=16,patch=4,stride=4,selected=4"  # the paper's, fig. 10
 
@@ -80,7 +80,7 @@ def test_a_camera_that_cannot_be_fed_is_refused_by_name(
     depth_bundle: Path, tmp_path: Path, edit: Callable[[dict[str, Any]], object], message: str
 ) -> None:
     copy = Path(shutil.copytree(depth_bundle, tmp_path / "copy"))
-    change(copy, lambda contract: edit(contract["camera"]))
+    change_contract(copy, lambda contract: edit(contract["camera"]))
     with pytest.raises(BundleError, match=message):
         load_bundle(copy)
 

@@ -1,4 +1,4 @@
-"""What takes time: commands on their way to the motors, and what sensors measured a moment ago."""
+"""Actuation and sensing delays: commands on their way to the motors, late measurements."""
 
 from __future__ import annotations
 

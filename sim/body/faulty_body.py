@@ -57,7 +57,7 @@ class FaultyBody:
     def _failing(self, reading: Reading) -> Reading:
         now = self.time_s
         for failure in self._failures:
-            reading = failure.through(reading, now)
+            reading = failure.degrade(reading, now)
         return reading
 
     def apply(self, command: JointCommand) -> None:
@@ -68,6 +68,9 @@ class FaultyBody:
 
     def render(self) -> Image:
         return self.body.render()
+
+    def render_rgb(self) -> NDArray[np.uint8]:
+        return self.body.render_rgb()
 
     def render_both(self) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         return self.body.render_both()
@@ -93,7 +96,7 @@ class FailingSensor:
         self._history = History()
         self._last_s = 0.0  # before the fault
 
-    def through(self, reading: Reading, now_s: float) -> Reading:
+    def degrade(self, reading: Reading, now_s: float) -> Reading:
         """The reading at this time, as the fault leaves it."""
         values = _values(reading, self.fault.sensor)
         acts = self.fault.acts(now_s)
@@ -125,7 +128,7 @@ class FailingCamera:
         self.fault = fault
         self._late: DelayLine[Image] | None = None  # its first image is the last good one
 
-    def through(self, reading: Reading, now_s: float) -> Reading:
+    def degrade(self, reading: Reading, now_s: float) -> Reading:
         """The reading at this time, with the image the fault leaves."""
         if not self.fault.acts(now_s):
             self._late = None

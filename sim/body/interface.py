@@ -66,6 +66,9 @@ class SimulatedBody(Body, Walker, Protocol):
     def render(self) -> Image:
         """What the camera, as it sits in this episode, sees at this instant."""
 
+    def render_rgb(self) -> NDArray[np.uint8]:
+        """Colours (H, W, 3) of this instant, whatever the camera's kind."""
+
     def render_both(self) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """Colours (H, W, 3) and depth (H, W) [m] of this instant, whatever the camera's kind."""
 

@@ -115,6 +115,12 @@ class LeggedBody(ABC):
         """What the camera, as it sits in this episode, sees at this instant."""
         return Image(self._scene.render(self._mounted, self.pose()), self.time_s)
 
+    def render_rgb(self) -> NDArray[np.uint8]:
+        """Colours (H, W, 3) of this instant, whatever the camera's kind."""
+        if self.camera.kind == "rgb":
+            return self.render().pixels
+        return self.render_both()[0]
+
     def render_both(self) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """Colours (H, W, 3) and depth (H, W) [m] of this instant, whatever the camera's kind."""
         return self._scene.render_both(self._mounted, self.pose())

@@ -43,7 +43,7 @@ class Sensors:
         sample, rng, now = self.sample, self._rng, true.time_s
         self._joints.add(now, np.concatenate((true.joint_angles, true.joint_velocities)))
         self._imu.add(now, np.concatenate((true.orientation, true.angular_velocity)))
-        self.camera.note(now, pose)
+        self.camera.observe(now, pose)
         angles, velocities = np.split(self._joints.at(now - sample.encoder_delay_s), 2)
         imu = self._imu.at(now - sample.imu_delay_s)
         tilt = rng.normal(sample.imu_bias_rad, sample.imu_noise_rad, 2)
@@ -73,8 +73,8 @@ class CameraStream:
         self._poses = History()
         self._orientation = np.zeros(4)
 
-    def note(self, time_s: float, pose: BasePose) -> None:
-        """Remember where the base is; a quaternion and its negative are one orientation."""
+    def observe(self, time_s: float, pose: BasePose) -> None:
+        """Keep where the base is now; a quaternion and its negative are one orientation."""
         orientation = np.array(pose.orientation)
         if orientation @ self._orientation < 0.0:
             orientation = -orientation

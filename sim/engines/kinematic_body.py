@@ -1,4 +1,4 @@
-"""A robot without legs that follows commands as a trained low level does, for fast practice.
+"""Kinematic stand-in for a robot and its low level: it follows commands without legs, fast.
 
 What a high level learns here physics has to confirm, but an episode costs little more than its
 images. That lower fidelity need not hurt the navigation of legged robots is the finding of Truong
@@ -8,6 +8,7 @@ et al. 2022 (arXiv 2207.10821).
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -41,11 +42,47 @@ STEP_M = 0.02  # nothing lower is an obstacle
 LOOK_STEPS = 4  # between looks for collisions: 24 mm at full speed
 
 
+@dataclass(frozen=True, slots=True)
+class Gait:
+    """How one episode's robot follows its commands; see the ranges above."""
+
+    lag_s: float
+    drift_rad_per_s: float
+    slip: float
+    speed_gain: float
+    turn_gain: float
+
+    @classmethod
+    def draw(cls, rng: np.random.Generator) -> Gait:
+        """Another robot's."""
+        ranges = (LAG_S, DRIFT_RAD_PER_S, SLIP, SPEED_GAIN, TURN_GAIN)
+        return cls(*(rng.uniform(*each) for each in ranges))
+
+
+@dataclass(slots=True)
+class Glide:
+    """The state of one episode."""
+
+    gait: Gait
+    rng: np.random.Generator  # of the swaying trunk
+    obstacles: Obstacles
+    x: float
+    y: float
+    z: float
+    yaw: float
+    speed: float = 0.0  # [m/s]
+    yaw_rate: float = 0.0  # [rad/s]
+    free_steps: float = 0.0  # until it can have hit something
+    camera: CameraStream | None = None  # None: an ideal one
+
+
 class KinematicBody:
     """One gliding robot in one scene, with what tasks and cameras need of a `SimulatedBody`.
 
     Of a randomisation only the camera's part means anything here.
     """
+
+    state: Glide  # since the first reset
 
     def __init__(
         self,
@@ -63,38 +100,35 @@ class KinematicBody:
         self._scene = PyBulletScene(scene, self.client)
         nose = (spec.feet_m[0, 0] + NOSE_M, 0.0)
         self._outline = np.vstack([spec.feet_m, nose])  # (5, 2) in the base frame
-        self._obstacles = Obstacles([])
         self.time_s = 0.0
 
     def close(self) -> None:
+        """Disconnect from PyBullet."""
         if pybullet.isConnected(physicsClientId=self.client):
             pybullet.disconnect(physicsClientId=self.client)
 
     def reset(self, seed: int) -> Reading:
         """Lay the scene out from the seed, draw the robot, put it at the start."""
         start = self._scene.reset(Stream.LAYOUT.rng(seed))
-        placed = zip(self.scene.movable, self._scene.layout.movable, strict=True)
-        top = start.z + self.spec.stand_height_m
-        boxes = [(s, pose) for s, pose in placed if isinstance(s, Box)]
-        meshes = [shape for shape in self.scene.fixed if isinstance(shape, Mesh)]
-        boxes += [(box, box.pose) for mesh in meshes for box in mesh.boxes]
-        self._obstacles = Obstacles([b for b in boxes if _between(b, start.z + STEP_M, top)])
-        self._rng = rng = Stream.GAIT.rng(seed)
-        self._lag_s, self._drift, self._slip = (
-            rng.uniform(*r) for r in (LAG_S, DRIFT_RAD_PER_S, SLIP)
-        )
-        self._gains = rng.uniform(*SPEED_GAIN), rng.uniform(*TURN_GAIN)
-        self._x, self._y, self._yaw = start.x, start.y, start.yaw
-        self._z = start.z + HEIGHT_SHARE * self.spec.stand_height_m
-        self._speed = self._yaw_rate = 0.0
-        self._free_steps = 0.0
+        rng = Stream.GAIT.rng(seed)
+        height = start.z + HEIGHT_SHARE * self.spec.stand_height_m
+        obstacles = self._obstacles(start.z)
+        self.state = Glide(Gait.draw(rng), rng, obstacles, start.x, start.y, height, start.yaw)
         self.time_s = 0.0
-        self._eye: CameraStream | None = None
         if self.randomisation is not None:
             sample = self.randomisation.sample(Stream.GLIDER_CAMERA.rng(seed))
-            self._eye = CameraStream(sample, self.camera, self._view, seed)
-            self._eye.note(self.time_s, self.pose())
+            self.state.camera = CameraStream(sample, self.camera, self._view, seed)
+            self.state.camera.observe(self.time_s, self.pose())
         return self.read()
+
+    def _obstacles(self, ground_m: float) -> Obstacles:
+        """What stands in the way of a robot on this ground."""
+        placed = zip(self.scene.movable, self._scene.layout.movable, strict=True)
+        boxes = [(shape, pose) for shape, pose in placed if isinstance(shape, Box)]
+        meshes = [shape for shape in self.scene.fixed if isinstance(shape, Mesh)]
+        boxes += [(box, box.pose) for mesh in meshes for box in mesh.boxes]
+        low, high = ground_m + STEP_M, ground_m + self.spec.stand_height_m
+        return Obstacles([box for box in boxes if _between(box, low, high)])
 
     def read(self) -> Reading:
         """A reading of which only time, orientation and image mean anything."""
@@ -104,47 +138,52 @@ class KinematicBody:
 
     def render(self) -> Image:
         """The camera's newest view; an ideal one's is that of this instant."""
-        if self._eye is not None:
-            return self._eye.newest(self.time_s)
+        if self.state.camera is not None:
+            return self.state.camera.newest(self.time_s)
         return Image(self._view(self.camera, self.pose()), self.time_s)
 
     def _view(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
         """What a camera sees from a trunk that sways about this pose."""
         (x, y, z), (_, _, sin, cos) = pose
-        roll, pitch, lift = self._rng.normal(0.0, (ROLL_RAD, PITCH_RAD, HEIGHT_M)).tolist()
+        deviations = self.state.rng.normal(0.0, (ROLL_RAD, PITCH_RAD, HEIGHT_M))
+        roll, pitch, lift = deviations.tolist()
         swaying = pybullet.getQuaternionFromEuler((roll, pitch, 2.0 * math.atan2(sin, cos)))
         return self._scene.render(camera, BasePose((x, y, z + lift), swaying))
 
     def pose(self) -> BasePose:
         """Where the base is."""
-        return BasePose((self._x, self._y, self._z), upright(self._yaw))
+        state = self.state
+        return BasePose((state.x, state.y, state.z), upright(state.yaw))
 
     def push(self, velocity: Array) -> None:
         """Add the part along the robot of a velocity (3,) [m/s]."""
-        self._speed += math.cos(self._yaw) * velocity[0] + math.sin(self._yaw) * velocity[1]
+        cos, sin = math.cos(self.state.yaw), math.sin(self.state.yaw)
+        self.state.speed += cos * velocity[0] + sin * velocity[1]
 
     def follow(self, latent: Array) -> None:
         """One control step (10 ms) under a latent command (2,); obstacles stop it."""
+        state, gait = self.state, self.state.gait
         speed, yaw_rate = commanded(latent)
-        share = CONTROL_DT_S / self._lag_s
-        self._speed += share * (self._gains[0] * speed - self._speed)
-        self._yaw_rate += share * (self._gains[1] * yaw_rate + self._drift - self._yaw_rate)
-        ahead = self._speed * CONTROL_DT_S
-        cos, sin = math.cos(self._yaw), math.sin(self._yaw)
-        x = self._x + ahead * (cos - self._slip * sin)
-        y = self._y + ahead * (sin + self._slip * cos)
-        yaw = self._yaw + self._yaw_rate * CONTROL_DT_S
+        share = CONTROL_DT_S / gait.lag_s
+        state.speed += share * (gait.speed_gain * speed - state.speed)
+        turned = gait.turn_gain * yaw_rate + gait.drift_rad_per_s
+        state.yaw_rate += share * (turned - state.yaw_rate)
+        ahead = state.speed * CONTROL_DT_S
+        cos, sin = math.cos(state.yaw), math.sin(state.yaw)
+        x = state.x + ahead * (cos - gait.slip * sin)
+        y = state.y + ahead * (sin + gait.slip * cos)
+        yaw = state.yaw + state.yaw_rate * CONTROL_DT_S
         if not self._stopped(x, y, yaw):
-            self._x, self._y = x, y
-        self._yaw = yaw
+            state.x, state.y = x, y
+        state.yaw = yaw
         self.time_s += CONTROL_DT_S
         self._scene.move(self.time_s)
-        if self._eye is not None:
-            self._eye.note(self.time_s, self.pose())
+        if state.camera is not None:
+            state.camera.observe(self.time_s, self.pose())
 
     def on_ground(self) -> bool:
         """Whether all feet are on ground to walk on."""
-        feet = self._at(self._x, self._y, self._yaw)[:4]
+        feet = self._at(self.state.x, self.state.y, self.state.yaw)[:4]
         return None not in [self.scene.ground_m(x, y) for x, y in feet.tolist()]
 
     def _at(self, x: float, y: float, yaw: float) -> Array:
@@ -153,16 +192,17 @@ class KinematicBody:
 
     def _stopped(self, x: float, y: float, yaw: float) -> bool:
         """Whether a step would lead into an obstacle, or deeper into one; turning is free."""
-        self._free_steps -= 1
-        if self._free_steps > 0:
+        state = self.state
+        state.free_steps -= 1
+        if state.free_steps > 0:
             return False
-        depth = self._obstacles.depth(self._at(x, y, yaw))
+        depth = state.obstacles.depth(self._at(x, y, yaw))
         if depth <= 0.0:
             # No corner moves faster than this, in a turn either: look again when one can have hit.
             steps = -depth / (2.0 * MAX_SPEED_M_PER_S * CONTROL_DT_S)
-            self._free_steps = max(LOOK_STEPS, steps)
+            state.free_steps = max(LOOK_STEPS, steps)
             return False
-        return depth > self._obstacles.depth(self._at(self._x, self._y, self._yaw))
+        return depth > state.obstacles.depth(self._at(state.x, state.y, state.yaw))
 
 
 class Obstacles:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,11 +19,11 @@ from pixelgait.robot.bundle import (
     SHIPPED,
     TOLERANCE,
     BundleError,
-    contract_hash,
     load_bundle,
 )
 from pixelgait.robot.spec import A1
 from tests.conftest import make_bundle
+from tests.helpers import change_contract
 
 
 @pytest.mark.parametrize("fixture", ["iap_bundle", "cnn_bundle"])
@@ -69,7 +68,7 @@ def test_one_changed_byte_is_refused_by_file(copy: Path, file: str, where: float
 
 @pytest.mark.parametrize("key", KEYS)
 def test_a_missing_key_is_refused_by_name(copy: Path, key: str) -> None:
-    change(copy, lambda contract: contract.pop(key))
+    change_contract(copy, lambda contract: contract.pop(key))
     with pytest.raises(BundleError, match=f"'{key}' is missing"):
         load_bundle(copy)
 
@@ -79,16 +78,6 @@ def test_a_missing_file_is_refused_by_name(copy: Path, file: str) -> None:
     (copy / file).unlink()
     with pytest.raises(BundleError, match=file):
         load_bundle(copy)
-
-
-def change(folder: Path, edit: Callable[[dict[str, Any]], object]) -> None:
-    """Edit a contract the way a careful forger would: with a hash that fits again."""
-    path = folder / "contract.json"
-    contract = json.loads(path.read_text())
-    edit(contract)
-    if "sha256" in contract:
-        contract["sha256"] = contract_hash(contract)
-    path.write_text(json.dumps(contract))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +95,7 @@ def change(folder: Path, edit: Callable[[dict[str, Any]], object]) -> None:
 def test_a_contract_that_does_not_fit_is_refused_by_name(
     copy: Path, edit: Callable[[dict[str, Any]], object], message: str
 ) -> None:
-    change(copy, edit)
+    change_contract(copy, edit)
     with pytest.raises(BundleError, match=message):
         load_bundle(copy)
 
@@ -126,7 +115,7 @@ def test_weights_that_do_not_reproduce_the_golden_output_are_refused(copy: Path)
     largest.raw_data = values.astype(np.float32).tobytes()
     onnx.save(model, copy / "low_level.onnx")
     digest = hashlib.sha256((copy / "low_level.onnx").read_bytes()).hexdigest()
-    change(copy, lambda contract: contract["files"].update({"low_level.onnx": digest}))
+    change_contract(copy, lambda contract: contract["files"].update({"low_level.onnx": digest}))
     with pytest.raises(BundleError, match="golden output 'joint_targets' is off by"):
         load_bundle(copy)
 

@@ -13,7 +13,7 @@ from pixelgait.robot.controller import latent_for
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import A1, Array
 from pixelgait.sim.body.camera import Camera
-from pixelgait.sim.body.interface import SimulatedBody, standing
+from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.flat import FlatGround
@@ -24,9 +24,7 @@ from pixelgait.sim.tasks.glide import glide_episode
 from pixelgait.sim.tasks.teacher import Teacher
 from pixelgait.sim.world.barriers import HEIGHT_M, MAX_BOXES, barriers, cover
 from pixelgait.sim.world.traversability import PIXEL_M
-from tests.sim.test_camera import seen
-
-HOLD = standing(A1)
+from tests.helpers import HOLD, seen
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -13,7 +14,7 @@ from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.observation import DEPTH_RANGE_M, depth_bytes
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import A1
-from pixelgait.sim.body.camera import Camera
+from pixelgait.sim.body.camera import CHANNELS, Camera, Kind
 from pixelgait.sim.body.interface import BasePose, SimulatedBody, standing
 from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.body.sensors import CameraStream, exposed
@@ -21,7 +22,7 @@ from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import make_scene
-from tests.sim.test_scenes import EVERY, located
+from tests.helpers import EVERY_SCENE, located, seen
 
 NOMINAL = {name: (value, value) for name, value in asdict(Sample()).items()}
 LEVEL = (0.0, 0.0, 0.0, 1.0)
@@ -39,13 +40,6 @@ def body(request: pytest.FixtureRequest) -> Iterator[SimulatedBody]:
     body.reset(10_000)
     yield body
     body.close()
-
-
-def seen(body: SimulatedBody, camera: Camera) -> np.ndarray:
-    body.camera, before = camera, body.camera
-    pixels = body.render().pixels
-    body.camera = before
-    return pixels
 
 
 def test_rgbd_is_rgb_and_depth_pixel_by_pixel(body: SimulatedBody) -> None:
@@ -75,7 +69,7 @@ def test_depth_bytes_end_at_the_stated_range() -> None:
 
 
 @pytest.mark.parametrize("distractors", [None, "test"])
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", EVERY_SCENE)
 def test_both_simulators_show_the_same_picture(
     name: str, distractors: Split | None, house: Path
 ) -> None:
@@ -137,7 +131,7 @@ def test_frames_are_rendered_only_when_asked_for_and_lost_ones_stay_lost() -> No
     sample = replace(Sample(), camera_period_s=0.1, camera_dropout=0.3, camera_noise=5.0)
     camera = CameraStream(sample, Camera(A1.camera), view, seed=1)
     for step in range(5001):
-        camera.note(0.01 * step, BasePose((0.01 * step, 0.0, 0.3), LEVEL))
+        camera.observe(0.01 * step, BasePose((0.01 * step, 0.0, 0.3), LEVEL))
     assert not rendered
     images: list[Image] = [camera.newest(0.1 * frame + 0.005) for frame in range(500)]
     lost = [image.time_s < 0.1 * frame - 1e-9 for frame, image in enumerate(images)]
@@ -175,7 +169,37 @@ def test_a_crooked_mount_is_another_camera(name: str) -> None:
         position_m=(x, y, z + 0.1),
         pitch_down_rad=A1.camera.pitch_down_rad + 0.2,
     )
-    np.testing.assert_array_equal(
-        crooked.read().image().pixels, seen(crooked, Camera(mount))
-    )  # fmt: skip
+    straight = make_body(name, A1, ObstacleCourse(0.5))
+    straight.reset(10_000)
+    expected = seen(straight, Camera(mount))
+    np.testing.assert_array_equal(crooked.read().image().pixels, expected)
+    np.testing.assert_array_equal(crooked.render().pixels, expected)
+    assert not np.array_equal(straight.render().pixels, expected)
     crooked.close()
+    straight.close()
+
+
+@both
+@pytest.mark.parametrize("randomise", [False, True])
+@pytest.mark.parametrize("kind", CHANNELS)
+def test_environments_render_colours_whatever_the_camera(
+    name: str, kind: Kind, randomise: bool
+) -> None:
+    """The same picture as of an RGB camera, but for what the centres of pixels show otherwise."""
+    pictures = []
+    for camera in (kind, "rgb"):
+        env = gymnasium.make(
+            "pixelgait.sim.envs:PixelGait/ObstacleCourse-v0",
+            render_mode="rgb_array",
+            camera=camera,
+            body=name,
+            randomise=randomise,
+            faults=("camera-black:at=0",),
+        )
+        env.reset(seed=9000)
+        pictures.append(env.render())
+        env.close()
+    assert pictures[0].dtype == np.uint8
+    assert pictures[0].shape == (32, 32, 3)
+    assert len(np.unique(pictures[0].reshape(-1, 3), axis=0)) > 3
+    assert (pictures[0] == pictures[1]).all(2).mean() > 0.85

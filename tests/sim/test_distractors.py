@@ -22,7 +22,7 @@ from pixelgait.sim.tasks.task import planar_pose
 from pixelgait.sim.world.scene import ORIGIN, STORE, Box, Layout
 from pixelgait.sim.world.texture import tile
 from tests.conftest import Command
-from tests.sim.test_scenes import HOLD, resident_mb, standing
+from tests.helpers import HOLD, held_still, resident_mb
 
 COURSE = "obstacle-course"
 
@@ -54,10 +54,10 @@ def test_training_and_testing_share_no_texture() -> None:
 
 
 def test_an_episode_is_bit_equal_for_its_seed_and_looks_unlike_others(body: SimulatedBody) -> None:
-    first, image = standing(body, 3, 20), body.render().pixels
-    standing(body, 4, 20)
+    first, image = held_still(body, 3, 20), body.render().pixels
+    held_still(body, 4, 20)
     other = body.render().pixels
-    np.testing.assert_array_equal(first, standing(body, 3, 20))
+    np.testing.assert_array_equal(first, held_still(body, 3, 20))
     np.testing.assert_array_equal(image, body.render().pixels)
     # Floor, sky and everything else: hardly a pixel as before.
     assert (image == other).all(axis=2).mean() < 0.05

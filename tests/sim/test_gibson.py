@@ -22,7 +22,7 @@ from pixelgait.sim.scenes.gibson import LEVEL_M, Gibson
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.world.traversability import PIXEL_M
 from pixelgait.sim.write_house import write_rooms
-from tests.sim.test_scenes import standing
+from tests.helpers import held_still
 
 MESH = 0  # PyBullet's number of the first body made
 
@@ -81,7 +81,7 @@ def test_robots_stand_at_the_start_and_a_ball_fits_through_to_the_goal(body: PyB
         return bool(pybullet.getClosestPoints(ball, MESH, 0.0, physicsClientId=client))
 
     for seed in range(4):
-        path = standing(body, seed, 30)
+        path = held_still(body, seed, 30)
         assert np.abs(path[-1, :2] - path[0, :2]).max() < 0.05
         assert not pybullet.getContactPoints(body.robot, MESH, physicsClientId=body.client)
         way = scene.map.path(scene.distances, scene.start)
@@ -100,9 +100,9 @@ def test_the_house_looks_like_rooms(body: PyBulletBody) -> None:
 
 
 def test_an_episode_is_bit_equal_for_its_seed(body: PyBulletBody) -> None:
-    first, image = standing(body, 3, 20), body.render().pixels
-    standing(body, 4, 20)
-    np.testing.assert_array_equal(first, standing(body, 3, 20))
+    first, image = held_still(body, 3, 20), body.render().pixels
+    held_still(body, 4, 20)
+    np.testing.assert_array_equal(first, held_still(body, 3, 20))
     np.testing.assert_array_equal(image, body.render().pixels)
 
 
@@ -148,7 +148,7 @@ def test_a_mesh_of_others_can_be_walked(tmp_path: Path) -> None:
     for name in BODIES:
         court = make_body(name, A1, make_scene(f"gibson:{tmp_path}"))
         for seed in range(3):
-            path = standing(court, seed, 50)
+            path = held_still(court, seed, 50)
             assert np.abs(path[-1] - path[0])[:2].max() < 0.1
             assert path[-1, 2] == pytest.approx(1.7 + LEVEL_M + A1.stand_height_m, abs=0.05)
         court.reset(0)

@@ -123,8 +123,9 @@ def test_walls_stop_it_and_turning_frees_it() -> None:
     body = KinematicBody(A1, ObstacleCourse(0.5))
     body.reset(3)
     wall = body.scene.walls[0]
-    body._x, body._y, body._yaw = 0.0, wall.side, 0.0  # behind the wall, far from its end
-    body._drift = body._slip = 0.0
+    state = body.state
+    state.x, state.y, state.yaw = 0.0, wall.side, 0.0  # behind the wall, far from its end
+    state.gait = replace(state.gait, drift_rad_per_s=0.0, slip=0.0)
     for _ in range(1000):
         body.follow(latent_for(0.6, 0.0))
     x = body.pose()[0][0]

@@ -19,7 +19,7 @@ from pixelgait.sim.world.floor_plan import DOOR_M
 from pixelgait.sim.world.scene import ORIGIN, Box, Layout, Pose, Scene
 from pixelgait.sim.world.texture import Texture, tile
 from pixelgait.sim.world.traversability import CELL_M, TraversabilityMap
-from tests.sim.test_scenes import ROBOT_HALF_M, clearance
+from tests.helpers import ROBOT_HALF_M, clearance
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,6 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from pixelgait.export.reports.contact_sheet import LABEL_PX, write_contact_sheet
-from pixelgait.robot.interface import JointCommand
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
@@ -23,19 +21,23 @@ from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.envs import GaitEnv
 from pixelgait.sim.scenes.flat import FlatGround
-from pixelgait.sim.scenes.gibson import Gibson
 from pixelgait.sim.scenes.registry import SCENES, make_scene
-from pixelgait.sim.tasks.task import fallen
-from pixelgait.sim.world.scene import HeightField, Layout, Pose, Scene
+from pixelgait.sim.world.scene import HeightField, Layout, Pose
+from tests.helpers import (
+    EVERY_SCENE,
+    HOLD,
+    ROBOT_HALF_M,
+    clearance,
+    held_still,
+    located,
+    resident_mb,
+)
 
-HOLD = JointCommand(0.0, A1.default_pose_rad, A1.kp_nm_per_rad, A1.kd_nms_per_rad, np.zeros(12))
-ROBOT_HALF_M = 0.25
 CELL_M = 0.05
-EVERY = (*SCENES, Gibson.name)
 VARIED = [name for name in SCENES if name != "flat"]
 
 
-@pytest.fixture(scope="module", params=[(s, b) for s in EVERY for b in BODIES], ids="-".join)
+@pytest.fixture(scope="module", params=[(s, b) for s in EVERY_SCENE for b in BODIES], ids="-".join)
 def body(request: pytest.FixtureRequest, house: Path) -> Iterator[SimulatedBody]:
     scene, name = request.param
     body = make_body(name, A1, make_scene(located(scene, house), 1.0))
@@ -43,37 +45,20 @@ def body(request: pytest.FixtureRequest, house: Path) -> Iterator[SimulatedBody]
     body.close()
 
 
-def located(scene: str, house: Path) -> str:
-    """What users call the scene, with a folder where it needs one."""
-    return f"{scene}:{house}" if scene == Gibson.name else scene
-
-
-def standing(body: SimulatedBody, seed: int, steps: int) -> np.ndarray:
-    """The base's poses and joint angles while holding still, (steps + 1, 19)."""
-    reading = body.reset(seed)
-    rows = [[*body.pose()[0], *body.pose()[1], *reading.joint_angles]]
-    for _ in range(steps):
-        body.apply(HOLD)
-        reading = body.read()
-        rows.append([*body.pose()[0], *body.pose()[1], *reading.joint_angles])
-        assert not fallen(body)
-    return np.array(rows)
-
-
 def test_the_robot_stands_at_the_start(body: SimulatedBody) -> None:
     for seed in (0, 1):
-        path = standing(body, seed, 100)
+        path = held_still(body, seed, 100)
         moved = path[-1, :3] - path[0, :3]
         assert np.abs(moved[:2]).max() < 0.1
         assert -0.08 < moved[2] < 0.02
 
 
 def test_an_episode_is_bit_equal_for_its_seed(body: SimulatedBody) -> None:
-    first = standing(body, 3, 20)
+    first = held_still(body, 3, 20)
     image = body.render().pixels
-    standing(body, 4, 20)
+    held_still(body, 4, 20)
     other = body.render().pixels
-    np.testing.assert_array_equal(first, standing(body, 3, 20))
+    np.testing.assert_array_equal(first, held_still(body, 3, 20))
     np.testing.assert_array_equal(image, body.render().pixels)
     assert np.array_equal(image, other) == (body.scene.name == "flat")
 
@@ -89,7 +74,7 @@ def test_memory_is_flat_over_resets(body: SimulatedBody) -> None:
 
 
 @pytest.mark.parametrize("name", BODIES)
-@pytest.mark.parametrize("scene", EVERY)
+@pytest.mark.parametrize("scene", EVERY_SCENE)
 def test_every_scene_is_an_environment(scene: str, name: str, house: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -97,11 +82,6 @@ def test_every_scene_is_an_environment(scene: str, name: str, house: Path) -> No
         env.spec = gymnasium.spec("PixelGait/ObstacleCourse-v0")
         check_env(env, skip_render_check=True, skip_close_check=True)
     env.close()
-
-
-def resident_mb() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 @pytest.mark.parametrize("name", SCENES)
@@ -279,16 +259,3 @@ def test_the_contact_sheet_has_a_row_per_scene_and_a_column_per_difficulty(
         easy, hard = (view[LABEL_PX:] for view in np.split(row, 2, axis=1))
         assert len(np.unique(easy.reshape(-1, 3), axis=0)) > 50
         assert np.array_equal(easy, hard) == same
-
-
-def clearance(scene: Scene, layout: Layout, points: np.ndarray) -> np.ndarray:
-    """Distance [m] of points (n, 2) to the nearest movable box above ground, (n,)."""
-    nearest = np.full(len(points), np.inf)
-    for box, pose in zip(scene.movable, layout.movable, strict=True):
-        if pose.z > 0.0:
-            away = points - (pose.x, pose.y)
-            cos, sin = np.cos(pose.yaw), np.sin(pose.yaw)
-            local = np.abs(away @ ((cos, -sin), (sin, cos)))
-            outside = np.maximum(local - box.half_m[:2], 0.0)
-            nearest = np.minimum(nearest, np.hypot(*outside.T))
-    return nearest

@@ -1,0 +1,76 @@
+"""What several test files use: standing robots, views of a camera, distances, forged contracts."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pixelgait.robot.bundle import contract_hash
+from pixelgait.robot.spec import A1
+from pixelgait.sim.body.camera import Camera
+from pixelgait.sim.body.interface import SimulatedBody, standing
+from pixelgait.sim.scenes.gibson import Gibson
+from pixelgait.sim.scenes.registry import SCENES
+from pixelgait.sim.tasks.task import fallen
+from pixelgait.sim.world.scene import Layout, Scene
+
+EVERY_SCENE = (*SCENES, Gibson.name)
+HOLD = standing(A1)
+ROBOT_HALF_M = 0.25  # half the width of a trotting A1
+
+
+def located(scene: str, house: Path) -> str:
+    """What users call the scene, with a folder where it needs one."""
+    return f"{scene}:{house}" if scene == Gibson.name else scene
+
+
+def held_still(body: SimulatedBody, seed: int, steps: int) -> np.ndarray:
+    """The base's poses and joint angles while holding still, (steps + 1, 19)."""
+    reading = body.reset(seed)
+    rows = [[*body.pose()[0], *body.pose()[1], *reading.joint_angles]]
+    for _ in range(steps):
+        body.apply(HOLD)
+        reading = body.read()
+        rows.append([*body.pose()[0], *body.pose()[1], *reading.joint_angles])
+        assert not fallen(body)
+    return np.array(rows)
+
+
+def seen(body: SimulatedBody, camera: Camera) -> np.ndarray:
+    body.camera, before = camera, body.camera
+    pixels = body.render().pixels
+    body.camera = before
+    return pixels
+
+
+def clearance(scene: Scene, layout: Layout, points: np.ndarray) -> np.ndarray:
+    """Distance [m] of points (n, 2) to the nearest movable box above ground, (n,)."""
+    nearest = np.full(len(points), np.inf)
+    for box, pose in zip(scene.movable, layout.movable, strict=True):
+        if pose.z > 0.0:
+            away = points - (pose.x, pose.y)
+            cos, sin = np.cos(pose.yaw), np.sin(pose.yaw)
+            local = np.abs(away @ ((cos, -sin), (sin, cos)))
+            outside = np.maximum(local - box.half_m[:2], 0.0)
+            nearest = np.minimum(nearest, np.hypot(*outside.T))
+    return nearest
+
+
+def resident_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def change_contract(folder: Path, edit: Callable[[dict[str, Any]], object]) -> None:
+    """Edit a contract the way a careful forger would: with a hash that fits again."""
+    path = folder / "contract.json"
+    contract = json.loads(path.read_text())
+    edit(contract)
+    if "sha256" in contract:
+        contract["sha256"] = contract_hash(contract)
+    path.write_text(json.dumps(contract))
