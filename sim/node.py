@@ -13,14 +13,13 @@ from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import write_atomic
 from pixelgait.robot.runtime.commands import own_arguments
 from pixelgait.robot.spec import find_robot
-from pixelgait.sim.scenes.distractors import Split
-from pixelgait.sim.scenes.registry import make_scene
+from pixelgait.sim.tasks.options import SceneOptions
 
 LATE_STEPS = 500  # a second's worth: below that nobody would notice
 
 
 @dataclass(frozen=True)
-class SimConfig:
+class SimConfig(SceneOptions):
     """Stand in for a robot: simulate one in real time behind its ROS 2 topics.
 
     Publishes joint_states and imu/data at 500 Hz, camera/color/image_raw (rgb8) and
@@ -28,16 +27,8 @@ class SimConfig:
     at 50 Hz; takes joint_command. Arguments for ROS go behind --ros-args.
     """
 
-    scene: str = "obstacle-course"
-    """Where the robot is: obstacle-course, flat, slalom, clutter, rough or rooms; gibson:FOLDER for
-    a scanned house, FILE.py for a scene of your own."""
     robot: str = "a1"
     """a1, mini_cheetah, laikago or go2."""
-    difficulty: float = 0.5
-    """Difficulty of the scene, 0 to 1."""
-    distractors: Split | None = None
-    """Pictures behind the scene, other surfaces, light and camera poses, and hovering objects:
-    those of the training or of the test set."""
     seed: int = 10_000
     """Lays the scene out."""
     camera: tuple[int, int] = (32, 32)
@@ -62,7 +53,7 @@ def run(config: SimConfig) -> None:
     """
     if min(config.camera) < 1:
         raise UserError(f"--camera is {config.camera}, needs at least 1 pixel each way")
-    scene = make_scene(config.scene, config.difficulty, config.distractors)
+    scene = config.make_scene()
     robot = find_robot(config.robot)
     if config.out is not None:
         config.out.mkdir(parents=True, exist_ok=True)
