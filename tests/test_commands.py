@@ -20,7 +20,7 @@ from pixelgait.export.reports.generated import markers
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.runtime.commands import COMMANDS
 from pixelgait.robot.runtime.provenance import git_state, version
-from tests.conftest import Command, alive, child_environment
+from tests.conftest import Command, alive, child_environment, children
 from tests.test_architecture import ROOT
 
 HEAD = {"schema", "command", "version", "commit", "bundle", "sha256", "robot", "task", "scene"}
@@ -270,12 +270,6 @@ def running(iap_bundle: Path, tmp_path: Path) -> Iterator[subprocess.Popen[str]]
     yield process
     process.kill()
     process.wait()
-
-
-def children(pid: int) -> list[int]:
-    """Processes that a process has started."""
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
 
 
 def workers(pid: int) -> list[int]:

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from pixelgait.export.reports.gait_study import Gait, open_loop, turning
-from tests.conftest import alive, child_environment
-from tests.test_commands import children
+from tests.conftest import alive, child_environment, children
 
 ROBOT_AND_CONTROLLER = """
 from pathlib import Path
