@@ -5,7 +5,7 @@ SOURCES := $(sort $(shell find robot sim policies export -name '*.py'))
 # A strict editable install knows only the files it was made with: new ones ask for a new install.
 INSTALLED := .venv/.installed-$(shell echo $(SOURCES) | cksum | cut -d' ' -f1)
 
-.PHONY: demo test lint benchmark results encoders gait-study contact-sheet clean
+.PHONY: demo test lint benchmark results encoders gait-study walk-gif contact-sheet clean
 
 demo: $(INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo
 	$(BIN)/pixelgait-demo
@@ -21,15 +21,18 @@ lint: $(INSTALLED)
 benchmark: $(INSTALLED)  ## rollout speed against bare physics
 	$(BIN)/pixelgait-benchmark
 
-results: $(INSTALLED)  ## the README's results: 100 unseen courses for each row and difficulty
+results: $(INSTALLED)  ## docs/results.md and the README's table: 100 unseen courses for each row and column
 	$(BIN)/python -m pixelgait.export.reports.results
 
-encoders: $(INSTALLED)  ## the README's latencies of all encoders, and docs/encoders.png: idle machine, 8 min
-	$(BIN)/pixelgait-profile --encoders --readme README.md
+encoders: $(INSTALLED)  ## latencies of all encoders: docs/encoders.md and .png: idle machine, 8 min
+	$(BIN)/pixelgait-encoders --page docs/encoders.md
 	cp runs/encoders/encoders.png docs/encoders.png
 
 gait-study: $(INSTALLED)  ## open-loop sweeps of the gait generator: docs/gait_study.png
 	$(BIN)/python -m pixelgait.export.reports.gait_study
+
+walk-gif: $(INSTALLED)  ## the README's film: docs/walk.gif
+	$(BIN)/pixelgait-eval iap --episodes 1 --seconds 10 --video docs/walk.gif
 
 contact-sheet: $(INSTALLED)  ## every scene at three difficulties: docs/scenes.png
 	$(BIN)/python -m pixelgait.export.reports.contact_sheet

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, write_atomic
+from pixelgait.robot.runtime.provenance import git_state
 from pixelgait.robot.spec import Array
 
 # Arrays of a checkpoint file that are not the trainer's own.
@@ -119,21 +119,3 @@ def load_checkpoint(path: Path) -> Checkpoint:
             )
     except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise UserError(f"{path}: not a checkpoint of a training run ({error})") from None
-
-
-def git_state() -> dict[str, Any]:
-    """Commit the code is at and whether files differ from it; None outside its repository."""
-    here = Path(__file__).resolve()
-
-    def git(*arguments: str) -> str | None:
-        try:
-            done = subprocess.run(
-                ["git", *arguments], cwd=here.parent, capture_output=True, text=True, check=True
-            )
-        except (OSError, subprocess.CalledProcessError):
-            return None
-        return done.stdout.strip()
-
-    if git("ls-files", "--error-unmatch", here.name) is None:  # installed, or no repository
-        return {"commit": None, "modified": None}
-    return {"commit": git("rev-parse", "HEAD"), "modified": bool(git("status", "--porcelain"))}

@@ -8,6 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from pixelgait.robot.errors import UserError
+
 
 def json_bytes(content: Any) -> bytes:
     """JSON as this project writes it: indented, with a newline at the end."""
@@ -28,3 +30,17 @@ def write_atomic(path: Path, data: bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def require_writable(path: Path) -> None:
+    """To be called before long work whose result shall be written to `path`; makes its folder.
+
+    Raises:
+        UserError: something else than a file is there.
+        OSError: no file can be made in that folder.
+    """
+    if path.is_dir() or (path.exists() and not path.is_file()):
+        raise UserError(f"{path} is not a file, nothing can be written there")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
+        pass

@@ -1,4 +1,4 @@
-"""Controls of an evaluation: what the high level sees or decides is replaced, the rest is kept."""
+"""Baselines of an evaluation: what the high level sees or decides is replaced, the rest kept."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pixelgait.robot.controller import Decision, HighLevel
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.tasks.teacher import Teacher
 
-Baseline = Literal["policy", "blind", "freeze-image", "teacher", "random"]
+Baseline = Literal["blind", "freeze-image", "teacher", "random"]
 
 
-def make_baseline(control: Baseline, policy: HighLevel, body: SimulatedBody) -> HighLevel:
-    """The policy's high level, or a control in its place."""
-    if control == "teacher":
+def make_baseline(baseline: Baseline | None, policy: HighLevel, body: SimulatedBody) -> HighLevel:
+    """A baseline in place of the policy's high level; None: that itself."""
+    if baseline == "teacher":
         return Teacher(body).decide
-    if control == "random":
+    if baseline == "random":
         return _Random(body)
-    if control == "blind":
+    if baseline == "blind":
         return lambda image: policy(np.full_like(image, 128))
-    if control == "freeze-image":
+    if baseline == "freeze-image":
         return _Frozen(policy, body)
     return policy
 

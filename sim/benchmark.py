@@ -12,7 +12,7 @@ import tyro
 
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.errors import UserError, run_command
-from pixelgait.robot.files import json_bytes, write_atomic
+from pixelgait.robot.files import json_bytes, require_writable, write_atomic
 from pixelgait.robot.interface import JointCommand
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.runtime.latency import machine
@@ -56,6 +56,8 @@ def main() -> None:
 
 def print_report(config: BenchmarkConfig) -> None:
     """Measure, print and save."""
+    if config.json is not None:
+        require_writable(config.json)
     figures = benchmark(config)
     print(f"rollout       {figures['rollout_steps_per_s']:8.0f} control steps/s per core")
     print(f"bare physics  {figures['bare_steps_per_s']:8.0f} control steps/s per core")
@@ -67,6 +69,7 @@ def print_report(config: BenchmarkConfig) -> None:
             print(f"{name:<25}{cells}")
     if config.json is not None:
         write_atomic(config.json, json_bytes(figures))
+        print(f"wrote {config.json}")
 
 
 def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
@@ -77,6 +80,8 @@ def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
     """
     if min(config.steps, config.rounds, config.camera_size) < 1:
         raise UserError("--steps, --rounds and --camera-size need at least 1")
+    if config.seed < 0:
+        raise UserError(f"--seed is {config.seed}, needs at least 0")
     scenes = {
         name: make_scene(name, distractors=config.distractors) for name in config.camera_scenes
     }

@@ -15,15 +15,14 @@ from pixelgait.robot.runtime.commands import own_arguments
 from pixelgait.robot.spec import find_robot
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.engines.registry import make_body
-from pixelgait.sim.scenes.distractors import Split
-from pixelgait.sim.scenes.registry import make_scene
+from pixelgait.sim.tasks.options import SceneOptions
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 
 LATE_STEPS = 500  # a second's worth: below that nobody would notice
 
 
 @dataclass(frozen=True)
-class SimConfig:
+class SimConfig(SceneOptions):
     """Stand in for a robot: simulate one in real time behind its ROS 2 topics.
 
     Publishes joint_states and imu/data at 500 Hz, camera/color/image_raw (rgb8) and
@@ -31,16 +30,8 @@ class SimConfig:
     at 50 Hz; takes joint_command. Arguments for ROS go behind --ros-args.
     """
 
-    scene: str = "obstacle-course"
-    """Where the robot is: obstacle-course, flat, slalom, clutter, rough or rooms; gibson:FOLDER for
-    a scanned house, FILE.py for a scene of your own."""
     robot: str = "a1"
     """a1, mini_cheetah, laikago or go2."""
-    difficulty: float = 0.5
-    """Difficulty of the scene, 0 to 1."""
-    distractors: Split | None = None
-    """Pictures behind the scene, other surfaces, light and camera poses, and hovering objects:
-    those of the training or of the test set."""
     body: str = "pybullet"
     """Simulator: pybullet or mujoco."""
     seed: int = FIRST_EVALUATION_SEED
@@ -68,7 +59,7 @@ def run(config: SimConfig) -> None:
     """
     if min(config.camera) < 1:
         raise UserError(f"--camera is {config.camera}, needs at least 1 pixel each way")
-    scene = make_scene(config.scene, config.difficulty, config.distractors)
+    scene = config.make_scene()
     robot = find_robot(config.robot)
     height, width = config.camera
     body = make_body(config.body, robot, scene, camera=Camera(robot.camera, width, height))

@@ -24,6 +24,7 @@ from pixelgait.sim.tasks.episode import run_episode
 from pixelgait.sim.tasks.task import Task
 from pixelgait.sim.world.scene import Scene
 
+SUFFIXES = (".mp4", ".gif", ".png")
 WIDTH, HEIGHT = 480, 320
 FRAMES_PER_S = 10
 INSET = 4  # magnification of the camera image

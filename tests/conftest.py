@@ -70,6 +70,12 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def children(pid: int) -> list[int]:
+    """Processes that a process has started."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+
+
 def child_environment() -> dict[str, str]:
     """The environment for a child Python, without what ROS wheels set for this process."""
     drop = ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH")

@@ -4,23 +4,61 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.conftest import Command, child_environment
+from pixelgait.export.reports.generated import markers
+from pixelgait.robot.bundle import SHIPPED
+from pixelgait.robot.runtime.commands import COMMANDS
+from pixelgait.robot.runtime.provenance import git_state, version
+from tests.conftest import Command, alive, child_environment, children
+from tests.test_architecture import ROOT
 
-COMMANDS = ("train", "eval", "export", "profile", "run", "sim", "benchmark", "demo")
+HEAD = {"schema", "command", "version", "commit", "bundle", "sha256", "robot", "task", "scene"}
+HEAD |= {"difficulty", "distractors", "body", "baseline", "randomise", "delays_from", "faults"}
+HEAD |= {"seed", "seconds"}
 EPISODE = {"seed", "success", "distance_m", "return_m", "fell", "images", "steps"}
 
 
+def started_as(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """What the script of that name does: pip writes it at the next installation."""
+    code = (
+        f"import sys; sys.argv = {[name, *arguments]!r};"
+        "from pixelgait.robot.runtime.commands import main; main()"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=child_environment()
+    )
+
+
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_explains_itself(command: Command, name: str) -> None:
-    done = command(f"pixelgait-{name}", "--help")
+def test_every_command_explains_itself_and_tells_its_version(name: str) -> None:
+    done = started_as(name, "--help")
     assert done.returncode == 0
+    assert f"usage: {name} " in done.stdout
     assert len(done.stdout.splitlines()) > 8
+    assert started_as(name, "--version").stdout.split() == [name, version()]
+
+
+def test_every_command_has_its_script() -> None:
+    scripts = re.findall(
+        r"^(pixelgait-\w+) = ", (ROOT / "pyproject.toml").read_text(), re.MULTILINE
+    )
+    assert sorted(scripts) == sorted(COMMANDS)
+    refused(started_as("pixelgait-fly"), "no command 'pixelgait-fly'", "pixelgait-eval")
+
+
+def test_a_command_is_started_by_its_script(command: Command) -> None:
+    assert "usage: pixelgait-eval " in command("pixelgait-eval", "--help").stdout
 
 
 def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
@@ -47,8 +85,14 @@ def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
         ("pixelgait-sim --robot spot", ["unknown robot 'spot'"]),
         ("pixelgait-eval BUNDLE --episodes 0", ["--episodes is 0"]),
         ("pixelgait-eval BUNDLE --workers 0", ["--workers is 0"]),
-        ("pixelgait-eval BUNDLE --blind --teacher", ["--blind and --teacher exclude"]),
-        ("pixelgait-eval BUNDLE --teacher --scene flat", ["the teacher knows", "'flat'"]),
+        ("pixelgait-eval BUNDLE --seed -1", ["--seed is -1"]),
+        ("pixelgait-eval BUNDLE --seconds nan", ["--seconds is nan"]),
+        ("pixelgait-eval BUNDLE --baseline teacher --scene flat", ["the teacher knows", "'flat'"]),
+        ("pixelgait-eval BUNDLE --json .", [". is not a file"]),
+        ("pixelgait-eval BUNDLE --json /dev/null", ["/dev/null is not a file"]),
+        ("pixelgait-eval BUNDLE --json /proc/f.json", ["/proc"]),
+        ("pixelgait-eval BUNDLE --json EMPTY/f.json", ["empty.npz"]),
+        ("pixelgait-eval BUNDLE --video film.xyz", ["film.xyz", ".mp4, .gif, .png"]),
         ("pixelgait-eval BUNDLE --task follow", ["--task follow", "--scene flat"]),
         ("pixelgait-train walk --out run --workers 0", ["--workers is 0"]),
         ("pixelgait-train imitate --out run --scene slalom", ["the teacher knows", "'slalom'"]),
@@ -64,6 +108,9 @@ def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
         ("pixelgait-demo --out /proc/run", ["/proc/run"]),
         ("pixelgait-demo --workers 0", ["--workers is 0"]),
         ("pixelgait-export --low-level gone --high-level gone --out b", ["gone"]),
+        ("pixelgait-export --low-level gone --out b", ["gone", "config.json", "(shipped: walk)"]),
+        ("pixelgait-export --low-level walk --high-level sit --encoder iap --out b", ["give one"]),
+        ("pixelgait-export --low-level walk --seed -1 --out b", ["--seed is -1"]),
         ("pixelgait-benchmark --steps 0", ["--steps"]),
     ],
 )
@@ -97,6 +144,7 @@ def test_without_ros_the_nodes_say_how_to_get_it(name: str, iap_bundle: Path) ->
         ("pixelgait-train", "torch", ".[train]"),
         ("pixelgait-eval", "pybullet", ".[sim]"),
         ("pixelgait-demo", "matplotlib", ".[train,ros,viz]"),
+        ("pixelgait-encoders", "matplotlib", ".[train,viz]"),
     ],
 )
 def test_a_missing_library_is_named_with_its_extra(name: str, library: str, extra: str) -> None:
@@ -126,21 +174,179 @@ def test_following_is_evaluated_by_its_errors(
     assert random["yaw_rate_error"] != plain["yaw_rate_error"]
 
 
+def strict_json(path: Path) -> dict[str, Any]:
+    """What a parser reads that knows neither NaN nor Infinity."""
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{path} is no JSON: {word}")
+
+    content: dict[str, Any] = json.loads(path.read_text(), parse_constant=refuse)
+    return content
+
+
 def test_evaluation_writes_its_schema(command: Command, iap_bundle: Path, tmp_path: Path) -> None:
     done = command(
         *("pixelgait-eval", iap_bundle, "--episodes", 3, "--seconds", 2),
         *("--json", "figures.json", "--video", "film.gif"),
     )
     assert done.returncode == 0, done.stderr
-    figures = json.loads((tmp_path / "figures.json").read_text())
+    figures = strict_json(tmp_path / "figures.json")
     names = {"success_rate", "distance_m", "return_m", "fall_rate", "images_per_episode"}
-    assert set(figures) == names | {"interval_95", "episodes"}
+    assert set(figures) == names | {"interval_95", "episodes"} | HEAD
     assert set(figures["interval_95"]) == names
     assert [set(row) for row in figures["episodes"]] == [EPISODE] * 3
     assert [row["seed"] for row in figures["episodes"]] == [10000, 10001, 10002]
     assert (tmp_path / "film.gif").stat().st_size > 1000
+    *table, json_line, video_line = done.stdout.splitlines()
+    assert "obstacle-course at difficulty 0.5, body pybullet" in table[0]
+    assert [json_line, video_line] == ["wrote figures.json", "wrote film.gif"]
     again = command("pixelgait-eval", iap_bundle, "--episodes", 3, "--seconds", 2, "--workers", 1)
-    assert again.stdout == done.stdout  # the same figures, whatever the number of workers
+    assert again.stdout.splitlines() == table  # the same, whatever the number of workers
+
+
+def test_the_figures_say_of_what_they_are(
+    command: Command, iap_bundle: Path, tmp_path: Path
+) -> None:
+    done = command(
+        *("pixelgait-eval", iap_bundle, "--episodes", 1, "--seconds", 1, "--seed", 10007),
+        *("--baseline", "blind", "--randomise", "--faults", "mixed", "--json", "one.json"),
+    )
+    assert done.returncode == 0, done.stderr
+    figures = strict_json(tmp_path / "one.json")
+    assert figures["interval_95"]["distance_m"] == [None, None]  # of one episode it is unknown
+    head = {
+        "schema": 1,
+        "command": "pixelgait-eval",
+        "version": version(),
+        "commit": git_state()["commit"],
+        "bundle": str(iap_bundle),
+        "sha256": json.loads((iap_bundle / "contract.json").read_text())["sha256"],
+        "robot": "a1",
+        "task": "forward",
+        "scene": "obstacle-course",
+        "difficulty": 0.5,
+        "distractors": None,
+        "body": "pybullet",
+        "baseline": "blind",
+        "randomise": True,
+        "delays_from": None,
+        "faults": ["mixed"],
+        "seed": 10007,
+        "seconds": 1.0,
+    }
+    assert {name: figures[name] for name in HEAD} == head
+    for word in ("blind", "randomised", "faults mixed"):
+        assert word in done.stdout.splitlines()[0]
+
+
+EPISODES = 40
+
+
+@pytest.fixture
+def running(iap_bundle: Path, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """An evaluation of so many short episodes, the first of which are done; progress in a file."""
+    progress = tmp_path / "progress"
+    line = ("--episodes", str(EPISODES), "--seconds", "2", "--json", "figures.json")
+    with progress.open("w") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pixelgait.sim.evaluate", str(iap_bundle), *line],
+            stdout=subprocess.PIPE,
+            stderr=file,
+            text=True,
+            cwd=tmp_path,
+            env=child_environment(),
+            # Whatever started these tests may ignore Ctrl-C.
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.default_int_handler),
+        )
+    deadline = time.monotonic() + 60.0
+    while not re.search(rf" [1-9]\d*/{EPISODES} ", progress.read_text()):
+        assert process.poll() is None, progress.read_text()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def workers(pid: int) -> list[int]:
+    """Those of them that run episodes."""
+    return [
+        child
+        for child in children(pid)
+        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
+    ]
+
+
+def test_ctrl_c_reports_the_episodes_that_are_done(
+    running: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    running.send_signal(signal.SIGINT)
+    output, _ = running.communicate(timeout=60)
+    assert running.returncode == 130
+    figures = strict_json(tmp_path / "figures.json")
+    done = len(figures["episodes"])
+    assert 0 < done < EPISODES
+    assert "success_rate" in output
+    assert f"{done} episodes" in output
+    assert (tmp_path / "progress").read_text().endswith("interrupted, 40 were asked for\n")
+
+
+def test_an_evaluation_that_is_killed_leaves_no_workers(
+    running: subprocess.Popen[str],
+) -> None:
+    started = workers(running.pid)
+    assert len(started) == 2
+    running.kill()
+    deadline = time.monotonic() + 20.0
+    while any(alive(pid) for pid in started):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_worker_that_is_killed_costs_its_episode_a_repetition(
+    running: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    os.kill(workers(running.pid)[0], signal.SIGKILL)
+    running.communicate(timeout=240)
+    assert running.returncode == 0
+    figures = strict_json(tmp_path / "figures.json")
+    assert [row["seed"] for row in figures["episodes"]] == [*range(10_000, 10_000 + EPISODES)]
+    assert "1 workers died; their episodes were repeated" in (tmp_path / "progress").read_text()
+
+
+def test_an_untrained_encoder_walks_on_a_shipped_low_level(
+    command: Command, tmp_path: Path
+) -> None:
+    done = command("pixelgait-export", "--low-level", "walk", "--encoder", "cnn", "--out", "b")
+    assert done.returncode == 0, done.stderr
+    assert "wrote the bundle b" in done.stdout
+    contract = json.loads((tmp_path / "b" / "contract.json").read_text())
+    shipped = json.loads((SHIPPED / "walk" / "contract.json").read_text())
+    assert contract["provenance"]["low_level"] == shipped["provenance"]["low_level"]
+    done = command("pixelgait-eval", "b", "--episodes", 1, "--workers", 1, "--seconds", 1)
+    assert done.returncode == 0, done.stderr
+
+
+def test_encoders_are_timed_and_written_on_a_page(tmp_path: Path) -> None:
+    begin, end = markers("encoders", "encoders")
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
+    module = COMMANDS["pixelgait-encoders"][0]
+    line = ("--encoder", "cnn", "--size", "32", "--seconds", "0.01", "--page", "page.md")
+    done = subprocess.run(
+        [sys.executable, "-m", module, *line],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=child_environment(),
+    )
+    assert done.returncode == 0, done.stderr
+    (row,) = strict_json(tmp_path / "runs" / "encoders" / "encoders.json")["rows"]
+    assert (row["encoder"], row["height"], row["weights"]) == ("cnn", 32, 14555)
+    assert row["p50_ms"] > 0.0
+    assert page.read_text().startswith(f"before\n{begin}\n| encoder | patch | weights | 32 x 32 |")
+    assert page.read_text().endswith(f"{end}\nafter\n")
+    assert "| cnn | - | 14555 |" in page.read_text()
 
 
 def test_profile_writes_its_report(command: Command, iap_bundle: Path, tmp_path: Path) -> None:

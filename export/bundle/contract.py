@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from pixelgait.policies.runs import git_state
 from pixelgait.robot.bundle import (
     FIXED,
     SCHEMA,
@@ -22,6 +21,7 @@ from pixelgait.robot.controller import (
 )
 from pixelgait.robot.gait import A_STANCE_RAD, PARAMETERS, TROT
 from pixelgait.robot.low_level import RESIDUAL_RANGE_RAD
+from pixelgait.robot.runtime.provenance import git_state
 from pixelgait.robot.spec import RobotSpec
 
 

@@ -21,9 +21,18 @@ from pixelgait.export.bundle.recording import record
 from pixelgait.policies.high_level import Decider, HighLevelNetwork, StraightAhead
 from pixelgait.policies.low_level import LowLevelGraph
 from pixelgait.policies.trained import provenance_of, trained_high_level, trained_low_level
-from pixelgait.robot.bundle import CONTRACT, FILES, GOLDEN, HIGH_LEVEL, LOW_LEVEL, load_bundle
+from pixelgait.robot.bundle import (
+    CONTRACT,
+    FILES,
+    GOLDEN,
+    HIGH_LEVEL,
+    LOW_LEVEL,
+    SHIPPED,
+    load_bundle,
+)
 from pixelgait.robot.errors import UserError, run_command
-from pixelgait.robot.files import json_bytes, write_atomic
+from pixelgait.robot.files import json_bytes, require_writable, write_atomic
+from pixelgait.sim.world.seeds import VALIDATION
 
 
 @dataclass(frozen=True)
@@ -35,16 +44,19 @@ class ExportConfig:
     """
 
     low_level: Path
-    """Run folder of the low level (task walk, follow or joint)."""
+    """Run folder of the low level (task walk, follow or joint), or a bundle with one beside it: a
+    folder, or the name of a shipped one, as in walk."""
     out: Path
     """Folder of the bundle; an older bundle there is replaced."""
     high_level: Path | None = None
-    """Run folder of the high level; without one the bundle walks straight ahead."""
+    """Run folder of the high level, or a bundle likewise, as in iap; without one the policy walks
+    straight ahead."""
     encoder: str = ""
-    """Instead of a trained high level: an untrained one with this encoder."""
+    """Instead of a trained high level: an untrained one with this encoder, with options as in
+    iap:patch=4,stride=4. height, width and channels (1 depth, 3 RGB, 4 RGB-D) choose the camera."""
     name: str = "policy"
     """What the bundle is called in its contract."""
-    seed: int = 9000
+    seed: int = VALIDATION.start
     """Course on which the observations are recorded."""
     json: Path | None = None
     """Also write the parity figures there."""
@@ -61,8 +73,15 @@ def export(config: ExportConfig) -> list[parity.Parity]:
     Raises:
         UserError: a run folder cannot be used, or ONNX differs from torch.
     """
-    low_level = trained_low_level(config.low_level)
-    high_level = make_high_level(config)
+    if config.seed < 0:
+        raise UserError(f"--seed is {config.seed}, needs at least 0")
+    low_level_run = find_run(config.low_level, "low_level")
+    low_level = trained_low_level(low_level_run)
+    high_level_run = config.high_level and find_run(config.high_level, "high_level")
+    high_level = make_high_level(config, high_level_run)
+    for path in (config.json, config.out / CONTRACT):
+        if path is not None:
+            require_writable(path)
     low_level_module = LowLevelGraph(low_level)
     modules = {HIGH_LEVEL: HighLevelGraph(high_level), LOW_LEVEL: low_level_module}
     graphs = {
@@ -81,26 +100,46 @@ def export(config: ExportConfig) -> list[parity.Parity]:
     content = {name: graph.SerializeToString() for name, graph in graphs.items()}
     content[GOLDEN] = json_bytes(golden)
     provenance = {
-        "low_level": provenance_of(config.low_level),
-        "high_level": config.high_level and provenance_of(config.high_level),
+        "low_level": provenance_of(low_level_run),
+        "high_level": high_level_run and provenance_of(high_level_run),
     }
     hashes = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
     shape = high_level.image_shape
     contract = make_contract(config.name, low_level.spec, shape, provenance, hashes)
     _write_bundle(config.out, {**content, CONTRACT: json_bytes(contract)})
+    print(f"wrote the bundle {config.out}")
     if config.json is not None:
         write_atomic(config.json, json_bytes([_row(row) for row in rows]))
+        print(f"wrote {config.json}")
     return rows
 
 
-def make_high_level(config: ExportConfig) -> Decider:
-    """The trained high level, an untrained one, or none that sees.
+def find_run(path: Path, level: str) -> Path:
+    """The run folder of a level: the path itself, or what lies beside the bundle of that name.
+
+    Raises:
+        UserError: there is none.
+    """
+    for folder in (path, path / level, SHIPPED / path / level):
+        if (folder / "config.json").is_file():
+            return folder
+    shipped = sorted(folder.parent.name for folder in SHIPPED.glob(f"*/{level}"))
+    raise UserError(
+        f"{path}: not a run folder, config.json is missing; nor a bundle with a {level} run beside "
+        f"it (shipped: {', '.join(shipped)})"
+    )
+
+
+def make_high_level(config: ExportConfig, run: Path | None) -> Decider:
+    """The trained high level of a run, an untrained one, or none that sees.
 
     Raises:
         UserError: the run folder cannot be used, or the encoder makes no sense.
     """
-    if config.high_level is not None:
-        return trained_high_level(config.high_level)
+    if run is not None:
+        if config.encoder:
+            raise UserError("--encoder takes the place of --high-level: give one of them")
+        return trained_high_level(run)
     if not config.encoder:
         return StraightAhead()
     torch.manual_seed(config.seed)

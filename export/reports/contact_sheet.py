@@ -19,10 +19,11 @@ from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.registry import SCENES, make_scene
 from pixelgait.sim.video import HEIGHT, INSET, WIDTH, SceneRenderer
 from pixelgait.sim.world.scene import Scene
+from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 from pixelgait.sim.write_house import write_rooms
 
 DIFFICULTIES = (0.0, 0.5, 1.0)
-SEED = 10_000
+SEED = FIRST_EVALUATION_SEED
 DISTRACTED = "obstacle-course"
 SCALE = 0.55  # of a view on the sheet
 LABEL_PX = 22

@@ -1,4 +1,4 @@
-"""pixelgait-profile --encoders: latency, weights and memory of every encoder, in one run."""
+"""pixelgait-encoders: latency, weights and memory of every encoder, in one run."""
 
 from __future__ import annotations
 
@@ -25,15 +25,18 @@ from pixelgait.export.reports.encoder_report import (
     format_rows,
     summary,
 )
+from pixelgait.export.reports.generated import require_markers, write_between
 from pixelgait.export.reports.graph_timing import time_graph
-from pixelgait.export.reports.readme import require_markers, write_between
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.runtime.latency import machine
+from pixelgait.robot.runtime.processes import die_with_parent
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
+from pixelgait.sim.tasks.pool import WorkerPool
+from pixelgait.sim.world.seeds import VALIDATION
 
 SIZES = ((32, 32), (64, 64), (128, 128), (240, 320))  # (height, width)
 PATCHES = (1, 2, 4, 8, 16)
@@ -53,8 +56,6 @@ class EncoderProfileConfig:
     beyond onnxruntime itself.
     """
 
-    encoders: bool = True
-    """What this command is called with."""
     encoder: tuple[str, ...] = ()
     """Only these; all if none is named."""
     size: tuple[int, ...] = ()
@@ -63,8 +64,8 @@ class EncoderProfileConfig:
     """Longest time for one graph, after warming up."""
     out: Path = Path("runs/encoders")
     """Folder for encoders.json, encoders.md and encoders.png."""
-    readme: Path | None = None
-    """Gets the summary, between its two markers."""
+    page: Path | None = None
+    """Page of the documentation that gets the summary, between its two markers."""
 
 
 class Measurement(NamedTuple):
@@ -88,21 +89,21 @@ class Measurement(NamedTuple):
 
 def main() -> None:
     """Console entry point."""
-    run_command(lambda: profile_encoders(tyro.cli(EncoderProfileConfig, prog="pixelgait-profile")))
+    run_command(lambda: profile_encoders(tyro.cli(EncoderProfileConfig, prog="pixelgait-encoders")))
 
 
 def profile_encoders(config: EncoderProfileConfig) -> list[EncoderRow]:
     """Export, measure, print what was found and write it with its plot.
 
     Raises:
-        UserError: there is no such encoder, no time to measure, or no place in the README.
+        UserError: there is no such encoder, no time to measure, or no place on the page.
     """
     from pixelgait.export.reports.encoder_plot import plot
 
     if config.seconds <= 0:
         raise UserError(f"--seconds is {config.seconds}, needs more than 0")
-    if config.readme is not None:
-        require_markers(config.readme, "encoders")
+    if config.page is not None:
+        require_markers(config.page, "encoders", "encoders")
     rows = _measure_all(_jobs(config), config.seconds)
     where = machine()
     found = [f"Measured on {format_machine(where)}", *findings(rows)]
@@ -111,9 +112,9 @@ def profile_encoders(config: EncoderProfileConfig) -> list[EncoderRow]:
     write_atomic(config.out / "encoders.json", json_bytes(report))
     write_atomic(config.out / "encoders.md", format_rows(rows).encode())
     plot(config.out / "encoders.png", rows)
-    if config.readme is not None:
+    if config.page is not None:
         lines = [*summary(rows), "", f"{found[0]}:", "", *(f"* {each}" for each in found[1:])]
-        write_between(config.readme, "encoders", lines)
+        write_between(config.page, "encoders", "encoders", lines)
     return rows
 
 
@@ -143,13 +144,11 @@ def _jobs(config: EncoderProfileConfig) -> list[Measurement]:
 
 def _measure_all(jobs: list[Measurement], seconds: float) -> list[EncoderRow]:
     """Rows of all jobs that are possible; says why the others are not."""
-    context = multiprocessing.get_context("spawn")
     refused: Counter[str] = Counter()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        with ProcessPoolExecutor(os.cpu_count(), context) as pool:
-            exports = pool.map(_export, jobs, [Path(folder)] * len(jobs))
-            weights = list(tqdm(exports, "export", len(jobs), unit="graph"))
+        with WorkerPool(os.cpu_count() or 1, _start_export, Path(folder)) as pool:
+            weights = list(tqdm(pool.imap(_export, jobs), "export", len(jobs), unit="graph"))
         for job, count in tqdm(list(zip(jobs, weights, strict=True)), "measure", unit="graph"):
             if isinstance(count, str):
                 refused[f"{job.encoder}: {count}"] += 1
@@ -162,14 +161,23 @@ def _measure_all(jobs: list[Measurement], seconds: float) -> list[EncoderRow]:
     return rows
 
 
-def _export(job: Measurement, folder: Path) -> int | str:
-    """Write the job's graph; its number of weights, or why there is none."""
+_folder: Path
+
+
+def _start_export(folder: Path) -> None:
+    """Where this worker writes graphs; one thread."""
+    global _folder
     import torch
 
+    torch.set_num_threads(1)
+    _folder = folder
+
+
+def _export(job: Measurement) -> int | str:
+    """Write the job's graph; its number of weights, or why there is none."""
     from pixelgait.export.bundle.graphs import high_level_graph
     from pixelgait.policies.high_level import HighLevelNetwork
 
-    torch.set_num_threads(1)
     family = "iap" if job.encoder.startswith("iap") else job.encoder
     options: dict[str, Any] = {}
     if job.patch is not None and job.patches is not None:
@@ -184,14 +192,15 @@ def _export(job: Measurement, folder: Path) -> int | str:
     except ValueError as error:
         return str(error)
     graph = high_level_graph(high_level)
-    (folder / job.graph).write_bytes(graph.SerializeToString())
+    (_folder / job.graph).write_bytes(graph.SerializeToString())
     return sum(p.numel() for p in high_level.parameters())
 
 
 def _measure(job: Measurement, weights: int, folder: Path, seconds: float) -> EncoderRow | None:
     """One graph, in a process of its own; None if that was killed for its memory."""
     frames = _frames(job.height, job.width)
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, context, die_with_parent, (os.getpid(),)) as pool:
         try:
             timed = pool.submit(time_graph, folder / job.graph, frames, seconds).result()
         except BrokenProcessPool:
@@ -205,7 +214,7 @@ def _measure(job: Measurement, weights: int, folder: Path, seconds: float) -> En
 def _frames(height: int, width: int) -> NDArray[np.uint8]:
     """A few camera frames (n, H, W, 3) from different starts on the obstacle course."""
     body = PyBulletBody(A1, ObstacleCourse(0.5), camera=Camera(A1.camera, width, height))
-    frames = [body.reset(9000 + i).image().pixels for i in range(FRAMES)]
+    frames = [body.reset(seed).image().pixels for seed in VALIDATION[:FRAMES]]
     body.close()
     return np.array(frames)
 

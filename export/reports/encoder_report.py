@@ -1,4 +1,4 @@
-"""What pixelgait-profile --encoders found: tables, growth with image size, ratios."""
+"""What pixelgait-encoders found: tables, growth with image size, ratios."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 LARGE = 1000  # patches: below, onnxruntime's own overhead hides how the time grows
-# The README's rows. Patches are those an encoder is made for; patch 2 gives a ViT as many tokens
+# Rows of the summary. Patches are those an encoder is made for; patch 2 gives a ViT as many tokens
 # as a SiT of patch 8 has vertices, as that pools once and attends to pixels within its patches.
 SUMMARY = (
     *((name, 1) for name in ("iap", "iap-favor", "iap-trig", "iap-hybrid", "brute-force")),
@@ -52,7 +52,7 @@ def format_rows(rows: Sequence[EncoderRow]) -> str:
 
 
 def summary(rows: Sequence[EncoderRow]) -> list[str]:
-    """The README's table: p50 [ms] over image sizes, for one or two patch sizes per encoder."""
+    """The summary: p50 [ms] over image sizes, for one or two patch sizes per encoder."""
     sizes = list(dict.fromkeys((row.height, row.width) for row in rows))
     heads = [f"{height} x {width}" for height, width in sizes]
     lines = [

@@ -65,19 +65,31 @@ def turning(turn_rad: float, **others: float) -> Gait:
 
 def open_loop(setting: Callable[[], Gait]) -> LowLevel:
     """A low level that ignores its inputs; `setting` may change its answer while it walks."""
-    x, y = A1.feet_m.T
 
     def low_level(latent: Array, imu: Array, angles: Array, phase: Array) -> tuple[Array, Array]:
         now = setting()
-        phi = gait.leg_phases(phase, now.duty)
-        lift = np.where(np.sin(phi) > 0.0, gait.A_STANCE_RAD, now.lift_rad) * np.sin(phi)
-        abduction = now.turn_by_abduction_rad * x / A1.leg_length_m * np.cos(phi)
-        swing = (now.stride_m - now.turn_by_stride_rad * y) / A1.leg_length_m * np.cos(phi)
-        poses = np.stack([abduction, swing, now.height_rad + lift], 1).reshape(-1)
-        targets = A1.default_pose_rad + joint_map(A1) @ poses
+        poses = _leg_poses(phase, now, now.turn_by_stride_rad)
+        # Of a turn the generator gives both parts: the other one's abduction is taken.
+        poses[:, 0] = _leg_poses(phase, now, now.turn_by_abduction_rad)[:, 0]
+        targets = A1.default_pose_rad + joint_map(A1) @ poses.reshape(-1)
         return targets, gait.next_phase(phase, now.frequency_hz, CONTROL_DT_S)
 
     return low_level
+
+
+def _leg_poses(phase: Array, setting: Gait, turn_rad: float) -> Array:
+    """The generator's leg poses (4, 3) [rad] for a setting that turns so far."""
+    values = {
+        "frequency_hz": setting.frequency_hz,
+        "stride_m": setting.stride_m,
+        "turn_rad": turn_rad,
+        "lift_rad": setting.lift_rad,
+        "height_rad": setting.height_rad,
+        "bank_rad": 0.0,
+        "duty": setting.duty,
+    }
+    parameters = np.array([values[name] for name, _, _ in gait.PARAMETERS])
+    return np.asarray(gait.leg_poses(A1, phase, parameters)).reshape(-1, 3)
 
 
 class Track:

@@ -1,4 +1,4 @@
-"""The README's results, regenerated from the shipped bundles: table, curves, paths, attention.
+"""Results of the shipped bundles, for the documentation: tables, curves, paths, attention.
 
 Run as `make results`. Evaluations that are already in the output folder are not repeated, as long
 as they are of the same bundle.
@@ -7,6 +7,7 @@ as they are of the same bundle.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,14 @@ import tyro
 
 from pixelgait.export.bundle.export import ExportConfig, export
 from pixelgait.export.reports import plots
-from pixelgait.export.reports.readme import require_markers, write_between
+from pixelgait.export.reports.generated import require_markers, write_between
 from pixelgait.policies.runs import load_checkpoint
 from pixelgait.policies.trained import provenance_of
-from pixelgait.robot.bundle import CONTRACT, SHIPPED, find_bundle
+from pixelgait.robot.bundle import CONTRACT, SHIPPED
 from pixelgait.robot.errors import run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
-from pixelgait.sim.evaluate import EvalConfig, evaluate, film, run_episodes
+from pixelgait.sim.evaluate import EvalConfig, describe, evaluate, film, run_episodes
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 
 POLICIES = {"iap": "IAP", "cnn": "CNN", "sit": "SieT", "iap-depth": "IAP on depth"}
@@ -35,15 +36,19 @@ COLUMNS = {
     "medium, randomised": (0.5, True, "pybullet"),
     "medium, MuJoCo": (0.5, False, "mujoco"),
 }
+SUMMARY_COLUMNS = ("medium", "high", "medium, randomised", "medium, MuJoCo")
 PATH_SEEDS = 6
+Figures = dict[str, Any]  # as pixelgait-eval writes them
 
 
 @dataclass(frozen=True)
 class ResultsConfig:
-    """Evaluate the shipped policies and their controls, and write the README's results."""
+    """Evaluate the shipped policies and their baselines, and write what the documentation says."""
 
+    page: Path = Path("docs/results.md")
+    """Gets the table of all runs, between its two markers."""
     readme: Path = Path("README.md")
-    """Gets the table, between its two markers."""
+    """Gets the table of the shipped policies, between its two markers."""
     pictures: Path = Path("docs")
     """Folder of the pictures."""
     out: Path = Path("runs/results")
@@ -58,13 +63,14 @@ class ResultRow:
 
     label: str
     evaluation: EvalConfig
+    summary: str = ""  # what the README calls it; empty: it is not there
     weights: int | None = None  # None: it does not see
     columns: tuple[str, ...] = tuple(COLUMNS)  # what is measured, medium at least
 
     @property
     def key(self) -> str:
         """What its files are called."""
-        return f"{Path(self.evaluation.bundle).name}-{self.evaluation.control()}"
+        return f"{Path(self.evaluation.bundle).name}-{self.evaluation.baseline or 'policy'}"
 
 
 def main() -> None:
@@ -73,14 +79,17 @@ def main() -> None:
 
 
 def write_results(config: ResultsConfig) -> None:
-    """Evaluate what is missing, then write table and pictures.
+    """Evaluate what is missing, then write tables and pictures.
 
     Raises:
-        UserError: the README has no markers to write between.
+        UserError: a page has no markers to write between.
     """
-    require_markers(config.readme, "results")
-    table = [*HEADER, *(_line(config, row) for row in _rows(config))]
-    write_between(config.readme, "results", table)
+    require_markers(config.page, "results", "results")
+    require_markers(config.readme, "results-summary", "results")
+    measured = [(row, {c: _figures(config, row, c) for c in row.columns}) for row in _rows(config)]
+    table = full_table(measured)
+    write_between(config.page, "results", "results", table)
+    write_between(config.readme, "results-summary", "results", summary_table(measured))
     _draw_curves(config.pictures / "curves.png")
     for name in POLICIES:
         _draw_paths(config, name)
@@ -88,28 +97,68 @@ def write_results(config: ResultsConfig) -> None:
     print("\n".join(table))
 
 
-HEADER = (
-    f"| high level | weights | {' | '.join(COLUMNS)} | metres | falls | images |",
-    f"|{'---|' * (len(COLUMNS) + 5)}",
-)
+Measured = Sequence[tuple[ResultRow, dict[str, Figures]]]  # figures by column
+
+
+def full_table(measured: Measured) -> list[str]:
+    """All rows and columns, as Markdown; metres, falls and images are those of medium courses."""
+    lines = _head(("high level", "weights", *COLUMNS, "metres", "falls", "images"))
+    for row, figures in measured:
+        medium = figures["medium"]
+        cells = [
+            row.label,
+            str(row.weights or "-"),
+            *(_success(figures.get(name)) for name in COLUMNS),
+            f"{medium['distance_m']:.1f}",
+            _rate(medium, "fall_rate"),
+            f"{medium['images_per_episode']:.0f}" if row.weights else "-",
+        ]
+        lines.append(_line(cells))
+    return lines
+
+
+def summary_table(measured: Measured) -> list[str]:
+    """The shipped policies beside the teacher, as Markdown."""
+    lines = _head(("high level", "weights", *SUMMARY_COLUMNS))
+    for row, figures in measured:
+        if row.summary:
+            success = (_success(figures.get(name)) for name in SUMMARY_COLUMNS)
+            lines.append(_line([row.summary, str(row.weights or "-"), *success]))
+    return lines
+
+
+def _head(names: Sequence[str]) -> list[str]:
+    return [_line(names), f"|{'---|' * len(names)}"]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _success(figures: Figures | None) -> str:
+    return "-" if figures is None else _rate(figures, "success_rate")
 
 
 def _rows(config: ResultsConfig) -> list[ResultRow]:
     """Teacher, all training runs of every policy with the shipped one first, and the controls."""
-    rows = [ResultRow("teacher (knows map and pose)", EvalConfig("walk", teacher=True))]
+    teacher = EvalConfig("walk", baseline="teacher")
+    rows = [ResultRow("teacher (knows map and pose)", teacher, "teacher (knows map and pose)")]
     for name, label in POLICIES.items():
         shipped, *others = _runs(name)
-        rows.append(ResultRow(f"**{label}**, shipped", EvalConfig(name), _weights(shipped)))
+        weights = _weights(shipped)
+        rows.append(ResultRow(f"**{label}**, shipped", EvalConfig(name), label, weights))
         for run in others:
             bundle = EvalConfig(str(_bundle(config, name, run)))
             columns = "medium", "medium, randomised"
-            rows.append(ResultRow(f"{label}, {_title(run)}", bundle, _weights(run), columns))
+            rows.append(ResultRow(f"{label}, {_title(run)}", bundle, "", _weights(run), columns))
     nominal = "low", "medium", "high"
-    blind, frozen = EvalConfig("iap", blind=True), EvalConfig("iap", freeze_image=True)
+    blind = EvalConfig("iap", baseline="blind")
+    frozen = EvalConfig("iap", baseline="freeze-image")
+    random = EvalConfig("walk", baseline="random")
     weights = _weights(_runs("iap")[0])
-    rows.append(ResultRow("IAP, blind (gray image)", blind, weights, nominal))
-    rows.append(ResultRow("IAP, first image frozen", frozen, weights, nominal))
-    return [*rows, ResultRow("random commands", EvalConfig("walk", random=True), None, nominal)]
+    rows.append(ResultRow("IAP, blind (gray image)", blind, "", weights, nominal))
+    rows.append(ResultRow("IAP, first image frozen", frozen, "", weights, nominal))
+    return [*rows, ResultRow("random commands", random, "", None, nominal)]
 
 
 def _runs(policy: str) -> list[Path]:
@@ -142,36 +191,16 @@ def _contract(bundle: Path) -> dict[str, Any]:
     return contract
 
 
-def _line(config: ResultsConfig, row: ResultRow) -> str:
-    figures = {name: _figures(config, row, name) for name in row.columns}
-    medium = figures["medium"]
-    cells = [
-        row.label,
-        str(row.weights or "-"),
-        *(_rate(figures[name], "success_rate") if name in figures else "-" for name in COLUMNS),
-        f"{medium['distance_m']:.1f}",
-        _rate(medium, "fall_rate"),
-        f"{medium['images_per_episode']:.0f}" if row.weights else "-",
-    ]
-    return f"| {' | '.join(cells)} |"
-
-
 def _rate(figures: dict[str, Any], name: str) -> str:
     low, high = (100.0 * value for value in figures["interval_95"][name])
     return f"{100.0 * figures[name]:.0f} % [{low:.0f}, {high:.0f}]"
 
 
-def _figures(config: ResultsConfig, row: ResultRow, column: str) -> dict[str, Any]:
+def _figures(config: ResultsConfig, row: ResultRow, column: str) -> Figures:
     """The evaluation of one row for one column, from the output folder if it is there."""
     difficulty, randomise, body = COLUMNS[column]
-    contract = _contract(find_bundle(row.evaluation.bundle))
     name = f"{row.key}-{difficulty}{'-randomised' * randomise}{'-mujoco' * (body == 'mujoco')}"
     path = config.out / f"{name}.json"
-    if path.exists():
-        kept: dict[str, Any] = json.loads(path.read_text())
-        if kept["bundle_sha256"] == contract["sha256"] and len(kept["episodes"]) == config.episodes:
-            return kept
-    print(name, flush=True)
     evaluation = replace(
         row.evaluation,
         difficulty=difficulty,
@@ -180,9 +209,20 @@ def _figures(config: ResultsConfig, row: ResultRow, column: str) -> dict[str, An
         episodes=config.episodes,
         workers=config.workers,
     )
-    figures = {**evaluate(evaluation), "bundle_sha256": contract["sha256"]}
+    if path.exists():
+        kept: Figures = json.loads(path.read_text())
+        if is_of(kept, evaluation):
+            return kept
+    print(name, flush=True)
+    figures = evaluate(evaluation)
     write_atomic(path, json_bytes(figures))
     return figures
+
+
+def is_of(kept: Figures, evaluation: EvalConfig) -> bool:
+    """Whether figures are of this evaluation, by whatever version of the code."""
+    wanted = {k: v for k, v in describe(evaluation).items() if k not in ("version", "commit")}
+    return wanted.items() <= kept.items() and len(kept["episodes"]) == evaluation.episodes
 
 
 def _weights(run: Path) -> int:

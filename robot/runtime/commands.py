@@ -6,15 +6,16 @@ import importlib
 import sys
 from pathlib import Path
 
-# Command, or command and flag: (module with its `main`, extra that installs what it imports).
+from pixelgait.robot.runtime.provenance import version
+
+# Command: (module with its `main`, extra that installs what it imports).
 # Modules are named, not imported: this room must run where the others' libraries are missing.
 COMMANDS = {
     "pixelgait-train": ("pixelgait.policies.training.train", "train"),
     "pixelgait-eval": ("pixelgait.sim.evaluate", "sim"),
-    "pixelgait-eval --encoder": ("pixelgait.export.evaluate_encoder", "train"),
     "pixelgait-export": ("pixelgait.export.bundle.export", "train"),
     "pixelgait-profile": ("pixelgait.robot.runtime.profile_bundle", "dev"),
-    "pixelgait-profile --encoders": ("pixelgait.export.reports.encoder_profile", "train,viz"),
+    "pixelgait-encoders": ("pixelgait.export.reports.encoder_profile", "train,viz"),
     "pixelgait-run": ("pixelgait.robot.ros.run", "ros"),
     "pixelgait-sim": ("pixelgait.sim.node", "sim,ros"),
     "pixelgait-benchmark": ("pixelgait.sim.benchmark", "sim"),
@@ -23,17 +24,20 @@ COMMANDS = {
 
 
 def main() -> None:
-    """Run the command this process was started as."""
+    """Run the command this process was started as; --version is the same for all."""
     command = Path(sys.argv[0]).stem
-    names = [f"{command} {argument}" for argument in sys.argv[1:]] + [command]
-    module, extra = next(COMMANDS[name] for name in names if name in COMMANDS)
+    if command not in COMMANDS:
+        sys.exit(f"error: no command '{command}', choose from {', '.join(COMMANDS)}")
+    module, extra = COMMANDS[command]
+    if "--version" in own_arguments():
+        print(command, version() or "of unknown version: not installed by pip")
+        return
     try:
-        run = importlib.import_module(module).main
+        importlib.import_module(module).main()
     except ModuleNotFoundError as error:
         if not error.name or error.name.startswith("pixelgait"):
             raise
         sys.exit(f"error: {command} needs {error.name}: in the checkout, pip install '.[{extra}]'")
-    run()
 
 
 def own_arguments() -> list[str]:

@@ -24,7 +24,7 @@ class ProfileConfig:
     """Time every stage of the controller on this machine, at its own rate, without a robot.
 
     The controller runs on made-up readings: random images, a robot that stands. For latency with
-    real messages, run pixelgait-run with --out; to compare encoders, pixelgait-profile --encoders.
+    real messages, run pixelgait-run with --out; to compare encoders, pixelgait-encoders.
     """
 
     bundle: Annotated[str, tyro.conf.Positional]

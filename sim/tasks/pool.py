@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.runtime.processes import die_with_parent
 
-PR_SET_PDEATHSIG = 1  # linux/prctl.h: the signal to get when the parent dies
 MOST_DEATHS = 5  # in a row: then something is wrong that repeating does not mend
 
 
@@ -80,9 +78,6 @@ class WorkerPool:
 def _initialise(parent: int, initialise: Callable[..., None], arguments: tuple[Any, ...]) -> None:
     """One thread per worker; it outlives Ctrl-C, for the parent to save, but not the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it died before the line above: no signal will come
-        os._exit(1)
+    die_with_parent(parent)
     os.environ["OMP_NUM_THREADS"] = "1"
     initialise(*arguments)

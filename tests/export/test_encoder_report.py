@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from pixelgait.export.reports.encoder_profile import EncoderProfileConfig, profile_encoders
 from pixelgait.export.reports.encoder_report import EncoderRow, findings, slope, summary
-from pixelgait.export.reports.readme import markers, write_between
 from pixelgait.robot.errors import UserError
 
 
@@ -46,18 +43,6 @@ def test_the_summary_has_a_column_per_size_and_gaps_where_nothing_was_measured()
         "| cnn | - | 1387 | 0.05 | - | - |",
         "| sit | 8 | 1387 | 0.5 | - | - |",
     ]
-
-
-def test_only_what_is_between_the_markers_changes(tmp_path: Path) -> None:
-    readme, (begin, end) = tmp_path / "README.md", markers("encoders")
-    readme.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
-    for lines in (["new"], ["newer", "still"]):
-        write_between(readme, "encoders", lines)
-        text = "\n".join(["before", begin, *lines, end, "after\n"])
-        assert readme.read_text() == text
-    readme.write_text(begin)
-    with pytest.raises(UserError, match="no lines '<!-- encoders"):
-        write_between(readme, "encoders", [])
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,6 @@ class OnlyStored(FlatGround):
 def test_the_evaluation_takes_them_but_for_the_teacher(command: Command) -> None:
     options = ("--episodes", 1, "--workers", 1, "--seconds", 1, "--distractors")
     assert "success_rate" in command("pixelgait-eval", "iap", *options, "test").stdout
-    refused = command("pixelgait-eval", "iap", "--teacher", *options, "test")
+    refused = command("pixelgait-eval", "iap", "--baseline", "teacher", *options, "test")
     assert refused.returncode == 1
-    assert refused.stderr == "error: --teacher does not look: --distractors are nothing to it\n"
+    assert "--baseline teacher does not look: --distractors are nothing to it" in refused.stderr

@@ -15,7 +15,7 @@ from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.engines.pybullet_client import pybullet
-from pixelgait.sim.evaluate import figures_of, wilson
+from pixelgait.sim.figures import figures_of, wilson
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.obstacle_course import LENGTH_M, WIDTH_M, ObstacleCourse
 from pixelgait.sim.tasks.episode import Episode, run_episode

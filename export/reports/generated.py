@@ -1,0 +1,39 @@
+"""Generated parts of the documentation: what a make target writes between two lines of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import write_atomic
+
+
+def markers(part: str, target: str) -> tuple[str, str]:
+    """The lines around a part that `make <target>` writes."""
+    return f"<!-- {part}: written by make {target} -->", f"<!-- end of {part} -->"
+
+
+def require_markers(page: Path, part: str, target: str) -> None:
+    """To be called before hours of measuring.
+
+    Raises:
+        UserError: the page is missing, or has no such lines.
+    """
+    begin, end = markers(part, target)
+    _, found, after = (page.read_text() if page.exists() else "").partition(begin)
+    if not found or end not in after:
+        raise UserError(f"{page}: no lines '{begin}' and '{end}' to write between")
+
+
+def write_between(page: Path, part: str, target: str, lines: Sequence[str]) -> None:
+    """Replace what stands between the markers.
+
+    Raises:
+        UserError: the page is missing, or has no such lines.
+    """
+    require_markers(page, part, target)
+    begin, end = markers(part, target)
+    before, _, rest = page.read_text().partition(begin)
+    after = rest.partition(end)[2]
+    write_atomic(page, "\n".join([before + begin, *lines, end + after]).encode())

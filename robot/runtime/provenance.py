@@ -1,0 +1,36 @@
+"""Provenance: which version and which commit of this package made a file."""
+
+from __future__ import annotations
+
+import subprocess
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+DISTRIBUTION = "pixelgait"
+
+
+def version() -> str | None:
+    """Of the installed package; None where it was not installed by pip (a ROS 2 workspace)."""
+    try:
+        return metadata.version(DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def git_state() -> dict[str, Any]:
+    """Commit the code is at and whether files differ from it; None outside its repository."""
+    here = Path(__file__).resolve()
+
+    def git(*arguments: str) -> str | None:
+        try:
+            done = subprocess.run(
+                ["git", *arguments], cwd=here.parent, capture_output=True, text=True, check=True
+            )
+        except (OSError, subprocess.CalledProcessError):
+            return None
+        return done.stdout.strip()
+
+    if git("ls-files", "--error-unmatch", here.name) is None:  # installed, or no repository
+        return {"commit": None, "modified": None}
+    return {"commit": git("rev-parse", "HEAD"), "modified": bool(git("status", "--porcelain"))}

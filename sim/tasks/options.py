@@ -1,0 +1,65 @@
+"""Options that several commands share: where episodes happen, and what goes wrong in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pixelgait.sim.body.faults import Fault, parse_faults
+from pixelgait.sim.body.measured_delays import make_randomisation
+from pixelgait.sim.body.randomisation import Randomisation
+from pixelgait.sim.scenes.distractors import Split
+from pixelgait.sim.scenes.registry import make_scene
+from pixelgait.sim.world.scene import Scene
+
+
+@dataclass(frozen=True, kw_only=True)
+class SceneOptions:
+    """Where the robot is."""
+
+    scene: str = "obstacle-course"
+    """One of the scenes by name: obstacle-course, flat, slalom, clutter, rough or rooms; or
+    gibson:FOLDER, a house in Gibson's layout, or FILE.py, a scene of your own."""
+    difficulty: float = 0.5
+    """Difficulty of the scene, 0 to 1."""
+    distractors: Split | None = None
+    """Pictures behind the scene, other surfaces, light and camera poses, and hovering objects:
+    those of the training or of the test set."""
+
+    def make_scene(self) -> Scene:
+        """The scene asked for.
+
+        Raises:
+            UserError: there is none, or it cannot be read.
+        """
+        return make_scene(self.scene, self.difficulty, self.distractors)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DisturbanceOptions:
+    """What differs from an ideal robot."""
+
+    randomise: bool = False
+    """Draw body, motors, delays, sensor noise and the camera's flaws anew every episode."""
+    delays_from: Path | None = None
+    """Latency report (latency.json) whose delays --randomise shall use."""
+    faults: tuple[str, ...] = ()
+    """What sensors fail: SENSOR-KIND[:at=S,for=S,by=S], as in camera-frozen:at=2,for=1, several of
+    them, or mixed for short ones of every kind. joints and imu: frozen, late, lost, nan, spike;
+    camera: frozen, late, lost, black."""
+
+    def make_randomisation(self) -> Randomisation | None:
+        """What is drawn anew every episode; None: nothing.
+
+        Raises:
+            UserError: delays without randomisation, or a file that is not a latency report.
+        """
+        return make_randomisation(self.randomise, self.delays_from)
+
+    def make_faults(self) -> tuple[Fault, ...]:
+        """Faults of the sensors, the mixed schedule as such.
+
+        Raises:
+            UserError: a text is no fault.
+        """
+        return parse_faults(self.faults)

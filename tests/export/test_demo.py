@@ -1,0 +1,53 @@
+"""The demonstration's processes, and the study of the gait."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from pixelgait.export.reports.gait_study import Gait, open_loop, turning
+from tests.conftest import alive, child_environment, children
+
+ROBOT_AND_CONTROLLER = """
+from pathlib import Path
+from pixelgait.export.demo import DemoConfig, run_ros
+run_ros(DemoConfig(out=Path("."), seconds=60.0), Path("iap"))
+"""
+
+
+def test_robot_and_controller_die_with_the_demonstration(tmp_path: Path) -> None:
+    demo = subprocess.Popen(
+        [sys.executable, "-c", ROBOT_AND_CONTROLLER], cwd=tmp_path, env=child_environment()
+    )
+    deadline = time.monotonic() + 60.0
+    while len(nodes := [pid for pid in children(demo.pid) if is_node(pid)]) < 2:
+        assert demo.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    demo.send_signal(signal.SIGKILL)
+    demo.wait()
+    while any(alive(pid) for pid in nodes):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def is_node(pid: int) -> bool:
+    """Whether the child has become one of the two nodes."""
+    return b"pixelgait." in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def test_the_two_parts_of_a_turn_add_up_to_it() -> None:
+    still, both = Gait(stride_m=0.05), turning(0.3, stride_m=0.05)
+    parts = Gait(2.5, 0.05, 0.3, 0.0), Gait(2.5, 0.05, 0.0, 0.3)
+    for phase in np.linspace(0.0, 6.0, 7):
+        targets = [
+            open_loop(lambda s=setting: s)(np.zeros(2), np.zeros(4), np.zeros(12), phase[None])[0]
+            for setting in (still, both, *parts)
+        ]
+        np.testing.assert_allclose(targets[2] + targets[3], targets[0] + targets[1], atol=1e-12)
+        assert not np.allclose(targets[2], targets[3])
