@@ -14,9 +14,7 @@ from pixelgait.policies.training.strategies import ESConfig
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.body.faults import parse_faults
 from pixelgait.sim.body.measured_delays import make_randomisation
-from pixelgait.sim.scenes.distractors import Split
-from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
-from pixelgait.sim.scenes.registry import make_scene
+from pixelgait.sim.tasks.options import SceneOptions
 from pixelgait.sim.tasks.teacher import guide
 from pixelgait.sim.world.seeds import VALIDATION
 
@@ -106,7 +104,7 @@ class EvolutionConfig(TrainConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CameraConfig(TrainConfig):
+class CameraConfig(SceneOptions, TrainConfig):
     """What the tasks that train a high level share."""
 
     iterations: int = 60
@@ -117,13 +115,6 @@ class CameraConfig(TrainConfig):
     """Image encoder of the high level: a name, with options as in iap:patch=4,stride=4. height,
     width and channels (1 depth, 3 RGB, 4 RGB-D) choose the camera. pixelgait-train encoders lists
     all."""
-    scene: str = ObstacleCourse.name
-    """Where it is trained, as in pixelgait-eval --scene; imitate needs one that its teacher knows:
-    obstacle-course, rooms or gibson:FOLDER."""
-    difficulty: float = 0.5
-    """Difficulty of the scene, 0 to 1."""
-    distractors: Split | None = None
-    """Pictures, surfaces, light, camera poses and objects that distract, as in pixelgait-eval."""
 
     def check(self) -> None:
         super().check()
@@ -131,7 +122,7 @@ class CameraConfig(TrainConfig):
             HighLevelNetwork(self.encoder)
         except ValueError as error:
             raise UserError(f"--encoder: {error}") from None
-        make_scene(self.scene, self.difficulty, self.distractors)
+        self.make_scene()
 
     def plan(self) -> Plan:
         return replace(
@@ -176,7 +167,8 @@ class FollowConfig(EvolutionConfig):
 class ImitateConfig(CameraConfig):
     """Train a high level to decide from images as a map-aware teacher does.
 
-    By gradient, on gliding robots without physics, in rounds of DAgger: a start for course.
+    By gradient, on gliding robots without physics, in rounds of DAgger: a start for course. The
+    teacher knows its way on the obstacle-course, in rooms and in gibson:FOLDER.
     """
 
     task = "imitate"
@@ -189,7 +181,7 @@ class ImitateConfig(CameraConfig):
         super().check()
         for name, value in asdict(self.dagger).items():
             require(f"dagger.{name}", value, 1)
-        guide(make_scene(self.scene, self.difficulty, self.distractors))
+        guide(self.make_scene())
 
 
 @dataclass(frozen=True, kw_only=True)
