@@ -20,14 +20,18 @@ from pixelgait.export.bundle.graphs import HighLevelGraph, high_level_graph, low
 from pixelgait.export.bundle.recording import record
 from pixelgait.policies.high_level import Decider, HighLevelNetwork, StraightAhead
 from pixelgait.policies.low_level import LowLevelGraph
-from pixelgait.policies.trained import provenance_of, trained_high_level, trained_low_level
+from pixelgait.policies.trained import (
+    find_run,
+    provenance_of,
+    trained_high_level,
+    trained_low_level,
+)
 from pixelgait.robot.bundle import (
     CONTRACT,
     FILES,
     GOLDEN,
     HIGH_LEVEL,
     LOW_LEVEL,
-    SHIPPED,
     load_bundle,
 )
 from pixelgait.robot.errors import UserError, run_command
@@ -112,22 +116,6 @@ def export(config: ExportConfig) -> list[parity.Parity]:
         write_atomic(config.json, json_bytes([_row(row) for row in rows]))
         print(f"wrote {config.json}")
     return rows
-
-
-def find_run(path: Path, level: str) -> Path:
-    """The run folder of a level: the path itself, or what lies beside the bundle of that name.
-
-    Raises:
-        UserError: there is none.
-    """
-    for folder in (path, path / level, SHIPPED / path / level):
-        if (folder / "config.json").is_file():
-            return folder
-    shipped = sorted(folder.parent.name for folder in SHIPPED.glob(f"*/{level}"))
-    raise UserError(
-        f"{path}: not a run folder, config.json is missing; nor a bundle with a {level} run beside "
-        f"it (shipped: {', '.join(shipped)})"
-    )
 
 
 def make_high_level(config: ExportConfig, run: Path | None) -> Decider:

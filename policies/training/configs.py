@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from pixelgait.policies.high_level import HighLevelNetwork
-from pixelgait.policies.trained import trained_low_level
+from pixelgait.policies.trained import find_run, trained_low_level
 from pixelgait.policies.training.imitation import DAggerConfig
 from pixelgait.policies.training.plan import Plan, TaskName
 from pixelgait.policies.training.strategies import ESConfig
@@ -191,10 +191,10 @@ class CourseConfig(CurriculumConfig):
     task = "course"
 
     low_level: Path
-    """Run folder of the low level."""
+    """Run folder of the low level, or the name of a shipped one, like walk."""
 
     def plan(self) -> Plan:
-        low_level = trained_low_level(self.low_level)
+        low_level = trained_low_level(find_run(self.low_level, "low_level"))
         return replace(super().plan(), low_level=(low_level.matrix, low_level.bias))
 
 
@@ -205,7 +205,7 @@ class JointConfig(CurriculumConfig):
     task = "joint"
 
     low_level: Path | None = None
-    """Run folder of a low level to start from."""
+    """Run folder of a low level to start from, or the name of a shipped one."""
 
 
 def require(name: str, value: int, least: int) -> None:

@@ -12,6 +12,7 @@ import tyro
 from pixelgait.policies.high_level import encoder_table, flat_weights, make_high_level
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs import Checkpoint, Run, load_checkpoint
+from pixelgait.policies.trained import find_run
 from pixelgait.policies.training.configs import (
     CourseConfig,
     EvolutionConfig,
@@ -119,7 +120,7 @@ def first_checkpoint(config: TrainConfig, plan: Plan) -> Checkpoint:
         start = load_start(config.start, fresh.size)
         fresh[:], normaliser = start.weights, start.normaliser
     if isinstance(config, JointConfig) and config.low_level is not None:
-        start = load_start(config.low_level / "best.npz", low.size)
+        start = load_start(find_run(config.low_level, "low_level") / "best.npz", low.size)
         low, normaliser = start.weights, start.normaliser
     weights = np.concatenate([high, low])
     return Checkpoint.first(weights, normaliser, start=weights, history=np.zeros((0, 0)))
