@@ -33,9 +33,9 @@ class RobotSpec:
     """One quadruped. Arrays are (12,), in the order of `joint_names`."""
 
     name: str
-    urdf: str  # below pybullet_data, or below the share folder of example-robot-data
+    urdf: str  # for simulators: below pybullet_data, or example-robot-data's share folder
     joint_names: tuple[str, ...]
-    foot_links: tuple[str, ...]  # in the URDF, one per leg
+    foot_links: tuple[str, ...]  # for simulators: in the URDF, one per leg
     joint_lower_rad: Array
     joint_upper_rad: Array
     torque_limit_nm: Array

@@ -20,7 +20,7 @@ from pixelgait.sim.scenes.rooms import HEIGHT_M, furniture, slab, standing, wall
 from pixelgait.sim.world.box_mesh import box_corners, box_uv
 from pixelgait.sim.world.floor_plan import FloorPlan, draw_plan
 from pixelgait.sim.world.scene import Box, Pose, require_difficulty
-from pixelgait.sim.world.texture import PIXELS, Texture, tile
+from pixelgait.sim.world.texture import TILE_PIXELS, Texture, tile
 
 MATERIAL, TEXTURE = "mesh_z_up.mtl", "texture.png"
 
@@ -87,7 +87,7 @@ def _obj(boxes: list[Box], textures: list[Texture]) -> str:
         cell = textures.index(box.texture)
         for corners, uv in _patches(box, box.texture.tile_m):
             # Half a pixel away from the neighbouring cells.
-            u, v = (0.5 + uv * (PIXELS - 1)).T / PIXELS
+            u, v = (0.5 + uv * (TILE_PIXELS - 1)).T / TILE_PIXELS
             lines += [f"v {x:.4f} {y:.4f} {z:.4f}" for x, y, z in corners]
             across = (cell + u) / len(textures)
             lines += [f"vt {a:.5f} {b:.5f}" for a, b in zip(across, v, strict=True)]

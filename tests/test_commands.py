@@ -83,6 +83,7 @@ def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
         ("pixelgait-eval BUNDLE --robot spot", ["unknown robot 'spot'", "a1", "go2"]),
         ("pixelgait-eval BUNDLE --robot go2", ["robot 'a1'", "'go2'"]),
         ("pixelgait-sim --robot spot", ["unknown robot 'spot'"]),
+        ("pixelgait-sim --body gazebo", ["unknown body 'gazebo'", "pybullet, mujoco"]),
         ("pixelgait-eval BUNDLE --episodes 0", ["--episodes is 0"]),
         ("pixelgait-eval BUNDLE --workers 0", ["--workers is 0"]),
         ("pixelgait-eval BUNDLE --seed -1", ["--seed is -1"]),

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pixelgait.sim.engines.registry import BODIES
 from tests.conftest import child_environment
 
 DISCOVERY_S = 20.0  # up to 2.6 s on an idle machine
@@ -81,8 +82,11 @@ def trajectory(folder: Path) -> np.ndarray:
         return np.array(data["path"])
 
 
-def test_the_shipped_policy_walks_the_robot_by_camera(processes: Processes, tmp_path: Path) -> None:
-    sim = processes.start("pixelgait-sim", "--seed", 10000, "--out", tmp_path)
+@pytest.mark.parametrize("body", BODIES)
+def test_the_shipped_policy_walks_the_robot_by_camera(
+    processes: Processes, tmp_path: Path, body: str
+) -> None:
+    sim = processes.start("pixelgait-sim", "--body", body, "--seed", 10000, "--out", tmp_path)
     run = processes.start("pixelgait-run", "iap", "--duration", 8, "--out", tmp_path, *PATIENT)
     output, _ = run.communicate(timeout=60)
     assert run.returncode == 0, output

@@ -16,7 +16,7 @@ LOWER_LEFT, CENTRE = (0.0, 1.0), (0.5, 0.5)  # of a pixel: right and down of its
 
 Kind = Literal["rgb", "depth", "rgbd"]
 CHANNELS: dict[Kind, int] = {"rgb": 3, "depth": 1, "rgbd": 4}  # of what a policy sees
-KINDS = {channels: kind for kind, channels in CHANNELS.items()}
+KIND_OF_CHANNELS = {channels: kind for kind, channels in CHANNELS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class Camera:
     light: tuple[float, float, float] = LIGHT  # towards it
 
     @property
-    def through(self) -> tuple[float, float]:
-        """Where in a pixel it is looked through, see `CENTRE`.
+    def ray_offset(self) -> tuple[float, float]:
+        """Where in a pixel its ray goes through, see `CENTRE`.
 
         Half a pixel lower is 0.1 m nearer on the ground 1.4 m ahead, so depth needs the middle.
         RGB alone looks through the corner, as PyBullet's own renderer does: the policies learned
@@ -68,4 +68,4 @@ class Camera:
 def camera_for(mount: CameraMount, image_shape: tuple[int, int, int]) -> Camera:
     """The camera of a policy that sees images of this shape (H, W, C)."""
     height, width, channels = image_shape
-    return Camera(mount, width, height, KINDS[channels])
+    return Camera(mount, width, height, KIND_OF_CHANNELS[channels])

@@ -31,10 +31,10 @@ class DelayLine(Generic[T]):
 class History:
     """The last second of a measured vector; linear between samples."""
 
-    SAMPLES = 100  # a second of control steps
+    MOST_SAMPLES = 100  # a second of control steps
 
     def __init__(self) -> None:
-        self._samples: deque[tuple[float, Array]] = deque(maxlen=self.SAMPLES)
+        self._samples: deque[tuple[float, Array]] = deque(maxlen=self.MOST_SAMPLES)
 
     def add(self, time_s: float, value: Array) -> None:
         """The newest sample; one of the same time as the last replaces it."""

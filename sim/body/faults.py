@@ -16,16 +16,16 @@ from pixelgait.sim.world.seeds import Stream
 #   nan     not a number
 #   spike   now and then one value is far off
 #   black   an image without light
-KINDS = {
+FAULT_KINDS = {
     "joints": ("frozen", "late", "lost", "nan", "spike"),
     "imu": ("frozen", "late", "lost", "nan", "spike"),
     "camera": ("frozen", "late", "lost", "black"),
 }
 MIXED = "mixed"
 TIMES = {"at": "start_s", "for": "for_s", "by": "by_s"}
-HELP = (
+FAULTS_HELP = (
     "SENSOR-KIND[:at=S,for=S,by=S], as in camera-frozen:at=2,for=1, or mixed; sensors and kinds: "
-    + "; ".join(f"{sensor}-{'|'.join(kinds)}" for sensor, kinds in KINDS.items())
+    + "; ".join(f"{sensor}-{'|'.join(kinds)}" for sensor, kinds in FAULT_KINDS.items())
 )
 
 # All numbers are ours.
@@ -54,7 +54,7 @@ class Fault:
 
 
 def parse_faults(texts: tuple[str, ...]) -> tuple[Fault, ...]:
-    """Faults from their spelling on the command line, see `HELP`; the mixed schedule as such.
+    """Faults from their spelling on the command line (`FAULTS_HELP`); the mixed schedule as such.
 
     Raises:
         UserError: a text is not of that form.
@@ -78,7 +78,7 @@ def schedule(faults: tuple[Fault, ...], seed: int) -> list[Fault]:
 
 def _mixed(rng: np.random.Generator) -> list[Fault]:
     """Survivable faults of all sensors, one every few seconds; no NaN, which damps the robot."""
-    choices = [(s, k) for s, kinds in KINDS.items() for k in kinds if k != "nan"]
+    choices = [(s, k) for s, kinds in FAULT_KINDS.items() for k in kinds if k != "nan"]
     faults = []
     for start in np.arange(FIRST_S, MIXED_UNTIL_S, MIXED_EVERY_S):
         sensor, kind = choices[rng.integers(len(choices))]
@@ -92,15 +92,15 @@ def _parse(text: str) -> Fault:
     sensor, _, kind = name.partition("-")
     if name == MIXED and not rest:
         return Fault(MIXED, MIXED)
-    if kind not in KINDS.get(sensor, ()):
-        raise UserError(f"--faults: '{text}' is no fault, expected {HELP}")
+    if kind not in FAULT_KINDS.get(sensor, ()):
+        raise UserError(f"--faults: '{text}' is no fault, expected {FAULTS_HELP}")
     times = {}
     for part in filter(None, rest.split(",")):
         key, _, value = part.partition("=")
         try:
             times[TIMES[key]] = float(value)
         except (KeyError, ValueError):
-            raise UserError(f"--faults: '{part}' in '{text}', expected {HELP}") from None
+            raise UserError(f"--faults: '{part}' in '{text}', expected {FAULTS_HELP}") from None
     if not all(np.isfinite(value) and value >= 0.0 for value in times.values()):
         raise UserError(f"--faults: '{text}': at, for and by are seconds, each at least 0")
     return Fault(sensor, kind, **times)

@@ -1,4 +1,4 @@
-"""A body whose sensors fail: the layer between a simulator and the controller."""
+"""Fault injection: a body whose sensors fail, between a simulator and the controller."""
 
 from __future__ import annotations
 

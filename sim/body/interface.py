@@ -1,4 +1,4 @@
-"""What every simulated robot offers beyond a robot's own interface, and what all have in common."""
+"""Interface of simulated robots: what they offer beyond a real one's, and constants all share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delays to train with, from a measured latency report instead of a guess."""
+"""Measured delays to train with: ranges from a latency report instead of a guess."""
 
 from __future__ import annotations
 

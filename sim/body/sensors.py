@@ -1,4 +1,4 @@
-"""Sensors as they are: biased, noisy and late; and a camera with a clock of its own."""
+"""Sensor models: biased, noisy and late values, and a camera with a clock of its own."""
 
 from __future__ import annotations
 

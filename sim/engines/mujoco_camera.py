@@ -1,4 +1,4 @@
-"""First-person RGB and depth images in MuJoCo by one ray per pixel.
+"""First-person RGB, depth and RGB-D images in MuJoCo, by casting one ray per pixel.
 
 No OpenGL, the same on every machine.
 """
@@ -20,7 +20,7 @@ from pixelgait.sim.body.camera import FAR_M, Camera
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.engines.mujoco_model import SCENE_GROUP, wxyz
 from pixelgait.sim.world.box_mesh import box_uv
-from pixelgait.sim.world.texture import PIXELS
+from pixelgait.sim.world.texture import TILE_PIXELS
 
 AMBIENT, DIFFUSE, SPECULAR, SHININESS = 0.6, 0.35, 0.05, 2  # of PyBullet's getCameraImage
 SKY = 255
@@ -42,15 +42,15 @@ class Paint(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tiles:
+class TiledTextures:
     """Textures on the boxes and planes of a model with n geoms."""
 
-    tiles: NDArray[np.uint8]  # (m, PIXELS, PIXELS, 3)
+    tiles: NDArray[np.uint8]  # (m, TILE_PIXELS, TILE_PIXELS, 3)
     which: NDArray[np.int64]  # (n,) a geom's tile, -1: its colour
     width_m: Array  # (n,) of its tile
 
     @classmethod
-    def of(cls, count: int, covers: Mapping[int, tuple[NDArray[np.uint8], float]]) -> Tiles:
+    def of(cls, count: int, covers: Mapping[int, tuple[NDArray[np.uint8], float]]) -> TiledTextures:
         """These tiles, so many metres wide, on these geoms of so many in the model."""
         distinct = {id(pixels): pixels for pixels, _ in covers.values()}
         order = list(distinct)
@@ -74,7 +74,7 @@ class Tiles:
         local = np.einsum("nji,nj->ni", rotations, points[painted] - data.geom_xpos[hit])
         across = np.einsum("nji,nj->ni", rotations, normals[painted])
         uv = box_uv(local, across) / self.width_m[hit, None]
-        column, row = np.floor(uv * PIXELS).astype(int).T % PIXELS
+        column, row = np.floor(uv * TILE_PIXELS).astype(int).T % TILE_PIXELS
         colours[painted] = self.tiles[self.which[hit], row, column]
 
 
@@ -121,7 +121,7 @@ def _cast(model: mujoco.MjModel, data: mujoco.MjData, camera: Camera, pose: Base
     mujoco.mju_quat2Mat(rotation, np.array(wxyz(pose.orientation)))
     eye, forward, up = camera.axes(pose.position, rotation.reshape(3, 3))
     shape = camera.height, camera.width
-    rays = _pixels(camera.mount.vertical_fov_rad, *shape, *camera.through)
+    rays = _pixels(camera.mount.vertical_fov_rad, *shape, *camera.ray_offset)
     world = rays @ np.array((forward, np.cross(forward, up), up))
     count = len(rays)
     geoms, distances = np.full(count, -1, dtype=np.int32), np.zeros(count)

@@ -1,4 +1,4 @@
-"""Textures on meshes in MuJoCo, whose rays say which mesh they hit but not which triangle."""
+"""Mesh textures in MuJoCo, whose rays say which mesh they hit but not which triangle."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pixelgait.robot.spec import Array
 SLACK_M = 1e-4  # between a hit, float64, and its triangle, float32
 
 
-class Skin:
+class MeshTexture:
     """A picture on one mesh of a model."""
 
     def __init__(self, model: mujoco.MjModel, geom: int, texture: Path) -> None:

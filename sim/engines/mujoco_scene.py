@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pixelgait.robot.rotation import upright
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import BasePose
-from pixelgait.sim.engines.mujoco_camera import Paint, Tiles, cast_both, cast_image
-from pixelgait.sim.engines.mujoco_mesh import Skin
+from pixelgait.sim.engines.mujoco_camera import Paint, TiledTextures, cast_both, cast_image
+from pixelgait.sim.engines.mujoco_mesh import MeshTexture
 from pixelgait.sim.engines.mujoco_model import scene_geom, wxyz
 from pixelgait.sim.world.scene import ORIGIN, Box, Layout, Mesh, Plane, Pose, Scene
 from pixelgait.sim.world.texture import CHEQUERS_M, Texture, chequers, tile
@@ -33,8 +33,8 @@ class MuJoCoScene:
             for i, shape in enumerate(scene.fixed)
             if isinstance(shape, Plane)
         ]
-        self._skins = [
-            Skin(model, model.geom(scene_geom(i)).id, shape.texture)
+        self._mesh_textures = [
+            MeshTexture(model, model.geom(scene_geom(i)).id, shape.texture)
             for i, shape in enumerate(scene.fixed)
             if isinstance(shape, Mesh) and shape.texture is not None
         ]
@@ -76,5 +76,5 @@ class MuJoCoScene:
         boxes = zip(self._textured, textures, strict=True)
         covers = {geom: (tile(texture), texture.tile_m) for geom, texture in boxes}
         covers |= {geom: (chequers(), CHEQUERS_M) for geom in self._planes}
-        tiles = [Tiles.of(self.model.ngeom, covers)] if covers else []
-        return [*tiles, *self._skins]
+        tiles = [TiledTextures.of(self.model.ngeom, covers)] if covers else []
+        return [*tiles, *self._mesh_textures]

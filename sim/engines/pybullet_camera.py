@@ -55,7 +55,7 @@ def view_matrix(camera: Camera, pose: BasePose) -> list[float]:
 def projection_matrix(camera: Camera) -> list[float]:
     """OpenGL's projection matrix, column by column (16)."""
     projection = _projection(camera.mount.vertical_fov_rad, camera.width, camera.height)
-    right, down = camera.through
+    right, down = camera.ray_offset
     projection[8] += 2.0 * (right - OWN_PIXEL[0]) / camera.width
     projection[9] += 2.0 * (OWN_PIXEL[1] - down) / camera.height
     return projection

@@ -1,4 +1,4 @@
-"""Scenes in PyBullet."""
+"""Scenes in PyBullet: built, laid out, moved and seen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulators by name. Each is imported when it is asked for: nobody needs both."""
+"""Registry of the simulators by name. Each is imported when asked for: nobody needs both."""
 
 from __future__ import annotations
 

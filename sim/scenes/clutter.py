@@ -12,7 +12,7 @@ from pixelgait.sim.world.scene import STORE, Box, Layout, Pose, Scene
 
 WIDTH_M = 3.0
 LENGTH_M = 13.0
-BOXES = (6, 20)  # at difficulty 0 and 1; 20 are about as many as find room
+BOX_COUNTS = (6, 20)  # at difficulty 0 and 1; 20 are about as many as find room
 HALF_SIDE_M = (0.08, 0.25)
 HALF_HEIGHT_M = (0.15, 0.40)
 # Free ground between any two boxes, edge to edge of their circumscribed circles. More than a
@@ -35,7 +35,7 @@ class Clutter(Scene):
         self.platform = Platform(WIDTH_M, LENGTH_M)
         self.fixed = self.platform.boxes()
         rng = np.random.default_rng(SIZES_SEED)
-        count = round(float(np.interp(difficulty, (0.0, 1.0), BOXES)))
+        count = round(float(np.interp(difficulty, (0.0, 1.0), BOX_COUNTS)))
         self.movable: list[Box] = [_box(rng, i) for i in range(count)]
 
     def layout(self, rng: np.random.Generator) -> Layout:

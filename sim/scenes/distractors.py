@@ -23,13 +23,13 @@ Split = Literal["train", "test"]
 AnyShape = TypeVar("AnyShape", bound=Shape)
 
 # The first seed of each set's textures, and how many there are.
-SEEDS: dict[Split, int] = {"train": 0, "test": 1000}
-TEXTURES = 24
+FIRST_SEEDS: dict[Split, int] = {"train": 0, "test": 1000}
+TEXTURES_PER_SPLIT = 24
 SHADES = (0.15, 0.80)  # of red, green and blue
 TILE_M = 1.0
 # A wall of pictures on every side of the start: nearer than cameras see, higher than they look.
 BACKDROP_M, BACKDROP_HALF_M, PICTURE_M = 18.0, 9.0, 9.0
-OBJECTS = 6
+OBJECT_COUNT = 6
 OBJECT_HALF_M = (0.08, 0.25)
 # Where they hover, seen from the start: ahead, aside and above it. No robot reaches up there.
 AHEAD_M, ASIDE_M, ABOVE_M = (1.5, 10.0), (-3.0, 3.0), (1.1, 2.0)
@@ -50,8 +50,10 @@ class Distracted(Scene):
         picture = replace(plain, tile_m=PICTURE_M)
         wide = (BACKDROP_M, 0.1, BACKDROP_HALF_M)
         backdrop = [Box(STORE, wide, (1.0, 1.0, 1.0), texture=picture)] * 4
-        sizes = np.random.default_rng(SIZES_SEED).uniform(*OBJECT_HALF_M, (OBJECTS, 3)).tolist()
-        objects = [Box(STORE, (x, y, z), (1.0, 1.0, 1.0), texture=plain) for x, y, z in sizes]
+        sizes = np.random.default_rng(SIZES_SEED).uniform(*OBJECT_HALF_M, (OBJECT_COUNT, 3))
+        objects = [
+            Box(STORE, (x, y, z), (1.0, 1.0, 1.0), texture=plain) for x, y, z in sizes.tolist()
+        ]
         self._kinds: list[tuple[Colour, Texture | None]] = []
         self.fixed = [self._covered(shape) for shape in scene.fixed]
         self.movable = [*(self._covered(shape) for shape in scene.movable), *backdrop, *objects]
@@ -60,8 +62,8 @@ class Distracted(Scene):
         """The scene's own layout, then what distracts from it."""
         layout = self.scene.layout(rng)
         count = len(layout.movable)
-        hovering = [_ahead_of(layout.start, rng) for _ in range(OBJECTS)]
-        swings = [_swing(count + 4 + i, rng) for i in range(OBJECTS)]
+        hovering = [_ahead_of(layout.start, rng) for _ in range(OBJECT_COUNT)]
+        swings = [_swing(count + 4 + i, rng) for i in range(OBJECT_COUNT)]
         return Layout(
             layout.start,
             [*layout.movable, *_around(layout.start), *hovering],
@@ -79,7 +81,7 @@ class Distracted(Scene):
         """Boxes that were alike stay alike."""
         drawn = {kind: self._draw(rng) for kind in dict.fromkeys(self._kinds)}
         picture = replace(self._draw(rng), tile_m=PICTURE_M)
-        objects = [self._draw(rng) for _ in range(OBJECTS)]
+        objects = [self._draw(rng) for _ in range(OBJECT_COUNT)]
         angle, low = rng.uniform(0.0, 2.0 * math.pi), rng.uniform(0.0, LOWEST_LIGHT)
         x, y, z = rng.uniform(-SHIFT_M, SHIFT_M, 3).tolist()
         return Appearance(
@@ -104,7 +106,7 @@ class Distracted(Scene):
 def textures(split: Split) -> list[Texture]:
     """The textures of a set."""
     made = []
-    for seed in range(SEEDS[split], SEEDS[split] + TEXTURES):
+    for seed in range(FIRST_SEEDS[split], FIRST_SEEDS[split] + TEXTURES_PER_SPLIT):
         rng = np.random.default_rng(seed)
         pattern = get_args(Pattern)[rng.integers(len(get_args(Pattern)))]
         one, other = (tuple(colour) for colour in rng.uniform(*SHADES, (2, 3)).tolist())

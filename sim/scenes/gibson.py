@@ -1,4 +1,4 @@
-"""Houses scanned by others: the user's own copies of Gibson, iGibson or Matterport3D scenes.
+"""Scanned houses: the user's own copies of Gibson, iGibson or Matterport3D scenes.
 
 A folder in the layout of iGibson's data set (its `docs/dataset.md`): `mesh_z_up.obj`, its .mtl and
 texture, maybe `mesh_z_up_downsampled.obj` for contacts, `floors.txt` with one height a line, and

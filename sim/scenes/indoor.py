@@ -1,4 +1,4 @@
-"""What scenes indoors have in common: a start and a goal on a map, and the way between them."""
+"""Point goals indoors: a start and a goal on a map, and the geodesic distance between them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pixelgait.sim.world.scene import Box, Pose, Scene
 from pixelgait.sim.world.traversability import TraversabilityMap
 
 GOAL_RADIUS_M = 0.5
-FAR = 0.5  # the start's way to the goal, at least, as a share of the longest there is
+LEAST_WAY_SHARE = 0.5  # the start's way to the goal, at least, as a share of the longest there is
 AHEAD_CELLS = 10  # a robot starts looking about at where its way is after 1 m
 LOOK_RAD = 0.4
 GOAL_HALF_M = (0.06, 0.06, 0.5)
@@ -38,7 +38,7 @@ class Indoor(Scene):
         self.map, self.floor_m = traversability_map, floor_m
         goal = traversability_map.draw(rng)
         self.distances = traversability_map.geodesic_distances(goal)
-        least = FAR * self.distances[traversability_map.turnable].max()
+        least = LEAST_WAY_SHARE * self.distances[traversability_map.turnable].max()
         far = np.argwhere(traversability_map.turnable & (self.distances >= least))
         row, column = far[rng.integers(len(far))].tolist()
         self.start = row, column

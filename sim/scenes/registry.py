@@ -1,4 +1,4 @@
-"""The scenes by name."""
+"""Registry of the scenes by name."""
 
 from __future__ import annotations
 

@@ -7,7 +7,14 @@ import math
 import numpy as np
 
 from pixelgait.sim.scenes.indoor import Indoor
-from pixelgait.sim.world.floor_plan import FURNITURE, MARGIN_M, SIZE_M, WALL_M, FloorPlan, draw_plan
+from pixelgait.sim.world.floor_plan import (
+    FURNITURE_COUNTS,
+    MARGIN_M,
+    SIZE_M,
+    WALL_M,
+    FloorPlan,
+    draw_plan,
+)
 from pixelgait.sim.world.scene import STORE, Box, Layout, Pose
 from pixelgait.sim.world.texture import Texture
 from pixelgait.sim.world.traversability import TraversabilityMap
@@ -16,7 +23,7 @@ HEIGHT_M = 2.4
 # Elements overlap so that a wall is as long as it should be; every wall is longer than the short
 # ones.
 LONG_M, SHORT_M = 1.5, 0.5
-ELEMENTS = ((40, 20), (80, 40))  # long and short, at difficulty 0 and 1
+ELEMENT_COUNTS = ((40, 20), (80, 40))  # long and short, at difficulty 0 and 1
 ASIDE_M = 0.001  # from the wall's middle, in turn: surfaces in one plane show shreds of both
 WALL_TEXTURE = Texture("bricks", ((0.66, 0.40, 0.30), (0.80, 0.76, 0.70)), tile_m=2.0)
 FLOOR_TEXTURE = Texture("planks", ((0.62, 0.50, 0.36), (0.36, 0.27, 0.18)), tile_m=2.0)
@@ -45,7 +52,7 @@ class Rooms(Indoor):
         self.fixed = (slab(half_floor),)
         self.long, self.short = (
             round(float(np.interp(difficulty, (0, 1), pair)))
-            for pair in zip(*ELEMENTS, strict=True)
+            for pair in zip(*ELEMENT_COUNTS, strict=True)
         )
         self.furniture = furniture(difficulty)
         elements = [wall(LONG_M)] * self.long + [wall(SHORT_M)] * self.short
@@ -73,7 +80,7 @@ class Rooms(Indoor):
 
 def furniture(difficulty: float) -> list[Box]:
     """The pieces of a house, wherever they are going to be."""
-    count = round(float(np.interp(difficulty, (0.0, 1.0), FURNITURE)))
+    count = round(float(np.interp(difficulty, (0.0, 1.0), FURNITURE_COUNTS)))
     kinds = [PIECES[i % len(PIECES)] for i in range(count)]
     return [Box(STORE, half, colour, texture=texture) for half, colour, texture in kinds]
 

@@ -13,7 +13,7 @@ from pixelgait.sim.world.grid import interpolate
 from pixelgait.sim.world.scene import ORIGIN, Box, HeightField, Layout, Pose, Scene
 
 GRID_M = 0.15  # finer than a robot's stance (0.36 m x 0.26 m), and 15 ms an image in PyBullet
-CELLS = (140, 100)  # 21 m along x, 15 m across
+GRID_POINTS = (140, 100)  # 21 m along x, 15 m across
 BUMP_M = 0.2  # the bumps' size: standard deviation of the blur
 # Standard deviation of the heights at difficulty 0 and 1; slopes of 1 and 8 degrees are typical.
 # The feet of a trotting A1 clear about 5 cm.
@@ -49,7 +49,7 @@ class Rough(Scene):
         return Layout(start, (field,))
 
     def ground_m(self, x: float, y: float) -> float | None:
-        half_x, half_y = ((n - 1) * GRID_M / 2 for n in CELLS)
+        half_x, half_y = ((n - 1) * GRID_M / 2 for n in GRID_POINTS)
         if abs(x - MIDDLE_M) >= half_x - SLIDE_M or abs(y) >= half_y - SLIDE_M:
             return None
         sign = 1.0 if self.field.yaw == 0.0 else -1.0
@@ -59,13 +59,13 @@ class Rough(Scene):
     def _highest(self, field: Pose) -> float:
         """The highest ground around the start [m]."""
         sign = 1.0 if field.yaw == 0.0 else -1.0
-        x, y = ((np.arange(n) - (n - 1) / 2) * sign * GRID_M for n in CELLS)
+        x, y = ((np.arange(n) - (n - 1) / 2) * sign * GRID_M for n in GRID_POINTS)
         near = np.hypot(field.x + x[:, None], field.y + y) < FOOTPRINT_M
         return float(self.heights[near].max())
 
 
 def _noise() -> Array:
-    """Smooth noise (CELLS) with standard deviation 1, clipped."""
-    white = np.random.default_rng(NOISE_SEED).standard_normal(CELLS)
+    """Smooth noise (GRID_POINTS) with standard deviation 1, clipped."""
+    white = np.random.default_rng(NOISE_SEED).standard_normal(GRID_POINTS)
     smooth = cv2.GaussianBlur(white, (0, 0), BUMP_M / GRID_M)
     return np.asarray(np.clip((smooth - smooth.mean()) / smooth.std(), -CLIP, CLIP))

@@ -1,4 +1,4 @@
-"""What a robot cannot walk through, as upright boxes: the black of a map of where it can walk.
+"""Collision boxes from a traversability map: they stand where one cannot walk.
 
 For those who cannot collide with the triangles of a scanned house: MuJoCo, which would fill them to
 their convex hull, and the gliding robot.

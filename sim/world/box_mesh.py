@@ -1,4 +1,4 @@
-"""Boxes as triangles, for what has to carry a texture."""
+"""Triangle meshes of boxes, for what has to carry a texture."""
 
 from __future__ import annotations
 

@@ -16,10 +16,10 @@ from pixelgait.sim.world.traversability import PIXEL_M
 
 # At difficulty 0 and 1. The narrowest door leaves the A1 (0.5 m wide while trotting) 12 cm on
 # either side.
-ROOMS = (2, 8)
+ROOM_COUNTS = (2, 8)
 SIZE_M = ((6.0, 5.5), (11.0, 8.0))  # of the house: along the corridor, across it
 DOOR_M = (1.1, 0.75)
-FURNITURE = (2, 12)
+FURNITURE_COUNTS = (2, 12)
 
 CORRIDOR_M = (1.3, 1.8)  # its width
 LEAST_ROOM_M = (2.2, 1.6)  # of a room: along the corridor, across it
@@ -71,7 +71,7 @@ def draw_plan(
     door = float(np.interp(difficulty, (0.0, 1.0), DOOR_M))
     corridor = float(rng.uniform(*CORRIDOR_M))
     low = float(rng.uniform(LEAST_ROOM_M[1], width - corridor - LEAST_ROOM_M[1])) - width / 2
-    count = round(float(np.interp(difficulty, (0.0, 1.0), ROOMS)))
+    count = round(float(np.interp(difficulty, (0.0, 1.0), ROOM_COUNTS)))
     below = (count + int(rng.integers(2))) // 2
     walls = _outer_walls(length, width)
     rooms: list[Rectangle] = []

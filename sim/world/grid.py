@@ -1,4 +1,4 @@
-"""Values between the points of a grid."""
+"""Bilinear interpolation between the points of a grid."""
 
 from __future__ import annotations
 

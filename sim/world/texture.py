@@ -15,7 +15,7 @@ from pixelgait.robot.spec import Array
 Colour = tuple[float, float, float]  # RGB, 0 to 1
 Pattern = Literal["bricks", "checks", "dots", "planks", "plaster", "stripes"]
 
-PIXELS = 64  # a side of a tile: 1.6 cm for a tile of 1 m, a pixel of a 32 x 32 camera at 0.5 m
+TILE_PIXELS = 64  # a side of a tile: 1.6 cm for a tile of 1 m, a pixel of a 32 x 32 camera at 0.5 m
 CHEQUERS_M = 2.0  # a tile of PyBullet's plane
 GRAIN = 0.04  # standard deviation of the noise over every pattern
 
@@ -32,25 +32,25 @@ class Texture:
 
 @cache
 def tile(texture: Texture) -> NDArray[np.uint8]:
-    """Its pixels (PIXELS, PIXELS, 3) RGB: columns along the surface, rows upwards."""
+    """Its pixels (TILE_PIXELS, TILE_PIXELS, 3) RGB: columns along the surface, rows upwards."""
     rng = np.random.default_rng(texture.seed)
     share = PATTERNS[texture.pattern](rng)[:, :, None]
     one, other = np.array(texture.colours)
-    colour = one + share * (other - one) + rng.normal(0.0, GRAIN, (PIXELS, PIXELS, 1))
+    colour = one + share * (other - one) + rng.normal(0.0, GRAIN, (TILE_PIXELS, TILE_PIXELS, 1))
     return np.asarray(255.0 * np.clip(colour, 0.0, 1.0), dtype=np.uint8)
 
 
 @cache
 def chequers() -> NDArray[np.uint8]:
     """PyBullet's plane, pixels as of `tile`: squares of 1 m, light blue and white."""
-    up, along = np.indices((PIXELS, PIXELS)) * 2 // PIXELS
+    up, along = np.indices((TILE_PIXELS, TILE_PIXELS)) * 2 // TILE_PIXELS
     colours = np.array(((173, 199, 255), (255, 255, 255)), dtype=np.uint8)
     return np.asarray(colours[(up + along) % 2])
 
 
 def _grid() -> tuple[Array, Array]:
-    """Up and along, 0 to 1, (PIXELS, PIXELS) each."""
-    v, u = (np.mgrid[:PIXELS, :PIXELS] + 0.5) / PIXELS
+    """Up and along, 0 to 1, (TILE_PIXELS, TILE_PIXELS) each."""
+    v, u = (np.mgrid[:TILE_PIXELS, :TILE_PIXELS] + 0.5) / TILE_PIXELS
     return v, u
 
 
@@ -82,8 +82,9 @@ def _planks(rng: np.random.Generator) -> Array:
 
 
 def _plaster(rng: np.random.Generator) -> Array:
-    noise = np.tile(rng.standard_normal((PIXELS, PIXELS)), (3, 3))
-    smooth = cv2.GaussianBlur(noise, (0, 0), PIXELS / 10)[PIXELS : 2 * PIXELS, PIXELS : 2 * PIXELS]
+    noise = np.tile(rng.standard_normal((TILE_PIXELS, TILE_PIXELS)), (3, 3))
+    middle = slice(TILE_PIXELS, 2 * TILE_PIXELS)
+    smooth = cv2.GaussianBlur(noise, (0, 0), TILE_PIXELS / 10)[middle, middle]
     return np.asarray(np.clip(0.5 + 0.3 * smooth / smooth.std(), 0.0, 1.0))
 
 

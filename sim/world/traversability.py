@@ -1,4 +1,4 @@
-"""Where a robot can walk indoors: a map, the draws from it, and ways through it.
+"""Traversability map of where a robot can walk indoors, and geodesic distances on it.
 
 Maps are Gibson's: square, 0.01 m a pixel, white where one can walk, the world's origin in their
 middle, rows along y and columns along x (iGibson, `indoor_scene.py`).

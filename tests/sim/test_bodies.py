@@ -17,11 +17,13 @@ from pixelgait.robot.low_level import INPUT_SIZE, LOW_LEVEL_WEIGHTS, OUTPUT_SIZE
 from pixelgait.robot.spec import A1, ROBOTS, RobotSpec
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.camera import FAR_M, Camera
-from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.sim.body.interface import SUBSTEPS, SimulatedBody
+from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.engines.urdf import find_urdf
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.obstacle_course import WALL_COLOUR, ObstacleCourse
+from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene
 
 TROT = {"frequency_hz": 2.0, "lift_rad": 0.5, "duty": 0.5}
@@ -111,6 +113,32 @@ def test_an_episode_depends_on_nothing_but_its_seed(name: str) -> None:
     again = make_body(name, A1, ObstacleCourse(0.5))
     np.testing.assert_array_equal(first, run(again, controller, 100, seed=3))
     again.close()
+
+
+@pytest.mark.parametrize("randomisation", [None, Randomisation()], ids=["ideal", "random"])
+@pytest.mark.parametrize("name", BODIES)
+def test_a_control_step_is_so_many_physics_steps(
+    name: str, randomisation: Randomisation | None
+) -> None:
+    """Delays, weak motors and hovering objects included."""
+    scene = make_scene("obstacle-course", 0.5, "train")
+    body = make_body(name, A1, scene, randomisation=randomisation)
+    ends = []
+    for physics_steps in (False, True):
+        controller, reading = trotting(A1), body.reset(3)
+        for _ in range(30):
+            command = controller.step(reading)
+            if physics_steps:
+                for _ in range(SUBSTEPS):
+                    body.step(command)
+            else:
+                body.apply(command)
+            reading = body.read()
+        state = [body.time_s, *body.pose()[0], *body.pose()[1], *reading.joint_angles]
+        ends.append((state, body.render_rgb()))
+    assert ends[0][0] == ends[1][0]
+    np.testing.assert_array_equal(ends[0][1], ends[1][1])
+    body.close()
 
 
 @pytest.mark.parametrize("name", BODIES)
