@@ -42,9 +42,9 @@ def test_a_bundle_is_evaluated_with_the_camera_it_needs(
 
 
 def test_a_depth_policy_is_trained(command: Command, tmp_path: Path) -> None:
-    sizes = ("--iterations", 1, "--lesson.courses", 1, "--lesson.steps", 1, "--workers", 1)
+    sizes = ("--iterations", 1, "--dagger.courses", 1, "--dagger.steps", 1, "--workers", 1)
     steps = ("--steps", 50, "--validation-steps", 50, "--validation-episodes", 1)
-    students = ("--encoder", GIBSON_IAP, "--mirror", "--lesson.students", 2)
+    students = ("--encoder", GIBSON_IAP, "--mirror", "--dagger.students", 2)
     done = command("pixelgait-train", "imitate", "--out", "run", *students, *sizes, *steps)
     assert done.returncode == 0, done.stderr
     assert trained_high_level(tmp_path / "run").image_shape == (16, 16, 1)

@@ -24,8 +24,7 @@ class Plan:
     """What is trained, and where. Picklable."""
 
     task: TaskName
-    steps: int
-    """Control steps of a training episode."""
+    steps: int  # control steps of a training episode
     encoder: str = "iap"
     scene: str = ObstacleCourse.name  # of the tasks that see; the others are on flat ground
     difficulty: float = 0.5

@@ -35,7 +35,7 @@ LATENT_AHEAD = np.array((1.0, 0.0))  # full speed, straight on
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A candidate and the episodes it is judged by."""
+    """A candidate and the episodes that evaluate it."""
 
     weights: Array
     normaliser: Normaliser
