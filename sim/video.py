@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.controller import Controller
+from pixelgait.robot.interface import Reading
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.runtime.attention import draw_attention
 from pixelgait.robot.spec import Array, RobotSpec
@@ -20,9 +21,10 @@ from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene
 from pixelgait.sim.scenes.distractors import Distracted
 from pixelgait.sim.scenes.indoor import Indoor
-from pixelgait.sim.tasks.episode import run_episode
+from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.task import Task
 from pixelgait.sim.world.scene import Scene
+from pixelgait.sim.world.seeds import Stream
 
 SUFFIXES = (".mp4", ".gif", ".png")
 WIDTH, HEIGHT = 480, 320
@@ -40,7 +42,7 @@ class SceneRenderer:
     def __init__(self, spec: RobotSpec, scene: Scene, seed: int) -> None:
         self.client = pybullet.connect(pybullet.DIRECT)
         self.scene = PyBulletScene(scene, self.client)
-        self.scene.reset(np.random.default_rng(seed))
+        self.scene.reset(Stream.LAYOUT.rng(seed))
         bare = scene.scene if isinstance(scene, Distracted) else scene
         self.indoors = isinstance(bare, Indoor)
         self.robot, self.joints = load_robot(spec, self.client)
@@ -93,25 +95,26 @@ def write_strip(
 
 def record_video(
     controller: Controller, body: SimulatedBody, task: Task, seed: int, path: Path
-) -> None:
+) -> Episode:
     """Run one episode and film it; a .png becomes a strip."""
     renderer = SceneRenderer(body.spec, body.scene, seed)
     every = round(1.0 / FRAMES_PER_S / CONTROL_DT_S)
     frames = []
 
-    def watch(step: int) -> None:
+    def watch(step: int, reading: Reading) -> None:
         if step % every == 1:
             position, orientation = map(np.array, body.pose())
-            angles = body.read().joint_angles
             renderer.scene.move(body.time_s)
-            frames.append(renderer.frame(position, orientation, angles, _inset(controller)))
+            pose = (position, orientation, reading.joint_angles)
+            frames.append(renderer.frame(*pose, _inset(controller)))
 
-    run_episode(controller, body, task, seed, watch)
+    episode = run_episode(controller, body, task, seed, watch)
     renderer.close()
     if path.suffix == ".png":
         write_strip(path, frames)
     else:
         write_video(path, frames)
+    return episode
 
 
 def _inset(controller: Controller) -> NDArray[np.uint8] | None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tyro
 
 from pixelgait.export.bundle.export import ExportConfig, export
@@ -26,6 +25,7 @@ from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
 from pixelgait.sim.evaluate import EvalConfig, describe, evaluate, film, run_episodes
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
+from pixelgait.sim.world.seeds import Stream
 
 POLICIES = {"iap": "IAP", "cnn": "CNN", "sit": "SieT", "iap-depth": "IAP on depth"}
 # Columns: difficulty, whether robots are randomised, and the simulator.
@@ -245,7 +245,7 @@ def _draw_paths(config: ResultsConfig, name: str) -> None:
     courses, tracks = [], []
     for episode in run_episodes(evaluation):
         course = ObstacleCourse(evaluation.difficulty)
-        course.layout(np.random.default_rng(episode.seed))
+        course.layout(Stream.LAYOUT.rng(episode.seed))
         courses.append(course)
         tracks.append(episode.path)
     plots.paths_on_courses(config.pictures / f"paths-{name}.png", courses, tracks)

@@ -94,9 +94,9 @@ def run_episode(
     body: SimulatedBody,
     task: Task,
     seed: int,
-    watch: Callable[[int], None] | None = None,
+    watch: Callable[[int, Reading], None] | None = None,
 ) -> Episode:
-    """Run the controller on the body until the task is over; `watch` is called every step."""
+    """Run the controller on the body until the task is over; `watch` is called after every step."""
     reading = body.reset(seed)
     controller.reset()
     task.reset(body, seed)
@@ -109,7 +109,7 @@ def run_episode(
         reward, over = task.step(body)
         log.after_step(reward)
         if watch is not None:
-            watch(log.steps)
+            watch(log.steps, reading)
     fault = controller.supervisor.fault
     return log.episode(seed, task, fell=fallen(body) or fault is not None, fault=fault)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.tasks.episode import run_episode
 from pixelgait.sim.tasks.follow import Follow
+from pixelgait.sim.video import record_video
 from tests.conftest import gentle_weights
 
 NOMINAL = Randomisation(**{name: (value, value) for name, value in asdict(Sample()).items()})
@@ -239,3 +241,16 @@ def test_an_episode_follows_from_its_seed_bit_for_bit(name: str) -> None:
     assert not np.array_equal(first.path[:10], other.path[:10])
     assert first.return_m == again.return_m
     body.close()
+
+
+def test_a_filmed_episode_is_the_one_that_is_evaluated(tmp_path: Path) -> None:
+    """Whoever watches draws no sensor noise."""
+    body = make_body("pybullet", A1, FlatGround(), randomisation=Randomisation())
+    task = Follow(100)
+    low_level = LinearLowLevel.from_weights(A1, gentle_weights())
+    controller = Controller(task.command, low_level, Supervisor(A1))
+    evaluated = run_episode(controller, body, task, 3)
+    filmed = record_video(controller, body, task, 3, tmp_path / "strip.png")
+    body.close()
+    np.testing.assert_array_equal(filmed.path, evaluated.path)
+    assert filmed.return_m == evaluated.return_m
