@@ -23,12 +23,16 @@ def figures_of(episodes: Sequence[Episode]) -> dict[str, Any]:
     n = len(episodes)
     rates = {
         "success_rate": sum(e.success for e in episodes),
+        "clean_success_rate": sum(e.clean_success for e in episodes),
+        "contact_free_rate": sum(e.contacts.count == 0 for e in episodes),
         "fall_rate": sum(e.fell for e in episodes),
     }
     values = {
         "distance_m": [e.distance_m for e in episodes],
         "return_m": [e.return_m for e in episodes],
         "images_per_episode": [float(e.images) for e in episodes],
+        "contacts_per_episode": [float(e.contacts.count) for e in episodes],
+        "contact_impulse_ns": [e.contacts.impulse_ns for e in episodes],
     }
     for name in dict.fromkeys(name for e in episodes for name in e.metrics):
         values[name] = [e.metrics[name] for e in episodes if name in e.metrics]
@@ -75,6 +79,10 @@ def _row(e: Episode) -> dict[str, Any]:
         "distance_m": e.distance_m,
         "return_m": e.return_m,
         "fell": bool(e.fell),
+        "fault": e.fault,
+        "contacts": e.contacts.count,
+        "contact_s": round(e.contacts.time_s, 3),
+        "contact_impulse_ns": e.contacts.impulse_ns,
         "images": e.images,
         "steps": e.steps,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
@@ -140,13 +141,17 @@ class CurriculumConfig(CameraConfig, EvolutionConfig):
 
     curriculum: int = 0
     """Iterations over which the difficulty rises from 0 to its value."""
+    contact_cost: float = 0.0
+    """What a second of touching anything but the ground takes off the return [m]."""
 
     def check(self) -> None:
         super().check()
         require("curriculum", self.curriculum, 0)
+        if not 0.0 <= self.contact_cost < math.inf:
+            raise UserError(f"--contact-cost is {self.contact_cost}, needs at least 0")
 
     def plan(self) -> Plan:
-        return replace(super().plan(), curriculum=self.curriculum)
+        return replace(super().plan(), curriculum=self.curriculum, contact_cost=self.contact_cost)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,6 +29,7 @@ class Plan:
     scene: str = ObstacleCourse.name  # of the tasks that see; the others are on flat ground
     difficulty: float = 0.5
     curriculum: int = 0  # iterations over which the difficulty rises from 0
+    contact_cost: float = 0.0  # [m/s], see `Forward`
     distractors: Split | None = None
     low_level: tuple[Array, Array] | None = None  # frozen matrix, bias of the task course
     randomisation: Randomisation | None = None

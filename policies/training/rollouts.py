@@ -50,7 +50,8 @@ class Worker:
     def __init__(self, plan: Plan) -> None:
         torch.set_num_threads(1)
         self.plan = plan
-        self.task: Task = Follow(plan.steps) if plan.task == "follow" else Forward(plan.steps)
+        forward = Forward(plan.steps, contact_cost_m_per_s=plan.contact_cost)
+        self.task: Task = Follow(plan.steps) if plan.task == "follow" else forward
         self.high_level = make_high_level(plan.encoder, 0, plan.mirror) if plan.sees else None
         high = self.high_level
         self.camera = camera_for(A1.camera, high.image_shape) if high else None

@@ -81,6 +81,9 @@ class FaultyBody:
     def place(self, position: Vector, orientation: Quaternion) -> None:
         self.body.place(position, orientation)
 
+    def touching(self) -> float | None:
+        return self.body.touching()
+
     def push(self, velocity: Array) -> None:
         self.body.push(velocity)
 

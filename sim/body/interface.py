@@ -36,6 +36,9 @@ class Walker(Protocol):
     def pose(self) -> BasePose:
         """Where the base is."""
 
+    def touching(self) -> float | None:
+        """Normal force [N] between the robot and obstacles now; None if it touches none."""
+
     def push(self, velocity: Array) -> None:
         """Kick the base: add a velocity (3,) [m/s]."""
 

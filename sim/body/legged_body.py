@@ -149,6 +149,10 @@ class LeggedBody(ABC):
         """Kick the base: add a velocity (3,) [m/s]."""
 
     @abstractmethod
+    def touching(self) -> float | None:
+        """Normal force [N] between the robot and obstacles now; None if it touches none."""
+
+    @abstractmethod
     def advance(self) -> None:
         """One physics step of the engine alone, with the torques that are set."""
 

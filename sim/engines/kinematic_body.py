@@ -73,6 +73,7 @@ class Glide:
     speed: float = 0.0  # [m/s]
     yaw_rate: float = 0.0  # [rad/s]
     free_steps: float = 0.0  # until it can have hit something
+    stopped: bool = False  # by an obstacle, in the last step
     camera: CameraStream | None = None  # None: an ideal one
 
 
@@ -155,6 +156,10 @@ class KinematicBody:
         state = self.state
         return BasePose((state.x, state.y, state.z), upright(state.yaw))
 
+    def touching(self) -> float | None:
+        """0 while an obstacle stops it (it has no mass), else None."""
+        return 0.0 if self.state.stopped else None
+
     def push(self, velocity: Array) -> None:
         """Add the part along the robot of a velocity (3,) [m/s]."""
         cos, sin = math.cos(self.state.yaw), math.sin(self.state.yaw)
@@ -173,7 +178,8 @@ class KinematicBody:
         x = state.x + ahead * (cos - gait.slip * sin)
         y = state.y + ahead * (sin + gait.slip * cos)
         yaw = state.yaw + state.yaw_rate * CONTROL_DT_S
-        if not self._stopped(x, y, yaw):
+        state.stopped = self._stopped(x, y, yaw)
+        if not state.stopped:
             state.x, state.y = x, y
         state.yaw = yaw
         self.time_s += CONTROL_DT_S

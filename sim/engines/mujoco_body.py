@@ -44,6 +44,8 @@ LINEAR, ANGULAR = slice(0, 3), slice(3, 6)
 class MuJoCoBody(LeggedBody):
     """One robot in one scene; a `SimulatedBody`."""
 
+    _scene: MuJoCoScene
+
     def __init__(
         self,
         spec: RobotSpec,
@@ -120,6 +122,19 @@ class MuJoCoBody(LeggedBody):
         self.data.qpos[POSITION] = position
         self.data.qpos[QUATERNION] = wxyz(orientation)
         self.data.qvel[LINEAR] = self.data.qvel[ANGULAR] = 0.0
+
+    def touching(self) -> float | None:
+        """Normal force [N] between the robot and obstacles now; None if it touches none."""
+        contacts = self.data.contact
+        obstacle = self._scene.obstacles[contacts.geom].any(axis=1)
+        hits = (obstacle & (contacts.dist <= 0.0)).nonzero()[0]
+        if not len(hits):
+            return None
+        force, total = np.zeros(6), 0.0
+        for contact in hits.tolist():
+            mujoco.mj_contactForce(self.model, self.data, contact, force)
+            total += force[0]
+        return float(total)
 
     def push(self, velocity: Array) -> None:
         """Kick the base: add a velocity (3,) [m/s]."""

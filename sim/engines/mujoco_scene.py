@@ -14,6 +14,7 @@ from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.engines.mujoco_camera import Paint, TiledTextures, cast_both, cast_image
 from pixelgait.sim.engines.mujoco_mesh import MeshTexture
 from pixelgait.sim.engines.mujoco_model import scene_geom, wxyz
+from pixelgait.sim.world.obstacles import are_obstacles
 from pixelgait.sim.world.scene import ORIGIN, Box, Layout, Mesh, Plane, Pose, Scene
 from pixelgait.sim.world.texture import CHEQUERS_M, Texture, chequers, tile
 
@@ -38,6 +39,15 @@ class MuJoCoScene:
             for i, shape in enumerate(scene.fixed)
             if isinstance(shape, Mesh) and shape.texture is not None
         ]
+        shapes = (*scene.fixed, *scene.movable)
+        self._geoms = [model.geom(scene_geom(i)).id for i in range(len(shapes))]
+        self._barriers = [  # where robots cannot walk on a mesh
+            model.geom(f"{scene_geom(i)}-{j}").id
+            for i, shape in enumerate(scene.fixed)
+            if isinstance(shape, Mesh)
+            for j in range(len(shape.boxes))
+        ]
+        self.obstacles = np.zeros(model.ngeom, dtype=bool)  # of the last layout, by geom
         self.layout = Layout(ORIGIN)
         self._paints = self._painted(tuple(self._textured.values()))
 
@@ -48,6 +58,8 @@ class MuJoCoScene:
             self._place(i, pose)
         if self.layout.appearance is not None:
             self._paints = self._painted(tuple(self.layout.appearance.textures))
+        self.obstacles[self._geoms] = are_obstacles(self.scene, self.layout)
+        self.obstacles[self._barriers] = True
         return self.layout.start
 
     def move(self, time_s: float) -> None:

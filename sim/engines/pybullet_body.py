@@ -25,6 +25,8 @@ Motors = list[tuple[float, float, float, float, float]]
 class PyBulletBody(LeggedBody):
     """One robot in one scene; a `SimulatedBody`."""
 
+    _scene: PyBulletScene
+
     def __init__(
         self,
         spec: RobotSpec,
@@ -161,6 +163,19 @@ class PyBulletBody(LeggedBody):
         pose = pybullet.multiplyTransforms(position, orientation, *self._inertial)
         pybullet.resetBasePositionAndOrientation(self.robot, *pose, physicsClientId=self.client)
         self._pose = None
+
+    def touching(self) -> float | None:
+        """Normal force [N] between the robot and obstacles now; None if it touches none."""
+        if not self._scene.has_obstacles:
+            return None
+        points = pybullet.getContactPoints(bodyA=self.robot, physicsClientId=self.client)
+        forces = [
+            force
+            for _, _, other, _, _, _, point, _, distance, force, *_ in points
+            # PyBullet also lists what is near, and pushes apart without force what overlaps.
+            if (force > 0.0 or distance <= 0.0) and self._scene.is_obstacle(other, point)
+        ]
+        return sum(forces) if forces else None
 
     def push(self, velocity: Array) -> None:
         """Kick the base: add a velocity (3,) [m/s]."""

@@ -15,6 +15,7 @@ from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.engines import pybullet_camera
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.world.box_mesh import TRIANGLES, box_corners, box_uv
+from pixelgait.sim.world.obstacles import are_obstacles, is_above_ground
 from pixelgait.sim.world.scene import ORIGIN, Box, HeightField, Layout, Mesh, Pose, Scene, Shape
 from pixelgait.sim.world.texture import Texture, tile
 
@@ -27,9 +28,11 @@ class PyBulletScene:
         self.client = client
         self._textures: dict[Texture, int] = {}  # what PyBullet calls them
         self._textured: list[int] = []  # bodies that have one
-        for shape in scene.fixed:
-            self._add(shape)
+        self._fixed = [self._add(shape) for shape in scene.fixed]
         self._movable = [(self._add(shape), _middle_z(shape)) for shape in scene.movable]
+        shapes = zip(self._fixed, scene.fixed, strict=True)
+        self._meshes = {body for body, shape in shapes if isinstance(shape, Mesh)}
+        self._obstacles: set[int] = set()  # of the last layout
         self.layout = Layout(ORIGIN)
 
     def reset(self, rng: np.random.Generator) -> Pose:
@@ -40,6 +43,9 @@ class PyBulletScene:
         if self.layout.appearance is not None:
             for body, texture in zip(self._textured, self.layout.appearance.textures, strict=True):
                 self._paint(body, texture)
+        bodies = (*self._fixed, *(body for body, _ in self._movable))
+        obstacles = zip(bodies, are_obstacles(self.scene, self.layout), strict=True)
+        self._obstacles = {body for body, is_obstacle in obstacles if is_obstacle}
         return self.layout.start
 
     def move(self, time_s: float) -> None:
@@ -59,6 +65,17 @@ class PyBulletScene:
         """Colours (H, W, 3) and depth (H, W) [m], both through the pixels' centres."""
         seen = camera.under(self.layout.appearance)
         return pybullet_camera.render_both(self.client, seen, pose)
+
+    @property
+    def has_obstacles(self) -> bool:
+        """Whether there is anything to run into."""
+        return bool(self._obstacles or self._meshes)
+
+    def is_obstacle(self, body: int, point: tuple[float, float, float]) -> bool:
+        """Whether a body of PyBullet's that is touched at this point [m] is not just ground."""
+        if body in self._meshes:
+            return is_above_ground(self.scene, point)
+        return body in self._obstacles
 
     def _place(self, body: int, middle: float, pose: Pose) -> None:
         pybullet.resetBasePositionAndOrientation(

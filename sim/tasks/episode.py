@@ -10,13 +10,31 @@ import numpy as np
 
 from pixelgait.robot.controller import Controller, DecisionScheduler
 from pixelgait.robot.interface import Reading
-from pixelgait.robot.low_level import INPUT_SIZE, LATENT_SIZE, features
+from pixelgait.robot.low_level import CONTROL_DT_S, INPUT_SIZE, LATENT_SIZE, features
 from pixelgait.robot.observation import imu_vector
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import SimulatedBody, Walker
 from pixelgait.sim.tasks.task import Task, fallen, progress_m
 
 SAMPLE_STEPS = 10  # every tenth step is kept: path and observation statistics
+
+
+@dataclass(slots=True)
+class Contacts:
+    """How a robot, its legs and its trunk, has touched anything but the ground."""
+
+    count: int = 0  # how often it began to
+    time_s: float = 0.0
+    impulse_ns: float = 0.0  # normal force over time; 0 for robots without mass
+    _touching: bool = False
+
+    def add(self, force_n: float | None) -> None:
+        """Of one control step, see `Walker.touching`."""
+        if force_n is not None:
+            self.count += not self._touching
+            self.time_s += CONTROL_DT_S
+            self.impulse_ns += force_n * CONTROL_DT_S
+        self._touching = force_n is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +53,12 @@ class Episode:
     observations: Array  # (n, 20) inputs of the low level
     decisions: Array  # (images, 3) latent command (2), duration [control steps]
     metrics: dict[str, float]  # what else the task measured
+    contacts: Contacts
+
+    @property
+    def clean_success(self) -> bool:
+        """Reached the goal, and touched nothing but the ground on the way."""
+        return self.success and self.contacts.count == 0
 
 
 class EpisodeLog:
@@ -45,6 +69,7 @@ class EpisodeLog:
         self.steps = 0
         self._start_m = progress_m(body)
         self._return_m = 0.0
+        self._contacts = Contacts()
         self._path: list[tuple[float, ...]] = []
         self._observations: list[Array] = []
         self._decisions: list[tuple[float, ...]] = []
@@ -64,6 +89,7 @@ class EpisodeLog:
 
     def after_step(self, reward: float) -> None:
         self._return_m += reward
+        self._contacts.add(self.body.touching())
         decision = self.scheduler.decision
         if decision and self.scheduler.images > len(self._decisions):
             self._decisions.append((*decision.latent, decision.duration_steps))
@@ -86,6 +112,7 @@ class EpisodeLog:
             observations=np.array(self._observations).reshape(-1, INPUT_SIZE),
             decisions=np.array(self._decisions),
             metrics=task.metrics(),
+            contacts=self._contacts,
         )
 
 

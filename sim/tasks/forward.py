@@ -10,7 +10,7 @@ from pixelgait.sim.world.seeds import Stream
 
 class Forward:
     """Capped velocity along x (IAP paper, eq. 11 and 12) or towards the goal of the scene: a
-    return reads as metres.
+    return reads as metres. Touching anything but the ground may cost `contact_cost_m_per_s`.
 
     The episode ends with a fall, at the scene's goal, or after `patience_steps` without advance.
     """
@@ -19,9 +19,12 @@ class Forward:
     ADVANCE_M = 0.1
     SHOVE_M_PER_S = 0.2  # at the start, in a random direction: no two episodes are alike
 
-    def __init__(self, steps: int, patience_steps: int = 600) -> None:
+    def __init__(
+        self, steps: int, patience_steps: int = 600, contact_cost_m_per_s: float = 0.0
+    ) -> None:
         self.steps = steps
         self.patience_steps = patience_steps
+        self.contact_cost_m_per_s = contact_cost_m_per_s
         self._progress = self._best = 0.0
         self._since_best = 0
 
@@ -34,6 +37,8 @@ class Forward:
         progress = progress_m(body)
         cap = self.CAP_M_PER_S * CONTROL_DT_S
         reward = max(-cap, min(cap, progress - self._progress))
+        if self.contact_cost_m_per_s and body.touching() is not None:
+            reward -= self.contact_cost_m_per_s * CONTROL_DT_S
         self._progress = progress
         self._since_best += 1
         if progress > self._best + self.ADVANCE_M:

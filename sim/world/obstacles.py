@@ -1,0 +1,30 @@
+"""Obstacles: which of a scene's shapes stand in a robot's way, and which are its ground."""
+
+from __future__ import annotations
+
+from pixelgait.sim.world.scene import Box, Layout, Pose, Scene, Shape
+
+LEAST_HEIGHT_M = 0.02  # above the ground; ours: nothing lower hinders a trot (it lifts 5 cm)
+
+
+def are_obstacles(scene: Scene, layout: Layout) -> list[bool]:
+    """Of the scene's shapes, fixed ones first, whether they rise above the ground they stand on.
+
+    Planes and height fields are ground. Of a mesh it is a matter of where: see `is_above_ground`.
+    """
+    fixed = [(shape, getattr(shape, "pose", None)) for shape in scene.fixed]
+    placed = zip(scene.movable, layout.movable, strict=True)
+    return [_is_obstacle(scene, shape, pose) for shape, pose in (*fixed, *placed)]
+
+
+def is_above_ground(scene: Scene, point: tuple[float, float, float]) -> bool:
+    """Whether what is at a point (x, y, z) [m] is too high to be ground."""
+    x, y, z = point
+    ground = scene.ground_m(x, y)
+    return ground is None or z > ground + LEAST_HEIGHT_M
+
+
+def _is_obstacle(scene: Scene, shape: Shape, pose: Pose | None) -> bool:
+    if not isinstance(shape, Box) or pose is None:
+        return False
+    return is_above_ground(scene, (pose.x, pose.y, pose.z + shape.half_m[2]))

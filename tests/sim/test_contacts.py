@@ -1,0 +1,146 @@
+"""Contacts with anything but the ground: seen in every simulator, counted, and what they cost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pixelgait.robot.controller import Controller, Decision, latent_for
+from pixelgait.robot.low_level import LinearLowLevel
+from pixelgait.robot.rotation import upright
+from pixelgait.robot.spec import A1
+from pixelgait.robot.supervisor import Supervisor
+from pixelgait.sim.body.interface import SimulatedBody, standing
+from pixelgait.sim.engines.kinematic_body import KinematicBody
+from pixelgait.sim.engines.registry import BODIES, make_body
+from pixelgait.sim.figures import figures_of
+from pixelgait.sim.scenes import Box, Layout, Plane, Pose, Scene
+from pixelgait.sim.scenes.rough import Rough
+from pixelgait.sim.tasks.episode import Contacts, Episode, run_episode
+from pixelgait.sim.tasks.forward import Forward
+from pixelgait.sim.tasks.glide import glide_episode
+from tests.conftest import gentle_weights
+
+both = pytest.mark.parametrize("name", BODIES)
+AHEAD = Decision(latent_for(speed=0.6, yaw_rate=0.0), 10)
+
+
+class Walled(Scene):
+    """A wall across the way, and a sill too low to hinder anyone under the robot's feet."""
+
+    name = "walled"
+    goal_m = 5.0
+    fixed = (Plane(), Box(Pose(0.0, 0.0, 0.0), (0.3, 0.3, 0.01), (0.5, 0.5, 0.5)))
+
+    def __init__(self, distance_m: float) -> None:
+        self.distance_m = distance_m
+        self.movable = [Box(Pose(0.0, 0.0, 0.0), (0.1, 1.0, 0.4), (0.6, 0.2, 0.2))]
+
+    def layout(self, rng: np.random.Generator) -> Layout:
+        return Layout(Pose(0.0, 0.0, 0.01), [Pose(self.distance_m, 0.0, 0.4)])
+
+
+def settle(body: SimulatedBody, steps: int = 30) -> list[float | None]:
+    touches = []
+    for _ in range(steps):
+        body.apply(standing(A1))
+        touches.append(body.touching())
+    return touches
+
+
+@both
+def test_the_ground_is_no_obstacle_and_a_wall_is(name: str) -> None:
+    body = make_body(name, A1, Walled(2.0))
+    body.reset(0)
+    assert set(settle(body)) == {None}  # the feet stand on the sill and on the plane
+    body.place((1.72, 0.0, A1.stand_height_m), upright(0.0))  # the head in the wall
+    touches = settle(body)
+    body.close()
+    assert touches[0] is not None  # engines push apart what overlaps, with force or without
+    assert touches[-1] is None
+
+
+@both
+def test_a_robot_lying_on_the_ground_touches_nothing_else(name: str) -> None:
+    body = make_body(name, A1, Walled(4.0))
+    body.reset(0)
+    body.place((0.0, 0.0, 0.3), (1.0, 0.0, 0.0, 0.0))  # on its back
+    assert set(settle(body, 100)) == {None}
+    assert body.pose().position[2] < 0.25
+    body.close()
+
+
+@both
+def test_rough_ground_is_ground(name: str) -> None:
+    body = make_body(name, A1, Rough(1.0))
+    body.reset(1)
+    assert set(settle(body, 50)) == {None}
+    body.close()
+
+
+def walk(name: str, task: Forward, distance_m: float) -> Episode:
+    low_level = LinearLowLevel.from_weights(A1, gentle_weights())
+    controller = Controller(lambda _: AHEAD, low_level, Supervisor(A1))
+    body = make_body(name, A1, Walled(distance_m))
+    body_push = body.push
+    body.push = lambda velocity: body_push(np.array((1.5, 0.0, 0.0)))  # type: ignore[method-assign]
+    episode = run_episode(controller, body, task, 0)
+    body.close()
+    return episode
+
+
+@both
+def test_episodes_count_contacts_and_returns_charge_for_them(name: str) -> None:
+    """The robot is shoved against a wall right before its head."""
+    free = walk(name, Forward(150), distance_m=5.0)
+    assert free.contacts == Contacts()
+    touching = walk(name, Forward(150), distance_m=0.34)
+    assert touching.contacts.count >= 1
+    assert touching.contacts.impulse_ns > 0.1
+    assert not touching.clean_success
+    charged = walk(name, Forward(150, contact_cost_m_per_s=2.0), distance_m=0.34)
+    assert charged.contacts == touching.contacts
+    cost = 2.0 * touching.contacts.time_s
+    assert charged.return_m == pytest.approx(touching.return_m - cost)
+
+
+def test_a_gliding_robot_is_stopped_counts_and_does_not_slide() -> None:
+    body = KinematicBody(A1, Walled(1.5))
+    askew = Decision(latent_for(speed=0.6, yaw_rate=0.3), 800)
+    episode = glide_episode(lambda _: askew, body, Forward(400), 0)
+    assert episode.contacts.count >= 1
+    assert episode.contacts.time_s > 0.5
+    assert episode.contacts.impulse_ns == 0.0
+    stuck = np.abs(np.diff(episode.path, axis=0)).max(1) == 0.0
+    assert stuck.any()
+    y_at_wall = episode.path[np.flatnonzero(stuck), 1]
+    assert np.ptp(y_at_wall[:5]) == 0.0
+    body.close()
+
+
+def test_figures_tell_success_from_clean_success() -> None:
+    def episode(success: bool, touched: int) -> Episode:
+        none = np.zeros((0, 3))
+        contacts = Contacts(touched, 0.1 * touched, 3.0 * touched)
+        return Episode(
+            0, success, 5.0, 5.0, False, None, 3, 100, none[:, :2], none, none, {}, contacts
+        )
+
+    figures = figures_of([episode(True, 0), episode(True, 2), episode(False, 0), episode(False, 1)])
+    assert figures["success_rate"] == 0.5
+    assert figures["clean_success_rate"] == 0.25
+    assert figures["contact_free_rate"] == 0.5
+    assert figures["contacts_per_episode"] == 0.75
+    assert figures["contact_impulse_ns"] == pytest.approx(2.25)
+    assert [row["contacts"] for row in figures["episodes"]] == [0, 2, 0, 1]
+    low, high = figures["interval_95"]["clean_success_rate"]
+    assert low < 0.25 < high
+
+
+def test_two_touches_are_two_and_one_long_one_is_one() -> None:
+    contacts = Contacts()
+    for force in (None, 10.0, 10.0, None, None, 4.0, None):
+        contacts.add(force)
+    assert contacts.count == 2
+    assert contacts.time_s == pytest.approx(0.03)
+    assert contacts.impulse_ns == pytest.approx(0.24)
