@@ -34,8 +34,11 @@ COLUMNS = {
     "medium": (0.5, False, "pybullet"),
     "high": (1.0, False, "pybullet"),
     "medium, randomised": (0.5, True, "pybullet"),
+    "high, randomised": (1.0, True, "pybullet"),
     "medium, MuJoCo": (0.5, False, "mujoco"),
+    "high, MuJoCo": (1.0, False, "mujoco"),
 }
+CLEAN_COLUMNS = ("medium", "high")  # where clean success stands in columns of its own
 SUMMARY_COLUMNS = ("medium", "high", "medium, randomised", "medium, MuJoCo")
 PATH_SEEDS = 6
 Figures = dict[str, Any]  # as pixelgait-eval writes them
@@ -102,13 +105,15 @@ Measured = Sequence[tuple[ResultRow, dict[str, Figures]]]  # figures by column
 
 def full_table(measured: Measured) -> list[str]:
     """All rows and columns, as Markdown; metres, falls and images are those of medium courses."""
-    lines = _head(("high level", "weights", *COLUMNS, "metres", "falls", "images"))
+    clean = (f"{name}, clean" for name in CLEAN_COLUMNS)
+    lines = _head(("high level", "weights", *COLUMNS, *clean, "metres", "falls", "images"))
     for row, figures in measured:
         medium = figures["medium"]
         cells = [
             row.label,
             str(row.weights or "-"),
-            *(_success(figures.get(name)) for name in COLUMNS),
+            *(_cell(figures.get(name)) for name in COLUMNS),
+            *(_cell(figures.get(name), "clean_success_rate") for name in CLEAN_COLUMNS),
             f"{medium['distance_m']:.1f}",
             _rate(medium, "fall_rate"),
             f"{medium['images_per_episode']:.0f}" if row.weights else "-",
@@ -119,11 +124,13 @@ def full_table(measured: Measured) -> list[str]:
 
 def summary_table(measured: Measured) -> list[str]:
     """The shipped policies beside the teacher, as Markdown."""
-    lines = _head(("high level", "weights", *SUMMARY_COLUMNS))
+    clean = (f"{name}, clean" for name in CLEAN_COLUMNS)
+    lines = _head(("high level", "weights", *SUMMARY_COLUMNS, *clean))
     for row, figures in measured:
         if row.summary:
-            success = (_success(figures.get(name)) for name in SUMMARY_COLUMNS)
-            lines.append(_line([row.summary, str(row.weights or "-"), *success]))
+            cells = [_cell(figures.get(name)) for name in SUMMARY_COLUMNS]
+            cells += [_cell(figures.get(name), "clean_success_rate") for name in CLEAN_COLUMNS]
+            lines.append(_line([row.summary, str(row.weights or "-"), *cells]))
     return lines
 
 
@@ -135,8 +142,8 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _success(figures: Figures | None) -> str:
-    return "-" if figures is None else _rate(figures, "success_rate")
+def _cell(figures: Figures | None, rate: str = "success_rate") -> str:
+    return "-" if figures is None else _rate(figures, rate)
 
 
 def _rows(config: ResultsConfig) -> list[ResultRow]:
