@@ -231,23 +231,21 @@ def test_imitation_resumes_to_the_same_student(tmp_path: Path) -> None:
     assert without_times(one.curve) == without_times(other.curve)
 
 
+def over_walk(folder: Path, **options: Any) -> dict[str, Any]:
+    """Options of a short run by trial over the shipped low level."""
+    low_level = Path("policies/pretrained/walk/low_level")
+    shared = {"out": folder, "low_level": low_level, "steps": 300, "mirror": True}
+    return {**shared, "validation_episodes": 2, **options}
+
+
 @pytest.mark.parametrize("kind", [CourseConfig, JointConfig])
 def test_policies_learn_on_the_course_by_trial(
     tmp_path: Path, kind: type[CourseConfig] | type[JointConfig]
 ) -> None:
     """In a few iterations, over the shipped low level: to walk on, at least."""
-    config = kind(
-        out=tmp_path / "run",
-        iterations=8,
-        steps=300,
-        validation_steps=300,
-        validation_episodes=2,
-        validate_every=8,
-        low_level=Path("policies/pretrained/walk/low_level"),
-        mirror=True,
-        es=ESConfig(directions=8, top=4, noise=0.1, step=0.1),
-    )
-    train(config)
+    search = ESConfig(directions=8, top=4, noise=0.1, step=0.1)
+    often = {"iterations": 8, "validation_steps": 300, "validate_every": 8}
+    train(kind(**over_walk(tmp_path / "run", es=search, **often)))
     returns = [row["train/return"] for row in load_checkpoint(tmp_path / "run" / "last.npz").curve]
     assert returns[-1] > 1.2 * returns[0]
 
@@ -255,18 +253,9 @@ def test_policies_learn_on_the_course_by_trial(
 def test_a_search_that_makes_things_worse_leaves_its_start_the_best(tmp_path: Path) -> None:
     """Steps far too long spoil the shipped policy: its own weights are what the run returns."""
     start = Path("policies/pretrained/iap/high_level/best.npz")
-    config = CourseConfig(
-        out=tmp_path / "run",
-        iterations=2,
-        steps=300,
-        validation_steps=500,
-        validation_episodes=2,
-        validate_every=1,
-        low_level=Path("policies/pretrained/walk/low_level"),
-        start=start,
-        mirror=True,
-        es=ESConfig(directions=2, top=1, noise=3.0, step=30.0),
-    )
+    search = ESConfig(directions=2, top=1, noise=3.0, step=30.0)
+    often = {"iterations": 2, "validation_steps": 500, "validate_every": 1}
+    config = CourseConfig(**over_walk(tmp_path / "run", es=search, start=start, **often))
     train(config)
     best, last = (load_checkpoint(tmp_path / "run" / f"{name}.npz") for name in ("best", "last"))
     assert np.array_equal(best.weights, load_checkpoint(start).weights)
