@@ -51,16 +51,14 @@ def random_reading(rng: np.random.Generator, time_s: float) -> Reading:
         rng.standard_normal(12),
         orientation / np.linalg.norm(orientation),
         rng.standard_normal(3),
-        lambda: None,  # type: ignore[arg-type, return-value]
+        lambda: Image(np.zeros((1, 1, 3), np.uint8), time_s),
     )
 
 
 def controller_of(low_level: LinearLowLevel, latent: tuple[float, float]) -> Controller:
-    controller = Controller(
-        lambda image: Decision(np.array(latent), 800), low_level, Supervisor(A1)
-    )
-    controller.decision, controller._hold = Decision(np.array(latent), 800), 800
-    return controller
+    """It decides on one latent command, once and for all."""
+    decision = Decision(np.array(latent), 10_000)
+    return Controller(lambda _: decision, low_level, Supervisor(A1))
 
 
 def random_low_level() -> LinearLowLevel:
