@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 
 from pixelgait.robot import gait
-from pixelgait.robot.leg import joint_map
+from pixelgait.robot.gait import joint_map
 from pixelgait.robot.low_level import LinearLowLevel
 from pixelgait.robot.spec import LEGS, Array, RobotSpec
 

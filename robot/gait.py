@@ -12,8 +12,20 @@ command with the phase; through these two it still modulates stride and turn. Op
 they reach 1.1 m/s and turn on the spot with 2.9 rad/s; more than half of the turn comes from the
 abduction, which a difference in stride between left and right alone would miss.
 
-All functions are written once for numpy and torch (`xp` is the module to use), so the exported
-graph is the code that was trained.
+A leg pose (B, S, E), all [rad], is added to the robot's default pose (convention of Google's PMTG
+code):
+
+    abduction joint = q0 + k_a B
+    hip joint       = q0 + k_s S - r k_e E
+    knee joint      = q0 + k_e E
+
+The signs k make positive abduction move the foot to the left, positive swing move it forward and
+positive extension lengthen the leg, whatever a URDF's axes are. The share r = 1/2, for links of
+equal length, keeps the hip-to-foot line at angle S from its default, so swing turns the leg and
+extension only changes its length; for unequal links r makes that true near the default pose.
+
+What depends on the phase is written once for numpy and torch (`xp` is the module to use), so the
+exported graph is the code that was trained.
 """
 
 from __future__ import annotations
@@ -23,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from pixelgait.robot.spec import Array, RobotSpec
+from pixelgait.robot.spec import LEGS, Array, RobotSpec
 
 TWO_PI = 2.0 * np.pi
 TROT = np.array([0.0, 0.5, 0.5, 0.0])  # offsets of FR, FL, RR, RL as fractions of the period
@@ -89,3 +101,18 @@ def next_phase(phase: Any, frequency_hz: Any, dt_s: float, xp: Any = np) -> Any:
     """Master phase (1,) one control step later, in [0, 2 pi)."""
     t = phase / TWO_PI + frequency_hz * dt_s
     return TWO_PI * (t - xp.floor(t))
+
+
+@cache
+def joint_map(spec: RobotSpec) -> Array:
+    """From leg poses to joint offsets of all legs, (12, 12); see above."""
+    one = np.array(
+        [
+            [1.0, 0.0, 0.0],
+            [0.0, spec.swing_sign, -spec.hip_share * spec.extension_sign],
+            [0.0, 0.0, spec.extension_sign],
+        ]
+    )
+    signs = np.ones((len(LEGS), 3, 1))
+    signs[:, 0, 0] = spec.abduction_signs
+    return signs.reshape(-1, 1) * np.kron(np.eye(len(LEGS)), one)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pixelgait.robot import gait
-from pixelgait.robot.leg import joint_map
+from pixelgait.robot.gait import joint_map
 from pixelgait.robot.spec import Array, RobotSpec
 
 LATENT_SIZE = 2

@@ -46,7 +46,7 @@ class RobotSpec:
     default_pose_rad: Array
     feet_m: Array  # (4, 2) foot x, y below the base in the default pose
     leg_length_m: float  # hip axis to foot in the default pose
-    # Joint directions in the URDF, see robot/leg.py.
+    # Joint directions in the URDF, see robot/gait.py.
     swing_sign: float
     extension_sign: float
     stand_height_m: float

@@ -24,7 +24,7 @@ from pixelgait.robot import gait
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.controller import Controller, Decision, LowLevel, latent_for
 from pixelgait.robot.errors import run_command
-from pixelgait.robot.leg import joint_map
+from pixelgait.robot.gait import joint_map
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.spec import A1, Array
 from pixelgait.robot.supervisor import Supervisor

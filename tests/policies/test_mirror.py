@@ -12,8 +12,8 @@ import torch
 from pixelgait.policies.high_level import HighLevelNetwork
 from pixelgait.policies.mirror import mirrored_poses, tie
 from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.gait import joint_map
 from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.leg import joint_map
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor

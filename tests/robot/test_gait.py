@@ -10,8 +10,8 @@ from pixelgait.policies.low_level import LowLevelGraph
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.robot import gait
 from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.gait import joint_map
 from pixelgait.robot.interface import JointCommand
-from pixelgait.robot.leg import joint_map
 from pixelgait.robot.low_level import (
     INPUT_SIZE,
     LOW_LEVEL_WEIGHTS,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.leg import joint_map
+from pixelgait.robot.gait import joint_map
 from pixelgait.robot.observation import imu_vector
 from pixelgait.robot.spec import A1, GO2, LAIKAGO, LEGS, MINI_CHEETAH, ROBOTS, find_robot
 from pixelgait.sim.engines.mujoco_body import MuJoCoBody
