@@ -17,6 +17,16 @@ import tyro
 from pixelgait.export.bundle.export import ExportConfig, export
 from pixelgait.export.reports import plots
 from pixelgait.export.reports.generated import require_markers, write_between
+from pixelgait.export.reports.result_tables import (
+    COLUMNS,
+    RUN_COLUMNS,
+    Figures,
+    Measured,
+    ResultRow,
+    full_table,
+    runs_table,
+    summary_table,
+)
 from pixelgait.policies.runs import load_checkpoint
 from pixelgait.policies.trained import provenance_of
 from pixelgait.robot.bundle import CONTRACT, SHIPPED
@@ -28,20 +38,7 @@ from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.world.seeds import Stream
 
 POLICIES = {"iap": "IAP", "cnn": "CNN", "sit": "SieT", "iap-depth": "IAP on depth"}
-# Columns: difficulty, whether robots are randomised, and the simulator.
-COLUMNS = {
-    "low": (0.0, False, "pybullet"),
-    "medium": (0.5, False, "pybullet"),
-    "high": (1.0, False, "pybullet"),
-    "medium, randomised": (0.5, True, "pybullet"),
-    "high, randomised": (1.0, True, "pybullet"),
-    "medium, MuJoCo": (0.5, False, "mujoco"),
-    "high, MuJoCo": (1.0, False, "mujoco"),
-}
-CLEAN_COLUMNS = ("medium", "high")  # where clean success stands in columns of its own
-SUMMARY_COLUMNS = ("medium", "high", "medium, randomised", "medium, MuJoCo")
 PATH_SEEDS = 6
-Figures = dict[str, Any]  # as pixelgait-eval writes them
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ class ResultsConfig:
     """Evaluate the shipped policies and their baselines, and write what the documentation says."""
 
     page: Path = Path("docs/results.md")
-    """Gets the table of all runs, between its two markers."""
+    """Gets the tables of policies and of training runs, each between its two markers."""
     readme: Path = Path("README.md")
     """Gets the table of the shipped policies, between its two markers."""
     pictures: Path = Path("docs")
@@ -58,22 +55,8 @@ class ResultsConfig:
     """Folder of the figures, one JSON per row and difficulty."""
     episodes: int = 100
     workers: int = 2
-
-
-@dataclass(frozen=True)
-class ResultRow:
-    """One line of the table."""
-
-    label: str
-    evaluation: EvalConfig
-    summary: str = ""  # what the README calls it; empty: it is not there
-    weights: int | None = None  # None: it does not see
-    columns: tuple[str, ...] = tuple(COLUMNS)  # what is measured, medium at least
-
-    @property
-    def key(self) -> str:
-        """What its files are called."""
-        return f"{Path(self.evaluation.bundle).name}-{self.evaluation.baseline or 'policy'}"
+    runs: bool = True
+    """Also evaluate the training runs that are not shipped: half of the time."""
 
 
 def main() -> None:
@@ -87,12 +70,16 @@ def write_results(config: ResultsConfig) -> None:
     Raises:
         UserError: a page has no markers to write between.
     """
-    require_markers(config.page, "results", "results")
-    require_markers(config.readme, "results-summary", "results")
-    measured = [(row, {c: _figures(config, row, c) for c in row.columns}) for row in _rows(config)]
+    for page, part in ((config.page, "results"), (config.readme, "results-summary")):
+        require_markers(page, part, "results")
+    measured = _measure(config, _rows())
     table = full_table(measured)
     write_between(config.page, "results", "results", table)
     write_between(config.readme, "results-summary", "results", summary_table(measured))
+    if config.runs:
+        require_markers(config.page, "runs", "results")
+        runs = runs_table(_measure(config, _run_rows(config)))
+        write_between(config.page, "runs", "results", runs)
     _draw_curves(config.pictures / "curves.png")
     for name in POLICIES:
         _draw_paths(config, name)
@@ -100,64 +87,17 @@ def write_results(config: ResultsConfig) -> None:
     print("\n".join(table))
 
 
-Measured = Sequence[tuple[ResultRow, dict[str, Figures]]]  # figures by column
+def _measure(config: ResultsConfig, rows: Sequence[ResultRow]) -> Measured:
+    return [(row, {name: _figures(config, row, name) for name in row.columns}) for row in rows]
 
 
-def full_table(measured: Measured) -> list[str]:
-    """All rows and columns, as Markdown; metres, falls and images are those of medium courses."""
-    clean = (f"{name}, clean" for name in CLEAN_COLUMNS)
-    lines = _head(("high level", "weights", *COLUMNS, *clean, "metres", "falls", "images"))
-    for row, figures in measured:
-        medium = figures["medium"]
-        cells = [
-            row.label,
-            str(row.weights or "-"),
-            *(_cell(figures.get(name)) for name in COLUMNS),
-            *(_cell(figures.get(name), "clean_success_rate") for name in CLEAN_COLUMNS),
-            f"{medium['distance_m']:.1f}",
-            _rate(medium, "fall_rate"),
-            f"{medium['images_per_episode']:.0f}" if row.weights else "-",
-        ]
-        lines.append(_line(cells))
-    return lines
-
-
-def summary_table(measured: Measured) -> list[str]:
-    """The shipped policies beside the teacher, as Markdown."""
-    clean = (f"{name}, clean" for name in CLEAN_COLUMNS)
-    lines = _head(("high level", "weights", *SUMMARY_COLUMNS, *clean))
-    for row, figures in measured:
-        if row.summary:
-            cells = [_cell(figures.get(name)) for name in SUMMARY_COLUMNS]
-            cells += [_cell(figures.get(name), "clean_success_rate") for name in CLEAN_COLUMNS]
-            lines.append(_line([row.summary, str(row.weights or "-"), *cells]))
-    return lines
-
-
-def _head(names: Sequence[str]) -> list[str]:
-    return [_line(names), f"|{'---|' * len(names)}"]
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _cell(figures: Figures | None, rate: str = "success_rate") -> str:
-    return "-" if figures is None else _rate(figures, rate)
-
-
-def _rows(config: ResultsConfig) -> list[ResultRow]:
-    """Teacher, all training runs of every policy with the shipped one first, and the controls."""
+def _rows() -> list[ResultRow]:
+    """Teacher, shipped policies and baselines."""
     teacher = EvalConfig("walk", baseline="teacher")
     rows = [ResultRow("teacher (knows map and pose)", teacher, "teacher (knows map and pose)")]
     for name, label in POLICIES.items():
-        shipped, *others = _runs(name)
-        weights = _weights(shipped)
-        rows.append(ResultRow(f"**{label}**, shipped", EvalConfig(name), label, weights))
-        for run in others:
-            bundle = EvalConfig(str(_bundle(config, name, run)))
-            columns = "medium", "medium, randomised"
-            rows.append(ResultRow(f"{label}, {_title(run)}", bundle, "", _weights(run), columns))
+        weights = _weights(_runs(name)[0])
+        rows.append(ResultRow(f"**{label}**", EvalConfig(name), label, weights))
     nominal = "low", "medium", "high"
     blind = EvalConfig("iap", baseline="blind")
     frozen = EvalConfig("iap", baseline="freeze-image")
@@ -166,6 +106,21 @@ def _rows(config: ResultsConfig) -> list[ResultRow]:
     rows.append(ResultRow("IAP, blind (gray image)", blind, "", weights, nominal))
     rows.append(ResultRow("IAP, first image frozen", frozen, "", weights, nominal))
     return [*rows, ResultRow("random commands", random, "", None, nominal)]
+
+
+def _run_rows(config: ResultsConfig) -> list[ResultRow]:
+    """Training runs of every policy that are not shipped."""
+    return [
+        ResultRow(
+            f"{label}, {_title(run)}",
+            EvalConfig(str(_bundle(config, name, run))),
+            "",
+            _weights(run),
+            RUN_COLUMNS,
+        )
+        for name, label in POLICIES.items()
+        for run in _runs(name)[1:]
+    ]
 
 
 def _runs(policy: str) -> list[Path]:
@@ -196,11 +151,6 @@ def _bundle(config: ResultsConfig, policy: str, run: Path) -> Path:
 def _contract(bundle: Path) -> dict[str, Any]:
     contract: dict[str, Any] = json.loads((bundle / CONTRACT).read_text())
     return contract
-
-
-def _rate(figures: dict[str, Any], name: str) -> str:
-    low, high = (100.0 * value for value in figures["interval_95"][name])
-    return f"{100.0 * figures[name]:.0f} % [{low:.0f}, {high:.0f}]"
 
 
 def _figures(config: ResultsConfig, row: ResultRow, column: str) -> Figures:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from pixelgait.export.reports.generated import markers, write_between
-from pixelgait.export.reports.results import ResultRow, full_table, is_of, summary_table
+from pixelgait.export.reports.result_tables import ResultRow, full_table, runs_table, summary_table
+from pixelgait.export.reports.results import is_of
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.evaluate import EvalConfig, describe
 
@@ -40,6 +41,14 @@ def test_a_column_that_was_not_measured_is_a_gap() -> None:
         "| - | - | - | - | 50 % [40, 60] | 50 % [40, 60] | 12.0 | 0 % [0, 4] | 70 |",
         "| IAP, seed 0 | 1786 | - | 80 % [70, 80] | - | - | - | - | - | 40 % [30, 50] | - "
         "| 12.0 | 0 % [0, 4] | 70 |",
+    ]
+
+
+def test_runs_have_a_table_of_their_own() -> None:
+    assert runs_table(MEASURED[1:]) == [
+        "| run | weights | medium | medium, randomised | metres | falls | images |",
+        "|---|---|---|---|---|---|---|",
+        "| IAP, seed 0 | 1786 | 80 % [70, 80] | - | 12.0 | 0 % [0, 4] | 70 |",
     ]
 
 

@@ -1,0 +1,105 @@
+"""Tables of the results, in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pixelgait.sim.evaluate import EvalConfig
+
+# Columns: difficulty, whether robots are randomised, and the simulator.
+COLUMNS = {
+    "low": (0.0, False, "pybullet"),
+    "medium": (0.5, False, "pybullet"),
+    "high": (1.0, False, "pybullet"),
+    "medium, randomised": (0.5, True, "pybullet"),
+    "high, randomised": (1.0, True, "pybullet"),
+    "medium, MuJoCo": (0.5, False, "mujoco"),
+    "high, MuJoCo": (1.0, False, "mujoco"),
+}
+RUN_COLUMNS = ("medium", "medium, randomised")  # of training runs that are not shipped
+CLEAN_COLUMNS = ("medium", "high")  # where clean success stands in columns of its own
+SUMMARY_COLUMNS = ("medium", "high", "medium, randomised", "medium, MuJoCo")
+AT_MEDIUM = ("metres", "falls", "images")
+Figures = dict[str, Any]  # as pixelgait-eval writes them
+
+
+@dataclass(frozen=True)
+class ResultRow:
+    """One line of the table."""
+
+    label: str
+    evaluation: EvalConfig
+    summary: str = ""  # what the README calls it; empty: it is not there
+    weights: int | None = None  # None: it does not see
+    columns: tuple[str, ...] = tuple(COLUMNS)  # what is measured, medium at least
+
+    @property
+    def key(self) -> str:
+        """What its files are called."""
+        return f"{Path(self.evaluation.bundle).name}-{self.evaluation.baseline or 'policy'}"
+
+
+Measured = Sequence[tuple[ResultRow, dict[str, Figures]]]  # figures by column
+
+
+def full_table(measured: Measured) -> list[str]:
+    """All rows and columns, as Markdown; metres, falls and images are those of medium courses."""
+    clean = (f"{name}, clean" for name in CLEAN_COLUMNS)
+    lines = _head(("high level", "weights", *COLUMNS, *clean, *AT_MEDIUM))
+    for row, figures in measured:
+        success = [_cell(figures.get(name)) for name in COLUMNS]
+        success += [_cell(figures.get(name), "clean_success_rate") for name in CLEAN_COLUMNS]
+        lines.append(_line([*_title_cells(row), *success, *_at_medium(row, figures)]))
+    return lines
+
+
+def runs_table(measured: Measured) -> list[str]:
+    """Training runs that are not shipped, as Markdown."""
+    lines = _head(("run", "weights", *RUN_COLUMNS, *AT_MEDIUM))
+    for row, figures in measured:
+        success = [_cell(figures.get(name)) for name in RUN_COLUMNS]
+        lines.append(_line([*_title_cells(row), *success, *_at_medium(row, figures)]))
+    return lines
+
+
+def summary_table(measured: Measured) -> list[str]:
+    """The shipped policies beside the teacher, as Markdown."""
+    clean = (f"{name}, clean" for name in CLEAN_COLUMNS)
+    lines = _head(("high level", "weights", *SUMMARY_COLUMNS, *clean))
+    for row, figures in measured:
+        if row.summary:
+            cells = [_cell(figures.get(name)) for name in SUMMARY_COLUMNS]
+            cells += [_cell(figures.get(name), "clean_success_rate") for name in CLEAN_COLUMNS]
+            lines.append(_line([row.summary, str(row.weights or "-"), *cells]))
+    return lines
+
+
+def _title_cells(row: ResultRow) -> list[str]:
+    return [row.label, str(row.weights or "-")]
+
+
+def _at_medium(row: ResultRow, figures: dict[str, Figures]) -> list[str]:
+    """`AT_MEDIUM`, of who sees at all the images, too."""
+    medium = figures["medium"]
+    images = f"{medium['images_per_episode']:.0f}" if row.weights else "-"
+    return [f"{medium['distance_m']:.1f}", _rate(medium, "fall_rate"), images]
+
+
+def _head(names: Sequence[str]) -> list[str]:
+    return [_line(names), f"|{'---|' * len(names)}"]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(figures: Figures | None, rate: str = "success_rate") -> str:
+    return "-" if figures is None else _rate(figures, rate)
+
+
+def _rate(figures: dict[str, Any], name: str) -> str:
+    low, high = (100.0 * value for value in figures["interval_95"][name])
+    return f"{100.0 * figures[name]:.0f} % [{low:.0f}, {high:.0f}]"
