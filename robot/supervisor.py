@@ -9,6 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from pixelgait.robot.interface import JointCommand, Reading
+from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.rotation import up_z
 from pixelgait.robot.spec import Array, RobotSpec
 
@@ -22,25 +23,203 @@ NO_AGES: Mapping[str, float] = MappingProxyType({})
 LEAST_UP_Z = math.cos(1.2)  # tilt that ends an episode in Google's Laikago v2 environment
 UNIT_TOLERANCE = 0.02  # of the squared norm of a quaternion, float32 rounding and more
 
+# What a joint's reading is believed. All ours; behind each what was measured at most on shipped
+# policies (both simulators, courses, rough ground, pushes, falls, randomised), and on an A1 that
+# random weights make flail.
+LIMIT_TOLERANCE_RAD = 0.3  # beyond a limit: none; 0.01
+SPEED_TOLERANCE = 1.5  # times the highest speed, for blows: 0.55; 0.96
+JUMP_TOLERANCE_RAD = 0.25  # beyond what the highest speed allows: none, 0.14 to spare; none
+DRIFT_TOLERANCE_RAD = 0.4  # of the position from its own velocity: 0.11; 0.18
+DRIFT_S = 0.1  # over about so long
+MOST_GAP_S = 0.025  # between readings whose velocities still add up to the way in between
+LONGEST_GAP_S = 1.0  # a clock that leaps further has been set
+STUCK_S, STUCK_RAD = 0.25, 0.2  # exactly the same value, while the target moved so far
+MOST_BRIDGED = 4  # bad readings of a joint, 40 ms, before they are a fault
+
+
+class JointWatch:
+    """Judges joint readings before a command relies on them, and keeps the last that can be.
+
+    `angles` and `velocities` (12,) are the newest reading's, but of a joint in doubt the last
+    trusted angle, at rest. A joint is in doubt for one reading if that cannot be true; for good,
+    which is a fault, if most of them cannot. `trusted` says whether there has been a good one.
+    """
+
+    def __init__(self, spec: RobotSpec) -> None:
+        self.spec = spec
+        joints = len(spec.joint_names)
+        lower, upper = spec.joint_lower_rad, spec.joint_upper_rad
+        self._middle = (lower + upper) / 2.0
+        # Rows of both: position, velocity, way since the joint was trusted, drift from velocity.
+        self._found, self._bounds = np.zeros((4, joints)), np.zeros((4, joints))
+        self._bounds[0] = (upper - lower) / 2.0 + LIMIT_TOLERANCE_RAD
+        self._bounds[1] = SPEED_TOLERANCE * spec.velocity_limit_rad_per_s
+        self._bounds[2] = self._reachable(CONTROL_DT_S)
+        self._bounds[3] = DRIFT_TOLERANCE_RAD
+        self._last, self._last_velocities, self._seen = (np.zeros(joints) for _ in range(3))
+        self._drift, self._new_drift, self._trusted_s = (np.zeros(joints) for _ in range(3))
+        self._still_since_s, self._low, self._high = (np.zeros(joints) for _ in range(3))
+        self._bad = np.zeros(joints, dtype=np.int64)
+        self._reasons = [""] * joints
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all readings."""
+        self.trusted = self.in_doubt = self._recovering = self._still = False
+        self.angles, self.velocities = self._last, self._last_velocities
+        self._stamp_s = math.nan
+        self._clock_s = self._last_s = 0.0  # by the readings' stamps, but never backwards
+        self._bad.fill(0)
+        self._drift.fill(0.0)
+        self._new_drift.fill(0.0)
+        self._found.fill(0.0)
+
+    def judge(self, reading: Reading, sent: Array) -> str | None:
+        """What is wrong with a joint for good; `sent` are the targets (12,) it has [rad]."""
+        angles, velocities = reading.joint_angles, reading.joint_velocities
+        step_s = self._advance(reading.time_s)
+        found = self._found
+        np.subtract(angles, self._middle, out=found[0])
+        found[1] = velocities
+        if self.trusted:
+            self._compare(angles, velocities, step_s)
+            if stuck := self._find_stuck(angles, sent):
+                return stuck
+        self._seen[:] = angles
+        np.abs(found, out=found)
+        if self._recovering or np.count_nonzero(found > self._bounds):
+            return self._doubt(reading, step_s)
+        self.trusted = True
+        self.angles, self.velocities = angles, velocities
+        self._last[:], self._last_velocities[:] = angles, velocities
+        if step_s > 0.0:  # stamps that stand still say nothing of the drift
+            self._drift[:] = self._new_drift
+        return None
+
+    def _advance(self, stamp_s: float) -> float:
+        """Time since the last reading [s]: 0 for the same once more, or an older one."""
+        step_s = max(0.0, stamp_s - self._stamp_s)  # this order takes NaN for 0
+        self._stamp_s, self._last_s = stamp_s, self._clock_s
+        self._clock_s += min(step_s, LONGEST_GAP_S)
+        return step_s
+
+    def _reachable(self, elapsed_s: Array | float) -> Array:
+        """How far every joint (12,) can get in that time [rad]."""
+        return JUMP_TOLERANCE_RAD + self.spec.velocity_limit_rad_per_s * elapsed_s
+
+    def _compare(self, angles: Array, velocities: Array, step_s: float) -> None:
+        """With the last trusted reading: the way there, and what velocities say of it."""
+        way, drift = self._found[2], self._new_drift
+        np.subtract(angles, self._last, out=way)
+        if step_s > MOST_GAP_S:
+            drift.fill(0.0)
+        else:
+            elapsed_s = self._clock_s - (self._trusted_s if self._recovering else self._last_s)
+            np.multiply(self._drift, 1.0 - step_s / DRIFT_S, out=drift)
+            drift += way
+            drift -= (velocities + self._last_velocities) * (0.5 * elapsed_s)
+        self._found[3] = drift
+
+    def _find_stuck(self, angles: Array, sent: Array) -> str | None:
+        """A joint that reads exactly the same, though it was told to move."""
+        changed = angles != self._seen
+        if np.count_nonzero(changed) == changed.size:
+            self._still = False
+            return None
+        if not self._still:
+            self._still = True
+            self._still_since_s.fill(self._last_s)
+            self._low[:] = self._high[:] = sent
+        self._still_since_s[changed] = self._clock_s
+        self._low[changed] = self._high[changed] = sent[changed]
+        np.minimum(self._low, sent, out=self._low)
+        np.maximum(self._high, sent, out=self._high)
+        long_still = self._clock_s - self._still_since_s >= STUCK_S
+        stuck = long_still & (self._high - self._low > STUCK_RAD)
+        if not stuck.any():
+            return None
+        joint = int(np.argmax(stuck))
+        name = self.spec.joint_names[joint]
+        return f"{name} stuck at {angles[joint]:.2f} rad while its target moves"
+
+    def _doubt(self, reading: Reading, step_s: float) -> str | None:
+        """Judge joint by joint: bridge those in doubt, or say what is wrong with one."""
+        angles, velocities = reading.joint_angles, reading.joint_velocities
+        if not self._recovering:
+            self._trusted_s.fill(self._last_s)
+        elapsed_s = np.maximum(self._clock_s - self._trusted_s, CONTROL_DT_S)
+        bounds = np.array((*self._bounds[:2], self._reachable(elapsed_s), self._bounds[3]))
+        good = (self._found <= bounds).all(axis=0)
+        for joint in np.flatnonzero(~good & (self._bad == 0)).tolist():
+            self._reasons[joint] = self._reason(joint, reading, elapsed_s, bounds)
+        self._bad[:] = np.where(good, np.maximum(self._bad - 1, 0), self._bad + 1)
+        if self._bad.max() > MOST_BRIDGED:
+            excess = (self._found / bounds).max(axis=0)
+            worst = int(np.argmax(np.where(self._bad > MOST_BRIDGED, excess, 0.0)))
+            return f"{self.spec.joint_names[worst]} {self._reasons[worst]}"
+        self.in_doubt = not good.all()
+        self._recovering = bool(self._bad.any())
+        self.trusted = self.trusted or not self.in_doubt
+        self._last[good], self._last_velocities[good] = angles[good], velocities[good]
+        self._trusted_s[good] = self._clock_s
+        if step_s > 0.0:
+            self._drift[good] = self._new_drift[good]
+        self.angles = np.where(good, angles, self._last)
+        self.velocities = np.where(good, velocities, 0.0)
+        return None
+
+    def _reason(self, joint: int, reading: Reading, elapsed_s: Array, bounds: Array) -> str:
+        spec, angle = self.spec, float(reading.joint_angles[joint])
+        lower, upper = float(spec.joint_lower_rad[joint]), float(spec.joint_upper_rad[joint])
+        position, velocity, way, _ = (self._found > bounds)[:, joint]
+        if position:
+            in_degrees = abs(angle) > math.tau and lower <= math.radians(angle) <= upper
+            hint = ": degrees instead of radians?" if in_degrees else ""
+            return f"reads {_number(angle)} rad, limits are {lower:.2f} to {upper:.2f}{hint}"
+        if velocity:
+            speed = _number(abs(float(reading.joint_velocities[joint])), 1)
+            most = spec.velocity_limit_rad_per_s[joint]
+            return f"turns at {speed} rad/s, at most {most:.1f} is possible"
+        if way:
+            in_ms = 1e3 * elapsed_s[joint]
+            return f"jumps by {self._found[2, joint]:.2f} rad in {in_ms:.0f} ms"
+        moved = angle - self._last[joint]
+        said = moved - self._new_drift[joint]
+        return f"moves by {moved:.2f} rad where its velocity says {said:.2f}"
+
+
+def _number(value: float, digits: int = 2) -> str:
+    return f"{value:.{digits}f}" if abs(value) < 1e6 else f"{value:.1e}"
+
 
 class Supervisor:
-    """Clips targets to joint and torque limits; damps, and stays damped, when something is wrong.
+    """Keeps targets to torque, joint and speed limits; damps, for good, when something is wrong.
 
-    `fault` names why the robot is damped, or is None. Only `reset` clears it. `timeout_s` says of
-    every sensor by name how long it may be silent [s].
+    No command of stiff joints is outside the joint limits, and none moves a target faster than
+    `target_speed_limit_rad_per_s`, whatever is read. `fault` names why the robot is damped, or is
+    None. Only `reset` clears it. `bridged` counts readings with joints that were not believed.
+    `timeout_s` says of every sensor by name how long it may be silent [s].
     """
 
     def __init__(self, spec: RobotSpec, timeout_s: Mapping[str, float] = SILENCE_S) -> None:
         self.spec = spec
         self.timeout_s = timeout_s
         self.fault: str | None = None
+        self.bridged = 0
+        self._joints = JointWatch(spec)
+        self._sent: Array | None = None
         self._zeros = np.zeros(len(spec.joint_names))
         self._damping = np.full(len(spec.joint_names), spec.damping_nms_per_rad)
         self._inverse_kp = 1.0 / spec.kp_nm_per_rad
         self._reach = spec.torque_limit_nm * self._inverse_kp
+        self._step = spec.target_speed_limit_rad_per_s * CONTROL_DT_S
 
     def reset(self) -> None:
+        """Start anew: no fault, no reading, no command sent."""
         self.fault = None
+        self.bridged = 0
+        self._joints.reset()
+        self._sent = None
 
     def silent(self, ages: Mapping[str, float]) -> list[str]:
         """Of sensors with these ages [s], those that have been silent for too long."""
@@ -51,18 +230,18 @@ class Supervisor:
     ) -> JointCommand:
         """The command to send for the low level's joint targets (12,) [rad].
 
-        `ages` are those of the sensors behind the reading [s]; see `Body.ages`.
+        `ages` are those of the sensors behind the reading [s]; see `Body.ages`. Until joints were
+        read that can be believed, it damps without a fault.
         """
         if self.fault is None:
             self.fault = self._find_silence(ages) or self._find_fault(reading, targets)
-        if self.fault is not None:
+        if self.fault is not None or not self._joints.trusted:
             return self.damp(reading.time_s)
+        self.bridged += self._joints.in_doubt
+        self._sent = self._limit(targets)
+        spec = self.spec
         return JointCommand(
-            reading.time_s,
-            self._limit(reading, targets),
-            self.spec.kp_nm_per_rad,
-            self.spec.kd_nms_per_rad,
-            self._zeros,
+            reading.time_s, self._sent, spec.kp_nm_per_rad, spec.kd_nms_per_rad, self._zeros
         )
 
     def damp(self, time_s: float) -> JointCommand:
@@ -76,27 +255,37 @@ class Supervisor:
         return None
 
     def _find_fault(self, reading: Reading, targets: Array) -> str | None:
-        # A squared length is finite only if all terms are; far cheaper than isfinite().all().
         q, dq, w = reading.joint_angles, reading.joint_velocities, reading.angular_velocity
         orientation = reading.orientation
-        if not math.isfinite(q.dot(q) + dq.dot(dq) + w.dot(w) + orientation.dot(orientation)):
+        # A squared length is finite only if all terms are; far cheaper than isfinite().all().
+        squares = q.dot(q) + dq.dot(dq) + w.dot(w) + orientation.dot(orientation)
+        if not (math.isfinite(squares) or _finite(q, dq, w, orientation)):
             return "a sensor value is not finite"
-        if not math.isfinite(targets.dot(targets)):
+        if not (math.isfinite(targets.dot(targets)) or _finite(targets)):
             return "a joint target is not finite"
         x, y, z, w = quaternion = orientation.tolist()
-        if abs(x * x + y * y + z * z + w * w - 1.0) > UNIT_TOLERANCE:
+        if not abs(x * x + y * y + z * z + w * w - 1.0) <= UNIT_TOLERANCE:
             return "the IMU's orientation is no unit quaternion"
         up = up_z(quaternion)
         if up < LEAST_UP_Z:
             return f"tilted by {math.acos(max(-1.0, up)):.2f} rad"
-        return None
+        return self._joints.judge(reading, q if self._sent is None else self._sent)
 
-    def _limit(self, reading: Reading, targets: Array) -> Array:
-        """Targets within the joint limits, then so near that the PD torque keeps its limits.
+    def _limit(self, targets: Array) -> Array:
+        """Targets so near that the PD torque keeps its limits, within the joint limits, and no
+        further from the last than they may move in a control step.
 
-        Torque comes last: of a joint beyond its limit, the motors pull it back as far as they may.
+        The last ones were within the joint limits, so what comes last keeps those.
         """
-        spec, q = self.spec, reading.joint_angles
-        targets = np.minimum(np.maximum(targets, spec.joint_lower_rad), spec.joint_upper_rad)
-        hold = q + spec.kd_nms_per_rad * reading.joint_velocities * self._inverse_kp  # no torque
-        return np.minimum(np.maximum(targets, hold - self._reach), hold + self._reach)
+        spec, q = self.spec, self._joints.angles
+        hold = q + spec.kd_nms_per_rad * self._joints.velocities * self._inverse_kp  # no torque
+        targets = np.minimum(np.maximum(targets, hold - self._reach), hold + self._reach)
+        lower, upper = spec.joint_lower_rad, spec.joint_upper_rad
+        np.minimum(np.maximum(targets, lower, out=targets), upper, out=targets)
+        sent = np.minimum(np.maximum(q, lower), upper) if self._sent is None else self._sent
+        return np.minimum(np.maximum(targets, sent - self._step), sent + self._step)
+
+
+def _finite(*vectors: Array) -> bool:
+    """Whether all values are: huge ones may have no square."""
+    return all(np.isfinite(vector).all() for vector in vectors)
