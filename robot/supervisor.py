@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.low_level import CONTROL_DT_S
@@ -88,9 +89,12 @@ class JointWatch:
                 return stuck
         self._seen[:] = angles
         np.abs(found, out=found)
-        if self._recovering or np.count_nonzero(found > self._bounds):
+        if np.count_nonzero(found > self._bounds):
             return self._doubt(reading, step_s)
-        self.trusted = True
+        if self._recovering:
+            self._count(0)
+            self._trusted_s.fill(self._clock_s)
+        self.trusted, self.in_doubt = True, False
         self.angles, self.velocities = angles, velocities
         self._last[:] = angles
         if step_s > 0.0:  # stamps that stand still say nothing of the drift
@@ -137,39 +141,43 @@ class JointWatch:
         np.maximum(self._high, sent, out=self._high)
         long_still = self._clock_s - self._still_since_s >= STUCK_S
         stuck = long_still & (self._high - self._low > STUCK_RAD)
-        if not stuck.any():
+        if not np.count_nonzero(stuck):
             return None
-        joint = int(np.argmax(stuck))
-        name = self.spec.joint_names[joint]
-        return f"{name} stuck at {angles[joint]:.2f} rad while its target moves"
+        name, angle = self.spec.joint_names[np.argmax(stuck)], angles[np.argmax(stuck)]
+        return f"{name} stuck at {angle:.2f} rad while its target moves"
 
     def _doubt(self, reading: Reading, step_s: float) -> str | None:
         """Judge joint by joint: bridge those in doubt, or say what is wrong with one."""
-        angles, velocities = reading.joint_angles, reading.joint_velocities
         if not self._recovering:
             self._trusted_s.fill(self._last_s)
         elapsed_s = np.maximum(self._clock_s - self._trusted_s, CONTROL_DT_S)
         bounds = self._bounds.copy()
         bounds[2] = self._reachable(elapsed_s)
         bounds[3] += DRIFT_RAD_PER_S * (elapsed_s - CONTROL_DT_S)
-        good = (self._found <= bounds).all(axis=0)
-        for joint in np.flatnonzero(~good & (self._bad == 0)).tolist():
+        bad = np.logical_or.reduce(self._found > bounds, axis=0)
+        good = np.logical_not(bad)
+        for joint in (bad > self._bad).nonzero()[0].tolist():
             self._reasons[joint] = self._reason(joint, reading, elapsed_s, bounds)
-        self._bad[:] = np.where(good, np.maximum(self._bad - 1, 0), self._bad + 1)
+        self._count(bad)
         if self._bad.max() > MOST_BRIDGED:
             excess = (self._found / bounds).max(axis=0)
             worst = int(np.argmax(np.where(self._bad > MOST_BRIDGED, excess, 0.0)))
             return f"{self.spec.joint_names[worst]} {self._reasons[worst]}"
-        self.in_doubt = not good.all()
-        self._recovering = bool(self._bad.any())
+        self.in_doubt = bool(np.count_nonzero(bad))
         self.trusted = self.trusted or not self.in_doubt
-        self._last[good] = angles[good]
-        self._trusted_s[good] = self._clock_s
+        np.copyto(self._last, reading.joint_angles, where=good)
+        np.copyto(self._trusted_s, self._clock_s, where=good)
         if step_s > 0.0:
-            self._drift[good] = self._new_drift[good]
-        self.angles = np.where(good, angles, self._last)
-        self.velocities = np.where(good, velocities, 0.0)
+            np.copyto(self._drift, self._new_drift, where=good)
+        self.angles = self._last.copy()
+        self.velocities = np.where(good, reading.joint_velocities, 0.0)
         return None
+
+    def _count(self, bad: NDArray[np.bool_] | int) -> None:
+        """One more for every joint that is bad (12,), one less for every other."""
+        self._bad += 2 * bad - 1
+        np.maximum(self._bad, 0, out=self._bad)
+        self._recovering = bool(np.count_nonzero(self._bad))
 
     def _reason(self, joint: int, reading: Reading, elapsed_s: Array, bounds: Array) -> str:
         spec, angle = self.spec, float(reading.joint_angles[joint])
@@ -184,8 +192,7 @@ class JointWatch:
             most = spec.velocity_limit_rad_per_s[joint]
             return f"turns at {speed} rad/s, at most {most:.1f} is possible"
         if way:
-            in_ms = 1e3 * elapsed_s[joint]
-            return f"jumps by {self._found[2, joint]:.2f} rad in {in_ms:.0f} ms"
+            return f"jumps by {self._found[2, joint]:.2f} rad in {1e3 * elapsed_s[joint]:.0f} ms"
         moved = angle - self._last[joint]
         said = moved - self._new_drift[joint]
         return f"moves by {moved:.2f} rad where its velocity says {said:.2f}"
@@ -207,22 +214,20 @@ class Supervisor:
     def __init__(self, spec: RobotSpec, timeout_s: Mapping[str, float] = SILENCE_S) -> None:
         self.spec = spec
         self.timeout_s = timeout_s
-        self.fault: str | None = None
-        self.bridged = 0
         self._joints = JointWatch(spec)
-        self._sent: Array | None = None
         self._zeros = np.zeros(len(spec.joint_names))
         self._damping = np.full(len(spec.joint_names), spec.damping_nms_per_rad)
         self._inverse_kp = 1.0 / spec.kp_nm_per_rad
         self._reach = spec.torque_limit_nm * self._inverse_kp
         self._step = spec.target_speed_limit_rad_per_s * CONTROL_DT_S
+        self.reset()
 
     def reset(self) -> None:
         """Start anew: no fault, no reading, no command sent."""
-        self.fault = None
+        self.fault: str | None = None
         self.bridged = 0
         self._joints.reset()
-        self._sent = None
+        self._sent: Array | None = None
 
     def silent(self, ages: Mapping[str, float]) -> list[str]:
         """Of sensors with these ages [s], those that have been silent for too long."""
@@ -276,10 +281,8 @@ class Supervisor:
         return self._joints.judge(reading, q if self._sent is None else self._sent)
 
     def _limit(self, targets: Array) -> Array:
-        """Targets so near that the PD torque keeps its limits, within the joint limits, and no
-        further from the last than they may move in a control step.
-
-        The last ones were within the joint limits, so what comes last keeps those.
+        """Targets so near that the PD torque keeps its limits, within the joint limits, and near
+        the last ones: those were within the joint limits, so this keeps them.
         """
         spec, q = self.spec, self._joints.angles
         hold = q + spec.kd_nms_per_rad * self._joints.velocities * self._inverse_kp  # no torque
