@@ -59,6 +59,7 @@ def spec_contract(spec: RobotSpec) -> dict[str, Any]:
         "joint_lower_rad": spec.joint_lower_rad.tolist(),
         "joint_upper_rad": spec.joint_upper_rad.tolist(),
         "torque_limit_nm": spec.torque_limit_nm.tolist(),
+        "target_speed_limit_rad_per_s": spec.target_speed_limit_rad_per_s.tolist(),
         "kp_nm_per_rad": spec.kp_nm_per_rad.tolist(),
         "kd_nms_per_rad": spec.kd_nms_per_rad.tolist(),
         "default_pose_rad": spec.default_pose_rad.tolist(),

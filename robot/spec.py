@@ -40,6 +40,7 @@ class RobotSpec:
     joint_upper_rad: Array
     torque_limit_nm: Array
     velocity_limit_rad_per_s: Array
+    target_speed_limit_rad_per_s: Array  # how fast a target may move
     kp_nm_per_rad: Array
     kd_nms_per_rad: Array
     damping_nms_per_rad: float
@@ -65,6 +66,8 @@ A1 = RobotSpec(
     joint_upper_rad=per_leg(0.802851455917, 4.18879020479, -0.916297857297),
     torque_limit_nm=per_leg(20.0, 55.0, 55.0),
     velocity_limit_rad_per_s=per_leg(52.4, 28.6, 28.6),  # URDF
+    # Newer than the URDF: highest speed of the joints in Unitree's unitree_ros, a1_description.
+    target_speed_limit_rad_per_s=per_leg(21.0, 21.0, 21.0),
     # Gains, initial angles: motion_imitation robots/a1.py (ABDUCTION/HIP/KNEE_P_GAIN, ..._D_GAIN,
     # INIT_MOTOR_ANGLES).
     kp_nm_per_rad=per_leg(100.0, 100.0, 100.0),
@@ -97,6 +100,7 @@ MINI_CHEETAH = RobotSpec(
     joint_upper_rad=per_leg(1.6, 2.6, 2.6),
     torque_limit_nm=per_leg(12.0, 18.0, 12.0),  # pybullet_envs robots/mini_cheetah.py
     velocity_limit_rad_per_s=per_leg(40.0, 40.0, 40.0),  # of the actuator, Katz et al., ICRA 2019
+    target_speed_limit_rad_per_s=per_leg(40.0, 40.0, 40.0),  # the same
     # pybullet_data configs_v2/robots/mini_cheetah.gin
     kp_nm_per_rad=per_leg(100.0, 30.0, 50.0),
     kd_nms_per_rad=per_leg(1.0, 2.0, 2.0),
@@ -128,6 +132,8 @@ LAIKAGO = RobotSpec(
     joint_upper_rad=per_leg(1.0472, 3.4, 0.0),
     torque_limit_nm=per_leg(100.0, 100.0, 100.0),  # URDF
     velocity_limit_rad_per_s=per_leg(100.0, 100.0, 100.0),  # URDF
+    # Highest speed of the joints in Unitree's unitree_ros, laikago_description.
+    target_speed_limit_rad_per_s=per_leg(27.0, 12.794, 12.794),
     # kp: pybullet_data configs_v2/robots/laikago.gin. Its kd of 2 lets the body sway at the trot's
     # own frequency until it falls (measured in both simulators); 6 is ours.
     kp_nm_per_rad=per_leg(220.0, 220.0, 220.0),
@@ -161,6 +167,7 @@ GO2 = RobotSpec(
     ),
     torque_limit_nm=per_leg(23.7, 23.7, 45.43),
     velocity_limit_rad_per_s=per_leg(30.1, 30.1, 15.7),
+    target_speed_limit_rad_per_s=per_leg(30.1, 30.1, 15.7),  # the same
     kp_nm_per_rad=per_leg(80.0, 80.0, 80.0),  # rl_sar policy/go2/base.yaml, fixed_kp and fixed_kd
     kd_nms_per_rad=per_leg(3.0, 3.0, 3.0),
     damping_nms_per_rad=8.0,  # passive mode of rl_sar

@@ -9,6 +9,8 @@ from types import MappingProxyType
 import numpy as np
 
 from pixelgait.robot.interface import JointCommand, Reading
+from pixelgait.robot.joint_watch import JointWatch
+from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.rotation import up_z
 from pixelgait.robot.spec import Array, RobotSpec
 
@@ -24,23 +26,31 @@ UNIT_TOLERANCE = 0.02  # of the squared norm of a quaternion, float32 rounding a
 
 
 class Supervisor:
-    """Clips targets to joint and torque limits; damps, and stays damped, when something is wrong.
+    """Keeps targets to torque, joint and speed limits; damps, for good, when something is wrong.
 
-    `fault` names why the robot is damped, or is None. Only `reset` clears it. `timeout_s` says of
-    every sensor by name how long it may be silent [s].
+    No command of stiff joints is outside the joint limits, and none moves a target faster than
+    `target_speed_limit_rad_per_s`, whatever is read. `fault` names why the robot is damped, or is
+    None. Only `reset` clears it. `bridged` counts readings with joints that were not believed.
+    `timeout_s` says of every sensor by name how long it may be silent [s].
     """
 
     def __init__(self, spec: RobotSpec, timeout_s: Mapping[str, float] = SILENCE_S) -> None:
         self.spec = spec
         self.timeout_s = timeout_s
-        self.fault: str | None = None
+        self._joints = JointWatch(spec)
         self._zeros = np.zeros(len(spec.joint_names))
         self._damping = np.full(len(spec.joint_names), spec.damping_nms_per_rad)
         self._inverse_kp = 1.0 / spec.kp_nm_per_rad
         self._reach = spec.torque_limit_nm * self._inverse_kp
+        self._step = spec.target_speed_limit_rad_per_s * CONTROL_DT_S
+        self.reset()
 
     def reset(self) -> None:
-        self.fault = None
+        """Start anew: no fault, no reading, no command sent."""
+        self.fault: str | None = None
+        self.bridged = 0
+        self._joints.reset()
+        self._sent: Array | None = None
 
     def silent(self, ages: Mapping[str, float]) -> list[str]:
         """Of sensors with these ages [s], those that have been silent for too long."""
@@ -51,18 +61,19 @@ class Supervisor:
     ) -> JointCommand:
         """The command to send for the low level's joint targets (12,) [rad].
 
-        `ages` are those of the sensors behind the reading [s]; see `Body.ages`.
+        `ages` are those of the sensors behind the reading [s]; see `Body.ages`. Until joints were
+        read that can be believed, it damps without a fault.
         """
         if self.fault is None:
-            self.fault = self._find_silence(ages) or self._find_fault(reading, targets)
-        if self.fault is not None:
+            with np.errstate(over="ignore"):  # of values as large as a float can be
+                self.fault = self._find_silence(ages) or self._find_fault(reading, targets)
+        if self.fault is not None or not self._joints.trusted:
             return self.damp(reading.time_s)
+        self.bridged += self._joints.in_doubt
+        self._sent = self._limit(targets)
+        spec = self.spec
         return JointCommand(
-            reading.time_s,
-            self._limit(reading, targets),
-            self.spec.kp_nm_per_rad,
-            self.spec.kd_nms_per_rad,
-            self._zeros,
+            reading.time_s, self._sent, spec.kp_nm_per_rad, spec.kd_nms_per_rad, self._zeros
         )
 
     def damp(self, time_s: float) -> JointCommand:
@@ -76,27 +87,35 @@ class Supervisor:
         return None
 
     def _find_fault(self, reading: Reading, targets: Array) -> str | None:
-        # A squared length is finite only if all terms are; far cheaper than isfinite().all().
         q, dq, w = reading.joint_angles, reading.joint_velocities, reading.angular_velocity
         orientation = reading.orientation
-        if not math.isfinite(q.dot(q) + dq.dot(dq) + w.dot(w) + orientation.dot(orientation)):
+        # A squared length is finite only if all terms are; far cheaper than isfinite().all().
+        squares = q.dot(q) + dq.dot(dq) + w.dot(w) + orientation.dot(orientation)
+        if not (math.isfinite(squares) or _finite(q, dq, w, orientation)):
             return "a sensor value is not finite"
-        if not math.isfinite(targets.dot(targets)):
+        if not (math.isfinite(targets.dot(targets)) or _finite(targets)):
             return "a joint target is not finite"
         x, y, z, w = quaternion = orientation.tolist()
-        if abs(x * x + y * y + z * z + w * w - 1.0) > UNIT_TOLERANCE:
+        if not abs(x * x + y * y + z * z + w * w - 1.0) <= UNIT_TOLERANCE:
             return "the IMU's orientation is no unit quaternion"
         up = up_z(quaternion)
         if up < LEAST_UP_Z:
             return f"tilted by {math.acos(max(-1.0, up)):.2f} rad"
-        return None
+        return self._joints.judge(reading, q if self._sent is None else self._sent)
 
-    def _limit(self, reading: Reading, targets: Array) -> Array:
-        """Targets within the joint limits, then so near that the PD torque keeps its limits.
-
-        Torque comes last: of a joint beyond its limit, the motors pull it back as far as they may.
+    def _limit(self, targets: Array) -> Array:
+        """Targets so near that the PD torque keeps its limits, within the joint limits, and near
+        the last ones: those were within the joint limits, so this keeps them.
         """
-        spec, q = self.spec, reading.joint_angles
-        targets = np.minimum(np.maximum(targets, spec.joint_lower_rad), spec.joint_upper_rad)
-        hold = q + spec.kd_nms_per_rad * reading.joint_velocities * self._inverse_kp  # no torque
-        return np.minimum(np.maximum(targets, hold - self._reach), hold + self._reach)
+        spec, q = self.spec, self._joints.angles
+        hold = q + spec.kd_nms_per_rad * self._joints.velocities * self._inverse_kp  # no torque
+        targets = np.minimum(np.maximum(targets, hold - self._reach), hold + self._reach)
+        lower, upper = spec.joint_lower_rad, spec.joint_upper_rad
+        np.minimum(np.maximum(targets, lower, out=targets), upper, out=targets)
+        sent = np.minimum(np.maximum(q, lower), upper) if self._sent is None else self._sent
+        return np.minimum(np.maximum(targets, sent - self._step), sent + self._step)
+
+
+def _finite(*vectors: Array) -> bool:
+    """Whether all values are: huge ones may have no square."""
+    return all(np.isfinite(vector).all() for vector in vectors)

@@ -26,7 +26,8 @@ from tests.test_architecture import ROOT
 HEAD = {"schema", "command", "version", "commit", "bundle", "sha256", "robot", "task", "scene"}
 HEAD |= {"difficulty", "distractors", "body", "baseline", "randomise", "delays_from", "faults"}
 HEAD |= {"seed", "seconds"}
-EPISODE = {"seed", "success", "distance_m", "return_m", "fell", "images", "steps"}
+EPISODE = {"seed", "success", "distance_m", "return_m", "fell", "fault", "images", "steps"}
+EPISODE |= {"contacts", "contact_s", "contact_impulse_ns"}
 
 
 def started_as(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -192,7 +193,9 @@ def test_evaluation_writes_its_schema(command: Command, iap_bundle: Path, tmp_pa
     )
     assert done.returncode == 0, done.stderr
     figures = strict_json(tmp_path / "figures.json")
-    names = {"success_rate", "distance_m", "return_m", "fall_rate", "images_per_episode"}
+    names = {"success_rate", "clean_success_rate", "contact_free_rate", "fall_rate"}
+    names |= {"distance_m", "return_m", "images_per_episode"}
+    names |= {"contacts_per_episode", "contact_impulse_ns"}
     assert set(figures) == names | {"interval_95", "episodes"} | HEAD
     assert set(figures["interval_95"]) == names
     assert [set(row) for row in figures["episodes"]] == [EPISODE] * 3

@@ -242,14 +242,14 @@ def test_a_new_robot_trots(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_new_link_is_walked_on_and_its_silence_damps(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    noise = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
-    level = np.array((0.0, 0.0, 0.0, 1.0))
+    rng = np.random.default_rng(0)
+    noise = rng.integers(0, 256, (32, 32, 3), dtype=np.uint8)
+    level, none = np.array((0.0, 0.0, 0.0, 1.0)), np.zeros(3)
     names: dict[str, Any] = {
-        "readings": [
-            Reading(
-                t, A1.default_pose_rad, np.zeros(12), level, np.zeros(3), partial(Image, noise, t)
-            )
+        "readings": [  # of encoders that flicker, as all do
+            Reading(t, pose, np.zeros(12), level, none, partial(Image, noise, t))
             for t in np.arange(200) * 0.01  # a second to stand up, a second to walk
+            for pose in [A1.default_pose_rad + 1e-3 * rng.standard_normal(12)]
         ]
     }
     exec(example("architecture.md", "link"), names)

@@ -15,12 +15,16 @@ from pixelgait.sim.world.seeds import Stream
 #   lost    nothing arrives: the last values, with their old stamp
 #   nan     not a number
 #   spike   now and then one value is far off
+#   degrees joint angles and velocities in another unit
+#   offset  one hip's angle is off, always by as much
+#   stuck   one hip's encoder shows the same angle again and again, and no velocity
 #   black   an image without light
 FAULT_KINDS = {
-    "joints": ("frozen", "late", "lost", "nan", "spike"),
+    "joints": ("frozen", "late", "lost", "nan", "spike", "degrees", "offset", "stuck"),
     "imu": ("frozen", "late", "lost", "nan", "spike"),
     "camera": ("frozen", "late", "lost", "black"),
 }
+NOT_SURVIVABLE = ("nan", "degrees", "offset", "stuck")  # a robot must be damped
 MIXED = "mixed"
 TIMES = {"at": "start_s", "for": "for_s", "by": "by_s"}
 FAULTS_HELP = (
@@ -77,8 +81,9 @@ def schedule(faults: tuple[Fault, ...], seed: int) -> list[Fault]:
 
 
 def _mixed(rng: np.random.Generator) -> list[Fault]:
-    """Survivable faults of all sensors, one every few seconds; no NaN, which damps the robot."""
-    choices = [(s, k) for s, kinds in FAULT_KINDS.items() for k in kinds if k != "nan"]
+    """Survivable faults of all sensors, one every few seconds."""
+    kinds = [(s, kind) for s, kinds in FAULT_KINDS.items() for kind in kinds]
+    choices = [each for each in kinds if each[1] not in NOT_SURVIVABLE]
     faults = []
     for start in np.arange(FIRST_S, MIXED_UNTIL_S, MIXED_EVERY_S):
         sensor, kind = choices[rng.integers(len(choices))]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.rotation import Quaternion, Vector
-from pixelgait.robot.spec import Array
+from pixelgait.robot.spec import LEGS, Array
 from pixelgait.sim.body.delays import DelayLine, History
 from pixelgait.sim.body.faults import Fault, schedule
 from pixelgait.sim.body.interface import BasePose, SimulatedBody
@@ -17,6 +17,7 @@ from pixelgait.sim.world.seeds import Stream
 
 # Ours: one reading in five has one value off by up to 1 (rad, rad/s).
 SPIKE_CHANCE, SPIKE = 0.2, 1.0
+OFFSET_RAD = 2.0  # ours
 
 
 class FaultyBody:
@@ -98,6 +99,7 @@ class FailingSensor:
         self.fault, self.rng = fault, rng
         self._history = History()
         self._last_s = 0.0  # before the fault
+        self._encoder: int | None = None  # that fails, of kinds offset and stuck
 
     def degrade(self, reading: Reading, now_s: float) -> Reading:
         """The reading at this time, as the fault leaves it."""
@@ -121,7 +123,22 @@ class FailingSensor:
             if self.rng.random() < SPIKE_CHANCE:
                 values[self.rng.integers(values.size)] += self.rng.uniform(-SPIKE, SPIKE)
             return values
+        if self.fault.kind == "degrees":
+            return np.degrees(values)
+        if self.fault.kind in ("offset", "stuck"):
+            return self._failed_encoder(values, now_s)
         return self._history.at(now_s)  # frozen or lost: what came last
+
+    def _failed_encoder(self, values: Array, now_s: float) -> Array:
+        """One leg's hip encoder fails: the second of its three joints."""
+        if self._encoder is None:
+            self._encoder = 1 + 3 * int(self.rng.integers(len(LEGS)))
+        if self.fault.kind == "offset":
+            values[self._encoder] += OFFSET_RAD
+            return values
+        values[self._encoder] = self._history.at(now_s)[self._encoder]
+        values[self._encoder + values.size // 2] = 0.0
+        return values
 
 
 class FailingCamera:

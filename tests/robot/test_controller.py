@@ -82,28 +82,42 @@ def test_a_silent_camera_slows_the_robot_to_a_stand() -> None:
     assert controller.images == len(seen)
 
 
-@pytest.mark.parametrize("beyond", [-0.3, 0.0, 0.3])  # joints past their limits, or within
-def test_commands_keep_torque_limits_and_pull_joints_back_within_theirs(beyond: float) -> None:
-    supervisor = Supervisor(A1)
+@pytest.mark.parametrize("beyond", [-0.2, 0.0, 0.2])  # joints past their limits, or within
+def test_commands_keep_joint_limits_and_torque_limits_within_them(beyond: float) -> None:
     angles = A1.default_pose_rad
     if beyond:
         angles = (A1.joint_upper_rad if beyond > 0 else A1.joint_lower_rad) + beyond
-    state = replace(reading(), joint_angles=angles, joint_velocities=np.linspace(-5.0, 5.0, 12))
+    moving, still = np.linspace(-5.0, 5.0, 12), np.zeros(12)
     for wild in (np.full(12, 10.0), np.full(12, -10.0)):
-        command = supervisor.review(state, wild)
-        torque = command.kp * (command.targets - angles) - command.kd * state.joint_velocities
-        assert np.all(np.abs(torque) <= A1.torque_limit_nm + 1e-9)
-        at_rest = supervisor.review(replace(state, joint_velocities=np.zeros(12)), wild)
-        if beyond > 0:
-            assert np.all(at_rest.targets < angles)  # back towards the range
-        elif beyond < 0:
-            assert np.all(at_rest.targets > angles)
-        else:
-            assert np.all(at_rest.targets >= A1.joint_lower_rad)
-            assert np.all(at_rest.targets <= A1.joint_upper_rad)
-    assert supervisor.fault is None
+        for velocities in (moving, still):
+            state = replace(reading(), joint_angles=angles, joint_velocities=velocities)
+            supervisor = Supervisor(A1)
+            commands = [supervisor.review(state, wild) for _ in range(20)]  # as far as it may go
+            assert supervisor.fault is None
+            for command in commands:
+                assert np.all(command.targets >= A1.joint_lower_rad)
+                assert np.all(command.targets <= A1.joint_upper_rad)
+            torque = command.kp * (command.targets - angles) - command.kd * velocities
+            inside = (command.targets > A1.joint_lower_rad) & (command.targets < A1.joint_upper_rad)
+            assert np.all(np.abs(torque)[inside] <= A1.torque_limit_nm[inside] + 1e-9)
+            if beyond and velocities is still:
+                assert np.all(np.sign(torque) == -np.sign(beyond))  # back towards the range
+
+
+def test_targets_move_no_faster_than_their_speed_limit() -> None:
+    """21 rad/s, 0.21 rad in a control step, from where the joints were at first."""
+    supervisor = Supervisor(A1)
+    last = A1.default_pose_rad
     calm = A1.default_pose_rad + 0.05
     np.testing.assert_array_equal(supervisor.review(reading(), calm).targets, calm)
+    supervisor.reset()
+    for _ in range(3):
+        targets = supervisor.review(reading(), A1.default_pose_rad + 0.5).targets
+        assert np.all(np.abs(targets - last) <= 0.21 + 1e-12)
+        last = targets
+    supervisor.reset()
+    first = supervisor.review(reading(), A1.default_pose_rad - 0.5).targets
+    np.testing.assert_allclose(first[1::3], A1.default_pose_rad[1::3] - 0.21)
 
 
 def with_nan(field: str) -> Reading:

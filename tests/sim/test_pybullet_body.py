@@ -18,7 +18,7 @@ from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.figures import figures_of, wilson
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.obstacle_course import LENGTH_M, WIDTH_M, ObstacleCourse
-from pixelgait.sim.tasks.episode import Episode, run_episode
+from pixelgait.sim.tasks.episode import Contacts, Episode, run_episode
 from pixelgait.sim.tasks.follow import Follow
 from pixelgait.sim.tasks.forward import Forward
 from tests.conftest import gentle_weights
@@ -128,7 +128,21 @@ def test_intervals_of_the_evaluation() -> None:
     assert (low, high) == (pytest.approx(0.596, abs=1e-3), pytest.approx(0.982, abs=1e-3))
     empty = np.zeros((0, 2))
     episodes = [
-        Episode(i, i % 2 == 0, float(i), float(i), False, 10, 100, empty, empty, empty, {})
+        Episode(
+            seed=i,
+            success=i % 2 == 0,
+            distance_m=float(i),
+            return_m=float(i),
+            fell=False,
+            fault=None,
+            images=10,
+            steps=100,
+            path=empty,
+            observations=empty,
+            decisions=empty,
+            metrics={},
+            contacts=Contacts(),
+        )
         for i in range(10)
     ]
     figures = figures_of(episodes)

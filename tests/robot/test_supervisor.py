@@ -1,0 +1,324 @@
+"""The supervisor under readings that lie: what it believes, bridges and damps, and by what name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.interface import Image, JointCommand, Reading
+from pixelgait.robot.low_level import CONTROL_DT_S, LOW_LEVEL_WEIGHTS, LinearLowLevel
+from pixelgait.robot.spec import A1, ROBOTS, RobotSpec
+from pixelgait.robot.supervisor import Supervisor
+from pixelgait.sim.body.faults import parse_faults
+from pixelgait.sim.engines.registry import make_body
+from pixelgait.sim.scenes.flat import FlatGround
+
+LEVEL = np.array((0.0, 0.0, 0.0, 1.0))
+JOINT = A1.joint_names.index("FR_upper_joint")
+PER_KIND = 25_000  # steps of each robot among nonsense
+
+
+def no_image() -> Image:
+    raise AssertionError("nobody should have looked")
+
+
+def walking(step: float, spec: RobotSpec = A1) -> Reading:
+    """A joint reading as of a walking robot: every joint swings at 2 Hz by 0.3 rad."""
+    phase = 2.0 * np.pi * 2.0 * CONTROL_DT_S * step + np.arange(12)
+    return Reading(
+        time_s=CONTROL_DT_S * step,
+        joint_angles=spec.default_pose_rad + 0.3 * np.sin(phase),
+        joint_velocities=0.3 * 2.0 * np.pi * 2.0 * np.cos(phase),
+        orientation=LEVEL,
+        angular_velocity=np.zeros(3),
+        image=no_image,
+    )
+
+
+def is_damping(command: JointCommand, spec: RobotSpec = A1) -> bool:
+    """No stiffness; of every command one or the other must hold."""
+    if command.kp.any():
+        assert np.all(command.kp == spec.kp_nm_per_rad)
+        return False
+    assert np.all(command.kd == spec.damping_nms_per_rad)
+    assert not command.feed_forward.any()
+    return True
+
+
+Wrong = Callable[
+    [Reading, int], Reading
+]  # what becomes of a reading, so many steps after the start
+
+
+def with_joint(reading: Reading, name: str, value: float) -> Reading:
+    values = getattr(reading, name).copy()
+    values[JOINT] = value
+    return replace(reading, **{name: values})
+
+
+def degrees(reading: Reading, _: int) -> Reading:
+    angles, velocities = reading.joint_angles, reading.joint_velocities
+    return replace(
+        reading, joint_angles=np.degrees(angles), joint_velocities=np.degrees(velocities)
+    )
+
+
+def offset(reading: Reading, _: int) -> Reading:
+    return with_joint(reading, "joint_angles", reading.joint_angles[JOINT] + 2.0)
+
+
+def stuck(reading: Reading, _: int) -> Reading:
+    return with_joint(with_joint(reading, "joint_angles", 0.9), "joint_velocities", 0.0)
+
+
+def fast(reading: Reading, _: int) -> Reading:
+    return replace(reading, joint_velocities=1000.0 * reading.joint_velocities)
+
+
+def one_fast(reading: Reading, _: int) -> Reading:
+    return with_joint(reading, "joint_velocities", 100.0)
+
+
+def drifting(reading: Reading, _: int) -> Reading:
+    return with_joint(reading, "joint_velocities", 15.0)
+
+
+ALL = [
+    (degrees, 0.06, r"_joint reads -?\d+\.\d\d rad, limits are .* to .*: degrees instead of rad"),
+    (offset, 0.06, r"^FR_upper_joint jumps by [12]\.\d\d rad in 10 ms$"),
+    (stuck, 0.3, r"^FR_upper_joint stuck at 0.90 rad while its target moves$"),
+    (fast, 0.06, r"_joint turns at \d+\.\d rad/s, at most (28.6|52.4) is possible$"),
+    (one_fast, 0.06, r"^FR_upper_joint turns at 100.0 rad/s, at most 28.6 is possible$"),
+    (drifting, 0.12, r"^FR_upper_joint moves by -?\d.\d\d rad where its velocity says 0.[45]\d$"),
+]
+
+
+def run(wrong: Wrong, start: int, steps: int) -> tuple[Supervisor, list[JointCommand]]:
+    """Walk, and read wrongly from step `start` on for so many steps."""
+    supervisor = Supervisor(A1)
+    commands = []
+    for step in range(start + steps):
+        reading = walking(step)
+        read = wrong(reading, step - start) if step >= start else reading
+        commands.append(supervisor.review(read, reading.joint_angles))
+    return supervisor, commands
+
+
+@pytest.mark.parametrize(("wrong", "within_s", "line"), ALL)
+@pytest.mark.parametrize("start", [0, 100, 117, 131])
+def test_joints_that_lie_for_good_damp_by_name(
+    wrong: Wrong, within_s: float, line: str, start: int
+) -> None:
+    if start == 0 and wrong is offset:
+        return  # within the limits an offset shows only where it begins
+    supervisor, commands = run(wrong, start, round(within_s / CONTROL_DT_S) + 1)
+    assert re.search(line, str(supervisor.fault)), supervisor.fault
+    assert is_damping(commands[-1])
+    assert "\n" not in str(supervisor.fault)
+    assert not any(is_damping(command) for command in commands[:start])
+
+
+@pytest.mark.parametrize("wrong", [degrees, offset, fast, one_fast])
+@pytest.mark.parametrize("bad", [1, 2, 3, 4])
+def test_a_few_bad_readings_are_bridged_and_counted(wrong: Wrong, bad: int) -> None:
+    def passing(reading: Reading, step: int) -> Reading:
+        return wrong(reading, step) if step < bad else reading
+
+    supervisor, commands = run(passing, 100, 50)
+    truth, expected = run(lambda reading, _: reading, 100, 50)
+    assert supervisor.fault is None
+    assert (supervisor.bridged, truth.bridged) == (bad, 0)
+    for command, calm in zip(commands, expected, strict=True):
+        np.testing.assert_allclose(command.targets, calm.targets, atol=0.02)
+    supervisor.reset()
+    assert supervisor.bridged == 0
+
+
+def test_a_joint_that_is_bad_more_often_than_not_is_a_fault() -> None:
+    supervisor, _ = run(lambda reading, i: offset(reading, i) if i % 3 else reading, 100, 20)
+    assert "FR_upper_joint jumps by" in str(supervisor.fault)
+    supervisor, _ = run(lambda reading, i: reading if i % 3 else offset(reading, i), 100, 2000)
+    assert supervisor.fault is None
+    assert supervisor.bridged == 667
+
+
+def test_before_a_first_reading_that_can_be_believed_it_damps_without_a_fault() -> None:
+    supervisor = Supervisor(A1)
+    for step in range(3):
+        assert is_damping(supervisor.review(degrees(walking(step), 0), A1.default_pose_rad))
+        assert supervisor.fault is None
+    reading = walking(3)
+    first = supervisor.review(reading, reading.joint_angles + 1.0)
+    assert not is_damping(first)
+    reach = np.minimum(0.21, A1.joint_upper_rad - reading.joint_angles)
+    assert np.all(first.targets - reading.joint_angles <= reach + 1e-12)  # starts where joints are
+    assert supervisor.bridged == 0
+
+
+@pytest.mark.parametrize(
+    "stamp_s",
+    [
+        lambda step: CONTROL_DT_S * step + 0.002 * (step % 3),  # of a sensor faster than the loop
+        lambda step: CONTROL_DT_S * (step - step % 2),  # of one half as fast: every stamp twice
+        lambda step: CONTROL_DT_S * (step - 2 * (step % 7 == 0)),  # now and then an older one
+        lambda step: CONTROL_DT_S * step + 1e6 * (step > 50),  # the clock is set
+        lambda step: CONTROL_DT_S * step - 1e6 * (step > 50),
+    ],
+)
+def test_readings_at_irregular_stamps_are_believed(stamp_s: Callable[[int], float]) -> None:
+    supervisor = Supervisor(A1)
+    for step in range(200):
+        at_s = stamp_s(step)
+        in_walk = round(at_s % 1e6 / CONTROL_DT_S, 6) if abs(at_s) < 1e5 else step
+        reading = replace(walking(in_walk), time_s=at_s)
+        assert not is_damping(supervisor.review(reading, reading.joint_angles))
+    assert (supervisor.fault, supervisor.bridged) == (None, 0)
+
+
+def test_values_without_stamps_are_believed() -> None:
+    supervisor = Supervisor(A1)
+    for step in range(200):
+        reading = replace(walking(step), time_s=0.0)
+        assert not is_damping(supervisor.review(reading, reading.joint_angles))
+    assert (supervisor.fault, supervisor.bridged) == (None, 0)
+
+
+def test_a_joint_may_stand_still_where_it_shall() -> None:
+    supervisor = Supervisor(A1)
+    for step in range(200):
+        reading = replace(walking(0), time_s=CONTROL_DT_S * step, joint_velocities=np.zeros(12))
+        assert not is_damping(supervisor.review(reading, A1.default_pose_rad))
+    assert (supervisor.fault, supervisor.bridged) == (None, 0)
+
+
+def nonsense(spec: RobotSpec, rng: np.random.Generator) -> Iterator[tuple[Reading, np.ndarray]]:
+    """Readings and targets without end, wrong in runs of random length."""
+    values = (0.0, 1.0, 57.3, -100.0, 1e3, 1e300, -1.7e308, 5e-324, np.nan, np.inf, -np.inf)
+    walk, clock_s = [walking(step, spec) for step in range(1000)], 0.0
+    while True:
+        kind, length = rng.integers(8), int(rng.integers(1, 12))
+        joints, value = rng.random(12) < rng.choice((0.1, 1.0)), rng.choice(values)
+        targets_kind = rng.integers(12)
+        step_s = rng.choice((0.01, 0.01, 0.01, 0.002, 0.0, -0.01, 1e6, -1e6, np.nan, np.inf))
+        if not np.isfinite(clock_s):
+            clock_s = 0.0
+        for _ in range(length):
+            reading = walk[int(rng.integers(1000)) if kind == 7 else round(clock_s * 100) % 1000]
+            name = "joint_angles" if length % 2 else "joint_velocities"
+            wrong = getattr(reading, name).copy()
+            if kind == 1:
+                wrong[joints] = value
+            elif kind == 2:
+                wrong[joints] *= -1.0
+            elif kind == 3:
+                wrong[joints] = np.degrees(wrong[joints])
+            elif kind == 4:
+                wrong[joints] = rng.permutation(wrong[joints])
+            elif kind == 5:
+                wrong = rng.normal(0.0, 10.0 ** rng.integers(-3, 9), 12)
+            targets = reading.joint_angles + rng.normal(0.0, 1.0, 12)
+            if targets_kind == 0:
+                targets[joints] = value
+            elif targets_kind == 1:
+                targets *= 1e6
+            orientation = LEVEL if rng.random() < 0.999 else rng.normal(0.0, 1.0, 4)
+            reading = replace(reading, time_s=clock_s, orientation=orientation, **{name: wrong})
+            yield reading, targets
+            clock_s += step_s if length % 3 == 0 else 0.01
+            clock_s = clock_s if abs(clock_s) < 1e12 else 0.0
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("spec", ROBOTS.values(), ids=ROBOTS)
+def test_whatever_is_read_commands_keep_joint_and_speed_limits(spec: RobotSpec) -> None:
+    rng = np.random.default_rng(0)
+    supervisor = Supervisor(spec)
+    most = spec.target_speed_limit_rad_per_s * CONTROL_DT_S + 1e-12
+    last, stiff, faults = None, 0, set()
+    stream = nonsense(spec, rng)
+    for _ in range(PER_KIND):
+        command = supervisor.review(*next(stream))
+        if is_damping(command, spec):
+            if supervisor.fault is not None and rng.random() < 0.5:
+                faults.add(re.sub(r"^.*_j\w*? |-?\d[\d.e+]*", "", supervisor.fault).split(",")[0])
+                supervisor.reset()
+                last = None
+            continue
+        assert supervisor.fault is None
+        assert np.all(command.targets >= spec.joint_lower_rad)
+        assert np.all(command.targets <= spec.joint_upper_rad)
+        if last is not None:
+            assert np.all(np.abs(command.targets - last) <= most)
+        last, stiff = command.targets, stiff + 1
+    assert stiff > PER_KIND / 10  # it was not damped all the time
+    assert supervisor.bridged >= 0
+    assert len(faults) > 5
+
+
+def walk(wrong: Wrong | None, *faults: str, steps: int = 200) -> tuple[float, Supervisor]:
+    """A simulated robot whose joint readings are wrong from 1 s on; when it was damped [s]."""
+    body = make_body("pybullet", A1, FlatGround(), faults=parse_faults(faults))
+    reading = body.reset(0)
+    trots_on_the_spot = LinearLowLevel.from_weights(A1, np.zeros(LOW_LEVEL_WEIGHTS))
+    controller = Controller(lambda _: Decision(np.zeros(2), 10), trots_on_the_spot, Supervisor(A1))
+    damped_s = np.inf
+    last = reading.joint_angles
+    for step in range(steps):
+        if wrong is not None and step >= 100:
+            reading = wrong(reading, step - 100)
+        command = controller.follow(np.zeros(2), reading)
+        if is_damping(command):
+            damped_s = min(damped_s, CONTROL_DT_S * step)
+        else:
+            assert np.all(np.abs(command.targets - last) <= 0.21 + 1e-12)
+            assert np.all(command.targets >= A1.joint_lower_rad)
+            assert np.all(command.targets <= A1.joint_upper_rad)
+            last = command.targets
+        body.apply(command)
+        reading = body.read()
+    body.close()
+    return damped_s, controller.supervisor
+
+
+@pytest.mark.parametrize(
+    ("wrong", "faults", "within_s", "line"),
+    [
+        (None, ("joints-degrees:at=1,for=9",), 0.06, r"_joint reads .* degrees instead of"),
+        (
+            None,
+            ("joints-offset:at=1,for=9",),
+            0.06,
+            r"^.._upper_joint jumps by [12].\d\d rad in 10",
+        ),
+        (None, ("joints-stuck:at=1,for=9",), 0.3, r"^.._upper_joint stuck at .* rad while its"),
+        (fast, (), 0.06, r"_joint turns at .* rad/s, at most"),
+        (one_fast, (), 0.06, r"^FR_upper_joint turns at 100.0 rad/s, at most 28.6 is possible$"),
+        (None, ("joints-frozen:at=1,for=1",), 0.3, r"_joint (stuck at|moves by)"),
+    ],
+)
+def test_a_walking_robot_whose_joints_lie_is_damped_by_name(
+    wrong: Wrong | None, faults: tuple[str, ...], within_s: float, line: str
+) -> None:
+    damped_s, supervisor = walk(wrong, *faults)
+    assert 1.0 < damped_s <= 1.0 + within_s + 1e-9
+    assert re.search(line, str(supervisor.fault)), supervisor.fault
+
+
+def test_a_walking_robot_with_true_readings_is_believed() -> None:
+    damped_s, supervisor = walk(None)
+    assert damped_s == np.inf
+    assert (supervisor.fault, supervisor.bridged) == (None, 0)
+
+
+@pytest.mark.parametrize("at_s", [1.0, 1.07, 1.13])
+@pytest.mark.parametrize("kind", ["frozen", "late"])
+def test_a_walking_robot_survives_joints_that_stop_or_lag_for_a_moment(
+    kind: str, at_s: float
+) -> None:
+    damped_s, supervisor = walk(None, f"joints-{kind}:at={at_s},for=0.05,by=0.03")
+    assert damped_s == np.inf, supervisor.fault
