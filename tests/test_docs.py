@@ -244,12 +244,19 @@ def test_a_new_link_is_walked_on_and_its_silence_damps(
 ) -> None:
     noise = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
     level = np.array((0.0, 0.0, 0.0, 1.0))
+    encoders = np.random.default_rng(0).normal(0.0, 1e-3, (200, 12))  # true ones never stand still
+    times = np.arange(200) * 0.01  # a second to stand up, a second to walk
     names: dict[str, Any] = {
         "readings": [
             Reading(
-                t, A1.default_pose_rad, np.zeros(12), level, np.zeros(3), partial(Image, noise, t)
+                t,
+                A1.default_pose_rad + encoder,
+                np.zeros(12),
+                level,
+                np.zeros(3),
+                partial(Image, noise, t),
             )
-            for t in np.arange(200) * 0.01  # a second to stand up, a second to walk
+            for t, encoder in zip(times, encoders, strict=True)
         ]
     }
     exec(example("architecture.md", "link"), names)
