@@ -169,6 +169,7 @@ class FakeRobot:
         self.imu = node.create_publisher(ros.Imu, ros.IMU, ros.SENSOR_QOS)
         self.camera = node.create_publisher(ros.Image, ros.COLOUR, ros.SENSOR_QOS)
         self.names = list(A1.joint_names)
+        self.encoders = np.random.default_rng(0)
         self.velocity = [0.0] * 12
         self.roll = 0.0
         self.encoding = "rgb8"
@@ -181,7 +182,8 @@ class FakeRobot:
         message = ros.JointState()
         message.header.stamp = ros.stamp(now)
         message.name, message.velocity = self.names, self.velocity
-        message.position = self.spec.default_pose_rad.tolist()
+        noise = self.encoders.normal(0.0, 1e-3, 12)  # one that never changes is stuck
+        message.position = (self.spec.default_pose_rad + noise).tolist()
         self.joints.publish(message)
         half = self.roll / 2
         orientation = np.array((np.sin(half), 0.0, 0.0, np.cos(half)))
