@@ -64,8 +64,22 @@ def _export(module: nn.Module, inputs: dict[str, Tensor], outputs: list[str]) ->
         finally:
             logging.disable(logging.NOTSET)
     assert program is not None
-    model = program.model_proto
+    model = without_traces(program.model_proto)
     onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def without_traces(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The graph without what the exporter notes of where it was made.
+
+    Stack traces with the paths of that machine: several times the size of what is computed.
+    """
+    graph = model.graph
+    for part in (graph, *graph.node, *graph.input, *graph.output, *graph.value_info):
+        del part.metadata_props[:]
+        part.doc_string = ""
+    for tensor in graph.initializer:
+        del tensor.metadata_props[:]
     return model
 
 

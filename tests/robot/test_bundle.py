@@ -15,7 +15,9 @@ import pytest
 from pixelgait.policies.trained import trained_high_level, trained_low_level
 from pixelgait.robot.bundle import (
     FILES,
+    HIGH_LEVEL,
     KEYS,
+    LOW_LEVEL,
     SHIPPED,
     TOLERANCE,
     BundleError,
@@ -138,3 +140,13 @@ def test_shipped_bundles_load() -> None:
     assert "iap" in names
     for name in names:
         assert load_bundle(name).spec is A1
+
+
+@pytest.mark.parametrize("graph", [HIGH_LEVEL, LOW_LEVEL])
+@pytest.mark.parametrize("folder", [*sorted(SHIPPED.glob("*/")), None])
+def test_graphs_say_nothing_of_the_machine_that_made_them(
+    folder: Path | None, graph: str, iap_bundle: Path
+) -> None:
+    data = ((folder or iap_bundle) / graph).read_bytes()
+    for trace in (b"stack_trace", b".py", str(Path.cwd()).encode(), b"site-packages"):
+        assert trace not in data
