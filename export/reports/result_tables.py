@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,13 +46,12 @@ Measured = Sequence[tuple[ResultRow, dict[str, Figures]]]  # figures by column
 
 
 def full_table(measured: Measured) -> list[str]:
-    """All rows and columns, as Markdown; metres, falls and images are those of medium courses."""
-    clean = (f"{name}, clean" for name in CLEAN_COLUMNS)
-    lines = _head(("high level", "weights", *COLUMNS, *clean, *AT_MEDIUM))
+    """All rows and measured columns; metres, falls and images are those of medium courses."""
+    columns = _measured(measured, COLUMNS)
+    lines = _head(("high level", "weights", *_headings(columns), *AT_MEDIUM))
     for row, figures in measured:
-        success = [_cell(figures.get(name)) for name in COLUMNS]
-        success += [_cell(figures.get(name), "clean_success_rate") for name in CLEAN_COLUMNS]
-        lines.append(_line([*_title_cells(row), *success, *_at_medium(row, figures)]))
+        cells = _success_cells(figures, columns)
+        lines.append(_line([*_title_cells(row), *cells, *_at_medium(row, figures)]))
     return lines
 
 
@@ -67,14 +66,29 @@ def runs_table(measured: Measured) -> list[str]:
 
 def summary_table(measured: Measured) -> list[str]:
     """The shipped policies beside the teacher, as Markdown."""
-    clean = (f"{name}, clean" for name in CLEAN_COLUMNS)
-    lines = _head(("high level", "weights", *SUMMARY_COLUMNS, *clean))
+    columns = _measured(measured, SUMMARY_COLUMNS)
+    lines = _head(("high level", "weights", *_headings(columns)))
     for row, figures in measured:
         if row.summary:
-            cells = [_cell(figures.get(name)) for name in SUMMARY_COLUMNS]
-            cells += [_cell(figures.get(name), "clean_success_rate") for name in CLEAN_COLUMNS]
+            cells = _success_cells(figures, columns)
             lines.append(_line([row.summary, str(row.weights or "-"), *cells]))
     return lines
+
+
+def _measured(measured: Measured, columns: Iterable[str]) -> list[str]:
+    """Those of the columns in which anything was measured."""
+    return [name for name in columns if any(name in figures for _, figures in measured)]
+
+
+def _headings(columns: Sequence[str]) -> list[str]:
+    return [*columns, *(f"{name}, clean" for name in CLEAN_COLUMNS if name in columns)]
+
+
+def _success_cells(figures: dict[str, Figures], columns: Sequence[str]) -> list[str]:
+    """Under `_headings`."""
+    clean = [name for name in CLEAN_COLUMNS if name in columns]
+    cells = [_cell(figures.get(name)) for name in columns]
+    return cells + [_cell(figures.get(name), "clean_success_rate") for name in clean]
 
 
 def _title_cells(row: ResultRow) -> list[str]:

@@ -30,7 +30,7 @@ from pixelgait.export.reports.result_tables import (
 from pixelgait.policies.runs import load_checkpoint
 from pixelgait.policies.trained import provenance_of
 from pixelgait.robot.bundle import CONTRACT, SHIPPED
-from pixelgait.robot.errors import run_command
+from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
 from pixelgait.sim.evaluate import EvalConfig, describe, evaluate, film, run_episodes
@@ -55,6 +55,8 @@ class ResultsConfig:
     """Folder of the figures, one JSON per row and difficulty."""
     episodes: int = 100
     workers: int = 2
+    columns: tuple[str, ...] = tuple(COLUMNS)
+    """Columns to measure; the others are left out. medium must be among them."""
     runs: bool = True
     """Also evaluate the training runs that are not shipped: half of the time."""
 
@@ -68,8 +70,10 @@ def write_results(config: ResultsConfig) -> None:
     """Evaluate what is missing, then write tables and pictures.
 
     Raises:
-        UserError: a page has no markers to write between.
+        UserError: a page has no markers to write between, or there is no such column.
     """
+    if not {"medium"} <= set(config.columns) <= set(COLUMNS):
+        raise UserError(f"--columns: choose from {', '.join(COLUMNS)}, medium among them")
     for page, part in ((config.page, "results"), (config.readme, "results-summary")):
         require_markers(page, part, "results")
     measured = _measure(config, _rows())
@@ -88,7 +92,8 @@ def write_results(config: ResultsConfig) -> None:
 
 
 def _measure(config: ResultsConfig, rows: Sequence[ResultRow]) -> Measured:
-    return [(row, {name: _figures(config, row, name) for name in row.columns}) for row in rows]
+    wanted = {row.key: [name for name in row.columns if name in config.columns] for row in rows}
+    return [(row, {name: _figures(config, row, name) for name in wanted[row.key]}) for row in rows]
 
 
 def _rows() -> list[ResultRow]:
