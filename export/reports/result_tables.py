@@ -56,7 +56,7 @@ def full_table(measured: Measured) -> list[str]:
 
 
 def runs_table(measured: Measured) -> list[str]:
-    """Training runs that are not shipped, as Markdown."""
+    """Training runs that are not shipped, and baselines, as Markdown."""
     lines = _head(("run", "weights", *RUN_COLUMNS, *AT_MEDIUM))
     for row, figures in measured:
         success = [_cell(figures.get(name)) for name in RUN_COLUMNS]
