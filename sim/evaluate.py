@@ -18,7 +18,6 @@ from pixelgait.robot.files import json_bytes, require_writable, write_atomic
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.runtime.provenance import git_state, version
 from pixelgait.robot.spec import find_robot
-from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.baselines import Baseline, make_baseline
 from pixelgait.sim.body.camera import camera_for
 from pixelgait.sim.body.interface import SimulatedBody
@@ -218,10 +217,9 @@ def _player(config: EvalConfig) -> tuple[Controller, SimulatedBody, Task]:
     steps = round(config.seconds / CONTROL_DT_S)
     if config.task == "follow":
         follow = Follow(steps)
-        return Controller(follow.command, bundle.low_level, Supervisor(bundle.spec)), body, follow
+        return bundle.controller(follow.command), body, follow
     high_level = make_baseline(config.baseline, bundle.high_level, body)
-    controller = Controller(high_level, bundle.low_level, Supervisor(bundle.spec))
-    return controller, body, Forward(steps)
+    return bundle.controller(high_level), body, Forward(steps)
 
 
 _run_seed: Callable[[int], Episode]

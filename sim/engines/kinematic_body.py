@@ -25,6 +25,7 @@ from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.body.sensors import CameraStream
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene
+from pixelgait.sim.world.obstacles import LEAST_HEIGHT_M
 from pixelgait.sim.world.scene import Box, Mesh, Pose, Scene
 from pixelgait.sim.world.seeds import Stream
 
@@ -38,7 +39,6 @@ HEIGHT_SHARE = 0.9  # of the standing height
 # The trunk sways with the gait: deviations from image to image.
 ROLL_RAD, PITCH_RAD, HEIGHT_M = 0.04, 0.03, 0.006
 NOSE_M = 0.07  # the trunk's front, ahead of the front feet
-STEP_M = 0.02  # nothing lower is an obstacle
 LOOK_STEPS = 4  # between looks for collisions: 24 mm at full speed
 
 
@@ -128,7 +128,7 @@ class KinematicBody:
         boxes = [(shape, pose) for shape, pose in placed if isinstance(shape, Box)]
         meshes = [shape for shape in self.scene.fixed if isinstance(shape, Mesh)]
         boxes += [(box, box.pose) for mesh in meshes for box in mesh.boxes]
-        low, high = ground_m + STEP_M, ground_m + self.spec.stand_height_m
+        low, high = ground_m + LEAST_HEIGHT_M, ground_m + self.spec.stand_height_m
         return Obstacles([box for box in boxes if _between(box, low, high)])
 
     def read(self) -> Reading:

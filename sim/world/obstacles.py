@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pixelgait.sim.world.scene import Box, Layout, Pose, Scene, Shape
 
-LEAST_HEIGHT_M = 0.02  # above the ground; ours: nothing lower hinders a trot (it lifts 5 cm)
+LEAST_HEIGHT_M = 0.02  # above the ground: nothing lower is an obstacle; ours
 
 
 def are_obstacles(scene: Scene, layout: Layout) -> list[bool]:
