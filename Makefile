@@ -5,13 +5,14 @@ SOURCES := $(sort $(shell find robot sim policies export -name '*.py'))
 # A strict editable install knows only the files it was made with: new ones ask for a new install.
 INSTALLED := .venv/.installed-$(shell echo $(SOURCES) | cksum | cut -d' ' -f1)
 
-.PHONY: demo test lint benchmark results encoders gait-study walk-gif contact-sheet clean
+.PHONY: demo test lint benchmark results encoders gait-study walk-card walk-gif contact-sheet clean
 
 demo: $(INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo
 	$(BIN)/pixelgait-demo
 
 test: lint  ## everything CI checks
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --ignore tests/test_ros.py
+	$(BIN)/python -m pytest tests/test_ros.py
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -30,6 +31,9 @@ encoders: $(INSTALLED)  ## latencies of all encoders: docs/encoders.md and .png:
 
 gait-study: $(INSTALLED)  ## open-loop sweeps of the gait generator: docs/gait_study.png
 	$(BIN)/python -m pixelgait.export.reports.gait_study
+
+walk-card: $(INSTALLED)  ## what the low level reaches and bears: tables in policies/pretrained/walk/README.md
+	$(BIN)/python -m pixelgait.export.reports.walk_card
 
 walk-gif: $(INSTALLED)  ## the README's film: docs/walk.gif
 	$(BIN)/pixelgait-eval iap --episodes 1 --seconds 10 --video docs/walk.gif

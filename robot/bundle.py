@@ -24,7 +24,14 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from pixelgait.robot.controller import NO_STOPWATCH, Controller, Decision, HighLevel, Stopwatch
+from pixelgait.robot.controller import (
+    HEADING_HOLD,
+    NO_STOPWATCH,
+    Controller,
+    Decision,
+    HighLevel,
+    Stopwatch,
+)
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import CONTROL_DT_S, SIGNATURE
 from pixelgait.robot.observation import DEPTH_RANGE_M, ENCODINGS
@@ -41,11 +48,12 @@ SHIPPED = Path(__file__).resolve().parent.parent / "policies" / "pretrained"
 # What a contract must say, beside what comes from the robot's specification.
 KEYS = (
     "schema", "name", "robot", "spec", "control_dt_s", "camera", "low_level", "high_level",
-    "units", "quaternion", "provenance", "files", "sha256",
+    "units", "quaternion", "heading_hold", "provenance", "files", "sha256",
 )  # fmt: skip
 
 # Conventions of this runtime that a policy must have been trained with.
-FIXED = {"control_dt_s": CONTROL_DT_S, "units": "SI, radians", "quaternion": "xyzw, base in world"}
+CONVENTIONS = {"units": "SI, radians", "quaternion": "xyzw, base in world"}
+FIXED = {"control_dt_s": CONTROL_DT_S, "heading_hold": HEADING_HOLD, **CONVENTIONS}
 
 
 class BundleError(UserError):

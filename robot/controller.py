@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.interface import Image, JointCommand, Reading
+from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.observation import imu_vector, policy_image
+from pixelgait.robot.rotation import heading, wrap_angle
 from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import NO_AGES, STALE_IMAGE_S, Supervisor
 
@@ -105,6 +107,54 @@ class DecisionScheduler:
         return Decision(latent, SHORTEST_STEPS, last.attention)
 
 
+class HeadingHold:
+    """Turns the robot as far as it was told to: corrects the turn of latent commands.
+
+    No gait turns by exactly what is asked for, on every robot and ground, and one that walks
+    straight ahead drifts aside unless somebody looks where it is heading. The heading shall follow
+    the integral of the commanded yaw rate, as a robot without inertia in legs and body could not
+    do better: smoothed over `LAG_S`. What is missing is added to the yaw rate asked for.
+    """
+
+    GAIN_PER_S = 2.0
+    MOST_RAD = 0.25  # held against a wall it asks for 0.5 rad/s more, and no more
+    LAG_S = 0.2
+    FASTEST_RAD_PER_S = 5.0  # no faster than that does the heading itself change: else the IMU's
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Hold whatever heading the robot has now."""
+        self.missing_rad = 0.0
+        self._yaw_rate = 0.0  # that the heading follows
+        self._heading: float | None = None
+
+    def corrected(self, latent: Array, orientation: Array) -> Array:
+        """The latent command (2,) for the low level: turn within 1.5 times its range."""
+        before, self._heading = self._heading, heading(orientation.tolist())
+        speed, yaw_rate = commanded(latent)
+        if before is None or (speed == 0.0 and yaw_rate == 0.0):  # a stand does not turn its feet
+            self.missing_rad = self._yaw_rate = 0.0
+            return latent
+        self._yaw_rate += (yaw_rate - self._yaw_rate) * CONTROL_DT_S / self.LAG_S
+        turned, fastest = wrap_angle(self._heading - before), self.FASTEST_RAD_PER_S * CONTROL_DT_S
+        if abs(turned) <= fastest:  # neither a jump nor not a number
+            missing = self.missing_rad + self._yaw_rate * CONTROL_DT_S - turned
+            self.missing_rad = min(max(missing, -self.MOST_RAD), self.MOST_RAD)
+        more = self.GAIN_PER_S * self.missing_rad / MAX_YAW_RATE_RAD_PER_S
+        return np.array((latent[0], latent[1] + more))
+
+
+# As it stands in the contract.
+HEADING_HOLD = {
+    "gain_per_s": HeadingHold.GAIN_PER_S,
+    "most_rad": HeadingHold.MOST_RAD,
+    "lag_s": HeadingHold.LAG_S,
+    "fastest_rad_per_s": HeadingHold.FASTEST_RAD_PER_S,
+}
+
+
 class Controller(DecisionScheduler):
     """Both levels and the supervisor: the low level runs every step, the supervisor comes last."""
 
@@ -118,12 +168,14 @@ class Controller(DecisionScheduler):
         super().__init__(high_level, stopwatch)
         self.low_level = low_level
         self.supervisor = supervisor
+        self.heading_hold = HeadingHold()
         self.phase = np.zeros(1)
 
     def reset(self) -> None:
         """Start a new episode: phase 0, a decision due at the next step, no fault."""
         super().reset()
         self.phase = np.zeros(1)
+        self.heading_hold.reset()
         self.supervisor.reset()
 
     def step(self, reading: Reading, ages: Mapping[str, float] = NO_AGES) -> JointCommand:
@@ -141,6 +193,7 @@ class Controller(DecisionScheduler):
     def _move(
         self, reading: Reading, imu: Array, latent: Array, ages: Mapping[str, float]
     ) -> JointCommand:
+        latent = self.heading_hold.corrected(latent, reading.orientation)
         targets, self.phase = self.low_level(latent, imu, reading.joint_angles, self.phase)
         self.stopwatch.lap("low_level")
         command = self.supervisor.review(reading, targets, ages)

@@ -49,7 +49,6 @@ class JointWatch:
         self._drift, self._new_drift, self._trusted_s = (np.zeros(joints) for _ in range(3))
         self._still_since_s, self._low, self._high = (np.zeros(joints) for _ in range(3))
         self._bad = np.zeros(joints, dtype=np.int64)
-        self._reasons = [""] * joints
         self.reset()
 
     def reset(self) -> None:
@@ -143,13 +142,11 @@ class JointWatch:
         bounds[3] += DRIFT_RAD_PER_S * (elapsed_s - CONTROL_DT_S)
         bad = np.logical_or.reduce(self._found > bounds, axis=0)
         good = np.logical_not(bad)
-        for joint in (bad > self._bad).nonzero()[0].tolist():
-            self._reasons[joint] = self._reason(joint, reading, elapsed_s, bounds)
         self._count(bad)
         if self._bad.max() > MOST_BRIDGED:
             excess = (self._found / bounds).max(axis=0)
             worst = int(np.argmax(np.where(self._bad > MOST_BRIDGED, excess, 0.0)))
-            return f"{self.spec.joint_names[worst]} {self._reasons[worst]}"
+            return self._reason(worst, reading, elapsed_s, bounds)
         self.in_doubt = bool(np.count_nonzero(bad))
         self.trusted = self.trusted or not self.in_doubt
         np.copyto(self._last, reading.joint_angles, where=good)
@@ -167,6 +164,11 @@ class JointWatch:
         self._recovering = bool(np.count_nonzero(self._bad))
 
     def _reason(self, joint: int, reading: Reading, elapsed_s: Array, bounds: Array) -> str:
+        """What is wrong with a joint of this reading."""
+        name, what = self.spec.joint_names[joint], self._wrong(joint, reading, elapsed_s, bounds)
+        return f"{name} {what}"
+
+    def _wrong(self, joint: int, reading: Reading, elapsed_s: Array, bounds: Array) -> str:
         spec, angle = self.spec, float(reading.joint_angles[joint])
         lower, upper = float(spec.joint_lower_rad[joint]), float(spec.joint_upper_rad[joint])
         position, velocity, way, _ = (self._found > bounds)[:, joint]

@@ -41,3 +41,30 @@ def rgbd(rgb: NDArray[np.uint8], depth: NDArray[np.float32]) -> NDArray[np.uint8
 def policy_image(pixels: NDArray[Any]) -> NDArray[np.uint8]:
     """A camera frame (see `Image`) as a high level sees it: (H, W, C) uint8, see `ENCODINGS`."""
     return pixels if pixels.ndim == 3 else depth_bytes(pixels)[..., None]
+
+
+def fill_holes(depth: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Depth (H, W) [m] of a stereo camera with its holes (NaN) filled; inf where nothing is.
+
+    A hole takes the farthest of what was measured next to it on its four sides, as RealSense's
+    hole filling does by default (farest_from_around): beside a near edge one of the camera's eyes
+    cannot see the background, and a hole in a wall stays wall. With one value for all, holes would
+    be gaps to walk into (far) or walls in the sky (near).
+
+    A hole is open if nothing at all was measured above it, and nothing beside it or only what is
+    nearer than the ground below it: that ground leads on, to where nothing is within range.
+    """
+    left, right = _next_measured(depth), _next_measured(depth[:, ::-1])[:, ::-1]
+    above, below = _next_measured(depth.T).T, _next_measured(depth[::-1].T).T[::-1]
+    beside = np.fmax(left, right)
+    leads_on = np.isnan(beside) | (below > beside)
+    filled = np.where(np.isnan(above) & leads_on, np.inf, np.fmax(beside, np.fmax(above, below)))
+    return np.where(np.isnan(depth), filled, depth).astype(np.float32)
+
+
+def _next_measured(depth: NDArray[np.float32]) -> NDArray[np.float32]:
+    """For every pixel (H, W) the value of the last one before it in its row that is not NaN."""
+    columns = np.where(np.isnan(depth), -1, np.arange(depth.shape[1]))
+    last = np.maximum.accumulate(columns, axis=1)
+    padded = np.pad(depth, ((0, 0), (1, 0)), constant_values=np.nan)
+    return np.asarray(np.take_along_axis(padded, last + 1, axis=1))

@@ -64,9 +64,10 @@ A1 = RobotSpec(
     # URDF limits; tests/test_robot_spec.py compares them with the loaded model.
     joint_lower_rad=per_leg(-0.802851455917, -1.0471975512, -2.69653369433),
     joint_upper_rad=per_leg(0.802851455917, 4.18879020479, -0.916297857297),
-    torque_limit_nm=per_leg(20.0, 55.0, 55.0),
+    # Newer than the URDF, and lower: Unitree's unitree_ros, a1_description, gives all joints a
+    # torque of 33.5 Nm (20, 55 and 55 in the URDF) and a speed of 21 rad/s.
+    torque_limit_nm=per_leg(20.0, 33.5, 33.5),
     velocity_limit_rad_per_s=per_leg(52.4, 28.6, 28.6),  # URDF
-    # Newer than the URDF: highest speed of the joints in Unitree's unitree_ros, a1_description.
     target_speed_limit_rad_per_s=per_leg(21.0, 21.0, 21.0),
     # Gains, initial angles: motion_imitation robots/a1.py (ABDUCTION/HIP/KNEE_P_GAIN, ..._D_GAIN,
     # INIT_MOTOR_ANGLES).

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from pixelgait.robot.interface import JointCommand, Reading
-from pixelgait.robot.joint_watch import JointWatch
+from pixelgait.robot.joint_watch import MOST_BRIDGED, JointWatch
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.rotation import up_z
 from pixelgait.robot.spec import Array, RobotSpec
@@ -30,8 +30,8 @@ class Supervisor:
 
     No command of stiff joints is outside the joint limits, and none moves a target faster than
     `target_speed_limit_rad_per_s`, whatever is read. `fault` names why the robot is damped, or is
-    None. Only `reset` clears it. `bridged` counts readings with joints that were not believed.
-    `timeout_s` says of every sensor by name how long it may be silent [s].
+    None. Only `reset` clears it. `bridged` counts readings with joints, or an orientation, that
+    were not believed. `timeout_s` says of every sensor by name how long it may be silent [s].
     """
 
     def __init__(self, spec: RobotSpec, timeout_s: Mapping[str, float] = SILENCE_S) -> None:
@@ -48,7 +48,7 @@ class Supervisor:
     def reset(self) -> None:
         """Start anew: no fault, no reading, no command sent."""
         self.fault: str | None = None
-        self.bridged = 0
+        self.bridged = self._bad_imu = 0
         self._joints.reset()
         self._sent: Array | None = None
 
@@ -69,8 +69,11 @@ class Supervisor:
                 self.fault = self._find_silence(ages) or self._find_fault(reading, targets)
         if self.fault is not None or not self._joints.trusted:
             return self.damp(reading.time_s)
-        self.bridged += self._joints.in_doubt
-        self._sent = self._limit(targets)
+        self.bridged += self._joints.in_doubt or self._bad_imu > 0
+        # Targets for a body that stands as no body can: the last ones are better.
+        self._sent = self._limit(
+            self._sent if self._bad_imu and self._sent is not None else targets
+        )
         spec = self.spec
         return JointCommand(
             reading.time_s, self._sent, spec.kp_nm_per_rad, spec.kd_nms_per_rad, self._zeros
@@ -96,11 +99,14 @@ class Supervisor:
         if not (math.isfinite(targets.dot(targets)) or _finite(targets)):
             return "a joint target is not finite"
         x, y, z, w = quaternion = orientation.tolist()
-        if not abs(x * x + y * y + z * z + w * w - 1.0) <= UNIT_TOLERANCE:
-            return "the IMU's orientation is no unit quaternion"
-        up = up_z(quaternion)
-        if up < LEAST_UP_Z:
-            return f"tilted by {math.acos(max(-1.0, up)):.2f} rad"
+        if abs(x * x + y * y + z * z + w * w - 1.0) <= UNIT_TOLERANCE:
+            self._bad_imu, up = 0, up_z(quaternion)
+            if up < LEAST_UP_Z:
+                return f"tilted by {math.acos(max(-1.0, up)):.2f} rad"
+        else:
+            self._bad_imu += 1
+            if self._bad_imu > MOST_BRIDGED or self._sent is None:
+                return "the IMU's orientation is no unit quaternion"
         return self._joints.judge(reading, q if self._sent is None else self._sent)
 
     def _limit(self, targets: Array) -> Array:

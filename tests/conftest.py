@@ -15,6 +15,7 @@ from pixelgait.export.bundle.export import ExportConfig, export
 from pixelgait.policies.high_level import flat_weights, make_high_level
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs import Checkpoint, Run
+from pixelgait.robot.gait import PARAMETERS, STRIDE
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
 from pixelgait.sim.write_house import write_rooms
 
@@ -27,9 +28,17 @@ def write_run(folder: Path, task: str, weights: np.ndarray, encoder: str = "iap"
     return folder
 
 
+def trotting_weights(stride: float = 0.15) -> np.ndarray:
+    """Weights of a low level that trots ahead whatever it is told, its stride in [-1, 1]."""
+    weights = np.zeros(LOW_LEVEL_WEIGHTS)
+    weights[STRIDE - len(PARAMETERS)] = stride  # the biases come last
+    return weights
+
+
 def gentle_weights() -> np.ndarray:
-    """Small random weights of a low level: it trots, and every input matters."""
-    return 0.02 * np.random.default_rng(0).standard_normal(LOW_LEVEL_WEIGHTS)
+    """The same with small random weights: every input matters."""
+    noise = 0.02 * np.random.default_rng(0).standard_normal(LOW_LEVEL_WEIGHTS)
+    return np.asarray(trotting_weights() + noise)
 
 
 def make_bundle(folder: Path, encoder: str) -> Path:

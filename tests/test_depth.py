@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,8 +21,10 @@ from pixelgait.policies.training.plan import Plan
 from pixelgait.policies.training.rollouts import Worker
 from pixelgait.robot.bundle import BundleError, load_bundle
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.observation import DEPTH_RANGE_M, depth_bytes
+from pixelgait.robot.observation import DEPTH_RANGE_M, depth_bytes, fill_holes
 from pixelgait.robot.ros.images import depth_frame
+from pixelgait.sim.body.randomisation import Sample
+from pixelgait.sim.body.sensors import exposed
 from pixelgait.sim.engines.registry import BODIES
 from tests.conftest import Command
 from tests.helpers import change_contract
@@ -128,8 +131,46 @@ def test_holes_in_millimetres_take_the_farther_side(kind: str) -> None:
     pixels = np.kron(np.array([[2000, 0, 2900], [0, 0, 900], [0, 0, 0]]), np.ones((3, 3), int))
     pixels[0, 0] = pixels[1, 2] = 0  # single ones vanish in their cell
     depth = depth_frame(message(pixels.astype(kind), "16UC1", padding=5), 3, 3)
-    expected = [[2.0, 2.9, 2.9], [0.9, 0.9, 0.9], [np.inf] * 3]
+    # Of what is above, or else beside; the middle of the last row has nothing on any side.
+    expected = [[2.0, 2.9, 2.9], [2.0, 0.9, 0.9], [2.0, np.inf, 0.9]]
     np.testing.assert_allclose(depth, expected, rtol=1e-6)
+
+
+def scene_with_gap(beyond: float) -> np.ndarray:
+    """Two walls of 1 and 1.5 m on a floor that leads on between them; `beyond`: behind the gap."""
+    depth = np.full((8, 9), beyond, dtype=np.float32)
+    depth[5:] = np.array([3.0, 2.0, 1.2])[:, None]  # floor, nearer at the bottom
+    depth[2:6, :3], depth[2:6, 6:] = 1.0, 1.5
+    return depth
+
+
+def test_a_gap_with_nothing_behind_it_is_open_and_a_hole_in_a_wall_is_wall() -> None:
+    nan = np.float32(np.nan)
+    depth = scene_with_gap(beyond=nan)
+    depth[3, 1] = depth[4, 7] = nan  # not matched, in either wall
+    filled = fill_holes(depth)
+    assert np.isinf(filled[:2]).all()  # above the walls
+    assert np.isinf(filled[2:5, 3:6]).all()  # between them
+    assert filled[3, 1] == 1.0
+    assert filled[4, 7] == 1.5
+    np.testing.assert_array_equal(filled[5:], scene_with_gap(beyond=5.0)[5:])
+    # With a measured background nothing is open but what is farther than that.
+    np.testing.assert_array_equal(fill_holes(scene_with_gap(5.0)), scene_with_gap(5.0))
+
+
+def test_the_upper_part_of_a_wall_right_ahead_stays_wall() -> None:
+    """Unmatched between measured parts of the same wall, whose foot is no farther than it is."""
+    depth = np.full((6, 6), 0.8, dtype=np.float32)
+    depth[:3, 2:4] = np.nan
+    np.testing.assert_array_equal(fill_holes(depth), np.full((6, 6), 0.8, np.float32))
+
+
+def test_simulated_holes_are_filled_by_the_same_rule() -> None:
+    sample = replace(Sample(), depth_range_m=4.0, depth_holes=0.1)
+    seen = exposed(scene_with_gap(beyond=5.0), sample, np.random.default_rng(1))
+    assert np.isinf(seen[:2, 3:6]).all()  # 5 m is beyond its range
+    assert set(np.unique(seen[2:5, :3])) <= {np.float32(1.0), np.float32(1.5)}  # either wall
+    assert (seen[2:5, :2] == 1.0).all()  # not beside the gap
 
 
 def test_no_depth_is_invented_at_an_edge_and_outliers_are_outvoted() -> None:

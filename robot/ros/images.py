@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.observation import fill_holes
 
 COLOURS = {"rgb8": None, "bgr8": cv2.COLOR_BGR2RGB, "mono8": cv2.COLOR_GRAY2RGB}
 DEPTHS = {"32FC1": ("f4", 1), "16UC1": ("u2", 1000)}  # REP 118: type, units per metre
@@ -52,7 +53,7 @@ def depth_frame(message: Any, height: int, width: int) -> NDArray[np.float32] | 
     depth[(depth <= 0.0) & np.isfinite(depth)] = np.nan
     if np.isnan(depth).all():
         return None
-    return np.asarray(_filled(_median(depth)).clip(min=0.0) / per_metre, dtype=np.float32)
+    return np.asarray(fill_holes(_median(depth)).clip(min=0.0) / per_metre, dtype=np.float32)
 
 
 def _check_encoding(camera: str, message: Any, known: dict[str, Any]) -> None:
@@ -104,21 +105,3 @@ def _median(samples: NDArray[np.float32]) -> NDArray[np.float32]:
     measured = (~np.isnan(samples)).sum(-1, keepdims=True)
     middle = np.take_along_axis(ranked, np.maximum(measured - 1, 0) // 2, -1)
     return np.asarray(middle[..., 0])
-
-
-def _filled(depth: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Depth (H, W) with its holes (NaN) filled along the rows, whole empty rows with inf.
-
-    A hole takes the farther of the pixels measured next to it on the left and right, as RealSense's
-    hole filling does by default (farest_from_around): beside a near edge one of the stereo camera's
-    eyes cannot see the background, and a hole in a wall stays wall. With one value for all, holes
-    would be gaps to walk into (far) or walls in the sky (near).
-    """
-    width = depth.shape[1]
-    known, columns = ~np.isnan(depth), np.arange(width)
-    left = np.maximum.accumulate(np.where(known, columns, -1), axis=1)
-    right = np.minimum.accumulate(np.where(known, columns, width)[:, ::-1], axis=1)[:, ::-1]
-    padded = np.pad(depth, ((0, 0), (1, 1)), constant_values=np.nan)
-    sides = (np.take_along_axis(padded, side + 1, axis=1) for side in (left, right))
-    filled = np.fmax(*sides)
-    return np.where(np.isnan(filled), np.float32(np.inf), filled)

@@ -11,8 +11,7 @@ import numpy as np
 from pixelgait.robot.spec import Array, CameraMount
 from pixelgait.sim.world.appearance import LIGHT, Appearance
 
-NEAR_M, FAR_M = 0.05, 30.0
-LOWER_LEFT, CENTRE = (0.0, 1.0), (0.5, 0.5)  # of a pixel: right and down of its upper left corner
+NEAR_M, FAR_M = 0.01, 30.0
 
 Kind = Literal["rgb", "depth", "rgbd"]
 CHANNELS: dict[Kind, int] = {"rgb": 3, "depth": 1, "rgbd": 4}  # of what a policy sees
@@ -21,11 +20,11 @@ KIND_OF_CHANNELS = {channels: kind for kind, channels in CHANNELS.items()}
 
 @dataclass(frozen=True, slots=True)
 class Camera:
-    """A pinhole camera.
+    """A pinhole camera, which looks through the pixels' centres.
 
     Images are (height, width, 3) uint8 RGB; or (height, width) float32 depth, metres along the
-    optical axis through the pixels' centres, `FAR_M` where nothing is nearer; or (height, width, 4)
-    uint8, both in one: RGB and `depth_bytes`, aligned pixel by pixel.
+    optical axis, `FAR_M` where nothing is nearer; or (height, width, 4) uint8, both in one: RGB and
+    `depth_bytes`, aligned pixel by pixel.
     """
 
     mount: CameraMount
@@ -33,16 +32,6 @@ class Camera:
     height: int = 32
     kind: Kind = "rgb"
     light: tuple[float, float, float] = LIGHT  # towards it
-
-    @property
-    def ray_offset(self) -> tuple[float, float]:
-        """Where in a pixel its ray goes through, see `CENTRE`.
-
-        Half a pixel lower is 0.1 m nearer on the ground 1.4 m ahead, so depth needs the middle.
-        RGB alone looks through the corner, as PyBullet's own renderer does: the policies learned
-        to see it so.
-        """
-        return LOWER_LEFT if self.kind == "rgb" else CENTRE
 
     def moved(self, shift_m: tuple[float, float, float], pitch_rad: float) -> Camera:
         """The camera elsewhere in the base frame, and looking further down."""

@@ -12,7 +12,7 @@ from pixelgait.robot.rotation import Quaternion, Vector
 from pixelgait.robot.spec import LEGS, Array
 from pixelgait.sim.body.delays import DelayLine, History
 from pixelgait.sim.body.faults import Fault, schedule
-from pixelgait.sim.body.interface import BasePose, SimulatedBody
+from pixelgait.sim.body.interface import BasePose, Loads, SimulatedBody
 from pixelgait.sim.world.seeds import Stream
 
 # Ours: one reading in five has one value off by up to 1 (rad, rad/s).
@@ -84,6 +84,9 @@ class FaultyBody:
 
     def touching(self) -> float | None:
         return self.body.touching()
+
+    def loads(self) -> Loads:
+        return self.body.loads()
 
     def push(self, velocity: Array) -> None:
         self.body.push(velocity)

@@ -27,6 +27,15 @@ class BasePose(NamedTuple):
     orientation: Quaternion  # xyzw
 
 
+class Loads(NamedTuple):
+    """What motors and feet bear in a physics step."""
+
+    torques: Array  # (12,) of the motors [Nm]
+    speeds: Array  # (12,) of the joints [rad/s]
+    foot_forces: Array  # (4,) between each leg and whatever it stands on or touches [N]
+    foot_sinking: Array  # (4,) vertical speed of each foot, downwards positive [m/s]
+
+
 class Walker(Protocol):
     """A robot in a scene, as tasks see it."""
 
@@ -38,6 +47,9 @@ class Walker(Protocol):
 
     def touching(self) -> float | None:
         """Normal force [N] between the robot and obstacles now; None if it touches none."""
+
+    def loads(self) -> Loads:
+        """What motors and feet bear at this instant; nothing, of a robot without legs."""
 
     def push(self, velocity: Array) -> None:
         """Kick the base: add a velocity (3,) [m/s]."""

@@ -6,7 +6,7 @@ An engine adds its state, its motors and its scene.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,7 +18,15 @@ from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.robot.supervisor import NO_AGES
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.delays import DelayLine
-from pixelgait.sim.body.interface import PHYSICS_DT_S, START_ABOVE_M, SUBSTEPS, BasePose, standing
+from pixelgait.sim.body.interface import (
+    PHYSICS_DT_S,
+    START_ABOVE_M,
+    SUBSTEPS,
+    BasePose,
+    Loads,
+    standing,
+)
+from pixelgait.sim.body.motors import Motor, motor_torques, motors_under
 from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.body.sensors import Sensors
 from pixelgait.sim.world.scene import Pose, Scene
@@ -65,6 +73,9 @@ class LeggedBody(ABC):
         self._sample = Sample()
         self._sensors: Sensors | None = None  # None: ideal ones
         self._commands = DelayLine(standing(spec))
+        self._command: JointCommand | None = None  # that `_motors` are under
+        self._motors: list[Motor] = []
+        self._torques: list[float] = [0.0] * len(spec.joint_names)  # in the last physics step
 
     def reset(self, seed: int) -> Reading:
         """Lay the scene out from the seed and stand the robot at its start."""
@@ -74,6 +85,7 @@ class LeggedBody(ABC):
             joints = len(self.spec.joint_names)
             self._sensors = Sensors(self._sample, self.camera, self._scene.render, seed, joints)
         self._commands = DelayLine(standing(self.spec), self._sample.delay_s)
+        self._command = None  # its motors were those of another episode
         self.time_s, self._steps = 0.0, 0
         self._restore()
         start = self._scene.reset(Stream.LAYOUT.rng(seed))
@@ -104,7 +116,12 @@ class LeggedBody(ABC):
         self._substep()
 
     def _substep(self) -> None:
-        self._drive(self._commands.at(self.time_s))
+        command = self._commands.at(self.time_s)
+        if command is not self._command:
+            self._command = command
+            self._motors = motors_under(command, self.spec, self._sample)
+        self._torques = motor_torques(self._motors, *self._joints())
+        self._drive(self._torques)
         self.advance()
         self.time_s += PHYSICS_DT_S
         self._steps += 1
@@ -153,6 +170,10 @@ class LeggedBody(ABC):
         """Normal force [N] between the robot and obstacles now; None if it touches none."""
 
     @abstractmethod
+    def loads(self) -> Loads:
+        """What motors and feet bear at this instant."""
+
+    @abstractmethod
     def advance(self) -> None:
         """One physics step of the engine alone, with the torques that are set."""
 
@@ -161,12 +182,16 @@ class LeggedBody(ABC):
         """Ideal sensor values of this instant; the rate is in the base frame, as of an IMU."""
 
     @abstractmethod
-    def _drive(self, command: JointCommand) -> None:
-        """Set explicit PD torques for the coming physics step."""
+    def _joints(self) -> tuple[Sequence[float], Sequence[float]]:
+        """Angles (12) [rad] and speeds (12) [rad/s] of the joints."""
+
+    @abstractmethod
+    def _drive(self, torques: list[float]) -> None:
+        """Set the torques (12) [Nm] for the coming physics step."""
 
     @abstractmethod
     def _randomise(self, sample: Sample) -> None:
-        """Give body and motors what was drawn for this episode; always from pristine values."""
+        """Give the body what was drawn for this episode; always from pristine values."""
 
     @abstractmethod
     def _restore(self) -> None:

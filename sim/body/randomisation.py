@@ -42,6 +42,8 @@ class Sample:
     camera_left_m: float = 0.0
     camera_up_m: float = 0.0
     camera_pitch_rad: float = 0.0
+    depth_range_m: float = 100.0  # farther than anything
+    depth_holes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,11 @@ class Randomisation:
     camera_up_m: Range = (-0.01, 0.01)
     camera_pitch_rad: Range = (-0.05, 0.05)
     """Error of the mount's pitch: 3 degrees."""
+    depth_range_m: Range = (4.0, 10.0)
+    """Beyond it no depth is measured: the D435 ends at about 10 m (its data sheet), at less on dark
+    and shiny surfaces and in sunlight."""
+    depth_holes: Range = (0.0, 0.05)
+    """Share of the pixels that could not be matched; what fills them is what fills a robot's."""
 
     def sample(self, rng: np.random.Generator) -> Sample:
         """One robot."""

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.interface import Image, Reading
+from pixelgait.robot.observation import fill_holes
 from pixelgait.robot.rotation import tilted
+from pixelgait.robot.spec import Array
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.delays import History
 from pixelgait.sim.body.interface import BasePose
@@ -44,7 +46,8 @@ class Sensors:
         self._joints.add(now, np.concatenate((true.joint_angles, true.joint_velocities)))
         self._imu.add(now, np.concatenate((true.orientation, true.angular_velocity)))
         self.camera.observe(now, pose)
-        angles, velocities = np.split(self._joints.at(now - sample.encoder_delay_s), 2)
+        joints = self._joints.at(now - sample.encoder_delay_s)
+        angles, velocities = joints[: self._encoder_bias.size], joints[self._encoder_bias.size :]
         imu = self._imu.at(now - sample.imu_delay_s)
         tilt = rng.normal(sample.imu_bias_rad, sample.imu_noise_rad, 2)
         rate_noise = rng.normal(0.0, sample.rate_noise_rad_per_s, 3)
@@ -108,11 +111,22 @@ class CameraStream:
 
 
 def exposed(pixels: NDArray[Any], sample: Sample, rng: np.random.Generator) -> NDArray[Any]:
-    """An ideal frame as this camera takes it: colours brighter or darker, everything noisy."""
+    """An ideal frame as this camera takes it: colours brighter or darker, depth with its holes
+    filled, everything noisy."""
     noise = rng.standard_normal(pixels.shape)
     if pixels.dtype == np.float32:  # depth [m]
-        return np.asarray(pixels * (1.0 + sample.depth_noise * noise), dtype=np.float32)
+        depth = pixels * (1.0 + sample.depth_noise * noise)
+        return _with_holes(depth, sample.depth_range_m, sample, rng)
     values = pixels * sample.camera_gain + sample.camera_noise * noise
     if pixels.shape[2] == 4:  # the last channel is depth
-        values[..., 3] = pixels[..., 3] * (1.0 + sample.depth_noise * noise[..., 3])
+        depth = pixels[..., 3] * (1.0 + sample.depth_noise * noise[..., 3])
+        values[..., 3] = _with_holes(depth, np.inf, sample, rng)  # 255 is beyond range
     return np.asarray(values.round().clip(0, 255), dtype=np.uint8)
+
+
+def _with_holes(
+    depth: Array, most: float, sample: Sample, rng: np.random.Generator
+) -> NDArray[np.float32]:
+    """Depth (H, W) that was not measured beyond its most, nor here and there, and then filled."""
+    lost = (depth > most) | (rng.random(depth.shape) < sample.depth_holes)
+    return fill_holes(np.where(lost, np.nan, depth).astype(np.float32))

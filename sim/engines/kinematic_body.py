@@ -20,20 +20,20 @@ from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.camera import Camera
-from pixelgait.sim.body.interface import BasePose
+from pixelgait.sim.body.interface import BasePose, Loads
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.body.sensors import CameraStream
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene
-from pixelgait.sim.world.obstacles import LEAST_HEIGHT_M
-from pixelgait.sim.world.scene import Box, Mesh, Pose, Scene
+from pixelgait.sim.world.obstacles import are_obstacles
+from pixelgait.sim.world.scene import ORIGIN, Box, Mesh, Pose, Scene
 from pixelgait.sim.world.seeds import Stream
 
 # What the low level `walk` does on flat ground, measured, and somewhat more; drawn every episode.
 LAG_S = (0.1, 0.3)  # time constant of speed and yaw rate behind their commands
 SPEED_GAIN = (0.85, 1.05)
-TURN_GAIN = (0.75, 1.1)
-DRIFT_RAD_PER_S = (-0.1, 0.1)  # yaw rate when none is asked for
+TURN_GAIN = (0.9, 1.1)  # as the controller's heading hold makes it
+DRIFT_RAD_PER_S = (-0.03, 0.03)  # yaw rate when none is asked for
 SLIP = (-0.1, 0.1)  # sideways, a share of the speed
 HEIGHT_SHARE = 0.9  # of the standing height
 # The trunk sways with the gait: deviations from image to image.
@@ -123,13 +123,16 @@ class KinematicBody:
         return self.read()
 
     def _obstacles(self, ground_m: float) -> Obstacles:
-        """What stands in the way of a robot on this ground."""
-        placed = zip(self.scene.movable, self._scene.layout.movable, strict=True)
-        boxes = [(shape, pose) for shape, pose in placed if isinstance(shape, Box)]
-        meshes = [shape for shape in self.scene.fixed if isinstance(shape, Mesh)]
+        """What stands in the way of a robot on this ground, and does not hover above it."""
+        scene, layout = self.scene, self._scene.layout
+        shapes = [(shape, getattr(shape, "pose", ORIGIN)) for shape in scene.fixed]
+        shapes += zip(scene.movable, layout.movable, strict=True)
+        obstacles = zip(shapes, are_obstacles(scene, layout), strict=True)
+        boxes = [(s, pose) for (s, pose), hinders in obstacles if hinders and isinstance(s, Box)]
+        meshes = [shape for shape in scene.fixed if isinstance(shape, Mesh)]
         boxes += [(box, box.pose) for mesh in meshes for box in mesh.boxes]
-        low, high = ground_m + LEAST_HEIGHT_M, ground_m + self.spec.stand_height_m
-        return Obstacles([box for box in boxes if _between(box, low, high)])
+        highest = ground_m + self.spec.stand_height_m
+        return Obstacles([(s, pose) for s, pose in boxes if pose.z - s.half_m[2] < highest])
 
     def read(self) -> Reading:
         """A reading of which only time, orientation and image mean anything."""
@@ -159,6 +162,11 @@ class KinematicBody:
     def touching(self) -> float | None:
         """0 while an obstacle stops it (it has no mass), else None."""
         return 0.0 if self.state.stopped else None
+
+    def loads(self) -> Loads:
+        """Nothing: it has neither motors nor feet."""
+        joints, legs = np.zeros(len(self.spec.joint_names)), np.zeros(len(self.spec.feet_m))
+        return Loads(joints, joints, legs, legs)
 
     def push(self, velocity: Array) -> None:
         """Add the part along the robot of a velocity (3,) [m/s]."""
@@ -228,9 +236,3 @@ class Obstacles:
         x, y = np.moveaxis(points - self.centre, -1, 0)
         local = np.stack((self.cos * x + self.sin * y, self.cos * y - self.sin * x), -1)
         return float((self.half - np.abs(local)).min(-1).max())
-
-
-def _between(box: tuple[Box, Pose], low: float, high: float) -> bool:
-    """Whether a box reaches into these heights [m]: not stored away, not hovering above."""
-    shape, pose = box
-    return pose.z - shape.half_m[2] < high and pose.z + shape.half_m[2] > low

@@ -21,18 +21,19 @@ Different, and left so, because a policy that only works with one engine's conta
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import mujoco
 import numpy as np
 
-from pixelgait.robot.interface import JointCommand, Reading
+from pixelgait.robot.interface import Reading
 from pixelgait.robot.rotation import Quaternion, Vector
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.camera import Camera
-from pixelgait.sim.body.interface import BasePose
+from pixelgait.sim.body.interface import BasePose, Loads
 from pixelgait.sim.body.legged_body import LeggedBody
-from pixelgait.sim.body.motors import limited_by_speed
 from pixelgait.sim.body.randomisation import Randomisation, Sample
-from pixelgait.sim.engines.mujoco_model import compile_model, foot_friction, wxyz
+from pixelgait.sim.engines.mujoco_model import compile_model, foot_friction, foot_geoms, wxyz
 from pixelgait.sim.engines.mujoco_scene import MuJoCoScene
 from pixelgait.sim.world.scene import FRICTION, Scene
 
@@ -64,7 +65,8 @@ class MuJoCoBody(LeggedBody):
         self._pristine = [
             values.copy() for values in (model.body_mass, model.body_inertia, model.geom_friction)
         ]
-        self._feet = foot_friction(spec)
+        self._friction = foot_friction(spec)
+        self._feet = foot_geoms(model, spec)
 
     def close(self) -> None:
         """Nothing to do: the model is freed with the object."""
@@ -91,17 +93,11 @@ class MuJoCoBody(LeggedBody):
         """One physics step of the engine alone, with the torques that are set."""
         mujoco.mj_step(self.model, self.data)
 
-    def _drive(self, command: JointCommand) -> None:
-        data, sample = self.data, self._sample
-        limit = self.spec.torque_limit_nm * sample.strength
-        velocities = data.qvel[self._v]
-        error = command.targets - data.qpos[self._q]
-        torque = command.kp * error - command.kd * velocities + command.feed_forward
-        torque = np.minimum(np.maximum(torque * sample.strength, -limit), limit)
-        if sample.torque_drop:
-            slopes = sample.torque_drop / self.spec.velocity_limit_rad_per_s
-            torque = np.array(limited_by_speed(torque, velocities, limit, slopes))
-        data.qfrc_applied[self._v] = torque
+    def _joints(self) -> tuple[Sequence[float], Sequence[float]]:
+        return self.data.qpos[self._q].tolist(), self.data.qvel[self._v].tolist()
+
+    def _drive(self, torques: list[float]) -> None:
+        self.data.qfrc_applied[self._v] = torques
 
     def _randomise(self, sample: Sample) -> None:
         model = self.model
@@ -109,7 +105,7 @@ class MuJoCoBody(LeggedBody):
         model.body_mass[:] = mass * sample.mass  # the scene has none
         model.body_inertia[:] = inertia * (sample.mass * sample.inertia)
         # What counts is the scene's geoms: they hold their own friction times that of the feet.
-        model.geom_friction[:, 0] = friction[:, 0] * (sample.friction / FRICTION / self._feet)
+        model.geom_friction[:, 0] = friction[:, 0] * (sample.friction / FRICTION / self._friction)
         mujoco.mj_setConst(model, self.data)  # what follows from mass and inertia
 
     def pose(self) -> BasePose:
@@ -135,6 +131,20 @@ class MuJoCoBody(LeggedBody):
             mujoco.mj_contactForce(self.model, self.data, contact, force)
             total += force[0]
         return float(total)
+
+    def loads(self) -> Loads:
+        """What motors and feet bear at this instant."""
+        model, data = self.model, self.data
+        forces, force, velocity = np.zeros(len(self._feet)), np.zeros(6), np.zeros(6)
+        for contact, pair in enumerate(data.contact.geom):
+            for foot in np.isin(self._feet, pair).nonzero()[0]:
+                mujoco.mj_contactForce(model, data, contact, force)
+                forces[foot] += force[0]
+        sinking = np.zeros(len(self._feet))
+        for leg, geom in enumerate(self._feet):
+            mujoco.mj_objectVelocity(model, data, mujoco.mjtObj.mjOBJ_GEOM, geom, velocity, 0)
+            sinking[leg] = -velocity[5]
+        return Loads(np.array(self._torques), data.qvel[self._v], forces, sinking)
 
     def push(self, velocity: Array) -> None:
         """Kick the base: add a velocity (3,) [m/s]."""

@@ -6,7 +6,7 @@ No OpenGL, the same on every machine.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
@@ -101,9 +101,8 @@ def cast_both(
     paints: Sequence[Paint] = (),
 ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
     """Colours (height, width, 3) and depth (height, width) [m] of one instant, of any kind."""
-    both = replace(camera, kind="rgbd")
-    hits = _cast(model, data, both, pose)
-    return _colours(model, data, both, hits, paints), hits.depth
+    hits = _cast(model, data, camera, pose)
+    return _colours(model, data, camera, hits, paints), hits.depth
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +120,7 @@ def _cast(model: mujoco.MjModel, data: mujoco.MjData, camera: Camera, pose: Base
     mujoco.mju_quat2Mat(rotation, np.array(wxyz(pose.orientation)))
     eye, forward, up = camera.axes(pose.position, rotation.reshape(3, 3))
     shape = camera.height, camera.width
-    rays = _pixels(camera.mount.vertical_fov_rad, *shape, *camera.ray_offset)
+    rays = _pixels(camera.mount.vertical_fov_rad, *shape)
     world = rays @ np.array((forward, np.cross(forward, up), up))
     count = len(rays)
     geoms, distances = np.full(count, -1, dtype=np.int32), np.zeros(count)
@@ -167,11 +166,11 @@ def _brightness(normals: Array, light: tuple[float, float, float]) -> Array:
 
 
 @cache
-def _pixels(vertical_fov_rad: float, height: int, width: int, right: float, down: float) -> Array:
-    """Unit rays (H W, 3): forward, right, up; through this point of every pixel, see `Camera`."""
+def _pixels(vertical_fov_rad: float, height: int, width: int) -> Array:
+    """Unit rays (H W, 3) through the pixels' centres: forward, right, up."""
     half = np.tan(vertical_fov_rad / 2.0)
-    along = (2.0 * (np.arange(width) + right) / width - 1.0) * half * width / height
-    up = (1.0 - 2.0 * (np.arange(height) + down) / height) * half
+    along = (2.0 * (np.arange(width) + 0.5) / width - 1.0) * half * width / height
+    up = (1.0 - 2.0 * (np.arange(height) + 0.5) / height) * half
     u, v = np.meshgrid(along, up)
     rays = np.stack((np.ones_like(u), u, v), axis=-1).reshape(-1, 3)
     return np.asarray(rays / np.linalg.norm(rays, axis=1, keepdims=True))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from xml.etree import ElementTree
 
 import mujoco
@@ -13,7 +12,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.rotation import Quaternion, upright
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.body.interface import GRAVITY_MS2, PHYSICS_DT_S
-from pixelgait.sim.engines.urdf import find_mesh, find_urdf
+from pixelgait.sim.engines.urdf import find_urdf, simulated_robot
 from pixelgait.sim.world.scene import ORIGIN, Box, HeightField, Mesh, Plane, Scene, Shape
 
 SCENE_GROUP, ROBOT_GROUP = 0, 3  # the camera sees only the scene
@@ -27,14 +26,15 @@ def compile_model(robot: RobotSpec, scene: Scene) -> mujoco.MjModel:
     Raises:
         UserError: MuJoCo cannot use something in the scene.
     """
-    urdf = find_urdf(robot)
-    root = ElementTree.parse(urdf).getroot()
+    root, _ = simulated_robot(robot)
     friction = foot_friction(robot)
-    _prepare(root, urdf)
+    _prepare(root)
     spec = mujoco.MjSpec.from_string(ElementTree.tostring(root, encoding="unicode"))
     for geom in spec.geoms:
-        geom.group = ROBOT_GROUP
-        geom.contype, geom.conaffinity = 1, 2  # touches the scene, not itself
+        bone = geom.contype == 0
+        geom.group = SCENE_GROUP if bone else ROBOT_GROUP
+        if not bone:
+            geom.contype, geom.conaffinity = 1, 2  # touches the scene, not itself
     for i, shape in enumerate(scene.fixed):
         _add(spec, spec.worldbody, scene_geom(i), shape, friction)
     # The mocap body has the pose, its geom none of its own.
@@ -122,13 +122,8 @@ def _height_field(spec: mujoco.MjSpec, field: HeightField) -> str:
     return name
 
 
-def _prepare(root: ElementTree.Element, urdf: Path) -> None:
-    """Free the base, drop what is only looked at, and make mesh paths absolute."""
-    for link in root.findall("link"):
-        for visual in link.findall("visual"):
-            link.remove(visual)
-    for mesh in root.iter("mesh"):
-        mesh.set("filename", str(find_mesh(urdf, mesh.get("filename", ""))))
+def _prepare(root: ElementTree.Element) -> None:
+    """Free the base."""
     children = {child.get("link") for child in root.iterfind("joint/child")}
     links = [link.get("name", "") for link in root.iterfind("link")]
     base = next(name for name in links if name not in children)
@@ -140,6 +135,19 @@ def _prepare(root: ElementTree.Element, urdf: Path) -> None:
     # The scene's meshes are only looked at, and stay.
     options = {"strippath": "false", "balanceinertia": "true", "discardvisual": "false"}
     ElementTree.SubElement(ElementTree.SubElement(root, "mujoco"), "compiler", options)
+
+
+def foot_geoms(model: mujoco.MjModel, robot: RobotSpec) -> list[int]:
+    """The geoms that the robot stands on, one per leg: those furthest from their knees.
+
+    MuJoCo has welded the feet's links to the lower legs, and their names are gone.
+    """
+    feet = []
+    for knee in robot.joint_names[2::3]:
+        body = model.joint(knee).bodyid[0]
+        geoms = (model.geom_bodyid == body).nonzero()[0]
+        feet.append(int(geoms[np.linalg.norm(model.geom_pos[geoms], axis=1).argmax()]))
+    return feet
 
 
 def foot_friction(robot: RobotSpec) -> float:

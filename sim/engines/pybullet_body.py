@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 
-from pixelgait.robot.interface import JointCommand, Reading
+from pixelgait.robot.interface import Reading
 from pixelgait.robot.rotation import Quaternion, Vector, to_base_frame
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.camera import Camera
-from pixelgait.sim.body.interface import GRAVITY_MS2, PHYSICS_DT_S, BasePose
+from pixelgait.sim.body.interface import GRAVITY_MS2, PHYSICS_DT_S, BasePose, Loads
 from pixelgait.sim.body.legged_body import LeggedBody
-from pixelgait.sim.body.motors import limited_by_speed
 from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene
-from pixelgait.sim.engines.urdf import find_urdf
+from pixelgait.sim.engines.urdf import find_urdf, simulated_robot
 from pixelgait.sim.world.scene import FRICTION, Scene
-
-Motors = list[tuple[float, float, float, float, float]]
 
 
 class PyBulletBody(LeggedBody):
@@ -43,17 +44,19 @@ class PyBulletBody(LeggedBody):
             deterministicOverlappingPairs=1, physicsClientId=self.client
         )
         self._scene = PyBulletScene(scene, self.client)
-        self.robot, self.joints = load_robot(spec, self.client)
-        self._hide()
+        root, seen = simulated_robot(spec)
+        with tempfile.NamedTemporaryFile("w", suffix=".urdf") as file:
+            file.write(ElementTree.tostring(root, encoding="unicode"))
+            file.flush()
+            self.robot, self.joints = load_robot(spec, self.client, Path(file.name))
+        self._feet = [_link(self.robot, name, self.client) for name in spec.foot_links]
+        self._hide_all_but([_link(self.robot, name, self.client) for name in seen])
         # PyBullet speaks of the trunk's inertial frame (for the A1 13 mm ahead of the base and
         # pitched by 0.7 degrees); everybody else speaks of the base.
         self._inertial = pybullet.getDynamicsInfo(self.robot, -1, physicsClientId=self.client)[3:5]
         self._to_base = pybullet.invertTransform(*self._inertial)
         self._pristine = pybullet.saveState(physicsClientId=self.client)
         self._links = _dynamics(self.robot, self.client)
-        self._slopes: list[float] | None = None  # of the motors' torque over speed [s/rad]
-        self._command: JointCommand | None = None  # that `_motors` say
-        self._motors: Motors = []
         # What PyBullet was asked since the last physics step: sensors and motors ask it once.
         self._states: tuple[Any, ...] | None = None
         self._pose: BasePose | None = None
@@ -74,12 +77,12 @@ class PyBulletBody(LeggedBody):
         self._states = None
 
     def _measure(self, pose: BasePose) -> Reading:
-        states = self._joint_states()
+        angles, speeds = self._joints()
         _, rate = pybullet.getBaseVelocity(self.robot, physicsClientId=self.client)
         return Reading(
             self.time_s,
-            np.array([q for q, *_ in states]),
-            np.array([dq for _, dq, *_ in states]),
+            np.array(angles),
+            np.array(speeds),
             np.array(pose.orientation),
             np.array(to_base_frame(rate, pose.orientation)),
             self.render,
@@ -98,17 +101,11 @@ class PyBulletBody(LeggedBody):
         pybullet.stepSimulation(physicsClientId=self.client)
         self._states = self._pose = None
 
-    def _drive(self, command: JointCommand) -> None:
-        if command is not self._command:
-            self._command, self._motors = command, self._parts(command)
-        # Plain floats: for twelve joints numpy is slower.
-        states, motors, torques = self._joint_states(), self._motors, []
-        for (q, dq, _, _), (target, kp, kd, forward, limit) in zip(states, motors, strict=True):
-            torque = kp * (target - q) - kd * dq + forward
-            torques.append(limit if torque > limit else -limit if torque < -limit else torque)
-        if self._slopes is not None:
-            velocities, limits = [dq for _, dq, _, _ in states], [limit for *_, limit in motors]
-            torques = limited_by_speed(torques, velocities, limits, self._slopes)
+    def _joints(self) -> tuple[Sequence[float], Sequence[float]]:
+        angles, speeds, _, _ = zip(*self._joint_states(), strict=True)
+        return angles, speeds
+
+    def _drive(self, torques: list[float]) -> None:
         pybullet.setJointMotorControlArray(
             self.robot,
             self.joints,
@@ -117,19 +114,7 @@ class PyBulletBody(LeggedBody):
             physicsClientId=self.client,
         )
 
-    def _parts(self, command: JointCommand) -> Motors:
-        """The command as the PD loop wants it: per joint, target, gains, feed-forward, limit."""
-        strength = self._sample.strength
-        kp, kd, forward = command.kp, command.kd, command.feed_forward
-        limit = self.spec.torque_limit_nm
-        if strength != 1.0:
-            kp, kd, forward, limit = (part * strength for part in (kp, kd, forward, limit))
-        parts = (command.targets, kp, kd, forward, limit)
-        return list(zip(*(part.tolist() for part in parts), strict=True))
-
     def _randomise(self, sample: Sample) -> None:
-        self._command = None  # its gains were those of other motors
-        self._slopes = (sample.torque_drop / self.spec.velocity_limit_rad_per_s).tolist()
         for link, (mass, inertia) in self._links.items():
             pybullet.changeDynamics(
                 self.robot,
@@ -141,13 +126,13 @@ class PyBulletBody(LeggedBody):
                 physicsClientId=self.client,
             )
 
-    def _hide(self) -> None:
-        """Keep the camera from drawing its own robot: 22 ms a frame for the A1's meshes, against
-        0.3 ms for a course."""
+    def _hide_all_but(self, seen: list[int]) -> None:
+        """Show these links alone: PyBullet would show the others' collision shapes."""
         for link in range(-1, pybullet.getNumJoints(self.robot, physicsClientId=self.client)):
-            pybullet.changeVisualShape(
-                self.robot, link, rgbaColor=(0, 0, 0, 0), physicsClientId=self.client
-            )
+            if link not in seen:
+                pybullet.changeVisualShape(
+                    self.robot, link, rgbaColor=(0, 0, 0, 0), physicsClientId=self.client
+                )
 
     def pose(self) -> BasePose:
         """Where the base is."""
@@ -177,6 +162,23 @@ class PyBulletBody(LeggedBody):
         ]
         return sum(forces) if forces else None
 
+    def loads(self) -> Loads:
+        """What motors and feet bear at this instant."""
+        points = pybullet.getContactPoints(bodyA=self.robot, physicsClientId=self.client)
+        forces = dict.fromkeys(self._feet, 0.0)
+        for point in points:
+            if point[3] in forces:
+                forces[point[3]] += point[9]
+        feet = pybullet.getLinkStates(
+            self.robot, self._feet, computeLinkVelocity=1, physicsClientId=self.client
+        )
+        return Loads(
+            np.array(self._torques),
+            np.array(self._joints()[1]),
+            np.array(list(forces.values())),
+            np.array([-state[6][2] for state in feet]),
+        )
+
     def push(self, velocity: Array) -> None:
         """Kick the base: add a velocity (3,) [m/s]."""
         linear, angular = pybullet.getBaseVelocity(self.robot, physicsClientId=self.client)
@@ -192,10 +194,20 @@ def _dynamics(robot: int, client: int) -> dict[int, tuple[float, tuple[float, ..
     return {i: (row[0], row[2]) for i, row in info.items()}
 
 
-def load_robot(spec: RobotSpec, client: int) -> tuple[int, list[int]]:
-    """Load the URDF; returns the body id and the joint indices in the spec's order."""
+def _link(robot: int, name: str, client: int) -> int:
+    """Index of a link by its name."""
+    links = range(pybullet.getNumJoints(robot, physicsClientId=client))
+    info = {pybullet.getJointInfo(robot, i, physicsClientId=client)[12].decode(): i for i in links}
+    return info[name]
+
+
+def load_robot(spec: RobotSpec, client: int, urdf: Path | None = None) -> tuple[int, list[int]]:
+    """Load a URDF of a robot, by default its own, with all its looks.
+
+    Returns the body id and the joint indices in the spec's order.
+    """
     robot = pybullet.loadURDF(
-        str(find_urdf(spec)),
+        str(urdf or find_urdf(spec)),
         flags=pybullet.URDF_USE_INERTIA_FROM_FILE,
         physicsClientId=client,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import cv2
@@ -10,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.observation import rgbd
-from pixelgait.sim.body.camera import FAR_M, LOWER_LEFT, NEAR_M, Camera
+from pixelgait.sim.body.camera import FAR_M, NEAR_M, Camera
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.world.appearance import LIGHT
 
-OWN_PIXEL = LOWER_LEFT  # where TinyRenderer looks through a pixel
+# TinyRenderer looks through a pixel's lower left corner; this far right and up of it is its centre.
+HALF_PIXEL = 0.5
 
 
 def render(client: int, camera: Camera, pose: BasePose) -> NDArray[Any]:
@@ -30,8 +30,7 @@ def render_both(
     client: int, camera: Camera, pose: BasePose
 ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
     """Colours (height, width, 3) and depth (height, width) [m] of one instant, of any kind."""
-    both = replace(camera, kind="rgbd")
-    frame = _camera_frame(client, both, pose)
+    frame = _camera_frame(client, camera, pose)
     return _colours(frame), _depth(frame)
 
 
@@ -55,9 +54,8 @@ def view_matrix(camera: Camera, pose: BasePose) -> list[float]:
 def projection_matrix(camera: Camera) -> list[float]:
     """OpenGL's projection matrix, column by column (16)."""
     projection = _projection(camera.mount.vertical_fov_rad, camera.width, camera.height)
-    right, down = camera.ray_offset
-    projection[8] += 2.0 * (right - OWN_PIXEL[0]) / camera.width
-    projection[9] += 2.0 * (OWN_PIXEL[1] - down) / camera.height
+    projection[8] += 2.0 * HALF_PIXEL / camera.width
+    projection[9] += 2.0 * HALF_PIXEL / camera.height
     return projection
 
 

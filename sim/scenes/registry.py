@@ -15,6 +15,7 @@ from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.rooms import Rooms
 from pixelgait.sim.scenes.rough import Rough
 from pixelgait.sim.scenes.slalom import Slalom
+from pixelgait.sim.scenes.ups_and_downs import Ramps, Steps
 from pixelgait.sim.world.scene import Scene, require_difficulty
 
 SCENES: dict[str, Callable[[float], Scene]] = {
@@ -23,6 +24,8 @@ SCENES: dict[str, Callable[[float], Scene]] = {
     Slalom.name: Slalom,
     Clutter.name: Clutter,
     Rough.name: Rough,
+    Ramps.name: Ramps,
+    Steps.name: Steps,
     Rooms.name: Rooms,
 }
 

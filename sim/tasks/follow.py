@@ -8,7 +8,7 @@ import numpy as np
 
 from pixelgait.robot.controller import Decision, commanded
 from pixelgait.robot.low_level import CONTROL_DT_S
-from pixelgait.sim.body.interface import Walker
+from pixelgait.sim.body.interface import Loads, Walker
 from pixelgait.sim.tasks.task import fallen, planar_pose, planar_velocity, push
 from pixelgait.sim.world.seeds import Stream
 
@@ -16,19 +16,19 @@ from pixelgait.sim.world.seeds import Stream
 class Follow:
     """Follow speed and yaw-rate commands that change every second, with pushes.
 
-    Reward per second: how well both are tracked, and an upright, level posture; at most 1. Latent
-    commands are drawn uniformly, but a tenth asks to stop, 15 % to turn on the spot, 15 % to go
-    straight.
+    Reward per second: how well both are tracked, and an upright, level posture, less what the
+    motors spend and how hard the feet come down; at most 1. Latent commands are drawn uniformly,
+    but a tenth asks to stop, 15 % to turn on the spot, 15 % to go straight.
     """
 
     COMMAND_STEPS = 100
     PUSH_STEPS = 250
-    PUSH_M_PER_S = 0.3
+    PUSH_M_PER_S = 0.5
     SMOOTHING = 0.04  # per step: velocities are judged over about a gait cycle, not within one
     SETTLED_STEPS = 50  # after a new command, before errors count as tracking errors
     # Squared errors at which a term of the reward has fallen to 1/e: wide enough to have a slope
     # for a robot that stands (0.3 m/s off) and narrow enough to tell 0.1 from 0.2.
-    SPEED_SCALE_M2_PER_S2 = 0.06
+    SPEED_SCALE_M2_PER_S2 = 0.04
     TURN_SCALE_RAD2_PER_S2 = 0.15
     SIDEWAYS_WEIGHT = 0.5
     # How the body is carried counts too: a camera on a leaning or crouching robot sees less.
@@ -36,6 +36,11 @@ class Follow:
     TILT_SCALE_RAD2 = 0.02
     HEIGHT_SHARE = 0.9  # of the standing height
     HEIGHT_SCALE_M2 = 0.001
+
+    # A trotting A1 spends 40 to 90 W, and its eight feet a second land at 0.5 to 1.5 m/s: each of
+    # the two costs about as much as a tracking error of 0.05 m/s.
+    POWER_WEIGHT_PER_W = 0.0007
+    LANDING_WEIGHT_S2_PER_M2 = 0.004
 
     def __init__(self, steps: int) -> None:
         self.steps = steps
@@ -58,6 +63,7 @@ class Follow:
         self._step = 0
         self._pose = planar_pose(body)
         self._velocity = np.zeros(3)  # forward, left [m/s], yaw rate [rad/s], smoothed
+        self._loads = body.loads()
         self._errors: list[tuple[float, float]] = []
 
     def step(self, body: Walker) -> tuple[float, bool]:
@@ -78,7 +84,16 @@ class Follow:
         turned = math.exp(-(turn_error**2) / self.TURN_SCALE_RAD2_PER_S2)
         followed = (tracked + turned) / 2.0
         reward = followed + self.POSTURE_WEIGHT * (self._posture(body) - followed)
-        return reward * CONTROL_DT_S, fallen(body)
+        return reward * CONTROL_DT_S - self._strain(body.loads()), fallen(body)
+
+    def _strain(self, loads: Loads) -> float:
+        """What this control step has cost motors and feet."""
+        power = np.abs(loads.torques).dot(np.abs(loads.speeds))
+        landing = (loads.foot_forces > 0.0) & (self._loads.foot_forces <= 0.0)
+        speeds = self._loads.foot_sinking[landing]  # just before
+        self._loads = loads
+        lost = self.LANDING_WEIGHT_S2_PER_M2 * speeds.dot(speeds)
+        return float(self.POWER_WEIGHT_PER_W * power * CONTROL_DT_S + lost)
 
     def _posture(self, body: Walker) -> float:
         """1 for a level base at its height, towards 0 as it tilts or sinks."""

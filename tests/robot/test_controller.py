@@ -193,5 +193,5 @@ def test_following_moves_the_robot_without_looking() -> None:
     assert commanded(asked) == (pytest.approx(0.3), pytest.approx(-0.5))
     assert controller.follow(asked, reading()).kp.any()
     assert not controller.follow(asked, reading(), {"imu": 1.0}).kp.any()
-    np.testing.assert_array_equal(latents, [asked, asked])
+    np.testing.assert_allclose(latents, [asked, asked], atol=1e-3)  # it has not turned yet
     assert controller.phase[0] == 2.0

@@ -51,15 +51,48 @@ def test_legs_spend_the_duty_factor_in_stance_and_diagonal_legs_move_together() 
     np.testing.assert_allclose(at_start, [0.0, np.pi, np.pi, 0.0])
 
 
+def leg_poses(phase: float, **changes: float) -> np.ndarray:
+    """Leg poses (4, 3) of a whole step."""
+    return np.asarray(gait.leg_poses(A1, np.array([phase]), parameters(**changes), 1.0)).reshape(
+        4, 3
+    )
+
+
 def test_poses_follow_the_published_equations() -> None:
     # Leg FR at a quarter of the stance: phi = pi/2, so swing is 0 and extension h + A_stance.
-    poses = gait.leg_poses(A1, np.array([np.pi / 2]), parameters(height_rad=0.1)).reshape(4, 3)
+    poses = leg_poses(np.pi / 2, height_rad=0.1)
     np.testing.assert_allclose(poses[0], [0.0, 0.0, 0.1 + gait.A_STANCE_RAD], atol=1e-12)
     # Its diagonal opposite FL is in mid-swing: extension h - A_lift.
     np.testing.assert_allclose(poses[1], [0.0, 0.0, 0.1 - 0.5], atol=1e-12)
     # At the start of its stance FR stands half a stride ahead: A_s cos(0) = stride / leg length.
-    poses = gait.leg_poses(A1, np.zeros(1), parameters(stride_m=0.05)).reshape(4, 3)
+    poses = leg_poses(0.0, stride_m=0.05)
     assert poses[0, 1] == pytest.approx(0.05 / (0.4 * np.cos(0.9)))
+
+
+def test_feet_leave_and_meet_the_ground_at_rest() -> None:
+    """The paper's sine would move the leg's length by 0.5 rad per rad of phase there."""
+    step = 1e-3
+    for end in (np.pi, 2 * np.pi):  # of FR's swing
+        inside = end + step if end == np.pi else end - step
+        moved = leg_poses(inside)[0, 2] - leg_poses(end)[0, 2]
+        assert abs(moved) < 1e-3 * step
+
+
+def test_nobody_steps_who_neither_walks_nor_turns() -> None:
+    share = gait.share_of_step
+    assert share(parameters()) == 0.0
+    assert share(parameters(stride_m=gait.WHOLE_STRIDE_M)) == pytest.approx(1.0)
+    assert share(parameters(turn_rad=-gait.WHOLE_TURN_RAD)) == pytest.approx(1.0)
+    assert share(parameters(stride_m=-0.1, turn_rad=0.3)) == 1.0
+    half = parameters(stride_m=gait.WHOLE_STRIDE_M / 2, turn_rad=gait.WHOLE_TURN_RAD / 2)
+    assert share(half) == pytest.approx(0.5)
+    rng = np.random.default_rng(3)
+    matrix = np.zeros((OUTPUT_SIZE, INPUT_SIZE))
+    matrix[:12] = rng.standard_normal((12, INPUT_SIZE))  # residuals that want to move
+    low_level = LinearLowLevel(A1, matrix, np.zeros(OUTPUT_SIZE))
+    for phase in rng.uniform(0.0, 6.28, 20):
+        targets, _ = low_level(np.zeros(2), np.zeros(4), A1.default_pose_rad, np.array([phase]))
+        np.testing.assert_array_equal(targets, A1.default_pose_rad)
 
 
 def test_a_period_lasts_one_over_the_frequency() -> None:

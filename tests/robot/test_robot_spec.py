@@ -65,7 +65,10 @@ def test_joints_are_those_of_the_urdf_leg_by_leg(body: PyBulletBody) -> None:
 def test_limits_are_those_of_the_urdf(spec: type[A1]) -> None:
     root = ElementTree.parse(find_urdf(spec)).getroot()
     limits = [root.find(f"joint[@name='{name}']/limit").attrib for name in spec.joint_names]
-    np.testing.assert_allclose(spec.torque_limit_nm, [float(x["effort"]) for x in limits])
+    # What is known to be lower on the robot than in the URDF says so in the specification.
+    lower = {"a1": 33.5}.get(spec.name, np.inf)
+    efforts = [min(float(x["effort"]), lower) for x in limits]
+    np.testing.assert_allclose(spec.torque_limit_nm, efforts)
     if spec is LAIKAGO:  # its URDF with z up has none, the one with y up has
         other = Path(find_urdf(spec)).with_name("laikago_toes_limits.urdf")
         root = ElementTree.parse(other).getroot()

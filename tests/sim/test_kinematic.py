@@ -125,12 +125,12 @@ def test_walls_stop_it_and_turning_frees_it() -> None:
     wall = body.scene.walls[0]
     state = body.state
     state.x, state.y, state.yaw = 0.0, wall.side, 0.0  # behind the wall, far from its end
-    state.gait = replace(state.gait, drift_rad_per_s=0.0, slip=0.0)
+    state.gait = replace(state.gait, drift_rad_per_s=0.0, slip=0.0, turn_gain=1.0)
     for _ in range(1000):
         body.follow(latent_for(0.6, 0.0))
     x = body.pose()[0][0]
     assert x + 0.25 == pytest.approx(wall.x - WALL_THICKNESS_M / 2, abs=0.05)
-    for _ in range(500):
+    for _ in range(314):
         body.follow(latent_for(0.0, 1.0))
     for _ in range(100):
         body.follow(latent_for(0.6, 0.0))

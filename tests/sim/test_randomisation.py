@@ -13,7 +13,7 @@ from pixelgait.robot.low_level import LinearLowLevel
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.interface import SimulatedBody, standing
-from pixelgait.sim.body.motors import limited_by_speed
+from pixelgait.sim.body.motors import motor_torques
 from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.engines.mujoco_body import MuJoCoBody
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
@@ -145,9 +145,15 @@ def test_a_weak_motor_gives_less_torque(name: str) -> None:
 
 
 def test_torque_falls_along_the_line_from_stall_to_no_load_speed() -> None:
-    torques, limits, slopes = [20.0, 20.0, 20.0, -20.0, 4.0], [20.0] * 5, [1 / 30] * 5
-    given = limited_by_speed(torques, [0.0, 15.0, 40.0, 15.0, -15.0], limits, slopes)
-    assert given == pytest.approx([20.0, 10.0, 0.0, -20.0, 4.0])  # the last two brake
+    wanted, speeds = [20.0, 20.0, 20.0, -20.0, 4.0, 30.0], [0.0, 15.0, 40.0, 15.0, -15.0, 0.0]
+    motors = [(0.0, 0.0, 0.0, torque, 20.0, 1 / 30) for torque in wanted]
+    given = motor_torques(motors, [0.0] * 6, speeds)
+    assert given == pytest.approx([20.0, 10.0, 0.0, -20.0, 4.0, 20.0])  # two of them brake
+
+
+def test_torque_is_that_of_the_pd_loop() -> None:
+    motors = [(0.5, 100.0, 2.0, 1.0, 33.5, 0.0), (0.5, 100.0, 2.0, 1.0, 33.5, 0.0)]
+    assert motor_torques(motors, [0.3, -0.3], [4.0, 4.0]) == pytest.approx([13.0, 33.5])
 
 
 @both

@@ -1,0 +1,114 @@
+"""Manoeuvres: what a low level does under a constant command, and what motors and feet bear."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from pixelgait.robot.controller import Controller, latent_for
+from pixelgait.robot.interface import JointCommand
+from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.spec import Array
+from pixelgait.sim.body.interface import SUBSTEPS, Loads, SimulatedBody
+from pixelgait.sim.tasks.task import fallen, planar_pose, planar_velocity
+
+SETTLE_S = 1.5  # after the command has come, before anything is measured
+LEAST_AIR_STEPS = 10  # of physics: shorter ones are a foot that trembles
+IMPACT_STEPS = 10  # of physics (20 ms) after a touch-down: when its force peaks
+AT_LIMIT = 0.99  # share of a limit from which on it counts as reached
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """What came of a constant command. Means but where it says otherwise."""
+
+    speed: float  # [m/s]
+    yaw_rate: float  # [rad/s]
+    travelled_m: float  # from where it settled, as the crow flies
+    aside_m: float  # most, from the line it settled on
+    power_w: float  # mechanical, of either sign
+    transport: float  # cost of: positive work over weight times way
+    touch_down_m_per_s: float  # median; not a number if no foot left the ground
+    impact: float  # peak force on a foot after a touch-down, 95th percentile [body weights]
+    torque_nm: float  # highest
+    at_limits: float  # share of the motors' time at their limit of torque
+    target_step_rad: float  # largest in a control step
+    on_all_feet: float  # share of the time
+    fell: bool
+
+
+def walk(
+    controller: Controller, body: SimulatedBody, speed: float, yaw_rate: float, seconds: float
+) -> Walked:
+    """Drive a body for so long under a command of speed [m/s] and yaw rate [rad/s].
+
+    It starts at rest in its scene's layout of seed 0.
+    """
+    command = latent_for(speed, yaw_rate)
+    reading = body.reset(0)
+    controller.reset()
+    settled = round(SETTLE_S / CONTROL_DT_S)
+    poses, targets, loads = [], [], []
+    for step in range(settled + round(seconds / CONTROL_DT_S)):
+        sent = controller.follow(command, reading)
+        under_load = list(_physics(body, sent))
+        reading = body.read()
+        targets.append(sent.targets)
+        if step >= settled:
+            poses.append(planar_pose(body))
+            loads += under_load
+        if fallen(body):
+            break
+    return _walked(body, np.array(poses), np.array(targets), loads, fallen(body))
+
+
+def _physics(body: SimulatedBody, command: JointCommand) -> Iterator[Loads]:
+    """One control step."""
+    for _ in range(SUBSTEPS):
+        body.step(command)
+        yield body.loads()
+
+
+def _walked(
+    body: SimulatedBody, poses: Array, targets: Array, loads: list[Loads], fell: bool
+) -> Walked:
+    torques, speeds, forces, sinking = (np.array(part) for part in zip(*loads, strict=True))
+    velocities = np.array([planar_velocity(a, b) for a, b in pairwise(poses)])
+    speed, _, yaw_rate = velocities.mean(0).tolist()
+    power = torques * speeds
+    weight = float(forces.sum(1).mean())  # what the feet bear on average
+    landings = list(_landings(forces, sinking))
+    limits = body.spec.torque_limit_nm * AT_LIMIT
+    way = poses[:, :2] - poses[0, :2]
+    cos, sin = np.cos(poses[0, 2]), np.sin(poses[0, 2])
+    path_m = float(np.hypot(*np.diff(poses[:, :2], axis=0).T).sum())
+    seconds = len(poses) * CONTROL_DT_S
+    return Walked(
+        speed=speed,
+        yaw_rate=yaw_rate,
+        travelled_m=float(np.hypot(*way[-1])),
+        aside_m=float(np.abs(way @ (-sin, cos)).max()),
+        power_w=float(np.abs(power).sum(1).mean()),
+        transport=float(power.clip(min=0.0).sum(1).mean()) * seconds / (weight * path_m),
+        touch_down_m_per_s=float(np.median([v for v, _ in landings])) if landings else np.nan,
+        impact=float(np.percentile([f for _, f in landings], 95)) / weight if landings else 0.0,
+        torque_nm=float(np.abs(torques).max()),
+        at_limits=float((np.abs(torques) >= limits).mean()),
+        target_step_rad=float(np.abs(np.diff(targets, axis=0)).max()),
+        on_all_feet=float((forces > 0.0).all(1).mean()),
+        fell=fell,
+    )
+
+
+def _landings(forces: Array, sinking: Array) -> Iterator[tuple[float, float]]:
+    """Of every touch-down the foot's speed before [m/s] and its peak force after [N]."""
+    for foot_forces, foot_sinking in zip(forces.T, sinking.T, strict=True):
+        in_air = 0
+        for step, force in enumerate(foot_forces):
+            if force > 0.0 and in_air >= LEAST_AIR_STEPS:
+                peak = foot_forces[step : step + IMPACT_STEPS].max()
+                yield float(foot_sinking[step - 1]), float(peak)
+            in_air = 0 if force > 0.0 else in_air + 1

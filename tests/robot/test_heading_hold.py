@@ -1,0 +1,78 @@
+"""The heading hold: a robot that turns too little, too much or by itself ends where it should."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from pixelgait.robot.controller import STAND, HeadingHold, commanded, latent_for
+from pixelgait.robot.rotation import heading, upright, wrap_angle
+
+DT_S = 0.01
+
+
+class Turner:
+    """A robot that turns by a share of what it is told, and drifts; see `turn`."""
+
+    def __init__(self, gain: float = 1.0, drift_rad_per_s: float = 0.0, yaw: float = 0.0) -> None:
+        self.hold, self.gain, self.drift, self.yaw = HeadingHold(), gain, drift_rad_per_s, yaw
+        self.rates: list[float] = []
+
+    def turn(self, latent: np.ndarray, seconds: float) -> float:
+        """How far it has turned [rad]."""
+        total = 0.0
+        for _ in range(round(seconds / DT_S)):
+            corrected = self.hold.corrected(latent, np.array(upright(self.yaw)))
+            assert corrected[0] == latent[0]
+            assert abs(corrected[1]) <= 1.5
+            self.rates.append(self.gain * commanded(corrected)[1] + self.drift)
+            self.yaw = wrap_angle(self.yaw + self.rates[-1] * DT_S)
+            total += self.rates[-1] * DT_S
+        return total
+
+
+@pytest.mark.parametrize(("gain", "drift"), [(1.0, 0.0), (0.8, 0.0), (1.25, 0.0), (1.0, 0.15)])
+def test_it_turns_as_far_as_it_was_told(gain: float, drift: float) -> None:
+    turner = Turner(gain, drift, yaw=3.0)  # across the seam at pi
+    turner.turn(latent_for(0.3, 0.8), 3.0)  # until it has settled
+    assert turner.turn(latent_for(0.3, 0.8), 5.0) == pytest.approx(0.8 * 5.0, abs=0.02)
+
+
+def test_it_walks_straight_on_and_right_and_left_are_alike() -> None:
+    turners = [Turner(drift_rad_per_s=drift) for drift in (0.1, -0.1)]
+    for turner in turners:
+        turner.turn(latent_for(0.6, 0.0), 10.0)
+        assert abs(turner.yaw) < 0.06  # the drift over the gain: no more however long it lasts
+    assert turners[0].yaw == pytest.approx(-turners[1].yaw)
+
+
+def test_a_turn_begins_without_overshoot() -> None:
+    turner = Turner()
+    turner.turn(latent_for(0.0, 1.0), 3.0)
+    assert max(turner.rates) < 1.3
+    assert max(turner.rates[100:]) < 1.1
+
+
+def test_a_stand_is_left_alone_and_forgets() -> None:
+    turner = Turner(gain=0.5)
+    turner.turn(latent_for(0.0, 1.0), 2.0)
+    assert turner.hold.missing_rad > 0.1
+    np.testing.assert_array_equal(turner.hold.corrected(STAND, np.array(upright(1.0))), STAND)
+    assert turner.hold.missing_rad == 0.0
+
+
+def test_held_against_a_wall_it_asks_for_no_more_than_its_limit() -> None:
+    turner = Turner(gain=0.0)
+    turner.turn(latent_for(0.3, 0.5), 30.0)
+    assert turner.hold.missing_rad == HeadingHold.MOST_RAD
+
+
+def test_a_heading_that_jumps_or_is_none_changes_nothing() -> None:
+    hold, ahead = HeadingHold(), latent_for(0.6, 0.0)
+    for orientation in ((0.0, 0.0, 0.0, 1.0), upright(2.0), (math.nan,) * 4, upright(2.0)):
+        np.testing.assert_array_equal(hold.corrected(ahead, np.array(orientation)), ahead)
+    turned = hold.corrected(ahead, np.array(upright(2.01)))
+    assert heading(upright(2.01)) - 2.0 == pytest.approx(0.01)
+    assert turned[1] == pytest.approx(-HeadingHold.GAIN_PER_S * 0.01)
