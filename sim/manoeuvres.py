@@ -51,7 +51,9 @@ def walk(
     reading = body.reset(0)
     controller.reset()
     settled = round(SETTLE_S / CONTROL_DT_S)
-    poses, targets, loads = [], [], []
+    poses: list[Array] = []
+    targets: list[Array] = []
+    loads: list[Loads] = []
     for step in range(settled + round(seconds / CONTROL_DT_S)):
         sent = controller.follow(command, reading)
         under_load = list(_physics(body, sent))

@@ -28,7 +28,7 @@ class Follow:
     SETTLED_STEPS = 50  # after a new command, before errors count as tracking errors
     # Squared errors at which a term of the reward has fallen to 1/e: wide enough to have a slope
     # for a robot that stands (0.3 m/s off) and narrow enough to tell 0.1 from 0.2.
-    SPEED_SCALE_M2_PER_S2 = 0.04
+    SPEED_SCALE_M2_PER_S2 = 0.03
     TURN_SCALE_RAD2_PER_S2 = 0.15
     SIDEWAYS_WEIGHT = 0.5
     # How the body is carried counts too: a camera on a leaning or crouching robot sees less.
