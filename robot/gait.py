@@ -3,15 +3,12 @@
 Per leg, with leg phase phi in [0, 2 pi), stance for phi < pi, swing (foot in the air) after:
 
     swing      S = A_s cos(phi)
-    extension  E = h + a A_stance sin(phi)    in stance
-               E = h - a A_lift sin(phi)^2    in swing
+    extension  E = h + A_stance sin(phi)    in stance
+               E = h - A_lift sin(phi)^2    in swing
     abduction  B = A_b cos(phi)
 
 The paper lifts by sin(phi), which leaves and meets the ground at its highest speed: feet came down
-at 1.3 m/s. Squared, they leave and meet it at rest. a = min(1, (stride / s_0)^2 + (turn / t_0)^2)
-is how much of a step is taken: with neither stride nor turn all feet stay on the ground. A linear
-low level that is the same to the left and to the right could not tell a stand from a turn on the
-spot by itself.
+at 1.3 m/s. Squared, they leave and meet it at rest.
 
 A_s and A_b of each leg follow from two numbers: half the distance the body shall travel and half
 the angle it shall turn while a foot is on the ground. A linear low level cannot multiply its latent
@@ -48,8 +45,8 @@ TWO_PI = 2.0 * np.pi
 TROT = np.array([0.0, 0.5, 0.5, 0.0])  # offsets of FR, FL, RR, RL as fractions of the period
 LEG_BY_LEG = np.arange(12).reshape(3, 4).T.ravel()  # from all abductions, swings, extensions
 A_STANCE_RAD = -0.02  # Google tg_simple.py: the stance leg gives way a little
-# Half strides and half turns from which on a step is a whole one; ours.
-WHOLE_STRIDE_M, WHOLE_TURN_RAD = 0.015, 0.06
+# Half strides and half turns from which on a step is a whole one: about 0.1 m/s; ours.
+WHOLE_STRIDE_M, WHOLE_TURN_RAD = 0.012, 0.05
 
 # What a policy modulates, with its range: (name, at action -1, at action +1).
 PARAMETERS = (
@@ -97,21 +94,24 @@ def leg_phases(phase: Any, duty: Any, xp: Any = np) -> Any:
 
 
 def share_of_step(parameters: Any, xp: Any = np) -> Any:
-    """The share of a step that is taken, 0 to 1, of parameters (7,): a above."""
-    stride, turn = parameters[STRIDE] / WHOLE_STRIDE_M, parameters[TURN] / WHOLE_TURN_RAD
-    return xp.minimum(stride * stride + turn * turn, xp.asarray(1.0))
+    """The share of leg poses and residuals that counts, 0 to 1, of parameters (7,).
 
-
-def leg_poses(spec: RobotSpec, phase: Any, parameters: Any, share: Any, xp: Any = np) -> Any:
-    """Leg poses (12,) [rad]: (abduction, swing, extension) per leg.
-
-    Of phase (1,), parameters (7,), and the share of a step that is taken.
+    min(1, (stride / s)^2 + (turn / t)^2)^2: with neither stride nor turn the legs keep the robot's
+    default pose, all feet on the ground. A linear low level that is the same to the left and to the
+    right could not tell a stand from a turn on the spot by itself, nor keep what depends on the
+    phase out of a stand.
     """
+    stride, turn = parameters[STRIDE] / WHOLE_STRIDE_M, parameters[TURN] / WHOLE_TURN_RAD
+    share = xp.minimum(stride * stride + turn * turn, xp.asarray(1.0))
+    return share * share
+
+
+def leg_poses(spec: RobotSpec, phase: Any, parameters: Any, xp: Any = np) -> Any:
+    """Leg poses (12,) [rad]: (abduction, swing, extension) per leg; phase (1,), parameters (7,)."""
     phi = leg_phases(phase, parameters[DUTY], xp)
     cos, sin = xp.cos(phi), xp.sin(phi)
     amplitudes = (xp.asarray(amplitude_map(spec)) @ parameters).reshape(-1, 3)
-    lift = xp.where(sin > 0.0, A_STANCE_RAD, -parameters[LIFT] * sin)
-    step = share * lift * sin
+    step = xp.where(sin > 0.0, A_STANCE_RAD, -parameters[LIFT] * sin) * sin
     poses = [amplitudes[:, 0] * cos, amplitudes[:, 1] * cos, amplitudes[:, 2] + step]
     return xp.concatenate(poses)[LEG_BY_LEG]  # a stack takes numpy three times as long
 

@@ -1,9 +1,7 @@
 """The low level: one linear layer that modulates and corrects the gait generator, every step.
 
 Inputs (20): latent (2), IMU (4), joint angles (12), phase as ((cos + 1)/2, (sin + 1)/2).
-Outputs (19), clipped to [-1, 1]: leg-pose residuals (12), gait parameters (7). Residuals count as
-much as a step does (`gait.share_of_step`): those that depend on the phase would keep the legs of a
-standing robot moving.
+Outputs (19), clipped to [-1, 1]: leg-pose residuals (12), gait parameters (7).
 With biases that is 20 * 19 + 19 = 399 weights, which together with the high levels gives the totals
 of the IAP paper (arXiv 2102.04353), section 5.3 (1786 and 14954).
 """
@@ -40,9 +38,9 @@ def act(spec: RobotSpec, action: Any, phase: Any, xp: Any = np) -> tuple[Any, An
     """Joint targets (12,) [rad] and next phase (1,) [rad] for an action (19,) in [-1, 1]."""
     low, high = xp.asarray(gait.PARAMETER_LOW), xp.asarray(gait.PARAMETER_HIGH)
     parameters = low + (action[RESIDUAL_SIZE:] + 1.0) / 2.0 * (high - low)
-    share = gait.share_of_step(parameters, xp)
-    poses = gait.leg_poses(spec, phase, parameters, share, xp)
-    poses = poses + share * RESIDUAL_RANGE_RAD * action[:RESIDUAL_SIZE]
+    poses = gait.leg_poses(spec, phase, parameters, xp)
+    poses = poses + RESIDUAL_RANGE_RAD * action[:RESIDUAL_SIZE]
+    poses = gait.share_of_step(parameters, xp) * poses
     targets = xp.asarray(spec.default_pose_rad) + xp.asarray(joint_map(spec)) @ poses
     return targets, gait.next_phase(phase, parameters[gait.FREQUENCY], CONTROL_DT_S, xp)
 

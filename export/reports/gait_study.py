@@ -89,8 +89,8 @@ def _leg_poses(phase: Array, setting: Gait, turn_rad: float) -> Array:
         "duty": setting.duty,
     }
     parameters = np.array([values[name] for name, _, _ in gait.PARAMETERS])
-    share = gait.share_of_step(parameters)
-    return np.asarray(gait.leg_poses(A1, phase, parameters, share)).reshape(-1, 3)
+    poses = gait.share_of_step(parameters) * gait.leg_poses(A1, phase, parameters)
+    return np.asarray(poses).reshape(-1, 3)
 
 
 class Track:

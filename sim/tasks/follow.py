@@ -18,7 +18,7 @@ class Follow:
 
     Reward per second: how well both are tracked, and an upright, level posture, less what the
     motors spend and how hard the feet come down; at most 1. Latent commands are drawn uniformly,
-    but a tenth asks to stop, 15 % to turn on the spot, 15 % to go straight.
+    but a tenth asks to stop, 15 % to turn on the spot, 15 % to go straight, a tenth for full speed.
     """
 
     COMMAND_STEPS = 100
@@ -40,7 +40,7 @@ class Follow:
     # A trotting A1 spends 40 to 90 W, and its eight feet a second land at 0.5 to 1.5 m/s: each of
     # the two costs about as much as a tracking error of 0.05 m/s.
     POWER_WEIGHT_PER_W = 0.0007
-    LANDING_WEIGHT_S2_PER_M2 = 0.004
+    LANDING_WEIGHT_S2_PER_M2 = 0.008
 
     def __init__(self, steps: int) -> None:
         self.steps = steps
@@ -56,6 +56,8 @@ class Follow:
             self.latent[0] = -1.0
         elif which < 0.4:
             self.latent[1] = 0.0
+        elif which < 0.5:
+            self.latent[0] = 1.0
         return Decision(self.latent, self.COMMAND_STEPS)
 
     def reset(self, body: Walker, seed: int) -> None:

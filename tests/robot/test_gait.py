@@ -53,9 +53,7 @@ def test_legs_spend_the_duty_factor_in_stance_and_diagonal_legs_move_together() 
 
 def leg_poses(phase: float, **changes: float) -> np.ndarray:
     """Leg poses (4, 3) of a whole step."""
-    return np.asarray(gait.leg_poses(A1, np.array([phase]), parameters(**changes), 1.0)).reshape(
-        4, 3
-    )
+    return np.asarray(gait.leg_poses(A1, np.array([phase]), parameters(**changes))).reshape(4, 3)
 
 
 def test_poses_follow_the_published_equations() -> None:
@@ -85,10 +83,11 @@ def test_nobody_steps_who_neither_walks_nor_turns() -> None:
     assert share(parameters(turn_rad=-gait.WHOLE_TURN_RAD)) == pytest.approx(1.0)
     assert share(parameters(stride_m=-0.1, turn_rad=0.3)) == 1.0
     half = parameters(stride_m=gait.WHOLE_STRIDE_M / 2, turn_rad=gait.WHOLE_TURN_RAD / 2)
-    assert share(half) == pytest.approx(0.5)
+    assert share(half) == pytest.approx(0.25)
     rng = np.random.default_rng(3)
     matrix = np.zeros((OUTPUT_SIZE, INPUT_SIZE))
-    matrix[:12] = rng.standard_normal((12, INPUT_SIZE))  # residuals that want to move
+    matrix[:13] = rng.standard_normal((13, INPUT_SIZE))  # residuals that want to move
+    matrix[15:] = rng.standard_normal((4, INPUT_SIZE))  # as do lift, height, bank and duty
     low_level = LinearLowLevel(A1, matrix, np.zeros(OUTPUT_SIZE))
     for phase in rng.uniform(0.0, 6.28, 20):
         targets, _ = low_level(np.zeros(2), np.zeros(4), A1.default_pose_rad, np.array([phase]))

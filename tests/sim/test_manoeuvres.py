@@ -16,7 +16,7 @@ from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import NO_AGES, Supervisor
 from pixelgait.sim.body.interface import GRAVITY_MS2, standing
 from pixelgait.sim.engines.registry import BODIES, make_body
-from pixelgait.sim.manoeuvres import walk
+from pixelgait.sim.manoeuvres import SETTLE_S, walk
 from pixelgait.sim.scenes.flat import FlatGround
 from tests.conftest import trotting_weights
 
@@ -80,14 +80,14 @@ def test_a_stand_costs_nothing_and_a_trot_is_told_by_its_figures(name: str) -> N
 
 
 class Kicking(Controller):
-    """Knees that are told to kick, ten times a second."""
+    """Knees that are told to kick, ten times a second, once it has settled."""
 
     def follow(
         self, latent: np.ndarray, reading: Reading, ages: Mapping[str, float] = NO_AGES
     ) -> JointCommand:
         command = standing(A1)
-        kick = 1.2 * np.sign(np.sin(20.0 * np.pi * reading.time_s)) * np.tile((0.0, 0.0, 1.0), 4)
-        return replace(command, targets=command.targets + kick)
+        kick = 1.2 * np.sign(np.sin(20.0 * np.pi * reading.time_s)) * (reading.time_s > SETTLE_S)
+        return replace(command, targets=command.targets + np.tile((0.0, 0.0, kick), 4))
 
 
 def test_a_motor_at_its_limit_is_told() -> None:
