@@ -77,5 +77,5 @@ class LowLevelGraph(nn.Module):
         """Joint targets (12,) [rad] and next phase (1,) [rad]; see `LinearLowLevel`."""
         x = features(latent, imu, joint_angles, phase, _TORCH)
         action = (self.matrix @ x + self.bias).clamp(-1.0, 1.0)
-        targets, phase = act(self.spec, action, phase, _TORCH)
+        targets, phase = act(self.spec, latent, action, phase, _TORCH)
         return targets, phase

@@ -8,7 +8,7 @@ A bundle is a folder:
                       -> joint_targets [12], next_phase [1]
     golden.json       inputs and outputs of both graphs, re-checked on the CPU that loads them
 
-Whatever does not fit is refused with a `BundleError` that names it.
+What does not fit is refused with a `BundleError` that names it.
 """
 
 from __future__ import annotations
@@ -100,11 +100,11 @@ def find_bundle(name: str) -> Path:
     for folder in (Path(name), SHIPPED / name):
         if (folder / CONTRACT).is_file():
             return folder
+    if (Path(name) / "config.json").is_file():
+        raise BundleError(f"'{name}' is a training run: pixelgait-export makes a bundle of it")
     shipped = sorted(p.parent.name for p in SHIPPED.glob(f"*/{CONTRACT}"))
-    raise BundleError(
-        f"bundle '{name}': no {CONTRACT} in that folder, and no shipped bundle of that name "
-        f"(shipped: {', '.join(shipped) or 'none'})"
-    )
+    known = ", ".join(shipped) or "none"
+    raise BundleError(f"bundle '{name}': no {CONTRACT} in that folder, and none shipped ({known})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from pixelgait.robot.errors import UserError
 
 
 def json_bytes(content: Any) -> bytes:
-    """JSON as this project writes it: indented, with a newline at the end."""
+    """JSON as this project writes it: indented, null for NaN, with a newline at the end."""
+    content = json.loads(json.dumps(content), parse_constant=lambda _: None)
     return (json.dumps(content, indent=2) + "\n").encode()
 
 

@@ -45,8 +45,6 @@ TWO_PI = 2.0 * np.pi
 TROT = np.array([0.0, 0.5, 0.5, 0.0])  # offsets of FR, FL, RR, RL as fractions of the period
 LEG_BY_LEG = np.arange(12).reshape(3, 4).T.ravel()  # from all abductions, swings, extensions
 A_STANCE_RAD = -0.02  # Google tg_simple.py: the stance leg gives way a little
-# Half strides and half turns from which on a step is a whole one: about 0.1 m/s; ours.
-WHOLE_STRIDE_M, WHOLE_TURN_RAD = 0.012, 0.05
 
 # What a policy modulates, with its range: (name, at action -1, at action +1).
 PARAMETERS = (
@@ -91,19 +89,6 @@ def leg_phases(phase: Any, duty: Any, xp: Any = np) -> Any:
     t = phase / TWO_PI + xp.asarray(TROT)
     t = t - xp.floor(t)
     return np.pi * xp.where(t < duty, t / duty, (t + 1.0 - 2.0 * duty) / (1.0 - duty))
-
-
-def share_of_step(parameters: Any, xp: Any = np) -> Any:
-    """The share of leg poses and residuals that counts, 0 to 1, of parameters (7,).
-
-    min(1, (stride / s)^2 + (turn / t)^2)^2: with neither stride nor turn the legs keep the robot's
-    default pose, all feet on the ground. A linear low level that is the same to the left and to the
-    right could not tell a stand from a turn on the spot by itself, nor keep what depends on the
-    phase out of a stand.
-    """
-    stride, turn = parameters[STRIDE] / WHOLE_STRIDE_M, parameters[TURN] / WHOLE_TURN_RAD
-    share = xp.minimum(stride * stride + turn * turn, xp.asarray(1.0))
-    return share * share
 
 
 def leg_poses(spec: RobotSpec, phase: Any, parameters: Any, xp: Any = np) -> Any:

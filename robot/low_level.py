@@ -25,6 +25,8 @@ RESIDUAL_SIZE = 12
 OUTPUT_SIZE = RESIDUAL_SIZE + len(gait.PARAMETERS)
 LOW_LEVEL_WEIGHTS = OUTPUT_SIZE * INPUT_SIZE + OUTPUT_SIZE
 RESIDUAL_RANGE_RAD = 0.2  # pmtg_wrapper_simplified_env.gin; Jain 2019's re-implementation as well
+# Of the full speed, and of the full turn: who is told to do less takes but a share of a step; ours.
+LEAST_COMMAND = 0.1
 CONTROL_DT_S = 0.01  # 100 Hz, as in Google's PMTG environments
 
 
@@ -34,14 +36,28 @@ def features(latent: Any, imu: Any, joint_angles: Any, phase: Any, xp: Any = np)
     return xp.concatenate([latent, imu, joint_angles, cycle])
 
 
-def act(spec: RobotSpec, action: Any, phase: Any, xp: Any = np) -> tuple[Any, Any]:
-    """Joint targets (12,) [rad] and next phase (1,) [rad] for an action (19,) in [-1, 1]."""
+def share_of_step(latent: Any, xp: Any = np) -> Any:
+    """The share of a step that a latent command (2,) asks for, 0 to 1: 0 is a stand.
+
+    A linear low level that is the same to the left and to the right cannot tell a stand from a turn
+    on the spot, nor keep out of a stand what depends on the phase.
+    """
+    speed, turn = (latent[0] + 1.0) / 2.0 / LEAST_COMMAND, latent[1] / LEAST_COMMAND
+    return xp.minimum(speed * speed + turn * turn, xp.asarray(1.0))
+
+
+def act(spec: RobotSpec, latent: Any, action: Any, phase: Any, xp: Any = np) -> tuple[Any, Any]:
+    """Joint targets (12,) [rad] and next phase (1,) [rad].
+
+    For a latent command (2,) and an action (19,) in [-1, 1]. Leg poses count as far as a step is
+    taken: a robot that is told to stand does so in its default pose.
+    """
     low, high = xp.asarray(gait.PARAMETER_LOW), xp.asarray(gait.PARAMETER_HIGH)
     parameters = low + (action[RESIDUAL_SIZE:] + 1.0) / 2.0 * (high - low)
     poses = gait.leg_poses(spec, phase, parameters, xp)
     poses = poses + RESIDUAL_RANGE_RAD * action[:RESIDUAL_SIZE]
-    poses = gait.share_of_step(parameters, xp) * poses
-    targets = xp.asarray(spec.default_pose_rad) + xp.asarray(joint_map(spec)) @ poses
+    offsets = xp.asarray(joint_map(spec)) @ (share_of_step(latent, xp) * poses)
+    targets = xp.asarray(spec.default_pose_rad) + offsets
     return targets, gait.next_phase(phase, parameters[gait.FREQUENCY], CONTROL_DT_S, xp)
 
 
@@ -63,4 +79,4 @@ class LinearLowLevel:
     ) -> tuple[Array, Array]:
         x = features(latent, imu, joint_angles, phase)
         action = np.minimum(np.maximum(self.matrix @ x + self.bias, -1.0), 1.0)
-        return act(self.spec, action, phase)
+        return act(self.spec, latent, action, phase)

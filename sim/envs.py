@@ -116,7 +116,7 @@ class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         self, latent: Array, imu: Array, joint_angles: Array, phase: Array
     ) -> tuple[Array, Array]:
         """The controller's low level: what the agent asked for."""
-        return act(A1, self._action, phase)
+        return act(A1, latent, self._action, phase)
 
     def _observe(self) -> Observation:
         if self.steps % self.CAMERA_STEPS == 0:

@@ -19,14 +19,8 @@ from pixelgait.robot.controller import (
     MAX_YAW_RATE_RAD_PER_S,
     SHORTEST_STEPS,
 )
-from pixelgait.robot.gait import (
-    A_STANCE_RAD,
-    PARAMETERS,
-    TROT,
-    WHOLE_STRIDE_M,
-    WHOLE_TURN_RAD,
-)
-from pixelgait.robot.low_level import RESIDUAL_RANGE_RAD
+from pixelgait.robot.gait import A_STANCE_RAD, PARAMETERS, TROT
+from pixelgait.robot.low_level import LEAST_COMMAND, RESIDUAL_RANGE_RAD
 from pixelgait.robot.runtime.provenance import git_state
 from pixelgait.robot.spec import RobotSpec
 
@@ -57,8 +51,7 @@ def make_contract(
             "gait_parameters": [list(row) for row in PARAMETERS],
             "leg_phase_offsets": TROT.tolist(),
             "stance_amplitude_rad": A_STANCE_RAD,
-            "whole_stride_m": WHOLE_STRIDE_M,
-            "whole_turn_rad": WHOLE_TURN_RAD,
+            "least_command": LEAST_COMMAND,
         },
         "high_level": {
             "latent": [

@@ -89,8 +89,7 @@ def _leg_poses(phase: Array, setting: Gait, turn_rad: float) -> Array:
         "duty": setting.duty,
     }
     parameters = np.array([values[name] for name, _, _ in gait.PARAMETERS])
-    poses = gait.share_of_step(parameters) * gait.leg_poses(A1, phase, parameters)
-    return np.asarray(poses).reshape(-1, 3)
+    return np.asarray(gait.leg_poses(A1, phase, parameters)).reshape(-1, 3)
 
 
 class Track:

@@ -82,7 +82,8 @@ class ControllerNode(LifecycleNode):
             self.get_logger().error(loop.fault)
         if not loop.profiler.ticks:
             return
-        report = loop.profiler.report()
+        assert self.bundle is not None
+        report = loop.profiler.report(self.bundle.contract)
         print(format_table(report), flush=True)
         if self.out is not None:
             write_atomic(self.out / "latency.json", json_bytes(report))

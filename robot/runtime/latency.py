@@ -9,6 +9,7 @@ import os
 import platform
 import time
 from array import array
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -106,9 +107,11 @@ class LatencyProfiler(Stopwatch):
     def missed_deadline(self) -> None:
         self.deadline_misses += 1
 
-    def report(self) -> dict[str, Any]:
-        """The latency report in its stable schema; times in microseconds."""
+    def report(self, contract: Mapping[str, Any]) -> dict[str, Any]:
+        """The latency report of a bundle in its stable schema; times in microseconds."""
         return {
+            "bundle": contract["name"],
+            "sha256": contract["sha256"],
             "stages": {name: h.summary() for name, h in self.stages.items()},
             "period": self.period.summary(),
             "period_nominal_us": self.period_ns / 1e3,

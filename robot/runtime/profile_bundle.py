@@ -13,7 +13,7 @@ import tyro
 
 from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.errors import UserError, run_command
-from pixelgait.robot.files import json_bytes, write_atomic
+from pixelgait.robot.files import json_bytes, require_writable, write_atomic
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.runtime.latency import LatencyProfiler, format_table
 from pixelgait.robot.runtime.realtime import RateKeeper, request_priority
@@ -50,11 +50,13 @@ def profile(config: ProfileConfig) -> None:
     """
     if config.seconds <= 0:
         raise UserError(f"--seconds is {config.seconds}, needs more than 0")
+    if config.json is not None:
+        require_writable(config.json)
     bundle = load_bundle(config.bundle)
     if config.realtime and (refusal := request_priority()):
         print(f"warning: {refusal}")
     profiler = run_loop(bundle, config.seconds, np.random.default_rng(config.seed))
-    report = profiler.report()
+    report = profiler.report(bundle.contract)
     print(format_table(report))
     if config.json is not None:
         write_atomic(config.json, json_bytes(report))

@@ -9,7 +9,7 @@ import torch
 from pixelgait.policies.low_level import LowLevelGraph
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.robot import gait
-from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.controller import STAND, Controller, Decision, latent_for
 from pixelgait.robot.gait import joint_map
 from pixelgait.robot.interface import JointCommand
 from pixelgait.robot.low_level import (
@@ -18,6 +18,7 @@ from pixelgait.robot.low_level import (
     OUTPUT_SIZE,
     LinearLowLevel,
     features,
+    share_of_step,
 )
 from pixelgait.robot.spec import A1, LEGS
 from pixelgait.robot.supervisor import Supervisor
@@ -76,22 +77,26 @@ def test_feet_leave_and_meet_the_ground_at_rest() -> None:
         assert abs(moved) < 1e-3 * step
 
 
-def test_nobody_steps_who_neither_walks_nor_turns() -> None:
-    share = gait.share_of_step
-    assert share(parameters()) == 0.0
-    assert share(parameters(stride_m=gait.WHOLE_STRIDE_M)) == pytest.approx(1.0)
-    assert share(parameters(turn_rad=-gait.WHOLE_TURN_RAD)) == pytest.approx(1.0)
-    assert share(parameters(stride_m=-0.1, turn_rad=0.3)) == 1.0
-    half = parameters(stride_m=gait.WHOLE_STRIDE_M / 2, turn_rad=gait.WHOLE_TURN_RAD / 2)
-    assert share(half) == pytest.approx(0.25)
+def test_who_is_told_to_stand_keeps_the_default_pose() -> None:
     rng = np.random.default_rng(3)
-    matrix = np.zeros((OUTPUT_SIZE, INPUT_SIZE))
-    matrix[:13] = rng.standard_normal((13, INPUT_SIZE))  # residuals that want to move
-    matrix[15:] = rng.standard_normal((4, INPUT_SIZE))  # as do lift, height, bank and duty
-    low_level = LinearLowLevel(A1, matrix, np.zeros(OUTPUT_SIZE))
-    for phase in rng.uniform(0.0, 6.28, 20):
-        targets, _ = low_level(np.zeros(2), np.zeros(4), A1.default_pose_rad, np.array([phase]))
+    for _ in range(20):
+        low_level = LinearLowLevel.from_weights(A1, rng.standard_normal(LOW_LEVEL_WEIGHTS))
+        phase = rng.uniform(0.0, 6.28, 1)
+        imu, angles = rng.standard_normal(4), rng.standard_normal(12)
+        targets, following = low_level(STAND, imu, angles, phase)
         np.testing.assert_array_equal(targets, A1.default_pose_rad)
+        assert following != phase
+
+
+def test_the_share_of_a_step_grows_with_the_command() -> None:
+    assert share_of_step(STAND) == 0.0
+    assert share_of_step(latent_for(speed=0.06, yaw_rate=0.0)) == pytest.approx(1.0)
+    assert share_of_step(latent_for(speed=0.0, yaw_rate=-0.1)) == pytest.approx(1.0)
+    assert share_of_step(latent_for(speed=0.6, yaw_rate=1.0)) == 1.0
+    half = share_of_step(latent_for(speed=0.03, yaw_rate=0.05))
+    assert half == pytest.approx(0.5)
+    mirrored = share_of_step(latent_for(speed=0.03, yaw_rate=-0.05))
+    assert mirrored == half
 
 
 def test_a_period_lasts_one_over_the_frequency() -> None:

@@ -30,6 +30,9 @@ def test_extremes_are_counted_not_lost() -> None:
     assert histogram.summary()["max_us"] == 2**50 / 1e3
 
 
+CONTRACT = {"name": "test", "sha256": "0" * 64}
+
+
 def test_the_report_keeps_its_schema_and_knows_its_machine() -> None:
     profiler = LatencyProfiler(0.01, ("imu/data",))
     for _ in range(3):
@@ -37,7 +40,8 @@ def test_the_report_keeps_its_schema_and_knows_its_machine() -> None:
         for stage in ("observe", "low_level", "supervise"):
             profiler.lap(stage)
     profiler.missed_deadline()
-    report = profiler.report()
+    report = profiler.report(CONTRACT)
+    assert (report["bundle"], report["sha256"]) == ("test", "0" * 64)
     assert set(report["stages"]) == set(STAGES)
     assert set(report["stages"]["observe"]) == {
         "count",

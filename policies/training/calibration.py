@@ -1,0 +1,109 @@
+"""Calibration of a low level: it walks as fast as it is told to.
+
+What stride a speed command means are two weights of 399, the latent's and the bias. A search that
+knows returns alone gets near them; here they follow from what the trained robot does. Run as
+`python -m pixelgait.policies.training.calibration RUN`, after `pixelgait-train follow`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import tyro
+
+from pixelgait.policies.low_level import searched_low_level
+from pixelgait.policies.runs import Checkpoint, Run
+from pixelgait.policies.trained import find_run, trained_low_level
+from pixelgait.robot.controller import MAX_SPEED_M_PER_S, Controller, Decision, latent_for
+from pixelgait.robot.errors import run_command
+from pixelgait.robot.gait import STRIDE
+from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, RESIDUAL_SIZE, LinearLowLevel, features
+from pixelgait.robot.spec import A1, Array
+from pixelgait.robot.supervisor import Supervisor
+from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.sim.engines.registry import make_body
+from pixelgait.sim.manoeuvres import walk
+from pixelgait.sim.scenes.flat import FlatGround
+
+ROUNDS = 4
+SECONDS = 4.0
+SPEEDS = (MAX_SPEED_M_PER_S / 3.0, MAX_SPEED_M_PER_S)
+ROW = RESIDUAL_SIZE + STRIDE  # of the weights: what the stride is made of
+
+
+@dataclass(frozen=True)
+class CalibrateConfig:
+    """Calibrate the best low level of a run on an ideal robot, in place: a third of the highest
+    speed and all of it are then reached."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """Run folder of a low level."""
+
+
+class Listener:
+    """A low level that keeps the stride actions it has asked for."""
+
+    def __init__(self, low_level: LinearLowLevel) -> None:
+        self.low_level = low_level
+        self.strides: list[float] = []
+
+    def __call__(
+        self, latent: Array, imu: Array, joint_angles: Array, phase: Array
+    ) -> tuple[Array, Array]:
+        x = features(latent, imu, joint_angles, phase)
+        self.strides.append(float(self.low_level.matrix[ROW] @ x + self.low_level.bias[ROW]))
+        return self.low_level(latent, imu, joint_angles, phase)
+
+
+def main() -> None:
+    """Command line."""
+    program = "python -m pixelgait.policies.training.calibration"
+    run_command(lambda: calibrate_run(tyro.cli(CalibrateConfig, prog=program)))
+
+
+def calibrate_run(config: CalibrateConfig) -> None:
+    """Calibrate the run's best checkpoint and print what each round found.
+
+    Raises:
+        UserError: the folder holds no run of a low level.
+    """
+    folder = find_run(config.run, "low_level")
+    trained_low_level(folder)  # refuses what is none
+    run = Run(folder)
+    best, mirror = run.load("best"), bool(run.config.get("mirror"))
+    body = make_body("pybullet", A1, FlatGround())
+    for _ in range(ROUNDS):
+        best = _round(best, mirror, body)
+    run.save(best, "best")
+    body.close()
+
+
+def _round(checkpoint: Checkpoint, mirror: bool, body: SimulatedBody) -> Checkpoint:
+    """The checkpoint with better strides at both speeds, by a secant between them."""
+    low_level = searched_low_level(checkpoint.weights, checkpoint.normaliser, mirror)
+    (slow, short), (fast, long) = (_measure(low_level, body, speed) for speed in SPEEDS)
+    print(f"asked {SPEEDS[0]:.2f}, {SPEEDS[1]:.2f} m/s, reached {slow:.3f}, {fast:.3f} m/s")
+    stride_per_speed = (long - short) / (fast - slow)
+    less, more = (stride_per_speed * (a - b) for a, b in zip(SPEEDS, (slow, fast), strict=True))
+    from_latent, to_latent = (latent_for(speed, 0.0)[0] for speed in SPEEDS)
+    per_latent = (more - less) / (to_latent - from_latent)
+    weights = checkpoint.weights.copy()
+    part = LinearLowLevel.from_weights(A1, weights[-LOW_LEVEL_WEIGHTS:])  # views
+    part.matrix[ROW, 0] += per_latent
+    part.bias[ROW] += more - per_latent * to_latent
+    return replace(checkpoint, weights=weights)
+
+
+def _measure(low_level: LinearLowLevel, body: SimulatedBody, speed: float) -> tuple[float, float]:
+    """The speed reached [m/s] where this one is asked for, and the mean stride action."""
+    listener = Listener(low_level)
+    controller = Controller(lambda _: Decision(np.zeros(2), 1), listener, Supervisor(A1))
+    walked = walk(controller, body, speed, 0.0, SECONDS)
+    return walked.speed, float(np.mean(listener.strides[-round(100 * SECONDS) :]))
+
+
+if __name__ == "__main__":
+    main()
