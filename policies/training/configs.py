@@ -167,10 +167,6 @@ class FollowConfig(EvolutionConfig):
 
     task = "follow"
 
-    open_loop: bool = False
-    """Start from weights that drive the gait generator open loop, in proportion to the command,
-    instead of zero."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class ImitateConfig(CameraConfig):

@@ -10,7 +10,6 @@ import numpy as np
 import tyro
 
 from pixelgait.policies.high_level import encoder_table, flat_weights, make_high_level
-from pixelgait.policies.low_level import open_loop_weights
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs import Checkpoint, Run, load_checkpoint
 from pixelgait.policies.trained import find_run
@@ -104,7 +103,7 @@ def make_trainer(
 def first_checkpoint(config: TrainConfig, plan: Plan) -> Checkpoint:
     """Fresh weights, or those of other runs to start from.
 
-    A high level begins with small random weights, a low level with zeros, or open loop.
+    A high level begins with small random weights, a low level with zeros.
 
     Raises:
         UserError: the other runs are none, or have trained something else.
@@ -116,8 +115,6 @@ def first_checkpoint(config: TrainConfig, plan: Plan) -> Checkpoint:
     assert isinstance(config, EvolutionConfig)
     high = flat_weights(make_high_level(plan.encoder, config.seed)) if plan.sees else np.zeros(0)
     low = np.zeros(plan.low_level_weights)
-    if isinstance(config, FollowConfig) and config.open_loop:
-        low = open_loop_weights()
     if config.start is not None:
         fresh = high if plan.sees else low
         start = load_start(config.start, fresh.size)

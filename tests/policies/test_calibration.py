@@ -1,0 +1,60 @@
+"""Calibration: a low level that walks too slowly or too fast ends at the speeds it is asked for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pixelgait.policies.normaliser import Normaliser
+from pixelgait.policies.runs import Checkpoint, Run
+from pixelgait.policies.trained import trained_low_level
+from pixelgait.policies.training.calibration import CalibrateConfig, calibrate_run
+from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.gait import LIFT, STRIDE
+from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, RESIDUAL_SIZE, LinearLowLevel
+from pixelgait.robot.spec import A1
+from pixelgait.robot.supervisor import Supervisor
+from pixelgait.sim.engines.registry import make_body
+from pixelgait.sim.manoeuvres import walk
+from pixelgait.sim.scenes.flat import FlatGround
+from tests.conftest import write_run
+
+
+def low_level_run(folder: Path, stride: float) -> Path:
+    """A run whose low level drives the gait open loop, with a stride in proportion to speed."""
+    weights = np.zeros(LOW_LEVEL_WEIGHTS)
+    part = LinearLowLevel.from_weights(A1, weights)  # views
+    part.matrix[RESIDUAL_SIZE + STRIDE, 0] = part.bias[RESIDUAL_SIZE + STRIDE] = stride
+    part.bias[RESIDUAL_SIZE + LIFT] = -0.3
+    run = Run.create(folder, {"task": "follow", "mirror": True})
+    run.save(Checkpoint.first(weights, Normaliser.empty()), "best")
+    return folder
+
+
+@pytest.mark.parametrize("stride", [0.18, 0.4])  # 0.3 would be about right
+def test_both_speeds_are_reached_and_the_rest_stays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], stride: float
+) -> None:
+    folder = low_level_run(tmp_path / "low", stride)
+    before = trained_low_level(folder)
+    calibrate_run(CalibrateConfig(folder))
+    first, *_, last = re.findall(r"reached (\S+), (\S+) m/s", capsys.readouterr().out)
+    assert abs(float(first[1]) - 0.6) > 0.1
+    assert [float(speed) for speed in last] == pytest.approx([0.2, 0.6], abs=0.03)
+    after = trained_low_level(folder)
+    changed = after.matrix != before.matrix
+    assert set(zip(*changed.nonzero(), strict=True)) == {(RESIDUAL_SIZE + STRIDE, 0)}
+    body = make_body("pybullet", A1, FlatGround())
+    controller = Controller(lambda _: Decision(np.zeros(2), 1), after, Supervisor(A1))
+    assert walk(controller, body, 0.6, 0.0, 2.0).speed == pytest.approx(0.6, abs=0.03)
+    body.close()
+
+
+def test_a_run_without_a_low_level_is_refused(tmp_path: Path) -> None:
+    write_run(tmp_path / "high", "imitate", np.zeros(LOW_LEVEL_WEIGHTS))
+    with pytest.raises(UserError, match="trains no low level"):
+        calibrate_run(CalibrateConfig(tmp_path / "high"))
