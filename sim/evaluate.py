@@ -24,6 +24,7 @@ from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.figures import figures_of, format_figures
 from pixelgait.sim.scenes.flat import FlatGround
+from pixelgait.sim.scenes.rough import Rough
 from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.follow import Follow
 from pixelgait.sim.tasks.forward import Forward
@@ -42,7 +43,7 @@ class EvalConfig(DisturbanceOptions, SceneOptions):
     """Evaluate a policy bundle over many episodes, with 95 % intervals and baselines.
 
     Task forward: how far along the scene, by camera. Task follow: how well the low level follows
-    speed and yaw-rate commands that change every second, under pushes (scene flat).
+    speed and yaw-rate commands that change every second, under pushes (scene flat or rough).
 
     A baseline keeps the low level and replaces what the high level sees or decides. Ctrl-C ends
     the evaluation with the figures of the episodes that are done.
@@ -80,9 +81,11 @@ class EvalConfig(DisturbanceOptions, SceneOptions):
             raise UserError(f"--seconds is {self.seconds}, expected {CONTROL_DT_S} to {MOST_S:.0f}")
         if self.baseline == "teacher" and self.distractors is not None:
             raise UserError("--baseline teacher does not look: --distractors are nothing to it")
-        on_flat = self.scene == FlatGround.name and self.baseline is None
-        if self.task == "follow" and not on_flat:
-            raise UserError("--task follow gives the commands itself: --scene flat, no --baseline")
+        open_ground = self.scene in (FlatGround.name, Rough.name) and self.baseline is None
+        if self.task == "follow" and not open_ground:
+            raise UserError(
+                "--task follow gives the commands itself: --scene flat or rough, no --baseline"
+            )
         if self.video is not None and self.video.suffix not in SUFFIXES:
             raise UserError(f"--video {self.video}: expected a file {', '.join(SUFFIXES)}")
         for path in (self.json, self.video):
