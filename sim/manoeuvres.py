@@ -28,7 +28,7 @@ class Walked:
     speed: float  # [m/s]
     yaw_rate: float  # [rad/s]
     travelled_m: float  # from where it settled, as the crow flies
-    aside_m: float  # most, from the line it settled on
+    aside_m: float  # most, from the line on which it was put down
     power_w: float  # mechanical, of either sign
     transport: float  # cost of: positive work over weight times way
     touch_down_m_per_s: float  # median; not a number if no foot left the ground
@@ -49,6 +49,7 @@ def walk(
     """
     command = latent_for(speed, yaw_rate)
     reading = body.reset(0)
+    start = planar_pose(body)
     controller.reset()
     settled = round(SETTLE_S / CONTROL_DT_S)
     poses: list[Array] = []
@@ -64,7 +65,7 @@ def walk(
             loads += under_load
         if fallen(body):
             break
-    return _walked(body, np.array(poses), np.array(targets), loads, fallen(body))
+    return _walked(body, start, np.array(poses), np.array(targets), loads)
 
 
 def _physics(body: SimulatedBody, command: JointCommand) -> Iterator[Loads]:
@@ -75,7 +76,7 @@ def _physics(body: SimulatedBody, command: JointCommand) -> Iterator[Loads]:
 
 
 def _walked(
-    body: SimulatedBody, poses: Array, targets: Array, loads: list[Loads], fell: bool
+    body: SimulatedBody, start: Array, poses: Array, targets: Array, loads: list[Loads]
 ) -> Walked:
     torques, speeds, forces, sinking = (np.array(part) for part in zip(*loads, strict=True))
     velocities = np.array([planar_velocity(a, b) for a, b in pairwise(poses)])
@@ -84,15 +85,14 @@ def _walked(
     weight = float(forces.sum(1).mean())  # what the feet bear on average
     landings = list(_landings(forces, sinking))
     limits = body.spec.torque_limit_nm * AT_LIMIT
-    way = poses[:, :2] - poses[0, :2]
-    cos, sin = np.cos(poses[0, 2]), np.sin(poses[0, 2])
+    aside = (poses[:, :2] - start[:2]) @ (-np.sin(start[2]), np.cos(start[2]))
     path_m = float(np.hypot(*np.diff(poses[:, :2], axis=0).T).sum())
     seconds = len(poses) * CONTROL_DT_S
     return Walked(
         speed=speed,
         yaw_rate=yaw_rate,
-        travelled_m=float(np.hypot(*way[-1])),
-        aside_m=float(np.abs(way @ (-sin, cos)).max()),
+        travelled_m=float(np.hypot(*(poses[-1, :2] - poses[0, :2]))),
+        aside_m=float(np.abs(aside).max()),
         power_w=float(np.abs(power).sum(1).mean()),
         transport=float(power.clip(min=0.0).sum(1).mean()) * seconds / (weight * path_m),
         touch_down_m_per_s=float(np.median([v for v, _ in landings])) if landings else np.nan,
@@ -101,7 +101,7 @@ def _walked(
         at_limits=float((np.abs(torques) >= limits).mean()),
         target_step_rad=float(np.abs(np.diff(targets, axis=0)).max()),
         on_all_feet=float((forces > 0.0).all(1).mean()),
-        fell=fell,
+        fell=fallen(body),
     )
 
 
