@@ -28,13 +28,13 @@ from tests.conftest import make_bundle
 from tests.helpers import change_contract
 
 
-@pytest.mark.parametrize("fixture", ["iap_bundle", "cnn_bundle"])
 def test_a_training_run_is_told_from_a_bundle(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(BundleError, match="is a training run: pixelgait-export makes a bundle of"):
         load_bundle(str(tmp_path))
 
 
+@pytest.mark.parametrize("fixture", ["iap_bundle", "cnn_bundle"])
 def test_onnx_equals_torch_on_a_walk(fixture: str, request: pytest.FixtureRequest) -> None:
     folder: Path = request.getfixturevalue(fixture)
     bundle = load_bundle(folder)
