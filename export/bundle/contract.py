@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from typing import Any
 
@@ -19,6 +20,7 @@ from pixelgait.robot.controller import (
     MAX_YAW_RATE_RAD_PER_S,
     SHORTEST_STEPS,
 )
+from pixelgait.robot.files import json_bytes
 from pixelgait.robot.gait import A_STANCE_RAD, PARAMETERS, TROT
 from pixelgait.robot.low_level import LEAST_COMMAND, RESIDUAL_RANGE_RAD
 from pixelgait.robot.runtime.provenance import git_state
@@ -33,7 +35,7 @@ def make_contract(
     files: dict[str, str],
 ) -> dict[str, Any]:
     """The contract as a JSON object; `files` maps file names to their SHA-256."""
-    contract = {
+    content = {
         "schema": SCHEMA,
         "name": name,
         "robot": spec.name,
@@ -64,5 +66,6 @@ def make_contract(
         "provenance": {"date": date.today().isoformat(), "export": git_state(), **provenance},
         "files": files,
     }
+    contract: dict[str, Any] = json.loads(json_bytes(content))  # as it will be read
     contract["sha256"] = contract_hash(contract)
     return contract
