@@ -13,8 +13,8 @@ from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.controller import MAX_SPEED_M_PER_S, MAX_YAW_RATE_RAD_PER_S
 from pixelgait.robot.errors import run_command
 from pixelgait.sim.engines.registry import make_body
-from pixelgait.sim.manoeuvres import Walked, walk
 from pixelgait.sim.scenes.flat import FlatGround
+from pixelgait.sim.tasks.manoeuvres import Walked, walk
 
 SPEEDS = tuple(share * MAX_SPEED_M_PER_S for share in (0.0, 1 / 3, 2 / 3, 1.0))
 YAW_RATES = tuple(share * MAX_YAW_RATE_RAD_PER_S for share in (-1.0, -0.5, 0.0, 0.5, 1.0))

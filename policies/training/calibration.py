@@ -25,8 +25,8 @@ from pixelgait.robot.spec import A1, Array
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.registry import make_body
-from pixelgait.sim.manoeuvres import walk
 from pixelgait.sim.scenes.flat import FlatGround
+from pixelgait.sim.tasks.manoeuvres import walk
 
 ROUNDS = 4
 SECONDS = 4.0

@@ -25,7 +25,7 @@ from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.body.sensors import CameraStream
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene
-from pixelgait.sim.world.obstacles import are_obstacles
+from pixelgait.sim.world.obstacles import LEAST_HEIGHT_M, are_obstacles
 from pixelgait.sim.world.scene import ORIGIN, Box, Mesh, Pose, Scene
 from pixelgait.sim.world.seeds import Stream
 
@@ -123,7 +123,8 @@ class KinematicBody:
         return self.read()
 
     def _obstacles(self, ground_m: float) -> Obstacles:
-        """What stands in the way of a robot on this ground, and does not hover above it."""
+        """What stands in the way of a robot on this ground: neither hovers above it, nor is below
+        its floor."""
         scene, layout = self.scene, self._scene.layout
         shapes = [(shape, getattr(shape, "pose", ORIGIN)) for shape in scene.fixed]
         shapes += zip(scene.movable, layout.movable, strict=True)
@@ -131,8 +132,9 @@ class KinematicBody:
         boxes = [(s, pose) for (s, pose), hinders in obstacles if hinders and isinstance(s, Box)]
         meshes = [shape for shape in scene.fixed if isinstance(shape, Mesh)]
         boxes += [(box, box.pose) for mesh in meshes for box in mesh.boxes]
-        highest = ground_m + self.spec.stand_height_m
-        return Obstacles([(s, pose) for s, pose in boxes if pose.z - s.half_m[2] < highest])
+        low, high = ground_m + LEAST_HEIGHT_M, ground_m + self.spec.stand_height_m
+        reach = [(pose.z - s.half_m[2] < high and pose.z + s.half_m[2] > low) for s, pose in boxes]
+        return Obstacles([box for box, hinders in zip(boxes, reach, strict=True) if hinders])
 
     def read(self) -> Reading:
         """A reading of which only time, orientation and image mean anything."""

@@ -19,8 +19,8 @@ from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, RESIDUAL_SIZE, LinearLo
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.engines.registry import make_body
-from pixelgait.sim.manoeuvres import walk
 from pixelgait.sim.scenes.flat import FlatGround
+from pixelgait.sim.tasks.manoeuvres import walk
 from tests.conftest import write_run
 
 

@@ -254,7 +254,7 @@ def test_a_search_that_makes_things_worse_leaves_its_start_the_best(tmp_path: Pa
     """Steps far too long spoil the shipped policy: its own weights are what the run returns."""
     start = Path("policies/pretrained/iap/high_level/best.npz")
     search = ESConfig(directions=2, top=1, noise=3.0, step=30.0)
-    often = {"iterations": 2, "validation_steps": 500, "validate_every": 1}
+    often = {"iterations": 2, "validation_steps": 2000, "validate_every": 1}
     config = CourseConfig(**over_walk(tmp_path / "run", es=search, start=start, **often))
     train(config)
     best, last = (load_checkpoint(tmp_path / "run" / f"{name}.npz") for name in ("best", "last"))

@@ -16,8 +16,8 @@ from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import NO_AGES, Supervisor
 from pixelgait.sim.body.interface import GRAVITY_MS2, standing
 from pixelgait.sim.engines.registry import BODIES, make_body
-from pixelgait.sim.manoeuvres import SETTLE_S, walk
 from pixelgait.sim.scenes.flat import FlatGround
+from pixelgait.sim.tasks.manoeuvres import SETTLE_S, walk
 from tests.conftest import trotting_weights
 
 WEIGHT_N = 12.458 * -GRAVITY_MS2  # of the links in the A1's URDF
