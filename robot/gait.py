@@ -56,7 +56,7 @@ PARAMETERS = (
     ("bank_rad", -0.2, 0.2),
     ("duty", 0.35, 0.65),
 )
-FREQUENCY, STRIDE, TURN, LIFT, DUTY = 0, 1, 2, 3, 6
+FREQUENCY, STRIDE, LIFT, DUTY = 0, 1, 3, 6
 PARAMETER_LOW = np.array([low for _, low, _ in PARAMETERS])
 PARAMETER_HIGH = np.array([high for _, _, high in PARAMETERS])
 

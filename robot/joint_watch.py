@@ -146,7 +146,8 @@ class JointWatch:
         if self._bad.max() > MOST_BRIDGED:
             excess = (self._found / bounds).max(axis=0)
             worst = int(np.argmax(np.where(self._bad > MOST_BRIDGED, excess, 0.0)))
-            return self._reason(worst, reading, elapsed_s, bounds)
+            what = self._reason(worst, reading, elapsed_s, bounds)
+            return f"{self.spec.joint_names[worst]} {what}"
         self.in_doubt = bool(np.count_nonzero(bad))
         self.trusted = self.trusted or not self.in_doubt
         np.copyto(self._last, reading.joint_angles, where=good)
@@ -164,11 +165,6 @@ class JointWatch:
         self._recovering = bool(np.count_nonzero(self._bad))
 
     def _reason(self, joint: int, reading: Reading, elapsed_s: Array, bounds: Array) -> str:
-        """What is wrong with a joint of this reading."""
-        name, what = self.spec.joint_names[joint], self._wrong(joint, reading, elapsed_s, bounds)
-        return f"{name} {what}"
-
-    def _wrong(self, joint: int, reading: Reading, elapsed_s: Array, bounds: Array) -> str:
         spec, angle = self.spec, float(reading.joint_angles[joint])
         lower, upper = float(spec.joint_lower_rad[joint]), float(spec.joint_upper_rad[joint])
         position, velocity, way, _ = (self._found > bounds)[:, joint]

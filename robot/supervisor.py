@@ -71,9 +71,8 @@ class Supervisor:
             return self.damp(reading.time_s)
         self.bridged += self._joints.in_doubt or self._bad_imu > 0
         # Targets for a body that stands as no body can: the last ones are better.
-        self._sent = self._limit(
-            self._sent if self._bad_imu and self._sent is not None else targets
-        )
+        held = self._sent if self._bad_imu else None
+        self._sent = self._limit(targets if held is None else held)
         spec = self.spec
         return JointCommand(
             reading.time_s, self._sent, spec.kp_nm_per_rad, spec.kd_nms_per_rad, self._zeros

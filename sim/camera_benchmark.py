@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,11 +13,12 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body.camera import CHANNELS, Camera, Kind
-from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.engines.pybullet_camera import projection_matrix, view_matrix
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.registry import BODIES, make_body
+from pixelgait.sim.video import SceneRenderer
 from pixelgait.sim.world.scene import Scene
 
 VIEWS = 5  # start poses, each in its own layout
@@ -53,7 +56,7 @@ def camera_rates(scene: Scene, size: int, seed: int) -> dict[str, dict[str, floa
             frames, shares = [], []
             for view in views:
                 body.reset(view.seed)
-                frames.append(_frame_s(body, FRAMES))
+                frames.append(_frame_s(body.render, FRAMES))
                 shares.append(_agreement(body.render().pixels, view, kind, tolerance))
             rows[f"{name} {kind}"] = _row(plain_s, float(np.median(frames)), float(np.mean(shares)))
         body.close()
@@ -66,43 +69,43 @@ def _row(plain_s: float, frame_s: float, agreement: float) -> dict[str, float]:
 
 def _plain_views(scene: Scene, camera: Camera, seed: int) -> list[View]:
     """What PyBullet shows as it comes: the robot with all its meshes."""
-    body = PyBulletBody(A1, scene)
-    for link in range(-1, pybullet.getNumJoints(body.robot, physicsClientId=body.client)):
-        pybullet.changeVisualShape(
-            body.robot, link, rgbaColor=(0.5, 0.5, 0.5, 1.0), physicsClientId=body.client
-        )
-    views = []
+    body, views = PyBulletBody(A1, scene), []
     for view_seed in range(seed, seed + VIEWS):
         body.reset(view_seed)
-        images: dict[Kind, NDArray[Any]] = {}
-        for kind in CHANNELS:
-            body.camera = replace(camera, kind=kind)
-            images[kind] = body.render().pixels
-        body.camera = camera
-        views.append(View(view_seed, images, _outside(body), _frame_s(body, PLAIN_FRAMES)))
+        pose, shown = body.pose(), SceneRenderer(A1, scene, view_seed)
+        shown.place(*pose, A1.default_pose_rad)
+        frame_s = _frame_s(partial(shown.scene.render, camera, pose), PLAIN_FRAMES)
+        # The camera sits within the trunk's mesh: to compare, it has to see out.
+        pybullet.changeVisualShape(
+            shown.robot, -1, rgbaColor=(0, 0, 0, 0), physicsClientId=shown.client
+        )
+        images: dict[Kind, NDArray[Any]] = {
+            kind: shown.scene.render(replace(camera, kind=kind), pose) for kind in CHANNELS
+        }
+        views.append(View(view_seed, images, _outside(shown, camera, pose), frame_s))
+        shown.close()
     body.close()
     return views
 
 
-def _outside(body: PyBulletBody) -> NDArray[np.bool_]:
+def _outside(shown: SceneRenderer, camera: Camera, pose: BasePose) -> NDArray[np.bool_]:
     """Pixels (H, W) that do not show the robot."""
-    camera = body.camera
     labels = pybullet.getCameraImage(
         camera.width,
         camera.height,
-        view_matrix(camera, body.pose()),
+        view_matrix(camera, pose),
         projection_matrix(camera),
         renderer=pybullet.ER_TINY_RENDERER,
-        physicsClientId=body.client,
+        physicsClientId=shown.client,
     )[4]
-    return np.asarray(np.reshape(labels, (camera.height, camera.width)) != body.robot)
+    return np.asarray(np.reshape(labels, (camera.height, camera.width)) != shown.robot)
 
 
-def _frame_s(body: SimulatedBody, frames: int) -> float:
+def _frame_s(render: Callable[[], object], frames: int) -> float:
     """Processor time of one frame [s]: what else runs on the machine counts little."""
     start = time.process_time()
     for _ in range(frames):
-        body.render()
+        render()
     return (time.process_time() - start) / frames
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import cv2
 import imageio.v2 as imageio
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from pixelgait.robot.controller import Controller
 from pixelgait.robot.interface import Reading
@@ -51,6 +51,13 @@ class SceneRenderer:
     def close(self) -> None:
         pybullet.disconnect(physicsClientId=self.client)
 
+    def place(self, position: ArrayLike, orientation: ArrayLike, joint_angles: Array) -> None:
+        """Put the base at a position [m] and orientation xyzw, joints at these angles [rad]."""
+        pose = pybullet.multiplyTransforms(position, orientation, *self.inertial)
+        pybullet.resetBasePositionAndOrientation(self.robot, *pose, physicsClientId=self.client)
+        for joint, angle in zip(self.joints, joint_angles, strict=True):
+            pybullet.resetJointState(self.robot, joint, angle, physicsClientId=self.client)
+
     def frame(
         self,
         position: Array,
@@ -59,10 +66,7 @@ class SceneRenderer:
         inset: NDArray[np.uint8] | None,
     ) -> NDArray[np.uint8]:
         """One frame (HEIGHT, WIDTH, 3); `inset` goes into the upper left corner."""
-        pose = pybullet.multiplyTransforms(position, orientation, *self.inertial)
-        pybullet.resetBasePositionAndOrientation(self.robot, *pose, physicsClientId=self.client)
-        for joint, angle in zip(self.joints, joint_angles, strict=True):
-            pybullet.resetJointState(self.robot, joint, angle, physicsClientId=self.client)
+        self.place(position, orientation, joint_angles)
         ground = np.array((position[0], 0.5 * position[1], 0.0))
         eye, target = ground + EYE_M, ground + LOOK_M
         if self.indoors:

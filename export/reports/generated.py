@@ -26,6 +26,16 @@ def require_markers(page: Path, part: str, target: str) -> None:
         raise UserError(f"{page}: no lines '{begin}' and '{end}' to write between")
 
 
+def table_head(names: Sequence[str]) -> list[str]:
+    """The first two lines of a table in Markdown."""
+    return [table_line(names), f"|{'---|' * len(names)}"]
+
+
+def table_line(cells: Sequence[str]) -> str:
+    """A further line of it."""
+    return f"| {' | '.join(cells)} |"
+
+
 def write_between(page: Path, part: str, target: str, lines: Sequence[str]) -> None:
     """Replace what stands between the markers.
 

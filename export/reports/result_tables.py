@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pixelgait.export.reports.generated import table_head, table_line
 from pixelgait.sim.evaluate import EvalConfig
 
 # Columns: difficulty, whether robots are randomised, and the simulator.
@@ -48,30 +49,30 @@ Measured = Sequence[tuple[ResultRow, dict[str, Figures]]]  # figures by column
 def full_table(measured: Measured) -> list[str]:
     """All rows and measured columns; metres, falls and images are those of medium courses."""
     columns = _measured(measured, COLUMNS)
-    lines = _head(("high level", "weights", *_headings(columns), *AT_MEDIUM))
+    lines = table_head(("high level", "weights", *_headings(columns), *AT_MEDIUM))
     for row, figures in measured:
         cells = _success_cells(figures, columns)
-        lines.append(_line([*_title_cells(row), *cells, *_at_medium(row, figures)]))
+        lines.append(table_line([*_title_cells(row), *cells, *_at_medium(row, figures)]))
     return lines
 
 
 def runs_table(measured: Measured) -> list[str]:
     """Training runs that are not shipped, and baselines, as Markdown."""
-    lines = _head(("run", "weights", *RUN_COLUMNS, *AT_MEDIUM))
+    lines = table_head(("run", "weights", *RUN_COLUMNS, *AT_MEDIUM))
     for row, figures in measured:
         success = [_cell(figures.get(name)) for name in RUN_COLUMNS]
-        lines.append(_line([*_title_cells(row), *success, *_at_medium(row, figures)]))
+        lines.append(table_line([*_title_cells(row), *success, *_at_medium(row, figures)]))
     return lines
 
 
 def summary_table(measured: Measured) -> list[str]:
     """The shipped policies beside the teacher, as Markdown."""
     columns = _measured(measured, SUMMARY_COLUMNS)
-    lines = _head(("high level", "weights", *_headings(columns)))
+    lines = table_head(("high level", "weights", *_headings(columns)))
     for row, figures in measured:
         if row.summary:
             cells = _success_cells(figures, columns)
-            lines.append(_line([row.summary, str(row.weights or "-"), *cells]))
+            lines.append(table_line([row.summary, str(row.weights or "-"), *cells]))
     return lines
 
 
@@ -100,14 +101,6 @@ def _at_medium(row: ResultRow, figures: dict[str, Figures]) -> list[str]:
     medium = figures["medium"]
     images = f"{medium['images_per_episode']:.0f}" if row.weights else "-"
     return [f"{medium['distance_m']:.1f}", _rate(medium, "fall_rate"), images]
-
-
-def _head(names: Sequence[str]) -> list[str]:
-    return [_line(names), f"|{'---|' * len(names)}"]
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def _cell(figures: Figures | None, rate: str = "success_rate") -> str:

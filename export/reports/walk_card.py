@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
 import tyro
 
-from pixelgait.export.reports.generated import require_markers, write_between
+from pixelgait.export.reports.generated import (
+    require_markers,
+    table_head,
+    table_line,
+    write_between,
+)
 from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.controller import MAX_SPEED_M_PER_S, MAX_YAW_RATE_RAD_PER_S
 from pixelgait.robot.errors import run_command
-from pixelgait.sim.engines.registry import make_body
+from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.tasks.manoeuvres import Walked, walk
 
 SPEEDS = tuple(share * MAX_SPEED_M_PER_S for share in (0.0, 1 / 3, 2 / 3, 1.0))
 YAW_RATES = tuple(share * MAX_YAW_RATE_RAD_PER_S for share in (-1.0, -0.5, 0.0, 0.5, 1.0))
-ENGINES = ("pybullet", "mujoco")
 SECONDS = 10.0
 STRAIGHT_S = 10.0 / MAX_SPEED_M_PER_S  # 10 m
 Pair = tuple[float, float]  # speed [m/s], yaw rate [rad/s]
@@ -46,7 +50,7 @@ def write_card(config: CardConfig) -> None:
     bundle = load_bundle(config.bundle)
     card = bundle.folder / "README.md"
     require_markers(card, "measured", "walk-card")
-    measured = {engine: dict(_drive(bundle, engine)) for engine in ENGINES}
+    measured = {engine: dict(_drive(bundle, engine)) for engine in BODIES}
     lines = [*_reached(measured), "", *_borne(measured), "", *_stood_and_straight(measured)]
     write_between(card, "measured", "walk-card", lines)
     print("\n".join(lines))
@@ -65,30 +69,32 @@ def _drive(bundle: Bundle, engine: str) -> Iterator[tuple[Pair, Walked]]:
 
 def _reached(measured: dict[str, dict[Pair, Walked]]) -> Iterator[str]:
     """Speed and yaw rate of all pairs."""
-    yield from _head("asked [m/s], [rad/s]", *(f"reached, {engine}" for engine in ENGINES))
-    for speed, yaw_rate in measured[ENGINES[0]]:
-        got = [measured[engine][speed, yaw_rate] for engine in ENGINES]
+    yield from table_head(("asked [m/s], [rad/s]", *(f"reached, {engine}" for engine in BODIES)))
+    for speed, yaw_rate in measured[BODIES[0]]:
+        got = [measured[engine][speed, yaw_rate] for engine in BODIES]
         cells = (f"{w.speed:.2f}, {w.yaw_rate:+.2f}{' fell' * w.fell}" for w in got)
-        yield _row(f"{speed:.1f}, {yaw_rate:+.1f}", *cells)
+        yield table_line((f"{speed:.1f}, {yaw_rate:+.1f}", *cells))
 
 
 def _borne(measured: dict[str, dict[Pair, Walked]]) -> Iterator[str]:
     """What motors and feet bear in PyBullet."""
-    yield from _head(
-        "asked [m/s], [rad/s]",
-        "power [W]",
-        "cost of transport",
-        "touch-down, median [m/s]",
-        "impact, p95 [body weights]",
-        "torque, highest [Nm]",
-        "time at torque limits",
-        "largest step of a target [rad]",
+    yield from table_head(
+        (
+            "asked [m/s], [rad/s]",
+            "power [W]",
+            "cost of transport",
+            "touch-down, median [m/s]",
+            "impact, p95 [body weights]",
+            "torque, highest [Nm]",
+            "time at torque limits",
+            "largest step of a target [rad]",
+        )
     )
-    for (speed, yaw_rate), w in measured[ENGINES[0]].items():
+    for (speed, yaw_rate), w in measured[BODIES[0]].items():
         if yaw_rate < 0.0:  # the same as to the left
             continue
         moves = speed > 0.0
-        yield _row(
+        cells = (
             f"{speed:.1f}, {yaw_rate:+.1f}",
             f"{w.power_w:.0f}",
             f"{w.transport:.2f}" if moves else "-",
@@ -98,26 +104,21 @@ def _borne(measured: dict[str, dict[Pair, Walked]]) -> Iterator[str]:
             f"{w.at_limits:.1%}",
             f"{w.target_step_rad:.3f}",
         )
+        yield table_line(cells)
 
 
 def _stood_and_straight(measured: dict[str, dict[Pair, Walked]]) -> Iterator[str]:
     """Standing still, and straight ahead."""
-    yield from _head("", *ENGINES)
-    stood = [measured[engine][0.0, 0.0] for engine in ENGINES]
-    ahead = [measured[engine][MAX_SPEED_M_PER_S, 0.0] for engine in ENGINES]
-    yield _row("stand: drift in 10 s [mm]", *(f"{1e3 * w.travelled_m:.1f}" for w in stood))
-    yield _row("stand: power [W]", *(f"{w.power_w:.1f}" for w in stood))
-    yield _row("stand: time on all feet", *(f"{w.on_all_feet:.0%}" for w in stood))
+    yield from table_head(("", *BODIES))
+    stood = [measured[engine][0.0, 0.0] for engine in BODIES]
+    ahead = [measured[engine][MAX_SPEED_M_PER_S, 0.0] for engine in BODIES]
+    yield table_line(("stand: drift in 10 s [mm]", *(f"{1e3 * w.travelled_m:.1f}" for w in stood)))
+    yield table_line(("stand: power [W]", *(f"{w.power_w:.1f}" for w in stood)))
+    yield table_line(("stand: time on all feet", *(f"{w.on_all_feet:.0%}" for w in stood)))
     way = ahead[0].travelled_m
-    yield _row(f"straight ahead: aside on {way:.0f} m [m]", *(f"{w.aside_m:.2f}" for w in ahead))
-
-
-def _head(*names: str) -> Sequence[str]:
-    return _row(*names), "|---" * len(names) + "|"
-
-
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
+    yield table_line(
+        (f"straight ahead: aside on {way:.0f} m [m]", *(f"{w.aside_m:.2f}" for w in ahead))
+    )
 
 
 if __name__ == "__main__":

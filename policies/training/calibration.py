@@ -20,7 +20,13 @@ from pixelgait.policies.trained import find_run, trained_low_level
 from pixelgait.robot.controller import MAX_SPEED_M_PER_S, Controller, Decision, latent_for
 from pixelgait.robot.errors import run_command
 from pixelgait.robot.gait import STRIDE
-from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, RESIDUAL_SIZE, LinearLowLevel, features
+from pixelgait.robot.low_level import (
+    CONTROL_DT_S,
+    LOW_LEVEL_WEIGHTS,
+    RESIDUAL_SIZE,
+    LinearLowLevel,
+    features,
+)
 from pixelgait.robot.spec import A1, Array
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.interface import SimulatedBody
@@ -102,7 +108,7 @@ def _measure(low_level: LinearLowLevel, body: SimulatedBody, speed: float) -> tu
     listener = Listener(low_level)
     controller = Controller(lambda _: Decision(np.zeros(2), 1), listener, Supervisor(A1))
     walked = walk(controller, body, speed, 0.0, SECONDS)
-    return walked.speed, float(np.mean(listener.strides[-round(100 * SECONDS) :]))
+    return walked.speed, float(np.mean(listener.strides[-round(SECONDS / CONTROL_DT_S) :]))
 
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.body.sensors import CameraStream
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene
-from pixelgait.sim.world.obstacles import LEAST_HEIGHT_M, are_obstacles
-from pixelgait.sim.world.scene import ORIGIN, Box, Mesh, Pose, Scene
+from pixelgait.sim.world.obstacles import LEAST_HEIGHT_M, obstacle_boxes
+from pixelgait.sim.world.scene import Box, Mesh, Pose, Scene
 from pixelgait.sim.world.seeds import Stream
 
 # What the low level `walk` does on flat ground, measured, and somewhat more; drawn every episode.
@@ -125,16 +125,17 @@ class KinematicBody:
     def _obstacles(self, ground_m: float) -> Obstacles:
         """What stands in the way of a robot on this ground: neither hovers above it, nor is below
         its floor."""
-        scene, layout = self.scene, self._scene.layout
-        shapes = [(shape, getattr(shape, "pose", ORIGIN)) for shape in scene.fixed]
-        shapes += zip(scene.movable, layout.movable, strict=True)
-        obstacles = zip(shapes, are_obstacles(scene, layout), strict=True)
-        boxes = [(s, pose) for (s, pose), hinders in obstacles if hinders and isinstance(s, Box)]
-        meshes = [shape for shape in scene.fixed if isinstance(shape, Mesh)]
+        boxes = obstacle_boxes(self.scene, self._scene.layout)
+        meshes = [shape for shape in self.scene.fixed if isinstance(shape, Mesh)]
         boxes += [(box, box.pose) for mesh in meshes for box in mesh.boxes]
         low, high = ground_m + LEAST_HEIGHT_M, ground_m + self.spec.stand_height_m
-        reach = [(pose.z - s.half_m[2] < high and pose.z + s.half_m[2] > low) for s, pose in boxes]
-        return Obstacles([box for box, hinders in zip(boxes, reach, strict=True) if hinders])
+        return Obstacles(
+            [
+                (box, pose)
+                for box, pose in boxes
+                if pose.z - box.half_m[2] < high and pose.z + box.half_m[2] > low
+            ]
+        )
 
     def read(self) -> Reading:
         """A reading of which only time, orientation and image mean anything."""

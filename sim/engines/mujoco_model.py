@@ -12,7 +12,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.rotation import Quaternion, upright
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.body.interface import GRAVITY_MS2, PHYSICS_DT_S
-from pixelgait.sim.engines.urdf import find_urdf, simulated_robot
+from pixelgait.sim.engines.urdf import base_link, find_urdf, simulated_robot
 from pixelgait.sim.world.scene import ORIGIN, Box, HeightField, Mesh, Plane, Scene, Shape
 
 SCENE_GROUP, ROBOT_GROUP = 0, 3  # the camera sees only the scene
@@ -124,9 +124,7 @@ def _height_field(spec: mujoco.MjSpec, field: HeightField) -> str:
 
 def _prepare(root: ElementTree.Element) -> None:
     """Free the base."""
-    children = {child.get("link") for child in root.iterfind("joint/child")}
-    links = [link.get("name", "") for link in root.iterfind("link")]
-    base = next(name for name in links if name not in children)
+    base = base_link(root)
     joint = ElementTree.SubElement(root, "joint", name="floating_base", type="floating")
     ElementTree.SubElement(root, "link", name="world")
     ElementTree.SubElement(joint, "parent", link="world")

@@ -49,8 +49,9 @@ class PyBulletBody(LeggedBody):
             file.write(ElementTree.tostring(root, encoding="unicode"))
             file.flush()
             self.robot, self.joints = load_robot(spec, self.client, Path(file.name))
-        self._feet = [_link(self.robot, name, self.client) for name in spec.foot_links]
-        self._hide_all_but([_link(self.robot, name, self.client) for name in seen])
+        links = _link_indices(self.robot, self.client)
+        self._feet = [links[name] for name in spec.foot_links]
+        self._hide_all_but([links[name] for name in seen])
         # PyBullet speaks of the trunk's inertial frame (for the A1 13 mm ahead of the base and
         # pitched by 0.7 degrees); everybody else speaks of the base.
         self._inertial = pybullet.getDynamicsInfo(self.robot, -1, physicsClientId=self.client)[3:5]
@@ -194,11 +195,10 @@ def _dynamics(robot: int, client: int) -> dict[int, tuple[float, tuple[float, ..
     return {i: (row[0], row[2]) for i, row in info.items()}
 
 
-def _link(robot: int, name: str, client: int) -> int:
-    """Index of a link by its name."""
+def _link_indices(robot: int, client: int) -> dict[str, int]:
+    """PyBullet's indices of the links by their names."""
     links = range(pybullet.getNumJoints(robot, physicsClientId=client))
-    info = {pybullet.getJointInfo(robot, i, physicsClientId=client)[12].decode(): i for i in links}
-    return info[name]
+    return {pybullet.getJointInfo(robot, i, physicsClientId=client)[12].decode(): i for i in links}
 
 
 def load_robot(spec: RobotSpec, client: int, urdf: Path | None = None) -> tuple[int, list[int]]:

@@ -42,8 +42,9 @@ def simulated_robot(spec: RobotSpec) -> tuple[Element, list[str]]:
             link.remove(visual)
     joints = {joint.get("name"): joint for joint in root.iterfind("joint")}
     parents = {_link(joint, "child"): joint for joint in joints.values()}
-    base = next(name for name in links if name not in parents)
-    _shape(links[base], "collision", spec.camera.position_m, "sphere", radius=f"{HOUSING_M}")
+    _shape(
+        links[base_link(root)], "collision", spec.camera.position_m, "sphere", radius=f"{HOUSING_M}"
+    )
     seen = []
     for hip, knee, foot in zip(
         spec.joint_names[1::3], spec.joint_names[2::3], spec.foot_links, strict=True
@@ -53,6 +54,14 @@ def simulated_robot(spec: RobotSpec) -> tuple[Element, list[str]]:
             _bone(links[name], lower)
             seen.append(name)
     return root, seen
+
+
+def base_link(root: Element) -> str:
+    """The link of a URDF that hangs on no other."""
+    children = {_link(joint, "child") for joint in root.iterfind("joint")}
+    return next(
+        name for link in root.iterfind("link") if (name := link.get("name", "")) not in children
+    )
 
 
 def _bone(link: Element, joint: Element) -> None:

@@ -12,9 +12,17 @@ def are_obstacles(scene: Scene, layout: Layout) -> list[bool]:
 
     Planes and height fields are ground. Of a mesh it is a matter of where: see `is_above_ground`.
     """
-    fixed = [(shape, getattr(shape, "pose", None)) for shape in scene.fixed]
-    placed = zip(scene.movable, layout.movable, strict=True)
-    return [_is_obstacle(scene, shape, pose) for shape, pose in (*fixed, *placed)]
+    return [_is_obstacle(scene, shape, pose) for shape, pose in _placed(scene, layout)]
+
+
+def obstacle_boxes(scene: Scene, layout: Layout) -> list[tuple[Box, Pose]]:
+    """Those of the obstacles that are boxes, where they are."""
+    placed, obstacles = _placed(scene, layout), are_obstacles(scene, layout)
+    return [
+        (shape, pose)
+        for (shape, pose), hinders in zip(placed, obstacles, strict=True)
+        if hinders and isinstance(shape, Box) and pose is not None
+    ]
 
 
 def is_above_ground(scene: Scene, point: tuple[float, float, float]) -> bool:
@@ -22,6 +30,12 @@ def is_above_ground(scene: Scene, point: tuple[float, float, float]) -> bool:
     x, y, z = point
     ground = scene.ground_m(x, y)
     return ground is None or z > ground + LEAST_HEIGHT_M
+
+
+def _placed(scene: Scene, layout: Layout) -> list[tuple[Shape, Pose | None]]:
+    """All shapes, fixed ones first, with their poses if they have any."""
+    fixed = [(shape, getattr(shape, "pose", None)) for shape in scene.fixed]
+    return [*fixed, *zip(scene.movable, layout.movable, strict=True)]
 
 
 def _is_obstacle(scene: Scene, shape: Shape, pose: Pose | None) -> bool:
