@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,26 +11,42 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pixelgait.policies.encoder_registry import ENCODERS, make_encoder
-from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS, Decision
+from pixelgait.policies.memory import cells_of
+from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS, Decision, State
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
+from pixelgait.robot.observation import NO_GOAL
 from pixelgait.robot.spec import Array
 
+HIDDEN = 10  # tanh units (IAP paper, section 5.3)
 MIRRORED = (1.0, 1.0, -1.0)  # duration, speed and yaw rate of a mirrored decision
+MIRRORED_GOAL = (1.0, -1.0)  # distance and bearing
+GOAL_FEATURES = 4
+FAR_M = 10.0  # beyond it all goals are equally far
 
 
 class Decider(nn.Module):
-    """From an image to latent (B, 2), duration (B, 1) [control steps], attention (B, H', W').
+    """From image (B, H, W, C), goal (B, 2) and state (B, n) to a decision.
 
-    `image_shape` (H, W, C) says what camera it needs: C is 1 for depth, 3 for RGB, 4 for RGB-D.
+    It is latent (B, 2), duration (B, 1) [control steps], attention (B, H', W') and the next state
+    (B, n). `image_shape` (H, W, C) says what camera it needs: C is 1 for depth, 3 for RGB, 4 for
+    RGB-D.
     """
 
     image_shape: tuple[int, int, int]
+    sees_goal = False
+    state_size = 0
 
     @torch.no_grad()
-    def decide(self, image: NDArray[np.uint8]) -> Decision:
-        """The controller's high level: one image (H, W, C) to one decision."""
-        latent, duration, attention = self(torch.from_numpy(image)[None])
-        return Decision(latent[0].double().numpy(), int(duration), attention[0].numpy())
+    def decide(
+        self, image: NDArray[np.uint8], goal: Array = NO_GOAL, state: State = None
+    ) -> Decision:
+        """The controller's high level: image (H, W, C), goal (2,), state (n,) to a decision."""
+        remembered = np.zeros(self.state_size) if state is None else state
+        inputs = [torch.from_numpy(image)]
+        inputs += [torch.tensor(each, dtype=torch.float32) for each in (goal, remembered)]
+        latent, duration, attention, after = self(*(each[None] for each in inputs))
+        next_state = after[0].double().numpy() if self.state_size else None
+        return Decision(latent[0].double().numpy(), int(duration), attention[0].numpy(), next_state)
 
 
 class StraightAhead(Decider):
@@ -38,46 +55,71 @@ class StraightAhead(Decider):
     DURATION_STEPS = 100.0
     image_shape = (32, 32, 3)
 
-    def forward(self, image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(
+        self, image: Tensor, goal: Tensor, state: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The same latent (B, 2), duration (B, 1) and empty attention (B, H, W) for every image."""
         attention = torch.zeros_like(image[..., 0], dtype=torch.float32)
         latent = torch.tensor([[1.0, 0.0]]).expand(len(image), 2)
-        return latent, torch.full((len(image), 1), self.DURATION_STEPS), attention
+        return latent, torch.full((len(image), 1), self.DURATION_STEPS), attention, state
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """What a high level is made of, but for its weights. Picklable."""
+
+    encoder: str  # its name, with options, see `make_encoder`
+    mirror: bool = False
+    goal: bool = False
+    memory: str = ""  # as in gru:32; empty: none
 
 
 class HighLevelNetwork(Decider):
-    """Encoder, then 10 tanh units, then 3 outputs clipped to [-1, 1].
+    """Encoder, maybe a goal, maybe a memory, then 10 tanh units, then 3 outputs in [-1, 1].
 
-    The first output sets the duration, the other two are the latent command. With `mirror` the
-    network is averaged over the image and its mirror image, so that mirroring the image negates the
-    steering and keeps speed and duration, bit for bit. The weights are the same in number. Where
-    an encoder's features are even or odd already (`SiT` with a mirror graph), the mirror image need
+    The first output sets the duration, the other two are the latent command. A goal is another
+    four features. A memory is a recurrent cell between features and head, see `cells_of`.
+
+    With `mirror` the network is averaged over the world and its mirror image, so that mirroring
+    image, goal and state negates the steering and keeps speed and duration, bit for bit. The
+    weights are the same in number; there are two states, which a mirrored world swaps. Where an
+    encoder's features are even or odd already (`SiT` with a mirror graph), the mirror image need
     not be looked at: the symmetry is then as exact as theirs.
 
     Raises:
-        ValueError: there is no such encoder, or its options make no sense; see `make_encoder`.
+        ValueError: there is no such encoder or memory, or its options make no sense; see
+            `make_encoder`, `cells_of`.
     """
 
-    def __init__(self, encoder: str, mirror: bool = False, **options: Any) -> None:
+    def __init__(
+        self,
+        encoder: str,
+        mirror: bool = False,
+        goal: bool = False,
+        memory: str = "",
+        **options: Any,
+    ) -> None:
         super().__init__()
         self.mirror = mirror
         self.encoder = make_encoder(encoder, **options)
         self.image_shape = self.encoder.image_shape
-        self.hidden = nn.Linear(self.encoder.features, 10)
-        self.output = nn.Linear(10, 3)
+        self.sees_goal = goal
+        size = self.encoder.features + goal * GOAL_FEATURES
+        self.memory = cells_of(memory, size)
+        self.state_size = self.memory.size * (1 + mirror) if self.memory else 0
+        self.hidden = nn.Linear(self.memory.size if self.memory else size, HIDDEN)
+        self.output = nn.Linear(HIDDEN, 3)
 
-    def forward(self, image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Latent (B, 2), duration (B, 1) [control steps], attention (B, H', W')."""
+    def forward(
+        self, image: Tensor, goal: Tensor, state: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Latent (B, 2), duration (B, 1) [control steps], attention (B, H', W'), state (B, n)."""
         views, attention = self.views(image)
-        out = self.outputs([self.head(view).clamp(-1.0, 1.0) for view in views])
+        heads, after = self.heads(views, goal, state)
+        out = self.outputs([head.clamp(-1.0, 1.0) for head in heads])
         span = LONGEST_STEPS - SHORTEST_STEPS
         duration = torch.round(SHORTEST_STEPS + (out[:, :1] + 1.0) / 2.0 * span)
-        return out[:, 1:], duration, attention
-
-    def head(self, features: Tensor) -> Tensor:
-        """Outputs (B, 3) from features (B, F), before they are clipped."""
-        out: Tensor = self.output(torch.tanh(self.hidden(features)))
-        return out
+        return out[:, 1:], duration, attention, after
 
     def views(self, image: Tensor) -> tuple[list[Tensor], Tensor]:
         """Features (B, F) of the image, with `mirror` also of its mirror image; attention."""
@@ -91,6 +133,21 @@ class HighLevelNetwork(Decider):
         # Two passes, not one batch: rounding may depend on the place in a batch.
         return [features, self.encoder(image.flip(2))[0]], attention
 
+    def heads(
+        self, views: list[Tensor], goal: Tensor, state: Tensor
+    ) -> tuple[list[Tensor], Tensor]:
+        """What the head says to every view (B, 3), before it is clipped; the next state (B, n)."""
+        goals = [goal, goal * torch.tensor(MIRRORED_GOAL)] if self.mirror else [goal]
+        states = state.chunk(len(views), 1)
+        heads, after = [], []
+        for features, towards, remembered in zip(views, goals, states, strict=True):
+            x = torch.cat([features, goal_features(towards)], 1) if self.sees_goal else features
+            if self.memory:
+                x = remembered = self.memory(x, remembered)
+            heads.append(self.output(torch.tanh(self.hidden(x))))
+            after.append(remembered)
+        return heads, torch.cat(after, 1)
+
     def outputs(self, heads: list[Tensor]) -> Tensor:
         """Duration, speed and turn (B, 3) from what the head says to every view."""
         if not self.mirror:
@@ -99,10 +156,22 @@ class HighLevelNetwork(Decider):
         return (one + other * torch.tensor(MIRRORED)) / 2.0
 
 
-def make_high_level(encoder: str, seed: int, mirror: bool = False) -> HighLevelNetwork:
+def goal_features(goal: Tensor) -> Tensor:
+    """Distance on two scales, and direction (B, 4), of goals (B, 2); of none as of one far ahead.
+
+    Distances are those of the planner and of the last metre, as in Wijmans et al. 2020 (DD-PPO,
+    arXiv 1911.00357) a bearing is its cosine and sine.
+    """
+    distance, bearing = goal[:, :1], goal[:, 1:]
+    near = distance.clamp(max=FAR_M)
+    return torch.cat([near / FAR_M, torch.exp(-near), bearing.cos(), bearing.sin()], 1)
+
+
+def make_high_level(architecture: Architecture, seed: int) -> HighLevelNetwork:
     """A fresh high level that starts with short durations: with long ones it learns to be blind."""
     torch.manual_seed(seed)
-    high_level = HighLevelNetwork(encoder, mirror)
+    a = architecture
+    high_level = HighLevelNetwork(a.encoder, a.mirror, a.goal, a.memory)
     with torch.no_grad():
         high_level.output.bias[0] = -0.95  # 30 steps, on the scale of 10..800
     return high_level

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
-from pixelgait.policies.high_level import HighLevelNetwork, make_high_level, set_weights
+from pixelgait.policies.high_level import (
+    Architecture,
+    HighLevelNetwork,
+    make_high_level,
+    set_weights,
+)
 from pixelgait.policies.low_level import searched_low_level
 from pixelgait.policies.runs import Run, load_checkpoint
 from pixelgait.robot.bundle import SHIPPED
@@ -50,11 +57,16 @@ def trained_high_level(folder: Path) -> HighLevelNetwork:
     """
     if (task := _task(folder)) in ("walk", "follow"):
         raise UserError(f"{folder}: a run of task {task}, which trains no high level")
-    config = Run(folder).config
-    high_level = make_high_level(config["encoder"], 0, config.get("mirror", False))
+    high_level = make_high_level(_architecture(Run(folder).config), 0)
     weights = load_checkpoint(folder / "best.npz").weights
     set_weights(high_level, weights[:-LOW_LEVEL_WEIGHTS] if task == "joint" else weights)
     return high_level
+
+
+def _architecture(config: dict[str, Any]) -> Architecture:
+    """Of a run's high level; what its configuration does not name it has not."""
+    known = [each.name for each in fields(Architecture)]
+    return Architecture(**{name: config[name] for name in known if name in config})
 
 
 def _task(folder: Path) -> str:

@@ -3,10 +3,13 @@
 A bundle is a folder:
 
     contract.json     how to feed the graphs: joints, gains, limits, rates, camera, units, hashes
-    high_level.onnx   image uint8 [H, W, C] -> latent [2], duration_steps [1], attention [H', W']
+    high_level.onnx   image uint8 [H, W, C], goal [2], state [n]
+                      -> latent [2], duration_steps [1], attention [H', W'], next_state [n]
     low_level.onnx    latent [2], imu [4], joint_angles [12], phase [1]
                       -> joint_targets [12], next_phase [1]
     golden.json       inputs and outputs of both graphs, re-checked on the CPU that loads them
+
+A high level that is not told where to go has no goal, and one without memory no states.
 
 What does not fit is refused with a `BundleError` that names it.
 """
@@ -30,15 +33,16 @@ from pixelgait.robot.controller import (
     Controller,
     Decision,
     HighLevel,
+    State,
     Stopwatch,
 )
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import CONTROL_DT_S, SIGNATURE
-from pixelgait.robot.observation import DEPTH_RANGE_M, ENCODINGS
-from pixelgait.robot.spec import ROBOTS, Array, RobotSpec
+from pixelgait.robot.observation import ENCODINGS, NO_GOAL, camera_contract
+from pixelgait.robot.spec import ROBOTS, Array, RobotSpec, spec_contract
 from pixelgait.robot.supervisor import SILENCE_S, Supervisor
 
-SCHEMA = 1
+SCHEMA = 2
 CONTRACT, GOLDEN = "contract.json", "golden.json"
 HIGH_LEVEL, LOW_LEVEL = "high_level.onnx", "low_level.onnx"
 FILES = (HIGH_LEVEL, LOW_LEVEL, GOLDEN)
@@ -58,35 +62,6 @@ FIXED = {"control_dt_s": CONTROL_DT_S, "heading_hold": HEADING_HOLD, **CONVENTIO
 
 class BundleError(UserError):
     """The bundle cannot be used; the message names what is wrong with it."""
-
-
-def spec_contract(spec: RobotSpec) -> dict[str, Any]:
-    """What a policy relies on of its robot, as it stands in the contract."""
-    return {
-        "joint_names": list(spec.joint_names),
-        "joint_lower_rad": spec.joint_lower_rad.tolist(),
-        "joint_upper_rad": spec.joint_upper_rad.tolist(),
-        "torque_limit_nm": spec.torque_limit_nm.tolist(),
-        "target_speed_limit_rad_per_s": spec.target_speed_limit_rad_per_s.tolist(),
-        "kp_nm_per_rad": spec.kp_nm_per_rad.tolist(),
-        "kd_nms_per_rad": spec.kd_nms_per_rad.tolist(),
-        "default_pose_rad": spec.default_pose_rad.tolist(),
-        "camera_position_m": list(spec.camera.position_m),
-        "camera_pitch_down_rad": spec.camera.pitch_down_rad,
-        "camera_vertical_fov_rad": spec.camera.vertical_fov_rad,
-    }
-
-
-def camera_contract(image_shape: tuple[int, int, int]) -> dict[str, Any]:
-    """What the bytes of the camera image (H, W, C) mean, as it stands in the contract.
-
-    Encoding rgb8 is red, green, blue; depth is one byte from 0 at the lens to 255 at
-    `depth_range_m` along the optical axis, and beyond; rgbd is both, aligned pixel by pixel.
-    """
-    height, width, channels = image_shape
-    encoding = ENCODINGS[channels]
-    camera = {"height": height, "width": width, "channels": channels, "encoding": encoding}
-    return camera if encoding == "rgb8" else {**camera, "depth_range_m": DEPTH_RANGE_M}
 
 
 def contract_hash(contract: dict[str, Any]) -> str:
@@ -128,10 +103,25 @@ class Bundle:
         camera = self.contract["camera"]
         return camera["height"], camera["width"], camera["channels"]
 
-    def high_level(self, image: NDArray[np.uint8]) -> Decision:
-        """The controller's high level: image (H, W, C) to decision."""
-        latent, duration, attention = self._high_level.run(None, {"image": image})
-        return Decision(latent.astype(np.float64), int(duration[0]), attention)
+    @property
+    def takes(self) -> dict[str, list[int]]:
+        """What the high level is given, by name, with shapes."""
+        inputs: dict[str, list[int]] = self.contract["high_level"]["inputs"]
+        return inputs
+
+    def high_level(
+        self, image: NDArray[np.uint8], goal: Array = NO_GOAL, state: State = None
+    ) -> Decision:
+        """The controller's high level: image (H, W, C), goal (2,) and state (n,) to decision."""
+        inputs: dict[str, NDArray[Any]] = {"image": image}
+        if "goal" in self.takes:
+            inputs["goal"] = goal.astype(np.float32)
+        if "state" in self.takes:
+            remembered = np.zeros(self.takes["state"]) if state is None else state
+            inputs["state"] = remembered.astype(np.float32)
+        latent, duration, attention, *memory = self._high_level.run(None, inputs)
+        after = memory[0].astype(np.float64) if memory else None
+        return Decision(latent.astype(np.float64), int(duration[0]), attention, after)
 
     def low_level(
         self, latent: Array, imu: Array, joint_angles: Array, phase: Array
@@ -269,16 +259,15 @@ def _check_camera(folder: Path, camera: dict[str, Any]) -> None:
 
 def _check_shapes(bundle: Bundle) -> None:
     expected: dict[str, Any] = {
-        HIGH_LEVEL: {"image": list(bundle.image_shape)},
+        HIGH_LEVEL: {**bundle.takes, "image": list(bundle.image_shape)},
         LOW_LEVEL: {name: [size] for name, size in SIGNATURE.items()},
     }
     sessions = {HIGH_LEVEL: bundle._high_level, LOW_LEVEL: bundle._low_level}
     for file, inputs in expected.items():
         found = {node.name: node.shape for node in sessions[file].get_inputs()}
         if found != inputs:
-            what = "image size" if file == HIGH_LEVEL else "inputs"
             raise BundleError(
-                f"{bundle.folder / file}: {what} {found} of the graph, {inputs} in the contract"
+                f"{bundle.folder / file}: inputs {found} of the graph, {inputs} in the contract"
             )
 
 

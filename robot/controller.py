@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.low_level import CONTROL_DT_S
-from pixelgait.robot.observation import imu_vector, policy_image
+from pixelgait.robot.observation import NO_GOAL, goal_vector, imu_vector, policy_image
 from pixelgait.robot.rotation import heading, wrap_angle
 from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import NO_AGES, STALE_IMAGE_S, Supervisor
 
 SHORTEST_STEPS, LONGEST_STEPS = 10, 800  # of a decision (IAP paper, section 5.3)
+# From a destination: within the 0.36 m of Habitat's point goals, with room for an odometry's error.
+ARRIVAL_M = 0.3
 
 # What a latent command stands for, a velocity command: (-1..1, -1..1) is speed and yaw rate.
 MAX_SPEED_M_PER_S = 0.6
@@ -34,6 +36,9 @@ def latent_for(speed: float, yaw_rate: float) -> Array:
     return np.clip(latent, -1.0, 1.0)
 
 
+State = Array | None  # (n,) memory of a high level; None: it starts anew
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What the high level decided: a latent command and for how long it holds."""
@@ -41,11 +46,13 @@ class Decision:
     latent: Array  # (2,) in [-1, 1]
     duration_steps: int  # SHORTEST_STEPS to LONGEST_STEPS
     attention: NDArray[np.float32] | None = None  # (H', W')
+    state: State = None  # what the high level remembers, for its next decision
 
 
 STAND = latent_for(speed=0.0, yaw_rate=0.0)
 
-HighLevel = Callable[[NDArray[np.uint8]], Decision]  # image (H, W, C) -> decision
+# From image (H, W, C), goal (2,) and what the last decision left to remember.
+HighLevel = Callable[[NDArray[np.uint8], Array, State], Decision]
 LowLevel = Callable[[Array, Array, Array, Array], tuple[Array, Array]]  # see LinearLowLevel
 
 
@@ -65,6 +72,9 @@ class DecisionScheduler:
 
     All that a robot needs which follows latent commands by itself, like the one without legs on
     which high levels learn by imitation.
+
+    With a destination it stands as soon as it has arrived there, and as long as nobody knows where
+    it is.
     """
 
     def __init__(self, high_level: HighLevel, stopwatch: Stopwatch = NO_STOPWATCH) -> None:
@@ -73,23 +83,47 @@ class DecisionScheduler:
         self.decision: Decision | None = None
         self.image: Image | None = None  # of the last decision, as the high level saw it
         self.images = 0
+        self.destination: Array | None = None  # (2,) x, y [m] in the odometry's frame
+        self.arrived = False
         self._steps_left = 0
         self._image_since_s = 0.0  # when the frame was first there, on the readings' clock
 
     def reset(self) -> None:
-        """Start a new episode: a decision is due at the next step."""
-        self.decision = self.image = None
-        self.images = self._steps_left = 0
+        """Start a new episode: a decision is due at the next step, nowhere to go but ahead."""
+        self.images = 0
+        self.image = None
+        self.go_to(None)
+
+    def go_to(self, destination: Array | None) -> None:
+        """Walk to a place (2,) x, y [m] in the odometry's frame, or straight ahead.
+
+        Nothing that was remembered on the way elsewhere counts.
+        """
+        self.destination, self.arrived = destination, False
+        self.decision = None
+
+    def goal(self, reading: Reading) -> Array | None:
+        """Distance [m] and bearing [rad] of the destination (2,); None: nobody knows."""
+        if self.destination is None:
+            return NO_GOAL
+        if reading.odometry is None or not np.isfinite(reading.odometry).all():
+            return None
+        return goal_vector(self.destination, reading.odometry)
 
     def latent(self, reading: Reading) -> Array:
         """The latent command (2,) of this control step."""
+        goal = self.goal(reading)
+        self.arrived = self.arrived or (goal is not None and goal[0] < ARRIVAL_M)
+        if goal is None or self.arrived:
+            self._steps_left = 0  # once it goes on, it looks first
+            return STAND
         if self.decision is None or self._steps_left <= 0:
-            self.decision = self._decide(reading)
+            self.decision = self._decide(reading, goal)
             self._steps_left = self.decision.duration_steps
         self._steps_left -= 1
         return self.decision.latent
 
-    def _decide(self, reading: Reading) -> Decision:
+    def _decide(self, reading: Reading, goal: Array) -> Decision:
         frame = reading.image()
         image = replace(frame, pixels=policy_image(frame.pixels))
         self.stopwatch.lap("image_prepare")
@@ -97,14 +131,15 @@ class DecisionScheduler:
             return self._without_news(reading.time_s - self._image_since_s, self.decision)
         self.image, self._image_since_s = image, reading.time_s
         self.images += 1
-        decision = self.high_level(image.pixels)
+        remembered = self.decision.state if self.decision else None
+        decision = self.high_level(image.pixels, goal, remembered)
         self.stopwatch.lap("high_level")
         return decision
 
     def _without_news(self, age_s: float, last: Decision) -> Decision:
         """What to do while the camera still shows the frame of the last decision."""
         latent = last.latent if age_s <= STALE_IMAGE_S else STAND
-        return Decision(latent, SHORTEST_STEPS, last.attention)
+        return replace(last, latent=latent, duration_steps=SHORTEST_STEPS)
 
 
 class HeadingHold:

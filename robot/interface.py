@@ -33,6 +33,8 @@ class Reading:
     orientation: Array  # (4,) quaternion xyzw, base in world
     angular_velocity: Array  # (3,) [rad/s], base frame
     image: Callable[[], Image]
+    # (3,) x, y [m], heading [rad] in a frame that stays (REP 105's odom); None: nobody knows it
+    odometry: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import cv2
@@ -9,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.interface import Reading
-from pixelgait.robot.rotation import roll_pitch
+from pixelgait.robot.rotation import roll_pitch, wrap_angle
 from pixelgait.robot.spec import Array
 
+NO_GOAL = np.array((np.inf, 0.0))  # distance [m], bearing [rad]: no destination, straight ahead
 DEPTH_RANGE_M = 3.0  # ideal range of the RealSense D435 ends here (its data sheet)
 ENCODINGS = {1: "depth", 3: "rgb8", 4: "rgbd"}  # of images (H, W, C) uint8, by their channels
 
@@ -20,6 +22,27 @@ def imu_vector(reading: Reading) -> Array:
     """(4,): roll, pitch [rad], roll rate, pitch rate [rad/s] (Google's PMTG IMU channels)."""
     roll, pitch = roll_pitch(reading.orientation.tolist())
     return np.array((roll, pitch, reading.angular_velocity[0], reading.angular_velocity[1]))
+
+
+def goal_vector(destination: Array, odometry: Array) -> Array:
+    """(2,): distance [m] and bearing [rad, left positive] of a place (2,) x, y [m].
+
+    It and the odometry (3,) x, y [m], heading [rad] are in one frame.
+    """
+    x, y = (destination - odometry[:2]).tolist()
+    return np.array((math.hypot(x, y), wrap_angle(math.atan2(y, x) - float(odometry[2]))))
+
+
+def camera_contract(image_shape: tuple[int, int, int]) -> dict[str, Any]:
+    """What the bytes of the camera image (H, W, C) mean, as it stands in a bundle's contract.
+
+    Encoding rgb8 is red, green, blue; depth is one byte from 0 at the lens to 255 at
+    `depth_range_m` along the optical axis, and beyond; rgbd is both, aligned pixel by pixel.
+    """
+    height, width, channels = image_shape
+    encoding = ENCODINGS[channels]
+    camera = {"height": height, "width": width, "channels": channels, "encoding": encoding}
+    return camera if encoding == "rgb8" else {**camera, "depth_range_m": DEPTH_RANGE_M}
 
 
 def depth_bytes(depth: NDArray[np.float32]) -> NDArray[np.uint8]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +55,23 @@ class RobotSpec:
     camera: CameraMount
     abduction_signs: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.0)  # of LEGS
     hip_share: float = 0.5  # of the knee's motion, which the hip takes back
+
+
+def spec_contract(spec: RobotSpec) -> dict[str, Any]:
+    """What a policy relies on of its robot, as it stands in a bundle's contract."""
+    return {
+        "joint_names": list(spec.joint_names),
+        "joint_lower_rad": spec.joint_lower_rad.tolist(),
+        "joint_upper_rad": spec.joint_upper_rad.tolist(),
+        "torque_limit_nm": spec.torque_limit_nm.tolist(),
+        "target_speed_limit_rad_per_s": spec.target_speed_limit_rad_per_s.tolist(),
+        "kp_nm_per_rad": spec.kp_nm_per_rad.tolist(),
+        "kd_nms_per_rad": spec.kd_nms_per_rad.tolist(),
+        "default_pose_rad": spec.default_pose_rad.tolist(),
+        "camera_position_m": list(spec.camera.position_m),
+        "camera_pitch_down_rad": spec.camera.pitch_down_rad,
+        "camera_vertical_fov_rad": spec.camera.vertical_fov_rad,
+    }
 
 
 A1 = RobotSpec(

@@ -7,11 +7,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.controller import Decision, HighLevel
+from pixelgait.robot.controller import Decision, HighLevel, State
+from pixelgait.robot.observation import NO_GOAL
+from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.tasks.teacher import Teacher
 
-Baseline = Literal["blind", "freeze-image", "teacher", "random"]
+Baseline = Literal["blind", "freeze-image", "no-goal", "forgetful", "teacher", "random"]
 
 
 def make_baseline(baseline: Baseline | None, policy: HighLevel, body: SimulatedBody) -> HighLevel:
@@ -21,7 +23,11 @@ def make_baseline(baseline: Baseline | None, policy: HighLevel, body: SimulatedB
     if baseline == "random":
         return _Random(body)
     if baseline == "blind":
-        return lambda image: policy(np.full_like(image, 128))
+        return lambda image, goal, state: policy(np.full_like(image, 128), goal, state)
+    if baseline == "no-goal":
+        return lambda image, goal, state: policy(image, NO_GOAL, state)
+    if baseline == "forgetful":
+        return lambda image, goal, state: policy(image, goal, None)
     if baseline == "freeze-image":
         return _Frozen(policy, body)
     return policy
@@ -34,7 +40,7 @@ class _Random:
         self.body = body
         self.rng = np.random.default_rng(0)
 
-    def __call__(self, image: NDArray[np.uint8]) -> Decision:
+    def __call__(self, image: NDArray[np.uint8], goal: Array, state: State) -> Decision:
         if self.body.time_s == 0.0:  # whatever ran before in this process does not count
             seed = image.tobytes() + bytes(-image.size % 4)
             self.rng = np.random.default_rng(np.frombuffer(seed, np.uint32))
@@ -48,7 +54,7 @@ class _Frozen:
         self.policy, self.body = policy, body
         self.image: NDArray[np.uint8] | None = None
 
-    def __call__(self, image: NDArray[np.uint8]) -> Decision:
+    def __call__(self, image: NDArray[np.uint8], goal: Array, state: State) -> Decision:
         if self.image is None or self.body.time_s == 0.0:
             self.image = image
-        return self.policy(self.image)
+        return self.policy(self.image, goal, state)

@@ -119,7 +119,7 @@ class TimedBody(PyBulletBody):
 def _rollout(body: PyBulletBody, config: BenchmarkConfig) -> tuple[list[JointCommand], float]:
     """The whole loop of training; returns its commands and its time [s]."""
     low_level = LinearLowLevel.from_weights(A1, np.zeros(LOW_LEVEL_WEIGHTS))  # trots on the spot
-    controller = Controller(lambda _: Decision(np.zeros(2), 800), low_level, Supervisor(A1))
+    controller = Controller(lambda *_: Decision(np.zeros(2), 800), low_level, Supervisor(A1))
     commands = []
     reading = body.reset(config.seed)
     start = time.perf_counter()

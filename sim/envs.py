@@ -24,7 +24,7 @@ from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.registry import make_scene
-from pixelgait.sim.tasks.forward import Forward
+from pixelgait.sim.tasks.navigate import way_through
 from pixelgait.sim.tasks.task import fallen
 from pixelgait.sim.world.seeds import TRAINING
 
@@ -65,7 +65,7 @@ class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
             randomisation=Randomisation() if randomise else None,
             faults=parse_faults(faults),
         )
-        self.task = Forward(steps=0)
+        self.task = way_through(self.body.scene, steps=0)
         self.controller = Controller(_no_high_level, self._act, Supervisor(A1))
         self.action_space = spaces.Box(-1.0, 1.0, (OUTPUT_SIZE,), np.float32)
         shape = (self.body.camera.height, self.body.camera.width, CHANNELS[camera])
@@ -129,7 +129,7 @@ class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         return np.asarray(x[LATENT_SIZE:], dtype=np.float32)
 
 
-def _no_high_level(image: object) -> Decision:
+def _no_high_level(*_: object) -> Decision:
     raise NotImplementedError("the agent decides")
 
 

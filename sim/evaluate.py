@@ -27,7 +27,7 @@ from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.rough import Rough
 from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.follow import Follow
-from pixelgait.sim.tasks.forward import Forward
+from pixelgait.sim.tasks.navigate import way_through
 from pixelgait.sim.tasks.options import DisturbanceOptions, SceneOptions
 from pixelgait.sim.tasks.pool import WorkerPool
 from pixelgait.sim.tasks.task import Task
@@ -42,7 +42,8 @@ MOST_S = 3600.0  # of an episode
 class EvalConfig(DisturbanceOptions, SceneOptions):
     """Evaluate a policy bundle over many episodes, with 95 % intervals and baselines.
 
-    Task forward: how far along the scene, by camera. Task follow: how well the low level follows
+    Task forward: how far along the scene, by camera; indoors, whether it stops at its destination.
+    Task follow: how well the low level follows
     speed and yaw-rate commands that change every second, under pushes (scene flat or rough).
 
     A baseline keeps the low level and replaces what the high level sees or decides. Ctrl-C ends
@@ -54,6 +55,7 @@ class EvalConfig(DisturbanceOptions, SceneOptions):
     task: Literal["forward", "follow"] = "forward"
     baseline: Baseline | None = None
     """Instead of the policy: blind (one gray image), freeze-image (the first image for ever),
+    no-goal (straight ahead, wherever the destination is), forgetful (nothing is remembered),
     teacher (a map instead of a camera) or random (random commands)."""
     episodes: int = 100
     seed: int = FIRST_EVALUATION_SEED
@@ -222,7 +224,7 @@ def _player(config: EvalConfig) -> tuple[Controller, SimulatedBody, Task]:
         follow = Follow(steps)
         return bundle.controller(follow.command), body, follow
     high_level = make_baseline(config.baseline, bundle.high_level, body)
-    return bundle.controller(high_level), body, Forward(steps)
+    return bundle.controller(high_level), body, way_through(scene, steps)
 
 
 _run_seed: Callable[[int], Episode]

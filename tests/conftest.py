@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pixelgait.export.bundle.export import ExportConfig, export
-from pixelgait.policies.high_level import flat_weights, make_high_level
+from pixelgait.policies.high_level import Architecture, flat_weights, make_high_level
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs import Checkpoint, Run
 from pixelgait.robot.gait import PARAMETERS, STRIDE
@@ -43,7 +43,7 @@ def gentle_weights() -> np.ndarray:
 
 def make_bundle(folder: Path, encoder: str) -> Path:
     low_level = write_run(folder / "low", "follow", gentle_weights())
-    weights = flat_weights(make_high_level(encoder, seed=1))
+    weights = flat_weights(make_high_level(Architecture(encoder), seed=1))
     high_level = write_run(folder / "high", "course", weights, encoder)
     bundle = folder / "bundle"
     export(ExportConfig(low_level, bundle, high_level, name=f"untrained-{encoder}"))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixelgait.policies.high_level import HighLevelNetwork
+from pixelgait.policies.high_level import Architecture, HighLevelNetwork
 from pixelgait.policies.trained import trained_high_level
 from pixelgait.policies.training import rollouts
 from pixelgait.policies.training.imitation import collect
@@ -89,15 +89,17 @@ def test_a_camera_that_cannot_be_fed_is_refused_by_name(
 
 
 def test_training_sees_what_the_encoder_sees() -> None:
-    plan = Plan(task="imitate", steps=300, encoder=GIBSON_IAP)
+    plan = Plan(task="imitate", steps=300, high_level=Architecture(GIBSON_IAP))
     rollouts.start_worker(plan)
-    images, latents, _ = collect((None, 5))
-    assert images.shape == (len(latents), 16, 16, 1)
+    shown, _ = collect((None, 5))
+    images = shown.images
+    assert images.shape == (len(shown.latents), 16, 16, 1)
     assert images.dtype == np.uint8
     assert (images[:, :3] == 255).mean() > 0.5  # mostly sky
     assert 20 < images[:, -1].mean() < 90  # the ground in front of the feet: 0.3 to 1 m
     rollouts.this_worker().close()
-    worker = Worker(Plan(task="course", steps=10, encoder="cnn:channels=4,height=24"))
+    eyes = Architecture("cnn:channels=4,height=24")
+    worker = Worker(Plan(task="course", steps=10, high_level=eyes))
     assert worker.body(0.5).reset(5).image().pixels.shape == (24, 32, 4)
     worker.close()
 

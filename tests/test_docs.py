@@ -21,7 +21,7 @@ import tyro
 from pixelgait.export.bundle import parity
 from pixelgait.export.bundle.graphs import HighLevelGraph, high_level_graph
 from pixelgait.policies.encoder_registry import ENCODERS
-from pixelgait.policies.high_level import make_high_level
+from pixelgait.policies.high_level import Architecture, make_high_level
 from pixelgait.policies.training.fitting import has_gradient
 from pixelgait.robot.bundle import HIGH_LEVEL, LOW_LEVEL, SHIPPED
 from pixelgait.robot.errors import UserError
@@ -210,10 +210,10 @@ def test_a_new_encoder_decides_learns_and_exports(
     ((name, encoder),) = eval(f"{{{line}}}", vars(module)).items()
     monkeypatch.setitem(ENCODERS, name, encoder)
     with pytest.raises(ValueError, match="multiple of patch 5"):
-        make_high_level(f"{name}:patch=5", seed=0)
+        make_high_level(Architecture(f"{name}:patch=5"), seed=0)
     rng = np.random.default_rng(0)
     for options, mirror in (("patch=4,channels=1", False), ("patch=8", True)):
-        high_level = make_high_level(f"{name}:{options}", seed=0, mirror=mirror)
+        high_level = make_high_level(Architecture(f"{name}:{options}", mirror), seed=0)
         assert has_gradient(high_level)
         shape = high_level.image_shape
         images = [rng.integers(0, 256, shape, dtype=np.uint8) for _ in range(5)]

@@ -10,11 +10,10 @@ from pixelgait.robot.bundle import (
     FIXED,
     SCHEMA,
     TOLERANCE,
-    camera_contract,
     contract_hash,
-    spec_contract,
 )
 from pixelgait.robot.controller import (
+    ARRIVAL_M,
     LONGEST_STEPS,
     MAX_SPEED_M_PER_S,
     MAX_YAW_RATE_RAD_PER_S,
@@ -23,18 +22,23 @@ from pixelgait.robot.controller import (
 from pixelgait.robot.files import json_bytes
 from pixelgait.robot.gait import A_STANCE_RAD, PARAMETERS, TROT
 from pixelgait.robot.low_level import LEAST_COMMAND, RESIDUAL_RANGE_RAD
+from pixelgait.robot.observation import camera_contract
 from pixelgait.robot.runtime.provenance import git_state
-from pixelgait.robot.spec import RobotSpec
+from pixelgait.robot.spec import RobotSpec, spec_contract
 
 
 def make_contract(
     name: str,
     spec: RobotSpec,
-    image_shape: tuple[int, int, int],
+    inputs: dict[str, list[int]],
     provenance: dict[str, Any],
     files: dict[str, str],
 ) -> dict[str, Any]:
-    """The contract as a JSON object; `files` maps file names to their SHA-256."""
+    """The contract as a JSON object.
+
+    `inputs` are shapes of what the high level takes, `files` maps file names to their SHA-256.
+    """
+    height, width, channels = inputs["image"]
     content = {
         "schema": SCHEMA,
         "name": name,
@@ -42,7 +46,7 @@ def make_contract(
         "spec": spec_contract(spec),
         **FIXED,
         "camera": {
-            **camera_contract(image_shape),
+            **camera_contract((height, width, channels)),
             "frame": "base: x forward, y left, z up (REP 103)",
         },
         "low_level": {
@@ -56,6 +60,10 @@ def make_contract(
             "least_command": LEAST_COMMAND,
         },
         "high_level": {
+            "inputs": inputs,
+            "goal": "distance m, bearing rad, left positive; inf and 0: none, straight ahead",
+            "arrival_m": ARRIVAL_M,
+            "state": "start with 0, feed next_state back; anew when the goal changes",
             "latent": [
                 f"speed: -1..1 is 0..{MAX_SPEED_M_PER_S} m/s",
                 f"yaw rate: -1..1 is -{MAX_YAW_RATE_RAD_PER_S}..{MAX_YAW_RATE_RAD_PER_S} rad/s",

@@ -87,7 +87,8 @@ def export(config: ExportConfig) -> list[parity.Parity]:
         if path is not None:
             require_writable(path)
     low_level_module = LowLevelGraph(low_level)
-    modules = {HIGH_LEVEL: HighLevelGraph(high_level), LOW_LEVEL: low_level_module}
+    high_level_module = HighLevelGraph(high_level)
+    modules = {HIGH_LEVEL: high_level_module, LOW_LEVEL: low_level_module}
     graphs = {
         HIGH_LEVEL: high_level_graph(high_level),
         LOW_LEVEL: low_level_graph(low_level_module),
@@ -108,8 +109,8 @@ def export(config: ExportConfig) -> list[parity.Parity]:
         "high_level": high_level_run and provenance_of(high_level_run),
     }
     hashes = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
-    shape = high_level.image_shape
-    contract = make_contract(config.name, low_level.spec, shape, provenance, hashes)
+    takes = high_level_module.inputs
+    contract = make_contract(config.name, low_level.spec, takes, provenance, hashes)
     _write_bundle(config.out, {**content, CONTRACT: json_bytes(contract)})
     print(f"wrote the bundle {config.out}")
     if config.json is not None:

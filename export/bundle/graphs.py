@@ -21,23 +21,37 @@ OPSET = 21  # newest that ROS machines' onnxruntime (>= 1.18) reads
 
 
 class HighLevelGraph(nn.Module):
-    """A high level for one image, without a batch axis."""
+    """A high level for one image, without a batch axis.
+
+    It takes what it uses, `inputs` in this order: the image, a goal, a state.
+    """
 
     def __init__(self, high_level: Decider) -> None:
         super().__init__()
         self.high_level = high_level
+        self.inputs = {"image": list(high_level.image_shape)}
+        self.outputs = ["latent", "duration_steps", "attention"]
+        if high_level.sees_goal:
+            self.inputs["goal"] = [2]
+        if high_level.state_size:
+            self.inputs["state"] = [high_level.state_size]
+            self.outputs.append("next_state")
 
-    def forward(self, image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Image (H, W, C) uint8 to latent (2,), duration (1,), attention (H', W')."""
-        latent, duration, attention = self.high_level(image.unsqueeze(0))
-        return latent.squeeze(0), duration.squeeze(0), attention.squeeze(0)
+    def forward(self, image: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
+        """Image (H, W, C) uint8, goal (2,), state (n,) to latent (2,), duration (1,), attention
+        (H', W'), next state (n,)."""
+        given = dict(zip(list(self.inputs)[1:], rest, strict=True))
+        goal, state = given.get("goal", torch.zeros(2)), given.get("state", torch.zeros(0))
+        outputs = self.high_level(image.unsqueeze(0), goal.unsqueeze(0), state.unsqueeze(0))
+        return tuple(each.squeeze(0) for each in outputs[: len(self.outputs)])
 
 
 def high_level_graph(high_level: Decider) -> onnx.ModelProto:
     """The high level as ONNX; the exporter folds normalisation constants into it."""
-    image = torch.zeros(high_level.image_shape, dtype=torch.uint8)
-    outputs = ["latent", "duration_steps", "attention"]
-    return _export(HighLevelGraph(high_level), {"image": image}, outputs)
+    module = HighLevelGraph(high_level)
+    inputs = {name: torch.zeros(shape) for name, shape in module.inputs.items()}
+    inputs["image"] = inputs["image"].to(torch.uint8)
+    return _export(module, inputs, module.outputs)
 
 
 def low_level_graph(low_level: LowLevelGraph) -> onnx.ModelProto:

@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 from torch import nn
 
 from pixelgait.export.bundle.recording import Recording
-from pixelgait.robot.bundle import HIGH_LEVEL, LOW_LEVEL, TOLERANCE, single_thread_session
+from pixelgait.robot.bundle import HIGH_LEVEL, TOLERANCE, single_thread_session
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.low_level import SIGNATURE
 from pixelgait.robot.spec import Array
 
-GRAPH_INPUTS = {HIGH_LEVEL: ("image",), LOW_LEVEL: tuple(SIGNATURE)}
 Tensors = dict[str, NDArray[Any]]
 
 
@@ -33,14 +31,13 @@ class Parity:
 
 def samples_of(recording: Recording, graph: str) -> list[Tensors]:
     """The recorded inputs of one graph, as its types."""
-    if graph == HIGH_LEVEL:
-        return [{"image": image} for image in recording.images]
+    rows = recording.high_level if graph == HIGH_LEVEL else recording.low_level
     return [
         {
-            name: value.astype(np.float32)
-            for name, value in zip(GRAPH_INPUTS[graph], row, strict=True)
+            name: value if value.dtype == np.uint8 else value.astype(np.float32)
+            for name, value in row.items()
         }
-        for row in recording.low_level
+        for row in rows
     ]
 
 
@@ -62,7 +59,7 @@ def compare(
     outputs = run_onnx(model, samples)
     worst = dict.fromkeys(outputs[0], 0.0)
     for sample, output in zip(samples, outputs, strict=True):
-        truth = module(*(torch.from_numpy(sample[name]) for name in GRAPH_INPUTS[graph]))
+        truth = module(*(torch.from_numpy(value) for value in sample.values()))
         for (name, value), expected in zip(output.items(), truth, strict=True):
             difference: Array = np.abs(value - expected.numpy()).astype(np.float64)
             if name == "next_phase":

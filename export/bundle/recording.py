@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.policies.high_level import Decider
-from pixelgait.robot.controller import Controller, Decision
-from pixelgait.robot.low_level import LinearLowLevel
+from pixelgait.robot.controller import Controller, Decision, State
+from pixelgait.robot.low_level import SIGNATURE, LinearLowLevel
 from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.camera import camera_for
@@ -23,26 +24,37 @@ RECORDED_STEPS = 1000  # 10 s, with tens of images
 
 @dataclass(slots=True)
 class Recording:
-    """Inputs of both levels, in the order they occurred."""
+    """Inputs of both levels by name, in the order they occurred."""
 
-    images: list[NDArray[np.uint8]] = field(default_factory=list)
-    low_level: list[tuple[Array, Array, Array, Array]] = field(default_factory=list)
+    high_level: list[dict[str, NDArray[Any]]] = field(default_factory=list)
+    low_level: list[dict[str, NDArray[Any]]] = field(default_factory=list)
 
 
 def record(high_level: Decider, low_level: LinearLowLevel, seed: int) -> Recording:
-    """Run the policy on a medium obstacle course and keep what its levels were given."""
+    """Run the policy on a medium obstacle course and keep what its levels were given.
+
+    The destination of who is told one lies at the course's end.
+    """
     recording = Recording()
 
-    def see(image: NDArray[np.uint8]) -> Decision:
-        recording.images.append(image)
-        return high_level.decide(image)
+    def see(image: NDArray[np.uint8], goal: Array, state: State) -> Decision:
+        given: dict[str, NDArray[Any]] = {"image": image}
+        if high_level.sees_goal:
+            given["goal"] = goal
+        if high_level.state_size:
+            given["state"] = np.zeros(high_level.state_size) if state is None else state
+        recording.high_level.append(given)
+        return high_level.decide(image, goal, state)
 
-    def move(latent: Array, imu: Array, joint_angles: Array, phase: Array) -> tuple[Array, Array]:
-        recording.low_level.append((latent, imu, joint_angles, phase))
-        return low_level(latent, imu, joint_angles, phase)
+    def move(*values: Array) -> tuple[Array, Array]:
+        recording.low_level.append(dict(zip(SIGNATURE, values, strict=True)))
+        return low_level(*values)
 
     camera = camera_for(low_level.spec.camera, high_level.image_shape)
-    body = PyBulletBody(low_level.spec, ObstacleCourse(0.5), camera=camera)
+    course = ObstacleCourse(0.5)
+    if high_level.sees_goal:
+        course.destination = np.array((course.goal_m, 0.0))
+    body = PyBulletBody(low_level.spec, course, camera=camera)
     try:
         controller = Controller(see, move, Supervisor(low_level.spec))
         run_episode(controller, body, Forward(RECORDED_STEPS), seed)

@@ -104,7 +104,7 @@ class Track:
         Not a number from a fall on.
         """
         decision = Decision(np.zeros(2) if latent is None else latent, steps)
-        controller = Controller(lambda image: decision, low_level, Supervisor(A1))
+        controller = Controller(lambda *_: decision, low_level, Supervisor(A1))
         reading = self.body.reset(0)
         pose, rows = planar_pose(self.body), np.full((steps, 3), np.nan)
         for row in rows:

@@ -106,7 +106,7 @@ def _round(checkpoint: Checkpoint, mirror: bool, body: SimulatedBody) -> Checkpo
 def _measure(low_level: LinearLowLevel, body: SimulatedBody, speed: float) -> tuple[float, float]:
     """The speed reached [m/s] where this one is asked for, and the mean stride action."""
     listener = Listener(low_level)
-    controller = Controller(lambda _: Decision(np.zeros(2), 1), listener, Supervisor(A1))
+    controller = Controller(lambda *_: Decision(np.zeros(2), 1), listener, Supervisor(A1))
     walked = walk(controller, body, speed, 0.0, SECONDS)
     return walked.speed, float(np.mean(listener.strides[-round(SECONDS / CONTROL_DT_S) :]))
 

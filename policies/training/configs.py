@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
-from pixelgait.policies.high_level import HighLevelNetwork
+from pixelgait.policies.high_level import Architecture, make_high_level
 from pixelgait.policies.trained import find_run, trained_low_level
 from pixelgait.policies.training.imitation import DAggerConfig
 from pixelgait.policies.training.plan import Plan, TaskName
@@ -16,7 +16,6 @@ from pixelgait.robot.errors import UserError
 from pixelgait.sim.body.faults import parse_faults
 from pixelgait.sim.body.measured_delays import make_randomisation
 from pixelgait.sim.tasks.options import SceneOptions
-from pixelgait.sim.tasks.teacher import guide
 from pixelgait.sim.world.seeds import VALIDATION
 
 # What may differ between a run and its continuation.
@@ -112,6 +111,10 @@ class CameraConfig(SceneOptions, TrainConfig):
     steps: int = 3500
     validation_steps: int = 4500
     validation_episodes: int = 40
+    goal: bool = False
+    """Tell the high level distance and bearing of its destination."""
+    memory: str = ""
+    """A recurrent cell between encoder and head, as in gru:32; empty: none."""
     encoder: str = "iap"
     """Image encoder of the high level: a name, with options as in iap:patch=4,stride=4. height,
     width and channels (1 depth, 3 RGB, 4 RGB-D) choose the camera. pixelgait-train encoders lists
@@ -120,19 +123,23 @@ class CameraConfig(SceneOptions, TrainConfig):
     def check(self) -> None:
         super().check()
         try:
-            HighLevelNetwork(self.encoder)
+            make_high_level(self.architecture(), self.seed)
         except ValueError as error:
-            raise UserError(f"--encoder: {error}") from None
+            raise UserError(f"--encoder or --memory: {error}") from None
         self.make_scene()
 
     def plan(self) -> Plan:
         return replace(
             super().plan(),
-            encoder=self.encoder,
+            high_level=self.architecture(),
             scene=self.scene,
             difficulty=self.difficulty,
             distractors=self.distractors,
         )
+
+    def architecture(self) -> Architecture:
+        """Of the high level."""
+        return Architecture(self.encoder, self.mirror, self.goal, self.memory)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,8 +179,7 @@ class FollowConfig(EvolutionConfig):
 class ImitateConfig(CameraConfig):
     """Train a high level to decide from images as a map-aware teacher does.
 
-    By gradient, on gliding robots without physics, in rounds of DAgger: a start for course. The
-    teacher knows its way on the obstacle-course, in rooms and in gibson:FOLDER.
+    By gradient, on gliding robots without physics, in rounds of DAgger: a start for course.
     """
 
     task = "imitate"
@@ -186,7 +192,6 @@ class ImitateConfig(CameraConfig):
         super().check()
         for name, value in asdict(self.dagger).items():
             require(f"dagger.{name}", value, 1)
-        guide(self.make_scene())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,10 +1,15 @@
 """Behaviour cloning: a high level is fitted to decisions by gradient, as far down as there is one.
 
-A selection of patches has no gradient: for IAP only the head is fitted, to features computed once.
+A selection of patches has no gradient: for IAP only what follows it is fitted, to features computed
+once. A memory is fitted to sequences, by truncated back-propagation through time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,6 +23,23 @@ HEAD_RATE, NETWORK_RATE = 0.01, 0.003
 HEAD_STEPS = 3  # a step of the head alone costs less than a tenth: it takes more
 LOSS_WEIGHTS = (0.1, 0.3, 1.0)  # of errors in duration, speed and turn: it is the turns that matter
 SHORT = 2.0 * (HOLD_STEPS - SHORTEST_STEPS) / (LONGEST_STEPS - SHORTEST_STEPS) - 1.0  # the output
+UNROLLED = 32  # decisions through which gradients go back in time
+STEEPEST = 1.0  # norm of a gradient that went through time
+
+
+@dataclass(frozen=True, slots=True)
+class Lessons:
+    """What was seen in n decisions, in the order of time, and what the teacher did there."""
+
+    seen: Tensor  # images (n, H, W, C) uint8, or features (n, views, F)
+    goals: Tensor  # (n, 2)
+    latents: Tensor  # (n, 2)
+    starts: Tensor  # (n,) bool: where an episode begins
+
+    def __getitem__(self, which: Tensor) -> Lessons:
+        return Lessons(
+            *(each[which] for each in (self.seen, self.goals, self.latents, self.starts))
+        )
 
 
 def has_gradient(high_level: HighLevelNetwork) -> bool:
@@ -37,36 +59,85 @@ def encode_all(high_level: HighLevelNetwork, images: Tensor) -> Tensor:
     return torch.cat([encode(high_level, chunk) for chunk in images.split(CHUNK)])
 
 
-def outputs(high_level: HighLevelNetwork, features: Tensor) -> Tensor:
-    """Duration, speed and turn (B, 3) from features (B, views, F), before they are clipped."""
-    return high_level.outputs([high_level.head(view) for view in features.unbind(1)])
+def fit(high_level: HighLevelNetwork, lessons: Lessons, steps: int, batch: int, seed: int) -> float:
+    """Fit to lessons in so many steps of `batch` decisions each; returns the last steps' loss.
 
-
-def fit(
-    high_level: HighLevelNetwork, seen: Tensor, latents: Tensor, steps: int, batch: int, seed: int
-) -> None:
-    """Fit to latents (n, 2) that belong to images (n, H, W, C) or features (n, views, F).
-
-    Images train the whole network, features its head alone.
+    Images train the whole network, features what follows the encoder.
     """
-    whole = seen.dtype == torch.uint8
-    head = [*high_level.hidden.parameters(), *high_level.output.parameters()]
-    parameters, rate = (high_level.parameters(), NETWORK_RATE) if whole else (head, HEAD_RATE)
+    whole = lessons.seen.dtype == torch.uint8
+    encoder = {id(parameter) for parameter in high_level.encoder.parameters()}
+    rest = [p for p in high_level.parameters() if id(p) not in encoder]
+    parameters, rate = (high_level.parameters(), NETWORK_RATE) if whole else (rest, HEAD_RATE)
+    if high_level.memory:
+        rate = NETWORK_RATE
     steps = steps if whole else HEAD_STEPS * steps
     optimiser = torch.optim.Adam(parameters, lr=rate)
     cooling = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
     batches = torch.Generator().manual_seed(seed)
-    for _ in range(steps):
-        drawn = torch.randint(len(seen), (batch,), generator=batches)
-        features = encode(high_level, seen[drawn]) if whole else seen[drawn]
-        loss = _loss(outputs(high_level, features), latents[drawn])
+    losses = (_recurrent if high_level.memory else _memoryless)(high_level, lessons, batch, batches)
+    last: list[float] = []
+    for _, loss in zip(range(steps), losses, strict=False):
         optimiser.zero_grad()
         loss.backward()
+        if high_level.memory:
+            torch.nn.utils.clip_grad_norm_(high_level.parameters(), STEEPEST)
         optimiser.step()
         cooling.step()
+        last = [*last[-99:], float(loss.detach())]
+    return float(np.mean(last))
 
 
-def _loss(out: Tensor, latents: Tensor) -> Tensor:
+def _memoryless(
+    high_level: HighLevelNetwork, lessons: Lessons, batch: int, rng: torch.Generator
+) -> Iterator[Tensor]:
+    """Losses of batches of single decisions, for ever."""
+    while True:
+        drawn = lessons[torch.randint(len(lessons.seen), (batch,), generator=rng)]
+        state = torch.zeros(batch, 0)
+        yield _loss(_step(high_level, _views(high_level, drawn.seen), drawn.goals, state)[0], drawn)
+
+
+def _recurrent(
+    high_level: HighLevelNetwork, lessons: Lessons, batch: int, rng: torch.Generator
+) -> Iterator[Tensor]:
+    """Losses of batches of sequences of `UNROLLED` decisions, for ever.
+
+    All episodes are one endless tape with as many readers as there are sequences in a batch, each
+    beginning at an episode; a state is what the sequence before has left, and nothing at a start.
+    """
+    readers = max(1, batch // UNROLLED)
+    begins = lessons.starts.nonzero()[:, 0]
+    at = begins[torch.randint(len(begins), (readers,), generator=rng)]
+    state = torch.zeros(readers, high_level.state_size)
+    while True:
+        tape = (at[:, None] + torch.arange(UNROLLED)) % len(lessons.seen)  # (readers, UNROLLED)
+        drawn = lessons[tape.flatten()]
+        views = _views(high_level, drawn.seen).unflatten(0, tape.shape)
+        goals, starts = (each.unflatten(0, tape.shape) for each in (drawn.goals, drawn.starts))
+        outputs = []
+        for now in range(UNROLLED):
+            state = state * ~starts[:, now, None]
+            out, state = _step(high_level, views[:, now], goals[:, now], state)
+            outputs.append(out)
+        yield _loss(torch.stack(outputs, 1).flatten(0, 1), drawn)
+        state = state.detach()
+        at = (at + UNROLLED) % len(lessons.seen)
+
+
+def _views(high_level: HighLevelNetwork, seen: Tensor) -> Tensor:
+    """Features (B, views, F) of what was seen."""
+    return encode(high_level, seen) if seen.dtype == torch.uint8 else seen
+
+
+def _step(
+    high_level: HighLevelNetwork, views: Tensor, goals: Tensor, state: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Duration, speed and turn (B, 3), before they are clipped, and the next state (B, n)."""
+    heads, after = high_level.heads(list(views.unbind(1)), goals, state)
+    return high_level.outputs(heads), after
+
+
+def _loss(out: Tensor, lessons: Lessons) -> Tensor:
     """Weighted squared error of outputs (B, 3); durations shall be as short as the teacher's."""
-    wanted = torch.cat([torch.full_like(latents[:, :1], SHORT), latents], 1)
+    wanted = torch.cat([torch.full_like(lessons.latents[:, :1], SHORT), lessons.latents], 1)
     return (torch.tensor(LOSS_WEIGHTS) * (out - wanted) ** 2).sum(1).mean()

@@ -12,7 +12,8 @@ look at the sky.
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 
@@ -20,11 +21,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pixelgait.policies.high_level import flat_weights, make_high_level, set_weights
+from pixelgait.policies.high_level import (
+    Architecture,
+    flat_weights,
+    make_high_level,
+    set_weights,
+)
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs import Checkpoint
 from pixelgait.policies.training import rollouts
-from pixelgait.policies.training.fitting import encode_all, fit, has_gradient
+from pixelgait.policies.training.fitting import Lessons, encode_all, fit, has_gradient
 from pixelgait.policies.training.plan import Plan
 from pixelgait.policies.training.rollouts import Job
 from pixelgait.policies.training.validation import (
@@ -32,12 +38,12 @@ from pixelgait.policies.training.validation import (
     Validation,
     summary,
 )
-from pixelgait.robot.controller import Decision
+from pixelgait.robot.controller import Decision, State
 from pixelgait.robot.files import write_atomic
 from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Episode
-from pixelgait.sim.tasks.forward import Forward
 from pixelgait.sim.tasks.glide import glide_episode
+from pixelgait.sim.tasks.navigate import way_through
 from pixelgait.sim.tasks.pool import WorkerPool
 from pixelgait.sim.tasks.teacher import Teacher
 from pixelgait.sim.world.seeds import TRAINING, Stream
@@ -64,21 +70,31 @@ class DAggerConfig:
 
 @dataclass(frozen=True, slots=True)
 class Demonstrations:
-    """Images of one round, and what the teacher decided there."""
+    """Decisions of one or many episodes: what was seen, and what the teacher decided there."""
 
+    starts: NDArray[np.bool_]  # (n,) where an episode begins
     images: NDArray[np.uint8]  # (n, H, W, C)
+    goals: Array  # (n, 2)
     latents: Array  # (n, 2)
 
     def save(self, path: Path) -> None:
         """Write them, whole or not at all."""
         buffer = io.BytesIO()
-        np.savez_compressed(buffer, images=self.images, latents=self.latents)
+        np.savez_compressed(
+            buffer, **{each.name: getattr(self, each.name) for each in fields(self)}
+        )
         write_atomic(path, buffer.getvalue())
 
     @classmethod
     def load(cls, path: Path) -> Demonstrations:
         with np.load(path, allow_pickle=False) as data:
-            return cls(data["images"], data["latents"])
+            return cls(**{each.name: data[each.name] for each in fields(cls)})
+
+    @classmethod
+    def joined(cls, parts: Sequence[Demonstrations]) -> Demonstrations:
+        """All of them, one after another."""
+        columns = ([getattr(part, each.name) for part in parts] for each in fields(cls))
+        return cls(*(np.concatenate(column) for column in columns))
 
 
 class DAgger:
@@ -133,8 +149,8 @@ class DAgger:
             (self.students[i % len(self.students)] if self.round > 1 else None, seed)
             for i, seed in enumerate(self._courses(self.config.courses, COLLECTING))
         ]
-        images, latents, episodes = zip(*self.pool.map(collect, jobs), strict=True)
-        Demonstrations(np.concatenate(images), np.concatenate(latents)).save(self._file(self.round))
+        shown, episodes = zip(*self.pool.map(collect, jobs), strict=True)
+        Demonstrations.joined(shown).save(self._file(self.round))
         return summary("train", episodes)
 
     def _best_half(self) -> Array:
@@ -156,15 +172,15 @@ class DAgger:
         return self.folder / f"round-{of_round:03}.npz"
 
 
-def first_students(encoder: str, config: DAggerConfig, seed: int) -> Array:
+def first_students(architecture: Architecture, config: DAggerConfig, seed: int) -> Array:
     """Fresh high levels (students, n); one will do where gradients reach the encoder."""
-    count = 1 if has_gradient(make_high_level(encoder, seed)) else config.students
-    fresh = [make_high_level(encoder, 1000 * seed + i) for i in range(count)]
+    count = 1 if has_gradient(make_high_level(architecture, seed)) else config.students
+    fresh = [make_high_level(architecture, 1000 * seed + i) for i in range(count)]
     return np.array([flat_weights(student) for student in fresh])
 
 
-def collect(job: tuple[Array | None, int]) -> tuple[NDArray[np.uint8], Array, Episode]:
-    """Demonstrations on one course: images (n, H, W, C), the teacher's latents (n, 2), the episode.
+def collect(job: tuple[Array | None, int]) -> tuple[Demonstrations, Episode]:
+    """Demonstrations on one course, and the episode.
 
     The job is the weights of the student that leads, or None for the teacher, and the seed.
     """
@@ -175,23 +191,27 @@ def collect(job: tuple[Array | None, int]) -> tuple[NDArray[np.uint8], Array, Ep
     body = worker.glider(worker.plan.difficulty)
     teacher = Teacher(body)
     rng = Stream.TEACHER_NOISE.rng(seed)
-    images, latents = [], []
+    images, goals, latents = [], [], []
     if student is not None:
         set_weights(high_level, student)
 
-    def decide(image: NDArray[np.uint8]) -> Decision:
-        taught = teacher.decide(image)
+    def decide(image: NDArray[np.uint8], goal: Array, state: State) -> Decision:
+        taught = teacher.decide()
         images.append(image)
+        goals.append(goal)
         latents.append(taught.latent)
         if student is not None:
-            return high_level.decide(image)
+            return high_level.decide(image, goal, state)
         if rng.random() < TEACHER_NOISE:
             latent = np.array((taught.latent[0], rng.uniform(-1.0, 1.0)))
             return replace(taught, latent=latent)
         return taught
 
-    episode = glide_episode(decide, body, Forward(worker.plan.steps, PATIENCE_STEPS), seed)
-    return np.array(images), np.array(latents), episode
+    task = way_through(body.scene, worker.plan.steps)
+    task.patience_steps = PATIENCE_STEPS
+    episode = glide_episode(decide, body, task, seed)
+    starts = np.arange(len(images)) == 0
+    return Demonstrations(starts, np.array(images), np.array(goals), np.array(latents)), episode
 
 
 def fit_student(job: tuple[Array, list[Path], DAggerConfig, list[int]]) -> tuple[float, Array]:
@@ -201,12 +221,13 @@ def fit_student(job: tuple[Array, list[Path], DAggerConfig, list[int]]) -> tuple
     high_level = worker.high_level
     assert high_level is not None
     set_weights(high_level, weights)
-    rounds = [_load(file) for file in files]
-    seen = torch.from_numpy(np.concatenate([each.images for each in rounds]))
+    shown = Demonstrations.joined([_load(file) for file in files])
+    seen = torch.from_numpy(shown.images)
     if not has_gradient(high_level):
         seen = encode_all(high_level, seen)
-    latents = torch.tensor(np.concatenate([each.latents for each in rounds]), dtype=torch.float32)
-    fit(high_level, seen, latents, config.steps, config.batch, seed=len(files))
+    goals, latents = torch.from_numpy(shown.goals).float(), torch.from_numpy(shown.latents).float()
+    lessons = Lessons(seen, goals, latents, torch.from_numpy(shown.starts))
+    fit(high_level, lessons, config.steps, config.batch, seed=len(files))
     fitted = flat_weights(high_level)
     plan = worker.plan
     episodes = worker.run(Job(fitted, Normaliser.empty(), courses, plan.steps, plan.difficulty))

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from pixelgait.policies.high_level import Architecture
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.faults import Fault
@@ -25,7 +26,7 @@ class Plan:
 
     task: TaskName
     steps: int  # control steps of a training episode
-    encoder: str = "iap"
+    high_level: Architecture | None = None  # of the tasks that see
     scene: str = ObstacleCourse.name  # of the tasks that see; the others are on flat ground
     difficulty: float = 0.5
     curriculum: int = 0  # iterations over which the difficulty rises from 0
@@ -33,7 +34,7 @@ class Plan:
     distractors: Split | None = None
     low_level: tuple[Array, Array] | None = None  # frozen matrix, bias of the task course
     randomisation: Randomisation | None = None
-    mirror: bool = False  # left-right symmetric networks
+    mirror: bool = False  # a left-right symmetric low level
     faults: tuple[Fault, ...] = ()
 
     @property

@@ -25,8 +25,8 @@ from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.follow import Follow
-from pixelgait.sim.tasks.forward import Forward
 from pixelgait.sim.tasks.glide import glide_episode
+from pixelgait.sim.tasks.navigate import way_through
 from pixelgait.sim.tasks.task import Task
 from pixelgait.sim.world.scene import Scene
 
@@ -50,9 +50,11 @@ class Worker:
     def __init__(self, plan: Plan) -> None:
         torch.set_num_threads(1)
         self.plan = plan
-        forward = Forward(plan.steps, contact_cost_m_per_s=plan.contact_cost)
-        self.task: Task = Follow(plan.steps) if plan.task == "follow" else forward
-        self.high_level = make_high_level(plan.encoder, 0, plan.mirror) if plan.sees else None
+        self.task: Task = Follow(plan.steps)
+        if plan.task != "follow":
+            scene = self._scene(plan.difficulty) if plan.sees else FlatGround()
+            self.task = way_through(scene, plan.steps, plan.contact_cost)
+        self.high_level = make_high_level(plan.high_level, 0) if plan.high_level else None
         high = self.high_level
         self.camera = camera_for(A1.camera, high.image_shape) if high else None
         self._bodies: dict[float, SimulatedBody] = {}
@@ -121,7 +123,7 @@ class Worker:
             return self.high_level.decide, low_level
         if isinstance(self.task, Follow):
             return self.task.command, low_level
-        return lambda image: Decision(LATENT_AHEAD, self.task.steps), low_level
+        return lambda *_: Decision(LATENT_AHEAD, self.task.steps), low_level
 
 
 _worker: Worker

@@ -110,10 +110,12 @@ def first_checkpoint(config: TrainConfig, plan: Plan) -> Checkpoint:
     """
     normaliser = Normaliser.empty()
     if isinstance(config, ImitateConfig):
-        students = first_students(config.encoder, config.dagger, config.seed)
+        students = first_students(config.architecture(), config.dagger, config.seed)
         return Checkpoint.first(students[0], normaliser, students=students)
     assert isinstance(config, EvolutionConfig)
-    high = flat_weights(make_high_level(plan.encoder, config.seed)) if plan.sees else np.zeros(0)
+    high = np.zeros(0)
+    if plan.high_level:
+        high = flat_weights(make_high_level(plan.high_level, config.seed))
     low = np.zeros(plan.low_level_weights)
     if config.start is not None:
         fresh = high if plan.sees else low

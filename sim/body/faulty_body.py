@@ -13,6 +13,7 @@ from pixelgait.robot.spec import LEGS, Array
 from pixelgait.sim.body.delays import DelayLine, History
 from pixelgait.sim.body.faults import Fault, schedule
 from pixelgait.sim.body.interface import BasePose, Loads, SimulatedBody
+from pixelgait.sim.world.scene import Layout
 from pixelgait.sim.world.seeds import Stream
 
 # Ours: one reading in five has one value off by up to 1 (rad, rad/s).
@@ -32,6 +33,10 @@ class FaultyBody:
     @property
     def time_s(self) -> float:
         return self.body.time_s
+
+    @property
+    def layout(self) -> Layout:
+        return self.body.layout
 
     def reset(self, seed: int) -> Reading:
         """Reset the body and draw the episode's faults."""

@@ -12,7 +12,7 @@ from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.rotation import Quaternion, Vector
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.camera import Camera
-from pixelgait.sim.world.scene import Scene
+from pixelgait.sim.world.scene import Layout, Scene
 
 PHYSICS_DT_S = 0.002  # 2 ms, as in Google's envs_v2
 SUBSTEPS = round(CONTROL_DT_S / PHYSICS_DT_S)
@@ -41,6 +41,10 @@ class Walker(Protocol):
 
     spec: RobotSpec
     scene: Scene
+
+    @property
+    def layout(self) -> Layout:
+        """The scene's, of this episode."""
 
     def pose(self) -> BasePose:
         """Where the base is."""

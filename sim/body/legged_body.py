@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.interface import Image, JointCommand, Reading
-from pixelgait.robot.rotation import Quaternion, Vector, upright
+from pixelgait.robot.rotation import Quaternion, Vector, heading, upright
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.robot.supervisor import NO_AGES
 from pixelgait.sim.body.camera import Camera
@@ -29,12 +30,14 @@ from pixelgait.sim.body.interface import (
 from pixelgait.sim.body.motors import Motor, motor_torques, motors_under
 from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.body.sensors import Sensors
-from pixelgait.sim.world.scene import Pose, Scene
+from pixelgait.sim.world.scene import Layout, Pose, Scene
 from pixelgait.sim.world.seeds import Stream
 
 
 class EngineScene(Protocol):
     """A scene as an engine has built it."""
+
+    layout: Layout  # of this episode
 
     def reset(self, rng: np.random.Generator) -> Pose:
         """Lay the scene out; returns where the robot starts."""
@@ -97,8 +100,15 @@ class LeggedBody(ABC):
     def read(self) -> Reading:
         """Sensor values of this instant, as this episode's sensors give them."""
         pose = self.pose()
-        reading = self._measure(pose)
+        (x, y, _), orientation = pose
+        odometry = np.array((x, y, heading(orientation)))
+        reading = replace(self._measure(pose), odometry=odometry)
         return reading if self._sensors is None else self._sensors.read(reading, pose)
+
+    @property
+    def layout(self) -> Layout:
+        """The scene's, of this episode."""
+        return self._scene.layout
 
     def ages(self) -> Mapping[str, float]:
         """No sensor here ever falls silent."""

@@ -25,8 +25,8 @@ from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.body.sensors import CameraStream
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene
-from pixelgait.sim.world.obstacles import LEAST_HEIGHT_M, obstacle_boxes
-from pixelgait.sim.world.scene import Box, Mesh, Pose, Scene
+from pixelgait.sim.world.obstacles import in_the_way
+from pixelgait.sim.world.scene import Box, Layout, Pose, Scene
 from pixelgait.sim.world.seeds import Stream
 
 # What the low level `walk` does on flat ground, measured, and somewhat more; drawn every episode.
@@ -101,6 +101,7 @@ class KinematicBody:
         self._scene = PyBulletScene(scene, self.client)
         nose = (spec.feet_m[0, 0] + NOSE_M, 0.0)
         self._outline = np.vstack([spec.feet_m, nose])  # (5, 2) in the base frame
+        self._height_m = HEIGHT_SHARE * spec.stand_height_m
         self.time_s = 0.0
 
     def close(self) -> None:
@@ -112,9 +113,11 @@ class KinematicBody:
         """Lay the scene out from the seed, draw the robot, put it at the start."""
         start = self._scene.reset(Stream.LAYOUT.rng(seed))
         rng = Stream.GAIT.rng(seed)
-        height = start.z + HEIGHT_SHARE * self.spec.stand_height_m
-        obstacles = self._obstacles(start.z)
-        self.state = Glide(Gait.draw(rng), rng, obstacles, start.x, start.y, height, start.yaw)
+        height = start.z + self._height_m
+        hindering = in_the_way(self.scene, self.layout, self.spec.stand_height_m)
+        self.state = Glide(
+            Gait.draw(rng), rng, Obstacles(hindering), start.x, start.y, height, start.yaw
+        )
         self.time_s = 0.0
         if self.randomisation is not None:
             sample = self.randomisation.sample(Stream.GLIDER_CAMERA.rng(seed))
@@ -122,26 +125,17 @@ class KinematicBody:
             self.state.camera.observe(self.time_s, self.pose())
         return self.read()
 
-    def _obstacles(self, ground_m: float) -> Obstacles:
-        """What stands in the way of a robot on this ground: neither hovers above it, nor is below
-        its floor."""
-        boxes = obstacle_boxes(self.scene, self._scene.layout)
-        meshes = [shape for shape in self.scene.fixed if isinstance(shape, Mesh)]
-        boxes += [(box, box.pose) for mesh in meshes for box in mesh.boxes]
-        low, high = ground_m + LEAST_HEIGHT_M, ground_m + self.spec.stand_height_m
-        return Obstacles(
-            [
-                (box, pose)
-                for box, pose in boxes
-                if pose.z - box.half_m[2] < high and pose.z + box.half_m[2] > low
-            ]
-        )
+    @property
+    def layout(self) -> Layout:
+        """Of this episode."""
+        return self._scene.layout
 
     def read(self) -> Reading:
-        """A reading of which only time, orientation and image mean anything."""
-        none = np.zeros(len(self.spec.joint_names))
+        """A reading of which joints and rates mean nothing."""
+        none, state = np.zeros(len(self.spec.joint_names)), self.state
         orientation = np.array(self.pose().orientation)
-        return Reading(self.time_s, none, none, orientation, np.zeros(3), self.render)
+        odometry = np.array((state.x, state.y, state.yaw))
+        return Reading(self.time_s, none, none, orientation, np.zeros(3), self.render, odometry)
 
     def render(self) -> Image:
         """The camera's newest view; an ideal one's is that of this instant."""
@@ -192,6 +186,8 @@ class KinematicBody:
         state.stopped = self._stopped(x, y, yaw)
         if not state.stopped:
             state.x, state.y = x, y
+            ground = self.scene.ground_m(x, y)
+            state.z = state.z if ground is None else ground + self._height_m
         state.yaw = yaw
         self.time_s += CONTROL_DT_S
         self._scene.move(self.time_s)

@@ -45,6 +45,7 @@ class Distracted(Scene):
     def __init__(self, scene: Scene, split: Split) -> None:
         self.scene = scene
         self.name, self.goal_m = scene.name, scene.goal_m
+        self.tells_destination = scene.tells_destination
         self.textures = textures(split)
         plain = self.textures[0]
         picture = replace(plain, tile_m=PICTURE_M)
@@ -61,6 +62,7 @@ class Distracted(Scene):
     def layout(self, rng: np.random.Generator) -> Layout:
         """The scene's own layout, then what distracts from it."""
         layout = self.scene.layout(rng)
+        self.destination = self.scene.destination
         count = len(layout.movable)
         hovering = [_ahead_of(layout.start, rng) for _ in range(OBJECT_COUNT)]
         swings = [_swing(count + 4 + i, rng) for i in range(OBJECT_COUNT)]
@@ -95,8 +97,8 @@ class Distracted(Scene):
         return self.textures[rng.integers(len(self.textures))]
 
     def _covered(self, shape: AnyShape) -> AnyShape:
-        """The shape as it is built: every visible box, but for the post to find, gets a texture."""
-        is_goal = isinstance(self.scene, Indoor) and shape is self.scene.post
+        """The shape as it is built: every visible box but the goal's mark gets a texture."""
+        is_goal = isinstance(self.scene, Indoor) and shape is self.scene.mark
         if not isinstance(shape, Box) or not shape.visible or is_goal:
             return shape
         self._kinds.append((shape.colour, shape.texture))

@@ -57,16 +57,16 @@ class Gibson(Indoor):
             self.floors.append((height, _walk_map(path, image)))
             boxes += barriers(image, height + LEVEL_M)
         self.fixed = (Mesh(mesh, collision, _texture(mesh), boxes),)
-        half_m = max(traversability_map.half_m for _, traversability_map in self.floors)
+        half_m = max(walk_map.size_m[0] for _, walk_map in self.floors) / 2.0
         floor = Box(STORE, (half_m, half_m, SLAB_HALF_M), (1.0, 1.0, 1.0), visible=False)
-        self.movable = (self.post, floor)
+        self.movable = (self.mark, floor)
 
     def layout(self, rng: np.random.Generator) -> Layout:
         """Draw a floor, a start and a goal on it."""
         height, traversability_map = self.floors[rng.integers(len(self.floors))]
         level = height + LEVEL_M
-        start, post = self.point_goal(rng, traversability_map, level)
-        return Layout(start, (post, Pose(0.0, 0.0, level - SLAB_HALF_M)))
+        start, mark = self.point_goal(rng, traversability_map, level)
+        return Layout(start, (mark, Pose(0.0, 0.0, level - SLAB_HALF_M)))
 
 
 def _check_faces(path: Path) -> None:

@@ -10,22 +10,21 @@ from pixelgait.robot.spec import Array
 from pixelgait.sim.world.scene import Box, Pose, Scene
 from pixelgait.sim.world.traversability import TraversabilityMap
 
-GOAL_RADIUS_M = 0.5
 LEAST_WAY_SHARE = 0.5  # the start's way to the goal, at least, as a share of the longest there is
 AHEAD_CELLS = 10  # a robot starts looking about at where its way is after 1 m
 LOOK_RAD = 0.4
-GOAL_HALF_M = (0.06, 0.06, 0.5)
+MARK_HALF_M = (0.25, 0.25, 0.005)  # on the floor: no obstacle, and nothing to a depth camera
 GOAL_COLOUR = (0.05, 0.85, 0.15)
 
 
 class Indoor(Scene):
-    """A scene with a map. The goal is a green post, reached within `GOAL_RADIUS_M` of the way.
+    """A scene with a map. The destination has a green mark on the floor.
 
     Progress is minus the length of the way that is left: round walls and through doors.
     """
 
-    goal_m = -GOAL_RADIUS_M
-    post = Box(Pose(0.0, 0.0, 0.0), GOAL_HALF_M, GOAL_COLOUR)
+    tells_destination = True
+    mark = Box(Pose(0.0, 0.0, 0.0), MARK_HALF_M, GOAL_COLOUR)
     map: TraversabilityMap  # of the last layout, as is what follows
     floor_m: float
     distances: Array  # from every cell to the goal (rows, columns) [m]
@@ -34,7 +33,7 @@ class Indoor(Scene):
     def point_goal(
         self, rng: np.random.Generator, traversability_map: TraversabilityMap, floor_m: float
     ) -> list[Pose]:
-        """Draw start and goal: poses of the robot and of the post."""
+        """Draw start and goal: poses of the robot and of the mark."""
         self.map, self.floor_m = traversability_map, floor_m
         goal = traversability_map.draw(rng)
         self.distances = traversability_map.geodesic_distances(goal)
@@ -46,9 +45,10 @@ class Indoor(Scene):
         way = traversability_map.path(self.distances, self.start)
         ahead_x, ahead_y = traversability_map.place(way[min(AHEAD_CELLS, len(way) - 1)])
         heading = math.atan2(ahead_y - y, ahead_x - x) + float(rng.uniform(-LOOK_RAD, LOOK_RAD))
+        self.destination = np.array(traversability_map.place(goal))
         return [
             Pose(x, y, floor_m, heading),
-            Pose(*traversability_map.place(goal), floor_m + GOAL_HALF_M[2]),
+            Pose(*traversability_map.place(goal), floor_m + MARK_HALF_M[2]),
         ]
 
     def progress_m(self, x: float, y: float) -> float:

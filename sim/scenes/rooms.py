@@ -42,7 +42,7 @@ PIECES = (
 
 
 class Rooms(Indoor):
-    """A house with a corridor, rooms, doors and furniture, and a green post to walk to."""
+    """A house with a corridor, rooms, doors and furniture, and a green mark to walk to."""
 
     name = "rooms"
 
@@ -56,18 +56,18 @@ class Rooms(Indoor):
         )
         self.furniture = furniture(difficulty)
         elements = [wall(LONG_M)] * self.long + [wall(SHORT_M)] * self.short
-        self.movable = [self.post, *self.furniture, *elements]
+        self.movable = [self.mark, *self.furniture, *elements]
 
     def layout(self, rng: np.random.Generator) -> Layout:
         """Draw a plan, a start and a goal."""
         plan = self._plan(rng)
         footprints = [box.half_m[:2] for box in self.furniture]
         traversability_map = TraversabilityMap(plan.traversable(footprints))
-        start, post = self.point_goal(rng, traversability_map, 0.0)
+        start, mark = self.point_goal(rng, traversability_map, 0.0)
         long, short = elements(plan)
         walls = long + [STORE] * (self.long - len(long)) + short
         walls += [STORE] * (self.short - len(short))
-        return Layout(start, [post, *standing(plan, self.furniture), *walls])
+        return Layout(start, [mark, *standing(plan, self.furniture), *walls])
 
     def _plan(self, rng: np.random.Generator) -> FloorPlan:
         """The next one there are enough elements for."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -97,12 +96,10 @@ class EpisodeLog:
     def episode(self, seed: int, task: Task, fell: bool, fault: str | None) -> Episode:
         """All of it, once the episode is over."""
         self._path.append(self.body.pose()[0][:2])
-        progress, goal_m = progress_m(self.body), self.body.scene.goal_m
-        arrived = self.steps == task.steps if math.isinf(goal_m) else progress > goal_m
         return Episode(
             seed=seed,
-            success=arrived and not fell,
-            distance_m=progress - self._start_m,
+            success=task.succeeded() and not fell,
+            distance_m=progress_m(self.body) - self._start_m,
             return_m=self._return_m,
             fell=fell,
             fault=fault,
@@ -126,6 +123,7 @@ def run_episode(
     """Run the controller on the body until the task is over; `watch` is called after every step."""
     reading = body.reset(seed)
     controller.reset()
+    controller.go_to(body.scene.destination)
     task.reset(body, seed)
     log, over = EpisodeLog(body, controller), False
     while not over and log.steps < task.steps:

@@ -46,7 +46,7 @@ class Follow:
         self.steps = steps
         self.latent = np.zeros(2)
 
-    def command(self, image: object) -> Decision:
+    def command(self, *_: object) -> Decision:
         """The high level of this task: the next command, whatever the camera sees."""
         self.latent = self._rng.uniform(-1.0, 1.0, 2)
         which = self._rng.random()
@@ -87,6 +87,10 @@ class Follow:
         followed = (tracked + turned) / 2.0
         reward = followed + self.POSTURE_WEIGHT * (self._posture(body) - followed)
         return reward * CONTROL_DT_S - self._strain(body.loads()), fallen(body)
+
+    def succeeded(self) -> bool:
+        """Whether the time is over."""
+        return self._step == self.steps
 
     def _strain(self, loads: Loads) -> float:
         """What this control step has cost motors and feet."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.sim.body.interface import Walker
 from pixelgait.sim.tasks.task import fallen, progress_m, push
@@ -26,14 +28,18 @@ class Forward:
         self.patience_steps = patience_steps
         self.contact_cost_m_per_s = contact_cost_m_per_s
         self._progress = self._best = 0.0
-        self._since_best = 0
+        self._since_best = self._steps = 0
+        self._arrived = False
 
     def reset(self, body: Walker, seed: int) -> None:
         self._progress = self._best = progress_m(body)
-        self._since_best = 0
+        self._since_best = self._steps = 0
+        self._arrived = False
+        self._endless = math.isinf(body.scene.goal_m)
         push(body, self.SHOVE_M_PER_S, Stream.TASK.rng(seed))
 
     def step(self, body: Walker) -> tuple[float, bool]:
+        self._steps += 1
         progress = progress_m(body)
         cap = self.CAP_M_PER_S * CONTROL_DT_S
         reward = max(-cap, min(cap, progress - self._progress))
@@ -44,7 +50,15 @@ class Forward:
         if progress > self._best + self.ADVANCE_M:
             self._best, self._since_best = progress, 0
         stuck = self._since_best > self.patience_steps
-        return reward, stuck or progress > body.scene.goal_m or fallen(body)
+        self._arrived = self._at_goal(body)
+        return reward, stuck or self._arrived or fallen(body)
+
+    def _at_goal(self, body: Walker) -> bool:
+        return self._progress > body.scene.goal_m
+
+    def succeeded(self) -> bool:
+        """Whether the goal is reached; without one, whether the time is over."""
+        return self._arrived or (self._endless and self._steps == self.steps)
 
     def metrics(self) -> dict[str, float]:
         return {}

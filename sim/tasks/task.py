@@ -29,6 +29,9 @@ class Task(Protocol):
         Judged by what the simulator knows, never by sensors: those may be noisy, late or broken.
         """
 
+    def succeeded(self) -> bool:
+        """Whether the robot, if it is on its feet, has done what it should."""
+
     def metrics(self) -> dict[str, float]:
         """Further figures of the episode."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pixelgait.sim.world.scene import Box, Layout, Pose, Scene, Shape
+from pixelgait.sim.world.scene import Box, Layout, Mesh, Pose, Scene, Shape
 
 LEAST_HEIGHT_M = 0.02  # above the ground: nothing lower is an obstacle; ours
 
@@ -22,6 +22,22 @@ def obstacle_boxes(scene: Scene, layout: Layout) -> list[tuple[Box, Pose]]:
         (shape, pose)
         for (shape, pose), hinders in zip(placed, obstacles, strict=True)
         if hinders and isinstance(shape, Box) and pose is not None
+    ]
+
+
+def in_the_way(scene: Scene, layout: Layout, height_m: float) -> list[tuple[Box, Pose]]:
+    """Boxes that a robot so high, on the ground it starts from, can run into, where they are.
+
+    Neither what hovers above it, nor what is below its floor. Of a mesh those it collides by.
+    """
+    boxes = obstacle_boxes(scene, layout)
+    meshes = [shape for shape in scene.fixed if isinstance(shape, Mesh)]
+    boxes += [(box, box.pose) for mesh in meshes for box in mesh.boxes]
+    low, high = layout.start.z + LEAST_HEIGHT_M, layout.start.z + height_m
+    return [
+        (box, pose)
+        for box, pose in boxes
+        if pose.z - box.half_m[2] < high and pose.z + box.half_m[2] > low
     ]
 
 

@@ -120,13 +120,15 @@ class Scene(ABC):
     """Surroundings of one robot. Built once per body, laid out anew at every reset.
 
     What a scene does not say of itself is that of level ground at z = 0, walked along x without
-    an end. Goal, progress and ground are those of the last layout.
+    an end. Goal, progress, destination and ground are those of the last layout.
     """
 
     name: str
     goal_m: float = math.inf  # the progress that is a success
     fixed: Sequence[Shape] = ()  # what is the same in every episode
     movable: Sequence[Box | HeightField] = ()  # what a layout places; their own poses do not count
+    tells_destination: bool = False  # whether every layout has one
+    destination: Array | None = None  # (2,) x, y [m]: where the robot is told to go
 
     @abstractmethod
     def layout(self, rng: np.random.Generator) -> Layout:

@@ -1,11 +1,12 @@
 """Traversability map of where a robot can walk indoors, and geodesic distances on it.
 
-Maps are Gibson's: square, 0.01 m a pixel, white where one can walk, the world's origin in their
-middle, rows along y and columns along x (iGibson, `indoor_scene.py`).
+Maps are Gibson's: 0.01 m a pixel, white where one can walk, rows along y and columns along x
+(iGibson, `indoor_scene.py`). Where nothing else is said the world's origin is in their middle.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 
 import cv2
@@ -21,25 +22,35 @@ CELL_M = PIXEL_M * CELL_PIXELS  # iGibson's resolution for planning
 # Chamfer distances with steps of 5 straight and 7 diagonally (Borgefors 1986): at most 8 % more
 # than the shortest way.
 STRAIGHT, DIAGONAL = 5, 7
-CLEARANCE_M = 0.27  # of a robot's middle: half the width of a trotting A1 and 2 cm
+HALF_WIDTH_M = 0.25  # of a trotting A1
+CLEARANCE_M = HALF_WIDTH_M + 0.02  # of a robot's middle
 TURNING_M = 0.40  # more than half of its length, and of a Laikago's
+TIGHT = 3  # what a cell without room to turn counts for a teacher, who keeps clear of walls
 
 Cell = tuple[int, int]  # row, column
 
 
 class TraversabilityMap:
-    """The largest connected area in which a robot can walk.
+    """The largest connected area in which a robot can walk, or the one around a place.
 
-    Its middle can be in cells that are `free`; in `turnable` ones it can turn on the spot.
+    Its middle can be in cells that are `free`, `clearance_m` from all else; in `turnable` ones it can turn on the spot.
     """
 
-    def __init__(self, traversable: NDArray[np.uint8]) -> None:
-        """From a map (n, n).
+    def __init__(
+        self,
+        traversable: NDArray[np.uint8],
+        corner_m: tuple[float, float] | None = None,
+        around_m: tuple[float, float] | None = None,
+        clearance_m: float = CLEARANCE_M,
+    ) -> None:
+        """From a map (n, m), its corner of least x, y [m], and a place x, y [m] to walk from.
 
         Raises:
             ValueError: nowhere is there room.
         """
-        self.half_m = PIXEL_M * len(traversable) / 2.0
+        height_m, width_m = PIXEL_M * traversable.shape[0], PIXEL_M * traversable.shape[1]
+        self.corner_m = corner_m or (-width_m / 2.0, -height_m / 2.0)
+        self.size_m = (width_m, height_m)
         # Half as fine is a quarter of the work; only what is all white stays so.
         coarse = cv2.resize(traversable, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)
         walkable = np.pad((coarse == 255).astype(np.uint8), 1)  # the map's edge is a wall
@@ -47,10 +58,12 @@ class TraversabilityMap:
         every = CELL_PIXELS // 2
         cells = clear[every // 2 :: every, every // 2 :: every] * 2 * PIXEL_M
         _, labels, statistics, _ = cv2.connectedComponentsWithStats(
-            (cells > CLEARANCE_M).astype(np.uint8), connectivity=4
+            (cells > clearance_m).astype(np.uint8), connectivity=4
         )
         areas = statistics[1:, cv2.CC_STAT_AREA]  # without the background
         self.free = labels == 1 + (areas.argmax() if len(areas) else 0)
+        if around_m is not None:
+            self.free = labels == _nearest_label(np.asarray(labels, np.int32), self.cell(*around_m))
         self.turnable = self.free & (cells > TURNING_M)
         if not self.turnable.any():
             raise ValueError(f"nowhere on the map is there {TURNING_M} m of room all around")
@@ -65,15 +78,20 @@ class TraversabilityMap:
     def place(self, cell: Cell) -> tuple[float, float]:
         """The middle of a cell: x, y [m]."""
         row, column = cell
-        return (column + 0.5) * CELL_M - self.half_m, (row + 0.5) * CELL_M - self.half_m
+        x, y = self.corner_m
+        return x + (column + 0.5) * CELL_M, y + (row + 0.5) * CELL_M
 
     def cell(self, x: float, y: float) -> Cell:
-        """The cell of a point."""
-        return int((y + self.half_m) / CELL_M), int((x + self.half_m) / CELL_M)
+        """The cell of a point; beyond the map, the nearest one of its edge."""
+        (low_x, low_y), (width, height) = self.corner_m, self.size_m
+        rows, columns = round(height / CELL_M), round(width / CELL_M)
+        row, column = int((y - low_y) / CELL_M), int((x - low_x) / CELL_M)
+        return min(max(row, 0), rows - 1), min(max(column, 0), columns - 1)
 
     def covers(self, x: float, y: float) -> bool:
         """Whether the point is on the map."""
-        return abs(x) < self.half_m and abs(y) < self.half_m
+        (low_x, low_y), (width, height) = self.corner_m, self.size_m
+        return bool(low_x < x < low_x + width and low_y < y < low_y + height)
 
     def draw(self, rng: np.random.Generator) -> Cell:
         """Any free cell."""
@@ -84,14 +102,23 @@ class TraversabilityMap:
 
         From a cell that is not free, by way of the nearest that is.
         """
-        steps = _waves(self.free, goal)[self.free]
+        return self._distances(np.array([goal]), np.ones(self.free.shape, dtype=np.int64))
+
+    def costs_to_go(self, goals: NDArray[np.int64]) -> Array:
+        """The same to the nearest of free cells (n, 2), but what is tight counts for more."""
+        return self._distances(goals, np.where(self.turnable, 1, TIGHT))
+
+    def _distances(self, goals: NDArray[np.int64], costs: NDArray[np.int64]) -> Array:
+        steps = _waves(self.free, goals, costs)[self.free]
         return np.asarray(steps[self._nearest] * (CELL_M / STRAIGHT) + self._away_m)
 
     def geodesic_distance(self, distances: Array, x: float, y: float) -> float:
         """How long the way from a point is [m], given `geodesic_distances` the goal."""
-        last = len(distances) - 1.0
-        row, column = ((c + self.half_m) / CELL_M - 0.5 for c in (y, x))
-        return interpolate(distances, min(max(row, 0.0), last), min(max(column, 0.0), last))
+        (low_x, low_y), (rows, columns) = self.corner_m, distances.shape
+        row, column = (y - low_y) / CELL_M - 0.5, (x - low_x) / CELL_M - 0.5
+        return interpolate(
+            distances, min(max(row, 0.0), rows - 1.0), min(max(column, 0.0), columns - 1.0)
+        )
 
     def path(self, distances: Array, start: Cell) -> list[Cell]:
         """The way from a free cell to the goal, cell by cell, given `geodesic_distances` it."""
@@ -102,9 +129,7 @@ class TraversabilityMap:
 
     def ahead(self, distances: Array, x: float, y: float, cells: int) -> tuple[float, float]:
         """Where the way from a point leads after so many cells: x, y [m]; not beyond the goal."""
-        row, column = self.cell(x, y)
-        last = len(distances) - 1
-        at = min(max(row, 0), last), min(max(column, 0), last)
+        at = self.cell(x, y)
         for _ in range(cells):
             if distances[at] > 0.0:
                 at = self._next(distances, at)
@@ -113,24 +138,34 @@ class TraversabilityMap:
     def _next(self, distances: Array, cell: Cell) -> Cell:
         """The next cell on the way: of the free ones around, or of the nearest further off."""
         row, column = cell
-        for reach in range(1, len(distances)):
+        rows, columns = distances.shape
+        for reach in range(1, max(rows, columns)):
             beside = range(-reach, reach + 1)
             around = [(row + i, column + j) for i in beside for j in beside]
-            inside = [c for c in around if min(c) >= 0 and max(c) < len(distances) and self.free[c]]
-            if any(distances[c] < distances[cell] for c in inside):
-                return min(inside, key=lambda c: float(distances[c]))
+            inside = [
+                c for c in around if min(c) >= 0 and c[0] < rows and c[1] < columns and self.free[c]
+            ]
+            if any(distances[c] < distances[cell] for c in inside):  # of equals, the straight one
+                return min(inside, key=lambda c: (float(distances[c]), math.dist(c, cell)))
         return cell
 
 
-def _waves(free: NDArray[np.bool_], goal: Cell) -> NDArray[np.int64]:
-    """Steps from every free cell to the goal (Dial's algorithm), -1 where there is no way."""
+def _waves(
+    free: NDArray[np.bool_], goals: NDArray[np.int64], costs: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Steps from every free cell to the nearest of goals (n, 2), -1 where there is no way.
+
+    Dial's algorithm; a step to a cell counts as many times as its cost.
+    """
     room = np.pad(free, 1)  # so that no neighbour lies in another row
     width = room.shape[1]
     straight = np.array((1, -1, width, -width))[:, None]
     diagonal = np.array((width + 1, width - 1, 1 - width, -width - 1))[:, None]
     unreached, steps = room.ravel().copy(), np.full(room.size, -1)
+    cost = np.pad(costs, 1, constant_values=1).ravel()
+    kinds = np.unique(cost[unreached])
     first = np.zeros(room.size, dtype=np.int64)
-    pending = defaultdict(list, {0: [np.array([(goal[0] + 1) * width + goal[1] + 1])]})
+    pending = defaultdict(list, {0: [(goals[:, 0] + 1) * width + goals[:, 1] + 1]})
     while pending:
         now = min(pending)
         wave = np.concatenate(pending.pop(now))
@@ -140,9 +175,20 @@ def _waves(free: NDArray[np.bool_], goal: Cell) -> NDArray[np.int64]:
             first[wave] = count
             wave = wave[first[wave] == count]  # every cell once: quicker than sorting
             unreached[wave], steps[wave] = False, now
-            pending[now + STRAIGHT].append((wave + straight).ravel())
-            pending[now + DIAGONAL].append((wave + diagonal).ravel())
+            for length, moves in ((STRAIGHT, straight), (DIAGONAL, diagonal)):
+                reached = (wave + moves).ravel()
+                for kind in kinds:
+                    pending[now + length * int(kind)].append(reached[cost[reached] == kind])
     return np.asarray(steps.reshape(room.shape)[1:-1, 1:-1])
+
+
+def _nearest_label(labels: NDArray[np.int32], cell: Cell) -> int:
+    """Of the labelled (not 0) cell next to one; 0 if there is none."""
+    labelled = np.argwhere(labels)
+    if not len(labelled):
+        return 0
+    nearest = labelled[np.abs(labelled - cell).sum(axis=1).argmin()]
+    return int(labels[tuple(nearest)])
 
 
 def _cell(row_column: NDArray[np.int64]) -> Cell:

@@ -49,7 +49,7 @@ def test_both_speeds_are_reached_and_the_rest_stays(
     changed = after.matrix != before.matrix
     assert set(zip(*changed.nonzero(), strict=True)) == {(RESIDUAL_SIZE + STRIDE, 0)}
     body = make_body("pybullet", A1, FlatGround())
-    controller = Controller(lambda _: Decision(np.zeros(2), 1), after, Supervisor(A1))
+    controller = Controller(lambda *_: Decision(np.zeros(2), 1), after, Supervisor(A1))
     assert walk(controller, body, 0.6, 0.0, 2.0).speed == pytest.approx(0.6, abs=0.03)
     body.close()
 

@@ -58,7 +58,7 @@ def random_reading(rng: np.random.Generator, time_s: float) -> Reading:
 def controller_of(low_level: LinearLowLevel, latent: tuple[float, float]) -> Controller:
     """It decides on one latent command, once and for all."""
     decision = Decision(np.array(latent), 10_000)
-    return Controller(lambda _: decision, low_level, Supervisor(A1))
+    return Controller(lambda *_: decision, low_level, Supervisor(A1))
 
 
 def random_low_level() -> LinearLowLevel:

@@ -15,7 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixelgait.policies.high_level import flat_weights, make_high_level, set_weights
+from pixelgait.policies.high_level import (
+    Architecture,
+    flat_weights,
+    make_high_level,
+    set_weights,
+)
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs import Checkpoint, Run, load_checkpoint
 from pixelgait.policies.trained import trained_high_level, trained_low_level
@@ -202,10 +207,11 @@ def test_the_high_level_learns_what_the_teacher_demonstrates(tmp_path: Path, enc
     )
     train(config)
     seen = Demonstrations.load(tmp_path / "run" / "demonstrations" / "round-001.npz")
-    fresh = flat_weights(make_high_level(encoder, seed=0))
+    mirrored = Architecture(encoder, mirror=True)
+    fresh = flat_weights(make_high_level(mirrored, seed=0))
     losses = []
     for weights in (fresh, load_checkpoint(tmp_path / "run" / "best.npz").weights):
-        student = make_high_level(encoder, seed=0, mirror=True)
+        student = make_high_level(mirrored, seed=0)
         set_weights(student, weights)
         decided = np.array([student.decide(image).latent for image in seen.images])
         losses.append(((decided - seen.latents) ** 2).mean())
@@ -330,7 +336,7 @@ def test_a_run_killed_with_kill_9_resumes_to_the_same_curve(tmp_path: Path) -> N
 
 def test_checkpoints_are_whole_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run.create(tmp_path / "run", {})
-    weights = flat_weights(make_high_level("iap", 0))
+    weights = flat_weights(make_high_level(Architecture("iap"), 0))
     run.save(Checkpoint.first(weights, Normaliser.empty()))
 
     def full(*_: object) -> None:

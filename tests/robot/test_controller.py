@@ -39,7 +39,7 @@ def test_the_high_level_runs_when_its_own_duration_is_over() -> None:
     seen: list[int] = []
     latents: list[float] = []
 
-    def high_level(image: np.ndarray) -> Decision:
+    def high_level(image: np.ndarray, *_: object) -> Decision:
         seen.append(int(image[0, 0, 0]))
         return Decision(np.full(2, len(seen)), 10 * len(seen))
 
@@ -64,7 +64,7 @@ def test_a_silent_camera_slows_the_robot_to_a_stand() -> None:
     latents: list[np.ndarray] = []
     seen: list[int] = []
 
-    def high_level(image: np.ndarray) -> Decision:
+    def high_level(image: np.ndarray, *_: object) -> Decision:
         seen.append(int(image[0, 0, 0]))
         return Decision(np.array((1.0, 0.3)), 20)
 
@@ -179,7 +179,7 @@ def test_timeouts_of_a_links_own_sensors() -> None:
 
 
 def test_following_moves_the_robot_without_looking() -> None:
-    def high_level(image: np.ndarray) -> Decision:
+    def high_level(image: np.ndarray, *_: object) -> Decision:
         raise AssertionError("nobody should have looked")
 
     latents: list[np.ndarray] = []
@@ -195,3 +195,66 @@ def test_following_moves_the_robot_without_looking() -> None:
     assert not controller.follow(asked, reading(), {"imu": 1.0}).kp.any()
     np.testing.assert_allclose(latents, [asked, asked], atol=1e-3)  # it has not turned yet
     assert controller.phase[0] == 2.0
+
+
+def seen_at(x: float, y: float, heading: float, step: int = 0) -> Reading:
+    return replace(reading(step), odometry=np.array((x, y, heading)))
+
+
+def told(goals: list[np.ndarray], states: list[object]) -> Controller:
+    """A controller whose high level notes goals and states, and counts in its state."""
+
+    def high_level(image: np.ndarray, goal: np.ndarray, state: np.ndarray | None) -> Decision:
+        goals.append(goal)
+        states.append(None if state is None else float(state[0]))
+        count = 0.0 if state is None else float(state[0])
+        return Decision(np.array((1.0, 0.0)), 10, state=np.array((count + 1.0,)))
+
+    return Controller(high_level, lambda *_: (A1.default_pose_rad, np.zeros(1)), Supervisor(A1))
+
+
+def test_a_goal_is_distance_and_bearing_left_positive() -> None:
+    goals: list[np.ndarray] = []
+    controller = told(goals, [])
+    controller.latent(seen_at(0.0, 0.0, 0.0))
+    assert goals[-1].tolist() == [np.inf, 0.0]  # nowhere to go but ahead
+    controller.go_to(np.array((1.0, 3.0)))
+    controller.latent(seen_at(1.0, 1.0, 0.0))
+    np.testing.assert_allclose(goals[-1], (2.0, np.pi / 2))
+    controller.go_to(np.array((-2.0, 1.0)))
+    controller.latent(seen_at(1.0, 1.0, -3.0))
+    np.testing.assert_allclose(goals[-1], (3.0, 3.0 - np.pi))  # the short way round
+
+
+def test_what_is_remembered_ends_with_the_way() -> None:
+    states: list[object] = []
+    controller = told([], states)
+    controller.go_to(np.array((9.0, 0.0)))
+    for step in range(30):
+        controller.latent(seen_at(0.0, 0.0, 0.0, step))
+    assert states == [None, 1.0, 2.0]
+    controller.go_to(np.array((0.0, 9.0)))
+    controller.latent(seen_at(0.0, 0.0, 0.0, 30))
+    assert states[3:] == [None]
+    frozen = seen_at(0.0, 0.0, 0.0, 30)
+    for _ in range(30):  # no new image: nothing new to remember either
+        controller.latent(frozen)
+    assert len(states) == 4
+
+
+def test_at_its_destination_and_without_odometry_it_stands() -> None:
+    goals: list[np.ndarray] = []
+    controller = told(goals, [])
+    controller.go_to(np.array((2.0, 0.0)))
+    stand = latent_for(0.0, 0.0).tolist()
+    assert controller.latent(seen_at(0.0, 0.0, 0.0, 0)).tolist() != stand
+    assert controller.latent(reading(1)).tolist() == stand  # nobody knows where it is
+    assert controller.latent(seen_at(np.nan, 0.0, 0.0, 2)).tolist() == stand
+    assert controller.latent(seen_at(0.5, 0.0, 0.0, 3)).tolist() != stand
+    assert len(goals) == 2  # it has looked again before it went on
+    assert controller.latent(seen_at(1.8, 0.0, 0.0, 4)).tolist() == stand
+    assert controller.arrived
+    assert controller.latent(seen_at(1.0, 0.0, 0.0, 5)).tolist() == stand  # pushed away
+    controller.go_to(np.array((5.0, 0.0)))
+    assert not controller.arrived
+    assert controller.latent(seen_at(1.0, 0.0, 0.0, 6)).tolist() != stand

@@ -159,7 +159,7 @@ def walk(body: PyBulletBody, **changes: float) -> np.ndarray:
     bias = np.zeros(OUTPUT_SIZE)
     bias[12:] = 2 * (parameters(**changes) - low) / (high - low) - 1
     low_level = LinearLowLevel(A1, np.zeros((OUTPUT_SIZE, INPUT_SIZE)), bias)
-    controller = Controller(lambda _: Decision(np.zeros(2), 800), low_level, Supervisor(A1))
+    controller = Controller(lambda *_: Decision(np.zeros(2), 800), low_level, Supervisor(A1))
     reading = body.reset(0)
     for _ in range(300):
         body.apply(controller.step(reading))

@@ -63,7 +63,7 @@ class SimulatedLink:
 
 def start(link: Link) -> ControlLoop:
     low_level = LinearLowLevel.from_weights(A1, np.zeros(LOW_LEVEL_WEIGHTS))
-    controller = Controller(lambda _: Decision(np.zeros(2), 20), low_level, Supervisor(A1))
+    controller = Controller(lambda *_: Decision(np.zeros(2), 20), low_level, Supervisor(A1))
     loop = ControlLoop(link, controller, LatencyProfiler(PERIOD_S, SENSORS), PERIOD_S)
     loop.start()
     return loop

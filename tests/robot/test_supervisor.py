@@ -266,7 +266,7 @@ def walk(wrong: Wrong | None, *faults: str, steps: int = 200) -> tuple[float, Su
     body = make_body("pybullet", A1, FlatGround(), faults=parse_faults(faults))
     reading = body.reset(0)
     trots = LinearLowLevel.from_weights(A1, trotting_weights())
-    controller = Controller(lambda _: Decision(np.zeros(2), 10), trots, Supervisor(A1))
+    controller = Controller(lambda *_: Decision(np.zeros(2), 10), trots, Supervisor(A1))
     damped_s = np.inf
     last = reading.joint_angles
     for step in range(steps):

@@ -19,8 +19,8 @@ from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.gibson import LEVEL_M, Gibson
 from pixelgait.sim.scenes.registry import make_scene
-from pixelgait.sim.tasks.forward import Forward
 from pixelgait.sim.tasks.glide import glide_episode
+from pixelgait.sim.tasks.navigate import Navigate
 from pixelgait.sim.tasks.teacher import Teacher
 from pixelgait.sim.world.barriers import HEIGHT_M, MAX_BOXES, barriers, cover
 from pixelgait.sim.world.traversability import PIXEL_M
@@ -76,7 +76,7 @@ def test_the_teacher_leads_the_gliding_robot_through_a_house(
 ) -> None:
     teacher = Teacher(glider)
     episodes = [
-        glide_episode(teacher.decide, glider, Forward(4500), seed) for seed in range(9000, 9006)
+        glide_episode(teacher.decide, glider, Navigate(4500), seed) for seed in range(9000, 9006)
     ]
     assert all(episode.success for episode in episodes)
     assert np.mean([episode.distance_m for episode in episodes]) > 5.0

@@ -36,7 +36,7 @@ def trotting(spec: RobotSpec, **parameters: float) -> Controller:
         value = parameters.get(name, TROT.get(name, (low + high) / 2.0))
         bias[12 + i] = 2.0 * (value - low) / (high - low) - 1.0
     low_level = LinearLowLevel(spec, np.zeros((OUTPUT_SIZE, INPUT_SIZE)), bias)
-    return Controller(lambda _: Decision(np.zeros(2), 800), low_level, Supervisor(spec))
+    return Controller(lambda *_: Decision(np.zeros(2), 800), low_level, Supervisor(spec))
 
 
 def run(body: SimulatedBody, controller: Controller, steps: int, seed: int = 0) -> np.ndarray:

@@ -80,7 +80,7 @@ def test_rough_ground_is_ground(name: str) -> None:
 
 def walk(name: str, task: Forward, distance_m: float) -> Episode:
     low_level = LinearLowLevel.from_weights(A1, gentle_weights())
-    controller = Controller(lambda _: AHEAD, low_level, Supervisor(A1))
+    controller = Controller(lambda *_: AHEAD, low_level, Supervisor(A1))
     body = make_body(name, A1, Walled(distance_m))
     body_push = body.push
     body.push = lambda velocity: body_push(np.array((1.5, 0.0, 0.0)))  # type: ignore[method-assign]
@@ -107,7 +107,7 @@ def test_episodes_count_contacts_and_returns_charge_for_them(name: str) -> None:
 def test_a_gliding_robot_is_stopped_counts_and_does_not_slide() -> None:
     body = KinematicBody(A1, Walled(1.5))
     askew = Decision(latent_for(speed=0.6, yaw_rate=0.3), 800)
-    episode = glide_episode(lambda _: askew, body, Forward(400), 0)
+    episode = glide_episode(lambda *_: askew, body, Forward(400), 0)
     assert episode.contacts.count >= 1
     assert episode.contacts.time_s > 0.5
     assert episode.contacts.impulse_ns == 0.0

@@ -40,7 +40,7 @@ class Recorder(Controller):
 
     def __init__(self) -> None:
         low_level = LinearLowLevel.from_weights(A1, trotting_weights())
-        super().__init__(lambda _: Decision(np.zeros(2), 10), low_level, Supervisor(A1))
+        super().__init__(lambda *_: Decision(np.zeros(2), 10), low_level, Supervisor(A1))
         self.rows: list[tuple[Reading, JointCommand, str | None]] = []
         self.latents: list[np.ndarray] = []
 

@@ -20,6 +20,7 @@ from pixelgait.sim.scenes.obstacle_course import WALL_THICKNESS_M, ObstacleCours
 from pixelgait.sim.scenes.rooms import Rooms
 from pixelgait.sim.tasks.forward import Forward
 from pixelgait.sim.tasks.glide import glide_episode
+from pixelgait.sim.tasks.navigate import Navigate
 from pixelgait.sim.tasks.task import planar_pose
 from pixelgait.sim.tasks.teacher import Teacher
 from pixelgait.sim.world.scene import Box, Pose
@@ -33,7 +34,7 @@ def walked(body: PyBulletBody) -> Array:
     """Poses (commands, 3) of a walking robot at the end of every command."""
     commands = iter(COMMANDS)
     controller = Controller(
-        lambda image: Decision(latent_for(*next(commands)), STEPS),
+        lambda *_: Decision(latent_for(*next(commands)), STEPS),
         trained_low_level(WALK),
         Supervisor(A1),
     )
@@ -87,7 +88,8 @@ def test_the_teacher_steers_it_through_and_episodes_are_bit_equal() -> None:
 def test_the_teacher_leads_it_through_houses(difficulty: float) -> None:
     body = KinematicBody(A1, Rooms(difficulty))
     episodes = [
-        glide_episode(Teacher(body).decide, body, Forward(4500), seed) for seed in range(9000, 9006)
+        glide_episode(Teacher(body).decide, body, Navigate(4500), seed)
+        for seed in range(9000, 9006)
     ]
     assert all(episode.success for episode in episodes)
     assert np.mean([episode.distance_m for episode in episodes]) > 3.0
@@ -141,7 +143,7 @@ def test_walls_stop_it_and_turning_frees_it() -> None:
 def test_a_foot_over_the_edge_is_a_fall() -> None:
     body = KinematicBody(A1, ObstacleCourse(0.5))
     blind = glide_episode(
-        lambda image: Decision(latent_for(0.4, 0.5), 100), body, Forward(4500), seed=0
+        lambda *_: Decision(latent_for(0.4, 0.5), 100), body, Forward(4500), seed=0
     )
     assert blind.fell
     assert not blind.success

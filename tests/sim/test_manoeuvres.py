@@ -55,7 +55,7 @@ def test_feet_in_free_fall_sink_as_everything_does(name: str) -> None:
 
 def controller(stride: float) -> Controller:
     low_level = LinearLowLevel.from_weights(A1, trotting_weights(stride))
-    return Controller(lambda _: Decision(np.zeros(2), 800), low_level, Supervisor(A1))
+    return Controller(lambda *_: Decision(np.zeros(2), 800), low_level, Supervisor(A1))
 
 
 @both

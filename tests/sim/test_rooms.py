@@ -13,7 +13,7 @@ from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.rooms import Rooms
-from pixelgait.sim.tasks.forward import Forward
+from pixelgait.sim.tasks.navigate import STOPPED_STEPS, Navigate
 from pixelgait.sim.tasks.task import fallen
 from pixelgait.sim.world.floor_plan import DOOR_M
 from pixelgait.sim.world.scene import ORIGIN, Box, Layout, Pose, Scene
@@ -39,13 +39,13 @@ def test_every_plan_has_a_way_from_start_to_goal(difficulty: float) -> None:
     areas, plans = [], set()
     for seed in range(8):
         layout = scene.layout(np.random.default_rng(seed))
-        post, without = (
+        mark, without = (
             layout.movable[0],
             Layout(layout.start, [Pose(0, 0, 0), *layout.movable[1:]]),
         )
         free = (clearance(scene, without, cells) > ROBOT_HALF_M).reshape(x.shape)
         _, labels = cv2.connectedComponents(free.astype(np.uint8), connectivity=4)
-        start, goal = (labels[cell(p.y), cell(p.x)] for p in (layout.start, post))
+        start, goal = (labels[cell(p.y), cell(p.x)] for p in (layout.start, mark))
         assert start == goal > 0
         assert labels[0, 0] != start  # the house is closed
         areas.append(np.count_nonzero(labels == start))
@@ -68,8 +68,8 @@ def test_doors_are_narrower_and_rooms_more_on_difficult_plans() -> None:
     assert areas[1] > 2 * areas[0]
 
 
-def test_progress_is_the_way_round_walls_and_ends_at_the_post(body: PyBulletBody) -> None:
-    scene, task = body.scene, Forward(10)
+def test_progress_is_the_way_round_walls_and_ends_at_the_mark(body: PyBulletBody) -> None:
+    scene, task = body.scene, Navigate(1000)
     assert isinstance(scene, Rooms)
     detours = []
     for seed in range(5):
@@ -80,16 +80,18 @@ def test_progress_is_the_way_round_walls_and_ends_at_the_post(body: PyBulletBody
         progress = np.array([scene.progress_m(x, y) for x, y in points])
         steps = np.linalg.norm(np.diff(points, axis=0), axis=1)
         np.testing.assert_allclose(np.diff(progress), steps, rtol=0.02)
-        post = body._scene.layout.movable[0]
-        assert points[-1] == pytest.approx((post.x, post.y))
+        mark = body._scene.layout.movable[0]
+        assert points[-1] == pytest.approx((mark.x, mark.y))
         assert points[0] == pytest.approx(body.pose()[0][:2], abs=1e-6)
         detours.append(-progress[0] / np.linalg.norm(points[-1] - points[0]))
         over = []
         for x, y in (points[0], points[-8], points[-4]):  # at the start, 0.7 m before, 0.3 m before
             body.place((x, y, 0.28), (0.0, 0.0, 0.0, 1.0))
-            over.append(task.step(body)[1])
+            over.append([task.step(body)[1] for _ in range(STOPPED_STEPS)][-1])
             assert not fallen(body)
-        assert over == [False, False, True]
+        assert over == [False, False, True]  # and only once it has stood there
+        walked = np.linalg.norm(points[-8] - points[0]) + np.linalg.norm(points[-4] - points[-8])
+        assert task.metrics()["spl"] == pytest.approx(min(1.0, -progress[0] / walked))
     assert max(detours) > 1.3
 
 

@@ -1,0 +1,77 @@
+"""The task of point-goal navigation: walk to the destination of the scene, and stop there."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.spec import Array
+from pixelgait.sim.body.interface import Walker
+from pixelgait.sim.tasks.forward import Forward
+from pixelgait.sim.tasks.task import planar_pose, progress_m
+from pixelgait.sim.world.scene import Scene
+
+# Anderson et al. 2018 (arXiv 1807.06757), section 3: twice the robot's width of 0.18 m in Habitat.
+REACHED_M = 0.36
+NEAR_M = 0.5  # a laxer success, for comparison
+STOPPED_STEPS, STOPPED_M = 50, 0.05  # stands: half a second within so much
+
+
+def way_through(scene: Scene, steps: int, contact_cost_m_per_s: float = 0.0) -> Forward:
+    """The task of a scene: to its destination, if it tells one, else ahead."""
+    task = Navigate if scene.tells_destination else Forward
+    return task(steps, contact_cost_m_per_s=contact_cost_m_per_s)
+
+
+class Navigate(Forward):
+    """Advance along the way that is left, until the robot has stopped at the destination.
+
+    `spl` is success weighted by path length (Anderson et al. 2018, section 4): the geodesic way
+    from start to destination over what was walked, if that is more.
+    """
+
+    def __init__(
+        self, steps: int, patience_steps: int = 1500, contact_cost_m_per_s: float = 0.0
+    ) -> None:
+        super().__init__(steps, patience_steps, contact_cost_m_per_s)
+
+    def reset(self, body: Walker, seed: int) -> None:
+        super().reset(body, seed)
+        assert body.scene.destination is not None
+        self.destination: Array = body.scene.destination
+        self._way_m = -progress_m(body)
+        self._walked_m = 0.0
+        self._places: deque[Array] = deque([planar_pose(body)[:2]], maxlen=STOPPED_STEPS)
+
+    def step(self, body: Walker) -> tuple[float, bool]:
+        reward, over = super().step(body)
+        place = planar_pose(body)[:2]
+        self._walked_m += float(np.hypot(*(place - self._places[-1])))
+        self._places.append(place)
+        return reward, over or self.succeeded()
+
+    def _at_goal(self, body: Walker) -> bool:
+        return False  # being there is not enough
+
+    def succeeded(self) -> bool:
+        """Whether the robot has stopped at its destination."""
+        first, last = self._places[0], self._places[-1]
+        stopped = np.hypot(*(last - first)) < STOPPED_M and len(self._places) == STOPPED_STEPS
+        return bool(stopped and self._left_m() < REACHED_M)
+
+    def _left_m(self) -> float:
+        """As the crow flies [m]."""
+        return float(np.hypot(*(self.destination - self._places[-1])))
+
+    def metrics(self) -> dict[str, float]:
+        """SPL, whether the robot ended near the destination, and how far from it [m]."""
+        way = self._way_m / max(self._walked_m, self._way_m)
+        return {
+            "spl": way * self.succeeded(),
+            "near_rate": float(self._left_m() < NEAR_M),
+            "left_m": self._left_m(),
+            "walked_m": self._walked_m,
+            "seconds": self._steps * CONTROL_DT_S,
+        }

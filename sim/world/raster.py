@@ -1,0 +1,74 @@
+"""A map of where a robot can walk, from the shapes of any scene, as it is laid out."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.spec import Array
+from pixelgait.sim.world.floor_plan import corners
+from pixelgait.sim.world.obstacles import in_the_way
+from pixelgait.sim.world.scene import Layout, Scene
+from pixelgait.sim.world.traversability import (
+    CELL_M,
+    CELL_PIXELS,
+    HALF_WIDTH_M,
+    PIXEL_M,
+    TraversabilityMap,
+)
+
+REACH_M = 16.0  # from the start: as far as a map goes where the ground has no end
+STEP_M = 0.07  # higher ones between two cells are no way: more than the shipped scenes' stairs
+
+
+def walk_map(scene: Scene, layout: Layout, height_m: float) -> TraversabilityMap:
+    """Of the ground around a layout's start, for a robot so high [m].
+
+    Raises:
+        UserError: the robot cannot even turn where it starts.
+    """
+    # Walls of houses stand on whole cells: a grid that does not would make doors narrower.
+    corner = np.floor(np.array((layout.start.x, layout.start.y)) / CELL_M) * CELL_M - REACH_M
+    ground = _ground(scene, layout, corner)
+    rows, columns = np.nonzero(ground)
+    low_x, low_y = (corner + CELL_M * np.array((columns.min(), rows.min()))).tolist()
+    inside = ground[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
+    image = np.kron(inside, np.full((CELL_PIXELS, CELL_PIXELS), 255)).astype(np.uint8)
+    for box, pose in in_the_way(scene, layout, height_m):
+        outline = corners(pose, np.array(box.half_m[:2])) - (low_x, low_y)
+        cv2.fillConvexPoly(image, np.floor(outline / PIXEL_M).astype(np.int32), 0)
+    try:
+        around = layout.start.x, layout.start.y
+        return TraversabilityMap(image, (low_x, low_y), around, HALF_WIDTH_M)
+    except ValueError as error:
+        raise UserError(f"scene {scene.name}: {error}") from None
+
+
+def _ground(scene: Scene, layout: Layout, corner: Array) -> NDArray[np.uint8]:
+    """1 for every cell that ground leads to from the start: (n, n), the start in its middle.
+
+    `corner` (2,) is the least x, y [m].
+    """
+    middle = round(REACH_M / CELL_M)
+    ground = np.zeros((2 * middle, 2 * middle), np.uint8)
+    heights = {(middle, middle): layout.start.z}
+    ground[middle, middle] = 1
+    edge = deque(heights)
+    low_x, low_y = corner.tolist()
+    while edge:
+        row, column = edge.popleft()
+        here = heights[row, column]
+        for cell in ((row + 1, column), (row - 1, column), (row, column + 1), (row, column - 1)):
+            i, j = cell
+            if cell in heights or not (0 <= i < 2 * middle and 0 <= j < 2 * middle):
+                continue
+            height = scene.ground_m(low_x + (j + 0.5) * CELL_M, low_y + (i + 0.5) * CELL_M)
+            if height is not None and abs(height - here) <= STEP_M:
+                heights[cell] = height
+                ground[cell] = 1
+                edge.append(cell)
+    return ground

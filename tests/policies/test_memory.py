@@ -1,0 +1,177 @@
+"""Goals and memory of high levels: symmetry, learning, graphs, and when a state begins anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from pixelgait.export.bundle import parity
+from pixelgait.export.bundle.graphs import HighLevelGraph, high_level_graph
+from pixelgait.policies.high_level import Architecture, HighLevelNetwork, make_high_level
+from pixelgait.policies.training.fitting import Lessons, fit
+from pixelgait.robot.bundle import load_bundle, single_thread_session
+from pixelgait.robot.observation import NO_GOAL
+from tests.conftest import Command, make_bundle
+
+SMALL = "height=16,width=16,channels=1"
+WITH_MEMORY = [
+    f"cnn:{SMALL}",
+    f"iap:{SMALL},patch=4,stride=4,selected=4",
+    f"siet:graph=flip,{SMALL}",
+]
+ENCODERS = pytest.mark.parametrize("encoder", WITH_MEMORY)
+
+
+def remembering(encoder: str, mirror: bool = True) -> HighLevelNetwork:
+    """An untrained one whose decisions vary."""
+    high_level = make_high_level(Architecture(encoder, mirror, goal=True, memory="gru:6"), seed=3)
+    torch.nn.init.normal_(high_level.output.weight, std=0.3)
+    return high_level
+
+
+def walk(seed: int, steps: int = 12) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Images (16, 16, 1) and goals (2,), one after another."""
+    rng = np.random.default_rng(seed)
+    images = rng.integers(0, 256, (steps, 16, 16, 1), dtype=np.uint8)
+    return [(image, np.array((rng.uniform(0, 9), rng.uniform(-3, 3)))) for image in images]
+
+
+@ENCODERS
+def test_a_mirrored_walk_is_decided_as_the_mirror_image(encoder: str) -> None:
+    high_level = remembering(encoder)
+    state = mirrored_state = None
+    turns = []
+    for image, goal in walk(0):
+        one = high_level.decide(image, goal, state)
+        flipped = np.ascontiguousarray(image[:, ::-1])
+        other = high_level.decide(flipped, goal * (1.0, -1.0), mirrored_state)
+        state, mirrored_state = one.state, other.state
+        exact = "siet" not in encoder  # whose own features are symmetric up to rounding
+        tolerance = 0.0 if exact else 1e-5
+        np.testing.assert_allclose(one.latent, other.latent * (1.0, -1.0), atol=tolerance)
+        assert state is not None
+        assert mirrored_state is not None
+        halves = np.concatenate(np.split(mirrored_state, 2)[::-1])
+        np.testing.assert_allclose(state, halves, atol=tolerance)
+        turns.append(one.latent[1])
+    assert np.std(turns) > 1e-3
+
+
+@ENCODERS
+def test_onnx_equals_torch_over_a_sequence(encoder: str) -> None:
+    """The state is fed back on either side: errors would add up."""
+    high_level = remembering(encoder)
+    graph = high_level_graph(high_level)
+    session = single_thread_session(graph.SerializeToString())
+    state, remembered = np.zeros(high_level.state_size, np.float32), None
+    for image, goal in walk(1, steps=50):
+        inputs = {"image": image, "goal": goal.astype(np.float32), "state": state}
+        latent, duration, _, state = session.run(None, inputs)
+        decision = high_level.decide(image, goal, remembered)
+        remembered = decision.state
+        np.testing.assert_allclose(latent, decision.latent, atol=parity.TOLERANCE)
+        np.testing.assert_allclose(state, remembered, atol=parity.TOLERANCE)
+        assert duration[0] == decision.duration_steps
+
+
+def test_a_graph_takes_what_its_high_level_uses() -> None:
+    takes = {}
+    for goal in (False, True):
+        for memory in ("", "gru:5"):
+            network = HighLevelNetwork(f"cnn:{SMALL}", goal=goal, memory=memory)
+            graph = high_level_graph(network)
+            names = tuple(value.name for value in graph.graph.input)
+            takes[goal, memory] = names
+            assert names == tuple(HighLevelGraph(network).inputs)
+    assert takes[False, ""] == ("image",)
+    assert takes[True, "gru:5"] == ("image", "goal", "state")
+
+
+def test_no_goal_is_one_far_ahead() -> None:
+    high_level = remembering(f"cnn:{SMALL}")
+    image, _ = walk(2, steps=1)[0]
+    none, far = (high_level.decide(image, goal) for goal in (NO_GOAL, np.array((1e3, 0.0))))
+    np.testing.assert_allclose(none.latent, far.latent, atol=1e-4)
+    left = high_level.decide(image, np.array((1e3, 1.0)))
+    assert abs(left.latent[1] - none.latent[1]) > 1e-3
+
+
+def shown_once(seed: int, episodes: int = 60) -> Lessons:
+    """Ten decisions each: the first image says on which side to turn at the end, the rest is gray.
+
+    Nothing but what was seen first tells the last decision.
+    """
+    rng = np.random.default_rng(seed)
+    sides = rng.choice((-1.0, 1.0), episodes)
+    images = np.full((episodes, 10, 16, 16, 1), 128, np.uint8)
+    images[sides > 0, 0, :, :8] = 255
+    images[sides < 0, 0, :, 8:] = 255
+    latents = np.zeros((episodes, 10, 2))
+    latents[:, -1, 1] = sides
+    starts = np.zeros((episodes, 10), bool)
+    starts[:, 0] = True
+    goals = np.tile(NO_GOAL, (episodes * 10, 1))
+    return Lessons(
+        torch.from_numpy(images.reshape(-1, 16, 16, 1)),
+        torch.from_numpy(goals).float(),
+        torch.from_numpy(latents.reshape(-1, 2)).float(),
+        torch.from_numpy(starts.ravel()),
+    )
+
+
+def last_turns(high_level: HighLevelNetwork, lessons: Lessons) -> np.ndarray:
+    """Share of the episodes at whose end it turns to the right side."""
+    hits, state = [], None
+    for image, latent, start in zip(lessons.seen, lessons.latents, lessons.starts, strict=True):
+        decision = high_level.decide(image.numpy(), NO_GOAL, None if start else state)
+        state = decision.state
+        if latent[1] != 0.0:
+            hits.append(np.sign(decision.latent[1]) == np.sign(float(latent[1])))
+    return np.mean(hits)
+
+
+@pytest.mark.parametrize(("memory", "remembers"), [("gru:8", True), ("", False)])
+def test_what_was_seen_long_ago_is_learned_by_who_remembers(memory: str, remembers: bool) -> None:
+    architecture = Architecture(f"cnn:{SMALL}", mirror=True, memory=memory)
+    high_level = make_high_level(architecture, seed=0)
+    fit(high_level, shown_once(0), steps=150, batch=128, seed=1)
+    right = last_turns(high_level, shown_once(1, episodes=40))
+    assert right == 1.0 if remembers else right < 0.8
+
+
+def test_a_bundle_with_goal_and_memory_walks(tmp_path: Path, command: Command) -> None:
+    """Trained for a moment, exported, evaluated in rooms: the whole path by its commands."""
+    encoder = f"iap:{SMALL},patch=4,stride=4,selected=4"
+    run = command(
+        *("pixelgait-train", "imitate", "--out", str(tmp_path / "run"), "--scene", "rooms"),
+        *("--encoder", encoder, "--goal", "--memory", "gru:6", "--mirror", "--iterations", "1"),
+        *("--dagger.courses", "2", "--dagger.steps", "5", "--dagger.students", "2"),
+        *("--steps", "100", "--validation-steps", "20", "--validation-episodes", "1"),
+    )
+    assert run.returncode == 0, run.stderr
+    bundle = tmp_path / "bundle"
+    exported = command(
+        *("pixelgait-export", "--low-level", "walk", "--high-level", str(tmp_path / "run")),
+        *("--out", str(bundle)),
+    )
+    assert exported.returncode == 0, exported.stderr
+    assert "next_state" in exported.stdout
+    assert load_bundle(bundle).takes == {"image": [16, 16, 1], "goal": [2], "state": [12]}
+    evaluated = command(
+        *("pixelgait-eval", str(bundle), "--scene", "rooms", "--episodes", "2", "--seconds", "3")
+    )
+    assert evaluated.returncode == 0, evaluated.stderr
+    for figure in ("success_rate", "clean_success_rate", "spl", "left_m"):
+        assert figure in evaluated.stdout
+
+
+def test_a_policy_without_goal_takes_none(tmp_path: Path) -> None:
+    bundle = load_bundle(make_bundle(tmp_path, "cnn"))
+    assert bundle.takes == {"image": [32, 32, 3]}
+    image = np.zeros((32, 32, 3), np.uint8)
+    told, free = (bundle.high_level(image, goal) for goal in (np.array((1.0, 2.0)), NO_GOAL))
+    np.testing.assert_array_equal(told.latent, free.latent)
+    assert told.state is None

@@ -1,0 +1,95 @@
+"""The teacher: from the shapes of any scene to the way through it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pixelgait.robot.spec import A1
+from pixelgait.sim.engines.kinematic_body import KinematicBody
+from pixelgait.sim.scenes.registry import SCENES, make_scene
+from pixelgait.sim.tasks.glide import glide_episode
+from pixelgait.sim.tasks.navigate import way_through
+from pixelgait.sim.tasks.teacher import Teacher
+from pixelgait.sim.world.obstacles import in_the_way
+from pixelgait.sim.world.raster import walk_map
+from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene
+
+OWN_SCENE = '''
+from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene
+
+
+class Pen(Scene):
+    """A U of walls that opens away from the goal: who does not know it walks into it."""
+
+    name = "pen"
+    goal_m = 4.0
+    fixed = (
+        Plane(),
+        Box(Pose(2.0, 0.0, 0.4), (0.1, 1.0, 0.4), (0.5, 0.5, 0.5)),
+        Box(Pose(1.0, 1.0, 0.4), (1.0, 0.1, 0.4), (0.5, 0.5, 0.5)),
+        Box(Pose(1.0, -1.0, 0.4), (1.0, 0.1, 0.4), (0.5, 0.5, 0.5)),
+    )
+
+    def __init__(self, difficulty):
+        pass
+
+    def layout(self, rng):
+        return Layout(Pose(1.0, 0.0, 0.0))
+'''
+
+
+@pytest.mark.parametrize("name", [name for name in SCENES if name != "flat"])
+def test_it_knows_the_way_through_every_scene(name: str) -> None:
+    scene = make_scene(name, 0.5)
+    body = KinematicBody(A1, scene)
+    for seed in (9000, 9001):
+        episode = glide_episode(Teacher(body).decide, body, way_through(scene, 6000), seed)
+        assert episode.clean_success
+    body.close()
+
+
+def test_it_backs_out_of_a_dead_end_in_a_scene_of_the_users_own(tmp_path: Path) -> None:
+    path = tmp_path / "pen.py"
+    path.write_text(OWN_SCENE)
+    scene = make_scene(str(path))
+    body = KinematicBody(A1, scene)
+    task = way_through(scene, 6000)
+    task.patience_steps = 3000  # it has to go back first
+    episode = glide_episode(Teacher(body).decide, body, task, 9000)
+    assert episode.clean_success
+    assert episode.path[:, 0].min() < -0.2  # out by the open side, behind the start
+    body.close()
+
+
+class Yard(Scene):
+    """Ground with an edge, a box that stands and one that hovers."""
+
+    name = "yard"
+    fixed = (
+        Plane(),
+        Box(Pose(1.0, 0.5, 0.3), (0.2, 0.3, 0.3), (0.5, 0.5, 0.5)),
+        Box(Pose(-1.0, 0.0, 1.5), (0.5, 0.5, 0.1), (0.5, 0.5, 0.5)),
+    )
+
+    def layout(self, rng: np.random.Generator) -> Layout:
+        return Layout(Pose(0.0, 0.0, 0.0))
+
+    def ground_m(self, x: float, y: float) -> float | None:
+        return 0.0 if abs(x) < 2.0 and abs(y) < 1.5 else None
+
+
+def test_a_map_keeps_clear_of_boxes_and_edges_and_goes_below_what_hovers() -> None:
+    scene = Yard()
+    layout = scene.layout(np.random.default_rng(0))
+    (box, _), *others = in_the_way(scene, layout, A1.stand_height_m)
+    assert box is scene.fixed[1]
+    assert not others
+    yard = walk_map(scene, layout, A1.stand_height_m)
+    free = {place: bool(yard.free[yard.cell(*place)]) for place in ((0.0, 0.0), (-1.0, 0.0))}
+    assert all(free.values())
+    for x, y in ((1.0, 0.5), (0.6, 0.5), (1.9, 0.0), (0.0, -1.4)):
+        assert not yard.free[yard.cell(x, y)]
+    assert not yard.covers(2.5, 0.0)
