@@ -33,7 +33,8 @@ Cell = tuple[int, int]  # row, column
 class TraversabilityMap:
     """The largest connected area in which a robot can walk, or the one around a place.
 
-    Its middle can be in cells that are `free`, `clearance_m` from all else; in `turnable` ones it can turn on the spot.
+    Its middle can be in cells that are `free`, `clearance_m` from all else; in `turnable` ones it
+    can turn on the spot.
     """
 
     def __init__(

@@ -21,7 +21,8 @@ class IAPEncoder(PatchSelector):
     matrix never exists.
 
     Args:
-        height, width, channels, patch, stride, dim, selected, values: see `PatchSelector`.
+        height, width, channels, patch, stride, dim, selected, values, placed, gated: see
+            `PatchSelector`.
         kernel: "relu" (deterministic), "favor" (eq. 6), "trig" or "hybrid" (eq. 8); the last three
             estimate softmax attention with random features.
         m: Gaussian vectors of the softmax kernel.
@@ -43,13 +44,16 @@ class IAPEncoder(PatchSelector):
         dim: int = 8,
         selected: int = 64,
         values: int = 0,
+        placed: bool = False,
+        gated: bool = False,
         kernel: str = "relu",
         m: int = 10,
         r: int = 5,
         same_length: bool = False,
         seed: int = 0,
     ) -> None:
-        super().__init__(height, width, channels, patch, stride, dim, selected, values)
+        size = (height, width, channels, patch, stride)
+        super().__init__(*size, dim, selected, values, placed, gated)
         require_positive(m=m, r=r)
         if kernel not in KERNELS:
             raise ValueError(f"unknown kernel '{kernel}', choose from {', '.join(KERNELS)}")

@@ -47,7 +47,9 @@ def _(scores: Tensor, count: int) -> Tensor:
 class PatchSelector(nn.Module, ABC):
     """Selects the l most important patches and returns where they are, or what they hold.
 
-    Selection has no gradient; train with ES.
+    Selection has no gradient; train with ES. With `gated` values it has one: each is multiplied by
+    its patch's share of the importance, as the chosen experts' outputs are in Shazeer et al. 2017
+    (arXiv 1701.06538), so that what helps is rated higher. That is ours, not the paper's.
 
     Learned: W_Q, W_K with biases, 2 (c d + d) weights for patches of c values; then W_V.
 
@@ -57,9 +59,12 @@ class PatchSelector(nn.Module, ABC):
         dim: length d of queries and keys.
         selected: number l of patches.
         values: length of learned values W_V x; 0 for patch centres as (row, column).
+        placed: give the centres beside the values.
+        gated: weigh values by importance.
 
     Raises:
-        ValueError: the patch does not fit into the image, or `selected` exceeds the patch count.
+        ValueError: the patch does not fit into the image, `selected` exceeds the patch count, or
+            there are no values to place or gate.
     """
 
     centres: Tensor
@@ -74,6 +79,8 @@ class PatchSelector(nn.Module, ABC):
         dim: int = 8,
         selected: int = 64,
         values: int = 0,
+        placed: bool = False,
+        gated: bool = False,
     ) -> None:
         super().__init__()
         require_channels(channels)
@@ -85,7 +92,10 @@ class PatchSelector(nn.Module, ABC):
             )
         if values < 0:
             raise ValueError(f"values is {values}, expected at least 0")
+        if not values and (placed or gated):
+            raise ValueError("placed and gated are about values, and values is 0")
         self.image_shape = (height, width, channels)
+        self.placed, self.gated = placed, gated
         self.patch, self.stride, self.selected = patch, stride, selected
         self.rows = (height - patch) // stride + 1
         self.columns = (width - patch) // stride + 1
@@ -98,7 +108,7 @@ class PatchSelector(nn.Module, ABC):
         self.value = nn.Linear(size, values) if values else None
         centres = patch_centres(height, width, patch, stride)
         self.register_buffer("centres", centres, persistent=False)
-        self.features = selected * (values or 2)
+        self.features = selected * (values + 2 * (placed or not values))
 
     @abstractmethod
     def rate(self, x: Tensor) -> Tensor:
@@ -120,12 +130,15 @@ class PatchSelector(nn.Module, ABC):
         scores = self.rate(x)
         best = first_best(scores, self.selected)
         chosen = torch.zeros_like(scores).scatter(1, best, 1.0)
-        return self._values(x, best).flatten(1), chosen.reshape(-1, self.rows, self.columns)
+        return self._values(x, scores, best).flatten(1), chosen.reshape(-1, self.rows, self.columns)
 
-    def _values(self, x: Tensor, best: Tensor) -> Tensor:
-        """Rows of V (B, l, d_V) for the indices `best` (B, l)."""
+    def _values(self, x: Tensor, scores: Tensor, best: Tensor) -> Tensor:
+        """Rows of V (B, l, d_V) for the indices `best` (B, l) of patches rated (B, L)."""
         if self.value is None:
             return self.centres[best]
         picked = x.gather(2, best.unsqueeze(1).expand(-1, x.shape[1], -1))
         values: Tensor = self.value(picked.transpose(1, 2))
-        return values
+        if self.gated:
+            shares = scores / scores.sum(1, keepdim=True)
+            values = values * shares.gather(1, best).unsqueeze(2) * scores.shape[1]
+        return torch.cat([values, self.centres[best]], 2) if self.placed else values
