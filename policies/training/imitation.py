@@ -156,9 +156,9 @@ class DAgger:
     def _best_half(self) -> Array:
         """The students (k, n) fitted to all demonstrations, without the worse half; best first."""
         files = [self._file(i + 1) for i in range(self.round)]
-        courses = self._courses(
-            min(self.config.courses, TRIAL_COURSES // len(self.students)), COMPETING
-        )
+        rivals = len(self.students) - 1
+        each = min(self.config.courses, TRIAL_COURSES // len(self.students)) if rivals else 0
+        courses = self._courses(each, COMPETING)
         jobs = [(weights, files, self.config, courses) for weights in self.students]
         fitted = self.pool.map(fit_student, jobs)
         ranked = sorted(fitted, key=lambda each: -each[0])[: (len(fitted) + 1) // 2]
@@ -215,7 +215,8 @@ def collect(job: tuple[Array | None, int]) -> tuple[Demonstrations, Episode]:
 
 
 def fit_student(job: tuple[Array, list[Path], DAggerConfig, list[int]]) -> tuple[float, Array]:
-    """Fit weights to files as the config says; returns the advance [m] on courses and weights."""
+    """Fit weights to files as the config says; returns the advance [m] on courses, if there are
+    any, and the weights."""
     weights, files, config, courses = job
     worker = rollouts.this_worker()
     high_level = worker.high_level
@@ -231,7 +232,8 @@ def fit_student(job: tuple[Array, list[Path], DAggerConfig, list[int]]) -> tuple
     fitted = flat_weights(high_level)
     plan = worker.plan
     episodes = worker.run(Job(fitted, Normaliser.empty(), courses, plan.steps, plan.difficulty))
-    return float(np.mean([episode.distance_m for episode in episodes])), fitted
+    advance = [episode.distance_m for episode in episodes]
+    return float(np.mean(advance)) if advance else 0.0, fitted
 
 
 @cache

@@ -305,3 +305,28 @@ def test_impossible_configurations_are_refused(options: dict, message: str) -> N
         IAPEncoder(**options)
     with pytest.raises(ValueError, match=r"image is \(8, 8, 3\), expected \(32, 32, 3\)"):
         IAPEncoder()(noise(8, 8, 3))
+
+
+def test_gated_values_have_a_gradient_down_to_the_selection() -> None:
+    image = noise(16, 16, 1)
+    for gated in (False, True):
+        encoder = IAPEncoder(16, 16, 1, patch=4, stride=4, selected=3, values=2, gated=gated)
+        encoder(image)[0].square().sum().backward()
+        gradients = [encoder.query.weight.grad, encoder.key.weight.grad]
+        assert all((g is not None and bool(g.any())) == gated for g in gradients)
+
+
+def test_places_stand_beside_values() -> None:
+    torch.manual_seed(0)
+    options = {"patch": 4, "stride": 4, "selected": 3, "values": 2}
+    plain, placed = (IAPEncoder(16, 16, 1, **options, placed=on) for on in (False, True))
+    placed.load_state_dict(plain.state_dict())
+    image = torch.randint(0, 256, (5, 16, 16, 1), dtype=torch.uint8)
+    values, attention = plain(image)
+    both, _ = placed(image)
+    rows = both.unflatten(1, (3, 4))
+    assert torch.equal(rows[..., :2].flatten(1), values)
+    where = placed.centres[attention.flatten(1).nonzero()[:, 1].reshape(5, 3)]
+    assert torch.equal(rows[..., 2:].sort(1).values, where.sort(1).values)
+    with pytest.raises(ValueError, match="values is 0"):
+        IAPEncoder(16, 16, 1, placed=True)
