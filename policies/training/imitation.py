@@ -48,7 +48,9 @@ from pixelgait.sim.tasks.pool import WorkerPool
 from pixelgait.sim.tasks.teacher import Teacher
 from pixelgait.sim.world.seeds import TRAINING, Stream
 
-PATIENCE_STEPS = 200  # a student that is stuck sees the same image again and again
+# A student that is stuck sees the same image again and again; but to turn round takes 3 s, which
+# where there is a destination may be the way.
+PATIENCE_STEPS, PATIENCE_TO_TURN_STEPS = 200, 600
 TRIAL_COURSES = 256  # courses on which students compete in a round, shared among them
 COLLECTING, COMPETING = 3, 4  # streams of a run: which courses serve for what
 TEACHER_NOISE = 0.3  # share of the teacher's decisions led astray, to demonstrate how to come back
@@ -208,7 +210,8 @@ def collect(job: tuple[Array | None, int]) -> tuple[Demonstrations, Episode]:
         return taught
 
     task = way_through(body.scene, worker.plan.steps)
-    task.patience_steps = PATIENCE_STEPS
+    told = body.scene.tells_destination
+    task.patience_steps = PATIENCE_TO_TURN_STEPS if told else PATIENCE_STEPS
     episode = glide_episode(decide, body, task, seed)
     starts = np.arange(len(images)) == 0
     return Demonstrations(starts, np.array(images), np.array(goals), np.array(latents)), episode

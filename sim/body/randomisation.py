@@ -44,6 +44,8 @@ class Sample:
     camera_pitch_rad: float = 0.0
     depth_range_m: float = 100.0  # farther than anything
     depth_holes: float = 0.0
+    odometry_scale: float = 1.0
+    odometry_turn_rad_per_m: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,11 @@ class Randomisation:
     and shiny surfaces and in sunlight."""
     depth_holes: Range = (0.0, 0.05)
     """Share of the pixels that could not be matched; what fills them is what fills a robot's."""
+    odometry_scale: Range = (0.97, 1.03)
+    """Factor on the lengths odometry measures. Leg odometry fused with an IMU drifts by about 1 to
+    3 % of the way (Camurri et al. 2020, Pronto, doi 10.3389/frobt.2020.00068)."""
+    odometry_turn_rad_per_m: Range = (-0.02, 0.02)
+    """How far its heading turns away on every metre."""
 
     def sample(self, rng: np.random.Generator) -> Sample:
         """One robot."""

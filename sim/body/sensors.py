@@ -16,6 +16,7 @@ from pixelgait.robot.spec import Array
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.delays import History
 from pixelgait.sim.body.interface import BasePose
+from pixelgait.sim.body.odometry import DriftingOdometry
 from pixelgait.sim.body.randomisation import Sample
 from pixelgait.sim.world.seeds import Stream
 
@@ -39,6 +40,7 @@ class Sensors:
         self._encoder_bias = self._rng.uniform(-1.0, 1.0, joints) * offset
         self._rate_bias = self._rng.choice((-1.0, 1.0), 3) * sample.rate_bias_rad_per_s
         self._joints, self._imu = History(), History()
+        self._odometry = DriftingOdometry(sample.odometry_scale, sample.odometry_turn_rad_per_m)
 
     def read(self, true: Reading, pose: BasePose) -> Reading:
         """The reading as these sensors give it, for a base at this pose."""
@@ -59,6 +61,7 @@ class Sensors:
             orientation=tilted(imu[:4], tilt),
             angular_velocity=imu[4:] + self._rate_bias + rate_noise,
             image=lambda: self.camera.newest(now),
+            odometry=None if true.odometry is None else self._odometry.read(true.odometry),
         )
 
 

@@ -1,0 +1,39 @@
+"""Odometry drifts as told, and nothing but what is told drifts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pixelgait.sim.body.odometry import DriftingOdometry
+
+
+def square(side_m: float = 2.0, steps: int = 200) -> np.ndarray:
+    """Poses (n, 3) once round a square, turning on the spot at its corners."""
+    poses, pose = [], np.array((1.0, -1.0, 2.0))
+    for _ in range(4):
+        for _ in range(steps):
+            pose = pose + np.array((np.cos(pose[2]), np.sin(pose[2]), 0.0)) * side_m / steps
+            poses.append(pose)
+        for _ in range(steps):
+            pose = pose + np.array((0.0, 0.0, np.pi / 2 / steps))
+            poses.append(pose)
+    return np.array(poses)
+
+
+def test_without_errors_it_is_the_truth() -> None:
+    odometry = DriftingOdometry()
+    for true in square():
+        believed = odometry.read(true)
+        np.testing.assert_allclose(believed[:2], true[:2], atol=1e-9)
+        assert np.cos(believed[2] - true[2]) == pytest.approx(1.0)
+
+
+def test_lengths_are_off_and_headings_turn_away_with_the_way() -> None:
+    poses = square()
+    scaled, bent = DriftingOdometry(scale=1.1), DriftingOdometry(turn_rad_per_m=0.05)
+    far = [scaled.read(true) for true in poses][199]
+    assert np.hypot(*(far[:2] - poses[0, :2])) == pytest.approx(1.1 * 1.99, rel=1e-3)
+    end = [bent.read(true) for true in poses][-1]
+    assert np.sin(end[2] - poses[-1, 2]) == pytest.approx(np.sin(0.05 * 8.0), abs=2e-3)
+    assert np.hypot(*(end[:2] - poses[-1, :2])) > 0.1
