@@ -137,16 +137,27 @@ class HighLevelNetwork(Decider):
         self, views: list[Tensor], goal: Tensor, state: Tensor
     ) -> tuple[list[Tensor], Tensor]:
         """What the head says to every view (B, 3), before it is clipped; the next state (B, n)."""
-        goals = [goal, goal * torch.tensor(MIRRORED_GOAL)] if self.mirror else [goal]
         states = state.chunk(len(views), 1)
         heads, after = [], []
-        for features, towards, remembered in zip(views, goals, states, strict=True):
-            x = torch.cat([features, goal_features(towards)], 1) if self.sees_goal else features
+        for x, remembered in zip(self.told(views, goal), states, strict=True):
             if self.memory:
                 x = remembered = self.memory(x, remembered)
-            heads.append(self.output(torch.tanh(self.hidden(x))))
+            heads.append(self.head(x))
             after.append(remembered)
         return heads, torch.cat(after, 1)
+
+    def told(self, views: list[Tensor], goal: Tensor) -> list[Tensor]:
+        """Features (..., F) of every view, and of the goal (..., 2) as it is seen there."""
+        if not self.sees_goal:
+            return views
+        goals = [goal, goal * torch.tensor(MIRRORED_GOAL)][: len(views)]
+        pairs = zip(views, goals, strict=True)
+        return [torch.cat([features, goal_features(towards)], -1) for features, towards in pairs]
+
+    def head(self, x: Tensor) -> Tensor:
+        """Outputs (..., 3), before they are clipped, from what is remembered, or features."""
+        out: Tensor = self.output(torch.tanh(self.hidden(x)))
+        return out
 
     def outputs(self, heads: list[Tensor]) -> Tensor:
         """Duration, speed and turn (B, 3) from what the head says to every view."""
@@ -157,14 +168,15 @@ class HighLevelNetwork(Decider):
 
 
 def goal_features(goal: Tensor) -> Tensor:
-    """Distance on two scales, and direction (B, 4), of goals (B, 2); of none as of one far ahead.
+    """Distance on two scales, and direction (..., 4), of goals (..., 2); of none as of one far
+    ahead.
 
     Distances are those of the planner and of the last metre, as in Wijmans et al. 2020 (DD-PPO,
     arXiv 1911.00357) a bearing is its cosine and sine.
     """
-    distance, bearing = goal[:, :1], goal[:, 1:]
+    distance, bearing = goal[..., :1], goal[..., 1:]
     near = distance.clamp(max=FAR_M)
-    return torch.cat([near / FAR_M, torch.exp(-near), bearing.cos(), bearing.sin()], 1)
+    return torch.cat([near / FAR_M, torch.exp(-near), bearing.cos(), bearing.sin()], -1)
 
 
 def make_high_level(architecture: Architecture, seed: int) -> HighLevelNetwork:

@@ -13,7 +13,10 @@ LARGEST = 4096  # units; more is a slip of the keyboard
 
 
 class GRU(nn.Module):
-    """`size` tanh units of the features, then a gated recurrent unit (arXiv 1406.1078) as large."""
+    """`size` tanh units of the features, then a gated recurrent unit (arXiv 1406.1078) as large.
+
+    In two parts, as the first needs no state: over a sequence it is done at once.
+    """
 
     def __init__(self, features: int, size: int) -> None:
         super().__init__()
@@ -24,10 +27,17 @@ class GRU(nn.Module):
 
     def forward(self, features: Tensor, state: Tensor) -> Tensor:
         """The next state (B, n) from features (B, F) and state (B, n)."""
-        x = torch.tanh(self.squeeze(features))
-        gates = torch.sigmoid(self.gates(torch.cat([x, state], 1)))
-        keep, reset = gates.chunk(2, 1)
-        candidate = torch.tanh(self.candidate(torch.cat([x, reset * state], 1)))
+        return self.advance(self.inputs(features), state)
+
+    def inputs(self, features: Tensor) -> Tensor:
+        """(..., n) from features (..., F)."""
+        return torch.tanh(self.squeeze(features))
+
+    def advance(self, x: Tensor, state: Tensor) -> Tensor:
+        """The next state (B, n) from inputs (B, n) and state (B, n); any leading axes."""
+        gates = torch.sigmoid(self.gates(torch.cat([x, state], -1)))
+        keep, reset = gates.chunk(2, -1)
+        candidate = torch.tanh(self.candidate(torch.cat([x, reset * state], -1)))
         return keep * state + (1.0 - keep) * candidate
 
 

@@ -93,8 +93,9 @@ def _memoryless(
     """Losses of batches of single decisions, for ever."""
     while True:
         drawn = lessons[torch.randint(len(lessons.seen), (batch,), generator=rng)]
-        state = torch.zeros(batch, 0)
-        yield _loss(_step(high_level, _views(high_level, drawn.seen), drawn.goals, state)[0], drawn)
+        views = list(_views(high_level, drawn.seen).unbind(1))
+        heads, _ = high_level.heads(views, drawn.goals, torch.zeros(batch, 0))
+        yield _loss(high_level.outputs(heads), drawn)
 
 
 def _recurrent(
@@ -105,21 +106,24 @@ def _recurrent(
     All episodes are one endless tape with as many readers as there are sequences in a batch, each
     beginning at an episode; a state is what the sequence before has left, and nothing at a start.
     """
+    memory = high_level.memory
+    assert memory is not None
     readers = max(1, batch // UNROLLED)
     begins = lessons.starts.nonzero()[:, 0]
     at = begins[torch.randint(len(begins), (readers,), generator=rng)]
-    state = torch.zeros(readers, high_level.state_size)
+    state = torch.zeros(high_level.state_size // memory.size, readers, memory.size)
     while True:
-        tape = (at[:, None] + torch.arange(UNROLLED)) % len(lessons.seen)  # (readers, UNROLLED)
+        tape = (at + torch.arange(UNROLLED)[:, None]) % len(lessons.seen)  # (UNROLLED, readers)
         drawn = lessons[tape.flatten()]
-        views = _views(high_level, drawn.seen).unflatten(0, tape.shape)
-        goals, starts = (each.unflatten(0, tape.shape) for each in (drawn.goals, drawn.starts))
-        outputs = []
-        for now in range(UNROLLED):
-            state = state * ~starts[:, now, None]
-            out, state = _step(high_level, views[:, now], goals[:, now], state)
-            outputs.append(out)
-        yield _loss(torch.stack(outputs, 1).flatten(0, 1), drawn)
+        views = list(_views(high_level, drawn.seen).unbind(1))
+        told = torch.stack(high_level.told(views, drawn.goals))  # (views, decisions, F)
+        inputs = memory.inputs(told).unflatten(1, tape.shape)
+        remembered = []
+        for x, starts in zip(inputs.unbind(1), drawn.starts.unflatten(0, tape.shape), strict=True):
+            state = memory.advance(x, state * ~starts[:, None])
+            remembered.append(state)
+        heads = high_level.head(torch.stack(remembered, 1).flatten(1, 2))
+        yield _loss(high_level.outputs(list(heads)), drawn)
         state = state.detach()
         at = (at + UNROLLED) % len(lessons.seen)
 
@@ -127,14 +131,6 @@ def _recurrent(
 def _views(high_level: HighLevelNetwork, seen: Tensor) -> Tensor:
     """Features (B, views, F) of what was seen."""
     return encode(high_level, seen) if seen.dtype == torch.uint8 else seen
-
-
-def _step(
-    high_level: HighLevelNetwork, views: Tensor, goals: Tensor, state: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Duration, speed and turn (B, 3), before they are clipped, and the next state (B, n)."""
-    heads, after = high_level.heads(list(views.unbind(1)), goals, state)
-    return high_level.outputs(heads), after
 
 
 def _loss(out: Tensor, lessons: Lessons) -> Tensor:
