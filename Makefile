@@ -11,8 +11,8 @@ demo: $(INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo
 	$(BIN)/pixelgait-demo
 
 test: lint  ## everything CI checks
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --ignore tests/test_ros.py
-	$(BIN)/python -m pytest tests/test_ros.py
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --ignore tests/ros
+	$(BIN)/python -m pytest tests/ros
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

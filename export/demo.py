@@ -156,7 +156,7 @@ def run_ros(config: DemoConfig, bundle: Path) -> None:
     start = partial(die_with_parent, os.getpid())
     robot = subprocess.Popen(sim, env=environment, preexec_fn=start)
     try:
-        walk = [*run, "--duration", str(config.seconds)]
+        walk = [*run, "--auto-arm", "--duration", str(config.seconds)]
         done = subprocess.run(walk, env=environment, check=False, preexec_fn=start)
         if done.returncode:
             raise UserError(f"the controller ended with exit code {done.returncode}")

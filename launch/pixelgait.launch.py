@@ -16,6 +16,8 @@ ARGUMENTS = (
     ("scene", "obstacle-course", "Scene of the stand-in robot."),
     ("difficulty", "0.5", "Difficulty of that scene, 0 to 1."),
     ("seed", "10000", "Lays that scene out."),
+    ("auto_arm", "auto", "Stand up and walk without being asked; auto: if the robot is simulated."),
+    ("dry_run", "false", "Command nobody, publish joint_command_dry_run instead."),
     ("autostart", "true", "Configure and activate at once, or wait for lifecycle transitions."),
     ("log_level", "info", "debug, info, warn, error or fatal."),
 )
@@ -27,12 +29,22 @@ def generate_launch_description() -> LaunchDescription:
     autostart = PythonExpression(
         ["'--autostart' if '", value["autostart"], "' == 'true' else '--no-autostart'"]
     )
+    auto_arm = PythonExpression(
+        [
+            *("'--auto-arm' if '", value["auto_arm"], "' == 'true'"),
+            *(" or '", value["auto_arm"], "' == 'auto' and '", value["sim"], "' == 'true'"),
+            " else '--no-auto-arm'",
+        ]
+    )
+    dry_run = PythonExpression(
+        ["'--dry-run' if '", value["dry_run"], "' == 'true' else '--no-dry-run'"]
+    )
     controller = Node(
         package="pixelgait",
         executable="pixelgait-run",
         namespace=value["namespace"],
         output="screen",
-        arguments=[value["bundle"], autostart, *logging],
+        arguments=[value["bundle"], autostart, auto_arm, dry_run, *logging],
     )
     stand_in = Node(
         package="pixelgait",

@@ -87,11 +87,15 @@ class Link(Protocol):
         """
 
     def ages(self) -> Mapping[str, float]:
-        """For how long each sensor has sent nothing [s], by arrival; inf if it never has.
+        """For how long each sensor has said nothing new [s], by arrival and by stamp, whichever is
+        worse (`Freshness`); inf if it never has.
 
-        On a clock that does not jump: a sensor with a wrong clock, or a step of this computer's,
-        must neither hide a dead sensor nor fake one.
+        On a clock that does not jump: a step of this computer's must neither hide a dead sensor
+        nor fake one.
         """
+
+    def doubts(self) -> Mapping[str, str]:
+        """What is odd about what arrives from sensors, of those of which something is."""
 
     def stamps(self) -> Mapping[str, float]:
         """When what was read was measured, of each sensor [s], on the clock of `now_s`."""

@@ -31,12 +31,14 @@ class Supervisor:
     No command of stiff joints is outside the joint limits, and none moves a target faster than
     `target_speed_limit_rad_per_s`, whatever is read. `fault` names why the robot is damped, or is
     None. Only `reset` clears it. `bridged` counts readings with joints, or an orientation, that
-    were not believed. `timeout_s` says of every sensor by name how long it may be silent [s].
+    were not believed. `timeout_s` says of every sensor by name how long it may be silent [s]. Where
+    nobody obeys (`obeyed` is false), no joint is stuck.
     """
 
     def __init__(self, spec: RobotSpec, timeout_s: Mapping[str, float] = SILENCE_S) -> None:
         self.spec = spec
         self.timeout_s = timeout_s
+        self.obeyed = True
         self._joints = JointWatch(spec)
         self._zeros = np.zeros(len(spec.joint_names))
         self._damping = np.full(len(spec.joint_names), spec.damping_nms_per_rad)
@@ -106,7 +108,8 @@ class Supervisor:
             self._bad_imu += 1
             if self._bad_imu > MOST_BRIDGED or self._sent is None:
                 return "the IMU's orientation is no unit quaternion"
-        return self._joints.judge(reading, q if self._sent is None else self._sent)
+        sent = self._sent if self.obeyed else None
+        return self._joints.judge(reading, q if sent is None else sent)
 
     def _limit(self, targets: Array) -> Array:
         """Targets so near that the PD torque keeps its limits, within the joint limits, and near

@@ -28,7 +28,7 @@ class SimulatedRobot(Node):
     Colour and depth show the same instant; nothing is rendered that nobody has subscribed.
 
     Its motors close the PD loop every physics step, like a motor driver: stiff where a command
-    gives a position, damping where it gives none or none comes.
+    gives a position, damping where it gives none, where it answers an old reading, or none comes.
     """
 
     def __init__(self, body: SimulatedBody, seed: int, record: bool) -> None:
@@ -85,15 +85,16 @@ class SimulatedRobot(Node):
             self.body.step(command)
             self._publish(step, self.body.read())
             step += 1
-            if not rate.wait():
-                self.late += 1
+            self.late += rate.wait()
 
     def _motor_command(self) -> JointCommand:
         """What the motors do about the newest command."""
         assert self._command is not None
         spec = self.body.spec
         received, message = self._command
-        if not message.position or time.monotonic() - received > COMMAND_TIMEOUT_S:
+        age = (self.get_clock().now().nanoseconds - ros.nanoseconds(message.header.stamp)) / 1e9
+        old = max(age, time.monotonic() - received) > COMMAND_TIMEOUT_S  # sent late, or delayed
+        if not message.position or old:
             damping = np.full(len(spec.joint_names), spec.damping_nms_per_rad)
             return JointCommand(0.0, self._zeros, self._zeros, damping, self._zeros)
         order = ros.joint_order(list(message.name), spec.joint_names)

@@ -28,7 +28,8 @@ LAYERS = (
 MOST_FILES = 12
 MOST_LINES = 300
 ROBOT_LIBRARIES = {"numpy", "onnxruntime", "cv2", "tyro", "rclpy", "sensor_msgs"}
-ROBOT_LIBRARIES |= {"builtin_interfaces"}
+ROBOT_LIBRARIES |= {"builtin_interfaces", "geometry_msgs", "std_msgs", "std_srvs"}
+ROBOT_LIBRARIES |= {"diagnostic_msgs", "rcl_interfaces"}
 
 FOLDERS = [folder for layer in LAYERS for folder in layer]
 MODULES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ if os.environ.get("ROS_DISTRO") == "humble":  # which does not know that variabl
 try:
     import rclpy
     from builtin_interfaces.msg import Time
+    from rclpy.impl.implementation_singleton import rclpy_implementation
     from rclpy.qos import QoSProfile, ReliabilityPolicy, qos_profile_sensor_data
     from rclpy.signals import SignalHandlerOptions
     from sensor_msgs.msg import Image, Imu, JointState
@@ -34,6 +36,7 @@ __all__ = ["Image", "Imu", "JointState", "rclpy"]
 JOINT_STATES, IMU = "joint_states", "imu/data"
 COLOUR, DEPTH = "camera/color/image_raw", "camera/depth/image_rect_raw"
 JOINT_COMMAND, ATTENTION = "joint_command", "attention"
+SHADOW_COMMAND = "joint_command_dry_run"
 SENSOR_QOS = qos_profile_sensor_data
 NEWEST_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 COMMAND_QOS = QoSProfile(depth=1)  # reliable, the newest only
@@ -41,13 +44,20 @@ NANOSECONDS = 1_000_000_000
 
 
 def start(arguments: list[str] | None = None) -> threading.Event:
-    """Initialise ROS; SIGINT, SIGTERM and SIGHUP set the returned event and leave ROS alive.
+    """Initialise ROS; signals that end a process set the returned event and leave ROS alive.
 
     ROS's own handlers would invalidate the context before the last, safe command is out.
+
+    Raises:
+        UserError: ROS does not understand its arguments.
     """
-    rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
+    try:
+        rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
+    except Exception as error:  # rclpy raises a family of its own
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(f"arguments for ROS are not understood: {reason}") from None
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, lambda *_: stop.set())
     return stop
 
@@ -61,6 +71,31 @@ def quiet_node(beside: Any, name: str) -> Any:
         enable_rosout=False,
         start_parameter_services=False,
     )
+
+
+def guarded(node: Any, callback: Callable[[], None]) -> Callable[[], None]:
+    """An exception in a callback would end the executor, and with it every subscription."""
+
+    def guarded_callback() -> None:
+        try:
+            callback()
+        except Exception as error:
+            node.get_logger().error(f"{callback.__name__}: {error}", throttle_duration_sec=5.0)
+
+    return guarded_callback
+
+
+def refusing(callback: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A change_state service callback that answers an invalid request instead of raising."""
+
+    def refusing_callback(request: Any, response: Any) -> Any:
+        try:
+            return callback(request, response)
+        except rclpy_implementation.RCLError:
+            response.success = False
+            return response
+
+    return refusing_callback
 
 
 def stamp(time_ns: int) -> Time:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.interface import JointCommand, Reading
+from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.ros import common as ros
 from pixelgait.robot.ros.camera import RosCamera, camera_topics
+from pixelgait.robot.runtime.freshness import Freshness
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.robot.supervisor import SILENCE_S
 
@@ -38,46 +39,71 @@ class RosLink:
     newest message of each until the control thread takes it. An executor would wake up for every
     one of a thousand messages a second and hold the interpreter's lock just when the control step
     wants it back (0.2 to 0.5 ms for a 0.05 ms low level were measured).
+
+    Without an `image_shape` there is no camera. A dry run commands nobody: its commands go to a
+    topic of their own. `also_take` is called with every take.
     """
 
-    def __init__(self, node: Any, spec: RobotSpec, image_shape: tuple[int, int, int]) -> None:
-        self.node = node
-        self.spec = spec
-        self.camera = RosCamera(image_shape)
-        self.sensors = (ros.JOINT_STATES, ros.IMU, *camera_topics(image_shape))
-        self._watched = (*self.sensors, PAIR) if len(self.camera.topics) > 1 else self.sensors
-        self._arrived: dict[str, float] = {}  # monotonic [s]
+    def __init__(
+        self,
+        node: Any,
+        spec: RobotSpec,
+        image_shape: tuple[int, int, int] | None,
+        dry_run: bool = False,
+        also_take: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.node, self.spec, self._also_take = node, spec, also_take
+        self.camera = None if image_shape is None else RosCamera(image_shape)
+        self._eyes = () if image_shape is None else camera_topics(image_shape)
+        self.sensors = (ros.JOINT_STATES, ros.IMU, *self._eyes)
+        watched = (*self.sensors, PAIR) if len(self._eyes) > 1 else self.sensors
+        self._freshness = {name: Freshness(name) for name in watched}
+        self.received = dict.fromkeys(self.sensors, 0)  # messages taken
         self._newest: dict[str, Any] = {}
         self._names: list[str] | None = None
         self._order = np.arange(len(spec.joint_names))
-        self._sensor_node = ros.quiet_node(node, f"{node.get_name()}_sensors")
+        self.sensor_node = ros.quiet_node(node, f"{node.get_name()}_sensors")
         self._subscriptions = {
-            topic: self._sensor_node.create_subscription(
-                TYPES[topic], topic, _never, ros.NEWEST_QOS
-            )
+            topic: self.sensor_node.create_subscription(TYPES[topic], topic, _never, ros.NEWEST_QOS)
             for topic in self.sensors
         }
-        self._publisher = node.create_publisher(ros.JointState, ros.JOINT_COMMAND, ros.COMMAND_QOS)
+        command = ros.SHADOW_COMMAND if dry_run else ros.JOINT_COMMAND
+        self._publisher = node.create_publisher(ros.JointState, command, ros.COMMAND_QOS)
 
     def close(self) -> None:
         """Leave the topics."""
-        self._sensor_node.destroy_node()
+        self.sensor_node.destroy_node()
         self.node.destroy_publisher(self._publisher)
 
     def take(self) -> None:
-        now = time.monotonic()
+        """Fetch what has arrived.
+
+        Raises:
+            UserError: a message has no stamp.
+        """
+        self._also_take()
         for topic, subscription in self._subscriptions.items():
             with subscription.handle:
                 taken = subscription.handle.take_message(subscription.msg_type, False)
             if taken is not None:
-                self._newest[topic], self._arrived[topic] = taken[0], now
-                if topic in self.camera.topics and self.camera.put(topic, taken[0]):
-                    self._arrived[PAIR] = now
+                self._keep(topic, taken[0])
+
+    def _keep(self, topic: str, message: Any) -> None:
+        self._newest[topic] = message
+        self.received[topic] += 1
+        now_s, monotonic_s = self.now_s(), time.monotonic()
+        news = self._freshness[topic].arrived(ros.seconds(message.header.stamp), now_s, monotonic_s)
+        if news and self.camera is not None and topic in self._eyes:
+            paired = self.camera.put(topic, message)
+            if paired and PAIR in self._freshness:  # its parts' own stamps are judged above
+                self._freshness[PAIR].arrived(now_s, now_s, monotonic_s)
 
     def forget(self) -> None:
         self.take()
-        self._arrived.clear()
-        self.camera.forget()
+        for freshness in self._freshness.values():
+            freshness.forget()
+        if self.camera is not None:
+            self.camera.forget()
 
     def read(self) -> Reading:
         """The joint states and IMU values taken last.
@@ -101,12 +127,15 @@ class RosLink:
             np.asarray(joints.velocity)[self._order],
             np.array((q.x, q.y, q.z, q.w)),
             np.array((w.x, w.y, w.z)),
-            self.camera.image,
+            _blind if self.camera is None else self.camera.image,
         )
 
     def ages(self) -> dict[str, float]:
         now = time.monotonic()
-        return {topic: now - self._arrived.get(topic, -math.inf) for topic in self._watched}
+        return {name: freshness.age_s(now) for name, freshness in self._freshness.items()}
+
+    def doubts(self) -> dict[str, str]:
+        return {name: each.doubt for name, each in self._freshness.items() if each.doubt}
 
     def stamps(self) -> dict[str, float]:
         return {topic: ros.seconds(self._newest[topic].header.stamp) for topic in self.sensors}
@@ -127,9 +156,8 @@ class RosLink:
         return float(self.node.get_clock().now().nanoseconds) / 1e9
 
 
-def timeouts(of_topics: dict[str, float]) -> dict[str, float]:
-    """How long every sensor may be silent [s], given that of every topic: a pair as its depth."""
-    return {**of_topics, PAIR: of_topics[ros.DEPTH]}
+def _blind() -> Image:
+    raise UserError("this robot has no camera")
 
 
 def _never(message: object) -> None:

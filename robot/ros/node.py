@@ -2,56 +2,88 @@
 
 from __future__ import annotations
 
-import io
+import threading
 import time
-from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from std_msgs.msg import String
 
 from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import Image
 from pixelgait.robot.low_level import SIGNATURE
 from pixelgait.robot.ros import common as ros
-from pixelgait.robot.ros.link import TIMEOUT_S, RosLink, timeouts
+from pixelgait.robot.ros.diagnostics import PERIOD_S, Diagnostics
+from pixelgait.robot.ros.link import RosLink
+from pixelgait.robot.ros.neighbours import intruder
+from pixelgait.robot.ros.orders import OperatorServices
+from pixelgait.robot.ros.parameters import DRIVER_TIMEOUT, VELOCITY_TIMEOUT, Parameters
+from pixelgait.robot.ros.report import report
+from pixelgait.robot.ros.velocity import VelocityCommands
 from pixelgait.robot.runtime.attention import draw_attention
-from pixelgait.robot.runtime.latency import LatencyProfiler, format_table
-from pixelgait.robot.runtime.loop import ControlLoop
+from pixelgait.robot.runtime.latency import LatencyProfiler
+from pixelgait.robot.runtime.loop import MOST_DECISIONS, SENSOR_WAIT_S, ControlLoop
+from pixelgait.robot.runtime.operation import Operator, State
 
 WARM_UP = 20  # inferences: the first ones are slow
-OVERLAY_PERIOD_S = 0.1
+WATCH_PERIOD_S = 0.1
 OVERLAY_PIXELS = 256  # of the longer side: 192 KiB, well within a shared-memory segment
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+STANDING = (State.READY, State.WALKING, State.STOPPED)  # or will not, until somebody resets it
+
+
+@dataclass(frozen=True)
+class NodeOptions:
+    """What a node is started with."""
+
+    bundle: str
+    out: Path | None = None  # folder for reports
+    auto_arm: bool = False  # stand up and walk without being asked
+    dry_run: bool = False  # command nobody
+    pilot: str = "bundle"  # or policy, or cmd_vel
 
 
 class ControllerNode(LifecycleNode):
-    """configure: load, verify, warm up. activate: stand and walk. deactivate: damp.
+    """configure: load, verify, warm up. activate: operate the robot. deactivate: damp.
 
-    A fault damps the robot and ends the loop; the node then stays active but idle until it is
-    deactivated. `fault` keeps the reason until the next configure or activate.
+    A fault damps the robot and ends the loop; `follow_fault` then deactivates the node. `fault`
+    keeps the reason until the next configure or activate. `stop` ends whatever the node waits for.
+
+    Raises:
+        UserError: a parameter cannot be used.
     """
 
-    def __init__(self, bundle: str, out: Path | None) -> None:
+    def __init__(self, options: NodeOptions, stop: threading.Event) -> None:
         super().__init__("pixelgait")
-        self.declare_parameter("bundle", bundle)
-        for topic, timeout in TIMEOUT_S.items():
-            self.declare_parameter(_timeout_parameter(topic), timeout)
-        self.out = out
+        self.options, self._stop = options, stop
+        self.parameters = Parameters(self, options.bundle, self._retune)
+        self.operator = Operator(auto=options.auto_arm)
         self.bundle: Bundle | None = None
         self.link: RosLink | None = None
+        self._pilot: VelocityCommands | None = None
         self.loop: ControlLoop | None = None
         self.fault: str | None = None
         self.left = False  # shut down for good
         self._drawn: Image | None = None
         self._overlay = self.create_publisher(ros.Image, ros.ATTENTION, ros.SENSOR_QOS)
-        self.create_timer(OVERLAY_PERIOD_S, _guarded(self, self._draw))
+        self._state = self.create_publisher(String, "~/state", LATCHED)
+        self._diagnostics = Diagnostics(self)
+        self._people = OperatorServices(self, self.operator)
+        self.create_timer(WATCH_PERIOD_S, ros.guarded(self, self._watch))
+        self.create_timer(PERIOD_S, ros.guarded(self, self._diagnose))
         # rclpy 7.1.6: an invalid transition request ends the process (ros2/rclpy#1209).
         service = self._service_change_state
-        service.callback = _refusing(service.callback)
+        service.callback = ros.refusing(service.callback)
+
+    def destroy_node(self) -> None:
+        """Hear and say nothing any more."""
+        self._people.close()
+        super().destroy_node()
 
     def start(self) -> None:
         """Configure and activate from within the process.
@@ -60,7 +92,7 @@ class ControllerNode(LifecycleNode):
             UserError: a transition failed; the message says why.
         """
         for trigger in (self.trigger_configure, self.trigger_activate):
-            if trigger() != TransitionCallbackReturn.SUCCESS:
+            if trigger() != TransitionCallbackReturn.SUCCESS and not self._stop.is_set():
                 raise UserError(self.fault or "the node could not be started")
 
     def ended(self, duration_s: float) -> bool:
@@ -71,50 +103,114 @@ class ControllerNode(LifecycleNode):
         over = bool(duration_s and since and time.monotonic() - since > duration_s)
         return over or self.loop.fault is not None
 
+    def follow_fault(self) -> None:
+        """After a fault: inactive, for all to see."""
+        if self.loop is not None and self.loop.fault is not None:
+            self.trigger_deactivate()
+
     def stop_loop(self) -> None:
         """Damp the robot and report, if the loop was started."""
         loop, self.loop = self.loop, None
         if loop is None:
             return
         loop.stop()
+        self._tell(loop)
         self.fault = loop.fault
         if loop.fault:
             self.get_logger().error(loop.fault)
-        if not loop.profiler.ticks:
-            return
+        if loop.profiler.ticks and loop.walking_since is not None:
+            self._report(loop)
+
+    def _report(self, loop: ControlLoop) -> None:
         assert self.bundle is not None
-        report = loop.profiler.report(self.bundle.contract)
-        print(format_table(report), flush=True)
-        if self.out is not None:
-            write_atomic(self.out / "latency.json", json_bytes(report))
-            write_atomic(self.out / "decisions.npz", _decisions(loop))
+        try:
+            report(loop, self.bundle.contract, self.options.out)
+        except OSError as error:
+            problem = f"{self.options.out}: the report cannot be written ({error.strerror})"
+            self.get_logger().error(problem)
+            self.fault = self.fault or problem
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Load and verify the bundle, run its graphs warm, subscribe the sensors."""
         self.fault = None
         try:
-            self.bundle = load_bundle(self.get_parameter("bundle").value)
-            _warm_up(self.bundle)
+            self.bundle = bundle = load_bundle(self.options.bundle)
+            _warm_up(bundle)
         except Exception as error:  # rclpy would swallow it without a word
             return self._failed(error)
-        self.link = RosLink(self, self.bundle.spec, self.bundle.image_shape)
-        self.get_logger().info(f"bundle {self.bundle.folder} verified, golden outputs reproduced")
+        piloted = self._piloted(bundle)
+        shape = None if piloted else bundle.image_shape
+        self.link = RosLink(self, bundle.spec, shape, self.options.dry_run, self._people.take_stop)
+        self._pilot = None
+        if piloted:
+            self._pilot = VelocityCommands(
+                self.link.sensor_node,
+                self.parameters.stamped,
+                partial(self.parameters.seconds, VELOCITY_TIMEOUT),
+            )
+        self.get_logger().info(f"bundle {bundle.folder} verified, golden outputs reproduced")
         return TransitionCallbackReturn.SUCCESS
 
+    def _piloted(self, bundle: Bundle) -> bool:
+        """Whether cmd_vel says where to: also where the bundle has no trained high level."""
+        if self.options.pilot == "bundle":
+            return not bundle.contract["provenance"].get("high_level")
+        return self.options.pilot == "cmd_vel"
+
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Start the control thread."""
+        """Start the control thread; done when all sensors send and, armed, the robot stands."""
+        self.fault = None
+        try:
+            self._wait_until_alone()
+            self.loop = self._make_loop()
+            self.loop.start()
+            self._wait_for(self.loop)
+        except Exception as error:
+            self.stop_loop()
+            return self._failed(error)
+        return super().on_activate(state)
+
+    def _wait_until_alone(self) -> None:
+        """Who has just been killed is still to be seen for a while.
+
+        Raises:
+            UserError: somebody else publishes what this node or its robot's driver should.
+        """
+        deadline = time.monotonic() + SENSOR_WAIT_S
+        while other := self._intruder():
+            if time.monotonic() > deadline or self._stop.wait(0.1):
+                raise UserError(other)
+
+    def _make_loop(self) -> ControlLoop:
         assert self.bundle is not None
         assert self.link is not None
-        self.fault = None
         period_s = self.bundle.control_dt_s
         profiler = LatencyProfiler(period_s, self.link.sensors)
-        allowed = {
-            topic: self.get_parameter(_timeout_parameter(topic)).value for topic in TIMEOUT_S
-        }
-        controller = self.bundle.controller(timeout_s=timeouts(allowed), stopwatch=profiler)
-        self.loop = ControlLoop(self.link, controller, profiler, period_s)
-        self.loop.start()
-        return super().on_activate(state)
+        controller = self.bundle.controller(timeout_s=self.parameters.timeout_s, stopwatch=profiler)
+        controller.supervisor.obeyed = not self.options.dry_run
+        return ControlLoop(
+            self.link,
+            controller,
+            profiler,
+            period_s,
+            self.operator,
+            self._pilot,
+            self.parameters.seconds(DRIVER_TIMEOUT),
+            keep=MOST_DECISIONS if self.options.out else 1,
+        )
+
+    def _wait_for(self, loop: ControlLoop) -> None:
+        """Until all sensors send and, if nobody has to be asked, the robot stands.
+
+        Raises:
+            UserError: it came to a fault.
+        """
+        while loop.fault is None and not self._stop.wait(0.02):
+            self._tell(loop)
+            if self.operator.state in STANDING if self.operator.auto else loop.sensing.is_set():
+                return
+        if loop.fault is not None:
+            raise UserError(loop.fault)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Stop the control thread; the robot is damped."""
@@ -133,6 +229,7 @@ class ControllerNode(LifecycleNode):
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
         """From any state: damp, then leave; the process ends."""
+        self.fault = None
         self.stop_loop()
         self.left = True
         return self.on_cleanup(state)
@@ -143,17 +240,46 @@ class ControllerNode(LifecycleNode):
         return self.on_cleanup(state)
 
     def _failed(self, error: Exception) -> TransitionCallbackReturn:
-        self.fault = str(error) if isinstance(error, UserError) else repr(error)
-        self.get_logger().error(self.fault)
+        before, self.fault = self.fault, str(error) if isinstance(error, UserError) else repr(error)
+        if self.fault != before:
+            self.get_logger().error(self.fault)
         return TransitionCallbackReturn.FAILURE
 
-    def _draw(self) -> None:
-        """Publish what the newest decision looked at, from the executor's thread."""
-        if self.loop is None or not self.loop.decisions:
+    def _retune(self) -> None:
+        """A parameter was set; those of sensors are shared with the supervisor anyway."""
+        if self.loop is not None:
+            self.loop.operation.driver_timeout_s = self.parameters.seconds(DRIVER_TIMEOUT)
+
+    def _watch(self) -> None:
+        """From the executor's thread: tell what has happened, look for others, draw."""
+        if self.loop is None:
             return
-        image, decision = self.loop.decisions[-1]
-        watched = self._overlay.get_subscription_count() > 0
-        if image is self._drawn or decision.attention is None or not watched:
+        self._tell(self.loop)
+        if self.loop.fault is None and (other := self._intruder()):
+            self.loop.fail(other)
+        if self._overlay.get_subscription_count() > 0:
+            self._draw(self.loop)
+
+    def _intruder(self) -> str | None:
+        assert self.link is not None
+        return intruder(self, self.link.sensors, commands=not self.options.dry_run)
+
+    def _tell(self, loop: ControlLoop) -> None:
+        """Publish and log what the robot does and why, every change of it."""
+        while loop.changes:
+            state, cause = loop.changes.popleft()
+            self._state.publish(String(data=f"{state.value}: {cause}"))
+            self.get_logger().info(f"{state.value}: {cause}")
+
+    def _diagnose(self) -> None:
+        self._diagnostics.publish(self.loop, self.link, self.fault)
+
+    def _draw(self, loop: ControlLoop) -> None:
+        """Publish what the newest decision looked at."""
+        if not loop.decisions:
+            return
+        image, decision = loop.decisions[-1]
+        if image is self._drawn or decision.attention is None:
             return
         self._drawn = image
         scale = max(1, OVERLAY_PIXELS // max(image.pixels.shape[:2]))
@@ -161,53 +287,8 @@ class ControllerNode(LifecycleNode):
         self._overlay.publish(ros.image_message(round(image.time_s * 1e9), "camera", pixels))
 
 
-def _timeout_parameter(topic: str) -> str:
-    """Name of the parameter with a topic's timeout [s], as in timeout_s.imu.data."""
-    return f"timeout_s.{topic.replace('/', '.')}"
-
-
 def _warm_up(bundle: Bundle) -> None:
     image = np.zeros(bundle.image_shape, np.uint8)
     for _ in range(WARM_UP):
         bundle.high_level(image)
         bundle.low_level(*(np.zeros(size) for size in SIGNATURE.values()))
-
-
-def _decisions(loop: ControlLoop) -> bytes:
-    """Images, attention, latents and times of all decisions, as a numpy archive."""
-    decisions = list(loop.decisions)
-    buffer = io.BytesIO()
-    np.savez_compressed(
-        buffer,
-        time_s=[image.time_s for image, _ in decisions],
-        images=[image.pixels for image, _ in decisions],
-        attention=np.array([decision.attention for _, decision in decisions]),
-        latent=[decision.latent for _, decision in decisions],
-        duration_steps=[decision.duration_steps for _, decision in decisions],
-    )
-    return buffer.getvalue()
-
-
-def _guarded(node: LifecycleNode, callback: Callable[[], None]) -> Callable[[], None]:
-    """An exception in a callback would end the executor, and with it every subscription."""
-
-    def guarded() -> None:
-        try:
-            callback()
-        except Exception as error:
-            node.get_logger().error(f"{callback.__name__}: {error}", throttle_duration_sec=5.0)
-
-    return guarded
-
-
-def _refusing(callback: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """A change_state service callback that answers an invalid request instead of raising."""
-
-    def refusing(request: Any, response: Any) -> Any:
-        try:
-            return callback(request, response)
-        except rclpy_implementation.RCLError:
-            response.success = False
-            return response
-
-    return refusing

@@ -7,7 +7,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -25,13 +25,21 @@ class RunConfig:
 
     Subscribes joint_states, imu/data and, as the policy needs, camera/color/image_raw,
     camera/depth/image_rect_raw or both; publishes joint_command (and attention, what the policy
-    looks at). Configure loads the bundle, activate stands up and walks,
-    deactivate damps. Anything wrong damps the robot and ends the node with exit code 1.
-    Arguments for ROS go behind --ros-args.
+    looks at). Configure loads the bundle, activate waits for the sensors, deactivate damps.
+    Nothing moves before the services pixelgait/arm, stand_up and walk are called; the service and
+    the topic emergency_stop damp at any time. Anything wrong damps the robot and ends the node with
+    exit code 1. Arguments for ROS go behind --ros-args.
     """
 
     bundle: Annotated[str, tyro.conf.Positional]
     """Folder of a policy bundle, or the name of a shipped one."""
+    auto_arm: bool = False
+    """Stand up and walk without being asked: for a simulated robot."""
+    dry_run: bool = False
+    """Command nobody: what would be commanded goes to joint_command_dry_run."""
+    pilot: Literal["bundle", "policy", "cmd_vel"] = "bundle"
+    """Who says where to: the policy's high level or cmd_vel, as the bundle has a trained high level
+    or not."""
     autostart: bool = True
     """Configure and activate at once; otherwise wait for lifecycle transitions."""
     duration: float = 0.0
@@ -58,12 +66,13 @@ def run(config: RunConfig) -> None:
     if config.out is not None:
         config.out.mkdir(parents=True, exist_ok=True)
     from pixelgait.robot.ros import common as ros
-    from pixelgait.robot.ros.node import ControllerNode
+    from pixelgait.robot.ros.node import ControllerNode, NodeOptions
     from pixelgait.robot.runtime.realtime import request_priority
 
     refusal = request_priority() if config.realtime else None  # before threads exist: they inherit
     stop = ros.start(sys.argv)
-    node = ControllerNode(config.bundle, config.out)
+    options = NodeOptions(config.bundle, config.out, config.auto_arm, config.dry_run, config.pilot)
+    node = ControllerNode(options, stop)
     if refusal:
         node.get_logger().warning(refusal)
     executor = ros.rclpy.executors.SingleThreadedExecutor()
@@ -71,11 +80,15 @@ def run(config: RunConfig) -> None:
     try:
         if config.autostart:
             node.start()
-        # Without autostart whoever asks for the transitions also decides about faults.
-        while not (
-            stop.is_set() or node.left or (config.autostart and node.ended(config.duration))
-        ):
-            executor.spin_once(timeout_sec=0.05)
+        while not (stop.is_set() or node.left):
+            if config.autostart and node.ended(config.duration):
+                break
+            # Without autostart whoever asks for the transitions also decides about faults.
+            node.follow_fault()
+            try:
+                executor.spin_once(timeout_sec=0.05)
+            except Exception as error:  # a malformed request of somebody is none of the robot's
+                node.get_logger().error(f"{type(error).__name__}: {error}")
         if node.left:
             time.sleep(FAREWELL_S)
     finally:

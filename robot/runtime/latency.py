@@ -104,8 +104,9 @@ class LatencyProfiler(Stopwatch):
         self.stages[stage].record(now - self._lap_ns)
         self._lap_ns = now
 
-    def missed_deadline(self) -> None:
-        self.deadline_misses += 1
+    def missed_deadlines(self, count: int) -> None:
+        """So many steps were due, and were not begun in time."""
+        self.deadline_misses += count
 
     def report(self, contract: Mapping[str, Any]) -> dict[str, Any]:
         """The latency report of a bundle in its stable schema; times in microseconds."""

@@ -1,40 +1,63 @@
-"""The control loop on board: wait for sensors, stand, walk, and damp at the end, always."""
+"""The control loop on board: clock, thread and wire around what the robot does step by step."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections import deque
-
-import numpy as np
+from collections.abc import Callable, Mapping
 
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, JointCommand, Link, Reading
 from pixelgait.robot.runtime.latency import LatencyProfiler
+from pixelgait.robot.runtime.operation import (
+    DRIVER_TIMEOUT_S,
+    STIFF,
+    Inputs,
+    Operation,
+    Operator,
+    State,
+)
 from pixelgait.robot.runtime.realtime import RateKeeper
+from pixelgait.robot.spec import Array
 
-STAND_S = 1.0  # from wherever the joints are into the default pose, before the first step
 SENSOR_WAIT_S = 15.0  # discovery on loopback was seen to take up to 2.6 s; a robot boots slower
 DAMP_MESSAGES = 5
 MOST_DECISIONS = 10_000  # kept for the record: a quarter of an hour of short ones
 
 
 class ControlLoop:
-    """Runs a controller on the robot behind a link, in a thread and at a rate of its own.
+    """Operates the robot behind a link, in a thread and at a rate of its own.
 
-    `fault` says why the loop has ended on its own, or is None.
+    `operator` says what people want, `pilot` where to if that is not the policy's own high level.
+    `fault` says why the loop has ended on its own, or is None. `keep` decisions are remembered.
     """
 
     def __init__(
-        self, link: Link, controller: Controller, profiler: LatencyProfiler, period_s: float
+        self,
+        link: Link,
+        controller: Controller,
+        profiler: LatencyProfiler,
+        period_s: float,
+        operator: Operator,
+        pilot: Callable[[], Array] | None = None,
+        driver_timeout_s: float = DRIVER_TIMEOUT_S,
+        keep: int = MOST_DECISIONS,
     ) -> None:
         self.link, self.controller, self.profiler = link, controller, profiler
+        self.operator, self.pilot = operator, pilot
+        self.operation = Operation(controller, driver_timeout_s)
         self.rate = RateKeeper(period_s)
         self.period_s = period_s
-        self.decisions: deque[tuple[Image, Decision]] = deque(maxlen=MOST_DECISIONS)
+        self.decisions: deque[tuple[Image, Decision]] = deque(maxlen=keep)
+        self.changes: deque[tuple[State, str]] = deque(maxlen=100)  # of state, with their causes
+        self.sensing = threading.Event()  # all sensors send
         self.walking_since: float | None = None  # monotonic [s]
         self.fault: str | None = None
+        self.steps = self.misses = 0  # of all its steps; deadlines that passed
+        self._images = 0
+        self._late_s = 0.0  # a gap that was noticed only when a command was ready
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="control")
 
@@ -47,12 +70,15 @@ class ControlLoop:
         if self._thread.ident is not None:
             self._thread.join()
 
+    def fail(self, reason: str) -> None:
+        """End the loop as a fault does, from any thread."""
+        self.fault = self.fault or reason
+        self._stop.set()
+
     def _run(self) -> None:
         try:
             if self._wait_for_sensors():
-                self.controller.reset()
-                self._stand()
-                self._walk()
+                self._operate()
         except UserError as error:
             self.fault = str(error)
         except Exception as error:  # whatever it is, the robot must not keep its last command
@@ -69,36 +95,37 @@ class ControlLoop:
                 return False
             self.link.take()
             if time.monotonic() > deadline:
-                raise UserError(f"no message on {', '.join(missing)} for {SENSOR_WAIT_S:.0f} s")
-        self.link.read().image()
+                doubts = self._doubts(missing)
+                raise UserError(
+                    f"no message on {', '.join(missing)} for {SENSOR_WAIT_S:.0f} s{doubts}"
+                )
+        self._check_image(self.link.read())
         return not self._stop.is_set()
 
-    def _stand(self) -> None:
-        """Move the joints into the default pose."""
-        self.rate.restart()
-        supervisor, reading = self.controller.supervisor, self._read()
-        first, last = reading.joint_angles, supervisor.spec.default_pose_rad
-        for share in np.linspace(0.0, 1.0, round(STAND_S / self.period_s)):
-            targets = first + share * (last - first)
-            if not self._send(supervisor.review(reading, targets, self.link.ages())):
-                return
-            reading = self._read()
+    def _check_image(self, reading: Reading) -> None:
+        """A camera whose images cannot be used is refused before anything moves."""
+        if self.pilot is None:
+            reading.image()
 
-    def _walk(self) -> None:
-        controller = self.controller
-        self.profiler.reset()
+    def _operate(self) -> None:
+        self.controller.reset()
+        self.operator.begin()
         self.rate.restart()
-        self.walking_since = time.monotonic()
-        images = 0
-        running = self.fault is None and not self._stop.is_set()
-        while running:
+        self._sent_s = time.monotonic()
+        self._note(State.LIMP, "all sensors send")
+        self.sensing.set()
+        while self.fault is None and not self._stop.is_set():
             self.profiler.start()
             reading = self._read()
-            command = controller.step(reading, self.link.ages())
-            if controller.images > images and controller.image and controller.decision:
-                images = controller.images
-                self.decisions.append((controller.image, controller.decision))
-            running = self._send(command)
+            gap_s, self._late_s = max(self._late_s, time.monotonic() - self._sent_s), 0.0
+            latent = self.pilot() if self.pilot else None
+            inputs = Inputs(reading, self.link.ages(), self.operator.orders, gap_s, latent)
+            command = self.operation.step(inputs)
+            self._follow_state()
+            self._send(command, inputs.ages)
+            missed = self.rate.wait()
+            self.profiler.missed_deadlines(missed)
+            self.steps, self.misses = self.steps + 1, self.misses + missed
 
     def _read(self) -> Reading:
         """The newest values, whose age is recorded."""
@@ -109,19 +136,53 @@ class ControlLoop:
             self.profiler.sensor_age[sensor].record(round((now - stamp) * 1e9))
         return reading
 
-    def _send(self, command: JointCommand) -> bool:
-        """Send a command and wait until the next step is due; False when there is none."""
-        self.fault = self.controller.supervisor.fault
+    def _send(self, command: JointCommand, ages: Mapping[str, float]) -> None:
+        """Send a command, but nothing stiff to a driver that has let go meanwhile."""
+        fault = self.controller.supervisor.fault
+        if fault is not None and self.fault is None:
+            silent = self.controller.supervisor.silent(ages)
+            self.fault = fault + self._doubts(silent[:1])
+        gap_s = time.monotonic() - self._sent_s
+        if gap_s > self.operation.driver_timeout_s and self.operation.state in STIFF:
+            self._late_s = gap_s
+            command = self.controller.supervisor.damp(command.time_s)
         self.link.send(command)
+        self._sent_s = time.monotonic()
         self.profiler.lap("publish")
         age = self.link.now_s() - command.time_s
         self.profiler.stages["sensor_to_command"].record(round(age * 1e9))
-        if not self.rate.wait():
-            self.profiler.missed_deadline()
-        return self.fault is None and not self._stop.is_set()
+
+    def _follow_state(self) -> None:
+        """Tell others what the robot does now; remember what it has decided."""
+        operation, controller = self.operation, self.controller
+        if operation.state is not self.operator.state:
+            self._note(operation.state, operation.cause)
+            if operation.state is State.WALKING and self.walking_since is None:
+                self.profiler.reset()
+                self.profiler.start()
+                self.walking_since = time.monotonic()
+        if operation.state is not State.WALKING:
+            self._images = 0
+        elif controller.images != self._images and controller.image and controller.decision:
+            self._images = controller.images
+            self.decisions.append((controller.image, controller.decision))
+
+    def _note(self, state: State, cause: str) -> None:
+        self.operator.state = state
+        self.changes.append((state, cause))
+
+    def _doubts(self, sensors: list[str]) -> str:
+        """What is odd about what arrives from these sensors, as the end of a sentence."""
+        doubts = self.link.doubts()
+        return "".join(f"; {name}: {doubts[name]}" for name in sensors if name in doubts)
 
     def _damp(self) -> None:
         """Whatever has happened: the last messages damp. They need no reading."""
         for _ in range(DAMP_MESSAGES):
-            self.link.send(self.controller.supervisor.damp(self.link.now_s()))
+            try:
+                self.link.send(self.controller.supervisor.damp(self.link.now_s()))
+            except Exception as error:  # the next one may still get through
+                self.fault = self.fault or f"{type(error).__name__}: {error}"
             time.sleep(self.period_s)
+        self.changes.append((State.LIMP, self.fault or "deactivated"))
+        self.operator.state = None

@@ -83,8 +83,7 @@ def run_loop(bundle: Bundle, seconds: float, rng: np.random.Generator) -> Latenc
         profiler.start_lap()
         controller.step(reading)
         profiler.stages["sensor_to_command"].record(round((time.monotonic() - now) * 1e9))
-        if not rate.wait():
-            profiler.missed_deadline()
+        profiler.missed_deadlines(rate.wait())
     return profiler
 
 

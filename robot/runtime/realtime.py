@@ -20,15 +20,16 @@ class RateKeeper:
     def restart(self) -> None:
         self._deadline_ns = time.monotonic_ns()
 
-    def wait(self) -> bool:
-        """Sleep until the next deadline; False if it had passed already (then it is skipped)."""
+    def wait(self) -> int:
+        """Sleep until the next deadline; how many had passed already (those are skipped)."""
         self._deadline_ns += self.period_ns
         ahead = self._deadline_ns - time.monotonic_ns()
         if ahead > 0:
             time.sleep(ahead / 1e9)
-            return True
-        self._deadline_ns += -ahead // self.period_ns * self.period_ns
-        return False
+            return 0
+        skipped = -ahead // self.period_ns
+        self._deadline_ns += skipped * self.period_ns
+        return skipped + 1
 
 
 def request_priority() -> str | None:

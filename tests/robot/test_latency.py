@@ -39,7 +39,7 @@ def test_the_report_keeps_its_schema_and_knows_its_machine() -> None:
         profiler.start()
         for stage in ("observe", "low_level", "supervise"):
             profiler.lap(stage)
-    profiler.missed_deadline()
+    profiler.missed_deadlines(1)
     report = profiler.report(CONTRACT)
     assert (report["bundle"], report["sha256"]) == ("test", "0" * 64)
     assert set(report["stages"]) == set(STAGES)

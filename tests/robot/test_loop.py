@@ -14,8 +14,10 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import JointCommand, Link, Reading
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.runtime import loop as loop_module
+from pixelgait.robot.runtime import operation
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.loop import ControlLoop
+from pixelgait.robot.runtime.operation import Operator
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
@@ -50,6 +52,9 @@ class SimulatedLink:
         now = self.body.time_s
         return {name: now - self.silent_since.get(name, now) for name in SENSORS}
 
+    def doubts(self) -> Mapping[str, str]:
+        return {"imu": "what arrives repeats its stamp"}
+
     def stamps(self) -> Mapping[str, float]:
         return dict.fromkeys(SENSORS, self.body.time_s)
 
@@ -61,10 +66,12 @@ class SimulatedLink:
         return self.body.time_s
 
 
-def start(link: Link) -> ControlLoop:
+def start(link: Link, operator: Operator | None = None) -> ControlLoop:
+    operator = operator or Operator(auto=True)
     low_level = LinearLowLevel.from_weights(A1, np.zeros(LOW_LEVEL_WEIGHTS))
     controller = Controller(lambda *_: Decision(np.zeros(2), 20), low_level, Supervisor(A1))
-    loop = ControlLoop(link, controller, LatencyProfiler(PERIOD_S, SENSORS), PERIOD_S)
+    profiler = LatencyProfiler(PERIOD_S, SENSORS)
+    loop = ControlLoop(link, controller, profiler, PERIOD_S, operator)
     loop.start()
     return loop
 
@@ -86,7 +93,7 @@ def test_it_stands_up_walks_and_damps_at_the_end() -> None:
     wait_for(lambda: len(loop.decisions) >= 3)
     loop.stop()
     assert loop.fault is None
-    standing = round(loop_module.STAND_S / PERIOD_S)
+    standing = round(operation.STAND_S / PERIOD_S)
     first = link.sent[0].targets
     np.testing.assert_allclose(first, A1.default_pose_rad, atol=0.05)  # from where the joints were
     np.testing.assert_allclose(link.sent[standing - 1].targets, A1.default_pose_rad, atol=1e-9)
@@ -130,5 +137,5 @@ def test_a_robot_without_sensors_never_stands_up(monkeypatch: pytest.MonkeyPatch
     loop = start(link)
     wait_for(lambda: loop.fault)
     loop.stop()
-    assert loop.fault == "no message on imu for 0 s"
+    assert loop.fault == "no message on imu for 0 s; imu: what arrives repeats its stamp"
     assert all(damped(command) for command in link.sent)

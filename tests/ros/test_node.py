@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
-import random
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,62 +16,7 @@ import numpy as np
 import pytest
 
 from pixelgait.sim.engines.registry import BODIES
-from tests.conftest import child_environment
-
-DISCOVERY_S = 20.0  # up to 2.6 s on an idle machine
-DOMAINS = itertools.cycle(random.sample(range(1, 102), 101))  # a new one for every test
-# The machine that runs the tests may stall for longer than a robot's driver may.
-PATIENT = (
-    *("--ros-args", "-p", "timeout_s.joint_states:=2.0"),
-    *("-p", "timeout_s.imu.data:=2.0", "-p", "timeout_s.camera.color.image_raw:=5.0"),
-    *("-p", "timeout_s.camera.depth.image_rect_raw:=5.0"),
-)
-
-
-class Processes:
-    """Nodes of one test, on a ROS domain of their own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.domain = next(DOMAINS)
-        self.environment = child_environment() | {
-            "ROS_DOMAIN_ID": str(self.domain),
-            "ROS_LOG_DIR": str(folder / "ros_log"),
-            "ROS_PYTHON_CHECK_FIELDS": "1",  # Jazzy sends wrongly typed fields without an error
-        }
-        self.running: list[subprocess.Popen[str]] = []
-
-    def start(self, name: str, *arguments: object) -> subprocess.Popen[str]:
-        script = Path(sys.executable).parent / name
-        process = subprocess.Popen(
-            [script, *map(str, arguments)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=self.environment,
-        )
-        self.running.append(process)
-        return process
-
-    def stop_all(self) -> None:
-        """End what still runs; print what each said, which pytest shows when a test fails."""
-        for process in self.running:
-            if process.poll() is None:
-                process.send_signal(signal.SIGINT)
-        for process in self.running:
-            try:
-                output, _ = process.communicate(timeout=10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                output, _ = process.communicate()
-            print(process.args, "exit code", process.returncode, output or "", sep="\n")
-
-
-@pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
-    group = Processes(tmp_path)
-    yield group
-    group.stop_all()
+from tests.ros.support import AUTO, WALKING, Client, FakeRobot, Processes
 
 
 def trajectory(folder: Path) -> np.ndarray:
@@ -87,7 +29,7 @@ def test_the_shipped_policy_walks_the_robot_by_camera(
     processes: Processes, tmp_path: Path, body: str
 ) -> None:
     sim = processes.start("pixelgait-sim", "--body", body, "--seed", 10000, "--out", tmp_path)
-    run = processes.start("pixelgait-run", "iap", "--duration", 8, "--out", tmp_path, *PATIENT)
+    run = processes.start("pixelgait-run", "iap", "--duration", 8, "--out", tmp_path, *AUTO)
     output, _ = run.communicate(timeout=60)
     assert run.returncode == 0, output
     assert "sensor_to_command" in output
@@ -110,7 +52,7 @@ def test_the_shipped_policy_walks_the_robot_by_camera(
 
 def test_a_distracted_robot_sees_pictures_for_a_sky(processes: Processes, tmp_path: Path) -> None:
     processes.start("pixelgait-sim", "--scene", "flat", "--distractors", "test")
-    run = processes.start("pixelgait-run", "iap", "--duration", 2, "--out", tmp_path, *PATIENT)
+    run = processes.start("pixelgait-run", "iap", "--duration", 2, "--out", tmp_path, *AUTO)
     output, _ = run.communicate(timeout=60)
     assert run.returncode == 0, output
     with np.load(tmp_path / "decisions.npz") as decisions:
@@ -121,9 +63,7 @@ def test_a_depth_policy_walks_the_robot_by_depth(
     processes: Processes, depth_bundle: Path, tmp_path: Path
 ) -> None:
     processes.start("pixelgait-sim", "--seed", 10000)
-    run = processes.start(
-        "pixelgait-run", depth_bundle, "--duration", 1, "--out", tmp_path, *PATIENT
-    )
+    run = processes.start("pixelgait-run", depth_bundle, "--duration", 1, "--out", tmp_path, *AUTO)
     output, _ = run.communicate(timeout=60)
     assert run.returncode == 0, output
     report = json.loads((tmp_path / "latency.json").read_text())
@@ -136,12 +76,9 @@ def test_a_depth_policy_walks_the_robot_by_depth(
     assert 20 < images[0, -1].mean() < 90  # the ground in front of its feet: 0.3 to 1 m
 
 
-WALKING = 200  # commands: the first 100 are for standing up
-
-
 def test_a_robot_that_dies_damps_the_controller(processes: Processes, iap_bundle: Path) -> None:
     sim = processes.start("pixelgait-sim", "--scene", "flat")
-    run = processes.start("pixelgait-run", iap_bundle)
+    run = processes.start("pixelgait-run", iap_bundle, "--auto-arm")
     client = Client(processes.domain)
     try:
         client.spin(lambda: len(client.commands) > WALKING)
@@ -154,45 +91,6 @@ def test_a_robot_that_dies_damps_the_controller(processes: Processes, iap_bundle
         assert "at most 0.1 s is allowed" in output
     finally:
         client.close()
-
-
-class FakeRobot:
-    """A robot whose driver misbehaves on demand: same topics, no physics."""
-
-    def __init__(self, client: Client) -> None:
-        from pixelgait.robot.ros import common as ros
-        from pixelgait.robot.spec import A1
-
-        self.ros, self.spec, self.client = ros, A1, client
-        node = client.node
-        self.joints = node.create_publisher(ros.JointState, ros.JOINT_STATES, ros.SENSOR_QOS)
-        self.imu = node.create_publisher(ros.Imu, ros.IMU, ros.SENSOR_QOS)
-        self.camera = node.create_publisher(ros.Image, ros.COLOUR, ros.SENSOR_QOS)
-        self.names = list(A1.joint_names)
-        self.encoders = np.random.default_rng(0)
-        self.velocity = [0.0] * 12
-        self.roll = 0.0
-        self.encoding = "rgb8"
-        self.depth = node.create_publisher(ros.Image, ros.DEPTH, ros.SENSOR_QOS)
-        self.depth_age_ns = 0
-        self.timer = node.create_timer(0.01, self.publish)
-
-    def publish(self) -> None:
-        ros, now = self.ros, self.client.node.get_clock().now().nanoseconds
-        message = ros.JointState()
-        message.header.stamp = ros.stamp(now)
-        message.name, message.velocity = self.names, self.velocity
-        noise = self.encoders.normal(0.0, 1e-3, 12)  # one that never changes is stuck
-        message.position = (self.spec.default_pose_rad + noise).tolist()
-        self.joints.publish(message)
-        half = self.roll / 2
-        orientation = np.array((np.sin(half), 0.0, 0.0, np.cos(half)))
-        self.imu.publish(ros.imu_message(now, "imu", orientation, np.zeros(3)))
-        image = ros.image_message(now, "camera", np.zeros((32, 32, 3), np.uint8))
-        image.encoding = self.encoding
-        self.camera.publish(image)
-        metres = np.ones((32, 32), np.float32)
-        self.depth.publish(ros.image_message(now - self.depth_age_ns, "camera", metres))
 
 
 @pytest.mark.parametrize(
@@ -210,7 +108,7 @@ class FakeRobot:
 def test_whatever_a_driver_sends_the_last_command_damps(
     processes: Processes, iap_bundle: Path, when: int, attribute: str, value: Any, reason: str
 ) -> None:
-    run = processes.start("pixelgait-run", iap_bundle, *PATIENT)
+    run = processes.start("pixelgait-run", iap_bundle, *AUTO)
     client = Client(processes.domain)
     try:
         robot = FakeRobot(client)
@@ -231,7 +129,7 @@ def test_a_depth_policy_before_a_colour_camera_gives_up_by_name(
     processes: Processes, depth_bundle: Path
 ) -> None:
     swapped = ("-r", "camera/depth/image_rect_raw:=camera/color/image_raw")
-    run = processes.start("pixelgait-run", depth_bundle, *PATIENT, *swapped)
+    run = processes.start("pixelgait-run", depth_bundle, *AUTO, *swapped)
     client = Client(processes.domain)
     try:
         FakeRobot(client)
@@ -246,7 +144,7 @@ def test_a_depth_policy_before_a_colour_camera_gives_up_by_name(
 def test_colour_without_the_depth_of_its_time_damps(
     processes: Processes, rgbd_bundle: Path
 ) -> None:
-    patient = (*PATIENT[:-1], "timeout_s.camera.depth.image_rect_raw:=1.0")
+    patient = (*AUTO, "-p", "timeout_s.camera.depth.image_rect_raw:=1.0")
     run = processes.start("pixelgait-run", rgbd_bundle, *patient)
     client = Client(processes.domain)
     try:
@@ -303,30 +201,22 @@ def test_large_images_arrive_from_a_driver_with_the_shipped_profile(
 
 
 def test_a_dead_driver_is_noticed_when_activated_again(
-    processes: Processes, iap_bundle: Path
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
-    run = processes.start("pixelgait-run", iap_bundle, "--no-autostart")
-    client = Client(processes.domain)
-    try:
-        robot = FakeRobot(client)
-        assert client.transition(1)
-        assert client.transition(3)
-        client.spin(lambda: len(client.commands) > 20)
-        assert client.transition(4)
-        robot.timer.cancel()
-        time.sleep(0.3)  # longer than any sensor but the camera may be silent
-        client.commands.clear()
-        assert client.transition(3)
-        deadline = time.monotonic() + 2.0
-        while time.monotonic() < deadline:
-            client.executor.spin_once(timeout_sec=0.05)
-        assert not any(command.position for command in client.commands)  # it never stiffened
-        assert run.poll() is None
-        assert client.transition(4)
-        assert client.transition(6)  # shutdown from inactive
-        assert run.wait(10) == 0
-    finally:
-        client.close()
+    run = processes.start("pixelgait-run", iap_bundle, "--no-autostart", "--auto-arm")
+    assert client.transition(1)
+    assert client.transition(3)
+    client.spin(lambda: len(client.commands) > 20)
+    assert client.transition(4)
+    robot.timer.cancel()
+    time.sleep(0.3)  # longer than any sensor but the camera may be silent
+    client.commands.clear()
+    assert not client.transition(3)
+    assert client.state() == "inactive"
+    assert not any(command.position for command in client.commands)  # it never stiffened
+    assert run.poll() is None
+    assert client.transition(6)  # shutdown from inactive
+    assert run.wait(10) == 0
 
 
 def test_without_sensors_the_controller_gives_up_by_name(
@@ -335,65 +225,13 @@ def test_without_sensors_the_controller_gives_up_by_name(
     run = processes.start("pixelgait-run", iap_bundle)
     output, _ = run.communicate(timeout=60)
     assert run.returncode == 1
-    assert "error: controller stopped: no message on joint_states, imu/data" in output
-
-
-class Client:
-    """A second participant that asks the node for transitions and listens to its commands."""
-
-    def __init__(self, domain: int) -> None:
-        from pixelgait.robot.ros import (
-            common as ros,  # sets the discovery range before rclpy starts
-        )
-
-        rclpy = ros.rclpy
-        from lifecycle_msgs.srv import ChangeState, GetState
-        from rclpy.context import Context
-        from rclpy.executors import SingleThreadedExecutor
-
-        self.context = Context()
-        rclpy.init(context=self.context, domain_id=domain)
-        self.node = rclpy.create_node("test_client", context=self.context)
-        self.executor = SingleThreadedExecutor(context=self.context)
-        self.executor.add_node(self.node)
-        self.commands: list[Any] = []
-        self.node.create_subscription(
-            ros.JointState, ros.JOINT_COMMAND, self.commands.append, ros.COMMAND_QOS
-        )
-        self.change = self.node.create_client(ChangeState, "pixelgait/change_state")
-        self.get = self.node.create_client(GetState, "pixelgait/get_state")
-        assert self.change.wait_for_service(DISCOVERY_S)
-        assert self.get.wait_for_service(DISCOVERY_S)
-
-    def call(self, client: Any, request: Any) -> Any:
-        future = client.call_async(request)
-        self.spin(lambda: future.done())
-        return future.result()
-
-    def transition(self, number: int) -> bool:
-        request = self.change.srv_type.Request()
-        request.transition.id = number
-        return bool(self.call(self.change, request).success)
-
-    def state(self) -> str:
-        return str(self.call(self.get, self.get.srv_type.Request()).current_state.label)
-
-    def spin(self, until: Any, timeout: float = DISCOVERY_S) -> None:
-        deadline = time.monotonic() + timeout
-        while not until():
-            assert time.monotonic() < deadline, "timed out"
-            self.executor.spin_once(timeout_sec=0.05)
-
-    def close(self) -> None:
-        self.executor.shutdown()
-        self.node.destroy_node()
-        self.context.shutdown()
+    assert "error: no message on joint_states, imu/data" in output
 
 
 def test_the_lifecycle_from_another_process(processes: Processes, iap_bundle: Path) -> None:
     configure, cleanup, activate, deactivate = 1, 2, 3, 4  # lifecycle_msgs/Transition
     processes.start("pixelgait-sim", "--scene", "flat")
-    run = processes.start("pixelgait-run", iap_bundle, "--no-autostart", *PATIENT)
+    run = processes.start("pixelgait-run", iap_bundle, "--no-autostart", *AUTO)
     client = Client(processes.domain)
     try:
         assert client.state() == "unconfigured"
@@ -428,7 +266,7 @@ def test_signals_damp_before_the_node_leaves(
     processes: Processes, iap_bundle: Path, number: signal.Signals
 ) -> None:
     processes.start("pixelgait-sim", "--scene", "flat")
-    run = processes.start("pixelgait-run", iap_bundle, *PATIENT)
+    run = processes.start("pixelgait-run", iap_bundle, *AUTO)
     client = Client(processes.domain)
     try:
         client.spin(lambda: len(client.commands) > WALKING)
@@ -511,7 +349,7 @@ def test_joints_are_matched_by_name() -> None:
 
 def test_the_launch_file_fits_the_package() -> None:
     """ROS 2's launch has no wheels, so what can be checked without it is."""
-    root = Path(__file__).resolve().parent.parent
+    root = Path(__file__).resolve().parents[2]
     source = (root / "launch" / "pixelgait.launch.py").read_text()
     compile(source, "pixelgait.launch.py", "exec")
     installed = (root / "CMakeLists.txt").read_text()

@@ -1,0 +1,85 @@
+"""What the node says of itself once a second: diagnostic_msgs/DiagnosticArray."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+
+from pixelgait.robot.ros.link import RosLink
+from pixelgait.robot.runtime.loop import ControlLoop
+from pixelgait.robot.runtime.operation import State
+
+TOPIC = "/diagnostics"  # absolute, as every ROS tool expects it; may be remapped
+PERIOD_S = 1.0
+MOST_MISSES = 0.05  # of the steps of a second, before the loop is worth a warning; ours
+OK, WARN, ERROR, STALE = (
+    getattr(DiagnosticStatus, level) for level in ("OK", "WARN", "ERROR", "STALE")
+)
+
+
+class Diagnostics:
+    """Robot, loop and every sensor: OK, WARN, ERROR, or STALE where nothing arrives."""
+
+    def __init__(self, node: Any) -> None:
+        self._node = node
+        self._publisher = node.create_publisher(DiagnosticArray, TOPIC, 1)
+        self._before: tuple[float, int, int, dict[str, int]] | None = None
+
+    def publish(self, loop: ControlLoop | None, link: RosLink | None, fault: str | None) -> None:
+        """Of a node whose loop runs, or has stopped with a fault, or has not been started."""
+        message = DiagnosticArray()
+        message.header.stamp = self._node.get_clock().now().to_msg()
+        message.status = [self._robot(loop, fault)]
+        if loop is not None and link is not None:
+            message.status += self._rates(loop, link)
+        else:
+            self._before = None
+        self._publisher.publish(message)
+
+    def _robot(self, loop: ControlLoop | None, fault: str | None) -> DiagnosticStatus:
+        if fault is not None:
+            return self._status("robot", ERROR, fault, {})
+        if loop is None or loop.operator.state is None:
+            return self._status("robot", OK, "not active", {})
+        state, cause = loop.operation.state, loop.operation.cause
+        level = WARN if state is State.STOPPED else OK
+        supervisor = loop.controller.supervisor
+        values = {"cause": cause, "stalls": loop.operation.stalls, "bridged": supervisor.bridged}
+        return self._status("robot", level, state.value, values)
+
+    def _rates(self, loop: ControlLoop, link: RosLink) -> list[DiagnosticStatus]:
+        now, steps, misses, counts = (
+            time.monotonic(), loop.steps, loop.misses, dict(link.received)
+        )  # fmt: skip
+        before, self._before = self._before, (now, steps, misses, counts)
+        if before is None:
+            return []
+        elapsed = now - before[0]
+        rate, missed = (steps - before[1]) / elapsed, misses - before[2]
+        late = missed > MOST_MISSES * elapsed / loop.period_s
+        stages = loop.profiler.stages["sensor_to_command"]
+        values = {
+            "rate_hz": f"{rate:.1f}",
+            "deadline_misses": missed,
+            "sensor_to_command_p99_us": f"{stages.percentile_ns(0.99) / 1e3:.0f}",
+        }
+        statuses = [self._status("loop", WARN if late else OK, f"{rate:.0f} Hz", values)]
+        doubts, ages = link.doubts(), link.ages()
+        silent = loop.controller.supervisor.silent(ages)
+        for sensor in link.sensors:
+            arrived = (counts.get(sensor, 0) - before[3].get(sensor, 0)) / elapsed
+            level = STALE if sensor in silent else WARN if sensor in doubts else OK
+            text = doubts.get(sensor, f"{arrived:.0f} a second taken")
+            values = {"age_s": f"{ages[sensor]:.3f}", "taken_hz": f"{arrived:.1f}"}
+            statuses.append(self._status(sensor, level, text, values))
+        return statuses
+
+    def _status(self, part: str, level: bytes, text: str, values: dict[str, Any]) -> Any:
+        status = DiagnosticStatus()
+        status.level, status.message = level, text
+        status.name = f"{self._node.get_fully_qualified_name().lstrip('/')}: {part}"
+        status.hardware_id = "pixelgait"
+        status.values = [KeyValue(key=key, value=str(value)) for key, value in values.items()]
+        return status

@@ -1,0 +1,249 @@
+"""What a robot on board does, step by step: limp, stand up, ready, walk, lie down, stopped.
+
+`Operation` has neither a clock nor a wire: the same inputs give the same commands, in the control
+loop and from a recording.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import numpy as np
+
+from pixelgait.robot.controller import Controller
+from pixelgait.robot.gait import joint_map
+from pixelgait.robot.interface import JointCommand, Reading
+from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.spec import Array, RobotSpec
+
+# All ours. From wherever the joints are into the default pose; from there to the ground.
+STAND_S, LIE_S = 1.0, 1.5
+FADE_S = 0.5  # gains grow from nothing for so long when the robot stands up
+REST_S = 1.0  # damped after a stall: what the driver let fall has come to lie
+FOLDED_RAD = -0.8  # extension of the legs of a robot that lies
+# Silent for longer, and a driver has damped its motors: the robot must be taken as lying.
+DRIVER_TIMEOUT_S = 0.1
+
+
+class State(str, Enum):
+    """What the robot does."""
+
+    LIMP = "limp"  # damped, nothing is stiff
+    STANDING_UP = "standing up"
+    READY = "ready"  # stands in the default pose
+    WALKING = "walking"
+    LYING_DOWN = "lying down"
+    STOPPED = "stopped"  # damped until the emergency stop is reset
+
+
+class Goal(str, Enum):
+    """What it shall come to."""
+
+    LIMP = "limp"
+    READY = "ready"
+    WALKING = "walking"
+
+
+STIFF = (State.STANDING_UP, State.READY, State.WALKING, State.LYING_DOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What people want: nothing gets stiff before `armed`, nor while `stop` names a reason."""
+
+    armed: bool = False
+    goal: Goal = Goal.LIMP
+    stop: str | None = None
+
+
+class Operator:
+    """Takes people's orders, from any thread; refuses those that do not fit the robot's state.
+
+    `auto` arms, stands up and walks without being asked, but not after an emergency stop. Every
+    order returns (accepted, what follows or why not).
+    """
+
+    def __init__(self, auto: bool = False) -> None:
+        self.auto = auto
+        self.orders = Orders()
+        self.state: State | None = None  # set by who operates the robot; None if nobody does
+        self._lock = threading.Lock()
+
+    def begin(self) -> None:
+        """Somebody is about to operate the robot: old orders are void, but not a stop."""
+        with self._lock:
+            if self.orders.stop is None:
+                self.orders = Orders(True, Goal.WALKING) if self.auto else Orders()
+
+    def arm(self) -> tuple[bool, str]:
+        """Allow that joints get stiff; nothing moves yet."""
+        return self._order(Goal.LIMP, "armed", armed=True, instead_of=(State.LIMP,))
+
+    def disarm(self) -> tuple[bool, str]:
+        """Take that back; the robot must lie."""
+        return self._order(Goal.LIMP, "disarmed", armed=False, instead_of=(State.LIMP,))
+
+    def stand_up(self) -> tuple[bool, str]:
+        """Stand in the default pose, from wherever the joints are, or from walking."""
+        return self._order(Goal.READY, "standing up")
+
+    def walk(self) -> tuple[bool, str]:
+        """Let the policy walk; the robot must stand."""
+        allowed = (State.READY, State.WALKING, State.STANDING_UP)
+        return self._order(Goal.WALKING, "walking", instead_of=allowed)
+
+    def lie_down(self) -> tuple[bool, str]:
+        """Fold the legs, then damp."""
+        return self._order(Goal.LIMP, "lying down")
+
+    def emergency_stop(self, cause: str) -> tuple[bool, str]:
+        """Damp within a control step, in every state, until reset; then disarmed."""
+        with self._lock:
+            self.orders = Orders(stop=self.orders.stop or cause)
+        return True, f"stopped by {self.orders.stop}"
+
+    def reset_stop(self) -> tuple[bool, str]:
+        """After an emergency stop: limp, disarmed."""
+        with self._lock:
+            if self.orders.stop is None:
+                return False, "not stopped"
+            self.orders = Orders()
+        return True, "limp and disarmed"
+
+    def _order(
+        self,
+        goal: Goal,
+        answer: str,
+        armed: bool | None = None,
+        instead_of: tuple[State, ...] = tuple(State),
+    ) -> tuple[bool, str]:
+        with self._lock:
+            before = self.orders
+            if before.stop is not None:
+                return False, f"stopped by {before.stop}: reset the emergency stop first"
+            if armed is None and not before.armed:
+                return False, "not armed"
+            if self.state is None:
+                return False, "nobody operates the robot: the node is not active"
+            if self.state not in instead_of:
+                return False, f"the robot is {self.state.value}"
+            self.orders = Orders(before.armed if armed is None else armed, goal)
+        return True, answer
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """All that a step depends on."""
+
+    reading: Reading
+    ages: Mapping[str, float]  # of the sensors [s]
+    orders: Orders
+    gap_s: float = 0.0  # since the last command went out
+    latent: Array | None = None  # somebody else's instead of the policy's high level
+
+
+class Operation:
+    """Runs a controller as it is told to.
+
+    `state` and `cause` say what the robot does and why. Nothing is stiff that was damped for longer
+    than `driver_timeout_s`, unless it has stood up from there.
+    """
+
+    def __init__(self, controller: Controller, driver_timeout_s: float = DRIVER_TIMEOUT_S) -> None:
+        self.controller = controller
+        self.supervisor = controller.supervisor
+        self.driver_timeout_s = driver_timeout_s
+        self.state, self.cause = State.LIMP, "started"
+        self.transitions = 0
+        self.stalls = 0  # of the loop itself, while something was stiff
+        self._pose = lying_pose(controller.supervisor.spec)
+        self._from = self._last = self.supervisor.spec.default_pose_rad  # targets (12,) [rad]
+        self._steps = 0  # in this state
+        self._rest = 0  # steps until it may stand up
+
+    def step(self, inputs: Inputs) -> JointCommand:
+        """The command of a control step; `supervisor.fault` says when there is no going on."""
+        self._advance(inputs)
+        command = self._command(inputs)
+        self._steps += 1
+        if command.kp.any():
+            self._last = command.targets
+        return command
+
+    def _advance(self, inputs: Inputs) -> None:
+        """Into the state that orders, time and a stall of our own lead to."""
+        orders = inputs.orders
+        if orders.stop is not None:
+            self._enter(State.STOPPED, f"emergency stop by {orders.stop}")
+        elif self.state is State.STOPPED:
+            self._enter(State.LIMP, "emergency stop was reset")
+        elif self.state in STIFF and inputs.gap_s > self.driver_timeout_s:
+            self.stalls += 1
+            self._rest = round(REST_S / CONTROL_DT_S)
+            self._enter(State.LIMP, f"no command for {inputs.gap_s:.2f} s: the robot has let go")
+        else:
+            self._follow(orders, inputs.reading)
+
+    def _follow(self, orders: Orders, reading: Reading) -> None:
+        wanted, state = orders.goal, self.state
+        if state is State.LIMP:
+            rested = self._rest == 1
+            self._rest = max(0, self._rest - 1)
+            if orders.armed and wanted is not Goal.LIMP and not self._rest:
+                self.controller.reset()
+                self._from = reading.joint_angles
+                self._enter(State.STANDING_UP, "has rested" if rested else "ordered")
+        elif state is State.LYING_DOWN:
+            if self._steps * CONTROL_DT_S >= LIE_S:
+                self._enter(State.LIMP, "lies")
+        elif wanted is Goal.LIMP:
+            self._from = self._last
+            self._enter(State.LYING_DOWN, "ordered")
+        elif state is State.STANDING_UP:
+            if self._steps * CONTROL_DT_S >= STAND_S:
+                self._enter(State.READY, "stands")
+        elif wanted is Goal.WALKING and state is State.READY:
+            self.controller.reset()
+            self._enter(State.WALKING, "ordered")
+        elif wanted is Goal.READY and state is State.WALKING:
+            self._enter(State.READY, "ordered")
+
+    def _enter(self, state: State, cause: str) -> None:
+        if state is not self.state:
+            self.state, self.cause, self._steps = state, cause, 0
+            self.transitions += 1
+
+    def _command(self, inputs: Inputs) -> JointCommand:
+        reading, ages = inputs.reading, inputs.ages
+        if self.state not in STIFF:
+            return self.supervisor.damp(reading.time_s)
+        if self.state is State.WALKING:
+            if inputs.latent is None:
+                return self.controller.step(reading, ages)
+            return self.controller.follow(inputs.latent, reading, ages)
+        command = self.supervisor.review(reading, self._targets(), ages)
+        if self.state is not State.STANDING_UP:
+            return command
+        share = min(1.0, (self._steps + 1) * CONTROL_DT_S / FADE_S)
+        return replace(command, kp=share * command.kp)
+
+    def _targets(self) -> Array:
+        """Joint targets (12,) [rad] of a robot that stands up, stands, or lies down."""
+        default = self.supervisor.spec.default_pose_rad
+        elapsed_s = self._steps * CONTROL_DT_S
+        if self.state is State.STANDING_UP:
+            last = STAND_S - CONTROL_DT_S  # the last step is the pose itself
+            return self._from + min(1.0, elapsed_s / last) * (default - self._from)
+        if self.state is State.LYING_DOWN:
+            return self._from + min(1.0, elapsed_s / LIE_S) * (self._pose - self._from)
+        return default
+
+
+def lying_pose(spec: RobotSpec) -> Array:
+    """Joint angles (12,) [rad] of a robot that lies with its legs folded, within their limits."""
+    legs = np.tile((0.0, 0.0, FOLDED_RAD), len(spec.feet_m))
+    pose = spec.default_pose_rad + joint_map(spec) @ legs
+    return np.asarray(np.clip(pose, spec.joint_lower_rad, spec.joint_upper_rad))

@@ -1,0 +1,188 @@
+"""What the tests of ROS 2 share: processes on a domain of their own, a client, a fake robot."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.conftest import child_environment
+
+DISCOVERY_S = 20.0  # up to 2.6 s on an idle machine
+DOMAINS = itertools.cycle(random.sample(range(1, 102), 101))  # a new one for every test
+# The machine that runs the tests may stall for longer than a robot's driver may.
+PATIENT = (
+    *("--ros-args", "-p", "timeout_s.joint_states:=2.0"),
+    *("-p", "timeout_s.imu.data:=2.0", "-p", "timeout_s.camera.color.image_raw:=5.0"),
+    *("-p", "timeout_s.camera.depth.image_rect_raw:=5.0", "-p", "driver_timeout_s:=2.0"),
+)
+AUTO = ("--auto-arm", *PATIENT)
+
+
+class Processes:
+    """Nodes of one test, on a ROS domain of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.domain = next(DOMAINS)
+        self.environment = child_environment() | {
+            "ROS_DOMAIN_ID": str(self.domain),
+            "ROS_LOG_DIR": str(folder / "ros_log"),
+            "ROS_PYTHON_CHECK_FIELDS": "1",  # Jazzy sends wrongly typed fields without an error
+        }
+        self.running: list[subprocess.Popen[str]] = []
+
+    def start(self, name: str, *arguments: object) -> subprocess.Popen[str]:
+        script = Path(sys.executable).parent / name
+        process = subprocess.Popen(
+            [script, *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=self.environment,
+        )
+        self.running.append(process)
+        return process
+
+    def stop_all(self) -> None:
+        """End what still runs; print what each said, which pytest shows when a test fails."""
+        for process in self.running:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+        for process in self.running:
+            try:
+                output, _ = process.communicate(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                output, _ = process.communicate()
+            print(process.args, "exit code", process.returncode, output or "", sep="\n")
+
+
+WALKING = 200  # commands: the first 100 are for standing up
+
+
+class Client:
+    """A second participant that asks the node for transitions and listens to its commands."""
+
+    def __init__(self, domain: int) -> None:
+        from pixelgait.robot.ros import (
+            common as ros,  # sets the discovery range before rclpy starts
+        )
+
+        rclpy = ros.rclpy
+        from lifecycle_msgs.srv import ChangeState, GetState
+        from rclpy.context import Context
+        from rclpy.executors import SingleThreadedExecutor
+        from rclpy.qos import DurabilityPolicy, QoSProfile
+        from std_msgs.msg import String
+
+        self.context = Context()
+        rclpy.init(context=self.context, domain_id=domain)
+        self.node = rclpy.create_node("test_client", context=self.context)
+        self.executor = SingleThreadedExecutor(context=self.context)
+        self.executor.add_node(self.node)
+        self.commands: list[Any] = []
+        self.node.create_subscription(
+            ros.JointState, ros.JOINT_COMMAND, self.commands.append, ros.COMMAND_QOS
+        )
+        self.change = self.node.create_client(ChangeState, "pixelgait/change_state")
+        self.get = self.node.create_client(GetState, "pixelgait/get_state")
+        self.triggers: dict[str, Any] = {}
+        self.states: list[str] = []
+        latched = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+        self.node.create_subscription(
+            String, "pixelgait/state", lambda message: self.states.append(message.data), latched
+        )
+
+    def call(self, client: Any, request: Any) -> Any:
+        assert client.wait_for_service(DISCOVERY_S)
+        future = client.call_async(request)
+        self.spin(lambda: future.done())
+        return future.result()
+
+    def order(self, name: str) -> tuple[bool, str]:
+        """Call one of the operator's services."""
+        from std_srvs.srv import Trigger
+
+        if name not in self.triggers:
+            self.triggers[name] = self.node.create_client(Trigger, f"pixelgait/{name}")
+        answer = self.call(self.triggers[name], Trigger.Request())
+        return answer.success, answer.message
+
+    def wait_for_state(self, start: str, timeout: float = DISCOVERY_S) -> None:
+        """Until the node says that it is in this state, as in "walking: ordered"."""
+        self.spin(lambda: self.states and self.states[-1].startswith(start), timeout)
+
+    def spin_for(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self.executor.spin_once(timeout_sec=0.05)
+
+    def transition(self, number: int) -> bool:
+        request = self.change.srv_type.Request()
+        request.transition.id = number
+        return bool(self.call(self.change, request).success)
+
+    def state(self) -> str:
+        return str(self.call(self.get, self.get.srv_type.Request()).current_state.label)
+
+    def spin(self, until: Any, timeout: float = DISCOVERY_S) -> None:
+        deadline = time.monotonic() + timeout
+        while not until():
+            assert time.monotonic() < deadline, "timed out"
+            self.executor.spin_once(timeout_sec=0.05)
+
+    def close(self) -> None:
+        self.executor.shutdown()
+        self.node.destroy_node()
+        self.context.shutdown()
+
+
+class FakeRobot:
+    """A robot whose driver misbehaves on demand: same topics, no physics."""
+
+    def __init__(self, client: Client) -> None:
+        from pixelgait.robot.ros import common as ros
+        from pixelgait.robot.spec import A1
+
+        self.ros, self.spec, self.client = ros, A1, client
+        node = client.node
+        self.joints = node.create_publisher(ros.JointState, ros.JOINT_STATES, ros.SENSOR_QOS)
+        self.imu = node.create_publisher(ros.Imu, ros.IMU, ros.SENSOR_QOS)
+        self.camera = node.create_publisher(ros.Image, ros.COLOUR, ros.SENSOR_QOS)
+        self.names = list(A1.joint_names)
+        self.encoders = np.random.default_rng(0)
+        self.velocity = [0.0] * 12
+        self.roll = 0.0
+        self.encoding = "rgb8"
+        self.depth = node.create_publisher(ros.Image, ros.DEPTH, ros.SENSOR_QOS)
+        self.depth_age_ns = 0
+        self.stamp: Callable[[str, int], int] = lambda topic, now: now  # [ns]
+        self.timer = node.create_timer(0.01, self.publish)
+
+    def publish(self) -> None:
+        ros, now = self.ros, self.client.node.get_clock().now().nanoseconds
+        message = ros.JointState()
+        message.header.stamp = ros.stamp(self.stamp(ros.JOINT_STATES, now))
+        message.name, message.velocity = self.names, self.velocity
+        noise = self.encoders.normal(0.0, 1e-3, 12)  # one that never changes is stuck
+        message.position = (self.spec.default_pose_rad + noise).tolist()
+        self.joints.publish(message)
+        half = self.roll / 2
+        orientation = np.array((np.sin(half), 0.0, 0.0, np.cos(half)))
+        self.imu.publish(ros.imu_message(self.stamp(ros.IMU, now), "imu", orientation, np.zeros(3)))
+        image = ros.image_message(
+            self.stamp(ros.COLOUR, now), "camera", np.zeros((32, 32, 3), np.uint8)
+        )
+        image.encoding = self.encoding
+        self.camera.publish(image)
+        metres = np.ones((32, 32), np.float32)
+        self.depth.publish(ros.image_message(now - self.depth_age_ns, "camera", metres))

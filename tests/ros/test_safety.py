@@ -1,0 +1,252 @@
+"""What the node refuses, stops and forgets: its own stalls, old readings, an emergency stop."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pixelgait.robot.spec import A1
+from tests.ros.support import AUTO, PATIENT, WALKING, Client, FakeRobot, Processes
+
+S = 1_000_000_000
+
+
+def stiff(client: Client) -> bool:
+    return bool(client.commands) and bool(client.commands[-1].position)
+
+
+def output_of(process: Any) -> str:
+    assert process.wait(15) is not None
+    assert process.stdout is not None
+    return str(process.stdout.read())
+
+
+def test_after_a_stall_of_its_own_it_stands_up_again(
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    """The driver has damped its motors meanwhile: the robot lies."""
+    run = processes.start("pixelgait-run", iap_bundle, *AUTO, "-p", "driver_timeout_s:=0.5")
+    client.wait_for_state("walking")
+    client.spin(lambda: len(client.commands) > WALKING)
+    run.send_signal(signal.SIGSTOP)
+    client.spin_for(1.5)
+    client.commands.clear()
+    client.states.clear()
+    run.send_signal(signal.SIGCONT)
+    client.wait_for_state("walking")
+    assert [state.split(":")[0] for state in client.states] == [
+        *("limp", "standing up", "ready", "walking")
+    ]
+    assert "no command for 1." in client.states[0]
+    stiff_at = [i for i, command in enumerate(client.commands) if command.position]
+    assert sum(i < 50 for i in stiff_at) <= 1  # one may have been under way when it was stopped
+    up = client.commands[stiff_at[1]]  # the first of standing up: from where the joints are
+    assert max(abs(q - p) for q, p in zip(up.position, A1.default_pose_rad, strict=True)) < 0.05
+    assert run.poll() is None
+
+
+STAMPS = {
+    "not stamped": (lambda now: 0, "joint_states is not stamped"),
+    "old": (lambda now: now - 3 * S, "what arrives was stamped 3.0"),
+    "in the future": (lambda now: now + 3 * S, "s in the future"),
+    "repeated": (lambda now: 1_700_000_000 * S, "repeats its stamp"),
+}
+
+
+@pytest.mark.parametrize("kind", STAMPS)
+def test_a_driver_whose_stamps_are_wrong_is_refused_by_name(
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot, kind: str
+) -> None:
+    run = processes.start("pixelgait-run", iap_bundle, *AUTO)
+    client.wait_for_state("walking")
+    wrong, reason = STAMPS[kind]
+    robot.stamp = lambda topic, now: wrong(now) if topic == "joint_states" else now
+    client.spin(lambda: run.poll() is not None)
+    client.spin(lambda: not stiff(client), timeout=2.0)
+    said = output_of(run)
+    assert run.returncode == 1
+    assert "joint_states" in said
+    assert reason in said
+
+
+def test_a_drifting_clock_is_refused_by_name(
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    run = processes.start("pixelgait-run", iap_bundle, *AUTO)
+    client.wait_for_state("walking")
+    since = client.node.get_clock().now().nanoseconds
+    robot.stamp = lambda topic, now: now - (now - since) // 2 if topic == "imu/data" else now
+    client.spin(lambda: run.poll() is not None)
+    said = output_of(run)
+    assert "imu/data is silent for 2." in said
+    assert "imu/data: what arrives was stamped 2." in said
+
+
+def test_nothing_is_stiff_before_it_is_armed(
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    processes.start("pixelgait-run", iap_bundle, *PATIENT)
+    client.wait_for_state("limp")
+    client.spin(lambda: len(client.commands) > 100)
+    assert not any(command.position for command in client.commands)
+    assert client.order("stand_up") == (False, "not armed")
+    assert client.order("walk") == (False, "not armed")
+    assert client.order("arm") == (True, "armed")
+    assert client.order("walk") == (False, "the robot is limp")
+    client.spin_for(0.3)
+    assert not any(command.position for command in client.commands)
+    assert client.order("stand_up")[0]
+    client.wait_for_state("ready")
+    standing = [command.position for command in client.commands if command.position]
+    steps = [
+        max(abs(a - b) for a, b in zip(one, two, strict=True))
+        for one, two in itertools.pairwise(standing)
+    ]
+    assert max(steps) < 0.1  # it rises, it does not jump
+    assert client.order("walk")[0]
+    client.wait_for_state("walking")
+    assert client.order("stand_up")[0]
+    client.wait_for_state("ready")
+    assert client.order("lie_down")[0]
+    client.wait_for_state("limp: lies")
+    client.spin(lambda: not stiff(client), timeout=2.0)
+    assert client.order("disarm") == (True, "disarmed")
+    assert client.order("stand_up") == (False, "not armed")
+
+
+@pytest.mark.parametrize("state", ["limp", "standing up", "ready", "walking", "lying down"])
+@pytest.mark.parametrize("how", ["service", "topic"])
+def test_an_emergency_stop_damps_in_every_state_until_it_is_reset(
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot, state: str, how: str
+) -> None:
+    from std_msgs.msg import Bool
+
+    run = processes.start("pixelgait-run", iap_bundle, *PATIENT)
+    publisher = client.node.create_publisher(Bool, "emergency_stop", 1)
+    client.wait_for_state("limp")
+    orders = {"limp": [], "standing up": ["arm", "stand_up"], "ready": ["arm", "stand_up"]}
+    orders["walking"] = orders["lying down"] = ["arm", "stand_up", "walk"]
+    for order in orders[state]:
+        assert client.order(order)[0]
+        if order == "stand_up" and state != "standing up":
+            client.wait_for_state("ready")
+    if state == "lying down":
+        client.wait_for_state("walking")
+        assert client.order("lie_down")[0]
+    client.wait_for_state(state)
+    if how == "service":
+        assert client.order("emergency_stop")[0]
+    else:
+        publisher.publish(Bool(data=True))
+    client.wait_for_state("stopped")
+    client.spin_for(0.2)
+    client.commands.clear()
+    for order in ("arm", "stand_up", "walk"):
+        assert not client.order(order)[0]
+    client.spin_for(0.5)
+    assert client.commands
+    assert not any(command.position for command in client.commands)
+    assert client.order("reset_emergency_stop")[0]
+    client.wait_for_state("limp")
+    assert client.order("stand_up") == (False, "not armed")
+    assert run.poll() is None
+
+
+def test_an_emergency_stop_acts_within_a_step(
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    """Counted in commands, not in time: the machine that runs the tests may stall."""
+    from std_msgs.msg import Bool
+
+    processes.start("pixelgait-run", iap_bundle, *AUTO)
+    publisher = client.node.create_publisher(Bool, "emergency_stop", 1)
+    client.wait_for_state("walking")
+    client.spin(lambda: publisher.get_subscription_count())
+    counts = []
+    for _ in range(5):
+        client.wait_for_state("walking")
+        client.spin_for(0.3)
+        client.commands.clear()
+        sent = client.node.get_clock().now().nanoseconds
+        publisher.publish(Bool(data=True))
+        client.spin(lambda: client.commands and not stiff(client))
+        answers = [c.header.stamp.sec * S + c.header.stamp.nanosec for c in client.commands]
+        counts.append(sum(stamp > sent for stamp in answers[:-1]))  # stiff, to newer readings
+        assert client.order("reset_emergency_stop")[0]
+        for order in ("arm", "stand_up"):
+            client.spin(lambda order=order: client.order(order)[0])
+        client.wait_for_state("ready")
+        assert client.order("walk")[0]
+    assert sorted(counts)[2] <= 1
+
+
+def test_a_stop_that_was_said_before_it_came_is_heard(
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    from rclpy.qos import DurabilityPolicy, QoSProfile
+    from std_msgs.msg import Bool
+
+    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    client.node.create_publisher(Bool, "emergency_stop", latched).publish(Bool(data=True))
+    processes.start("pixelgait-run", iap_bundle, *PATIENT)
+    client.wait_for_state("stopped")
+    assert client.order("arm") == (
+        False,
+        "stopped by topic emergency_stop: reset the emergency stop first",
+    )
+    client.spin_for(0.5)
+    assert not any(command.position for command in client.commands)
+
+
+def test_a_dry_run_commands_nobody(
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    from pixelgait.robot.ros import common as ros
+
+    shadow: list[Any] = []
+    client.node.create_subscription(
+        ros.JointState, "joint_command_dry_run", shadow.append, ros.COMMAND_QOS
+    )
+    run = processes.start("pixelgait-run", iap_bundle, "--dry-run", *AUTO)
+    client.wait_for_state("walking")
+    client.spin(lambda: len(shadow) > WALKING)
+    assert shadow[-1].position
+    assert not client.commands
+    assert run.poll() is None
+
+
+def test_the_driver_of_the_simulated_robot_disobeys_old_commands(
+    processes: Processes, client: Client
+) -> None:
+    """What answers an old reading was sent late."""
+    from pixelgait.robot.ros import common as ros
+
+    processes.start("pixelgait-sim", "--scene", "flat")
+    publisher = client.node.create_publisher(ros.JointState, ros.JOINT_COMMAND, ros.COMMAND_QOS)
+    heights: list[float] = []
+    from nav_msgs.msg import Odometry
+
+    client.node.create_subscription(
+        Odometry,
+        "ground_truth/odom",
+        lambda message: heights.append(message.pose.pose.position.z),
+        ros.SENSOR_QOS,
+    )
+
+    def command(age_s: float) -> None:
+        now = client.node.get_clock().now().nanoseconds - round(age_s * S)
+        targets, effort = A1.default_pose_rad, 0.0 * A1.default_pose_rad
+        publisher.publish(ros.joint_command(now, A1.joint_names, targets, effort))
+
+    client.spin(lambda: len(heights) > 20)
+    assert heights[-1] > 0.2
+    deadline = time.monotonic() + 20.0
+    while heights[-1] > 0.15:  # it sinks, though it is told to stand
+        assert time.monotonic() < deadline
+        command(age_s=1.0)
+        client.spin_for(0.02)
