@@ -9,8 +9,8 @@ from types import MappingProxyType
 import numpy as np
 
 from pixelgait.robot.interface import JointCommand, Reading
-from pixelgait.robot.joint_watch import MOST_BRIDGED, JointWatch
 from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.plausibility import MOST_BRIDGED, ImuWatch, JointWatch
 from pixelgait.robot.rotation import up_z
 from pixelgait.robot.spec import Array, RobotSpec
 
@@ -39,7 +39,7 @@ class Supervisor:
         self.spec = spec
         self.timeout_s = timeout_s
         self.obeyed = True
-        self._joints = JointWatch(spec)
+        self._joints, self._imu = JointWatch(spec), ImuWatch()
         self._zeros = np.zeros(len(spec.joint_names))
         self._damping = np.full(len(spec.joint_names), spec.damping_nms_per_rad)
         self._inverse_kp = 1.0 / spec.kp_nm_per_rad
@@ -52,6 +52,7 @@ class Supervisor:
         self.fault: str | None = None
         self.bridged = self._bad_imu = 0
         self._joints.reset()
+        self._imu.reset()
         self._sent: Array | None = None
 
     def silent(self, ages: Mapping[str, float]) -> list[str]:
@@ -104,6 +105,8 @@ class Supervisor:
             self._bad_imu, up = 0, up_z(quaternion)
             if up < LEAST_UP_Z:
                 return f"tilted by {math.acos(max(-1.0, up)):.2f} rad"
+            if doubt := self._imu.judge(reading):
+                return doubt
         else:
             self._bad_imu += 1
             if self._bad_imu > MOST_BRIDGED or self._sent is None:

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,19 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array
 
 # A robot's control traffic stays on its own computer unless the user says otherwise.
-os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-if os.environ.get("ROS_DISTRO") == "humble":  # which does not know that variable yet
-    os.environ.setdefault("ROS_LOCALHOST_ONLY", "1")
+LOOPBACK = Path(__file__).resolve().with_name("loopback.xml")
+_CHOICES = (
+    *("ROS_AUTOMATIC_DISCOVERY_RANGE", "ROS_LOCALHOST_ONLY", "ROS_STATIC_PEERS"),
+    *("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE", "ROS_DISCOVERY_SERVER"),
+)
+if not any(name in os.environ for name in _CHOICES):
+    if os.environ.get("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp") == "rmw_fastrtps_cpp":
+        os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SYSTEM_DEFAULT"  # as the profile says
+        os.environ["FASTRTPS_DEFAULT_PROFILES_FILE"] = str(LOOPBACK)
+    elif os.environ.get("ROS_DISTRO") == "humble":  # which does not know the other variable yet
+        os.environ["ROS_LOCALHOST_ONLY"] = "1"
+    else:
+        os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 try:
     import rclpy
     from builtin_interfaces.msg import Time

@@ -77,7 +77,7 @@ def run_loop(bundle: Bundle, seconds: float, rng: np.random.Generator) -> Latenc
             bundle.spec.default_pose_rad + 0.05 * rng.standard_normal(12),
             np.zeros(12),
             np.array((0.0, 0.0, 0.0, 1.0)),
-            np.zeros(3),
+            0.05 * rng.standard_normal(3),
             partial(Image, images[tick % len(images)], now),
         )
         profiler.start_lap()

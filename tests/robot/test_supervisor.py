@@ -29,14 +29,15 @@ def no_image() -> Image:
 
 
 def walking(step: float, spec: RobotSpec = A1) -> Reading:
-    """A joint reading as of a walking robot: every joint swings at 2 Hz by 0.3 rad."""
+    """A reading as of a walking robot: joints swing at 2 Hz by 0.3 rad, it rolls by 0.02 rad."""
     phase = 2.0 * np.pi * 2.0 * CONTROL_DT_S * step + np.arange(12)
+    half = 0.01 * np.sin(phase[0])
     return Reading(
         time_s=CONTROL_DT_S * step,
         joint_angles=spec.default_pose_rad + 0.3 * np.sin(phase),
         joint_velocities=0.3 * 2.0 * np.pi * 2.0 * np.cos(phase),
-        orientation=LEVEL,
-        angular_velocity=np.zeros(3),
+        orientation=np.array((np.sin(half), 0.0, 0.0, np.cos(half))),
+        angular_velocity=np.array((0.02 * 2.0 * np.pi * 2.0 * np.cos(phase[0]), 0.0, 0.0)),
         image=no_image,
     )
 
@@ -339,3 +340,49 @@ def test_a_spiking_orientation_is_bridged_and_one_that_stays_wrong_damps() -> No
         last = supervisor.review(replace(walking(step), orientation=np.full(4, 3.0)), elsewhere)
     assert supervisor.fault == "the IMU's orientation is no unit quaternion"
     assert not last.kp.any()
+
+
+def turning(reading: Reading, step: int) -> Reading:
+    """It turns left by 1 rad/s, as both its orientation and its rate say."""
+    half = 0.5 * CONTROL_DT_S * step
+    orientation = np.array((0.0, 0.0, np.sin(half), np.cos(half)))
+    return replace(reading, orientation=orientation, angular_velocity=np.array((0.0, 0.0, 1.0)))
+
+
+def frozen_imu(reading: Reading, _: int) -> Reading:
+    return replace(reading, orientation=LEVEL, angular_velocity=np.array((0.1, 0.0, 0.0)))
+
+
+def rate_in_degrees(reading: Reading, step: int) -> Reading:
+    reading = turning(reading, step)
+    return replace(reading, angular_velocity=np.degrees(reading.angular_velocity))
+
+
+def rate_of_another_sign(reading: Reading, step: int) -> Reading:
+    reading = turning(reading, step)
+    return replace(reading, angular_velocity=-reading.angular_velocity)
+
+
+def rate_that_is_dead(reading: Reading, step: int) -> Reading:
+    return replace(turning(reading, step), angular_velocity=np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason", "within_s"),
+    [
+        (frozen_imu, "the IMU shows the same for", 0.4),
+        (rate_in_degrees, "than its rate says", 0.1),
+        (rate_of_another_sign, "than its rate says", 0.5),
+        (rate_that_is_dead, "than its rate says", 1.0),
+    ],
+)
+def test_an_imu_that_contradicts_itself_damps(
+    wrong: Callable[[Reading, int], Reading], reason: str, within_s: float
+) -> None:
+    supervisor = Supervisor(A1)
+    for step in range(200):  # turning is fine, when both say so
+        supervisor.review(turning(walking(step), step), A1.default_pose_rad)
+        assert supervisor.fault is None
+    for step in range(200, 200 + round(within_s / CONTROL_DT_S)):
+        supervisor.review(wrong(walking(step), step), A1.default_pose_rad)
+    assert reason in str(supervisor.fault)

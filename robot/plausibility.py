@@ -1,8 +1,9 @@
-"""Plausibility of joint readings: what a command may rely on, and what is wrong with the rest."""
+"""Plausibility of readings: what a command may rely on, and what is wrong with the rest."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,9 @@ DRIFT_RAD_PER_S = 10.0  # more while bridged: a velocity says less of a longer w
 MOST_GAP_S = 0.025  # between readings whose velocities still add up to the way in between
 LONGEST_GAP_S = 1.0  # a clock that leaps further has been set
 STUCK_S, STUCK_RAD = 0.25, 0.2  # exactly the same value, while the target moved so far
+# Of an IMU, how far the orientation may drift from its own rate, over about so long: 0.01, or 0.08
+# with the noise and bias of randomised robots.
+IMU_DRIFT_RAD, IMU_DRIFT_S = 0.35, 0.5
 MOST_BRIDGED = 4  # bad readings of a joint, 40 ms, before they are a fault
 
 
@@ -181,6 +185,68 @@ class JointWatch:
         moved = angle - self._last[joint]
         said = moved - self._new_drift[joint]
         return f"moves by {moved:.2f} rad where its velocity says {said:.2f}"
+
+
+class ImuWatch:
+    """Notices an IMU that shows the same again and again, or whose rate and orientation differ."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all readings."""
+        self._last: tuple[float, ...] | None = None  # orientation (4), rate (3)
+        self._stamp_s = self._still_s = 0.0
+        self._drift = (0.0, 0.0, 0.0)  # of the orientation from the rate [rad]
+        self._bad = 0
+        self._low = self._high = np.zeros(0)  # joint angles since it shows the same
+
+    def judge(self, reading: Reading) -> str | None:
+        """What is wrong with the IMU for good; its orientation is a unit quaternion."""
+        values = (*reading.orientation.tolist(), *reading.angular_velocity.tolist())
+        last, self._last = self._last, values
+        step_s, self._stamp_s = reading.time_s - self._stamp_s, reading.time_s
+        if last is None or not 0.0 < step_s <= MOST_GAP_S:
+            self._drift, self._still_s, self._bad = (0.0, 0.0, 0.0), 0.0, 0
+            return None
+        if values == last:
+            return self._find_frozen(reading.joint_angles, step_s)
+        self._still_s = 0.0
+        turned = _turn(last, values)
+        keep = 1.0 - step_s / IMU_DRIFT_S
+        self._drift = x, y, z = tuple(
+            keep * drift + angle - 0.5 * step_s * (before + now)
+            for drift, angle, before, now in zip(
+                self._drift, turned, last[4:], values[4:], strict=True
+            )
+        )
+        distance = math.sqrt(x * x + y * y + z * z)
+        self._bad = self._bad + 1 if distance > IMU_DRIFT_RAD else 0
+        if self._bad > MOST_BRIDGED:
+            return f"the IMU turns by {distance:.2f} rad more, or less, than its rate says"
+        return None
+
+    def _find_frozen(self, angles: Array, step_s: float) -> str | None:
+        """It shows exactly the same, though the robot moves."""
+        if not self._still_s:
+            self._low, self._high = angles, angles
+        self._still_s += step_s
+        self._low, self._high = np.minimum(self._low, angles), np.maximum(self._high, angles)
+        if self._still_s < STUCK_S or (self._high - self._low).max() <= STUCK_RAD:
+            return None
+        return f"the IMU shows the same for {self._still_s:.2f} s while joints move"
+
+
+def _turn(last: Sequence[float], now: Sequence[float]) -> tuple[float, float, float]:
+    """From one orientation (4) to the next, as small angles about the base's axes [rad]."""
+    a, b, c, d = -last[0], -last[1], -last[2], last[3]
+    x, y, z, w = now[:4]
+    sign = 2.0 if d * w - a * x - b * y - c * z >= 0.0 else -2.0
+    return (
+        sign * (d * x + a * w + b * z - c * y),
+        sign * (d * y - a * z + b * w + c * x),
+        sign * (d * z + a * y - b * x + c * w),
+    )
 
 
 def _number(value: float, digits: int = 2) -> str:
