@@ -18,6 +18,7 @@ LAYERS = (
     ("robot",),
     ("robot.runtime", "sim.world", "policies.encoders"),
     ("policies.encoders.iap", "policies.encoders.sit"),
+    ("robot.recording",),
     ("robot.ros", "sim.body", "sim.scenes"),
     ("policies", "sim.engines"),
     ("sim.tasks",),
@@ -29,6 +30,7 @@ MOST_FILES = 12
 MOST_LINES = 300
 ROBOT_LIBRARIES = {"numpy", "onnxruntime", "cv2", "tyro", "rclpy", "sensor_msgs"}
 ROBOT_LIBRARIES |= {"builtin_interfaces", "geometry_msgs", "std_msgs", "std_srvs"}
+ROBOT_LIBRARIES |= {"mcap", "mcap_ros2"}
 ROBOT_LIBRARIES |= {"diagnostic_msgs", "rcl_interfaces"}
 
 FOLDERS = [folder for layer in LAYERS for folder in layer]

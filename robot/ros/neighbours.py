@@ -6,27 +6,45 @@ from typing import Any
 
 from pixelgait.robot.ros import common as ros
 
+UNNAMED = "_NODE_NAME_UNKNOWN_"  # rclpy's, of a node whose publishers are known before its name
+PATIENCE = 10  # looks, before it is refused without a name
 
-def intruder(node: Any, sensors: tuple[str, ...], commands: bool) -> str | None:
-    """What is wrong with the publishers around a controller's node, or None.
 
-    A topic of sensors may have one publisher. `joint_command` may have ours alone (`commands`), or
-    none of ours. One that was killed is seen for as long as its lease lasts, 20 s by default.
+class Neighbours:
+    """Looks at the publishers around a controller's node.
+
+    A topic of sensors may have one. `joint_command` may have the node's own alone, if it
+    `commands`. One that was killed is seen as long as its lease lasts, 20 s by default.
     """
-    for topic in sensors:
-        found = _publishers(node, topic)
-        if len(found) > 1:
-            return f"{topic} has {len(found)} publishers: {', '.join(found)}"
-    found = _publishers(node, ros.JOINT_COMMAND)
-    own = node.get_fully_qualified_name()
-    if commands and own in found:
-        found.remove(own)
-        if found:
-            return f"another node commands the joints: {', '.join(found)}"
-    return None
 
+    def __init__(self, node: Any, sensors: tuple[str, ...], commands: bool) -> None:
+        self._node, self._sensors, self._commands = node, sensors, commands
+        self._unnamed = 0
 
-def _publishers(node: Any, topic: str) -> list[str]:
-    """Names of the nodes that publish a topic, one for each publisher."""
-    infos = node.get_publishers_info_by_topic(node.resolve_topic_name(topic))
-    return sorted(f"{i.node_namespace.rstrip('/')}/{i.node_name}" for i in infos)
+    def intruder(self) -> str | None:
+        """Who is one too many, or None; called now and then."""
+        found = self._find()
+        if found is None or UNNAMED not in found:
+            self._unnamed = 0
+            return found
+        self._unnamed += 1
+        return found if self._unnamed > PATIENCE else None
+
+    def _find(self) -> str | None:
+        for topic in self._sensors:
+            names = self._publishers(topic)
+            if len(names) > 1:
+                return f"{topic} has {len(names)} publishers: {', '.join(names)}"
+        if self._commands:
+            names = self._publishers(ros.JOINT_COMMAND)
+            own = self._node.get_fully_qualified_name()
+            if own in names:
+                names.remove(own)
+            if names:
+                return f"another node commands the joints: {', '.join(names)}"
+        return None
+
+    def _publishers(self, topic: str) -> list[str]:
+        """Names of the nodes that publish a topic, one for each publisher."""
+        infos = self._node.get_publishers_info_by_topic(self._node.resolve_topic_name(topic))
+        return sorted(f"{i.node_namespace.rstrip('/')}/{i.node_name}" for i in infos)

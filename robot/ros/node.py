@@ -15,24 +15,22 @@ from std_msgs.msg import String
 
 from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.interface import Image
 from pixelgait.robot.low_level import SIGNATURE
+from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.ros import common as ros
 from pixelgait.robot.ros.diagnostics import PERIOD_S, Diagnostics
 from pixelgait.robot.ros.link import RosLink
-from pixelgait.robot.ros.neighbours import intruder
+from pixelgait.robot.ros.neighbours import Neighbours
 from pixelgait.robot.ros.orders import OperatorServices
 from pixelgait.robot.ros.parameters import DRIVER_TIMEOUT, VELOCITY_TIMEOUT, Parameters
-from pixelgait.robot.ros.report import report
+from pixelgait.robot.ros.report import AttentionTopic, report
 from pixelgait.robot.ros.velocity import VelocityCommands
-from pixelgait.robot.runtime.attention import draw_attention
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.loop import MOST_DECISIONS, SENSOR_WAIT_S, ControlLoop
 from pixelgait.robot.runtime.operation import Operator, State
 
 WARM_UP = 20  # inferences: the first ones are slow
 WATCH_PERIOD_S = 0.1
-OVERLAY_PIXELS = 256  # of the longer side: 192 KiB, well within a shared-memory segment
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 STANDING = (State.READY, State.WALKING, State.STOPPED)  # or will not, until somebody resets it
 
@@ -46,6 +44,7 @@ class NodeOptions:
     auto_arm: bool = False  # stand up and walk without being asked
     dry_run: bool = False  # command nobody
     pilot: str = "bundle"  # or policy, or cmd_vel
+    recorder: Recorder | None = None
 
 
 class ControllerNode(LifecycleNode):
@@ -65,12 +64,12 @@ class ControllerNode(LifecycleNode):
         self.operator = Operator(auto=options.auto_arm)
         self.bundle: Bundle | None = None
         self.link: RosLink | None = None
+        self.neighbours: Neighbours | None = None
         self._pilot: VelocityCommands | None = None
         self.loop: ControlLoop | None = None
         self.fault: str | None = None
         self.left = False  # shut down for good
-        self._drawn: Image | None = None
-        self._overlay = self.create_publisher(ros.Image, ros.ATTENTION, ros.SENSOR_QOS)
+        self._attention = AttentionTopic(self)
         self._state = self.create_publisher(String, "~/state", LATCHED)
         self._diagnostics = Diagnostics(self)
         self._people = OperatorServices(self, self.operator)
@@ -141,6 +140,7 @@ class ControllerNode(LifecycleNode):
         piloted = self._piloted(bundle)
         shape = None if piloted else bundle.image_shape
         self.link = RosLink(self, bundle.spec, shape, self.options.dry_run, self._people.take_stop)
+        self.neighbours = Neighbours(self, self.link.sensors, commands=not self.options.dry_run)
         self._pilot = None
         if piloted:
             self._pilot = VelocityCommands(
@@ -177,7 +177,8 @@ class ControllerNode(LifecycleNode):
             UserError: somebody else publishes what this node or its robot's driver should.
         """
         deadline = time.monotonic() + SENSOR_WAIT_S
-        while other := self._intruder():
+        assert self.neighbours is not None
+        while other := self.neighbours.intruder():
             if time.monotonic() > deadline or self._stop.wait(0.1):
                 raise UserError(other)
 
@@ -188,6 +189,9 @@ class ControllerNode(LifecycleNode):
         profiler = LatencyProfiler(period_s, self.link.sensors)
         controller = self.bundle.controller(timeout_s=self.parameters.timeout_s, stopwatch=profiler)
         controller.supervisor.obeyed = not self.options.dry_run
+        recorder = self.options.recorder
+        if recorder is not None:
+            recorder.begin(self.bundle)
         return ControlLoop(
             self.link,
             controller,
@@ -197,6 +201,7 @@ class ControllerNode(LifecycleNode):
             self._pilot,
             self.parameters.seconds(DRIVER_TIMEOUT),
             keep=MOST_DECISIONS if self.options.out else 1,
+            record=None if recorder is None else recorder.step,
         )
 
     def _wait_for(self, loop: ControlLoop) -> None:
@@ -255,14 +260,9 @@ class ControllerNode(LifecycleNode):
         if self.loop is None:
             return
         self._tell(self.loop)
-        if self.loop.fault is None and (other := self._intruder()):
+        if self.neighbours and not self.loop.fault and (other := self.neighbours.intruder()):
             self.loop.fail(other)
-        if self._overlay.get_subscription_count() > 0:
-            self._draw(self.loop)
-
-    def _intruder(self) -> str | None:
-        assert self.link is not None
-        return intruder(self, self.link.sensors, commands=not self.options.dry_run)
+        self._attention.publish(self.loop)
 
     def _tell(self, loop: ControlLoop) -> None:
         """Publish and log what the robot does and why, every change of it."""
@@ -273,18 +273,6 @@ class ControllerNode(LifecycleNode):
 
     def _diagnose(self) -> None:
         self._diagnostics.publish(self.loop, self.link, self.fault)
-
-    def _draw(self, loop: ControlLoop) -> None:
-        """Publish what the newest decision looked at."""
-        if not loop.decisions:
-            return
-        image, decision = loop.decisions[-1]
-        if image is self._drawn or decision.attention is None:
-            return
-        self._drawn = image
-        scale = max(1, OVERLAY_PIXELS // max(image.pixels.shape[:2]))
-        pixels = draw_attention(image.pixels, decision.attention, scale)
-        self._overlay.publish(ros.image_message(round(image.time_s * 1e9), "camera", pixels))
 
 
 def _warm_up(bundle: Bundle) -> None:

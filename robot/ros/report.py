@@ -1,4 +1,4 @@
-"""What is left of a walk: the latency table, latency.json, decisions.npz."""
+"""What others see of a walk: attention while it lasts, then a table and the files of --out."""
 
 from __future__ import annotations
 
@@ -10,8 +10,33 @@ from typing import Any
 import numpy as np
 
 from pixelgait.robot.files import json_bytes, write_atomic
+from pixelgait.robot.interface import Image
+from pixelgait.robot.ros import common as ros
+from pixelgait.robot.runtime.attention import draw_attention
 from pixelgait.robot.runtime.latency import format_table
 from pixelgait.robot.runtime.loop import ControlLoop
+
+OVERLAY_PIXELS = 256  # of the longer side: 192 KiB, below what Fast DDS loses
+
+
+class AttentionTopic:
+    """What the newest decision looked at, published where somebody has subscribed."""
+
+    def __init__(self, node: Any) -> None:
+        self._publisher = node.create_publisher(ros.Image, ros.ATTENTION, ros.SENSOR_QOS)
+        self._drawn: Image | None = None
+
+    def publish(self, loop: ControlLoop) -> None:
+        """Draw the newest decision, once."""
+        if not self._publisher.get_subscription_count() or not loop.decisions:
+            return
+        image, decision = loop.decisions[-1]
+        if image is self._drawn or decision.attention is None:
+            return
+        self._drawn = image
+        scale = max(1, OVERLAY_PIXELS // max(image.pixels.shape[:2]))
+        pixels = draw_attention(image.pixels, decision.attention, scale)
+        self._publisher.publish(ros.image_message(round(image.time_s * 1e9), "camera", pixels))
 
 
 def report(loop: ControlLoop, contract: Mapping[str, Any], out: Path | None) -> None:

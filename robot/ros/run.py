@@ -13,6 +13,7 @@ import tyro
 
 from pixelgait.robot.bundle import find_bundle
 from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.runtime.commands import own_arguments
 
 # The answer to a shutdown transition must reach who asked before the node that gave it is gone.
@@ -46,6 +47,8 @@ class RunConfig:
     """Stop after walking so many seconds; 0 to go on until SIGINT or SIGTERM."""
     out: Path | None = None
     """Folder for latency.json and decisions.npz (what the camera saw, what was attended to)."""
+    record: Path | None = None
+    """Write an MCAP file: all inputs, decisions, commands, and the bundle, for pixelgait-replay."""
     realtime: bool = True
     """Ask for real-time priority; without the right to it, warn and go on."""
 
@@ -69,9 +72,13 @@ def run(config: RunConfig) -> None:
     from pixelgait.robot.ros.node import ControllerNode, NodeOptions
     from pixelgait.robot.runtime.realtime import request_priority
 
-    refusal = request_priority() if config.realtime else None  # before threads exist: they inherit
+    # Before this process asks for real-time priority, and before threads exist: they inherit it.
+    recorder = Recorder(config.record) if config.record is not None else None
+    refusal = request_priority() if config.realtime else None
     stop = ros.start(sys.argv)
-    options = NodeOptions(config.bundle, config.out, config.auto_arm, config.dry_run, config.pilot)
+    options = NodeOptions(
+        config.bundle, config.out, config.auto_arm, config.dry_run, config.pilot, recorder
+    )
     node = ControllerNode(options, stop)
     if refusal:
         node.get_logger().warning(refusal)
@@ -93,6 +100,10 @@ def run(config: RunConfig) -> None:
             time.sleep(FAREWELL_S)
     finally:
         node.stop_loop()
+        if recorder is not None:
+            recorder.close()
+            if recorder.problem:
+                print(f"warning: {recorder.problem}", file=sys.stderr)
         executor.shutdown()
         node.destroy_node()
         ros.rclpy.shutdown()

@@ -17,6 +17,7 @@ COMMANDS = {
     "pixelgait-profile": ("pixelgait.robot.runtime.profile_bundle", "dev"),
     "pixelgait-encoders": ("pixelgait.export.reports.encoder_profile", "train,viz"),
     "pixelgait-run": ("pixelgait.robot.ros.run", "ros"),
+    "pixelgait-replay": ("pixelgait.robot.recording.replay", "record"),
     "pixelgait-sim": ("pixelgait.sim.node", "sim,ros"),
     "pixelgait-benchmark": ("pixelgait.sim.benchmark", "sim"),
     "pixelgait-demo": ("pixelgait.export.demo", "train,ros,viz"),

@@ -6,6 +6,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.errors import UserError
@@ -27,11 +29,28 @@ DAMP_MESSAGES = 5
 MOST_DECISIONS = 10_000  # kept for the record: a quarter of an hour of short ones
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """All of a control step, for a recording: what went in, what came of it, what was set then."""
+
+    inputs: Inputs
+    command: JointCommand
+    sent: bool  # or withheld, because the robot had been let go
+    state: str
+    cause: str
+    fault: str | None
+    image: Image | None  # as the policy saw it, if it looked anew
+    decision: Decision | None  # of that look
+    settings: dict[str, Any]
+    took_us: float  # from the step's begin until the command was out
+
+
 class ControlLoop:
     """Operates the robot behind a link, in a thread and at a rate of its own.
 
     `operator` says what people want, `pilot` where to if that is not the policy's own high level.
-    `fault` says why the loop has ended on its own, or is None. `keep` decisions are remembered.
+    `fault` says why the loop has ended on its own, or is None. `keep` decisions are remembered,
+    `record` is given every step, in the control thread.
     """
 
     def __init__(
@@ -44,9 +63,10 @@ class ControlLoop:
         pilot: Callable[[], Array] | None = None,
         driver_timeout_s: float = DRIVER_TIMEOUT_S,
         keep: int = MOST_DECISIONS,
+        record: Callable[[Step], None] | None = None,
     ) -> None:
         self.link, self.controller, self.profiler = link, controller, profiler
-        self.operator, self.pilot = operator, pilot
+        self.operator, self.pilot, self._record = operator, pilot, record
         self.operation = Operation(controller, driver_timeout_s)
         self.rate = RateKeeper(period_s)
         self.period_s = period_s
@@ -56,7 +76,7 @@ class ControlLoop:
         self.walking_since: float | None = None  # monotonic [s]
         self.fault: str | None = None
         self.steps = self.misses = 0  # of all its steps; deadlines that passed
-        self._images = 0
+        self._looked: Image | None = None
         self._late_s = 0.0  # a gap that was noticed only when a command was ready
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="control")
@@ -116,13 +136,16 @@ class ControlLoop:
         self.sensing.set()
         while self.fault is None and not self._stop.is_set():
             self.profiler.start()
+            began_s = time.monotonic()
             reading = self._read()
             gap_s, self._late_s = max(self._late_s, time.monotonic() - self._sent_s), 0.0
             latent = self.pilot() if self.pilot else None
             inputs = Inputs(reading, self.link.ages(), self.operator.orders, gap_s, latent)
             command = self.operation.step(inputs)
-            self._follow_state()
-            self._send(command, inputs.ages)
+            looked = self._follow_state()
+            sent = self._send(command, inputs.ages)
+            if self._record is not None:
+                self._record(self._step(inputs, command, sent, looked, began_s))
             missed = self.rate.wait()
             self.profiler.missed_deadlines(missed)
             self.steps, self.misses = self.steps + 1, self.misses + missed
@@ -136,14 +159,37 @@ class ControlLoop:
             self.profiler.sensor_age[sensor].record(round((now - stamp) * 1e9))
         return reading
 
-    def _send(self, command: JointCommand, ages: Mapping[str, float]) -> None:
-        """Send a command, but nothing stiff to a driver that has let go meanwhile."""
+    def _step(
+        self, inputs: Inputs, command: JointCommand, sent: bool, looked: bool, began_s: float
+    ) -> Step:
+        operation, supervisor = self.operation, self.controller.supervisor
+        settings = {
+            "timeout_s": dict(supervisor.timeout_s),
+            "driver_timeout_s": operation.driver_timeout_s,
+            "obeyed": supervisor.obeyed,
+        }
+        return Step(
+            replace(inputs, reading=replace(inputs.reading, image=_recorded)),
+            command,
+            sent,
+            operation.state.value,
+            operation.cause,
+            supervisor.fault,
+            self._looked if looked else None,
+            self.controller.decision if looked else None,
+            settings,
+            round((time.monotonic() - began_s) * 1e6, 1),
+        )
+
+    def _send(self, command: JointCommand, ages: Mapping[str, float]) -> bool:
+        """Send a command, but nothing stiff to a driver that has let go meanwhile: False then."""
         fault = self.controller.supervisor.fault
         if fault is not None and self.fault is None:
             silent = self.controller.supervisor.silent(ages)
             self.fault = fault + self._doubts(silent[:1])
         gap_s = time.monotonic() - self._sent_s
-        if gap_s > self.operation.driver_timeout_s and self.operation.state in STIFF:
+        late = gap_s > self.operation.driver_timeout_s and self.operation.state in STIFF
+        if late:
             self._late_s = gap_s
             command = self.controller.supervisor.damp(command.time_s)
         self.link.send(command)
@@ -151,9 +197,10 @@ class ControlLoop:
         self.profiler.lap("publish")
         age = self.link.now_s() - command.time_s
         self.profiler.stages["sensor_to_command"].record(round(age * 1e9))
+        return not late
 
-    def _follow_state(self) -> None:
-        """Tell others what the robot does now; remember what it has decided."""
+    def _follow_state(self) -> bool:
+        """Tell others what the robot does now; remember what it has decided. Has it looked anew?"""
         operation, controller = self.operation, self.controller
         if operation.state is not self.operator.state:
             self._note(operation.state, operation.cause)
@@ -161,11 +208,12 @@ class ControlLoop:
                 self.profiler.reset()
                 self.profiler.start()
                 self.walking_since = time.monotonic()
-        if operation.state is not State.WALKING:
-            self._images = 0
-        elif controller.images != self._images and controller.image and controller.decision:
-            self._images = controller.images
+        if controller.image is self._looked or controller.image is None:
+            return False
+        self._looked = controller.image
+        if controller.decision is not None:
             self.decisions.append((controller.image, controller.decision))
+        return True
 
     def _note(self, state: State, cause: str) -> None:
         self.operator.state = state
@@ -186,3 +234,7 @@ class ControlLoop:
             time.sleep(self.period_s)
         self.changes.append((State.LIMP, self.fault or "deactivated"))
         self.operator.state = None
+
+
+def _recorded() -> Image:
+    raise UserError("the image of a recorded step is beside it")

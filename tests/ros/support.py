@@ -163,6 +163,7 @@ class FakeRobot:
         self.velocity = [0.0] * 12
         self.roll = 0.0
         self.encoding = "rgb8"
+        self.publish_camera = True
         self.depth = node.create_publisher(ros.Image, ros.DEPTH, ros.SENSOR_QOS)
         self.depth_age_ns = 0
         self.stamp: Callable[[str, int], int] = lambda topic, now: now  # [ns]
@@ -183,6 +184,7 @@ class FakeRobot:
             self.stamp(ros.COLOUR, now), "camera", np.zeros((32, 32, 3), np.uint8)
         )
         image.encoding = self.encoding
-        self.camera.publish(image)
+        if self.publish_camera:
+            self.camera.publish(image)
         metres = np.ones((32, 32), np.float32)
         self.depth.publish(ros.image_message(now - self.depth_age_ns, "camera", metres))

@@ -187,6 +187,7 @@ def test_large_images_arrive_from_a_driver_with_the_shipped_profile(
     processes.start("pixelgait-run", iap_bundle, "--no-autostart")  # the client asks for it
     profile = Path("launch/fastdds_large_images.xml").resolve()
     processes.environment["FASTRTPS_DEFAULT_PROFILES_FILE"] = str(profile)
+    processes.environment["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
     processes.start("python", "-c", DRIVER)
     client = Client(processes.domain)
     try:

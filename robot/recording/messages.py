@@ -1,0 +1,165 @@
+"""Steps of the control loop as messages of a recording, ROS 2's own types where there are some.
+
+What a replay needs besides them is JSON, whose numbers keep every bit: topic `step`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from pixelgait.robot.interface import Image
+from pixelgait.robot.runtime.loop import Step
+from pixelgait.robot.spec import Array
+
+STEP, STEP_SCHEMA = "step", "pixelgait/Step"
+JOINTS, IMU, SEEN, COMMAND, STATE = (
+    *("joint_states", "imu/data"),
+    *("camera/seen", "joint_command", "pixelgait/state"),
+)
+_LINE = "=" * 80
+_TIME = "int32 sec\nuint32 nanosec"
+_HEADER = "builtin_interfaces/Time stamp\nstring frame_id"
+_PARTS = {
+    "std_msgs/Header": _HEADER,
+    "builtin_interfaces/Time": _TIME,
+    "geometry_msgs/Quaternion": "float64 x\nfloat64 y\nfloat64 z\nfloat64 w",
+    "geometry_msgs/Vector3": "float64 x\nfloat64 y\nfloat64 z",
+}
+
+
+def _definition(text: str, *parts: str) -> str:
+    """A message definition with those it refers to, as recordings carry them."""
+    return "\n".join([text, *(f"{_LINE}\nMSG: {part}\n{_PARTS[part]}" for part in parts)])
+
+
+_STAMPED = ("std_msgs/Header", "builtin_interfaces/Time")
+# Topic: (type, definition), as in ROS 2's sensor_msgs and std_msgs.
+TYPES = {
+    JOINTS: (
+        "sensor_msgs/msg/JointState",
+        _definition(
+            "std_msgs/Header header\nstring[] name\n"
+            "float64[] position\nfloat64[] velocity\nfloat64[] effort",
+            *_STAMPED,
+        ),
+    ),
+    IMU: (
+        "sensor_msgs/msg/Imu",
+        _definition(
+            "std_msgs/Header header\ngeometry_msgs/Quaternion orientation\n"
+            "float64[9] orientation_covariance\ngeometry_msgs/Vector3 angular_velocity\n"
+            "float64[9] angular_velocity_covariance\n"
+            "geometry_msgs/Vector3 linear_acceleration\nfloat64[9] linear_acceleration_covariance",
+            *_STAMPED,
+            "geometry_msgs/Quaternion",
+            "geometry_msgs/Vector3",
+        ),
+    ),
+    SEEN: (
+        "sensor_msgs/msg/Image",
+        _definition(
+            "std_msgs/Header header\nuint32 height\nuint32 width\nstring encoding\n"
+            "uint8 is_bigendian\nuint32 step\nuint8[] data",
+            *_STAMPED,
+        ),
+    ),
+    STATE: ("std_msgs/msg/String", "string data"),
+}
+TYPES[COMMAND] = TYPES[JOINTS]
+PIXELS = {1: "mono8", 3: "rgb8", 4: "8UC4"}  # by channels; the last is RGB-D
+
+
+def messages(
+    step: Step, joint_names: tuple[str, ...], changed: bool
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(topic, content) of all messages of a step; of the state, if it has `changed`."""
+    reading, command = step.inputs.reading, step.command
+    header = _header(reading.time_s)
+    joints = _joint_state(header, joint_names, reading.joint_angles, reading.joint_velocities)
+    yield JOINTS, joints
+    yield IMU, _imu(header, reading.orientation, reading.angular_velocity)
+    if step.image is not None:
+        yield SEEN, _image(step.image)
+    targets = command.targets if step.sent and command.kp.any() else np.zeros(0)
+    yield COMMAND, _joint_state(header, joint_names, targets, np.zeros(0))
+    if changed:
+        yield STATE, {"data": f"{step.state}: {step.cause}"}
+
+
+def step_json(step: Step, session: int) -> bytes:
+    """All else that a step depends on, and what came of it."""
+    inputs, command = step.inputs, step.command
+    content = {
+        "session": session,
+        "time_s": inputs.reading.time_s,
+        "gap_s": inputs.gap_s,
+        "ages_s": {k: v if math.isfinite(v) else None for k, v in inputs.ages.items()},
+        "armed": inputs.orders.armed,
+        "goal": inputs.orders.goal.value,
+        "stop": inputs.orders.stop,
+        "latent": None if inputs.latent is None else inputs.latent.tolist(),
+        "image_time_s": None if step.image is None else step.image.time_s,
+        "settings": step.settings,
+        "state": step.state,
+        "cause": step.cause,
+        "fault": step.fault,
+        "sent": step.sent,
+        "decision": step.decision and {
+            "latent": step.decision.latent.tolist(),
+            "duration_steps": step.decision.duration_steps,
+        },
+        "targets": command.targets.tolist(),
+        "kp": command.kp.tolist(),
+        "kd": command.kd.tolist(),
+        "took_us": step.took_us,
+    }  # fmt: skip
+    return json.dumps(content).encode()
+
+
+def _header(time_s: float) -> dict[str, Any]:
+    second = math.floor(time_s)
+    nanosecond = min(999_999_999, round((time_s - second) * 1e9))
+    return {"stamp": {"sec": second, "nanosec": nanosecond}, "frame_id": ""}
+
+
+def _joint_state(
+    header: dict[str, Any], names: tuple[str, ...], position: Array, velocity: Array
+) -> dict[str, Any]:
+    return {
+        "header": header,
+        "name": list(names),
+        "position": position.tolist(),
+        "velocity": velocity.tolist(),
+        "effort": [],
+    }
+
+
+def _imu(header: dict[str, Any], orientation: Array, rate: Array) -> dict[str, Any]:
+    unknown = [0.0] * 9
+    return {
+        "header": header,
+        "orientation": dict(zip("xyzw", orientation.tolist(), strict=True)),
+        "orientation_covariance": unknown,
+        "angular_velocity": dict(zip("xyz", rate.tolist(), strict=True)),
+        "angular_velocity_covariance": unknown,
+        "linear_acceleration": dict.fromkeys("xyz", 0.0),
+        "linear_acceleration_covariance": [-1.0, *unknown[1:]],  # not measured, REP 145
+    }
+
+
+def _image(image: Image) -> dict[str, Any]:
+    height, width, channels = image.pixels.shape
+    return {
+        "header": _header(image.time_s),
+        "height": height,
+        "width": width,
+        "encoding": PIXELS[channels],
+        "is_bigendian": 0,
+        "step": width * channels,
+        "data": image.pixels.tobytes(),
+    }

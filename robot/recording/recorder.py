@@ -1,0 +1,117 @@
+"""The recorder's side of the control loop: it hands steps over and waits for nobody.
+
+A thread of its own passes them on to a process of its own, which encodes and writes them: neither
+the interpreter's lock nor a slow disk reaches the control thread, and a controller that is killed
+leaves a complete file.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from pixelgait.robot.bundle import CONTRACT, FILES, Bundle
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.runtime.loop import Step
+from pixelgait.robot.runtime.provenance import git_state, version
+
+MOST_WAITING = 1000  # steps, 10 s: then the disk is too slow, and steps are lost
+CLOSE_S = 10.0
+
+
+class Recorder:
+    """Writes steps to an MCAP file, from another process.
+
+    `problem` says why the recording has ended early, or is not complete, or is None.
+
+    Raises:
+        UserError: the library mcap is missing, or no such file can be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        require_library()
+        if path.is_dir():
+            raise UserError(f"{path} is a folder, nothing can be written there")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self.problem: str | None = None
+        self.lost = 0
+        self._queue: queue.SimpleQueue[tuple[str, Any] | None] = queue.SimpleQueue()
+        command = [sys.executable, "-m", "pixelgait.robot.recording.writer", str(path)]
+        # In a session of its own: Ctrl-C is the controller's, which then says that it is over.
+        self._writer = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            env={k: v for k, v in os.environ.items() if k != "_ROS_WHEELS_BOOTSTRAP_COMPLETE"},
+        )
+        self._thread = threading.Thread(target=self._pass_on, name="recorder")
+        self._thread.start()
+
+    def begin(self, bundle: Bundle) -> None:
+        """A controller of this bundle starts anew."""
+        files = {name: (bundle.folder / name).read_bytes() for name in (CONTRACT, *FILES)}
+        git = git_state()
+        about = {
+            "bundle": str(bundle.contract["name"]),
+            "bundle_sha256": str(bundle.contract["sha256"]),
+            "version": str(version()),
+            "commit": str(git["commit"]),
+            "modified": str(git["modified"]),
+        }
+        names = bundle.spec.joint_names
+        self._queue.put(("begin", {"files": files, "about": about, "joint_names": names}))
+
+    def step(self, step: Step) -> None:
+        """Hand a step over; from the control thread."""
+        if self.problem is not None:
+            return
+        if self._queue.qsize() >= MOST_WAITING:
+            self.lost += 1
+            return
+        self._queue.put(("step", step))
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._queue.put(None)
+        self._thread.join(CLOSE_S)
+        try:
+            self._writer.wait(CLOSE_S)
+        except subprocess.TimeoutExpired:
+            self._writer.kill()
+            self.problem = self.problem or f"{self.path}: the recording could not be finished"
+        if self.lost:
+            self.problem = self.problem or f"{self.path}: {self.lost} steps were lost, a slow disk?"
+
+    def _pass_on(self) -> None:
+        """In the recorder's thread."""
+        assert self._writer.stdin is not None
+        assert self._writer.stderr is not None
+        try:
+            with self._writer.stdin as pipe:
+                while (item := self._queue.get()) is not None:
+                    pickle.dump(item, pipe, protocol=pickle.HIGHEST_PROTOCOL)
+                    pipe.flush()
+        except OSError:  # the writer is gone
+            pass
+        said = self._writer.stderr.read().decode(errors="replace").strip()
+        if self._writer.wait() != 0:
+            reason = said.splitlines()[-1] if said else "its process was killed"
+            self.problem = f"the recording has ended: {reason}"
+
+
+def require_library() -> None:
+    """Raise a UserError where MCAP files can be neither written nor read."""
+    try:
+        import mcap_ros2  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"recordings need {error.name}: in the checkout, pip install '.[record]'"
+        ) from None

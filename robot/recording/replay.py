@@ -1,0 +1,154 @@
+"""pixelgait-replay: feed a recording to the controller once more, and compare its commands."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import tyro
+
+from pixelgait.robot.bundle import CONTRACT, FILES, Bundle, load_bundle
+from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.files import json_bytes, require_writable, write_atomic
+from pixelgait.robot.recording.recorder import require_library
+from pixelgait.robot.recording.steps import RecordedStep, Recording, read_recording
+from pixelgait.robot.runtime.operation import Operation
+
+MOST_TOLD = 5  # differences in the terminal
+
+
+@dataclass(frozen=True)
+class ReplayConfig:
+    """Feed a recording of pixelgait-run --record to the controller, and compare its commands.
+
+    With the bundle that was recorded, commands must be the same in every bit: exit code 1 if they
+    are not. With another, the report says where they differ.
+    """
+
+    recording: Annotated[Path, tyro.conf.Positional]
+    """An MCAP file; one that was cut short will do."""
+    bundle: str | None = None
+    """Folder or name of another bundle; by default the one in the recording."""
+    json: Path | None = None
+    """Write the report there."""
+
+
+def main() -> None:
+    """Console entry point."""
+    run_command(lambda: report(tyro.cli(ReplayConfig, prog="pixelgait-replay")))
+
+
+def report(config: ReplayConfig) -> None:
+    """Replay, print the report, write it where it is asked for.
+
+    Raises:
+        UserError: the file is no recording, a bundle cannot be used, or the bundle that was
+            recorded commands something else.
+    """
+    require_library()
+    if config.json is not None:
+        require_writable(config.json)
+    recording = read_recording(config.recording)
+    if config.bundle is not None:
+        bundle = load_bundle(config.bundle)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            bundle = recorded_bundle(recording, Path(folder))
+    figures = replay(recording, bundle)
+    print(format_figures(figures))
+    if config.json is not None:
+        write_atomic(config.json, json_bytes(figures))
+    if figures["same_bundle"] and figures["different"]:
+        raise UserError(f"{figures['different']} commands differ from those recorded")
+
+
+def recorded_bundle(recording: Recording, folder: Path) -> Bundle:
+    """The bundle that is in a recording.
+
+    Raises:
+        UserError: there is none, or it cannot be used here.
+    """
+    for name in (CONTRACT, *FILES):
+        if name not in recording.files:
+            raise UserError(f"{recording.path}: the recording lacks {name}, name a --bundle")
+        (folder / name).write_bytes(recording.files[name])
+    return load_bundle(folder)
+
+
+def replay(recording: Recording, bundle: Bundle) -> dict[str, Any]:
+    """The controller's commands for what was recorded, against those that were."""
+    operation, session = None, -1
+    timeout_s: dict[str, float] = {}
+    differences: list[dict[str, Any]] = []
+    decisions = 0
+    for step in recording.steps:
+        timeout_s.update(step.settings["timeout_s"])
+        if operation is None or step.session != session:
+            controller, session = bundle.controller(timeout_s=timeout_s), step.session
+            operation = Operation(controller)
+        operation.driver_timeout_s = step.settings["driver_timeout_s"]
+        operation.supervisor.obeyed = step.settings["obeyed"]
+        images = operation.controller.images
+        command = operation.step(step.inputs)
+        decisions += operation.controller.images > images
+        if difference := _difference(step, command, operation):
+            differences.append({"time_s": step.inputs.reading.time_s, **difference})
+    targets = [each["targets_rad"] for each in differences]
+    return {
+        "recording": str(recording.path),
+        "recorded_bundle": recording.about.get("bundle"),
+        "bundle": bundle.contract["name"],
+        "same_bundle": recording.about.get("bundle_sha256") == bundle.contract["sha256"],
+        "complete": recording.complete,
+        "steps": len(recording.steps),
+        "decisions": decisions,
+        "different": len(differences),
+        "largest_difference_rad": max(targets, default=0.0),
+        "differences": differences,
+    }
+
+
+def _difference(step: RecordedStep, command: Any, operation: Operation) -> dict[str, Any] | None:
+    """What is not as it was recorded, in any bit."""
+    recorded = step.targets, step.kp, step.kd
+    same = [
+        one.tobytes() == two.tobytes()
+        for one, two in zip(recorded, (command.targets, command.kp, command.kd), strict=True)
+    ]
+    fault = operation.supervisor.fault
+    if all(same) and operation.state.value == step.state and fault == step.fault:
+        return None
+    return {
+        "targets_rad": float(np.abs(step.targets - command.targets).max()),
+        "state": operation.state.value,
+        "recorded_state": step.state,
+        "fault": fault,
+        "recorded_fault": step.fault,
+    }
+
+
+def format_figures(figures: dict[str, Any]) -> str:
+    """The report for a terminal."""
+    first = f"{figures['recording']}: {figures['steps']} steps of {figures['recorded_bundle']}"
+    lines = [first + ("" if figures["complete"] else ", cut short")]
+    if not figures["different"]:
+        lines.append(f"{figures['bundle']} commands the same, bit for bit")
+        return "\n".join(lines)
+    lines.append(
+        f"{figures['bundle']} commands something else in {figures['different']} steps, "
+        f"targets differ by up to {figures['largest_difference_rad']:.3g} rad"
+    )
+    for each in figures["differences"][:MOST_TOLD]:
+        what = f"targets by {each['targets_rad']:.3g} rad"
+        for name in ("state", "fault"):
+            if each[name] != each[f"recorded_{name}"]:
+                what += f", {name} {each[name]} instead of {each[f'recorded_{name}']}"
+        lines.append(f"  at {each['time_s']:.2f} s: {what}")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

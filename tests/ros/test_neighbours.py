@@ -1,0 +1,270 @@
+"""Who else is on the topics, and what the node says of itself: diagnostics, parameters, cmd_vel."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.ros.support import AUTO, PATIENT, WALKING, Client, FakeRobot, Processes
+
+# Another node that publishes a topic of joints, from a process of its own.
+OTHER = """
+import sys
+from pixelgait.robot.ros import common as ros
+ros.rclpy.init()
+node = ros.rclpy.create_node("somebody_else")
+publisher = node.create_publisher(ros.JointState, sys.argv[1], 1)
+def publish():
+    message = ros.JointState(name=["gripper"], position=[0.0], velocity=[0.0])
+    message.header.stamp = node.get_clock().now().to_msg()
+    if sys.argv[2] == "talk":
+        publisher.publish(message)
+node.create_timer(0.1, publish)
+ros.rclpy.spin(node)
+"""
+
+
+@pytest.mark.parametrize(
+    ("topic", "reason"),
+    [
+        ("joint_states", "joint_states has 2 publishers"),
+        ("imu/data", "imu/data has 2 publishers"),
+        ("joint_command", "another node commands the joints: /somebody_else"),
+    ],
+)
+def test_somebody_else_on_the_topics_is_noticed_while_walking(
+    processes: Processes,
+    iap_bundle: Path,
+    client: Client,
+    robot: FakeRobot,
+    topic: str,
+    reason: str,
+) -> None:
+    run = processes.start("pixelgait-run", iap_bundle, *AUTO)
+    client.wait_for_state("walking")
+    code = OTHER.replace("JointState, sys", "Imu, sys") if topic == "imu/data" else OTHER
+    processes.start("python", "-c", code, topic, "listen")
+    client.spin(lambda: run.poll() is not None)
+    assert run.stdout is not None
+    said = run.stdout.read()
+    assert run.returncode == 1
+    assert reason in said
+    assert "/somebody_else" in said
+
+
+def test_a_second_controller_does_not_start(
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    first = processes.start("pixelgait-run", iap_bundle, *PATIENT)
+    client.wait_for_state("limp")
+    client.spin(lambda: len(client.commands) > 10)
+    second = processes.start("pixelgait-run", iap_bundle, *PATIENT, "-r", "__node:=second")
+    client.spin(lambda: first.poll() is not None or second.poll() is not None, timeout=40.0)
+    ended = first if first.poll() is not None else second
+    assert ended.stdout is not None
+    assert "another node commands the joints: /" in ended.stdout.read()
+
+
+def test_a_node_that_is_managed_becomes_inactive_on_a_fault(
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    from diagnostic_msgs.msg import DiagnosticArray
+    from lifecycle_msgs.msg import TransitionEvent
+
+    run = processes.start("pixelgait-run", iap_bundle, "--no-autostart", *AUTO)
+    events: list[str] = []
+    levels: dict[str, tuple[int, str]] = {}
+    client.node.create_subscription(
+        TransitionEvent,
+        "pixelgait/transition_event",
+        lambda message: events.append(message.goal_state.label),
+        10,
+    )
+
+    def keep(message: Any) -> None:
+        for status in message.status:
+            levels[status.name] = status.level[0], status.message
+
+    client.node.create_subscription(DiagnosticArray, "/diagnostics", keep, 1)
+    assert client.transition(1)
+    assert client.transition(3)
+    assert client.states[-1].startswith(("ready", "walking"))  # activated means that it stands
+    client.wait_for_state("walking")
+    client.spin(lambda: "pixelgait: imu/data" in levels)
+    assert levels["pixelgait: robot"] == (0, "walking")
+    assert levels["pixelgait: imu/data"][0] == 0
+    assert levels["pixelgait: loop"][1].endswith("Hz")
+    robot.roll = 1.5
+    client.spin(lambda: "inactive" in events[-1:])
+    assert client.state() == "inactive"
+    client.spin(lambda: levels["pixelgait: robot"] == (2, "tilted by 1.50 rad"))
+    assert run.poll() is None
+    robot.roll = 0.0
+    assert client.transition(3)
+    client.wait_for_state("walking")
+
+
+def set_parameter(client: Client, name: str, value: float) -> tuple[bool, str]:
+    from rcl_interfaces.srv import SetParameters
+    from rclpy.parameter import Parameter
+
+    service = client.node.create_client(SetParameters, "pixelgait/set_parameters")
+    message = Parameter(name, value=value).to_parameter_msg()
+    result = client.call(service, SetParameters.Request(parameters=[message])).results[0]
+    return result.successful, result.reason
+
+
+def test_parameters_are_refused_or_effective_at_once(
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    run = processes.start("pixelgait-run", iap_bundle, *AUTO)
+    client.wait_for_state("walking")
+    name = "timeout_s.camera.color.image_raw"
+    for wrong in (-5.0, 0.0, 1e9, float("nan"), float("inf")):
+        assert not set_parameter(client, name, wrong)[0], wrong
+    assert not set_parameter(client, "use_sim_time", True)[0]
+    assert not set_parameter(client, "bundle", "walk")[0]
+    assert run.poll() is None
+    robot.publish_camera = False
+    assert set_parameter(client, name, 0.5)[0]
+    client.spin(lambda: run.poll() is not None, timeout=4.0)  # it was 5 s
+    assert run.stdout is not None
+    assert "at most 0.5 s is allowed" in run.stdout.read()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("-p", "timeout_s.imu.data:=1"), "timeout_s.imu.data"),
+        (("-p", "timeout_s.imu.data:=-1.0"), "timeout_s.imu.data"),
+        (("-p", "timeout_s.imu.data:=.nan"), "timeout_s.imu.data"),
+        (("-p", "use_sim_time:=true"), "use_sim_time is not supported"),
+        (("-p", "bundle:=walk"), "and 'walk' as parameter"),
+        (("--params-file", "/nowhere.yaml"), "/nowhere.yaml"),
+        (("--nonsense",), "--nonsense"),
+    ],
+)
+def test_arguments_for_ros_that_cannot_be_used_are_one_clear_line(
+    processes: Processes, iap_bundle: Path, arguments: tuple[str, ...], reason: str
+) -> None:
+    run = processes.start("pixelgait-run", iap_bundle, "--ros-args", *arguments)
+    output, _ = run.communicate(timeout=60)
+    assert run.returncode == 1
+    assert "Traceback" not in output
+    assert output.strip().splitlines()[-1].startswith("error: ")
+    assert reason in output.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize("stamped", [False, True])
+def test_a_joystick_drives_the_walk_bundle(
+    processes: Processes, client: Client, robot: FakeRobot, stamped: bool
+) -> None:
+    """It steps while it is told to, and stands 0.5 s after the last word."""
+    from geometry_msgs.msg import Twist, TwistStamped
+
+    kind = f"enable_stamped_cmd_vel:={str(stamped).lower()}"
+    run = processes.start("pixelgait-run", "walk", *AUTO, "-p", kind)
+    publisher = client.node.create_publisher(TwistStamped if stamped else Twist, "cmd_vel", 1)
+    robot.publish_camera = False  # nobody looks
+    client.wait_for_state("walking")
+
+    def drive(age_s: float) -> None:
+        message = TwistStamped() if stamped else Twist()
+        if stamped:
+            now = client.node.get_clock().now().nanoseconds - round(age_s * 1e9)
+            message.header.stamp = robot.ros.stamp(now)
+        (message.twist if stamped else message).linear.x = 0.4
+        publisher.publish(message)
+
+    def moving(each: Callable[[], None]) -> float:
+        """How far the joints' targets swing within a second [rad]."""
+        client.commands.clear()
+        for _ in range(20):
+            each()
+            client.spin_for(0.05)
+        return float(np.ptp([c.position for c in client.commands if c.position], axis=0).max())
+
+    assert moving(lambda: None) < 1e-3  # nobody has said anything: it stands
+    client.spin(lambda: publisher.get_subscription_count())
+    drive(0.0)
+    assert moving(lambda: drive(0.0)) > 0.2
+    client.spin_for(1.0)
+    assert moving(lambda: None) < 1e-3
+    if stamped:
+        assert moving(lambda: drive(2.0)) < 1e-3  # what is said too late is not said
+    assert run.poll() is None
+
+
+def test_sockets_are_open_on_this_computer_alone(
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    run = processes.start("pixelgait-run", iap_bundle, *PATIENT)
+    client.wait_for_state("limp")
+    addresses = {address for address, _ in udp_sockets(run.pid)}
+    assert addresses
+    assert addresses <= {"127.0.0.1", "239.255.0.1"}
+
+
+def udp_sockets(pid: int) -> set[tuple[str, int]]:
+    """Addresses and ports a process is bound to."""
+    own = {str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()}
+    found = set()
+    for line in Path(f"/proc/{pid}/net/udp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if f"socket:[{fields[9]}]" in own:
+            address, port = fields[1].split(":")
+            dotted = ".".join(str(int(address[i : i + 2], 16)) for i in (6, 4, 2, 0))
+            found.add((dotted, int(port, 16)))
+    return found
+
+
+# A participant that joins, listens for a moment and leaves, as `ros2 topic hz` does.
+JOIN = """
+import time
+import rclpy
+from rclpy.qos import qos_profile_sensor_data
+from sensor_msgs.msg import JointState
+rclpy.init()
+node, heard = rclpy.create_node("listener"), []
+for topic in ("joint_states", "joint_command"):
+    node.create_subscription(JointState, topic, heard.append, qos_profile_sensor_data)
+until = time.monotonic() + 0.5
+while time.monotonic() < until:
+    rclpy.spin_once(node, timeout_sec=0.05)
+print(len(heard))
+"""
+
+
+def test_participants_that_come_and_go_do_not_end_a_walk(
+    processes: Processes, iap_bundle: Path
+) -> None:
+    """With a driver time-out and silence as of a real robot's, but for what a busy machine does."""
+    half = [f"timeout_s.{name}:=0.25" for name in ("joint_states", "imu.data")]
+    patient = [part for each in half for part in ("-p", each)]
+    processes.start("pixelgait-sim", "--scene", "flat")
+    arguments = ("--auto-arm", *AUTO[1:], *patient, "-p", "driver_timeout_s:=0.25")
+    run = processes.start("pixelgait-run", iap_bundle, *arguments)
+    client = Client(processes.domain)
+    try:
+        client.wait_for_state("walking")
+        join = [sys.executable, "-c", JOIN]
+        plain = dict(processes.environment)  # a tool of somebody who knows nothing of our profile
+        plain.pop("FASTRTPS_DEFAULT_PROFILES_FILE", None)
+        plain["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+        heard = []
+        for _ in range(50):
+            done = subprocess.run(join, env=plain, capture_output=True, text=True, check=True)
+            heard.append(int(done.stdout.split()[-1]))
+            client.spin_for(0.05)
+        assert sum(count > 0 for count in heard) > 10  # discovery takes longer now and then
+        assert run.poll() is None
+        assert client.states[-1].startswith("walking")
+        assert len(client.commands) > WALKING
+    finally:
+        client.close()

@@ -1,0 +1,121 @@
+"""Recordings of the node, between real processes: replayed bit for bit, and never in its way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pixelgait.robot.recording.messages import COMMAND, SEEN
+from pixelgait.robot.recording.steps import read_recording
+from tests.conftest import Command, children
+from tests.ros.support import AUTO, Client, FakeRobot, Processes
+
+
+def test_a_walk_is_replayed_bit_for_bit(
+    processes: Processes, tmp_path: Path, command: Command
+) -> None:
+    file = tmp_path / "walk.mcap"
+    processes.start("pixelgait-sim", "--seed", 10000)
+    run = processes.start("pixelgait-run", "iap", "--duration", 4, "--record", file, *AUTO)
+    output, _ = run.communicate(timeout=60)
+    assert run.returncode == 0, output
+    same = command("pixelgait-replay", file, "--json", tmp_path / "same.json")
+    assert same.returncode == 0, same.stderr
+    figures = json.loads((tmp_path / "same.json").read_text())
+    assert figures["same_bundle"]
+    assert figures["complete"]
+    assert figures["steps"] > 350
+    assert figures["decisions"] > 3
+    assert figures["different"] == 0
+    other = command("pixelgait-replay", file, "--bundle", "sit", "--json", tmp_path / "other.json")
+    assert other.returncode == 0, other.stderr  # another bundle may command something else
+    figures = json.loads((tmp_path / "other.json").read_text())
+    assert not figures["same_bundle"]
+    assert figures["largest_difference_rad"] > 0.0
+    cut = tmp_path / "cut.mcap"
+    cut.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    half = command("pixelgait-replay", cut)
+    assert half.returncode == 0, half.stderr
+    assert "cut short" in half.stdout
+    assert "bit for bit" in half.stdout
+
+
+def test_a_recording_is_an_ordinary_file_of_ros_2(
+    processes: Processes, iap_bundle: Path, tmp_path: Path, client: Client, robot: FakeRobot
+) -> None:
+    """Read with the library alone, as other tools do; its bundle is attached."""
+    from mcap.reader import make_reader
+    from mcap_ros2.decoder import DecoderFactory
+
+    file = tmp_path / "walk.mcap"
+    run = processes.start("pixelgait-run", iap_bundle, "--record", file, *AUTO)
+    client.wait_for_state("walking")
+    client.spin_for(0.5)
+    robot.roll = 1.5
+    client.spin(lambda: run.poll() is not None)
+    with file.open("rb") as stream:
+        reader = make_reader(stream, decoder_factories=[DecoderFactory()])
+        assert reader.get_header().profile == "ros2"
+        contract = next(a for a in reader.iter_attachments() if a.name == "contract.json")
+        assert contract.data == (iap_bundle / "contract.json").read_bytes()
+        topics = [COMMAND, SEEN, "pixelgait/state"]
+        messages = list(reader.iter_decoded_messages(topics))
+    commands = [m.decoded_message for m in messages if m.channel.topic == COMMAND]
+    assert any(len(each.position) == 12 for each in commands)
+    assert not len(commands[-1].position)  # damped
+    seen = [m.decoded_message for m in messages if m.channel.topic == SEEN]
+    assert (seen[0].height, seen[0].width, seen[0].encoding) == (32, 32, "rgb8")
+    states = [m.decoded_message.data for m in messages if m.channel.topic == "pixelgait/state"]
+    assert [each.split(":")[0] for each in states][:3] == ["standing up", "ready", "walking"]
+    steps = read_recording(file).steps
+    assert steps[-1].fault == "tilted by 1.50 rad"
+
+
+def test_a_controller_that_is_killed_leaves_a_complete_recording(
+    processes: Processes, iap_bundle: Path, tmp_path: Path, client: Client, robot: FakeRobot
+) -> None:
+    file = tmp_path / "walk.mcap"
+    run = processes.start("pixelgait-run", iap_bundle, "--record", file, *AUTO)
+    client.wait_for_state("walking")
+    client.spin_for(0.5)
+    last = client.commands[-1].header.stamp
+    (writer,) = children(run.pid)
+    run.kill()
+    client.spin(lambda: not Path(f"/proc/{writer}").exists())
+    recording = read_recording(file)
+    assert recording.complete
+    newest = recording.steps[-1].inputs.reading.time_s
+    assert newest > last.sec + last.nanosec / 1e9 - 0.5
+
+
+@pytest.mark.parametrize("how", ["killed", "disk full"])
+def test_a_recorder_that_fails_does_not_stop_the_robot(
+    processes: Processes,
+    iap_bundle: Path,
+    tmp_path: Path,
+    client: Client,
+    robot: FakeRobot,
+    how: str,
+) -> None:
+    file = Path("/dev/full") if how == "disk full" else tmp_path / "walk.mcap"
+    if how == "disk full":
+        file = tmp_path / "full.mcap"
+        file.symlink_to("/dev/full")
+    run = processes.start("pixelgait-run", iap_bundle, "--record", file, *AUTO)
+    client.wait_for_state("walking")
+    if how == "killed":
+        (writer,) = children(run.pid)
+        os.kill(writer, signal.SIGKILL)
+    client.spin_for(1.0)
+    assert run.poll() is None
+    assert np.any(client.commands[-1].position)
+    run.send_signal(signal.SIGINT)
+    output, _ = run.communicate(timeout=30)
+    assert run.returncode == 0, output
+    assert "warning: " in output
+    assert "the recording has ended" in output
