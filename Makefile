@@ -5,7 +5,7 @@ SOURCES := $(sort $(shell find robot sim policies export -name '*.py'))
 # A strict editable install knows only the files it was made with: new ones ask for a new install.
 INSTALLED := .venv/.installed-$(shell echo $(SOURCES) | cksum | cut -d' ' -f1)
 
-.PHONY: demo test lint benchmark results encoders gait-study walk-card walk-gif contact-sheet clean
+.PHONY: demo test lint faults benchmark results encoders gait-study walk-card walk-gif contact-sheet clean
 
 demo: $(INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo
 	$(BIN)/pixelgait-demo
@@ -18,6 +18,9 @@ lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+faults: $(INSTALLED)  ## docs/faults.md: every fault on the wire, between real processes: 15 min
+	$(BIN)/python -m pixelgait.export.faults.table --page docs/faults.md
 
 benchmark: $(INSTALLED)  ## rollout speed against bare physics
 	$(BIN)/pixelgait-benchmark

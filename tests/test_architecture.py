@@ -23,7 +23,7 @@ LAYERS = (
     ("policies", "sim.engines"),
     ("sim.tasks",),
     ("sim", "policies.training", "export.bundle"),
-    ("export.reports",),
+    ("export.reports", "export.faults"),
     ("export",),
 )
 MOST_FILES = 12

@@ -61,9 +61,11 @@ class RosCamera:
         A depth image without a single measurement shows nothing: the last image stays.
 
         Raises:
-            UserError: an encoding is not supported, a message is cut short, or the first depth
-                image already shows nothing.
+            UserError: an encoding is not supported, a message is cut short, the first depth image
+                already shows nothing, or none was fresh so far.
         """
+        if not self._together:
+            raise UserError(f"no fresh image on {' and '.join(self.topics)} so far")
         pixels = self._pixels()
         if pixels is not None:
             self._image = Image(pixels, min(_stamps(self._together)) / 1e9)

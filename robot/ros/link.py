@@ -14,7 +14,7 @@ from pixelgait.robot.ros import common as ros
 from pixelgait.robot.ros.camera import RosCamera, camera_topics
 from pixelgait.robot.runtime.freshness import Freshness
 from pixelgait.robot.spec import RobotSpec
-from pixelgait.robot.supervisor import SILENCE_S
+from pixelgait.robot.supervisor import SILENCE_S, STALE_IMAGE_S
 
 TYPES = {
     ros.JOINT_STATES: ros.JointState,
@@ -93,7 +93,9 @@ class RosLink:
         self.received[topic] += 1
         now_s, monotonic_s = self.now_s(), time.monotonic()
         news = self._freshness[topic].arrived(ros.seconds(message.header.stamp), now_s, monotonic_s)
-        if news and self.camera is not None and topic in self._eyes:
+        # An image that is too old to go by is none: the last one holds, then the robot stands.
+        old = self._freshness[topic].age_s(monotonic_s) > STALE_IMAGE_S
+        if news and self.camera is not None and topic in self._eyes and not old:
             paired = self.camera.put(topic, message)
             if paired and PAIR in self._freshness:  # its parts' own stamps are judged above
                 self._freshness[PAIR].arrived(now_s, now_s, monotonic_s)

@@ -30,6 +30,7 @@ from pixelgait.robot.runtime.loop import MOST_DECISIONS, SENSOR_WAIT_S, ControlL
 from pixelgait.robot.runtime.operation import Operator, State
 
 WARM_UP = 20  # inferences: the first ones are slow
+DISCOVERY_S = 3.0  # until all are known who were there before; 2.6 s were seen
 WATCH_PERIOD_S = 0.1
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 STANDING = (State.READY, State.WALKING, State.STOPPED)  # or will not, until somebody resets it
@@ -60,6 +61,7 @@ class ControllerNode(LifecycleNode):
     def __init__(self, options: NodeOptions, stop: threading.Event) -> None:
         super().__init__("pixelgait")
         self.options, self._stop = options, stop
+        self._joined_s = time.monotonic()
         self.parameters = Parameters(self, options.bundle, self._retune)
         self.operator = Operator(auto=options.auto_arm)
         self.bundle: Bundle | None = None
@@ -171,11 +173,12 @@ class ControllerNode(LifecycleNode):
         return super().on_activate(state)
 
     def _wait_until_alone(self) -> None:
-        """Who has just been killed is still to be seen for a while.
+        """Whoever is there is seen only after a while, and so is who has just been killed.
 
         Raises:
             UserError: somebody else publishes what this node or its robot's driver should.
         """
+        self._stop.wait(max(0.0, self._joined_s + DISCOVERY_S - time.monotonic()))
         deadline = time.monotonic() + SENSOR_WAIT_S
         assert self.neighbours is not None
         while other := self.neighbours.intruder():

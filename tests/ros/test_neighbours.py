@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import pytest
 
 from tests.ros.support import AUTO, PATIENT, WALKING, Client, FakeRobot, Processes
 
+PROFILE = "FASTRTPS_DEFAULT_PROFILES_FILE"
 # Another node that publishes a topic of joints, from a process of its own.
 OTHER = """
 import sys
@@ -268,3 +272,67 @@ def test_participants_that_come_and_go_do_not_end_a_walk(
         assert len(client.commands) > WALKING
     finally:
         client.close()
+
+
+STRANGER = """
+import time
+import rclpy
+rclpy.init()
+node, seen = rclpy.create_node("stranger"), set()
+until = time.monotonic() + 8.0
+while time.monotonic() < until:
+    rclpy.spin_once(node, timeout_sec=0.1)
+    seen |= set(node.get_node_names())
+print(sorted(seen - {"stranger"}))
+"""
+
+
+@pytest.fixture
+def two_computers() -> Iterator[tuple[list[str], list[str]]]:
+    """Two network namespaces with a cable in between; what runs a command in each."""
+    names = [f"pixelgait{os.getpid()}{side}" for side in "ab"]
+    ip = shutil.which("ip")
+    if ip is None or subprocess.run([ip, "netns", "add", names[0]], capture_output=True).returncode:
+        pytest.skip("needs ip, and the right to make network namespaces")
+    try:
+        ends = [f"pg{os.getpid() % 10000}{side}" for side in "ab"]
+        commands = [f"netns add {names[1]}", f"link add {ends[0]} type veth peer name {ends[1]}"]
+        for name, end, address in zip(names, ends, ("10.77.0.1", "10.77.0.2"), strict=True):
+            commands += [
+                f"link set {end} netns {name}",
+                f"-n {name} addr add {address}/24 dev {end}",
+                f"-n {name} link set lo up",
+                f"-n {name} link set {end} up",
+            ]
+        for command in commands:
+            subprocess.run([ip, *command.split()], check=True)
+        yield tuple([ip, "netns", "exec", name] for name in names)  # type: ignore[misc]
+    finally:
+        for name in names:
+            subprocess.run([ip, "netns", "del", name], capture_output=True)
+
+
+def test_who_names_this_computer_as_a_peer_does_not_get_in(
+    processes: Processes, iap_bundle: Path, two_computers: tuple[list[str], list[str]]
+) -> None:
+    here, there = two_computers
+    script = Path(sys.executable).parent / "pixelgait-run"
+    open_to_all = {"ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET", "ROS_STATIC_PEERS": "10.77.0.1"}
+    stranger = {k: v for k, v in processes.environment.items() if k != PROFILE} | open_to_all
+    seen = []
+    for environment in (processes.environment, stranger):  # as it is, and open for comparison
+        run = subprocess.Popen(
+            [*here, script, iap_bundle, "--no-autostart"],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            command = [*there, sys.executable, "-c", STRANGER]
+            done = subprocess.run(command, env=stranger, capture_output=True, text=True, check=True)
+        finally:
+            run.send_signal(signal.SIGINT)
+            run.wait(20)
+        seen.append(done.stdout.strip())
+    assert seen[0] == "[]"
+    assert "pixelgait" in seen[1]

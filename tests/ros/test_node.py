@@ -195,7 +195,7 @@ def test_large_images_arrive_from_a_driver_with_the_shipped_profile(
         client.node.create_subscription(
             ros.Image, ros.COLOUR, lambda m: seen.append(int(m.header.frame_id)), ros.SENSOR_QOS
         )
-        client.spin(lambda: len(seen) >= 60)
+        client.spin(lambda: len(seen) >= 60, timeout=60.0)
         assert seen[-1] - seen[0] < 66  # at most 1 in 10 lost
     finally:
         client.close()

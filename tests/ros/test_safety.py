@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pixelgait.robot.spec import A1
@@ -250,3 +251,25 @@ def test_the_driver_of_the_simulated_robot_disobeys_old_commands(
         assert time.monotonic() < deadline
         command(age_s=1.0)
         client.spin_for(0.02)
+
+
+def test_images_too_old_to_go_by_make_it_stand(
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    """From 0.5 s on by their stamps, though new ones arrive all the time."""
+    run = processes.start("pixelgait-run", iap_bundle, *AUTO)
+    client.wait_for_state("walking")
+    client.spin_for(0.5)
+    assert swing(client) > 0.1
+    robot.stamp = lambda topic, now: now - S if topic == "camera/color/image_raw" else now
+    deadline = time.monotonic() + 20.0
+    while swing(client) > 1e-3:
+        assert time.monotonic() < deadline
+    assert run.poll() is None
+
+
+def swing(client: Client) -> float:
+    """How far joint targets move within a second [rad]."""
+    client.commands.clear()
+    client.spin_for(1.0)
+    return float(np.ptp([c.position for c in client.commands if c.position], axis=0).max())

@@ -1,0 +1,227 @@
+"""The table of faults: what goes wrong on the wire, in the processes, by people; what must follow."""
+
+from __future__ import annotations
+
+import math
+import signal
+from collections.abc import Callable
+
+import numpy as np
+
+from pixelgait.export.faults.changes import (
+    assign,
+    degrees,
+    drifting,
+    each,
+    every,
+    flipped,
+    for_a_while,
+    frozen,
+    on,
+    once,
+    one,
+    repeated_stamp,
+    shifted,
+    shuffled,
+    silent,
+    spikes,
+    stuck,
+    with_gripper,
+)
+from pixelgait.export.faults.trial import ENDS, REFUSES, RESTS, WALKS, Case, Trial
+from pixelgait.robot.ros import common as ros
+
+OTHER = """
+import sys
+from pixelgait.robot.ros import common as ros
+ros.rclpy.init()
+node = ros.rclpy.create_node("somebody_else")
+kind = ros.Imu if sys.argv[1] == "imu/data" else ros.JointState
+publisher = node.create_publisher(kind, sys.argv[1], 1)
+def publish():
+    message = kind()
+    message.header.stamp = node.get_clock().now().to_msg()
+    if kind is ros.JointState:
+        message.name, message.position, message.velocity = ["gripper"], [0.0], [0.0]
+    if sys.argv[2] == "talk":
+        publisher.publish(message)
+node.create_timer(0.02, publish)
+ros.rclpy.spin(node)
+"""
+JOIN = """
+import rclpy
+rclpy.init()
+node = rclpy.create_node("listener")
+for _ in range(10):
+    rclpy.spin_once(node, timeout_sec=0.05)
+"""
+
+
+def other(topic: str, talks: bool = False) -> Callable[[Trial], None]:
+    def inject(trial: Trial) -> None:
+        before = trial.node.count_publishers(topic)
+        trial.start("-c", OTHER, topic, "talk" if talks else "listen")
+        trial.spin(10.0, lambda: trial.node.count_publishers(topic) > before)
+
+    return inject
+
+
+def joins(trial: Trial) -> None:
+    for _ in range(5):
+        trial.start("-c", JOIN)
+
+
+def stopped_for(seconds: float) -> Callable[[Trial], None]:
+    def inject(trial: Trial) -> None:
+        trial.signal(signal.SIGSTOP)
+        trial.spin(seconds, lambda: False)
+        trial.signal(signal.SIGCONT)
+
+    return inject
+
+
+def stop_by_topic(trial: Trial) -> None:
+    from std_msgs.msg import Bool
+
+    publisher = trial.node.create_publisher(Bool, "emergency_stop", 1)
+    trial.spin(5.0, publisher.get_subscription_count)
+    publisher.publish(Bool(data=True))
+
+
+def order(name: str) -> Callable[[Trial], object]:
+    from std_srvs.srv import Trigger
+
+    return lambda trial: trial.call(Trigger, name, Trigger.Request())
+
+
+def transition(number: int) -> Callable[[Trial], object]:
+    from lifecycle_msgs.srv import ChangeState
+
+    def inject(trial: Trial) -> object:
+        request = ChangeState.Request()
+        request.transition.id = number
+        return trial.call(ChangeState, "change_state", request)
+
+    return inject
+
+
+def wrong_parameter(trial: Trial) -> None:
+    from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
+    from rcl_interfaces.srv import SetParameters
+
+    for kind in (ParameterType.PARAMETER_DOUBLE, 200, 255):
+        value = ParameterValue(type=kind, double_value=math.nan)
+        request = SetParameters.Request(
+            parameters=[Parameter(name="timeout_s.imu.data", value=value)]
+        )
+        trial.call(SetParameters, "set_parameters", request)
+
+
+UPSIDE_DOWN = assign(orientation__x=1.0, orientation__w=0.0)
+TILTED = assign(orientation__x=math.sin(0.75), orientation__w=math.cos(0.75))
+TURN = {"orientation__z": math.sin(1.5), "orientation__w": math.cos(1.5), "orientation__x": 0.0}
+YUV = assign(encoding="yuv422")
+BIG = assign(height=480, width=640, step=1920, data=bytes(480 * 1920))
+
+JOINTS = [
+    Case("positions and velocities in degrees", on("joints", degrees), says="degrees instead"),
+    Case("velocities in degrees/s", on("joints", each("velocity", np.degrees)), says=" rad/s"),
+    Case("velocities 1000 times", on("joints", each("velocity", lambda v: 1e3 * v)), says="turns at"),
+    Case("one encoder 2 rad off", on("joints", one("position", lambda q: q + 2.0)), says="jumps by"),
+    Case("one encoder 0.1 rad off", on("joints", one("position", lambda q: q + 0.1)), WALKS),
+    Case("one velocity stuck at 100 rad/s", on("joints", one("velocity", lambda _: 100.0)), says="100"),
+    Case("one encoder stuck", on("joints", stuck), says="stuck at"),
+    Case("one spike of 1.5 rad", once("joints", one("position", lambda q: q + 1.5)), WALKS),
+    Case("spikes in half of the readings", on("joints", spikes), says="_joint "),
+    Case("one joint of another sign", on("joints", one("position", lambda q: -q)), says="_joint "),
+    Case("a position that is NaN", on("joints", one("position", lambda _: math.nan)), says="not finite"),
+    Case("a velocity that is inf", on("joints", one("velocity", lambda _: math.inf)), says="not finite"),
+    Case("positions of 1e300", on("joints", each("position", lambda q: q * 1e300)), says="not finite"),
+    Case("all positions 0", on("joints", each("position", np.zeros_like)), says="_joint "),
+    Case("all values frozen, stamps new", lambda t: frozen(t, "joints", "position", "velocity"), says="_joint "),
+    Case("a joint that is missing", on("joints", lambda m: assign(name=m.name[:-1], position=m.position[:-1], velocity=m.velocity[:-1])(m)), says="joint states lack"),
+    Case("names of another robot", on("joints", lambda m: assign(name=[f"x{n}" for n in m.name])(m)), says="joint states lack"),
+    Case("no velocities", on("joints", assign(velocity=[])), says="one position and one velocity"),
+    Case("fewer positions than names", on("joints", lambda m: assign(position=m.position[:-1])(m)), says="one position and one velocity"),
+    Case("an empty message", on("joints", assign(name=[], position=[], velocity=[])), says="joint states lack"),
+    Case("joints in another order", on("joints", shuffled), WALKS),
+    Case("a gripper among the joints", on("joints", with_gripper), WALKS),
+]  # fmt: skip
+IMUS = [
+    Case("rate that is NaN", on("imu", assign(angular_velocity__x=math.nan)), says="not finite"),
+    Case("orientation all 0", on("imu", assign(orientation__x=0.0, orientation__w=0.0)), says="unit quaternion"),
+    Case("orientation of length 2", on("imu", assign(orientation__w=2.0)), says="unit quaternion"),
+    Case("orientation as wxyz", on("imu", UPSIDE_DOWN), says="tilted by"),
+    Case("tilted by 1.5 rad", on("imu", TILTED), says="tilted by 1.50 rad"),
+    Case("no orientation, REP 145", on("imu", lambda m: (m.orientation_covariance.__setitem__(0, -1.0), m)[1]), says="has no orientation"),
+    Case("rate in degrees/s", on("imu", lambda m: assign(angular_velocity__x=57.3 * m.angular_velocity.x)(m)), says="than its rate says"),
+    Case("rate of a yaw that does not turn", on("imu", assign(angular_velocity__z=2.0)), says="than its rate says"),
+    Case("all values frozen, stamps new", lambda t: frozen(t, "imu", "orientation", "angular_velocity"), says="shows the same"),
+    Case("quaternions of alternating sign", on("imu", flipped), WALKS),
+    Case("a yaw that jumps by 3 rad, for good", on("imu", assign(**TURN)), says="than its rate says"),
+    Case("one bad quaternion", once("imu", assign(orientation__w=2.0)), WALKS),
+]  # fmt: skip
+TIMES = [
+    *(Case(f"{sensor} silent", on(sensor, silent), says=says, watch_s=4.0) for sensor, says in (("joints", "joint_states is silent for 0.1"), ("imu", "imu/data is silent for 0.1"), ("camera", "image_raw is silent for 2."))),
+    Case("all sensors silent", lambda t: t.alter(joints=silent, imu=silent, camera=silent), says="is silent for"),
+    Case("joints silent for 0.04 s", for_a_while("joints", silent, 0.04), WALKS),
+    Case("camera silent for 1 s", for_a_while("camera", silent, 1.0), WALKS),
+    *(Case(f"{sensor} without stamps", on(sensor, assign(header__stamp=ros.stamp(0))), says="is not stamped") for sensor in ("joints", "imu", "camera")),
+    Case("joints stamped 0.5 s ago", on("joints", shifted(-0.5)), says="stamped 0.5"),
+    Case("IMU stamped 0.5 s ago", on("imu", shifted(-0.5)), says="stamped 0.5"),
+    Case("camera stamped 5 s ago", on("camera", shifted(-5.0)), says="stamped 5.", watch_s=4.0),
+    Case("joints stamped 0.02 s ago", on("joints", shifted(-0.02)), WALKS),
+    Case("joints stamped 3 s ahead", on("joints", shifted(3.0)), says="in the future"),
+    Case("one message an hour old", once("joints", shifted(-3600.0)), WALKS),
+    *(Case(f"{sensor} that repeats a stamp", lambda t, s=sensor: repeated_stamp(t, s), says="repeats its stamp", watch_s=4.0) for sensor in ("joints", "imu", "camera")),  # type: ignore[misc]
+    Case("a clock that loses a fifth", lambda t: drifting(t, "joints"), says="what arrives was stamped"),
+    Case("joints at 50 Hz", on("joints", every(4)), WALKS),
+    Case("camera at 3 Hz", on("camera", every(10)), WALKS),
+]  # fmt: skip
+CAMERAS = [
+    Case("images of an unknown encoding", on("camera", YUV), says="'yuv422' is not supported"),
+    Case("images cut short", on("camera", assign(data=b"short")), says="cut short"),
+    Case("images without pixels", on("camera", assign(height=0, width=0, data=b"")), says="cut short"),
+    Case("images whose step is wrong", on("camera", assign(step=3)), says="cut short"),
+    Case("black images", on("camera", lambda m: assign(data=bytes(len(m.data)))(m)), WALKS),
+    Case("images of 640 x 480", on("camera", BIG), WALKS),
+]  # fmt: skip
+OTHERS = [
+    Case("a second publisher of joint states", other("joint_states"), says="/somebody_else", watch_s=6.0),
+    Case("which talks of a gripper", other("joint_states", talks=True), says="", watch_s=6.0),
+    Case("a second publisher of IMU data", other("imu/data"), says="/somebody_else", watch_s=6.0),
+    Case("a second controller", other("joint_command"), says="another node commands the joints: /somebody_else", watch_s=6.0),
+    Case("five participants join", joins, WALKS, watch_s=5.0),
+    Case("an invalid transition", transition(1), WALKS),
+    Case("parameters of no type", wrong_parameter, WALKS),
+]  # fmt: skip
+PROCESSES = [
+    Case("stopped for 1 s", stopped_for(1.0), RESTS, watch_s=4.0),
+    Case("stopped for 0.05 s", stopped_for(0.05), WALKS),
+    Case("kill -9", lambda t: t.signal(signal.SIGKILL), ENDS),
+    *(Case(f"SIG{name}", lambda t, n=name: t.signal(signal.Signals[f"SIG{n}"])) for name in ("INT", "TERM", "HUP", "QUIT")),  # type: ignore[misc]
+    Case("emergency stop by topic", stop_by_topic, says="stopped: "),
+    Case("emergency stop by service", order("emergency_stop"), says="stopped: "),
+    Case("lie down", order("lie_down"), says="limp: lies", watch_s=3.0),
+    Case("deactivate", transition(4)),
+    Case("shutdown", transition(7)),
+]  # fmt: skip
+STARTS = [
+    Case("no robot", on("joints", silent), REFUSES, "no message on joint_states", True, 25.0),
+    Case("joints in degrees", on("joints", degrees), REFUSES, "degrees instead", True, 15.0),
+    Case("tilted by 1.5 rad", on("imu", TILTED), REFUSES, "tilted by", True, 15.0),
+    Case("images of an unknown encoding", on("camera", YUV), REFUSES, "'yuv422'", True, 15.0),
+    Case("without stamps", on("joints", assign(header__stamp=ros.stamp(0))), REFUSES, "not stamped", True, 15.0),
+    Case("a second controller", other("joint_command"), REFUSES, "/somebody_else", True, 30.0),
+    Case("not armed", lambda t: None, REFUSES, "limp: ", True, 10.0, ()),
+    Case("sim time", lambda t: None, REFUSES, "use_sim_time is not", True, 10.0, ("--auto-arm", "--ros-args", "-p", "use_sim_time:=true")),
+]  # fmt: skip
+GROUPS = {
+    "Joints": JOINTS,
+    "IMU": IMUS,
+    "Silence and stamps": TIMES,
+    "Camera": CAMERAS,
+    "Others on the network": OTHERS,
+    "Processes and people": PROCESSES,
+    "At the start": STARTS,
+}

@@ -1,0 +1,160 @@
+"""What can be done to a robot's messages: every function makes one wrong, or all of a sensor's."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pixelgait.export.faults.trial import Trial
+from pixelgait.robot.ros import common as ros
+
+HIP = 1  # the joint that fails: the second
+Change = Callable[[Any], Any]
+
+
+def on(sensor: str, change: Change) -> Callable[[Trial], None]:
+    """A fault of one sensor's messages."""
+    return lambda trial: trial.alter(**{sensor: change})
+
+
+def each(values: str, function: Callable[[np.ndarray[Any, Any]], Any]) -> Change:
+    """Positions or velocities of joints become something else."""
+
+    def change(message: Any) -> Any:
+        setattr(message, values, np.asarray(function(np.array(getattr(message, values)))).tolist())
+        return message
+
+    return change
+
+
+def one(values: str, function: Callable[[float], float]) -> Change:
+    """The same of one joint."""
+
+    def of_all(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        array[HIP] = function(float(array[HIP]))
+        return array
+
+    return each(values, of_all)
+
+
+def degrees(message: Any) -> Any:
+    return each("velocity", np.degrees)(each("position", np.degrees)(message))
+
+
+def assign(**values: Any) -> Change:
+    """Fields of a message, by their dotted names with `__` for the dot, get these values."""
+
+    def change(message: Any) -> Any:
+        for name, value in values.items():
+            *path, last = name.split("__")
+            part = message
+            for step in path:
+                part = getattr(part, step)
+            setattr(part, last, value)
+        return message
+
+    return change
+
+
+def shifted(seconds: float) -> Change:
+    """Stamped so much later."""
+
+    def change(message: Any) -> Any:
+        stamp = ros.nanoseconds(message.header.stamp) + round(seconds * 1e9)
+        message.header.stamp = ros.stamp(stamp)
+        return message
+
+    return change
+
+
+def silent(_: Any) -> None:
+    """Nothing is said."""
+
+
+def for_a_while(sensor: str, change: Change, seconds: float) -> Callable[[Trial], None]:
+    def inject(trial: Trial) -> None:
+        until = time.monotonic() + seconds
+        trial.alter(**{sensor: lambda m: change(m) if time.monotonic() < until else m})
+
+    return inject
+
+
+def once(sensor: str, change: Change) -> Callable[[Trial], None]:
+    """For three messages: one of them is what the control step sees."""
+    return for_a_while(sensor, change, 0.012)
+
+
+def frozen(trial: Trial, sensor: str, *names: str) -> None:
+    """The values of the first message again and again, stamped as new."""
+    first: list[Any] = []
+
+    def change(message: Any) -> Any:
+        first.append(message) if not first else None
+        for name in names:
+            setattr(message, name, getattr(first[0], name))
+        return message
+
+    trial.alter(**{sensor: change})
+
+
+def repeated_stamp(trial: Trial, sensor: str) -> None:
+    first: list[Any] = []
+
+    def change(message: Any) -> Any:
+        first.append(message.header.stamp) if not first else None
+        message.header.stamp = first[0]
+        return message
+
+    trial.alter(**{sensor: change})
+
+
+def drifting(trial: Trial, sensor: str) -> None:
+    began = time.monotonic()
+    trial.alter(**{sensor: lambda m: shifted(-0.2 * (time.monotonic() - began))(m)})
+
+
+def every(count: int) -> Change:
+    """One message of so many."""
+    numbers = itertools.count()
+    return lambda message: message if next(numbers) % count == 0 else None
+
+
+def spikes(message: Any) -> Any:
+    rng = np.random.default_rng()
+    if rng.random() < 0.5:
+        message.position[HIP] += rng.uniform(0.7, 1.0)
+    return message
+
+
+def shuffled(message: Any) -> Any:
+    for name in ("name", "position", "velocity"):
+        setattr(message, name, list(getattr(message, name))[::-1])
+    return message
+
+
+def with_gripper(message: Any) -> Any:
+    message.name = [*message.name, "gripper"]
+    message.position = [*message.position, 7.0]
+    message.velocity = [*message.velocity, 0.0]
+    return message
+
+
+def flipped(message: Any) -> Any:
+    flip = next(_FLIPS) % 2
+    q = message.orientation
+    if flip:
+        q.x, q.y, q.z, q.w = -q.x, -q.y, -q.z, -q.w
+    return message
+
+
+_FLIPS = itertools.count()
+
+
+def stuck(message: Any) -> Any:
+    """One joint shows the same again and again, and no velocity."""
+    message.position[HIP], message.velocity[HIP] = 1.0, 0.0
+    return message

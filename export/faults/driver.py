@@ -1,0 +1,120 @@
+"""A robot's driver without a robot, for faults on the wire: joints that follow commands."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pixelgait.robot.ros import common as ros
+from pixelgait.robot.runtime.operation import lying_pose
+from pixelgait.robot.runtime.realtime import RateKeeper
+from pixelgait.robot.spec import Array, RobotSpec
+
+PERIOD_S = 0.005
+FOLLOW_S = 0.03  # joints are behind their targets by about so long
+SINK_S = 0.5  # damped, they sink
+IMAGE_EVERY = 6  # periods: 33 Hz
+ROCK_RAD, ROCK_HZ = 0.03, 2.0  # it rolls from side to side, as its IMU says
+COMMAND_TIMEOUT_S = 0.1
+
+Alter = Callable[[str, Any], Any]  # topic, message -> message, or None to say nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A joint command, as it came over the wire."""
+
+    time_s: float  # of its arrival, monotonic
+    position: Array | None  # (12,) [rad]; None: damp
+
+
+class FakeDriver:
+    """Publishes joint states, IMU and images; keeps all commands. `alter` sees every message.
+
+    In a thread of its own; `node` is spun by others.
+    """
+
+    def __init__(self, node: Any, spec: RobotSpec, image_shape: tuple[int, int, int]) -> None:
+        self.spec, self.image_shape, self._node = spec, image_shape, node
+        self.alter: Alter = lambda topic, message: message
+        self.heard: list[Heard] = []
+        self._angles = spec.default_pose_rad.copy()
+        self._lying = lying_pose(spec)
+        self._rng = np.random.default_rng(0)
+        kinds = {ros.JOINT_STATES: ros.JointState, ros.IMU: ros.Imu, ros.COLOUR: ros.Image}
+        self._publishers = {
+            topic: node.create_publisher(kind, topic, ros.SENSOR_QOS)
+            for topic, kind in kinds.items()
+        }
+        # Taken by hand: an executor would not say when it had come.
+        self._listener = ros.quiet_node(node, "observer")
+        self._commands = self._listener.create_subscription(
+            ros.JointState, ros.JOINT_COMMAND, lambda _: None, 100
+        )
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="driver")
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._listener.destroy_node()
+
+    def _run(self) -> None:
+        rate, tick = RateKeeper(PERIOD_S), 0
+        while not self._stop.is_set():
+            self._listen()
+            self._publish(tick)
+            tick += 1
+            rate.wait()
+
+    def _listen(self) -> None:
+        while True:
+            with self._commands.handle:
+                taken = self._commands.handle.take_message(ros.JointState, False)
+            if taken is None:
+                return
+            position = np.array(taken[0].position) if taken[0].position else None
+            self.heard.append(Heard(time.monotonic(), position))
+
+    def _publish(self, tick: int) -> None:
+        velocities = self._velocities()
+        self._angles = self._angles + PERIOD_S * velocities
+        now = self._node.get_clock().now().nanoseconds
+        joints = ros.JointState(name=list(self.spec.joint_names))
+        joints.header.stamp = ros.stamp(now)
+        noise = self._rng.normal(0.0, 2e-4, self._angles.size)
+        joints.position, joints.velocity = (self._angles + noise).tolist(), velocities.tolist()
+        turn = 2.0 * np.pi * ROCK_HZ
+        phase = turn * PERIOD_S * tick
+        half = ROCK_RAD * np.sin(phase) / 2.0
+        orientation = np.array((np.sin(half), 0.0, 0.0, np.cos(half)))
+        rate = np.array((ROCK_RAD * turn * np.cos(phase), 0.0, 0.0))
+        self._say(ros.JOINT_STATES, joints)
+        self._say(ros.IMU, ros.imu_message(now, "imu", orientation, rate))
+        if tick % IMAGE_EVERY == 0:
+            pixels = self._rng.integers(0, 256, self.image_shape, dtype=np.uint8)
+            self._say(ros.COLOUR, ros.image_message(now, "camera", pixels))
+
+    def _velocities(self) -> Array:
+        """Of the joints (12,) [rad/s]: towards their targets, or to the ground."""
+        last = self.heard[-1] if self.heard else None
+        obeys = last is not None and time.monotonic() - last.time_s < COMMAND_TIMEOUT_S
+        if last is not None and obeys and last.position is not None:
+            wanted = (last.position - self._angles) / FOLLOW_S
+        elif last is not None:
+            wanted = (self._lying - self._angles) / SINK_S
+        else:
+            wanted = np.zeros_like(self._angles)
+        most = 0.8 * self.spec.velocity_limit_rad_per_s
+        return np.asarray(np.clip(wanted, -most, most))
+
+    def _say(self, topic: str, message: Any) -> None:
+        altered = self.alter(topic, message)
+        if altered is not None:
+            self._publishers[topic].publish(altered)
