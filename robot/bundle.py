@@ -46,6 +46,7 @@ SCHEMA = 2
 CONTRACT, GOLDEN = "contract.json", "golden.json"
 HIGH_LEVEL, LOW_LEVEL = "high_level.onnx", "low_level.onnx"
 FILES = (HIGH_LEVEL, LOW_LEVEL, GOLDEN)
+WARM_UP = 20  # inferences
 TOLERANCE = 1e-5  # largest difference between runtimes or CPUs
 SHIPPED = Path(__file__).resolve().parent.parent / "policies" / "pretrained"
 
@@ -131,6 +132,13 @@ class Bundle:
         inputs = {n: v.astype(np.float32) for n, v in zip(SIGNATURE, values, strict=True)}
         targets, phase = self._low_level.run(None, inputs)
         return targets.astype(np.float64), phase.astype(np.float64)
+
+    def warm_up(self) -> None:
+        """Run both graphs a few times: the first inferences are slow."""
+        image = np.zeros(self.image_shape, np.uint8)
+        for _ in range(WARM_UP):
+            self.high_level(image)
+            self.low_level(*(np.zeros(size) for size in SIGNATURE.values()))
 
     def controller(
         self,

@@ -14,6 +14,7 @@ from pixelgait.robot.files import write_atomic
 from pixelgait.robot.runtime.commands import own_arguments
 from pixelgait.robot.spec import find_robot
 from pixelgait.sim.body.camera import Camera
+from pixelgait.sim.body.odometry import DriftingOdometry
 from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.tasks.options import SceneOptions
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
@@ -26,8 +27,9 @@ class SimConfig(SceneOptions):
     """Stand in for a robot: simulate one in real time behind its ROS 2 topics.
 
     Publishes joint_states and imu/data at 500 Hz, camera/color/image_raw (rgb8) and
-    camera/depth/image_rect_raw (32FC1) at 30 Hz where they are subscribed, and ground_truth/odom
-    at 50 Hz; takes joint_command. Arguments for ROS go behind --ros-args.
+    camera/depth/image_rect_raw (32FC1) at 30 Hz where they are subscribed, odom (frame odom) and
+    ground_truth/odom (frame map) at 50 Hz, whose frames coincide at the start; takes joint_command.
+    Arguments for ROS go behind --ros-args.
     """
 
     robot: str = "a1"
@@ -39,6 +41,10 @@ class SimConfig(SceneOptions):
     camera: tuple[int, int] = (32, 32)
     """Height and width of the camera images [pixels]. Above 64 x 64 rendering one takes longer than
     a physics step (2 ms)."""
+    odom_scale: float = 1.0
+    """Factor on the lengths that odom measures: 1.02 believes to be 2 % further."""
+    odom_turn: float = 0.0
+    """How far the heading of odom turns away on every metre [rad]."""
     out: Path | None = None
     """Folder for trajectory.npz, where the robot was."""
     realtime: bool = True
@@ -71,7 +77,8 @@ def run(config: SimConfig) -> None:
 
     refusal = request_priority() if config.realtime else None
     stop = ros.start(sys.argv)
-    node = SimulatedRobot(body, config.seed, record=config.out is not None)
+    odometry = DriftingOdometry(config.odom_scale, config.odom_turn)
+    node = SimulatedRobot(body, config.seed, odometry, record=config.out is not None)
     if refusal:
         node.get_logger().warning(refusal)
     executor = ros.rclpy.executors.SingleThreadedExecutor()

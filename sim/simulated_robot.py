@@ -13,9 +13,11 @@ from rclpy.node import Node
 
 from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.ros import common as ros
+from pixelgait.robot.rotation import heading, upright
 from pixelgait.robot.runtime.realtime import RateKeeper
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import PHYSICS_DT_S, SimulatedBody
+from pixelgait.sim.body.odometry import DriftingOdometry
 
 CAMERA_STEPS = round(1.0 / 30.0 / PHYSICS_DT_S)  # 30 Hz
 ODOMETRY_STEPS = round(0.02 / PHYSICS_DT_S)  # 50 Hz
@@ -31,7 +33,9 @@ class SimulatedRobot(Node):
     gives a position, damping where it gives none, where it answers an old reading, or none comes.
     """
 
-    def __init__(self, body: SimulatedBody, seed: int, record: bool) -> None:
+    def __init__(
+        self, body: SimulatedBody, seed: int, odometry: DriftingOdometry, record: bool
+    ) -> None:
         super().__init__("pixelgait_sim")
         self.body = body
         self.record = record
@@ -41,7 +45,8 @@ class SimulatedRobot(Node):
         self._imu = self.create_publisher(ros.Imu, ros.IMU, sensor)
         self._colour = self.create_publisher(ros.Image, ros.COLOUR, sensor)
         self._depth = self.create_publisher(ros.Image, ros.DEPTH, sensor)
-        self._odometry = self.create_publisher(Odometry, "ground_truth/odom", sensor)
+        self._truth = self.create_publisher(Odometry, "ground_truth/odom", sensor)
+        self._odometry, self._drifting = self.create_publisher(Odometry, "odom", sensor), odometry
         self.create_subscription(ros.JointState, ros.JOINT_COMMAND, self._keep, ros.COMMAND_QOS)
         self._command: tuple[float, Any] | None = None
         self._zeros = np.zeros(len(spec.joint_names))
@@ -115,7 +120,11 @@ class SimulatedRobot(Node):
             self._publish_images(now)
         if step % ODOMETRY_STEPS == 0:
             position, orientation = self.body.pose()
-            self._odometry.publish(_odometry(now, position, orientation))
+            self._truth.publish(_odometry(now, "map", position, orientation))
+            true = np.array((*position[:2], heading(orientation)))
+            x, y, yaw = self._drifting.read(true).tolist()
+            believed = _odometry(now, "odom", (x, y, position[2]), upright(yaw))
+            self._odometry.publish(believed)
             if self.record:
                 self.path.append((now / 1e9, *position, *orientation, *reading.joint_angles))
 
@@ -138,10 +147,12 @@ class SimulatedRobot(Node):
         return message
 
 
-def _odometry(now: int, position: tuple[float, ...], orientation: tuple[float, ...]) -> Any:
+def _odometry(
+    now: int, frame: str, position: tuple[float, ...], orientation: tuple[float, ...]
+) -> Any:
     message = Odometry()
     message.header.stamp = ros.stamp(now)
-    message.header.frame_id, message.child_frame_id = "map", "base_link"
+    message.header.frame_id, message.child_frame_id = frame, "base_link"
     pose = message.pose.pose
     pose.position.x, pose.position.y, pose.position.z = map(float, position)
     q = pose.orientation

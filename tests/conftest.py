@@ -22,8 +22,10 @@ from pixelgait.sim.write_house import write_rooms
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def write_run(folder: Path, task: str, weights: np.ndarray, encoder: str = "iap") -> Path:
-    run = Run.create(folder, {"task": task, "encoder": encoder})
+def write_run(
+    folder: Path, task: str, weights: np.ndarray, encoder: str = "iap", **options: object
+) -> Path:
+    run = Run.create(folder, {"task": task, "encoder": encoder, **options})
     run.save(Checkpoint.first(weights, Normaliser.empty()), "best")
     return folder
 

@@ -29,7 +29,7 @@ LAYERS = (
 MOST_FILES = 12
 MOST_LINES = 300
 ROBOT_LIBRARIES = {"numpy", "onnxruntime", "cv2", "tyro", "rclpy", "sensor_msgs"}
-ROBOT_LIBRARIES |= {"builtin_interfaces", "geometry_msgs", "std_msgs", "std_srvs"}
+ROBOT_LIBRARIES |= {"builtin_interfaces", "geometry_msgs", "nav_msgs", "std_msgs", "std_srvs"}
 ROBOT_LIBRARIES |= {"mcap", "mcap_ros2"}
 ROBOT_LIBRARIES |= {"diagnostic_msgs", "rcl_interfaces"}
 

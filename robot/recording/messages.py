@@ -102,6 +102,8 @@ def step_json(step: Step, session: int) -> bytes:
         "armed": inputs.orders.armed,
         "goal": inputs.orders.goal.value,
         "stop": inputs.orders.stop,
+        "destination": inputs.orders.destination,
+        "odometry": None if (pose := inputs.reading.odometry) is None else pose.tolist(),
         "latent": None if inputs.latent is None else inputs.latent.tolist(),
         "image_time_s": None if step.image is None else step.image.time_s,
         "settings": step.settings,

@@ -88,7 +88,7 @@ def replay(recording: Recording, bundle: Bundle) -> dict[str, Any]:
         timeout_s.update(step.settings["timeout_s"])
         if operation is None or step.session != session:
             controller, session = bundle.controller(timeout_s=timeout_s), step.session
-            operation = Operation(controller)
+            operation = Operation(controller, told="goal" in bundle.takes)
         operation.driver_timeout_s = step.settings["driver_timeout_s"]
         operation.supervisor.obeyed = step.settings["obeyed"]
         images = operation.controller.images

@@ -116,9 +116,11 @@ def _step(step: dict[str, Any], messages: dict[str, Any], image: Image | None) -
         np.array((q.x, q.y, q.z, q.w)),
         np.array((w.x, w.y, w.z)),
         partial(_seen, image),
+        None if step["odometry"] is None else np.array(step["odometry"]),
     )
     ages = {k: math.inf if v is None else v for k, v in step["ages_s"].items()}
-    orders = Orders(step["armed"], Goal(step["goal"]), step["stop"])
+    where = step["destination"] and tuple(step["destination"])
+    orders = Orders(step["armed"], Goal(step["goal"]), step["stop"], where)
     latent = None if step["latent"] is None else np.array(step["latent"])
     return RecordedStep(
         Inputs(reading, ages, orders, step["gap_s"], latent),

@@ -13,7 +13,7 @@ from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.ros import common as ros
 from pixelgait.robot.ros.camera import RosCamera, camera_topics
 from pixelgait.robot.runtime.freshness import Freshness
-from pixelgait.robot.spec import RobotSpec
+from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.robot.supervisor import SILENCE_S, STALE_IMAGE_S
 
 TYPES = {
@@ -52,6 +52,7 @@ class RosLink:
         dry_run: bool = False,
         also_take: Callable[[], None] = lambda: None,
     ) -> None:
+        self.odometry: Callable[[], Array | None] = lambda: None  # (3,), see `Reading`
         self.node, self.spec, self._also_take = node, spec, also_take
         self.camera = None if image_shape is None else RosCamera(image_shape)
         self._eyes = () if image_shape is None else camera_topics(image_shape)
@@ -130,6 +131,7 @@ class RosLink:
             np.array((q.x, q.y, q.z, q.w)),
             np.array((w.x, w.y, w.z)),
             _blind if self.camera is None else self.camera.image,
+            self.odometry(),
         )
 
     def ages(self) -> dict[str, float]:

@@ -8,28 +8,31 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import String
 
 from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.low_level import SIGNATURE
 from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.ros import common as ros
+from pixelgait.robot.ros.destination import Destination, WayReport
 from pixelgait.robot.ros.diagnostics import PERIOD_S, Diagnostics
 from pixelgait.robot.ros.link import RosLink
 from pixelgait.robot.ros.neighbours import Neighbours
 from pixelgait.robot.ros.orders import OperatorServices
-from pixelgait.robot.ros.parameters import DRIVER_TIMEOUT, VELOCITY_TIMEOUT, Parameters
+from pixelgait.robot.ros.parameters import (
+    DRIVER_TIMEOUT,
+    ODOMETRY_TIMEOUT,
+    VELOCITY_TIMEOUT,
+    Parameters,
+)
 from pixelgait.robot.ros.report import AttentionTopic, report
 from pixelgait.robot.ros.velocity import VelocityCommands
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.loop import MOST_DECISIONS, SENSOR_WAIT_S, ControlLoop
 from pixelgait.robot.runtime.operation import Operator, State
 
-WARM_UP = 20  # inferences: the first ones are slow
 DISCOVERY_S = 3.0  # until all are known who were there before; 2.6 s were seen
 WATCH_PERIOD_S = 0.1
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -68,6 +71,8 @@ class ControllerNode(LifecycleNode):
         self.link: RosLink | None = None
         self.neighbours: Neighbours | None = None
         self._pilot: VelocityCommands | None = None
+        self._destination: Destination | None = None
+        self._way = WayReport(self)
         self.loop: ControlLoop | None = None
         self.fault: str | None = None
         self.left = False  # shut down for good
@@ -136,14 +141,18 @@ class ControllerNode(LifecycleNode):
         self.fault = None
         try:
             self.bundle = bundle = load_bundle(self.options.bundle)
-            _warm_up(bundle)
+            bundle.warm_up()
         except Exception as error:  # rclpy would swallow it without a word
             return self._failed(error)
         piloted = self._piloted(bundle)
         shape = None if piloted else bundle.image_shape
-        self.link = RosLink(self, bundle.spec, shape, self.options.dry_run, self._people.take_stop)
+        self.link = RosLink(self, bundle.spec, shape, self.options.dry_run, self._take)
         self.neighbours = Neighbours(self, self.link.sensors, commands=not self.options.dry_run)
-        self._pilot = None
+        self._pilot = self._destination = None
+        if "goal" in bundle.takes and not piloted:
+            patience = partial(self.parameters.seconds, ODOMETRY_TIMEOUT)
+            self._destination = Destination(self.link.sensor_node, self.operator, patience)
+            self.link.odometry = self._destination.odometry
         if piloted:
             self._pilot = VelocityCommands(
                 self.link.sensor_node,
@@ -152,6 +161,12 @@ class ControllerNode(LifecycleNode):
             )
         self.get_logger().info(f"bundle {bundle.folder} verified, golden outputs reproduced")
         return TransitionCallbackReturn.SUCCESS
+
+    def _take(self) -> None:
+        """What the control thread hears besides the sensors."""
+        self._people.take_stop()
+        if self._destination is not None:
+            self._destination.take()
 
     def _piloted(self, bundle: Bundle) -> bool:
         """Whether cmd_vel says where to: also where the bundle has no trained high level."""
@@ -203,6 +218,7 @@ class ControllerNode(LifecycleNode):
             self.operator,
             self._pilot,
             self.parameters.seconds(DRIVER_TIMEOUT),
+            told=self._destination is not None,
             keep=MOST_DECISIONS if self.options.out else 1,
             record=None if recorder is None else recorder.step,
         )
@@ -232,7 +248,7 @@ class ControllerNode(LifecycleNode):
         """Leave the sensors' topics."""
         if self.link is not None:
             self.link.close()
-            self.link = None
+            self.link = self._destination = None
         return TransitionCallbackReturn.SUCCESS
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -266,6 +282,8 @@ class ControllerNode(LifecycleNode):
         if self.neighbours and not self.loop.fault and (other := self.neighbours.intruder()):
             self.loop.fail(other)
         self._attention.publish(self.loop)
+        if self._destination is not None:
+            self._way.publish(self._destination, self.loop.controller.arrived)
 
     def _tell(self, loop: ControlLoop) -> None:
         """Publish and log what the robot does and why, every change of it."""
@@ -276,10 +294,3 @@ class ControllerNode(LifecycleNode):
 
     def _diagnose(self) -> None:
         self._diagnostics.publish(self.loop, self.link, self.fault)
-
-
-def _warm_up(bundle: Bundle) -> None:
-    image = np.zeros(bundle.image_shape, np.uint8)
-    for _ in range(WARM_UP):
-        bundle.high_level(image)
-        bundle.low_level(*(np.zeros(size) for size in SIGNATURE.values()))

@@ -38,6 +38,7 @@ class OperatorServices:
             "stand_up": operator.stand_up,
             "walk": operator.walk,
             "lie_down": operator.lie_down,
+            "cancel_goal": lambda: operator.go_to(None),
             STOP: lambda: operator.emergency_stop(f"service {STOP}"),
             f"reset_{STOP}": operator.reset_stop,
         }

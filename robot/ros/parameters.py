@@ -17,6 +17,8 @@ from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S
 DRIVER_TIMEOUT, VELOCITY_TIMEOUT = "driver_timeout_s", "cmd_vel_timeout_s"
 STAMPED = "enable_stamped_cmd_vel"  # as Nav2 calls it
 VELOCITY_TIMEOUT_S = 0.5  # Nav2's
+ODOMETRY_TIMEOUT = "odom_timeout_s"
+ODOMETRY_TIMEOUT_S = 0.5  # ours: 0.3 m at full speed
 SHORTEST_S, LONGEST_S = 0.02, 10.0  # of time-outs
 SIM_TIME = "use_sim_time"
 
@@ -47,6 +49,8 @@ class Parameters:
                 self._declare(timeout_name(topic), seconds, what)
             driver = "The robot's driver damps by itself when no command comes for so long [s]."
             self._declare(DRIVER_TIMEOUT, DRIVER_TIMEOUT_S, driver)
+            odometry = "The robot stands when odom is silent for so long [s]."
+            self._declare(ODOMETRY_TIMEOUT, ODOMETRY_TIMEOUT_S, odometry)
             velocity = "The robot stands when cmd_vel is silent for so long [s]."
             self._declare(VELOCITY_TIMEOUT, VELOCITY_TIMEOUT_S, velocity)
         except (InvalidParameterTypeException, InvalidParameterValueException) as error:

@@ -48,7 +48,8 @@ class Step:
 class ControlLoop:
     """Operates the robot behind a link, in a thread and at a rate of its own.
 
-    `operator` says what people want, `pilot` where to if that is not the policy's own high level.
+    `operator` says what people want, `pilot` where to if that is not the policy's own high level;
+    that may have to be `told` its destination.
     `fault` says why the loop has ended on its own, or is None. `keep` decisions are remembered,
     `record` is given every step, in the control thread.
     """
@@ -62,12 +63,13 @@ class ControlLoop:
         operator: Operator,
         pilot: Callable[[], Array] | None = None,
         driver_timeout_s: float = DRIVER_TIMEOUT_S,
+        told: bool = False,
         keep: int = MOST_DECISIONS,
         record: Callable[[Step], None] | None = None,
     ) -> None:
         self.link, self.controller, self.profiler = link, controller, profiler
         self.operator, self.pilot, self._record = operator, pilot, record
-        self.operation = Operation(controller, driver_timeout_s)
+        self.operation = Operation(controller, driver_timeout_s, told)
         self.rate = RateKeeper(period_s)
         self.period_s = period_s
         self.decisions: deque[tuple[Image, Decision]] = deque(maxlen=keep)

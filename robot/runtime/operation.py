@@ -13,7 +13,7 @@ from enum import Enum
 
 import numpy as np
 
-from pixelgait.robot.controller import Controller
+from pixelgait.robot.controller import STAND, Controller
 from pixelgait.robot.gait import joint_map
 from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.low_level import CONTROL_DT_S
@@ -57,6 +57,7 @@ class Orders:
     armed: bool = False
     goal: Goal = Goal.LIMP
     stop: str | None = None
+    destination: tuple[float, float] | None = None  # x, y [m] in the odometry's frame
 
 
 class Operator:
@@ -99,6 +100,14 @@ class Operator:
         """Fold the legs, then damp."""
         return self._order(Goal.LIMP, "lying down")
 
+    def go_to(self, destination: tuple[float, float] | None) -> tuple[bool, str]:
+        """Where to walk, x, y [m] in the odometry's frame; None: nowhere, stand."""
+        with self._lock:
+            before, self.orders = self.orders, replace(self.orders, destination=destination)
+        if destination is None:
+            return before.destination is not None, "stands" if before.destination else "had no goal"
+        return True, "on the way as soon as it walks"
+
     def emergency_stop(self, cause: str) -> tuple[bool, str]:
         """Damp within a control step, in every state, until reset; then disarmed."""
         with self._lock:
@@ -130,7 +139,8 @@ class Operator:
                 return False, "nobody operates the robot: the node is not active"
             if self.state not in instead_of:
                 return False, f"the robot is {self.state.value}"
-            self.orders = Orders(before.armed if armed is None else armed, goal)
+            armed = before.armed if armed is None else armed
+            self.orders = Orders(armed, goal, destination=before.destination)
         return True, answer
 
 
@@ -149,11 +159,17 @@ class Operation:
     """Runs a controller as it is told to.
 
     `state` and `cause` say what the robot does and why. Nothing is stiff that was damped for longer
-    than `driver_timeout_s`, unless it has stood up from there.
+    than `driver_timeout_s`, unless it has stood up from there. A policy that has to be `told`
+    where to walk stands until it is.
     """
 
-    def __init__(self, controller: Controller, driver_timeout_s: float = DRIVER_TIMEOUT_S) -> None:
-        self.controller = controller
+    def __init__(
+        self,
+        controller: Controller,
+        driver_timeout_s: float = DRIVER_TIMEOUT_S,
+        told: bool = False,
+    ) -> None:
+        self.controller, self.told = controller, told
         self.supervisor = controller.supervisor
         self.driver_timeout_s = driver_timeout_s
         self.state, self.cause = State.LIMP, "started"
@@ -221,14 +237,27 @@ class Operation:
         if self.state not in STIFF:
             return self.supervisor.damp(reading.time_s)
         if self.state is State.WALKING:
-            if inputs.latent is None:
+            latent = inputs.latent
+            if latent is None and self.told:
+                latent = self._towards(inputs.orders.destination)
+            if latent is None:
                 return self.controller.step(reading, ages)
-            return self.controller.follow(inputs.latent, reading, ages)
+            return self.controller.follow(latent, reading, ages)
         command = self.supervisor.review(reading, self._targets(), ages)
         if self.state is not State.STANDING_UP:
             return command
         share = min(1.0, (self._steps + 1) * CONTROL_DT_S / FADE_S)
         return replace(command, kp=share * command.kp)
+
+    def _towards(self, destination: tuple[float, float] | None) -> Array | None:
+        """Tell the controller where to; what to do instead of walking there, if it is nowhere."""
+        if destination is None:
+            self.controller.go_to(None)
+            return STAND
+        before = self.controller.destination
+        if before is None or tuple(before.tolist()) != destination:
+            self.controller.go_to(np.array(destination))
+        return None
 
     def _targets(self) -> Array:
         """Joint targets (12,) [rad] of a robot that stands up, stands, or lies down."""

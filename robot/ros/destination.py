@@ -1,0 +1,129 @@
+"""`goal_pose`, where people want the robot to be, and `odom`, where it believes it is."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import PoseStamped
+from nav_msgs.msg import Odometry
+from std_msgs.msg import Float64
+
+from pixelgait.robot.observation import goal_vector
+from pixelgait.robot.ros import common as ros
+from pixelgait.robot.rotation import heading
+from pixelgait.robot.runtime.freshness import Freshness
+from pixelgait.robot.runtime.operation import Operator
+from pixelgait.robot.spec import Array
+
+GOAL, ODOMETRY = "goal_pose", "odom"
+
+
+class Destination:
+    """Hands goals to the operator and odometry to the loop; all in the control thread.
+
+    A goal stands in the odometry's own frame (REP 105: `odom`): whoever has a map transforms it.
+    Odometry that is silent for `timeout_s()` is as good as none: the robot stands. `news` are
+    lines for people.
+    """
+
+    def __init__(self, node: Any, operator: Operator, timeout_s: Callable[[], float]) -> None:
+        self.operator, self._timeout_s = operator, timeout_s
+        self._clock = node.get_clock()
+        self.news: deque[str] = deque(maxlen=100)
+        self._types = {GOAL: PoseStamped, ODOMETRY: Odometry}
+        self._subscriptions = {
+            topic: node.create_subscription(kind, topic, lambda _: None, ros.NEWEST_QOS)
+            for topic, kind in self._types.items()
+        }
+        self._freshness = Freshness(ODOMETRY)
+        self._frame: str | None = None  # of the odometry
+        self._pose: Array | None = None  # (3,)
+        self._known = True
+
+    def take(self) -> None:
+        """Hear what has arrived.
+
+        Raises:
+            UserError: the odometry has no stamp.
+        """
+        for topic, hear in ((ODOMETRY, self._moved), (GOAL, self._asked)):
+            subscription = self._subscriptions[topic]
+            with subscription.handle:
+                taken = subscription.handle.take_message(self._types[topic], False)
+            if taken is not None:
+                hear(taken[0])
+
+    def odometry(self) -> Array | None:
+        """(3,): x, y [m], heading [rad]; None if that is not known, or not any more."""
+        age_s = self._freshness.age_s(time.monotonic())
+        known = self._pose is not None and age_s <= self._timeout_s()
+        if known != self._known and self.operator.orders.destination is not None:
+            silent = "never sent" if math.isinf(age_s) else f"silent for {age_s:.1f} s"
+            self.news.append(f"{ODOMETRY}: {'back' if known else silent + ', the robot stands'}")
+            self._known = known
+        return self._pose if known else None
+
+    def distance_m(self) -> float | None:
+        """To the destination; None without one."""
+        wanted = self.operator.orders.destination
+        if wanted is None or self._pose is None:
+            return None
+        return float(goal_vector(np.array(wanted), self._pose)[0])
+
+    def _moved(self, message: Any) -> None:
+        stamp_s, now_s = ros.seconds(message.header.stamp), self._clock.now().nanoseconds / 1e9
+        if not self._freshness.arrived(stamp_s, now_s, time.monotonic()):
+            return
+        position, q = message.pose.pose.position, message.pose.pose.orientation
+        quaternion = (q.x, q.y, q.z, q.w)
+        usable = all(math.isfinite(v) for v in (position.x, position.y, *quaternion))
+        frame = message.header.frame_id
+        if self._frame is not None and frame != self._frame:
+            self._give_up(f"{ODOMETRY}: its frame was '{self._frame}' and is '{frame}'")
+        self._frame = frame
+        self._pose = np.array((position.x, position.y, heading(quaternion))) if usable else None
+
+    def _asked(self, message: Any) -> None:
+        frame, place = message.header.frame_id, message.pose.position
+        if self._pose is None:
+            self._refuse(f"nobody knows where the robot is: no {ODOMETRY}")
+        elif frame != self._frame:
+            self._refuse(f"its frame is '{frame}', that of {ODOMETRY} is '{self._frame}'")
+        elif not (math.isfinite(place.x) and math.isfinite(place.y)):
+            self._refuse(f"x, y are {place.x}, {place.y}")
+        else:
+            self._known = True
+            self.operator.go_to((place.x, place.y))
+            self.news.append(f"{GOAL}: on the way to ({place.x:.2f}, {place.y:.2f})")
+
+    def _refuse(self, reason: str) -> None:
+        """The robot goes on with what it was told before."""
+        self.news.append(f"{GOAL}: refused, {reason}")
+
+    def _give_up(self, reason: str) -> None:
+        self.operator.go_to(None)
+        self.news.append(f"{reason}: the destination is void, the robot stands")
+
+
+class WayReport:
+    """Tells people how far it is (`~/distance_to_goal`), and logs what became of goals."""
+
+    def __init__(self, node: Any) -> None:
+        self._logger = node.get_logger()
+        self._distance = node.create_publisher(Float64, "~/distance_to_goal", 1)
+        self._arrived = False
+
+    def publish(self, destination: Destination, arrived: bool) -> None:
+        """From the executor's thread; `arrived` says whether the robot stands where it should."""
+        if arrived and not self._arrived:
+            destination.news.append(f"{GOAL}: arrived")
+        self._arrived = arrived
+        while destination.news:
+            self._logger.info(destination.news.popleft())
+        if (distance_m := destination.distance_m()) is not None:
+            self._distance.publish(Float64(data=distance_m))

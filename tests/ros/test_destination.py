@@ -1,0 +1,117 @@
+"""`goal_pose` and `odom` on the wire: where the robot is told to go, and when it stands instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pixelgait.export.bundle.export import ExportConfig, export
+from pixelgait.policies.high_level import Architecture, flat_weights, make_high_level
+from tests.conftest import gentle_weights, write_run
+from tests.ros.support import AUTO, Client, FakeRobot, Processes
+
+ENCODER = "iap:patch=4,stride=4,selected=4"
+
+
+@pytest.fixture(scope="session")
+def told_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A policy that has to be told where to go, and remembers; it learned nothing."""
+    folder = tmp_path_factory.mktemp("told")
+    low_level = write_run(folder / "low", "follow", gentle_weights())
+    architecture = Architecture(ENCODER, goal=True, memory="gru:4")
+    weights = flat_weights(make_high_level(architecture, seed=1))
+    high_level = write_run(folder / "high", "course", weights, ENCODER, goal=True, memory="gru:4")
+    export(ExportConfig(low_level, folder / "bundle", high_level, name="told"))
+    return folder / "bundle"
+
+
+class Person:
+    """Publishes odometry at 50 Hz, and goals."""
+
+    def __init__(self, client: Client) -> None:
+        from geometry_msgs.msg import PoseStamped
+        from nav_msgs.msg import Odometry
+        from std_msgs.msg import Float64
+
+        from pixelgait.robot.ros import common as ros
+
+        self.ros, self.client, self.types = ros, client, (PoseStamped, Odometry)
+        self.goals = client.node.create_publisher(PoseStamped, "goal_pose", 1)
+        self.odometry = client.node.create_publisher(Odometry, "odom", ros.SENSOR_QOS)
+        self.distances: list[float] = []
+        client.node.create_subscription(
+            Float64, "pixelgait/distance_to_goal", lambda m: self.distances.append(m.data), 1
+        )
+        self.x, self.silent = 0.0, False
+        client.node.create_timer(0.02, self.move)
+
+    def stamp(self) -> Any:
+        return self.ros.stamp(self.client.node.get_clock().now().nanoseconds)
+
+    def move(self) -> None:
+        message = self.types[1]()
+        message.header.stamp, message.header.frame_id = self.stamp(), "odom"
+        message.pose.pose.position.x, message.pose.pose.orientation.w = self.x, 1.0
+        if not self.silent:
+            self.odometry.publish(message)
+
+    def ask(self, x: float, y: float, frame: str = "odom") -> None:
+        message = self.types[0]()
+        message.header.stamp, message.header.frame_id = self.stamp(), frame
+        message.pose.position.x, message.pose.position.y = x, y
+        self.goals.publish(message)
+
+
+def stands(client: Client) -> bool:
+    """Whether nothing moves: the last targets are one pose."""
+    recent = np.array([command.position for command in client.commands[-30:] if command.position])
+    return len(recent) == 30 and bool(np.ptp(recent, axis=0).max() < 1e-3)
+
+
+def test_it_goes_where_it_is_told_and_stands_otherwise(
+    processes: Processes, told_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    person = Person(client)
+    run = processes.start("pixelgait-run", told_bundle, *AUTO)
+    client.wait_for_state("walking")
+
+    def until(holds: Callable[[], bool]) -> None:
+        client.commands.clear()
+        client.spin(lambda: len(client.commands) > 60 and holds())
+
+    until(lambda: stands(client))  # nobody has said where to
+    for refused in ((1.0, np.nan, "odom"), (2.0, 0.0, "map")):
+        person.ask(*refused)
+        client.spin_for(0.5)
+        assert not person.distances
+    person.ask(2.0, 0.0)
+    until(lambda: not stands(client))
+    assert person.distances[-1] == pytest.approx(2.0)
+    person.silent = True
+    until(lambda: stands(client))
+    person.silent = False
+    until(lambda: not stands(client))
+    person.x = 1.8
+    until(lambda: stands(client))
+    person.ask(5.0, 0.0)
+    until(lambda: not stands(client))
+    assert client.order("cancel_goal") == (True, "stands")
+    until(lambda: stands(client))
+    assert client.order("cancel_goal")[0] is False
+    run.send_signal(2)
+    assert run.wait(20) == 0
+    assert run.stdout is not None
+    said = run.stdout.read()
+    for line in (
+        "goal_pose: refused, x, y are 1.0, nan",
+        "goal_pose: refused, its frame is 'map', that of odom is 'odom'",
+        "goal_pose: on the way to (2.00, 0.00)",
+        "the robot stands",
+        "odom: back",
+        "goal_pose: arrived",
+    ):
+        assert line in said
