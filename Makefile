@@ -5,7 +5,7 @@ SOURCES := $(sort $(shell find robot sim policies export -name '*.py'))
 # A strict editable install knows only the files it was made with: new ones ask for a new install.
 INSTALLED := .venv/.installed-$(shell echo $(SOURCES) | cksum | cut -d' ' -f1)
 
-.PHONY: demo test lint faults benchmark results encoders gait-study walk-card walk-gif contact-sheet clean
+.PHONY: demo test lint faults benchmark results navigation encoders gait-study walk-card walk-gif contact-sheet clean
 
 demo: $(INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo
 	$(BIN)/pixelgait-demo
@@ -27,6 +27,9 @@ benchmark: $(INSTALLED)  ## rollout speed against bare physics
 
 results: $(INSTALLED)  ## docs/results.md and the README's table: 100 unseen courses for each row and column
 	$(BIN)/python -m pixelgait.export.reports.results
+
+navigation: $(INSTALLED)  ## docs/results.md: point goals in 100 unseen houses a row
+	$(BIN)/python -m pixelgait.export.reports.navigation
 
 encoders: $(INSTALLED)  ## latencies of all encoders: docs/encoders.md and .png: idle machine, 8 min
 	$(BIN)/pixelgait-encoders --page docs/encoders.md

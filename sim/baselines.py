@@ -11,9 +11,9 @@ from pixelgait.robot.controller import Decision, HighLevel, State
 from pixelgait.robot.observation import NO_GOAL
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import SimulatedBody
-from pixelgait.sim.tasks.teacher import Teacher
+from pixelgait.sim.tasks.teacher import Teacher, steer
 
-Baseline = Literal["blind", "freeze-image", "no-goal", "forgetful", "teacher", "random"]
+Baseline = Literal["blind", "freeze-image", "no-goal", "forgetful", "straight", "teacher", "random"]
 
 
 def make_baseline(baseline: Baseline | None, policy: HighLevel, body: SimulatedBody) -> HighLevel:
@@ -26,11 +26,18 @@ def make_baseline(baseline: Baseline | None, policy: HighLevel, body: SimulatedB
         return lambda image, goal, state: policy(np.full_like(image, 128), goal, state)
     if baseline == "no-goal":
         return lambda image, goal, state: policy(image, NO_GOAL, state)
+    if baseline == "straight":
+        return _straight
     if baseline == "forgetful":
         return lambda image, goal, state: policy(image, goal, None)
     if baseline == "freeze-image":
         return _Frozen(policy, body)
     return policy
+
+
+def _straight(image: NDArray[np.uint8], goal: Array, state: State) -> Decision:
+    """Turns to the goal and walks there, whatever is in between."""
+    return steer(float(goal[1]))
 
 
 class _Random:

@@ -56,7 +56,8 @@ class EvalConfig(DisturbanceOptions, SceneOptions):
     baseline: Baseline | None = None
     """Instead of the policy: blind (one gray image), freeze-image (the first image for ever),
     no-goal (straight ahead, wherever the destination is), forgetful (nothing is remembered),
-    teacher (a map instead of a camera) or random (random commands)."""
+    straight (to the destination, seeing nothing), teacher (a map instead of a camera) or random
+    (random commands)."""
     episodes: int = 100
     seed: int = FIRST_EVALUATION_SEED
     """Seed of the first episode; from 10000 on no training has seen them."""

@@ -37,14 +37,18 @@ class Teacher:
             self._learn(self.body.scene, self.body.layout)
         x, y, yaw = planar_pose(self.body)
         target_x, target_y = self._map.ahead(self._costs, x, y, LOOK_CELLS)
-        error = wrap_angle(math.atan2(target_y - y, target_x - x) - yaw)
-        speed = MAX_SPEED_M_PER_S * max(0.0, math.cos(1.5 * max(-1.0, min(1.0, error))))
-        return Decision(latent_for(speed, TURN_GAIN * error), HOLD_STEPS)
+        return steer(wrap_angle(math.atan2(target_y - y, target_x - x) - yaw))
 
     def _learn(self, scene: Scene, layout: Layout) -> None:
         self._map = walk_map(scene, layout, self.body.spec.stand_height_m)
         self._costs = self._map.costs_to_go(_goals(scene, self._map))
         self._layout = layout
+
+
+def steer(error_rad: float) -> Decision:
+    """Towards a place on this bearing [rad]: the faster, the straighter ahead it is."""
+    speed = MAX_SPEED_M_PER_S * max(0.0, math.cos(1.5 * max(-1.0, min(1.0, error_rad))))
+    return Decision(latent_for(speed, TURN_GAIN * error_rad), HOLD_STEPS)
 
 
 def _goals(scene: Scene, traversability_map: TraversabilityMap) -> NDArray[np.int64]:

@@ -1,0 +1,84 @@
+"""The table of point-goal navigation in docs/results.md. Run as `make navigation`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from pixelgait.export.reports.generated import (
+    require_markers,
+    table_head,
+    table_line,
+    write_between,
+)
+from pixelgait.robot.errors import run_command
+from pixelgait.sim.evaluate import EvalConfig, evaluate
+
+ROOMS = EvalConfig("navigator", scene="rooms")
+# Rows: what walks, where.
+ROWS = {
+    "teacher (knows map and pose)": replace(ROOMS, bundle="walk", baseline="teacher"),
+    "**navigator**": ROOMS,
+    "navigator, difficulty 1": replace(ROOMS, difficulty=1.0),
+    "navigator, randomised": replace(ROOMS, randomise=True),
+    "navigator, MuJoCo": replace(ROOMS, body="mujoco"),
+    "navigator, blind (gray image)": replace(ROOMS, baseline="blind"),
+    "navigator, told no goal": replace(ROOMS, baseline="no-goal"),
+    "navigator, remembers nothing": replace(ROOMS, baseline="forgetful"),
+    "straight to the goal": replace(ROOMS, bundle="walk", baseline="straight"),
+}
+COLUMNS = (
+    *("in `rooms`", "success", "clean success", "without contact", "falls", "SPL"),
+    *("within 0.5 m", "left [m]"),
+)
+
+
+@dataclass(frozen=True)
+class NavigationConfig:
+    """Measure how well the shipped navigator finds its way, and what it would be without."""
+
+    episodes: int = 100
+    workers: int = 2
+    page: Path = Path("docs/results.md")
+
+
+def main() -> None:
+    """Command line."""
+    run_command(lambda: write_table(tyro.cli(NavigationConfig, prog="make navigation")))
+
+
+def write_table(config: NavigationConfig) -> None:
+    """Evaluate every row, and write the table between the markers of the page.
+
+    Raises:
+        UserError: the page has no such lines.
+    """
+    require_markers(config.page, "navigation", "navigation")
+    lines = table_head(COLUMNS)
+    for label, row in ROWS.items():
+        figures = evaluate(replace(row, episodes=config.episodes, workers=config.workers))
+        lines.append(table_line([label, *_cells(figures)]))
+        print(lines[-1], flush=True)
+    write_between(config.page, "navigation", "navigation", lines)
+
+
+def _cells(figures: dict[str, Any]) -> list[str]:
+    rates = ("success_rate", "clean_success_rate", "contact_free_rate", "fall_rate")
+    return [
+        *(_share(figures, name) for name in rates),
+        f"{figures['spl']:.2f}",
+        f"{100 * figures['near_rate']:.0f} %",
+        f"{figures['left_m']:.2f}",
+    ]
+
+
+def _share(figures: dict[str, Any], name: str) -> str:
+    low, high = (100.0 * end for end in figures["interval_95"][name])
+    return f"{100.0 * figures[name]:.0f} % [{low:.0f}, {high:.0f}]"
+
+
+if __name__ == "__main__":
+    main()
