@@ -49,6 +49,7 @@ class OperatorServices:
             self._node.create_subscription(Bool, STOP, self._heard, qos, event_callbacks=SILENT)
             for qos in (HEAR_ALL, HEAR_LATCHED)
         ]
+        self._closing = threading.Event()
         self._executor = SingleThreadedExecutor(context=node.context)
         self._executor.add_node(self._node)
         self._thread = threading.Thread(target=self._spin, name="operator")
@@ -64,8 +65,10 @@ class OperatorServices:
 
     def close(self) -> None:
         """Hear nobody any more."""
-        self._executor.shutdown()
+        self._closing.set()
+        self._executor.wake()
         self._thread.join()
+        self._executor.shutdown()
         self._node.destroy_node()
 
     def _heard(self, message: Any) -> None:
@@ -73,7 +76,7 @@ class OperatorServices:
             self.operator.emergency_stop(f"topic {STOP}")
 
     def _spin(self) -> None:
-        while not self._executor._is_shutdown:
+        while not self._closing.is_set():
             try:
                 self._executor.spin_once(timeout_sec=0.5)
             except ExternalShutdownException:

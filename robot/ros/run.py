@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from pixelgait.robot.bundle import find_bundle
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.runtime.commands import own_arguments
+from pixelgait.robot.runtime.realtime import request_priority
 
 # The answer to a shutdown transition must reach who asked before the node that gave it is gone.
 FAREWELL_S = 0.5
@@ -69,20 +71,40 @@ def run(config: RunConfig) -> None:
     if config.out is not None:
         config.out.mkdir(parents=True, exist_ok=True)
     from pixelgait.robot.ros import common as ros
-    from pixelgait.robot.ros.node import ControllerNode, NodeOptions
-    from pixelgait.robot.runtime.realtime import request_priority
 
     # Before this process asks for real-time priority, and before threads exist: they inherit it.
     recorder = Recorder(config.record) if config.record is not None else None
-    refusal = request_priority() if config.realtime else None
-    stop = ros.start(sys.argv)
+    try:
+        refusal = request_priority() if config.realtime else None
+        stop = ros.start(sys.argv)
+        operate(config, recorder, stop, refusal)
+    finally:
+        if recorder is not None:
+            recorder.close()
+            if recorder.problem:
+                print(f"warning: {recorder.problem}", file=sys.stderr)
+        ros.rclpy.utilities.try_shutdown()
+
+
+def operate(
+    config: RunConfig, recorder: Recorder | None, stop: threading.Event, refusal: str | None
+) -> None:
+    """Make the node and spin it until it is over; `refusal` is a warning to begin with.
+
+    Raises:
+        UserError: a parameter cannot be used, or the controller stopped with a fault.
+    """
+    from rclpy.executors import SingleThreadedExecutor
+
+    from pixelgait.robot.ros.node import ControllerNode, NodeOptions
+
     options = NodeOptions(
         config.bundle, config.out, config.auto_arm, config.dry_run, config.pilot, recorder
     )
     node = ControllerNode(options, stop)
     if refusal:
         node.get_logger().warning(refusal)
-    executor = ros.rclpy.executors.SingleThreadedExecutor()
+    executor = SingleThreadedExecutor()
     executor.add_node(node)
     try:
         if config.autostart:
@@ -100,13 +122,8 @@ def run(config: RunConfig) -> None:
             time.sleep(FAREWELL_S)
     finally:
         node.stop_loop()
-        if recorder is not None:
-            recorder.close()
-            if recorder.problem:
-                print(f"warning: {recorder.problem}", file=sys.stderr)
         executor.shutdown()
         node.destroy_node()
-        ros.rclpy.shutdown()
     if node.fault:
         raise UserError(f"controller stopped: {node.fault}")
 

@@ -119,3 +119,13 @@ def test_a_recorder_that_fails_does_not_stop_the_robot(
     assert run.returncode == 0, output
     assert "warning: " in output
     assert "the recording has ended" in output
+
+
+def test_a_node_that_cannot_start_leaves_no_recorder_behind(
+    processes: Processes, iap_bundle: Path, tmp_path: Path
+) -> None:
+    arguments = ("--record", tmp_path / "walk.mcap", "--ros-args", "-p", "use_sim_time:=true")
+    run = processes.start("pixelgait-run", iap_bundle, *arguments)
+    output, _ = run.communicate(timeout=60)  # until all have left who hold its output
+    assert run.returncode == 1
+    assert "use_sim_time is not supported" in output
