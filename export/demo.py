@@ -25,8 +25,10 @@ from pixelgait.policies.training.configs import FollowConfig
 from pixelgait.policies.training.straight_ahead import straight_ahead
 from pixelgait.policies.training.strategies import ESConfig
 from pixelgait.policies.training.train import train
-from pixelgait.robot.bundle import SHIPPED
+from pixelgait.robot.bundle import SHIPPED, load_bundle
 from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.recording.replay import format_figures, replay
+from pixelgait.robot.recording.steps import read_recording
 from pixelgait.robot.runtime.attention import draw_attention
 from pixelgait.robot.runtime.processes import die_with_parent
 from pixelgait.robot.spec import A1
@@ -41,7 +43,16 @@ FIT_DISTANCE_M = 5.0
 TRIAL_SEED = VALIDATION[100]
 SHUTDOWN_S = 10.0
 GIF_S = 10.0  # of the film as a GIF, which takes much more room
-FILES = ("walk.mp4", "walk.gif", "strip.png", "path.png", "learning_curve.png", "latency.png")
+RECORDING = "walk.mcap"
+FILES = (
+    RECORDING,
+    "walk.mp4",
+    "walk.gif",
+    "strip.png",
+    "path.png",
+    "learning_curve.png",
+    "latency.png",
+)
 MARKER = ".pixelgait-demo"  # only folders with it are replaced
 
 
@@ -51,7 +62,8 @@ class DemoConfig:
 
     1. An A1 learns from zero weights to follow speed and yaw-rate commands (PyBullet, ARS).
     2. That low level and the shipped camera policy become one ONNX bundle.
-    3. A simulated robot and the controller, two processes, talk over real ROS 2 topics.
+    3. A simulated robot and the controller, two processes, talk over real ROS 2 topics. What was
+       recorded goes through the controller once more: the same commands, bit for bit.
     4. Latency table, learning curve, path and film lie in the output folder.
     """
 
@@ -156,7 +168,8 @@ def run_ros(config: DemoConfig, bundle: Path) -> None:
     start = partial(die_with_parent, os.getpid())
     robot = subprocess.Popen(sim, env=environment, preexec_fn=start)
     try:
-        walk = [*run, "--auto-arm", "--duration", str(config.seconds)]
+        record = ["--record", str(config.out / RECORDING)]
+        walk = [*run, "--auto-arm", "--duration", str(config.seconds), *record]
         done = subprocess.run(walk, env=environment, check=False, preexec_fn=start)
         if done.returncode:
             raise UserError(f"the controller ended with exit code {done.returncode}")
@@ -166,6 +179,7 @@ def run_ros(config: DemoConfig, bundle: Path) -> None:
             robot.wait(SHUTDOWN_S)
         except subprocess.TimeoutExpired:
             robot.kill()
+    print(format_figures(replay(read_recording(config.out / RECORDING), load_bundle(bundle))))
 
 
 def show(config: DemoConfig, run: Run) -> None:

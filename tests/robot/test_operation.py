@@ -1,0 +1,191 @@
+"""What the robot does step by step: orders, stalls, stops; and how old what it reads is."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.interface import Image, JointCommand, Reading
+from pixelgait.robot.low_level import CONTROL_DT_S, LinearLowLevel
+from pixelgait.robot.runtime.freshness import Freshness
+from pixelgait.robot.runtime.operation import (
+    DRIVER_TIMEOUT_S,
+    LIE_S,
+    REST_S,
+    STAND_S,
+    Goal,
+    Inputs,
+    Operation,
+    Operator,
+    Orders,
+    State,
+    lying_pose,
+)
+from pixelgait.robot.runtime.realtime import RateKeeper
+from pixelgait.robot.spec import A1, ROBOTS
+from pixelgait.robot.supervisor import Supervisor
+from tests.conftest import trotting_weights
+
+WALK, READY, LIE = (Orders(True, goal) for goal in (Goal.WALKING, Goal.READY, Goal.LIMP))
+BLACK = Image(np.zeros((32, 32, 3), np.uint8), 0.0)
+
+
+class Robot:
+    """Joints that do as they are told, under an operation."""
+
+    def __init__(self) -> None:
+        low_level = LinearLowLevel.from_weights(A1, trotting_weights())
+        controller = Controller(lambda *_: Decision(np.zeros(2), 20), low_level, Supervisor(A1))
+        self.operation = Operation(controller)
+        self.angles = A1.default_pose_rad + 0.3
+        self.steps = 0
+        self.sent: list[JointCommand] = []
+
+    def step(self, orders: Orders, gap_s: float = CONTROL_DT_S) -> JointCommand:
+        self.steps += 1
+        reading = Reading(
+            CONTROL_DT_S * self.steps,
+            self.angles + 1e-4 * np.sin(self.steps + np.arange(12)),
+            np.zeros(12),
+            np.array((0.0, 0.0, 0.0, 1.0)),
+            1e-3 * np.sin([self.steps, 0.0, 0.0]),
+            lambda: BLACK,
+        )
+        command = self.operation.step(Inputs(reading, {}, orders, gap_s))
+        assert self.operation.supervisor.fault is None
+        if command.kp.any():
+            way = np.clip(command.targets - self.angles, -0.03, 0.03)  # within 3 rad/s
+            self.angles = self.angles + way
+        self.sent.append(command)
+        return command
+
+    def run(self, orders: Orders, seconds: float) -> list[JointCommand]:
+        return [self.step(orders) for _ in range(round(seconds / CONTROL_DT_S))]
+
+    @property
+    def state(self) -> State:
+        return self.operation.state
+
+
+def test_it_rises_from_where_it_lies_with_gains_that_grow() -> None:
+    robot = Robot()
+    lying = robot.angles.copy()
+    assert not any(command.kp.any() for command in robot.run(Orders(goal=Goal.READY), 0.1))
+    commands = robot.run(READY, STAND_S)
+    np.testing.assert_allclose(commands[0].targets, lying, atol=1e-3)
+    share = np.array([command.kp[0] / A1.kp_nm_per_rad[0] for command in commands])
+    assert share[0] < 0.05
+    assert (np.diff(share) >= 0.0).all()
+    assert share[-1] == 1.0
+    robot.step(READY)
+    assert robot.state is State.READY
+    np.testing.assert_allclose(robot.sent[-1].targets, A1.default_pose_rad)
+
+
+def test_it_lies_down_before_it_is_limp() -> None:
+    robot = Robot()
+    robot.run(WALK, STAND_S + 1.0)
+    assert robot.state is State.WALKING
+    commands = robot.run(LIE, LIE_S)
+    assert robot.state is State.LYING_DOWN
+    assert all(command.kp.any() for command in commands)
+    np.testing.assert_allclose(commands[-1].targets, lying_pose(A1), atol=0.05)
+    assert not robot.step(LIE).kp.any()
+    assert robot.state is State.LIMP
+
+
+@pytest.mark.parametrize("orders", [READY, WALK, LIE], ids=["ready", "walking", "lying down"])
+def test_whatever_was_held_up_damps_rests_and_rises_again(orders: Orders) -> None:
+    robot = Robot()
+    robot.run(READY if orders is LIE else orders, STAND_S + 0.5)
+    robot.step(orders)
+    robot.step(orders, gap_s=0.9 * DRIVER_TIMEOUT_S)  # the driver still holds
+    assert robot.sent[-1].kp.any()
+    robot.step(orders, gap_s=1.1 * DRIVER_TIMEOUT_S)
+    assert robot.operation.cause == "no command for 0.11 s: the robot has let go"
+    assert not any(command.kp.any() for command in robot.run(orders, REST_S - CONTROL_DT_S))
+    robot.run(orders, 0.05)
+    assert robot.state is (State.LIMP if orders is LIE else State.STANDING_UP)
+    robot.run(orders, STAND_S)
+    assert robot.state is {READY: State.READY, WALK: State.WALKING, LIE: State.LIMP}[orders]
+    assert robot.operation.stalls == 1
+
+
+def test_a_stop_acts_at_once_and_outlasts_every_order() -> None:
+    robot = Robot()
+    robot.run(WALK, STAND_S + 0.5)
+    stop = Orders(True, Goal.WALKING, stop="somebody")
+    assert not any(command.kp.any() for command in robot.run(stop, 0.5))
+    assert robot.operation.cause == "emergency stop by somebody"
+    assert not robot.step(Orders()).kp.any()
+    assert robot.state is State.LIMP
+
+
+def test_an_operator_keeps_a_stop_over_a_new_beginning() -> None:
+    operator = Operator(auto=True)
+    assert operator.arm() == (False, "nobody operates the robot: the node is not active")
+    operator.emergency_stop("somebody")
+    operator.emergency_stop("somebody else")
+    operator.begin()
+    assert operator.orders == Orders(stop="somebody")
+    assert operator.reset_stop()[0]
+    assert operator.orders == Orders()
+    assert operator.reset_stop() == (False, "not stopped")
+    operator.begin()
+    assert operator.orders == WALK
+
+
+@pytest.mark.parametrize("spec", ROBOTS.values(), ids=ROBOTS)
+def test_every_robot_folds_its_legs_to_lie(spec: object) -> None:
+    from pixelgait.robot.spec import RobotSpec
+
+    assert isinstance(spec, RobotSpec)
+    pose = lying_pose(spec)
+    assert (spec.joint_lower_rad <= pose).all()
+    assert (pose <= spec.joint_upper_rad).all()
+    folded = np.abs(pose - spec.default_pose_rad).reshape(4, 3)[:, 2]
+    assert (folded > 0.3).all()
+
+
+def test_an_age_is_the_worse_of_stamp_and_arrival() -> None:
+    sensor = Freshness("imu")
+    assert sensor.age_s(10.0) == math.inf
+    assert sensor.arrived(stamp_s=100.0, now_s=100.02, monotonic_s=10.0)
+    assert sensor.age_s(10.03) == pytest.approx(0.05)
+    assert not sensor.arrived(100.0, 100.12, 10.1)  # the same once more
+    assert sensor.age_s(10.1) == pytest.approx(0.12)
+    assert "repeats" in str(sensor.doubt)
+    assert sensor.arrived(100.1, 100.62, 10.6)
+    assert sensor.age_s(10.6) == pytest.approx(0.52)
+    assert sensor.doubt == "what arrives was stamped 0.52 s before"
+    assert not sensor.arrived(103.0, 100.7, 10.7)
+    assert "2.30 s in the future" in str(sensor.doubt)
+    with pytest.raises(UserError, match="imu is not stamped"):
+        sensor.arrived(0.0, 100.8, 10.8)
+
+
+def test_a_clock_that_is_set_costs_a_message_not_the_walk() -> None:
+    sensor = Freshness("imu")
+    now_s = 100.0
+    for step in range(100):
+        now_s += 3600.0 if step == 50 else 0.01
+        stamp_s = now_s - (3600.0 if step == 50 else 0.001)  # one was under way when it was set
+        sensor.arrived(stamp_s, now_s, 10.0 + 0.01 * step)
+        assert sensor.age_s(10.0 + 0.01 * step) < 0.03
+
+
+def test_a_gap_counts_as_as_many_deadlines_as_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_ns = 0
+    monkeypatch.setattr("time.monotonic_ns", lambda: now_ns)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    rate = RateKeeper(0.01)
+    now_ns += 4_000_000
+    assert rate.wait() == 0
+    now_ns = 342_000_000  # the step that was due at 10 ms ended 332 ms later
+    assert rate.wait() == 33
+    now_ns = 345_000_000
+    assert rate.wait() == 0
