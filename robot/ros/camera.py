@@ -1,24 +1,29 @@
-"""A policy's camera behind ROS 2 topics: colour, depth, or both at once."""
+"""A policy's camera behind ROS 2 topics: colour, depth, or both at once.
+
+Messages (sensor_msgs/Image) become what the policy's own camera would have given: cropped to the
+middle and resized. Cropping keeps pixels square: a policy trained on a square view sees the middle
+of a wide one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import cv2
+import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image
-from pixelgait.robot.observation import ENCODINGS, rgbd
+from pixelgait.robot.observation import ENCODINGS, fill_holes, rgbd
 from pixelgait.robot.ros import common as ros
-from pixelgait.robot.ros.images import depth_frame, rgb_frame
 
 TOPICS = {"rgb8": (ros.COLOUR,), "depth": (ros.DEPTH,), "rgbd": (ros.COLOUR, ros.DEPTH)}
-CONVERSIONS: dict[str, Callable[[Any, int, int], Any]] = {
-    ros.COLOUR: rgb_frame,
-    ros.DEPTH: depth_frame,
-}
 APART_NS = ros.NANOSECONDS // 30  # colour and depth of an image: a frame of a 30 Hz camera
+COLOURS = {"rgb8": None, "bgr8": cv2.COLOR_BGR2RGB, "mono8": cv2.COLOR_GRAY2RGB}
+DEPTHS = {"32FC1": ("f4", 1), "16UC1": ("u2", 1000)}  # REP 118: type, units per metre
+SAMPLES = 3  # looked at in each direction of a depth pixel: the fewest that outvote one outlier
 
 
 def camera_topics(image_shape: tuple[int, int, int]) -> tuple[str, ...]:
@@ -85,3 +90,96 @@ class RosCamera:
 def _stamps(messages: dict[str, Any]) -> list[int]:
     """Of messages [ns]."""
     return [ros.nanoseconds(message.header.stamp) for message in messages.values()]
+
+
+def rgb_frame(message: Any, height: int, width: int) -> NDArray[np.uint8]:
+    """Colours (height, width, 3).
+
+    Raises:
+        UserError: the encoding is not one of `COLOURS`, or the message is cut short.
+    """
+    _check_encoding("camera", message, COLOURS)
+    pixels = _pixels(message, np.dtype(np.uint8), 1 if message.encoding == "mono8" else 3)
+    pixels = _middle(pixels, height, width)
+    code = COLOURS[message.encoding]
+    colours = np.asarray(pixels if code is None else cv2.cvtColor(pixels, code))
+    if colours.shape[:2] != (height, width):
+        colours = np.asarray(cv2.resize(colours, (width, height), interpolation=cv2.INTER_AREA))
+    return np.ascontiguousarray(colours, dtype=np.uint8)
+
+
+def depth_frame(message: Any, height: int, width: int) -> NDArray[np.float32] | None:
+    """Depth (height, width) [m], inf where nothing is in range; None if no pixel was measured.
+
+    Values follow REP 118 and 117: a stereo camera could not match a pixel that is NaN or 0,
+    -inf is too near to measure, inf beyond range.
+
+    Raises:
+        UserError: the encoding is not one of `DEPTHS`, or the message is cut short.
+    """
+    _check_encoding("depth camera", message, DEPTHS)
+    kind, per_metre = DEPTHS[message.encoding]
+    order = ">" if message.is_bigendian else "<"
+    pixels = _middle(_pixels(message, np.dtype(order + kind), 1)[..., 0], height, width)
+    depth = _cells(pixels, height, width).astype(np.float32)
+    depth[(depth <= 0.0) & np.isfinite(depth)] = np.nan
+    if np.isnan(depth).all():
+        return None
+    return np.asarray(fill_holes(_median(depth)).clip(min=0.0) / per_metre, dtype=np.float32)
+
+
+def _check_encoding(camera: str, message: Any, known: dict[str, Any]) -> None:
+    if message.encoding not in known:
+        names = ", ".join(known)
+        raise UserError(f"{camera} encoding '{message.encoding}' is not supported, need {names}")
+
+
+def _pixels(message: Any, kind: np.dtype[Any], channels: int) -> NDArray[Any]:
+    """The message's pixels (H, W, channels)."""
+    data, row = np.frombuffer(message.data, np.uint8), message.width * channels * kind.itemsize
+    size = message.height * message.step
+    if not 0 < size <= data.size or message.step < row:
+        raise UserError(f"camera image is cut short: {data.size} bytes, step {message.step}")
+    rows = np.ascontiguousarray(data[:size].reshape(message.height, message.step)[:, :row])
+    return rows.view(kind).reshape(message.height, message.width, channels)
+
+
+def _middle(pixels: NDArray[Any], height: int, width: int) -> NDArray[Any]:
+    """The largest part of an image (H, W, ...) in its middle with the sides' ratio wanted."""
+    full_rows, full_columns = pixels.shape[:2]
+    rows = min(full_rows, full_columns * height // width)
+    columns = min(full_columns, full_rows * width // height)
+    top, left = (full_rows - rows) // 2, (full_columns - columns) // 2
+    return pixels[top : top + rows, left : left + columns]
+
+
+def _cells(pixels: NDArray[Any], height: int, width: int) -> NDArray[Any]:
+    """Evenly spread samples (height, width, 9) of every cell that becomes one pixel.
+
+    Of 480 x 480 pixels the medians of whole cells take 1.7 ms, of nine samples 0.2 ms.
+    """
+    rows, columns = (
+        ((np.arange(SAMPLES * wanted) + 0.5) * there / (SAMPLES * wanted)).astype(int)
+        for wanted, there in zip((height, width), pixels.shape, strict=True)
+    )
+    samples = pixels[np.ix_(rows, columns)].reshape(height, SAMPLES, width, SAMPLES)
+    return samples.swapaxes(1, 2).reshape(height, width, SAMPLES * SAMPLES)
+
+
+def _median(samples: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The lower median (H, W) of samples (H, W, n) that are not NaN; NaN where all are.
+
+    A depth that was measured, as in RealSense's decimation filter: a mean across an edge would lie
+    between its sides, where nothing is. Simulated cameras, with which policies are trained, have
+    one ray per pixel and no mixtures.
+    """
+    ranked = np.sort(samples, axis=-1)  # NaN last
+    measured = (~np.isnan(samples)).sum(-1, keepdims=True)
+    middle = np.take_along_axis(ranked, np.maximum(measured - 1, 0) // 2, -1)
+    return np.asarray(middle[..., 0])
+
+
+CONVERSIONS: dict[str, Callable[[Any, int, int], Any]] = {
+    ros.COLOUR: rgb_frame,
+    ros.DEPTH: depth_frame,
+}

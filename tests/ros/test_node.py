@@ -280,7 +280,7 @@ def test_signals_damp_before_the_node_leaves(
 
 def test_a_camera_of_another_size_and_encoding_is_converted() -> None:
     from pixelgait.robot.ros import common as ros
-    from pixelgait.robot.ros.images import rgb_frame
+    from pixelgait.robot.ros.camera import rgb_frame
 
     gray = np.zeros((48, 64), np.uint8)
     gray[:, 8:56] = np.linspace(0, 250, 48)  # the middle square; the sides are cropped away
