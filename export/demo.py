@@ -12,14 +12,15 @@ import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
-import tyro
 from numpy.typing import NDArray
 from tqdm import tqdm
 
 from pixelgait.export.bundle.export import ExportConfig, export
 from pixelgait.export.reports import plots
+from pixelgait.policies.curve_picture import draw_curve
 from pixelgait.policies.runs import Run
 from pixelgait.policies.training.configs import FollowConfig
 from pixelgait.policies.training.straight_ahead import straight_ahead
@@ -30,6 +31,7 @@ from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.recording.replay import format_figures, replay
 from pixelgait.robot.recording.steps import read_recording
 from pixelgait.robot.runtime.attention import draw_attention
+from pixelgait.robot.runtime.options import Range, Seed, Workers, check_numbers, parse
 from pixelgait.robot.runtime.processes import die_with_parent
 from pixelgait.robot.spec import A1
 from pixelgait.sim.evaluate import EvalConfig, evaluate
@@ -69,19 +71,19 @@ class DemoConfig:
 
     out: Path = Path("runs/demo")
     """Output folder; an older demo there is replaced."""
-    seed: int = 0
-    workers: int = 2
-    minutes: float = 2.0
+    seed: Seed = 0
+    workers: Workers = 2
+    minutes: Annotated[float, Range(0.01, 1e6)] = 2.0
     """Time for training."""
-    seconds: float = 20.0
+    seconds: Annotated[float, Range(1.0, 86_400.0)] = 20.0
     """How long the robot walks under ROS 2."""
-    course_seed: int = FIRST_EVALUATION_SEED
+    course_seed: Seed = FIRST_EVALUATION_SEED
     """Course of the ROS 2 run."""
 
 
 def main() -> None:
     """Console entry point."""
-    run_command(lambda: demo(tyro.cli(DemoConfig, prog="pixelgait-demo")))
+    run_command(lambda: demo(parse(DemoConfig, "pixelgait-demo")))
 
 
 def demo(config: DemoConfig) -> None:
@@ -93,8 +95,7 @@ def demo(config: DemoConfig) -> None:
     from pixelgait.robot.ros import common  # fail now, not after minutes of training
 
     del common
-    if config.workers < 1:
-        raise UserError(f"--workers is {config.workers}, needs at least 1")
+    check_numbers(config)
     _clear(config.out)
     headline(1, "The A1 learns to walk, from zero weights")
     run = train_low_level(config)
@@ -185,7 +186,7 @@ def run_ros(config: DemoConfig, bundle: Path) -> None:
 def show(config: DemoConfig, run: Run) -> None:
     """Learning curve, path, latency and film from what the run has left behind."""
     out = config.out
-    plots.learning_curve(
+    draw_curve(
         out / "learning_curve.png", run.load().curve, "A1 follows commands, from zero weights"
     )
     report = json.loads((out / "latency.json").read_text())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,12 @@ import numpy as np
 
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.files import json_bytes, write_atomic
-from pixelgait.robot.runtime.provenance import git_state
+from pixelgait.robot.files import LOCK, json_bytes, read_json, write_atomic
+from pixelgait.robot.low_level import INPUT_SIZE
+from pixelgait.robot.runtime.provenance import git_state, version
 from pixelgait.robot.spec import Array
+
+CONFIG, GIT = "config.json", "git.json"
 
 # Arrays of a checkpoint file that are not the trainer's own.
 COMMON = ("weights", "count", "mean", "squares", "iteration", "best_score", "curve")
@@ -37,6 +39,14 @@ class Checkpoint:
         """Before the first iteration."""
         return cls(weights, normaliser, 0, [], -np.inf, state)
 
+    def check(self) -> None:
+        """Raises ValueError if its arrays cannot be those of a policy."""
+        if self.weights.ndim != 1 or not np.isfinite(self.weights).all():
+            raise ValueError("its weights are not finite numbers in a row")
+        for values in (self.normaliser.mean, self.normaliser.squares):
+            if values.shape != (INPUT_SIZE,) or not np.isfinite(values).all():
+                raise ValueError(f"its normaliser is not of {INPUT_SIZE} finite inputs")
+
 
 class Run:
     """One training run in its folder."""
@@ -49,29 +59,35 @@ class Run:
         """A new run folder.
 
         Raises:
-            UserError: the folder already holds a run.
+            UserError: the folder already holds a run, or something else.
         """
         if (folder / "last.npz").exists():
-            raise UserError(f"{folder} already holds a run; --resume continues it")
-        write_atomic(folder / "config.json", json_bytes(config))
-        write_atomic(folder / "git.json", json_bytes(git_state()))
+            again = f"pixelgait-train --out {folder} --resume"
+            raise UserError(f"{folder} already holds a run; {again} continues it")
+        if not (folder / CONFIG).exists() and folder.exists():
+            others = [path.name for path in folder.iterdir() if path.name != LOCK]
+            if others:
+                raise UserError(f"{folder} holds something else ({min(others)}), choose another")
+        write_atomic(folder / CONFIG, json_bytes(config))
+        write_atomic(folder / GIT, json_bytes({**git_state(), "version": version()}))
         return cls(folder)
 
     @classmethod
     def resume(cls, folder: Path, config: dict[str, Any]) -> Run:
-        """An existing run; the configuration must be the one it was started with.
+        """An existing run; what `config` says must be what it was started with.
 
         Raises:
             UserError: there is no run, or the configuration differs.
         """
-        if not (folder / "last.npz").exists():
-            raise UserError(f"{folder}: nothing to resume, there is no checkpoint last.npz")
-        started = json.loads((folder / "config.json").read_text())
-        for key, value in json.loads(json_bytes(config)).items():
-            if started.get(key) != value:
-                raise UserError(
-                    f"{folder}: started with {key} = {started.get(key)}, cannot resume with {value}"
-                )
+        started = read_run_config(folder)
+        wanted = json.loads(json_bytes(config))
+        changed = [
+            f"{key} = {started[key]}, cannot resume with {value}"
+            for key, value in wanted.items()
+            if key in started and started[key] != value
+        ]
+        if changed:
+            raise UserError(f"{folder}: started with {'; with '.join(changed)}")
         return cls(folder)
 
     def save(self, checkpoint: Checkpoint, name: str = "last") -> None:
@@ -96,20 +112,38 @@ class Run:
 
     @property
     def config(self) -> dict[str, Any]:
-        config: dict[str, Any] = json.loads((self.folder / "config.json").read_text())
+        """What the run was started with.
+
+        Raises:
+            UserError: config.json is not that of a run.
+        """
+        config = read_json(self.folder / CONFIG)
+        if not isinstance(config.get("task"), str):
+            raise UserError(f"{self.folder / CONFIG}: names no task, not that of a training run")
         return config
+
+
+def read_run_config(folder: Path) -> dict[str, Any]:
+    """What a run that can go on was started with.
+
+    Raises:
+        UserError: there is no such run.
+    """
+    if not (folder / "last.npz").exists():
+        raise UserError(f"{folder}: nothing to resume, there is no checkpoint last.npz")
+    return Run(folder).config
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint; no pickle involved.
 
     Raises:
-        UserError: the file is not a checkpoint.
+        UserError: the file is not a checkpoint, or one of numbers that are none.
     """
     try:
         with np.load(path, allow_pickle=False) as data:
             state = {name: data[name] for name in data.files if name not in COMMON}
-            return Checkpoint(
+            checkpoint = Checkpoint(
                 weights=data["weights"],
                 normaliser=Normaliser(float(data["count"]), data["mean"], data["squares"]),
                 iteration=int(data["iteration"]),
@@ -117,5 +151,11 @@ def load_checkpoint(path: Path) -> Checkpoint:
                 best_score=float(data["best_score"]),
                 state=state,
             )
-    except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
-        raise UserError(f"{path}: not a checkpoint of a training run ({error})") from None
+        checkpoint.check()
+    except FileNotFoundError:
+        raise UserError(f"{path}: there is no such checkpoint") from None
+    except Exception as error:  # whatever numpy, zipfile or zlib trip over in a damaged file
+        # numpy's advice to allow pickles is no advice for a file that should hold none
+        why = "" if "pickle" in str(error) else f" ({' '.join(str(error).split())})"
+        raise UserError(f"{path}: not a checkpoint of a training run{why}") from None
+    return checkpoint

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -10,13 +9,15 @@ from typing import Any
 from pixelgait.policies.high_level import (
     Architecture,
     HighLevelNetwork,
+    flat_weights,
     make_high_level,
     set_weights,
 )
 from pixelgait.policies.low_level import searched_low_level
-from pixelgait.policies.runs import Run, load_checkpoint
+from pixelgait.policies.runs import CONFIG, GIT, Run, load_checkpoint
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import read_json
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 
 
@@ -26,8 +27,8 @@ def find_run(path: Path, level: str) -> Path:
     Raises:
         UserError: there is none.
     """
-    for folder in (path, path / level, SHIPPED / path / level):
-        if (folder / "config.json").is_file():
+    for folder in (path / level, path, SHIPPED / path / level):
+        if (folder / CONFIG).is_file():
             return folder
     shipped = sorted(folder.parent.name for folder in SHIPPED.glob(f"*/{level}"))
     raise UserError(
@@ -45,6 +46,9 @@ def trained_low_level(folder: Path) -> LinearLowLevel:
     if (task := _task(folder)) in ("imitate", "course"):
         raise UserError(f"{folder}: a run of task {task}, which trains no low level")
     best = load_checkpoint(folder / "best.npz")
+    size = best.weights.size
+    if size < LOW_LEVEL_WEIGHTS or (task != "joint" and size > LOW_LEVEL_WEIGHTS):
+        raise UserError(f"{folder}: {size} weights, a low level has {LOW_LEVEL_WEIGHTS}")
     mirror = bool(Run(folder).config.get("mirror"))
     return searched_low_level(best.weights, best.normaliser, mirror)
 
@@ -57,9 +61,15 @@ def trained_high_level(folder: Path) -> HighLevelNetwork:
     """
     if (task := _task(folder)) in ("walk", "follow"):
         raise UserError(f"{folder}: a run of task {task}, which trains no high level")
-    high_level = make_high_level(_architecture(Run(folder).config), 0)
+    try:
+        high_level = make_high_level(_architecture(Run(folder).config), 0)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{folder / CONFIG}: encoder or memory: {error}") from None
     weights = load_checkpoint(folder / "best.npz").weights
-    set_weights(high_level, weights[:-LOW_LEVEL_WEIGHTS] if task == "joint" else weights)
+    weights = weights[:-LOW_LEVEL_WEIGHTS] if task == "joint" else weights
+    if weights.size != (needed := flat_weights(high_level).size):
+        raise UserError(f"{folder}: {weights.size} weights, its encoder and head have {needed}")
+    set_weights(high_level, weights)
     return high_level
 
 
@@ -70,8 +80,6 @@ def _architecture(config: dict[str, Any]) -> Architecture:
 
 
 def _task(folder: Path) -> str:
-    if not (folder / "config.json").exists():
-        raise UserError(f"{folder}: not a run folder, config.json is missing")
     return str(Run(folder).config["task"])
 
 
@@ -80,7 +88,7 @@ def provenance_of(folder: Path) -> dict[str, object]:
     best = load_checkpoint(folder / "best.npz")
     return {
         "config": Run(folder).config,
-        "git": json.loads((folder / "git.json").read_text()),
+        "git": read_json(folder / GIT),
         "iterations": best.iteration,
         "validation_return": best.best_score,
     }

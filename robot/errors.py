@@ -11,7 +11,10 @@ class UserError(Exception):
 
 
 def run_command(main: Callable[[], object]) -> None:
-    """Run a command; bad input ends it with one line on standard error and exit code 1."""
+    """Run a command; what ends it early is one line on standard error.
+
+    Exit code 1 for bad input, 130 for Ctrl-C: a KeyboardInterrupt may say what came of the work.
+    """
     try:
         main()
     except UserError as error:
@@ -20,5 +23,6 @@ def run_command(main: Callable[[], object]) -> None:
         if error.filename is None:
             raise
         sys.exit(f"error: {error.filename}: {error.strerror}")
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
+        print(f"error: interrupted{f', {stop}' if stop.args else ''}", file=sys.stderr)
         sys.exit(130)

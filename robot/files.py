@@ -1,14 +1,19 @@
-"""Atomic file writes: a reader sees the old file or the new one, never half of one."""
+"""Files: atomic writes, and folders that one process at a time writes to."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from pixelgait.robot.errors import UserError
+
+LOCK = ".lock"
 
 
 def json_bytes(content: Any) -> bytes:
@@ -17,8 +22,27 @@ def json_bytes(content: Any) -> bytes:
     return (json.dumps(content, indent=2) + "\n").encode()
 
 
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON file that holds an object.
+
+    Raises:
+        UserError: it does not, or cannot be read.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: not readable as JSON ({error})") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{path}: expected a JSON object")
+    return content
+
+
 def write_atomic(path: Path, data: bytes) -> None:
-    """Write a file so that a kill at any moment leaves the old or the new content."""
+    """Write a file so that a kill at any moment leaves the old or the new content.
+
+    A link stays one: what it points to is replaced.
+    """
+    path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -42,6 +66,30 @@ def require_writable(path: Path) -> None:
     """
     if path.is_dir() or (path.exists() and not path.is_file()):
         raise UserError(f"{path} is not a file, nothing can be written there")
+    path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
         pass
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a folder, which is made; the lock ends with this process.
+
+    Raises:
+        UserError: another process holds it, or the file system knows no locks.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOCK).open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder = file.read().strip() or "unknown"
+            raise UserError(f"{folder} is in use by another process ({holder})") from None
+        except OSError as error:
+            raise UserError(f"{folder} cannot be locked: {error.strerror}") from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
-import tyro
 
 from pixelgait.robot.controller import Controller, Decision
-from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.errors import run_command
 from pixelgait.robot.files import json_bytes, require_writable, write_atomic
 from pixelgait.robot.interface import JointCommand
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.runtime.latency import machine
+from pixelgait.robot.runtime.options import Count, Range, Seed, check_numbers, parse
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.camera_benchmark import camera_rates
@@ -35,23 +35,23 @@ class BenchmarkConfig:
     """
 
     scene: str = "flat"
-    steps: int = 2000
+    steps: Count = 2000
     """Control steps (10 ms) per round."""
-    rounds: int = 5
+    rounds: Count = 5
     camera_scenes: tuple[str, ...] = ("obstacle-course",)
     """Where the cameras look."""
     distractors: Split | None = None
     """Over those scenes: those of the training or of the test set."""
-    camera_size: int = 32
+    camera_size: Annotated[int, Range(1, 1024)] = 32
     """Width and height of their images."""
-    seed: int = 0
+    seed: Seed = 0
     json: Path | None = None
     """Write the figures there."""
 
 
 def main() -> None:
     """Console entry point."""
-    run_command(lambda: print_report(tyro.cli(BenchmarkConfig, prog="pixelgait-benchmark")))
+    run_command(lambda: print_report(parse(BenchmarkConfig, "pixelgait-benchmark")))
 
 
 def print_report(config: BenchmarkConfig) -> None:
@@ -78,10 +78,7 @@ def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
     Raises:
         UserError: unknown scene, or nothing to measure.
     """
-    if min(config.steps, config.rounds, config.camera_size) < 1:
-        raise UserError("--steps, --rounds and --camera-size need at least 1")
-    if config.seed < 0:
-        raise UserError(f"--seed is {config.seed}, needs at least 0")
+    check_numbers(config)
     scenes = {
         name: make_scene(name, distractors=config.distractors) for name in config.camera_scenes
     }

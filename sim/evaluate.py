@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,12 +16,14 @@ from pixelgait.robot.controller import Controller
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, require_writable, write_atomic
 from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.runtime.options import Count, Range, Seed, Workers, check_numbers, parse
 from pixelgait.robot.runtime.provenance import git_state, version
 from pixelgait.robot.spec import find_robot
 from pixelgait.sim.baselines import Baseline, make_baseline
 from pixelgait.sim.body.camera import camera_for
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.registry import make_body
+from pixelgait.sim.exported import as_bundle
 from pixelgait.sim.figures import figures_of, format_figures
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.rough import Rough
@@ -51,19 +53,19 @@ class EvalConfig(DisturbanceOptions, SceneOptions):
     """
 
     bundle: Annotated[str, tyro.conf.Positional]
-    """Folder of a policy bundle, or the name of a shipped one."""
+    """Folder of a policy bundle or of a training run, or the name of a shipped bundle."""
     task: Literal["forward", "follow"] = "forward"
     baseline: Baseline | None = None
     """Instead of the policy: blind (one gray image), freeze-image (the first image for ever),
     no-goal (straight ahead, wherever the destination is), forgetful (nothing is remembered),
     straight (to the destination, seeing nothing), teacher (a map instead of a camera) or random
     (random commands)."""
-    episodes: int = 100
-    seed: int = FIRST_EVALUATION_SEED
+    episodes: Count = 100
+    seed: Seed = FIRST_EVALUATION_SEED
     """Seed of the first episode; from 10000 on no training has seen them."""
-    seconds: float = 60.0
+    seconds: Annotated[float, Range(CONTROL_DT_S, MOST_S)] = 60.0
     """Longest episode."""
-    workers: int = 2
+    workers: Workers = 2
     body: str = "pybullet"
     """Simulator: pybullet or mujoco."""
     robot: str | None = None
@@ -75,13 +77,7 @@ class EvalConfig(DisturbanceOptions, SceneOptions):
 
     def check(self) -> None:
         """Raises UserError if a value makes no sense, or a file cannot be written."""
-        for name in ("episodes", "workers"):
-            if getattr(self, name) < 1:
-                raise UserError(f"--{name} is {getattr(self, name)}, needs at least 1")
-        if self.seed < 0:
-            raise UserError(f"--seed is {self.seed}, needs at least 0")
-        if not CONTROL_DT_S <= self.seconds < MOST_S:
-            raise UserError(f"--seconds is {self.seconds}, expected {CONTROL_DT_S} to {MOST_S:.0f}")
+        check_numbers(self)
         if self.baseline == "teacher" and self.distractors is not None:
             raise UserError("--baseline teacher does not look: --distractors are nothing to it")
         open_ground = self.scene in (FlatGround.name, Rough.name) and self.baseline is None
@@ -98,7 +94,7 @@ class EvalConfig(DisturbanceOptions, SceneOptions):
 
 def main() -> None:
     """Console entry point."""
-    run_command(lambda: report(tyro.cli(EvalConfig, prog="pixelgait-eval")))
+    run_command(lambda: report(parse(EvalConfig, "pixelgait-eval")))
 
 
 def report(config: EvalConfig) -> None:
@@ -108,7 +104,14 @@ def report(config: EvalConfig) -> None:
         UserError: see `run_episodes`.
         KeyboardInterrupt: on Ctrl-C, after the report on the episodes that were done, if any.
     """
-    described = describe(config)
+    config.check()
+    with as_bundle(config.bundle) as bundle:
+        _report(replace(config, bundle=bundle), config.bundle)
+
+
+def _report(config: EvalConfig, name: str) -> None:
+    """The report on a bundle that is called so."""
+    described = {**describe(config), "bundle": name}
     episodes: list[Episode] = []
     try:
         for episode in run_episodes(config):
@@ -124,8 +127,7 @@ def report(config: EvalConfig) -> None:
         write_atomic(config.json, json_bytes(figures))
         print(f"wrote {config.json}")
     if len(episodes) < config.episodes:
-        print(f"error: interrupted, {config.episodes} were asked for", file=sys.stderr)
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt(f"{config.episodes} were asked for")
     if config.video is not None:
         film(config, config.video)
         print(f"wrote {config.video}")
@@ -151,7 +153,7 @@ def describe(config: EvalConfig) -> dict[str, Any]:
         "schema": SCHEMA,
         "command": "pixelgait-eval",
         "version": version(),
-        "commit": git_state()["commit"],
+        **git_state(),
         "bundle": config.bundle,
         "sha256": contract["sha256"],
         "robot": contract["robot"],

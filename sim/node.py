@@ -6,12 +6,11 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-
-import tyro
+from typing import Annotated
 
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import write_atomic
-from pixelgait.robot.runtime.commands import own_arguments
+from pixelgait.robot.runtime.options import Range, Seed, check_numbers, parse
 from pixelgait.robot.spec import find_robot
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.odometry import DriftingOdometry
@@ -36,9 +35,9 @@ class SimConfig(SceneOptions):
     """a1, mini_cheetah, laikago or go2."""
     body: str = "pybullet"
     """Simulator: pybullet or mujoco."""
-    seed: int = FIRST_EVALUATION_SEED
+    seed: Seed = FIRST_EVALUATION_SEED
     """Lays the scene out."""
-    camera: tuple[int, int] = (32, 32)
+    camera: Annotated[tuple[int, int], Range(1, 1024)] = (32, 32)
     """Height and width of the camera images [pixels]. Above 64 x 64 rendering one takes longer than
     a physics step (2 ms)."""
     odom_scale: float = 1.0
@@ -53,7 +52,7 @@ class SimConfig(SceneOptions):
 
 def main() -> None:
     """Console entry point."""
-    run_command(lambda: run(tyro.cli(SimConfig, prog="pixelgait-sim", args=own_arguments())))
+    run_command(lambda: run(parse(SimConfig, "pixelgait-sim")))
 
 
 def run(config: SimConfig) -> None:
@@ -63,8 +62,7 @@ def run(config: SimConfig) -> None:
         UserError: unknown scene, robot or simulator, no pixels, unwritable folder, ROS 2 not
             installed.
     """
-    if min(config.camera) < 1:
-        raise UserError(f"--camera is {config.camera}, needs at least 1 pixel each way")
+    check_numbers(config)
     scene = config.make_scene()
     robot = find_robot(config.robot)
     height, width = config.camera

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.errors import run_command
 from pixelgait.robot.files import write_atomic
+from pixelgait.robot.runtime.options import Range, Seed, check_numbers, parse
 from pixelgait.robot.spec import Array
 from pixelgait.sim.scenes.gibson import FLOORS, MAP, MESH
 from pixelgait.sim.scenes.rooms import HEIGHT_M, furniture, slab, standing, wall
@@ -34,16 +35,25 @@ class WriteConfig:
 
     folder: Annotated[Path, tyro.conf.Positional]
     """Made if it is not there."""
-    seed: int = 0
+    seed: Seed = 0
     """Another floor plan for every seed."""
-    difficulty: float = 0.5
+    difficulty: Annotated[float, Range(0.0, 1.0)] = 0.5
     """Number of rooms, width of doors and furniture, 0 to 1."""
 
 
 def main() -> None:
     """Console entry point."""
-    config = tyro.cli(WriteConfig, prog="python -m pixelgait.sim.write_house")
-    run_command(lambda: write_rooms(config.folder, config.seed, config.difficulty))
+    run_command(lambda: write(parse(WriteConfig, "python -m pixelgait.sim.write_house")))
+
+
+def write(config: WriteConfig) -> None:
+    """Write the house and say what to do with it.
+
+    Raises:
+        UserError: a number makes no sense.
+    """
+    check_numbers(config)
+    write_rooms(config.folder, config.seed, config.difficulty)
     print(f"walk in it: pixelgait-eval iap --scene gibson:{config.folder}")
 
 

@@ -144,8 +144,8 @@ def test_without_ros_the_nodes_say_how_to_get_it(name: str, iap_bundle: Path) ->
     [
         ("pixelgait-train", "torch", ".[train]"),
         ("pixelgait-eval", "pybullet", ".[sim]"),
-        ("pixelgait-demo", "matplotlib", ".[train,ros,viz,record]"),
-        ("pixelgait-encoders", "matplotlib", ".[train,viz]"),
+        ("pixelgait-demo", "matplotlib", ".[train,ros]"),
+        ("pixelgait-encoders", "matplotlib", ".[train]"),
     ],
 )
 def test_a_missing_library_is_named_with_its_extra(name: str, library: str, extra: str) -> None:

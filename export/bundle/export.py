@@ -12,7 +12,6 @@ from typing import Any
 
 import onnx
 import torch
-import tyro
 
 from pixelgait.export.bundle import parity
 from pixelgait.export.bundle.contract import make_contract
@@ -36,6 +35,7 @@ from pixelgait.robot.bundle import (
 )
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, require_writable, write_atomic
+from pixelgait.robot.runtime.options import Seed, check_numbers, parse
 from pixelgait.sim.world.seeds import VALIDATION
 
 
@@ -60,7 +60,7 @@ class ExportConfig:
     iap:patch=4,stride=4. height, width and channels (1 depth, 3 RGB, 4 RGB-D) choose the camera."""
     name: str = "policy"
     """What the bundle is called in its contract."""
-    seed: int = VALIDATION.start
+    seed: Seed = VALIDATION.start
     """Course on which the observations are recorded."""
     json: Path | None = None
     """Also write the parity figures there."""
@@ -68,7 +68,7 @@ class ExportConfig:
 
 def main() -> None:
     """Console entry point."""
-    run_command(lambda: export(tyro.cli(ExportConfig, prog="pixelgait-export")))
+    run_command(lambda: export(parse(ExportConfig, "pixelgait-export")))
 
 
 def export(config: ExportConfig) -> list[parity.Parity]:
@@ -77,8 +77,7 @@ def export(config: ExportConfig) -> list[parity.Parity]:
     Raises:
         UserError: a run folder cannot be used, or ONNX differs from torch.
     """
-    if config.seed < 0:
-        raise UserError(f"--seed is {config.seed}, needs at least 0")
+    check_numbers(config)
     low_level_run = find_run(config.low_level, "low_level")
     low_level = trained_low_level(low_level_run)
     high_level_run = config.high_level and find_run(config.high_level, "high_level")

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from pixelgait.policies.high_level import Decider
 from pixelgait.policies.low_level import LowLevelGraph
 from pixelgait.robot.low_level import SIGNATURE
+from pixelgait.robot.runtime.processes import interrupt_later
 
 OPSET = 21  # newest that ROS machines' onnxruntime (>= 1.18) reads
 
@@ -61,7 +62,12 @@ def low_level_graph(low_level: LowLevelGraph) -> onnx.ModelProto:
 
 
 def _export(module: nn.Module, inputs: dict[str, Tensor], outputs: list[str]) -> onnx.ModelProto:
-    with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+    with (
+        interrupt_later(),
+        warnings.catch_warnings(),
+        redirect_stdout(io.StringIO()),
+        redirect_stderr(io.StringIO()),
+    ):
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)  # the exporter lists every operator of torchvision
         try:

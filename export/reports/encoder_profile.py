@@ -11,10 +11,9 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import tyro
 from numpy.typing import NDArray
 from tqdm import tqdm
 
@@ -30,6 +29,7 @@ from pixelgait.export.reports.graph_timing import time_graph
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.runtime.latency import machine
+from pixelgait.robot.runtime.options import Range, check_numbers, parse
 from pixelgait.robot.runtime.processes import die_with_parent
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body.camera import Camera
@@ -60,7 +60,7 @@ class EncoderProfileConfig:
     """Only these; all if none is named."""
     size: tuple[int, ...] = ()
     """Only images of these heights (32, 64, 128, 240)."""
-    seconds: float = 0.5
+    seconds: Annotated[float, Range(0.001, 3600.0)] = 0.5
     """Longest time for one graph, after warming up."""
     out: Path = Path("runs/encoders")
     """Folder for encoders.json, encoders.md and encoders.png."""
@@ -89,7 +89,7 @@ class Measurement(NamedTuple):
 
 def main() -> None:
     """Console entry point."""
-    run_command(lambda: profile_encoders(tyro.cli(EncoderProfileConfig, prog="pixelgait-encoders")))
+    run_command(lambda: profile_encoders(parse(EncoderProfileConfig, "pixelgait-encoders")))
 
 
 def profile_encoders(config: EncoderProfileConfig) -> list[EncoderRow]:
@@ -100,8 +100,7 @@ def profile_encoders(config: EncoderProfileConfig) -> list[EncoderRow]:
     """
     from pixelgait.export.reports.encoder_plot import plot
 
-    if config.seconds <= 0:
-        raise UserError(f"--seconds is {config.seconds}, needs more than 0")
+    check_numbers(config)
     if config.page is not None:
         require_markers(config.page, "encoders", "encoders")
     rows = _measure_all(_jobs(config), config.seconds)

@@ -18,7 +18,6 @@ import matplotlib as mpl
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-import tyro
 
 from pixelgait.robot import gait
 from pixelgait.robot.bundle import load_bundle
@@ -26,6 +25,7 @@ from pixelgait.robot.controller import Controller, Decision, LowLevel, latent_fo
 from pixelgait.robot.errors import run_command
 from pixelgait.robot.gait import joint_map
 from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.runtime.options import parse
 from pixelgait.robot.spec import A1, Array
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
@@ -129,7 +129,7 @@ class Track:
 def main() -> None:
     """Command line."""
     program = "python -m pixelgait.export.reports.gait_study"
-    run_command(lambda: study(tyro.cli(StudyConfig, prog=program)))
+    run_command(lambda: study(parse(StudyConfig, program)))
 
 
 def study(config: StudyConfig) -> None:

@@ -23,32 +23,6 @@ from pixelgait.sim.scenes.obstacle_course import (
     ObstacleCourse,
 )
 
-
-def learning_curve(path: Path, curve: list[dict[str, float]], title: str) -> None:
-    """Return over iterations: in training above, on the longer validation episodes below."""
-    figure, (upper, lower) = plt.subplots(2, 1, sharex=True, figsize=(7, 4.5), layout="constrained")
-    trained = [row for row in curve if "train/return" in row]  # not the row of a start
-    iterations = [row["iteration"] for row in trained]
-    upper.plot(iterations, [row["train/return"] for row in trained], label="training, mean")
-    upper.plot(iterations, [row["train/best_return"] for row in trained], label="best candidate")
-    validated = [row for row in curve if "validation/return" in row]
-    lower.plot(
-        [row["iteration"] for row in validated],
-        [row["validation/return"] for row in validated],
-        "o-",
-        color="tab:green",
-        label="validation, mean",
-    )
-    upper.set(title=title)
-    lower.set(xlabel="iteration")
-    for axes in (upper, lower):
-        axes.set(ylabel="return per episode")
-        axes.grid(alpha=0.3)
-        axes.legend(loc="lower right")
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-
-
 Curve = list[dict[str, float]]
 
 

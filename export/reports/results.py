@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import tyro
-
 from pixelgait.export.bundle.export import ExportConfig, export
 from pixelgait.export.reports import plots
 from pixelgait.export.reports.generated import require_markers, write_between
@@ -33,12 +31,14 @@ from pixelgait.robot.bundle import CONTRACT, SHIPPED
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
+from pixelgait.robot.runtime.options import Count, Workers, check_numbers, parse
 from pixelgait.sim.evaluate import EvalConfig, describe, evaluate, film, run_episodes
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.world.seeds import Stream
 
 POLICIES = {"iap": "IAP", "cnn": "CNN", "sit": "SieT", "iap-depth": "IAP on depth"}
 PATH_SEEDS = 6
+MAKER = ("version", "commit", "modified")  # who measured, not what
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class ResultsConfig:
     """Folder of the pictures."""
     out: Path = Path("runs/results")
     """Folder of the figures, one JSON per row and difficulty."""
-    episodes: int = 100
-    workers: int = 2
+    episodes: Count = 100
+    workers: Workers = 2
     columns: tuple[str, ...] = tuple(COLUMNS)
     """Columns to measure; the others are left out. medium must be among them."""
     runs: bool = True
@@ -63,7 +63,7 @@ class ResultsConfig:
 
 def main() -> None:
     """Command line."""
-    run_command(lambda: write_results(tyro.cli(ResultsConfig, prog="make results")))
+    run_command(lambda: write_results(parse(ResultsConfig, "make results")))
 
 
 def write_results(config: ResultsConfig) -> None:
@@ -72,6 +72,7 @@ def write_results(config: ResultsConfig) -> None:
     Raises:
         UserError: a page has no markers to write between, or there is no such column.
     """
+    check_numbers(config)
     if not {"medium"} <= set(config.columns) <= set(COLUMNS):
         raise UserError(f"--columns: choose from {', '.join(COLUMNS)}, medium among them")
     for page, part in ((config.page, "results"), (config.readme, "results-summary")):
@@ -186,7 +187,7 @@ def _figures(config: ResultsConfig, row: ResultRow, column: str) -> Figures:
 
 def is_of(kept: Figures, evaluation: EvalConfig) -> bool:
     """Whether figures are of this evaluation, by whatever version of the code."""
-    wanted = {k: v for k, v in describe(evaluation).items() if k not in ("version", "commit")}
+    wanted = {k: v for k, v in describe(evaluation).items() if k not in MAKER}
     return wanted.items() <= kept.items() and len(kept["episodes"]) == evaluation.episodes
 
 

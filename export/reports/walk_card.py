@@ -17,6 +17,7 @@ from pixelgait.export.reports.generated import (
 from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.controller import MAX_SPEED_M_PER_S, MAX_YAW_RATE_RAD_PER_S
 from pixelgait.robot.errors import run_command
+from pixelgait.robot.runtime.options import parse
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.tasks.manoeuvres import Walked, walk
@@ -38,7 +39,7 @@ class CardConfig:
 
 def main() -> None:
     """Command line."""
-    run_command(lambda: write_card(tyro.cli(CardConfig, prog="make walk-card")))
+    run_command(lambda: write_card(parse(CardConfig, "make walk-card")))
 
 
 def write_card(config: CardConfig) -> None:

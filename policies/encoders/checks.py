@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from pixelgait.robot.observation import ENCODINGS
 
+MOST_PIXELS = 1024  # of an image's height and width
+
 
 def require_positive(**values: int) -> None:
     """Raises ValueError if one of the named integers is below 1."""
     for name, value in values.items():
         if value < 1:
             raise ValueError(f"{name} is {value}, expected at least 1")
+
+
+def require_image(height: int, width: int, channels: int) -> None:
+    """Raises ValueError for images of which there is no camera, or that take minutes."""
+    require_channels(channels)
+    for name, size in (("height", height), ("width", width)):
+        if not 1 <= size <= MOST_PIXELS:
+            raise ValueError(f"{name} is {size}, expected 1 to {MOST_PIXELS}")
 
 
 def require_channels(channels: int) -> None:
@@ -21,7 +31,7 @@ def require_channels(channels: int) -> None:
 def require_tiling(height: int, width: int, channels: int, patch: int) -> None:
     """Raises ValueError unless patches (squares, side in pixels) tile camera images."""
     image = f"image ({height} x {width})"
-    require_channels(channels)
+    require_image(height, width, channels)
     require_positive(patch=patch)
     if patch > min(height, width):
         raise ValueError(f"patch {patch} is larger than the {image}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pixelgait.policies.encoders.checks import require_channels
+from pixelgait.policies.encoders.checks import require_image
 
 SMALLEST_IMAGE = 8  # three valid 3 x 3 convolutions and one pooling
 
@@ -19,7 +19,7 @@ class CNNEncoder(nn.Module):
 
     def __init__(self, height: int = 32, width: int = 32, channels: int = 3) -> None:
         super().__init__()
-        require_channels(channels)
+        require_image(height, width, channels)
         if min(height, width) < SMALLEST_IMAGE:
             raise ValueError(
                 f"image {height} x {width} is too small, needs {SMALLEST_IMAGE} pixels"

@@ -27,6 +27,7 @@ from pixelgait.robot.low_level import (
     LinearLowLevel,
     features,
 )
+from pixelgait.robot.runtime.options import parse
 from pixelgait.robot.spec import A1, Array
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.interface import SimulatedBody
@@ -67,7 +68,7 @@ class Listener:
 def main() -> None:
     """Command line."""
     program = "python -m pixelgait.policies.training.calibration"
-    run_command(lambda: calibrate_run(tyro.cli(CalibrateConfig, prog=program)))
+    run_command(lambda: calibrate_run(parse(CalibrateConfig, program)))
 
 
 def calibrate_run(config: CalibrateConfig) -> None:

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 
 from pixelgait.policies.high_level import Architecture, make_high_level
+from pixelgait.policies.runs import CONFIG, GIT, read_run_config
 from pixelgait.policies.trained import find_run, trained_low_level
 from pixelgait.policies.training.imitation import DAggerConfig
 from pixelgait.policies.training.plan import Plan, TaskName
 from pixelgait.policies.training.strategies import ESConfig
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import write_atomic
+from pixelgait.robot.runtime.options import (
+    Count,
+    Minutes,
+    Range,
+    Seed,
+    Workers,
+    check_numbers,
+)
 from pixelgait.sim.body.faults import parse_faults
 from pixelgait.sim.body.measured_delays import make_randomisation
 from pixelgait.sim.tasks.options import SceneOptions
 from pixelgait.sim.world.seeds import VALIDATION
 
-# What may differ between a run and its continuation.
-BUDGET = ("out", "resume", "workers", "iterations", "minutes", "target_m")
+# What may differ between a run and its continuation: where it lies and when it ends, and the files
+# it began with, of which the run keeps what it needs.
+PLACE = ("out", "resume")
+BUDGET = ("workers", "iterations", "minutes", "target_m")
+SOURCES = ("start", "low_level", "delays_from")
+LOW_LEVEL, DELAYS = "low_level", "delays.json"  # copies of them in the run folder
+
+Validations = Annotated[int, Range(1, len(VALIDATION))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,22 +46,22 @@ class TrainConfig:
     out: Path
     """Run folder: config, git state, checkpoints, learning curve, TensorBoard events."""
     resume: bool = False
-    """Continue the run in that folder exactly where it was."""
-    seed: int = 0
-    workers: int = 2
+    """Continue the run in that folder exactly where it was; its options are known."""
+    seed: Seed = 0
+    workers: Workers = 2
     """Worker processes."""
-    iterations: int = 200
+    iterations: Count = 200
     """Iterations of the trainer."""
-    minutes: float = 0.0
+    minutes: Minutes = 0.0
     """Stop after so many minutes; 0 for no limit."""
-    target_m: float = 0.0
+    target_m: Annotated[float, Range(0.0)] = 0.0
     """Stop once every validation episode advances so far without a fall; 0 to go on."""
-    steps: int = 500
+    steps: Count = 500
     """Control steps (10 ms) of a training episode."""
-    validation_steps: int = 1000
+    validation_steps: Count = 1000
     """Control steps of a validation episode."""
-    validation_episodes: int = 8
-    validate_every: int = 5
+    validation_episodes: Validations = 8
+    validate_every: Count = 5
     """Iterations from one validation to the next."""
     mirror: bool = False
     """Make the networks left-right symmetric: they turn either way alike."""
@@ -58,15 +73,7 @@ class TrainConfig:
 
     def check(self) -> None:
         """Raises UserError if a value makes no sense."""
-        sizes = ("iterations", "steps", "validation_steps", "validation_episodes", "validate_every")
-        for name in ("workers", *sizes):
-            require(name, getattr(self, name), 1)
-        require("seed", self.seed, 0)
-        if self.validation_episodes > len(VALIDATION):
-            raise UserError(
-                f"--validation-episodes is {self.validation_episodes}, "
-                f"there are {len(VALIDATION)} validation seeds"
-            )
+        check_numbers(self)
 
     def plan(self) -> Plan:
         """What the workers need to know.
@@ -79,9 +86,19 @@ class TrainConfig:
 
     def identity(self) -> dict[str, object]:
         """What must not change between a run and its continuation."""
-        values = {k: v for k, v in asdict(self).items() if k not in BUDGET}
-        values = {k: str(v) if isinstance(v, Path) else v for k, v in values.items()}
-        return {"task": self.task, **values}
+        apart = (*PLACE, *BUDGET, *SOURCES)
+        return {"task": self.task, **{k: v for k, v in asdict(self).items() if k not in apart}}
+
+    def origin(self) -> dict[str, object]:
+        """What else a run was started with: its sources and its budget."""
+        values = {k: v for k, v in asdict(self).items() if k in SOURCES}
+        sources = {k: str(v) if isinstance(v, Path) else v for k, v in values.items()}
+        return {**sources, "budget": {k: getattr(self, k) for k in BUDGET}}
+
+    def keep_sources(self) -> None:
+        """Copy into the run what its continuation needs of other files."""
+        if self.delays_from is not None:
+            write_atomic(self.out / DELAYS, self.delays_from.read_bytes())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,14 +106,15 @@ class EvolutionConfig(TrainConfig):
     """What the tasks trained by evolution under physics share."""
 
     start: Path | None = None
-    """Checkpoint (.npz) of the same weights to start from; of the high level for joint."""
+    """Run, bundle or checkpoint (.npz) of the same weights to start from, or the name of a shipped
+    bundle; of the high level for joint."""
     faults: tuple[str, ...] = ()
     """What sensors fail, as in pixelgait-eval --faults."""
     es: ESConfig = field(default_factory=ESConfig)
 
     def check(self) -> None:
         super().check()
-        if not 1 <= self.es.top <= self.es.directions:
+        if self.es.top > self.es.directions:
             raise UserError(f"--es.top is {self.es.top}, expected 1 to {self.es.directions}")
 
     def plan(self) -> Plan:
@@ -107,10 +125,10 @@ class EvolutionConfig(TrainConfig):
 class CameraConfig(SceneOptions, TrainConfig):
     """What the tasks that train a high level share."""
 
-    iterations: int = 60
-    steps: int = 3500
-    validation_steps: int = 4500
-    validation_episodes: int = 40
+    iterations: Count = 60
+    steps: Count = 3500
+    validation_steps: Count = 4500
+    validation_episodes: Validations = 40
     goal: bool = False
     """Tell the high level distance and bearing of its destination."""
     memory: str = ""
@@ -146,16 +164,10 @@ class CameraConfig(SceneOptions, TrainConfig):
 class CurriculumConfig(CameraConfig, EvolutionConfig):
     """What the tasks share that train a high level under physics."""
 
-    curriculum: int = 0
+    curriculum: Annotated[int, Range(0, 10**9)] = 0
     """Iterations over which the difficulty rises from 0 to its value."""
-    contact_cost: float = 0.0
+    contact_cost: Annotated[float, Range(0.0)] = 0.0
     """What a second of touching anything but the ground takes off the return [m]."""
-
-    def check(self) -> None:
-        super().check()
-        require("curriculum", self.curriculum, 0)
-        if not 0.0 <= self.contact_cost < math.inf:
-            raise UserError(f"--contact-cost is {self.contact_cost}, needs at least 0")
 
     def plan(self) -> Plan:
         return replace(super().plan(), curriculum=self.curriculum, contact_cost=self.contact_cost)
@@ -184,14 +196,9 @@ class ImitateConfig(CameraConfig):
 
     task = "imitate"
 
-    iterations: int = 10
-    validate_every: int = 1
+    iterations: Count = 10
+    validate_every: Count = 1
     dagger: DAggerConfig = field(default_factory=DAggerConfig)
-
-    def check(self) -> None:
-        super().check()
-        for name, value in asdict(self.dagger).items():
-            require(f"dagger.{name}", value, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,6 +209,12 @@ class CourseConfig(CurriculumConfig):
 
     low_level: Path
     """Run folder of the low level, or the name of a shipped one, like walk."""
+
+    def keep_sources(self) -> None:
+        super().keep_sources()
+        run = find_run(self.low_level, LOW_LEVEL)
+        for name in (CONFIG, GIT, "best.npz"):
+            write_atomic(self.out / LOW_LEVEL / name, (run / name).read_bytes())
 
     def plan(self) -> Plan:
         low_level = trained_low_level(find_run(self.low_level, "low_level"))
@@ -218,7 +231,49 @@ class JointConfig(CurriculumConfig):
     """Run folder of a low level to start from, or the name of a shipped one."""
 
 
-def require(name: str, value: int, least: int) -> None:
-    """Raises UserError if the value of an option is too small."""
-    if value < least:
-        raise UserError(f"--{name.replace('_', '-')} is {value}, needs >= {least}")
+KINDS: dict[str, type[TrainConfig]] = {
+    kind.task: kind for kind in (WalkConfig, FollowConfig, ImitateConfig, CourseConfig, JointConfig)
+}
+
+
+def config_of_run(folder: Path) -> TrainConfig:
+    """The configuration that continues the run in a folder.
+
+    Raises:
+        UserError: there is no run that can go on, or its configuration is not that of one.
+    """
+    stored = read_run_config(folder)
+    stored |= stored.get("budget", {})
+    for name, copy in (("low_level", folder / LOW_LEVEL), ("delays_from", folder / DELAYS)):
+        if stored.get(name) is not None and copy.exists():
+            stored[name] = str(copy)
+    try:
+        config = config_from(KINDS[stored["task"]], {**stored, "out": str(folder), "resume": True})
+        check_numbers(config)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{folder / CONFIG}: not that of a training run ({error!r})") from None
+    return config
+
+
+def config_from(kind: type[TrainConfig], values: dict[str, Any]) -> TrainConfig:
+    """A configuration from values as JSON holds them; what they do not name has its default.
+
+    Raises:
+        KeyError, TypeError, ValueError: they are not of that kind.
+    """
+    hints = get_type_hints(kind)
+    known = [field.name for field in fields(kind) if field.name in values]
+    return kind(**{name: _from_json(hints[name], values[name]) for name in known})
+
+
+def _from_json(hint: Any, value: Any) -> Any:
+    """A value of a field with this type."""
+    if is_dataclass(hint):
+        return hint(**value)  # type: ignore[operator]
+    if Path in (hint, *get_args(hint)) and value is not None:
+        return Path(value)
+    if isinstance(value, list):
+        return tuple(value)
+    if type(value) not in (int, float, str, bool, type(None)):
+        raise TypeError(f"{value} is not of type {hint}")
+    return value

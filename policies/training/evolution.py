@@ -9,6 +9,7 @@ from pixelgait.policies.training.plan import Plan
 from pixelgait.policies.training.rollouts import Job, run_job
 from pixelgait.policies.training.strategies import ESConfig, make_strategy, training_seeds
 from pixelgait.policies.training.validation import Figures, Validation, summary
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import LATENT_SIZE, LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.spec import A1, Array
 from pixelgait.sim.tasks.episode import Episode
@@ -38,6 +39,8 @@ class Evolution:
         validation: Validation,
         checkpoint: Checkpoint,
     ) -> None:
+        """Raises UserError if the checkpoint is none of such a search."""
+        check_history(checkpoint, config)
         self.pool, self.plan, self.config, self.seed = pool, plan, config, seed
         self.validation = validation
         self.start = checkpoint.state["start"]
@@ -81,7 +84,7 @@ class Evolution:
         seeds = training_seeds(self.config, self.seed, iteration)
         difficulty = self.plan.difficulty_in(iteration)
         jobs = [Job(trial, self.normaliser, seeds, self.plan.steps, difficulty) for trial in trials]
-        episodes: list[list[Episode]] = self.pool.map(run_job, jobs)
+        episodes: list[list[Episode]] = self.pool.map(run_job, jobs, f"iteration {iteration}")
         returns = np.array([np.mean([e.return_m for e in each]) for each in episodes])
         flat = [episode for each in episodes for episode in each]
         if self.plan.low_level_weights:
@@ -89,6 +92,19 @@ class Evolution:
                 self.normaliser = self.normaliser.including(episode.observations)
         self._decisions += [episode.decisions for episode in flat]
         return returns, {**summary("train", flat), "train/difficulty": difficulty}
+
+
+def check_history(checkpoint: Checkpoint, config: ESConfig) -> None:
+    """Raises UserError unless a search of that many weights can be restored from it."""
+    start, history = (checkpoint.state.get(name, np.zeros(0)) for name in ("start", "history"))
+    fits = start.shape == checkpoint.weights.shape and len(history) == checkpoint.iteration
+    if len(history):
+        fits = fits and history.shape[1:] == (2 * config.directions,)
+    if not fits or not np.isfinite(start).all() or not np.isfinite(history).all():
+        raise UserError(
+            f"last.npz: iteration {checkpoint.iteration}, weights {checkpoint.weights.shape}, but "
+            f"returns {history.shape} of a search that began with {start.shape}"
+        )
 
 
 def exploration_scale(plan: Plan, size: int) -> Array:

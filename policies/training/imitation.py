@@ -12,10 +12,12 @@ look at the sky.
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -40,6 +42,7 @@ from pixelgait.policies.training.validation import (
 )
 from pixelgait.robot.controller import Decision, State
 from pixelgait.robot.files import write_atomic
+from pixelgait.robot.runtime.options import Range
 from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.tasks.glide import glide_episode
@@ -60,13 +63,13 @@ TEACHER_NOISE = 0.3  # share of the teacher's decisions led astray, to demonstra
 class DAggerConfig:
     """What one round of DAgger takes."""
 
-    courses: int = 24
+    courses: Annotated[int, Range(1, len(TRAINING))] = 24
     """On which the teacher is asked."""
-    steps: int = 400
+    steps: Annotated[int, Range(1, 10**6)] = 400
     """Of gradient descent; three times as many where only a head is fitted."""
-    batch: int = 256
+    batch: Annotated[int, Range(1, 2**16)] = 256
     """Images in a step."""
-    students: int = 64
+    students: Annotated[int, Range(1, TRIAL_COURSES)] = 64
     """With different selections, where that has no gradient; half of them leave every round."""
 
 
@@ -79,13 +82,10 @@ class Demonstrations:
     goals: Array  # (n, 2)
     latents: Array  # (n, 2)
 
-    def save(self, path: Path) -> None:
-        """Write them, whole or not at all."""
-        buffer = io.BytesIO()
-        np.savez_compressed(
-            buffer, **{each.name: getattr(self, each.name) for each in fields(self)}
-        )
-        write_atomic(path, buffer.getvalue())
+    def save(self, path: Path, figures: Figures) -> None:
+        """Write them, with the figures of the episodes."""
+        columns = {each.name: getattr(self, each.name) for each in fields(self)}
+        _save(path, **columns, figures=json.dumps(figures))
 
     @classmethod
     def load(cls, path: Path) -> Demonstrations:
@@ -99,10 +99,19 @@ class Demonstrations:
         return cls(*(np.concatenate(column) for column in columns))
 
 
+def _save(path: Path, **arrays: Any) -> None:
+    """Write an archive, whole or not at all."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    write_atomic(path, buffer.getvalue())
+
+
 class DAgger:
     """The trainer of imitate; see `loop.Trainer`. An iteration is a round: collect, fit, halve.
 
     Demonstrations lie in the run's folder, one file per round; the students are in the checkpoint.
+    Within a round each student lies there as soon as it is fitted: what a round that was killed has
+    done is not done again.
     """
 
     def __init__(
@@ -133,6 +142,9 @@ class DAgger:
     def iterate(self, iteration: int) -> Figures:
         """One round of DAgger."""
         self.round = iteration
+        for file in self.folder.glob("fitted-*.npz"):
+            if not file.name.startswith(f"fitted-{iteration:03}-"):
+                file.unlink()
         figures = self._collect()
         self.students = self._best_half()
         return figures
@@ -147,13 +159,17 @@ class DAgger:
 
     def _collect(self) -> Figures:
         """Ask the teacher on new courses; the students lead there, in the first round itself."""
+        if (figures := _figures(self._file(self.round))) is not None:
+            return figures
         jobs = [
             (self.students[i % len(self.students)] if self.round > 1 else None, seed)
             for i, seed in enumerate(self._courses(self.config.courses, COLLECTING))
         ]
-        shown, episodes = zip(*self.pool.map(collect, jobs), strict=True)
-        Demonstrations.joined(shown).save(self._file(self.round))
-        return summary("train", episodes)
+        collected = self.pool.map(collect, jobs, f"round {self.round}: demonstrations")
+        shown, episodes = zip(*collected, strict=True)
+        figures = summary("train", episodes)
+        Demonstrations.joined(shown).save(self._file(self.round), figures)
+        return figures
 
     def _best_half(self) -> Array:
         """The students (k, n) fitted to all demonstrations, without the worse half; best first."""
@@ -161,8 +177,13 @@ class DAgger:
         rivals = len(self.students) - 1
         each = min(self.config.courses, TRIAL_COURSES // len(self.students)) if rivals else 0
         courses = self._courses(each, COMPETING)
-        jobs = [(weights, files, self.config, courses) for weights in self.students]
-        fitted = self.pool.map(fit_student, jobs)
+        done = [self._fitted(i) for i in range(len(self.students))]
+        left = [i for i, path in enumerate(done) if not path.exists()]
+        jobs = [(self.students[i], files, self.config, courses) for i in left]
+        results = self.pool.imap(fit_student, jobs, f"round {self.round}: students")
+        for i, (score, weights) in zip(left, results, strict=True):
+            _save(done[i], score=score, weights=weights)
+        fitted = [_load_fitted(path) for path in done]
         ranked = sorted(fitted, key=lambda each: -each[0])[: (len(fitted) + 1) // 2]
         return np.array([weights for _, weights in ranked])
 
@@ -172,6 +193,9 @@ class DAgger:
 
     def _file(self, of_round: int) -> Path:
         return self.folder / f"round-{of_round:03}.npz"
+
+    def _fitted(self, student: int) -> Path:
+        return self.folder / f"fitted-{self.round:03}-{student:03}.npz"
 
 
 def first_students(architecture: Architecture, config: DAggerConfig, seed: int) -> Array:
@@ -237,6 +261,21 @@ def fit_student(job: tuple[Array, list[Path], DAggerConfig, list[int]]) -> tuple
     episodes = worker.run(Job(fitted, Normaliser.empty(), courses, plan.steps, plan.difficulty))
     advance = [episode.distance_m for episode in episodes]
     return float(np.mean(advance)) if advance else 0.0, fitted
+
+
+def _figures(file: Path) -> Figures | None:
+    """Those of a round whose demonstrations are there already."""
+    if not file.exists():
+        return None
+    with np.load(file, allow_pickle=False) as data:
+        figures: Figures | None = json.loads(str(data["figures"])) if "figures" in data else None
+    return figures
+
+
+def _load_fitted(file: Path) -> tuple[float, Array]:
+    """Score and weights (n,) of a student."""
+    with np.load(file, allow_pickle=False) as data:
+        return float(data["score"]), data["weights"]
 
 
 @cache

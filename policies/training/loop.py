@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from tqdm import tqdm
 
+from pixelgait.policies.curve_picture import PICTURE, draw_curve
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs import Checkpoint, Run
 from pixelgait.policies.training.validation import Figures
@@ -69,17 +70,20 @@ class TrainingLoop:
         started = time.monotonic()
         first = self.checkpoint.iteration + 1
         bar = tqdm(total=self.budget.iterations, initial=first - 1, unit="it")
-        with SummaryWriter(str(self.run.folder), purge_step=first) as board, bar:
-            for iteration in range(first, self.budget.iterations + 1):
-                row = self._iterate(iteration)
-                self._log(board, row)
-                bar.update()
-                bar.set_postfix_str(progress_line(row, self.validated))
-                if warning := going_blind(self.checkpoint.curve):
-                    bar.write(warning)
-                minutes = (time.monotonic() - started) / 60.0
-                if self.reached_target() or 0.0 < self.budget.minutes < minutes:
-                    break
+        try:
+            with SummaryWriter(str(self.run.folder), purge_step=first) as board, bar:
+                for iteration in range(first, self.budget.iterations + 1):
+                    row = self._iterate(iteration)
+                    self._log(board, row)
+                    bar.update()
+                    bar.set_postfix_str(progress_line(row, self.validated))
+                    if warning := going_blind(self.checkpoint.curve):
+                        bar.write(warning)
+                    minutes = (time.monotonic() - started) / 60.0
+                    if self.reached_target() or 0.0 < self.budget.minutes < minutes:
+                        break
+        finally:  # Ctrl-C among them
+            draw_curve(self.run.folder / PICTURE, self.checkpoint.curve)
         if not np.isfinite(self.checkpoint.best_score):  # stopped before the first validation
             self.run.save(self.checkpoint, "best")
 
@@ -130,12 +134,17 @@ class TrainingLoop:
 def progress_line(row: Figures, validated: Figures) -> str:
     """What stands behind the progress bar."""
     parts = [f"return {row['train/return']:.2f}"]
-    if "train/distance" in row:
+    follows = "validation/speed_error" in validated  # then there is no way to go, nor a goal
+    if "train/distance" in row and "train/speed_error" not in row:
         parts.append(f"distance {row['train/distance']:.2f} m")
     if validated:
         parts.append(f"| validation: return {validated['validation/return']:.2f}")
     if "validation/falls" in validated:
         parts.append(f"falls {validated['validation/falls']:.0%}")
+    if follows:
+        parts.append(f"errors {validated['validation/speed_error']:.2f} m/s")
+        parts.append(f"{validated['validation/yaw_rate_error']:.2f} rad/s")
+    elif "validation/success" in validated:
         parts.append(f"success {validated['validation/success']:.0%}")
     return ", ".join(parts).replace(", |", " |")
 

@@ -59,13 +59,12 @@ class Plan:
         return float(self.difficulty if share == 1.0 else steps * DIFFICULTY_STEP)
 
     def identity(self) -> dict[str, object]:
-        """What a run must say about it: ranges, faults, and SHA-256 of the frozen low level.
+        """What a run must say about it: ranges, and SHA-256 of the frozen low level.
 
         A high level belongs to the low level it was trained on.
         """
         return {
             "randomisation": self.randomisation and asdict(self.randomisation),
-            "faults": [asdict(fault) for fault in self.faults],
             "low_level_sha256": self.low_level and _sha256(*self.low_level),
         }
 

@@ -7,10 +7,11 @@ those restores it exactly, whatever its inner state is.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
 
+from pixelgait.robot.runtime.options import Count, Range
 from pixelgait.robot.spec import Array
 from pixelgait.sim.world.seeds import TRAINING
 
@@ -22,17 +23,17 @@ class ESConfig:
     method: Literal["ars", "openai", "cma"] = "ars"
     """ars: the best of antithetic directions (Mania et al. 2018); openai: all of them, ranked, with
     Adam (Salimans et al. 2017); cma: separable CMA-ES (Ros and Hansen 2008)."""
-    directions: int = 16
+    directions: Annotated[int, Range(1, 10_000)] = 16
     """Half the candidates of an iteration: each direction is tried forth and back."""
-    top: int = 8
+    top: Count = 8
     """How many of the best directions make the step (ars)."""
-    noise: float = 0.02
+    noise: Annotated[float, Range(1e-9, 1e3)] = 0.02
     """Length of a trial along a direction; first deviation of cma, which then adapts its own."""
-    step: float = 0.02
+    step: Annotated[float, Range(0.0, 1e3)] = 0.02
     """Step size (ars, openai)."""
-    decay: float = 1.0
+    decay: Annotated[float, Range(1e-3, 1.0)] = 1.0
     """Noise and step shrink by this factor every iteration; below 1 the search settles."""
-    courses: int = 1
+    courses: Count = 1
     """Episodes per candidate; all candidates of an iteration see the same ones."""
 
 

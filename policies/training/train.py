@@ -11,9 +11,10 @@ import tyro
 
 from pixelgait.policies.high_level import encoder_table, flat_weights, make_high_level
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.policies.runs import Checkpoint, Run, load_checkpoint
+from pixelgait.policies.runs import CONFIG, Checkpoint, Run, load_checkpoint
 from pixelgait.policies.trained import find_run
 from pixelgait.policies.training.configs import (
+    KINDS,
     CourseConfig,
     EvolutionConfig,
     FollowConfig,
@@ -21,6 +22,7 @@ from pixelgait.policies.training.configs import (
     JointConfig,
     TrainConfig,
     WalkConfig,
+    config_of_run,
 )
 from pixelgait.policies.training.evolution import Evolution
 from pixelgait.policies.training.imitation import DAgger, first_students
@@ -30,12 +32,28 @@ from pixelgait.policies.training.rollouts import start_worker
 from pixelgait.policies.training.straight_ahead import straight_ahead
 from pixelgait.policies.training.validation import Validation
 from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.files import locked, require_writable
+from pixelgait.robot.runtime.commands import own_arguments
+from pixelgait.robot.runtime.options import parse
 from pixelgait.sim.tasks.pool import WorkerPool
+
+PROGRAM = "pixelgait-train"
+# What says most about a low level, behind pixelgait-eval RUN.
+TRIALS = {"walk": " --scene flat", "follow": " --task follow --scene flat"}
 
 
 @dataclass(frozen=True)
 class EncodersConfig:
     """List all image encoders with their numbers of weights."""
+
+
+@dataclass(frozen=True)
+class WhereConfig:
+    """Continue the run in a folder."""
+
+    out: Path
+    """Run folder."""
+    resume: bool = True
 
 
 Command = (
@@ -54,17 +72,54 @@ def main() -> None:
 
 
 def _main() -> None:
-    command: Command = tyro.cli(
-        Command,
-        prog="pixelgait-train",
-        description="Train a policy and write a run folder; pixelgait-train TASK --help says more.",
-    )
+    command = command_line()
     if isinstance(command, EncodersConfig):
         print(encoder_table())
         return
-    run = train(command)
+    try:
+        run = train(command)
+    except KeyboardInterrupt:
+        if not (command.out / "last.npz").exists():
+            raise
+        again = f"pixelgait-train --out {command.out} --resume"
+        raise KeyboardInterrupt(f"{again} goes on") from None
     if isinstance(command, (WalkConfig, FollowConfig)):
         print(straight_ahead(run))
+    print(closing(command, run))
+
+
+def command_line() -> TrainConfig | EncodersConfig:
+    """What shall be done. A run that goes on knows its task and options; those given come on top.
+
+    Raises:
+        UserError: there is no such run.
+    """
+    arguments = own_arguments()
+    if "--resume" not in arguments or "--help" in arguments:
+        command: TrainConfig | EncodersConfig = parse(
+            Command,  # type: ignore[arg-type]
+            PROGRAM,
+            description="Train a policy and write a run folder; pixelgait-train TASK --help says "
+            "more. To go on with a run: pixelgait-train --out RUN --resume.",
+        )
+        return command
+    where, _ = tyro.cli(WhereConfig, prog=PROGRAM, args=arguments, return_unknown_args=True)
+    config = config_of_run(where.out)
+    if arguments[0] in KINDS and (task := arguments.pop(0)) != config.task:
+        raise UserError(f"{where.out}: a run of task {config.task}, not {task}")
+    return parse(type(config), f"{PROGRAM} {config.task}", arguments, default=config)
+
+
+def closing(config: TrainConfig, run: Run) -> str:
+    """What a finished run leaves behind, and what to type next."""
+    best, score = run.load("best"), "not validated"
+    if np.isfinite(best.best_score):
+        score = f"validation return {best.best_score:.2f}"
+    done = run.load().iteration
+    return (
+        f"wrote {config.out}: best of {done} iterations is {best.iteration}, {score}\n"
+        f"next: pixelgait-eval {config.out}{TRIALS.get(config.task, '')}"
+    )
 
 
 def train(config: TrainConfig) -> Run:
@@ -75,9 +130,31 @@ def train(config: TrainConfig) -> Run:
     """
     config.check()
     plan = config.plan()
-    open_run = Run.resume if config.resume else Run.create
-    run = open_run(config.out, {**config.identity(), **plan.identity()})
-    checkpoint = run.load() if config.resume else first_checkpoint(config, plan)
+    fresh = None if config.resume else first_checkpoint(config, plan)
+    require_writable(config.out / CONFIG)
+    with locked(config.out):
+        return _train(config, plan, fresh)
+
+
+def _train(config: TrainConfig, plan: Plan, fresh: Checkpoint | None) -> Run:
+    """Train in a folder that is ours alone, from a fresh checkpoint or the run's own."""
+    identity = {**config.identity(), **plan.identity()}
+    if fresh is None:
+        run = Run.resume(config.out, identity)
+        checkpoint = run.load()
+        high = flat_weights(make_high_level(plan.high_level, 0)).size if plan.high_level else 0
+        if (size := checkpoint.weights.size) != (needed := high + plan.low_level_weights):
+            raise UserError(f"{config.out}: {size} weights, task {plan.task} trains {needed}")
+        if checkpoint.iteration >= config.iterations:
+            raise UserError(
+                f"{config.out}: all {config.iterations} iterations are done; "
+                "--iterations with more of them goes on"
+            )
+    else:
+        checkpoint = fresh
+        run = Run.create(config.out, {**config.origin(), **identity})
+        config.keep_sources()
+        run.save(checkpoint)
     budget = Budget(config.iterations, config.minutes, config.target_m, config.validate_every)
     with WorkerPool(config.workers, start_worker, plan) as pool:
         loop = TrainingLoop(budget, run, make_trainer(config, plan, pool, checkpoint), checkpoint)
@@ -119,13 +196,19 @@ def first_checkpoint(config: TrainConfig, plan: Plan) -> Checkpoint:
     low = np.zeros(plan.low_level_weights)
     if config.start is not None:
         fresh = high if plan.sees else low
-        start = load_start(config.start, fresh.size)
+        level = "high_level" if plan.sees else "low_level"
+        start = load_start(start_of(config.start, level), fresh.size)
         fresh[:], normaliser = start.weights, start.normaliser
     if isinstance(config, JointConfig) and config.low_level is not None:
         start = load_start(find_run(config.low_level, "low_level") / "best.npz", low.size)
         low, normaliser = start.weights, start.normaliser
     weights = np.concatenate([high, low])
     return Checkpoint.first(weights, normaliser, start=weights, history=np.zeros((0, 0)))
+
+
+def start_of(path: Path, level: str) -> Path:
+    """The checkpoint to start from: a file, or the best of a run or of a shipped bundle."""
+    return path if path.suffix == ".npz" else find_run(path, level) / "best.npz"
 
 
 def load_start(path: Path, size: int) -> Checkpoint:

@@ -32,7 +32,7 @@ class Validation:
         difficulty = self.plan.difficulty
         seeds = VALIDATION[: self.episodes]
         jobs = [Job(weights, normaliser, [seed], self.steps, difficulty) for seed in seeds]
-        ran: list[list[Episode]] = self.pool.map(run_job, jobs)
+        ran: list[list[Episode]] = self.pool.map(run_job, jobs, "validation")
         return summary("validation", [episode for each in ran for episode in each])
 
 

@@ -15,7 +15,7 @@ import tyro
 from pixelgait.robot.bundle import find_bundle
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.recording.recorder import Recorder
-from pixelgait.robot.runtime.commands import own_arguments
+from pixelgait.robot.runtime.options import Range, check_numbers, parse
 from pixelgait.robot.runtime.realtime import request_priority
 
 # The answer to a shutdown transition must reach who asked before the node that gave it is gone.
@@ -45,7 +45,7 @@ class RunConfig:
     or not."""
     autostart: bool = True
     """Configure and activate at once; otherwise wait for lifecycle transitions."""
-    duration: float = 0.0
+    duration: Annotated[float, Range(0.0)] = 0.0
     """Stop after walking so many seconds; 0 to go on until SIGINT or SIGTERM."""
     out: Path | None = None
     """Folder for latency.json and decisions.npz (what the camera saw, what was attended to)."""
@@ -57,7 +57,7 @@ class RunConfig:
 
 def main() -> None:
     """Console entry point."""
-    run_command(lambda: run(tyro.cli(RunConfig, prog="pixelgait-run", args=own_arguments())))
+    run_command(lambda: run(parse(RunConfig, "pixelgait-run")))
 
 
 def run(config: RunConfig) -> None:
@@ -67,6 +67,7 @@ def run(config: RunConfig) -> None:
         UserError: the bundle or the output folder cannot be used, ROS 2 is not installed, or the
             controller stopped with a fault.
     """
+    check_numbers(config)
     find_bundle(config.bundle)  # before ROS starts; to configure is to load and verify it
     if config.out is not None:
         config.out.mkdir(parents=True, exist_ok=True)

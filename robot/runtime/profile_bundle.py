@@ -12,10 +12,11 @@ import numpy as np
 import tyro
 
 from pixelgait.robot.bundle import Bundle, load_bundle
-from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.errors import run_command
 from pixelgait.robot.files import json_bytes, require_writable, write_atomic
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.runtime.latency import LatencyProfiler, format_table
+from pixelgait.robot.runtime.options import Range, Seed, check_numbers, parse
 from pixelgait.robot.runtime.realtime import RateKeeper, request_priority
 
 
@@ -29,8 +30,8 @@ class ProfileConfig:
 
     bundle: Annotated[str, tyro.conf.Positional]
     """Folder of a policy bundle, or the name of a shipped one."""
-    seconds: float = 10.0
-    seed: int = 0
+    seconds: Annotated[float, Range(0.01, 86_400.0)] = 10.0
+    seed: Seed = 0
     realtime: bool = True
     """Ask for real-time priority; without the right to it, warn and go on."""
     json: Path | None = None
@@ -39,7 +40,7 @@ class ProfileConfig:
 
 def main() -> None:
     """Console entry point."""
-    run_command(lambda: profile(tyro.cli(ProfileConfig, prog="pixelgait-profile")))
+    run_command(lambda: profile(parse(ProfileConfig, "pixelgait-profile")))
 
 
 def profile(config: ProfileConfig) -> None:
@@ -48,8 +49,7 @@ def profile(config: ProfileConfig) -> None:
     Raises:
         UserError: the bundle cannot be used, or there is no time to measure.
     """
-    if config.seconds <= 0:
-        raise UserError(f"--seconds is {config.seconds}, needs more than 0")
+    check_numbers(config)
     if config.json is not None:
         require_writable(config.json)
     bundle = load_bundle(config.bundle)

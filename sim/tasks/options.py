@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
+from pixelgait.robot.runtime.options import Range
 from pixelgait.sim.body.faults import Fault, parse_faults
 from pixelgait.sim.body.measured_delays import make_randomisation
 from pixelgait.sim.body.randomisation import Randomisation
@@ -20,7 +22,7 @@ class SceneOptions:
     scene: str = "obstacle-course"
     """One of the scenes by name: obstacle-course, flat, slalom, clutter, rough or rooms; or
     gibson:FOLDER, a house in Gibson's layout, or FILE.py, a scene of your own."""
-    difficulty: float = 0.5
+    difficulty: Annotated[float, Range(0.0, 1.0)] = 0.5
     """Difficulty of the scene, 0 to 1."""
     distractors: Split | None = None
     """Pictures behind the scene, other surfaces, light and camera poses, and hovering objects:

@@ -10,6 +10,8 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
+from tqdm import tqdm
+
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.runtime.processes import die_with_parent
 
@@ -29,17 +31,25 @@ class WorkerPool:
         self._executor = self._start()
         self.replaced = 0
 
-    def map(self, function: Callable[[Any], Any], jobs: Iterable[Any]) -> list[Any]:
-        """Results in the order of the jobs.
+    def map(
+        self, function: Callable[[Any], Any], jobs: Iterable[Any], label: str = ""
+    ) -> list[Any]:
+        """Results in the order of the jobs; with a label a passing bar on a terminal shows how far.
 
         Raises:
             UserError: workers die again and again.
         """
-        return list(self.imap(function, jobs))
+        return list(self.imap(function, jobs, label))
 
-    def imap(self, function: Callable[[Any], Any], jobs: Iterable[Any]) -> Iterator[Any]:
-        """As `map`, each result as soon as it and all before it are there: for progress bars."""
+    def imap(
+        self, function: Callable[[Any], Any], jobs: Iterable[Any], label: str = ""
+    ) -> Iterator[Any]:
+        """As `map`, each result as soon as it and all before it are there."""
         jobs = list(jobs)
+        off = None if label else True  # None: where there is no terminal
+        yield from tqdm(self._imap(function, jobs), label, len(jobs), leave=False, disable=off)
+
+    def _imap(self, function: Callable[[Any], Any], jobs: list[Any]) -> Iterator[Any]:
         done = deaths = 0
         while done < len(jobs):
             try:

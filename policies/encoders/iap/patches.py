@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pixelgait.policies.encoders.checks import require_channels, require_positive
+from pixelgait.policies.encoders.checks import require_image, require_positive
 from pixelgait.policies.encoders.iap.ordered import Projection
 
 
@@ -83,7 +83,7 @@ class PatchSelector(nn.Module, ABC):
         gated: bool = False,
     ) -> None:
         super().__init__()
-        require_channels(channels)
+        require_image(height, width, channels)
         require_positive(patch=patch, stride=stride, dim=dim, selected=selected)
         if patch > min(height, width):
             raise ValueError(

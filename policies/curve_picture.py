@@ -1,0 +1,39 @@
+"""The learning curve of a run as a picture."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+from pixelgait.robot.files import write_atomic
+
+PICTURE = "curve.png"
+Row = dict[str, float]
+
+
+def draw_curve(path: Path, curve: Sequence[Row], title: str = "") -> None:
+    """Return over iterations: in training above, on the longer validation episodes below."""
+    from matplotlib.figure import Figure  # without pyplot: no window, no state
+
+    figure = Figure(figsize=(7, 4.5), dpi=110, layout="constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True)
+    for axes, name, label, style in (
+        (upper, "train/return", "training, mean", "-"),
+        (upper, "train/best_return", "best candidate", "-"),
+        (lower, "validation/return", "validation, mean", "o-g"),
+    ):
+        rows = [row for row in curve if name in row]
+        if rows:
+            iterations, values = ([row[key] for row in rows] for key in ("iteration", name))
+            axes.plot(iterations, values, style, label=label)
+    upper.set(title=title)
+    lower.set(xlabel="iteration")
+    for axes in (upper, lower):
+        axes.set(ylabel="return per episode")
+        axes.grid(alpha=0.3)
+        if axes.lines:
+            axes.legend(loc="lower right")
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png")
+    write_atomic(path, picture.getvalue())

@@ -1,0 +1,80 @@
+"""Command lines: what all of them share, and one validation of numbers for every option."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+import tyro
+
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.runtime.commands import own_arguments
+
+Config = TypeVar("Config")
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What values of an option make sense; it stands beside the option's type."""
+
+    least: float
+    most: float = math.inf
+
+    def __contains__(self, value: float) -> bool:
+        return self.least <= value <= self.most
+
+    def __str__(self) -> str:
+        if math.isinf(self.most):
+            return f"needs at least {self.least:g}"
+        return f"expected {self.least:g} to {self.most:.10g}"
+
+
+Seed = Annotated[int, Range(0, 2**32 - 1)]
+Count = Annotated[int, Range(1, 10**9)]
+Workers = Annotated[int, Range(1, 256)]
+Minutes = Annotated[float, Range(0.0, 1e6)]  # two years
+
+
+def parse(
+    kind: type[Config], program: str, arguments: list[str] | None = None, **options: Any
+) -> Config:
+    """The command line as a configuration; behind --ros-args it is not ours.
+
+    Raises:
+        UserError: an argument is empty, as of a shell variable that is not set.
+    """
+    arguments = own_arguments() if arguments is None else arguments
+    if "" in arguments:
+        raise UserError(f"argument {arguments.index('') + 1} is empty")
+    config: Config = tyro.cli(kind, prog=program, args=arguments, **options)
+    return config
+
+
+def check_numbers(config: Any) -> None:
+    """Check all numbers of a configuration, in the ones it holds too.
+
+    Raises:
+        UserError: a number is not finite, or not in its `Range`.
+    """
+    for name, value, allowed in _numbers(config):
+        if not math.isfinite(value):
+            raise UserError(f"--{name} is {value}, needs a finite number")
+        if allowed is not None and value not in allowed:
+            raise UserError(f"--{name} is {value}, {allowed}")
+
+
+def _numbers(config: Any, prefix: str = "") -> Iterator[tuple[str, float, Range | None]]:
+    """Name as on the command line, value and range of every number."""
+    hints = get_type_hints(type(config), include_extras=True)
+    for field in fields(config):
+        name, value = prefix + field.name.replace("_", "-"), getattr(config, field.name)
+        if is_dataclass(value):
+            yield from _numbers(value, f"{name}.")
+            continue
+        metadata = getattr(hints[field.name], "__metadata__", ())
+        allowed = next((each for each in metadata if isinstance(each, Range)), None)
+        for each in value if isinstance(value, tuple) else (value,):
+            if isinstance(each, (int, float)) and not isinstance(each, bool):
+                yield name, each, allowed

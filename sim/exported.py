@@ -1,0 +1,59 @@
+"""Training runs where a bundle is wanted: exported aside, as long as they are needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pixelgait.robot.bundle import CONTRACT
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import read_json
+
+RUN = "config.json"
+SHIPPED_LOW_LEVEL = "walk"
+
+
+@contextmanager
+def as_bundle(name: str) -> Iterator[str]:
+    """A bundle's name as it is; of a run folder a bundle aside, gone when the context ends.
+
+    A high level that learned without a low level stands on the shipped one.
+
+    Raises:
+        UserError: the run cannot be exported.
+    """
+    folder = Path(name)
+    if (folder / CONTRACT).is_file() or not (folder / RUN).is_file():
+        yield name
+        return
+    with tempfile.TemporaryDirectory(prefix="pixelgait-") as aside:
+        levels = levels_of(folder)
+        print(f"exporting {name}: {' '.join(levels)}", file=sys.stderr)
+        # A process of its own: exporting needs torch, evaluating does not.
+        line = [sys.executable, "-m", "pixelgait.export.bundle.export", *levels, "--out", aside]
+        done = subprocess.run(line, capture_output=True, text=True, check=False)
+        if done.returncode < 0 or done.returncode == 130:
+            raise KeyboardInterrupt
+        if done.returncode:
+            last = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
+            raise UserError(last[0].removeprefix("error: "))
+        yield aside
+
+
+def levels_of(run: Path) -> list[str]:
+    """The options of pixelgait-export that say which levels a run's policy has."""
+    config = read_json(run / RUN)
+    task = config.get("task")
+    if task in ("walk", "follow"):
+        return ["--low-level", str(run)]
+    if task == "joint":
+        return ["--low-level", str(run), "--high-level", str(run)]
+    low_level = SHIPPED_LOW_LEVEL
+    if task == "course":  # a copy lies in the run; older ones say where it was
+        copied = (run / "low_level" / RUN).is_file()
+        low_level = str(run if copied else config.get("low_level", SHIPPED_LOW_LEVEL))
+    return ["--low-level", low_level, "--high-level", str(run)]

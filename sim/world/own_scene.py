@@ -1,0 +1,114 @@
+"""Scenes of a user's own: one class in a Python file, checked where it could hurt."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import traceback
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from pixelgait.robot.errors import UserError
+from pixelgait.sim.world.scene import Box, HeightField, Layout, Mesh, Pose, Scene, Shape
+
+Result = TypeVar("Result")
+TRIED = 3  # layouts that are drawn to see whether the scene can be used
+
+
+def load_own_scene(path: Path, difficulty: float) -> Scene:
+    """The one scene that a Python file defines.
+
+    Raises:
+        UserError: there is none, or it raises, or it describes what cannot be; its `layout` says
+            so later as well.
+    """
+    if not path.is_file():
+        raise UserError(f"scene {path} is missing")
+    scene = _guarded(path, lambda: _scene_class(path)(difficulty))
+    draw = scene.layout
+
+    def layout(rng: np.random.Generator) -> Layout:
+        drawn = _guarded(path, lambda: draw(rng))
+        _guarded(path, lambda: _check_layout(scene, drawn))
+        return drawn
+
+    scene.layout = layout  # type: ignore[method-assign]
+    _guarded(path, lambda: _check_shapes(scene))
+    for seed in range(TRIED):
+        scene.layout(np.random.default_rng(seed))
+    return scene
+
+
+def _scene_class(path: Path) -> Callable[[float], Scene]:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise UserError(f"scene {path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = [v for v in vars(module).values() if isinstance(v, type) and issubclass(v, Scene)]
+    own = [scene for scene in found if scene.__module__ == path.stem]
+    if len(own) != 1:
+        raise UserError(f"scene {path} defines {len(own)} classes of scenes, expected one")
+    scene: Callable[[float], Scene] = own[0]
+    return scene
+
+
+def _guarded(path: Path, use: Callable[[], Result]) -> Result:
+    """What the user's code gives; what it raises becomes one line with its place."""
+    try:
+        return use()
+    except UserError:
+        raise
+    except Exception as error:
+        trace = traceback.extract_tb(error.__traceback__)
+        places = [each for each in trace if Path(each.filename) == path.absolute()]
+        line = f":{places[-1].lineno}" if places else ""
+        text = " ".join(str(error).split())
+        raise UserError(f"scene {path}{line}: {type(error).__name__}: {text}") from error
+
+
+def _check_shapes(scene: Scene) -> None:
+    """Raises ValueError for shapes that cannot be, and where there is nothing to stand on."""
+    if not scene.fixed and not scene.movable:
+        raise ValueError("it has no shapes: nothing to stand on")
+    for shape in (*scene.fixed, *scene.movable):
+        _check_shape(shape)
+
+
+def _check_shape(shape: Shape) -> None:
+    for box in shape.boxes if isinstance(shape, Mesh) else [shape]:
+        if not math.isfinite(box.friction) or box.friction < 0.0:
+            raise ValueError(f"friction is {box.friction}, expected 0 or more")
+        if isinstance(box, (Box, HeightField)):
+            _check_finite(f"{type(box).__name__}'s pose", _values(box.pose))
+        if isinstance(box, Box) and not all(0.0 < half < math.inf for half in box.half_m):
+            raise ValueError(f"half_m of a Box is {box.half_m}, expected lengths above 0")
+        if isinstance(box, HeightField):
+            _check_finite("heights_m of a HeightField", np.ravel(box.heights_m))
+            if not 0.0 < box.cell_m < math.inf:
+                raise ValueError(f"cell_m of a HeightField is {box.cell_m}, expected above 0")
+
+
+def _check_layout(scene: Scene, layout: Layout) -> None:
+    """Raises ValueError for poses that cannot be, or a start without ground."""
+    _check_finite("the start", _values(layout.start))
+    if len(layout.movable) != (count := len(scene.movable)):
+        raise ValueError(f"layout places {len(layout.movable)} shapes, {count} are movable")
+    for pose in layout.movable:
+        _check_finite("a movable shape's pose", _values(pose))
+    x, y = layout.start.x, layout.start.y
+    if scene.ground_m(x, y) is None:
+        raise ValueError(f"no ground at the start ({x:g}, {y:g}), says ground_m")
+    _check_finite("progress_m at the start", [scene.progress_m(x, y)])
+
+
+def _check_finite(what: str, values: Iterable[float]) -> None:
+    if not np.isfinite(np.array(list(values), dtype=np.float64)).all():
+        raise ValueError(f"{what} is not of finite numbers")
+
+
+def _values(pose: Pose) -> tuple[float, ...]:
+    return pose.x, pose.y, pose.z, pose.yaw

@@ -1,0 +1,166 @@
+"""Run folders as a user meets them: shared, moved, cut off within a round, evaluated."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pixelgait.policies.runs import load_checkpoint
+from pixelgait.robot.bundle import SHIPPED
+from pixelgait.robot.files import locked
+from tests.conftest import Command, child_environment
+
+SMALL = "--steps 60 --validation-steps 60 --validation-episodes 2 --validate-every 1 --workers 1"
+SEARCH = "--es.directions 2 --es.top 2"
+IMITATE = f"{SMALL} --encoder iap --iterations 1 --dagger.courses 2 --dagger.steps 5"
+IMITATE += " --dagger.students 6"
+
+
+def trained(command: Command, line: str) -> subprocess.CompletedProcess[str]:
+    done = command("pixelgait-train", *line.split(), timeout=240.0)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def last_line(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    return done.stderr.strip().splitlines()[-1]
+
+
+def test_a_run_goes_on_by_its_folder_alone(command: Command, tmp_path: Path) -> None:
+    shipped = SHIPPED / "walk" / "low_level"
+    shutil.copytree(shipped, tmp_path / "low")
+    options = f"course --low-level low --encoder cnn --mirror {SMALL} {SEARCH}"
+    trained(command, f"{options} --out whole --iterations 2")
+    trained(command, f"{options} --out part --iterations 1")
+    assert "all 1 iterations are done" in last_line(
+        command("pixelgait-train", "--out", "part", "--resume")
+    )
+    shutil.rmtree(tmp_path / "low")
+    (tmp_path / "part").rename(tmp_path / "moved")
+    other = command("pixelgait-train", "--out", "moved", "--resume", "--steps", 61, "--no-mirror")
+    assert "steps = 60, cannot resume with 61; with mirror = True" in last_line(other)
+    trained(command, "course --out moved --resume --iterations 2")
+    whole, moved = (load_checkpoint(tmp_path / name / "last.npz") for name in ("whole", "moved"))
+    np.testing.assert_array_equal(whole.weights, moved.weights)
+
+
+def test_a_folder_in_use_is_left_alone(command: Command, tmp_path: Path) -> None:
+    with locked(tmp_path / "run"):
+        done = command("pixelgait-train", "walk", "--out", "run")
+        assert last_line(done) == f"error: run is in use by another process ({os.getpid()})"
+    assert [path.name for path in (tmp_path / "run").iterdir()] == [".lock"]
+
+
+def test_a_run_killed_within_a_round_keeps_its_students(command: Command, tmp_path: Path) -> None:
+    trained(command, f"imitate --out whole {IMITATE}")
+    script = [sys.executable, "-m", "pixelgait.policies.training.train", "imitate", "--out", "cut"]
+    cut = subprocess.Popen(
+        [*script, *IMITATE.split()],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=child_environment(),
+    )
+    folder = tmp_path / "cut" / "demonstrations"
+    deadline = time.monotonic() + 120
+    while len(list(folder.glob("fitted-*"))) < 2:
+        assert time.monotonic() < deadline
+        assert cut.poll() is None
+        time.sleep(0.002)
+    cut.kill()
+    cut.wait()
+    assert load_checkpoint(tmp_path / "cut" / "last.npz").iteration == 0
+    kept = {
+        path.name: path.stat().st_mtime_ns for path in folder.iterdir() if path.suffix == ".npz"
+    }
+    trained(command, "--out cut --resume")
+    for name, written in kept.items():
+        assert (folder / name).stat().st_mtime_ns == written
+    whole, resumed = (load_checkpoint(tmp_path / name / "last.npz") for name in ("whole", "cut"))
+    np.testing.assert_array_equal(whole.state["students"], resumed.state["students"])
+    assert whole.curve[0]["validation/return"] == resumed.curve[0]["validation/return"]
+
+
+def test_the_bar_moves_within_a_round(tmp_path: Path) -> None:
+    """On a terminal; it says how many students are fitted."""
+    controller, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
+    script = [sys.executable, "-m", "pixelgait.policies.training.train", "imitate", "--out", "run"]
+    process = subprocess.Popen(
+        [*script, *IMITATE.split()],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=terminal,
+        env=child_environment(),
+    )
+    os.close(terminal)
+    seen = b""
+    deadline = time.monotonic() + 180
+    while process.poll() is None or select.select([controller], [], [], 0)[0]:
+        assert time.monotonic() < deadline
+        if select.select([controller], [], [], 0.1)[0]:
+            try:
+                seen += os.read(controller, 65536)
+            except OSError:  # nobody writes there any more
+                break
+    os.close(controller)
+    assert process.wait() == 0
+    text = seen.decode()
+    assert re.search(r"round 1: demonstrations: .*2/2", text), text
+    assert len(set(re.findall(r"round 1: students: .*?(\d)/6", text))) > 1, text
+
+
+def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
+    line = f"walk --out run {SMALL} {SEARCH} --iterations 1000"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pixelgait.policies.training.train", *line.split()],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=child_environment(),
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.default_int_handler),
+    )
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "run" / "best.npz").exists():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    again = "error: interrupted, pixelgait-train --out run --resume goes on"
+    assert said.strip().splitlines()[-1] == again
+    assert (tmp_path / "run" / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("task", ["follow", "imitate"])
+def test_a_run_is_evaluated_as_it_is(command: Command, tmp_path: Path, task: str) -> None:
+    line = {"follow": f"follow {SMALL} {SEARCH} --iterations 1", "imitate": f"imitate {IMITATE}"}
+    done = trained(command, f"{line[task]} --out run")
+    assert done.stdout.strip().splitlines()[-1].startswith("next: pixelgait-eval run")
+    trial = ("--episodes", 1, "--seconds", 1, "--workers", 1, "--json", "figures.json")
+    done = command("pixelgait-eval", "run", *trial)
+    assert done.returncode == 0, done.stderr
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert figures["bundle"] == "run"
+    assert re.fullmatch("[0-9a-f]{64}", figures["sha256"])
+    assert not (tmp_path / "run" / "contract.json").exists()

@@ -1,0 +1,300 @@
+"""Bad input, typed: every line gets one clear line back, and never a traceback."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pixelgait.policies.normaliser import Normaliser
+from pixelgait.policies.runs import Checkpoint, Run
+from pixelgait.policies.training.configs import ImitateConfig, TrainConfig, WalkConfig
+from pixelgait.robot.errors import run_command
+from pixelgait.robot.runtime.commands import main
+from tests.conftest import trotting_weights
+
+SCENE = """nan = float("nan")
+from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene
+class Own(Scene):
+    def __init__(self, difficulty): ...
+"""
+SCENES = {
+    "raises.py": "    fixed = (Plane(),)\n    def layout(self, rng): return 1 / 0\n",
+    "nan.py": "    fixed = (Plane(),)\n"
+    "    def layout(self, rng): return Layout(Pose(0.0, nan, 0.0))\n",
+    "thin.py": "    fixed = (Box(Pose(0, 0, 0), (1.0, -1.0, 1.0), (0, 0, 0)),)\n"
+    "    def layout(self, rng): return Layout(Pose(0.0, 0.0, 0.0))\n",
+    "floor.py": "    def layout(self, rng): return Layout(Pose(0.0, 0.0, 0.0))\n",
+    "hole.py": "    fixed = (Plane(),)\n    def ground_m(self, x, y): return None\n"
+    "    def layout(self, rng): return Layout(Pose(0.0, 0.0, 0.0))\n",
+    "many.py": "    fixed = (Plane(),)\n"
+    "    def layout(self, rng): return Layout(Pose(0.0, 0.0, 0.0), (Pose(0.0, 0.0, 0.0),))\n",
+}
+
+
+def options(command: str, names: str, values: str) -> list[tuple[str, str]]:
+    """Every option with every value, and what the line back names."""
+    return [
+        (f"{command} --{name} {value}", f"--{name} is {spoken}")
+        for name in names.split()
+        for value in values.split()
+        for spoken in [value.lstrip("-") if value == "-nan" else value]
+    ]
+
+
+HALVES = "0 -1"  # of what counts something
+UNREAL = "nan inf -inf"
+TRAIN = {
+    "walk": "pixelgait-train walk --out new",
+    "follow": "pixelgait-train follow --out new",
+    "imitate": "pixelgait-train imitate --out new",
+    "course": "pixelgait-train course --out new --low-level walk",
+    "joint": "pixelgait-train joint --out new",
+}
+COUNTS = "iterations steps validation-steps validation-episodes validate-every workers"
+NUMBERS = [
+    *options("pixelgait-eval iap", "seconds difficulty", UNREAL),
+    *options("pixelgait-eval iap", "episodes workers", HALVES),
+    *options("pixelgait-eval iap", "seed", "-1 4294967296"),
+    *options("pixelgait-eval iap", "workers", "1000"),
+    *options("pixelgait-eval iap", "seconds", "0.0 -1.0 3601.0"),
+    *options("pixelgait-eval iap", "difficulty", "-0.1 1.1"),
+    *options("pixelgait-profile iap", "seconds", f"{UNREAL} 0.0"),
+    *options("pixelgait-profile iap", "seed", "-1"),
+    *options("pixelgait-run iap", "duration", f"{UNREAL} -1.0"),
+    *options("pixelgait-sim", "seed", "-1"),
+    *options("pixelgait-sim", "difficulty", f"{UNREAL} 2.0"),
+    *options("pixelgait-demo", "seed course-seed workers", "-1"),
+    *options("pixelgait-demo", "minutes seconds", f"{UNREAL} 0.0 -1.0"),
+    *options("pixelgait-benchmark", "steps rounds camera-size", HALVES),
+    *options("pixelgait-benchmark", "camera-size", "20000"),
+    *options("pixelgait-benchmark", "seed", "-1"),
+    *options("pixelgait-encoders", "seconds", f"{UNREAL} 0.0"),
+    *options("pixelgait-export --low-level walk --out b", "seed", "-1"),
+    *[line for command in TRAIN.values() for line in options(command, COUNTS, HALVES)],
+    *[line for command in TRAIN.values() for line in options(command, "minutes target-m", UNREAL)],
+    *options(TRAIN["walk"], "seed", "-1"),
+    *options(TRAIN["walk"], "validation-episodes", "1001"),
+    *options(TRAIN["walk"], "es.noise es.step es.decay", f"{UNREAL} -1.0"),
+    *options(TRAIN["walk"], "es.decay", "1.5"),
+    *options(TRAIN["walk"], "es.noise", "0.0"),
+    *options(TRAIN["walk"], "es.directions es.top es.courses", HALVES),
+    *options(TRAIN["imitate"], "dagger.courses dagger.steps dagger.batch dagger.students", HALVES),
+    *options(TRAIN["imitate"], "dagger.courses", "9001"),
+    *options(TRAIN["imitate"], "dagger.students", "257"),
+    *options(TRAIN["course"], "curriculum", "-1"),
+    *options(TRAIN["course"], "contact-cost difficulty", UNREAL),
+    *options(TRAIN["joint"], "contact-cost", "-1.0"),
+]
+OTHERS = [
+    ('pixelgait-eval ""', "argument 1 is empty"),
+    ('pixelgait-eval iap --json ""', "argument 3 is empty"),
+    ('pixelgait-train walk --out ""', "argument 3 is empty"),
+    ('pixelgait-export --low-level walk --out ""', "argument 4 is empty"),
+    ('pixelgait-run iap --out ""', "argument 3 is empty"),
+    ('pixelgait-sim --out ""', "argument 2 is empty"),
+    ('pixelgait-demo --out ""', "argument 2 is empty"),
+    ("pixelgait-eval iap --json .", ". is not a file"),
+    ("pixelgait-eval iap --json /dev/null", "/dev/null is not a file"),
+    ("pixelgait-eval iap --json link.json", "link.json is not a file"),
+    ("pixelgait-eval iap --json note.txt/f.json", "note.txt"),
+    ("pixelgait-eval iap --video film", "expected a file .mp4"),
+    ("pixelgait-eval iap --video film.avi", "expected a file .mp4"),
+    ("pixelgait-profile iap --json .", ". is not a file"),
+    ("pixelgait-export --low-level walk --out b --json .", ". is not a file"),
+    ("pixelgait-export --low-level walk --out note.txt", "note.txt"),
+    ("pixelgait-benchmark --json .", ". is not a file"),
+    ("pixelgait-train walk --out note.txt", "note.txt"),
+    ("pixelgait-train walk --out full", "full holds something else (thesis.tex)"),
+    ("pixelgait-demo --out full", "full is not empty and holds no older demo"),
+    ("pixelgait-eval nowhere", "bundle 'nowhere'"),
+    ("pixelgait-profile nowhere", "bundle 'nowhere'"),
+    ("pixelgait-run nowhere", "bundle 'nowhere'"),
+    ("pixelgait-profile flipped", "'flipped' is a training run"),
+    ("pixelgait-eval iap --scene raises.py", "raises.py:6: ZeroDivisionError"),
+    ("pixelgait-eval iap --scene nan.py", "the start is not of finite numbers"),
+    ("pixelgait-eval iap --scene thin.py", "half_m of a Box is (1.0, -1.0, 1.0)"),
+    ("pixelgait-eval iap --scene floor.py", "nothing to stand on"),
+    ("pixelgait-eval iap --scene hole.py", "no ground at the start"),
+    ("pixelgait-eval iap --scene many.py", "layout places 1 shapes, 0 are movable"),
+    ("pixelgait-eval iap --scene gone.py", "gone.py is missing"),
+    ("pixelgait-eval iap --scene note.py", "note.py"),
+    ("pixelgait-eval iap --scene moon", "unknown scene 'moon'"),
+    ("pixelgait-eval iap --scene gibson:gone", "gone"),
+    ("pixelgait-eval iap --body gazebo", "unknown body 'gazebo'"),
+    ("pixelgait-eval iap --robot spot", "unknown robot 'spot'"),
+    ("pixelgait-eval iap --robot go2", "made for robot 'a1', not for 'go2'"),
+    ("pixelgait-eval iap --task follow", "--task follow"),
+    ("pixelgait-eval iap --faults camera-tired", "is no fault"),
+    ("pixelgait-eval iap --faults camera-frozen:at=nan", "each at least 0"),
+    ("pixelgait-eval iap --delays-from note.txt", "--delays-from"),
+    ("pixelgait-eval iap --randomise --delays-from note.txt", "note.txt"),
+    ("pixelgait-export --low-level iap --out b", "iap"),
+    ("pixelgait-export --low-level flipped --out b", "not a checkpoint"),
+    ("pixelgait-export --low-level random --out b", "not a checkpoint"),
+    ("pixelgait-export --low-level cut --out b", "not readable as JSON"),
+    ("pixelgait-export --low-level list --out b", "expected a JSON object"),
+    ("pixelgait-export --low-level taskless --out b", "names no task"),
+    ("pixelgait-export --low-level short --out b", "398 weights"),
+    ("pixelgait-export --low-level nan --out b", "not finite"),
+    ("pixelgait-export --low-level empty --out b", "there is no such checkpoint"),
+    ("pixelgait-export --low-level walk --high-level sized --out b", "12 weights"),
+    ("pixelgait-export --low-level walk --high-level unknown --out b", "unknown encoder 'ear'"),
+    ("pixelgait-export --low-level walk --high-level short --out b", "trains no high level"),
+    ("pixelgait-export --low-level walk --encoder ear --out b", "unknown encoder 'ear'"),
+    ("pixelgait-export --low-level walk --encoder iap:height=20000 --out b", "height is 20000"),
+    ("pixelgait-train --out gone --resume", "nothing to resume"),
+    ("pixelgait-train walk --out gone --resume", "nothing to resume"),
+    ("pixelgait-train --out flipped --resume", "not a checkpoint"),
+    ("pixelgait-train --out random --resume", "not a checkpoint"),
+    ("pixelgait-train --out cut --resume", "not readable as JSON"),
+    ("pixelgait-train --out list --resume", "expected a JSON object"),
+    ("pixelgait-train --out taskless --resume", "names no task"),
+    ("pixelgait-train --out short --resume", "398 weights, task walk trains 399"),
+    ("pixelgait-train --out nan --resume", "not finite"),
+    ("pixelgait-train --out sized --resume", "12 weights"),
+    ("pixelgait-train --out unknown --resume", "unknown encoder 'ear'"),
+    ("pixelgait-train --out odd --resume", "config.json: not that of a training run"),
+    ("pixelgait-train --out unreal --resume", "--es.noise is"),
+    ("pixelgait-train follow --out short --resume", "a run of task walk, not follow"),
+    ("pixelgait-train walk --out new --start short", "398 weights, 399 are wanted"),
+    ("pixelgait-train walk --out new --start gone", "gone: not a run folder"),
+    ("pixelgait-train walk --out new --start note.npz", "note.npz: there is no such checkpoint"),
+    ("pixelgait-train walk --out new --delays-from latency.json", "--delays-from"),
+    ("pixelgait-train course --out new --low-level gone", "gone: not a run folder"),
+    ("pixelgait-train course --out new --low-level sized", "trains no low level"),
+    ("pixelgait-train imitate --out new --scene slalom", "the teacher knows"),
+    ("pixelgait-train imitate --out new --encoder iap:width=20000", "width is 20000"),
+    ("pixelgait-train imitate --out new --encoder iap:channels=2", "2 channels"),
+    ("pixelgait-train imitate --out new --encoder iap:pet=cat", "no option 'pet=cat'"),
+]
+
+
+def suffer(config: TrainConfig, weights: np.ndarray) -> None:
+    """A run of these weights."""
+    run = Run.create(config.out, {**config.origin(), **config.identity()})
+    for name in ("best", "last"):
+        run.save(Checkpoint.first(weights, Normaliser.empty()), name)
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with files that are none, and training runs that have suffered."""
+    folder = tmp_path_factory.mktemp("desk")
+    (folder / "note.txt").write_text("buy milk")
+    (folder / "note.py").write_text("buy milk")
+    (folder / "link.json").symlink_to("/dev/null")
+    (folder / "full").mkdir()
+    (folder / "full" / "thesis.tex").write_text("years of work")
+    for name, code in SCENES.items():
+        (folder / name).write_text(SCENE + code)
+    weights = trotting_weights()
+    runs = {"flipped", "random", "cut", "list", "taskless", "odd", "unreal", "empty"}
+    walks = {**dict.fromkeys(runs, weights), "short": weights[1:], "nan": weights * np.nan}
+    for name, values in walks.items():
+        suffer(WalkConfig(out=folder / name), values)
+    suffer(ImitateConfig(out=folder / "sized"), np.zeros(12))
+    suffer(ImitateConfig(out=folder / "unknown", encoder="ear"), np.zeros(12))
+    for name in ("best.npz", "last.npz"):
+        data = bytearray((folder / "flipped" / name).read_bytes())
+        data[len(data) // 2] ^= 255
+        (folder / "flipped" / name).write_bytes(data)
+        (folder / "random" / name).write_bytes(bytes(range(1, 200)))
+    (folder / "empty" / "best.npz").unlink()
+    config = folder / "cut" / "config.json"
+    config.write_text(config.read_text()[:20])
+    (folder / "list" / "config.json").write_text("[]")
+    (folder / "taskless" / "config.json").write_text("{}")
+    (folder / "odd" / "config.json").write_text('{"task": "walk", "es": {"charm": 1}}')
+    (folder / "unreal" / "config.json").write_text('{"task": "walk", "es": {"noise": 1e999}}')
+    return folder
+
+
+LONGEST_S = 60
+
+
+def accepted(*_: object) -> None:
+    raise AssertionError("the line was accepted, and is at work")
+
+
+Typed = Callable[[str], tuple[int, str]]
+
+
+@pytest.fixture
+def typed(desk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+    """Type a line on the desk; exit code and what stands on standard error."""
+
+    def run(line: str) -> tuple[int, str]:
+        monkeypatch.chdir(desk)
+        monkeypatch.setattr(sys, "argv", shlex.split(line))
+        signal.signal(signal.SIGALRM, accepted)
+        signal.alarm(LONGEST_S)
+        try:
+            with pytest.raises(SystemExit) as left:
+                main()
+        finally:
+            signal.alarm(0)
+        said = left.value.code
+        spoken = capsys.readouterr().err
+        return (1, f"{spoken}{said}\n") if isinstance(said, str) else (int(said or 0), spoken)
+
+    return run
+
+
+@pytest.mark.parametrize(("line", "words"), [*NUMBERS, *OTHERS])
+def test_bad_input_gets_one_line(typed: Typed, line: str, words: str) -> None:
+    code, said = typed(line)
+    assert code == 1
+    assert len(said.splitlines()) == 1, said
+    assert said.startswith("error: ")
+    assert words in said
+
+
+def test_the_table_is_long() -> None:
+    assert len({line for line, _ in [*NUMBERS, *OTHERS]}) >= 200
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "pixelgait-eval",
+        "pixelgait-eval iap --episodes many",
+        "pixelgait-eval iap --episodes 1e3",
+        "pixelgait-eval iap --nonsense",
+        "pixelgait-eval iap --baseline lucky",
+        "pixelgait-train",
+        "pixelgait-train swim --out new",
+        "pixelgait-train walk",
+        "pixelgait-train walk --out new --scene rough",
+        "pixelgait-train --resume",
+        "pixelgait-export --out b",
+        "pixelgait-sim --camera 32",
+    ],
+)
+def test_usage_errors_show_the_usage(typed: Typed, line: str) -> None:
+    code, said = typed(line)
+    assert code == 2
+    assert "Traceback" not in said
+    assert f"{line.split()[0]}" in said
+
+
+def test_nothing_of_it_has_left_anything(desk: Path) -> None:
+    """Runs last in this file: no line above has made a run, a bundle or a figure."""
+    assert not [path for path in ("new", "b", "film") if list(desk.glob(f"{path}/*"))]
+    assert (desk / "full" / "thesis.tex").read_text() == "years of work"
+    assert (desk / "link.json").is_symlink()
+
+
+def test_ctrl_c_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def stopped() -> None:
+        raise KeyboardInterrupt("2 of 3 are done")
+
+    with pytest.raises(SystemExit) as left:
+        run_command(stopped)
+    assert left.value.code == 130
+    assert capsys.readouterr().err == "error: interrupted, 2 of 3 are done\n"
