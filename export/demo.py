@@ -28,6 +28,7 @@ from pixelgait.policies.training.strategies import ESConfig
 from pixelgait.policies.training.train import train
 from pixelgait.robot.bundle import SHIPPED, load_bundle
 from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.files import LOCK, locked
 from pixelgait.robot.recording.replay import format_figures, replay
 from pixelgait.robot.recording.steps import read_recording
 from pixelgait.robot.runtime.attention import draw_attention
@@ -96,6 +97,13 @@ def demo(config: DemoConfig) -> None:
 
     del common
     check_numbers(config)
+    _require_ours(config.out)
+    with locked(config.out):
+        _demo(config)
+
+
+def _demo(config: DemoConfig) -> None:
+    """All four steps, in a folder that is ours alone."""
     _clear(config.out)
     headline(1, "The A1 learns to walk, from zero weights")
     run = train_low_level(config)
@@ -230,16 +238,22 @@ def film(
     return frames
 
 
-def _clear(out: Path) -> None:
-    """Make an empty output folder, replacing an older demo but nothing else.
-
-    Raises:
-        UserError: the folder holds something else.
-    """
-    if out.exists() and any(out.iterdir()) and not (out / MARKER).exists():
+def _require_ours(out: Path) -> None:
+    """Raises UserError if the folder holds something else than an older demo."""
+    there = [path for path in out.iterdir() if path.name != LOCK] if out.exists() else []
+    if there and not (out / MARKER).exists():
         raise UserError(f"{out} is not empty and holds no older demo; choose another --out")
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
+
+
+def _clear(out: Path) -> None:
+    """Empty the output folder of an older demo."""
+    for path in out.iterdir():
+        if path.name == LOCK:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
     (out / MARKER).touch()
 
 

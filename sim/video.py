@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import cv2
 import imageio.v2 as imageio
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from tqdm import tqdm
 
 from pixelgait.robot.controller import Controller
+from pixelgait.robot.files import write_atomic
 from pixelgait.robot.interface import Reading
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.runtime.attention import draw_attention
@@ -80,12 +83,14 @@ class SceneRenderer:
 
 
 def write_video(path: Path, frames: list[NDArray[np.uint8]]) -> None:
-    """Write frames as .mp4 or .gif."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix == ".gif":
-        imageio.mimsave(path, [*frames], duration=1000 / FRAMES_PER_S, loop=0)
-    else:
-        imageio.mimsave(path, [*frames], fps=FRAMES_PER_S, macro_block_size=8)
+    """Write frames as .mp4 or .gif, whole or not at all."""
+    with tempfile.TemporaryDirectory() as aside:
+        film = Path(aside) / f"film{path.suffix}"
+        if path.suffix == ".gif":
+            imageio.mimsave(film, [*frames], duration=1000 / FRAMES_PER_S, loop=0)
+        else:
+            imageio.mimsave(film, [*frames], fps=FRAMES_PER_S, macro_block_size=8)
+        write_atomic(path, film.read_bytes())
 
 
 def write_strip(
@@ -94,7 +99,8 @@ def write_strip(
     """Frames evenly taken from a film, as one PNG."""
     chosen = [frames[i] for i in np.linspace(0, len(frames) - 1, columns * rows).astype(int)]
     lines = [np.hstack(chosen[r * columns : (r + 1) * columns]) for r in range(rows)]
-    cv2.imwrite(str(path), np.vstack(lines)[:, :, ::-1])
+    _, data = cv2.imencode(".png", np.vstack(lines)[:, :, ::-1])
+    write_atomic(path, data.tobytes())
 
 
 def record_video(
@@ -104,6 +110,8 @@ def record_video(
     renderer = SceneRenderer(body.spec, body.scene, seed)
     every = round(1.0 / FRAMES_PER_S / CONTROL_DT_S)
     frames = []
+    # An episode may end before its time: then the bar does.
+    bar = tqdm(total=task.steps // every, desc="film", unit="frame", leave=False, disable=None)
 
     def watch(step: int, reading: Reading) -> None:
         if step % every == 1:
@@ -111,8 +119,10 @@ def record_video(
             renderer.scene.move(body.time_s)
             pose = (position, orientation, reading.joint_angles)
             frames.append(renderer.frame(*pose, _inset(controller)))
+            bar.update()
 
-    episode = run_episode(controller, body, task, seed, watch)
+    with bar:
+        episode = run_episode(controller, body, task, seed, watch)
     renderer.close()
     if path.suffix == ".png":
         write_strip(path, frames)

@@ -148,6 +148,10 @@ OTHERS = [
     ("pixelgait-export --low-level walk --high-level short --out b", "trains no high level"),
     ("pixelgait-export --low-level walk --encoder ear --out b", "unknown encoder 'ear'"),
     ("pixelgait-export --low-level walk --encoder iap:height=20000 --out b", "height is 20000"),
+    ("pixelgait-train --recipe stew", "recipe 'stew': no such file, and none shipped (cnn, iap"),
+    ("pixelgait-train --recipe empty.txt", "a recipe without lines"),
+    ("pixelgait-train --recipe ahead.txt", "ahead.txt:1"),
+    ("pixelgait-train --recipe iap --workers 0", "--workers is 0"),
     ("pixelgait-train --out gone --resume", "nothing to resume"),
     ("pixelgait-train walk --out gone --resume", "nothing to resume"),
     ("pixelgait-train --out flipped --resume", "not a checkpoint"),
@@ -188,6 +192,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("desk")
     (folder / "note.txt").write_text("buy milk")
     (folder / "note.py").write_text("buy milk")
+    (folder / "empty.txt").write_text("# nothing yet")
+    (folder / "ahead.txt").write_text("walk --start {1}")
     (folder / "link.json").symlink_to("/dev/null")
     (folder / "full").mkdir()
     (folder / "full" / "thesis.tex").write_text("years of work")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,8 +11,10 @@ import tyro
 
 from pixelgait.policies.high_level import encoder_table, flat_weights, make_high_level
 from pixelgait.policies.normaliser import Normaliser
+from pixelgait.policies.recipe import read_recipe
 from pixelgait.policies.runs import CONFIG, Checkpoint, Run, load_checkpoint
 from pixelgait.policies.trained import find_run
+from pixelgait.policies.training.calibration import CalibrateConfig, calibrate_run
 from pixelgait.policies.training.configs import (
     KINDS,
     CourseConfig,
@@ -32,9 +34,9 @@ from pixelgait.policies.training.rollouts import start_worker
 from pixelgait.policies.training.straight_ahead import straight_ahead
 from pixelgait.policies.training.validation import Validation
 from pixelgait.robot.errors import UserError, run_command
-from pixelgait.robot.files import locked, require_writable
+from pixelgait.robot.files import locked, require_writable, write_atomic
 from pixelgait.robot.runtime.commands import own_arguments
-from pixelgait.robot.runtime.options import parse
+from pixelgait.robot.runtime.options import Workers, check_numbers, parse
 from pixelgait.sim.tasks.pool import WorkerPool
 
 PROGRAM = "pixelgait-train"
@@ -45,6 +47,18 @@ TRIALS = {"walk": " --scene flat", "follow": " --task follow --scene flat"}
 @dataclass(frozen=True)
 class EncodersConfig:
     """List all image encoders with their numbers of weights."""
+
+
+@dataclass(frozen=True)
+class RecipeConfig:
+    """Train as a shipped policy was trained, or as a file of one's own says."""
+
+    recipe: str
+    """Name of a shipped bundle, or a file."""
+    out: Path | None = None
+    """Folder of its runs; runs/NAME if none is given."""
+    workers: Workers = 2
+    """Worker processes."""
 
 
 @dataclass(frozen=True)
@@ -75,32 +89,63 @@ def _main() -> None:
     command = command_line()
     if isinstance(command, EncodersConfig):
         print(encoder_table())
-        return
+    elif isinstance(command, RecipeConfig):
+        cook(command)
+    else:
+        run_and_report(command)
+
+
+def run_and_report(config: TrainConfig) -> None:
+    """Train, and say what came of it and what to type next; after Ctrl-C, how to go on."""
     try:
-        run = train(command)
+        run = train(config)
     except KeyboardInterrupt:
-        if not (command.out / "last.npz").exists():
+        if not (config.out / "last.npz").exists():
             raise
-        again = f"pixelgait-train --out {command.out} --resume"
+        again = f"{PROGRAM} --out {config.out} --resume"
         raise KeyboardInterrupt(f"{again} goes on") from None
-    if isinstance(command, (WalkConfig, FollowConfig)):
+    if isinstance(config, (WalkConfig, FollowConfig)):
         print(straight_ahead(run))
-    print(closing(command, run))
+    print(closing(config, run))
 
 
-def command_line() -> TrainConfig | EncodersConfig:
+def cook(config: RecipeConfig) -> None:
+    """Train all stages of a recipe, each where it was left.
+
+    Raises:
+        UserError: there is no such recipe, or one of its lines is wrong.
+    """
+    check_numbers(config)
+    out = config.out or Path("runs") / Path(config.recipe).stem
+    stages = read_recipe(config.recipe, out)
+    for stage in stages:
+        print(f"{PROGRAM} {' '.join(stage.arguments)}", flush=True)
+        line = [*stage.arguments, "--out", str(stage.folder), "--workers", str(config.workers)]
+        wanted: TrainConfig = parse(Command, PROGRAM, line)  # type: ignore[arg-type]
+        begun = (stage.folder / "last.npz").exists()
+        if not begun or Run(stage.folder).load().iteration < wanted.iterations:
+            run_and_report(replace(wanted, resume=begun))
+        if stage.calibrate and not (marker := stage.folder / "calibrated").exists():
+            calibrate_run(CalibrateConfig(stage.folder))
+            write_atomic(marker, b"")
+
+
+def command_line() -> TrainConfig | EncodersConfig | RecipeConfig:
     """What shall be done. A run that goes on knows its task and options; those given come on top.
 
     Raises:
         UserError: there is no such run.
     """
     arguments = own_arguments()
+    if "--recipe" in arguments and "--help" not in arguments:
+        return parse(RecipeConfig, PROGRAM, arguments)
     if "--resume" not in arguments or "--help" in arguments:
         command: TrainConfig | EncodersConfig = parse(
             Command,  # type: ignore[arg-type]
             PROGRAM,
             description="Train a policy and write a run folder; pixelgait-train TASK --help says "
-            "more. To go on with a run: pixelgait-train --out RUN --resume.",
+            "more. To go on with a run: pixelgait-train --out RUN --resume. As a shipped policy "
+            "was trained: pixelgait-train --recipe NAME [--out FOLDER] [--workers N].",
         )
         return command
     where, _ = tyro.cli(WhereConfig, prog=PROGRAM, args=arguments, return_unknown_args=True)

@@ -21,9 +21,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pixelgait.policies.recipe import read_recipe
 from pixelgait.policies.runs import load_checkpoint
+from pixelgait.policies.training.configs import TrainConfig
+from pixelgait.policies.training.train import Command as TrainCommand
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.files import locked
+from pixelgait.robot.runtime.options import check_numbers, parse
 from tests.conftest import Command, child_environment
 
 SMALL = "--steps 60 --validation-steps 60 --validation-episodes 2 --validate-every 1 --workers 1"
@@ -124,7 +128,7 @@ def test_the_bar_moves_within_a_round(tmp_path: Path) -> None:
     os.close(controller)
     assert process.wait() == 0
     text = seen.decode()
-    assert re.search(r"round 1: demonstrations: .*2/2", text), text
+    assert re.search(r"round 1: demonstrations: .*[12]/2", text), text
     assert len(set(re.findall(r"round 1: students: .*?(\d)/6", text))) > 1, text
 
 
@@ -164,3 +168,29 @@ def test_a_run_is_evaluated_as_it_is(command: Command, tmp_path: Path, task: str
     assert figures["bundle"] == "run"
     assert re.fullmatch("[0-9a-f]{64}", figures["sha256"])
     assert not (tmp_path / "run" / "contract.json").exists()
+
+
+RECIPE = f"""# two stages
+imitate {IMITATE}
+course --low-level walk --start {{1}} --encoder iap {SMALL} {SEARCH} --iterations 1
+"""
+
+
+def test_a_recipe_is_its_lines(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "recipe.txt").write_text(RECIPE)
+    trained(command, "--recipe recipe.txt --out cooked --workers 1")
+    first, second = RECIPE.splitlines()[1:]
+    trained(command, f"{first} --out 1")
+    trained(command, second.replace("{1}", "1") + " --out 2")
+    for typed, cooked in (("1", "1-imitate"), ("2", "2-course")):
+        files = tmp_path / typed / "best.npz", tmp_path / "cooked" / cooked / "best.npz"
+        weights = [load_checkpoint(file).weights for file in files]
+        np.testing.assert_array_equal(*weights)
+
+
+@pytest.mark.parametrize("name", [path.parent.name for path in SHIPPED.glob("*/contract.json")])
+def test_every_shipped_policy_has_its_recipe(name: str) -> None:
+    for stage in read_recipe(name, Path("out")):
+        line = [*stage.arguments, "--out", str(stage.folder)]
+        config: TrainConfig = parse(TrainCommand, "pixelgait-train", line)
+        check_numbers(config)

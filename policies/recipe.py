@@ -1,0 +1,57 @@
+"""Recipes: the lines of pixelgait-train that lead to a policy, one below the other in a file.
+
+    # from zero weights
+    follow --mirror --iterations 60
+    calibrate
+    follow --mirror --start {1} --iterations 13 --es.noise 0.012
+
+Every line but `calibrate` is a run of its own; {1} stands for the folder of the first.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from pixelgait.robot.bundle import SHIPPED
+from pixelgait.robot.errors import UserError
+
+FILE = "recipe.txt"
+CALIBRATE = "calibrate"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One run of a recipe."""
+
+    folder: Path
+    arguments: list[str]  # task and options, without --out
+    calibrate: bool  # afterwards
+
+
+def read_recipe(name: str, out: Path) -> list[Stage]:
+    """The stages of a shipped policy by its name, or of a file; their folders lie below `out`.
+
+    Raises:
+        UserError: there is no such recipe, or it calibrates nothing or names what is not there.
+    """
+    path = SHIPPED / name / FILE if (SHIPPED / name / FILE).is_file() else Path(name)
+    if not path.is_file():
+        shipped = sorted(file.parent.name for file in SHIPPED.glob(f"*/{FILE}"))
+        raise UserError(f"recipe '{name}': no such file, and none shipped ({', '.join(shipped)})")
+    stages: list[Stage] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            words = shlex.split(line, comments=True)
+            folders = [str(stage.folder) for stage in stages]
+            words = [word.format("", *folders) for word in words]  # the first is {1}
+        except (ValueError, IndexError, KeyError) as error:
+            raise UserError(f"{path}:{number}: {error}") from None
+        if words == [CALIBRATE] and stages:
+            stages[-1] = Stage(stages[-1].folder, stages[-1].arguments, True)
+        elif words:
+            stages.append(Stage(out / f"{len(stages) + 1}-{words[0]}", words, False))
+    if not stages:
+        raise UserError(f"{path}: a recipe without lines")
+    return stages
