@@ -1,13 +1,22 @@
-# Every target sets itself up: a virtual environment in .venv with all extras.
+# Every target sets itself up in a virtual environment, .venv: the demo with what it needs, the others
+# with all extras.
 PYTHON ?= python3
+SHELL := /bin/bash
 BIN := .venv/bin
 SOURCES := $(sort $(shell find robot sim policies export -name '*.py'))
 # A strict editable install knows only the files it was made with: new ones ask for a new install.
-INSTALLED := .venv/.installed-$(shell echo $(SOURCES) | cksum | cut -d' ' -f1)
+HASH := $(shell cat pyproject.toml - <<< "$(SOURCES)" | cksum | cut -d' ' -f1)
+DEMO_INSTALLED := .venv/.demo-$(HASH)
+INSTALLED := .venv/.installed-$(HASH)
+# Nothing here uses a GPU. torch's own index has CPU builds for every Python; where it cannot be
+# reached, pip takes what it finds.
+TORCH := torch==2.13.0
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 
 .PHONY: demo test lint faults benchmark results navigation encoders gait-study walk-card walk-gif contact-sheet clean
 
-demo: $(INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo
+demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo
 	$(BIN)/pixelgait-demo
 
 test: lint  ## everything CI checks
@@ -47,11 +56,23 @@ walk-gif: $(INSTALLED)  ## the README's film: docs/walk.gif
 contact-sheet: $(INSTALLED)  ## every scene at three difficulties: docs/scenes.png
 	$(BIN)/python -m pixelgait.export.reports.contact_sheet
 
-$(INSTALLED): pyproject.toml
+$(DEMO_INSTALLED):
+	@echo "installing for the demo into .venv: 0.6 GB to download, 1.6 GB on disk; several more with CUDA"
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,ros]'
-	rm -f .venv/.installed-*
-	touch $@
+	@$(PIP) --retries 1 --timeout 15 --extra-index-url $(TORCH_INDEX) $(TORCH)+cpu 2> /dev/null \
+		|| echo "no CPU build of torch to be had from $(TORCH_INDEX): taking PyPI's"
+	$(PIP) --editable '.[demo]'
+	@rm -rf .venv/lib/python*/site-packages/torch/{test,include}  # for whoever builds torch: 145 MB
+	@rm -f .venv/.demo-*
+	@touch $@
+	@du -sh .venv | sed 's/\t.*/ on disk/'
+
+$(INSTALLED): $(DEMO_INSTALLED)
+	@echo "installing everything else into .venv: another 0.3 GB to download"
+	$(PIP) --editable '.[dev,ros]'
+	@rm -f .venv/.installed-*
+	@touch $@
+	@du -sh .venv | sed 's/\t.*/ on disk/'
 
 clean:
 	rm -rf .venv build runs

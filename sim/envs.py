@@ -1,11 +1,11 @@
-"""Gymnasium environments over the same bodies, tasks and low level that the ES trainer uses.
+"""Gymnasium environments over the same bodies, tasks and low level that training here uses.
 
 Registered on import: `gymnasium.make("pixelgait.sim.envs:PixelGait/ObstacleCourse-v0")`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
@@ -13,37 +13,138 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Reading
-from pixelgait.robot.low_level import INPUT_SIZE, LATENT_SIZE, OUTPUT_SIZE, act, features
+from pixelgait.robot.low_level import (
+    CONTROL_DT_S,
+    INPUT_SIZE,
+    LATENT_SIZE,
+    OUTPUT_SIZE,
+    act,
+    features,
+)
 from pixelgait.robot.observation import imu_vector, policy_image
 from pixelgait.robot.spec import A1, Array
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.camera import CHANNELS, Camera, Kind
 from pixelgait.sim.body.faults import parse_faults
 from pixelgait.sim.body.randomisation import Randomisation
+from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.registry import make_scene
+from pixelgait.sim.tasks.follow import Follow
+from pixelgait.sim.tasks.forward import Forward
 from pixelgait.sim.tasks.navigate import way_through
 from pixelgait.sim.tasks.task import fallen
 from pixelgait.sim.world.seeds import TRAINING
 
 NO_LATENT = np.zeros(LATENT_SIZE)  # an agent asks for motions, not for speeds
-Observation = dict[str, Any]  # image (32, 32, 3) uint8, proprioception (18,) float32
+CAMERA_STEPS = 3  # from one frame of a 30 Hz camera to the next
+Observation = dict[str, Any]
 
 
-class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
-    """One control step (10 ms) per step; the reward is the capped advance to the goal [m].
+class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
+    """What all of them share: a robot in a scene with a camera, a task, and pictures of it.
 
-    Action (19,) in [-1, 1]: what the low level puts out, 12 leg-pose residuals and 7 gait
-    parameters. Observation: `image` (32, 32, C) uint8, the newest of a 30 Hz camera (C is 3 for
-    rgb, 1 for depth and 4 for rgbd; depth as `depth_bytes`), and `proprioception` (18,): IMU (4),
-    joint angles (12), gait phase (2). Terminated by a fall, a fault of the supervisor or at the
-    goal; truncation is left to Gymnasium's TimeLimit. `faults` as in pixelgait-eval --faults.
+    `image_size` is (height, width) [pixels], or None for no image; `field_of_view_rad` is vertical,
+    by default the robot's. An action lasts `frame_skip` control steps (10 ms), and rewards add up.
+    `render_mode` is "rgb_array", the robot from behind, or "camera", what its camera sees, in
+    colour of any kind. `faults` as in pixelgait-eval --faults.
     """
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012 (Gymnasium's name)
-    CAMERA_STEPS = 3
+    metadata = {"render_modes": ["rgb_array", "camera"], "render_fps": 30}  # noqa: RUF012
+    frame_skip: int
+
+    def __init__(
+        self,
+        scene: str,
+        difficulty: float,
+        render_mode: str | None,
+        distractors: Split | None,
+        camera: Kind,
+        body: str,
+        randomise: bool,
+        faults: tuple[str, ...],
+        image_size: tuple[int, int] | None,
+        field_of_view_rad: float | None,
+        frame_skip: int,
+    ) -> None:
+        if frame_skip < 1:
+            raise UserError(f"frame_skip is {frame_skip}, needs at least 1")
+        self.render_mode, self.frame_skip = render_mode, frame_skip
+        self.sees = image_size is not None
+        height, width = image_size or (32, 32)
+        eye = Camera(A1.camera, width, height, camera).with_field_of_view(field_of_view_rad)
+        place, ranges = make_scene(scene, difficulty, distractors), None
+        if randomise:
+            ranges = Randomisation()
+        if body == "glide":
+            self.body: Any = KinematicBody(A1, place, camera=eye, randomisation=ranges)
+        else:
+            wrong = parse_faults(faults)
+            self.body = make_body(body, A1, place, camera=eye, randomisation=ranges, faults=wrong)
+        self.channels = CHANNELS[camera]
+        self._renderer: Any = None
+
+    def image_space(self) -> dict[str, spaces.Space[Any]]:
+        """`image` (H, W, C) uint8, unless there is none."""
+        shape = (self.body.camera.height, self.body.camera.width, self.channels)
+        return {"image": spaces.Box(0, 255, shape, np.uint8)} if self.sees else {}
+
+    def begin(self, seed: int | None) -> int:
+        """Lay the scene out from the seed, or from the next number of the environment's own."""
+        super().reset(seed=seed)
+        self.seed = seed if seed is not None else int(self.np_random.integers(len(TRAINING)))
+        self.reading: Reading = self.body.reset(self.seed)
+        self.steps = 0
+        return self.seed
+
+    def image(self) -> Observation:
+        """The newest frame, every third control step a new one."""
+        if self.sees and (self.steps % CAMERA_STEPS == 0 or self.frame_skip >= CAMERA_STEPS):
+            self._image = policy_image(self.reading.image().pixels)
+        return {"image": self._image.copy()} if self.sees else {}
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """The robot from behind (320, 480, 3), or what its camera sees (H, W, 3)."""
+        if self.render_mode == "camera":
+            return np.asarray(self.body.render_rgb())
+        return self._from_behind() if self.render_mode == "rgb_array" else None
+
+    def _from_behind(self) -> NDArray[np.uint8]:
+        from pixelgait.sim.video import SceneRenderer
+        from pixelgait.sim.world.seeds import Stream
+
+        if self._renderer is None:
+            self._renderer = SceneRenderer(A1, self.body.scene, self.seed)
+        self._renderer.scene.reset(Stream.LAYOUT.rng(self.seed))
+        self._renderer.scene.move(self.body.time_s)
+        position, orientation = map(np.array, self.body.pose())
+        joints = self.reading.joint_angles
+        if isinstance(self.body, KinematicBody):
+            joints = A1.default_pose_rad
+        frame: NDArray[np.uint8] = self._renderer.frame(position, orientation, joints, None)
+        return frame
+
+    def close(self) -> None:
+        """Free the simulators."""
+        self.body.close()
+        if self._renderer is not None:
+            self._renderer.close()
+            self._renderer = None
+
+
+class GaitEnv(PixelGaitEnv):
+    """The agent is the low level, and sees: gait parameters and leg poses at 100 Hz.
+
+    Action (19,) in [-1, 1]: what the low level puts out, 12 leg-pose residuals and 7 gait
+    parameters. Observation: `image`, and `proprioception` (18,): IMU (4), joint angles (12), gait
+    phase (2). Task forward: the reward is the capped advance to the goal [m]. Task follow: as in
+    training, how well speed and yaw-rate commands are followed that change every second, under
+    pushes; `command` (2,) is the present one, in [-1, 1]. Terminated by a fall, a fault of the
+    supervisor or at the goal; truncation is left to Gymnasium's TimeLimit.
+    """
 
     def __init__(
         self,
@@ -55,39 +156,35 @@ class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         body: str = "pybullet",
         randomise: bool = False,
         faults: tuple[str, ...] = (),
+        image_size: tuple[int, int] | None = (32, 32),
+        field_of_view_rad: float | None = None,
+        frame_skip: int = 1,
+        task: Literal["forward", "follow"] = "forward",
     ) -> None:
-        self.render_mode = render_mode
-        self.body = make_body(
-            body,
-            A1,
-            make_scene(scene, difficulty, distractors),
-            camera=Camera(A1.camera, kind=camera),
-            randomisation=Randomisation() if randomise else None,
-            faults=parse_faults(faults),
-        )
-        self.task = way_through(self.body.scene, steps=0)
-        self.controller = Controller(_no_high_level, self._act, Supervisor(A1))
+        eyes = (image_size, field_of_view_rad, frame_skip)
+        robot = (distractors, camera, body, randomise, faults)
+        super().__init__(scene, difficulty, render_mode, *robot, *eyes)
+        self.task: Follow | Forward = way_through(self.body.scene, steps=0)
+        if task == "follow":
+            self.task = Follow(steps=0)
+        self.controller = Controller(no_high_level, self._act, Supervisor(A1))
         self.action_space = spaces.Box(-1.0, 1.0, (OUTPUT_SIZE,), np.float32)
-        shape = (self.body.camera.height, self.body.camera.width, CHANNELS[camera])
-        self.observation_space = spaces.Dict(
-            {
-                "image": spaces.Box(0, 255, shape, np.uint8),
-                "proprioception": spaces.Box(
-                    -100.0, 100.0, (INPUT_SIZE - LATENT_SIZE,), np.float32
-                ),
-            }
-        )
+        sizes = {"proprioception": (INPUT_SIZE - LATENT_SIZE, 100.0)}
+        if task == "follow":
+            sizes["command"] = (LATENT_SIZE, 1.0)
+        vectors = {
+            n: spaces.Box(-most, most, (size,), np.float32) for n, (size, most) in sizes.items()
+        }
+        self.observation_space = spaces.Dict({**self.image_space(), **vectors})
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Lay the scene out from the seed, or from the next number of the environment's own."""
-        super().reset(seed=seed)
-        episode = seed if seed is not None else int(self.np_random.integers(len(TRAINING)))
-        self.reading = self.body.reset(episode)
+        episode = self.begin(seed)
         self.task.reset(self.body, episode)
         self.controller.reset()
-        self.steps = 0
+        self._command()
         return self._observe(), {"seed": episode}
 
     def step(
@@ -95,22 +192,28 @@ class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
     ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Apply one action (19,); values beyond [-1, 1] are clipped."""
         self._action = np.clip(np.asarray(action, dtype=np.float64), -1.0, 1.0)
-        self.body.apply(self.controller.follow(NO_LATENT, self.reading, self.body.ages()))
-        self.reading = self.body.read()
-        self.steps += 1
-        reward, over = self.task.step(self.body)
-        over = over or self.controller.supervisor.fault is not None
+        total, over = 0.0, False
+        for _ in range(self.frame_skip):
+            self.body.apply(self.controller.follow(self._latent(), self.reading, self.body.ages()))
+            self.reading = self.body.read()
+            self.steps += 1
+            reward, over = self.task.step(self.body)
+            total += reward
+            over = over or self.controller.supervisor.fault is not None
+            self._command()
+            if over:
+                break
         x, y, _ = self.body.pose()[0]
         info = {"x_m": x, "y_m": y, "fell": fallen(self.body)}
-        return self._observe(), float(reward), bool(over), False, info
+        return self._observe(), float(total), bool(over), False, info
 
-    def render(self) -> NDArray[np.uint8] | None:
-        """What the camera, as it sits in this episode, sees in colour: (H, W, 3) of any kind."""
-        return self.body.render_rgb() if self.render_mode == "rgb_array" else None
+    def _latent(self) -> Array:
+        return self.task.latent if isinstance(self.task, Follow) else NO_LATENT
 
-    def close(self) -> None:
-        """Free the simulator."""
-        self.body.close()
+    def _command(self) -> None:
+        """A new command every second, as in training."""
+        if isinstance(self.task, Follow) and self.steps % Follow.COMMAND_STEPS == 0:
+            self.task.command(None)
 
     def _act(
         self, latent: Array, imu: Array, joint_angles: Array, phase: Array
@@ -119,29 +222,29 @@ class GaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         return act(A1, latent, self._action, phase)
 
     def _observe(self) -> Observation:
-        if self.steps % self.CAMERA_STEPS == 0:
-            self._image = policy_image(self.reading.image().pixels)
-        return {"image": self._image.copy(), "proprioception": self._proprioception(self.reading)}
-
-    def _proprioception(self, reading: Reading) -> NDArray[np.float32]:
-        phase = self.controller.phase
+        phase, reading = self.controller.phase, self.reading
         x = features(NO_LATENT, imu_vector(reading), reading.joint_angles, phase)
-        return np.asarray(x[LATENT_SIZE:], dtype=np.float32)
+        seen = {**self.image(), "proprioception": np.asarray(x[LATENT_SIZE:], dtype=np.float32)}
+        if isinstance(self.task, Follow):
+            seen["command"] = self.task.latent.astype(np.float32)
+        return seen
 
 
-def _no_high_level(*_: object) -> Decision:
+def no_high_level(*_: object) -> Decision:
+    """An agent's controller is never asked to look."""
     raise NotImplementedError("the agent decides")
 
 
-gymnasium.register(
-    "PixelGait/Walk-v0",
-    entry_point="pixelgait.sim.envs:GaitEnv",
-    kwargs={"scene": "flat"},
-    max_episode_steps=1000,
-)
-gymnasium.register(
-    "PixelGait/ObstacleCourse-v0",
-    entry_point="pixelgait.sim.envs:GaitEnv",
-    kwargs={"scene": "obstacle-course"},
-    max_episode_steps=6000,
-)
+def _register(name: str, entry: str, seconds: float, skip: int = 1, **options: Any) -> None:
+    gymnasium.register(
+        f"PixelGait/{name}-v0",
+        entry_point=f"pixelgait.sim.{entry}",
+        kwargs=options,
+        max_episode_steps=round(seconds / CONTROL_DT_S / skip),
+    )
+
+
+_register("Walk", "envs:GaitEnv", 10.0, scene="flat")
+_register("Follow", "envs:GaitEnv", 10.0, scene="flat", task="follow", image_size=None)
+_register("ObstacleCourse", "envs:GaitEnv", 60.0, scene="obstacle-course")
+_register("Steer", "steer_env:SteerEnv", 60.0, 20, scene="obstacle-course")

@@ -144,7 +144,7 @@ def test_without_ros_the_nodes_say_how_to_get_it(name: str, iap_bundle: Path) ->
     [
         ("pixelgait-train", "torch", ".[train]"),
         ("pixelgait-eval", "pybullet", ".[sim]"),
-        ("pixelgait-demo", "matplotlib", ".[train,ros]"),
+        ("pixelgait-demo", "matplotlib", ".[demo]"),
         ("pixelgait-encoders", "matplotlib", ".[train]"),
     ],
 )

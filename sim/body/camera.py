@@ -39,6 +39,12 @@ class Camera:
         pitch = self.mount.pitch_down_rad + pitch_rad
         return replace(self, mount=replace(self.mount, position_m=(x, y, z), pitch_down_rad=pitch))
 
+    def with_field_of_view(self, vertical_rad: float | None) -> Camera:
+        """The camera with another lens; None: its own."""
+        if vertical_rad is None:
+            return self
+        return replace(self, mount=replace(self.mount, vertical_fov_rad=vertical_rad))
+
     def under(self, appearance: Appearance | None) -> Camera:
         """The camera as it is in an episode that looks like this; None: as usual."""
         if appearance is None:

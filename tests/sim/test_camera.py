@@ -272,7 +272,7 @@ def test_environments_render_colours_whatever_the_camera(
     for camera in (kind, "rgb"):
         env = gymnasium.make(
             "pixelgait.sim.envs:PixelGait/ObstacleCourse-v0",
-            render_mode="rgb_array",
+            render_mode="camera",
             camera=camera,
             body=name,
             randomise=randomise,

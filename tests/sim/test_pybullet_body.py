@@ -24,9 +24,10 @@ from pixelgait.sim.tasks.forward import Forward
 from tests.conftest import gentle_weights
 
 IDS = ["PixelGait/Walk-v0", "PixelGait/ObstacleCourse-v0"]
+MORE_IDS = [*IDS, "PixelGait/Follow-v0", "PixelGait/Steer-v0"]
 
 
-@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("name", MORE_IDS)
 def test_environments_pass_gymnasiums_checker(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

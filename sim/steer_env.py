@@ -1,0 +1,94 @@
+"""The Gymnasium environment of a high level alone: it looks, and says where to walk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from pixelgait.robot.bundle import load_bundle
+from pixelgait.robot.controller import Controller
+from pixelgait.robot.low_level import LATENT_SIZE
+from pixelgait.robot.spec import A1, Array
+from pixelgait.robot.supervisor import Supervisor
+from pixelgait.sim.body.camera import Kind
+from pixelgait.sim.envs import Observation, PixelGaitEnv, no_high_level
+from pixelgait.sim.scenes.distractors import Split
+from pixelgait.sim.tasks.navigate import way_through
+
+
+class SteerEnv(PixelGaitEnv):
+    """The agent is the high level: it sees, and says how fast to walk and to turn.
+
+    Action (2,) in [-1, 1]: the latent command, speed and yaw rate, for `frame_skip` control steps.
+    Observation: `image`. Body pybullet or mujoco walks on a shipped low level; glide has no legs,
+    follows commands about as well, and is many times as fast. The reward is the capped advance to
+    the goal [m]; ends as `GaitEnv` does.
+    """
+
+    def __init__(
+        self,
+        scene: str,
+        difficulty: float = 0.5,
+        render_mode: str | None = None,
+        distractors: Split | None = None,
+        camera: Kind = "rgb",
+        body: str = "pybullet",
+        randomise: bool = False,
+        faults: tuple[str, ...] = (),
+        image_size: tuple[int, int] = (36, 36),
+        field_of_view_rad: float | None = None,
+        frame_skip: int = 20,
+        low_level: str = "walk",
+    ) -> None:
+        eyes = (image_size, field_of_view_rad, frame_skip)
+        robot = (distractors, camera, body, randomise, faults)
+        super().__init__(scene, difficulty, render_mode, *robot, *eyes)
+        self.task = way_through(self.body.scene, steps=0)
+        self.controller: Controller | None = None
+        if body != "glide":
+            self.controller = Controller(
+                no_high_level, load_bundle(low_level).low_level, Supervisor(A1)
+            )
+        self.action_space = spaces.Box(-1.0, 1.0, (LATENT_SIZE,), np.float32)
+        self.observation_space = spaces.Dict(self.image_space())
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """As of `GaitEnv`."""
+        episode = self.begin(seed)
+        self.task.reset(self.body, episode)
+        if self.controller is not None:
+            self.controller.reset()
+        return self.image(), {"seed": episode}
+
+    def step(
+        self, action: NDArray[np.floating[Any]]
+    ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Walk under one command (2,); values beyond [-1, 1] are clipped."""
+        latent = np.clip(np.asarray(action, dtype=np.float64), -1.0, 1.0)
+        total, over = 0.0, False
+        for _ in range(self.frame_skip):
+            fell = self._walk(latent)
+            self.steps += 1
+            reward, over = self.task.step(self.body)
+            total += reward
+            over = over or fell
+            if over:
+                break
+        x, y, _ = self.body.pose()[0]
+        info = {"x_m": x, "y_m": y, "is_success": self.task.succeeded()}
+        return self.image(), float(total), bool(over), False, info
+
+    def _walk(self, latent: Array) -> bool:
+        """One control step; whether it was the last there can be."""
+        if self.controller is None:
+            self.body.follow(latent)
+            self.reading = self.body.read()
+            return not self.body.on_ground()
+        self.body.apply(self.controller.follow(latent, self.reading, self.body.ages()))
+        self.reading = self.body.read()
+        return self.controller.supervisor.fault is not None

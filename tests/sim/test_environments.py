@@ -1,0 +1,79 @@
+"""Gymnasium: what an agent may choose of its eyes, task and legs, and what one sees of it."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+
+import pixelgait.sim.envs
+from pixelgait.robot.errors import UserError
+
+PREFIX = f"{pixelgait.sim.envs.__name__}:PixelGait/"
+AHEAD = np.array((1.0, 0.0))
+
+
+def made(name: str, **options: object) -> gymnasium.Env:
+    return gymnasium.make(f"{PREFIX}{name}-v0", **options)
+
+
+def test_an_agent_chooses_its_eyes() -> None:
+    narrow, wide = (
+        made("ObstacleCourse", image_size=(36, 48), field_of_view_rad=angle) for angle in (0.4, 1.4)
+    )
+    near, far = (env.reset(seed=3)[0]["image"] for env in (narrow, wide))
+    assert near.shape == far.shape == narrow.observation_space["image"].shape == (36, 48, 3)
+    assert not np.array_equal(near, far)
+    blind = made("ObstacleCourse", image_size=None)
+    assert list(blind.reset(seed=3)[0]) == list(blind.observation_space) == ["proprioception"]
+    for env in (narrow, wide, blind):
+        env.close()
+
+
+def test_a_skipped_frame_is_the_same_action_again() -> None:
+    once, thrice = made("Walk"), made("Walk", frame_skip=3)
+    rng = np.random.default_rng(0)
+    for env in (once, thrice):
+        env.reset(seed=5)
+    for _ in range(10):
+        action = 0.3 * rng.uniform(-1.0, 1.0, 19)
+        rewards = [once.step(action) for _ in range(3)]
+        seen, reward, *_ = thrice.step(action)
+        assert reward == pytest.approx(sum(row[1] for row in rewards))
+        np.testing.assert_array_equal(seen["proprioception"], rewards[-1][0]["proprioception"])
+    with pytest.raises(UserError, match="frame_skip is 0"):
+        made("Walk", frame_skip=0)
+    once.close()
+    thrice.close()
+
+
+def test_commands_to_follow_change_every_second() -> None:
+    env = made("Follow")
+    commands = [env.reset(seed=2)[0]["command"]]
+    for _ in range(250):
+        commands.append(env.step(np.zeros(19))[0]["command"])
+    changes = [i for i in range(250) if not np.array_equal(commands[i], commands[i + 1])]
+    assert [i + 1 for i in changes] == [100, 200]
+    env.close()
+
+
+@pytest.mark.parametrize("body", ["glide", "pybullet", "mujoco"])
+def test_an_agent_steers_whatever_carries_it(body: str) -> None:
+    env = made("Steer", scene="flat", body=body, camera="depth")
+    seen, _ = env.reset(seed=1)
+    assert seen["image"].shape == (36, 36, 1)
+    returned = sum(float(env.step(AHEAD)[1]) for _ in range(20))  # 4 s
+    assert 0.8 < returned < 2.4
+    env.close()
+
+
+@pytest.mark.parametrize("body", ["glide", "pybullet"])
+def test_one_sees_the_robot_from_behind(body: str) -> None:
+    env = made("Steer", body=body, render_mode="rgb_array")
+    env.reset(seed=1)
+    first = env.render()
+    assert first.shape == (320, 480, 3)
+    for _ in range(5):
+        env.step(AHEAD)
+    assert not np.array_equal(first, env.render())
+    env.close()
