@@ -172,7 +172,6 @@ OTHERS = [
     ("pixelgait-train walk --out new --delays-from latency.json", "--delays-from"),
     ("pixelgait-train course --out new --low-level gone", "gone: not a run folder"),
     ("pixelgait-train course --out new --low-level sized", "trains no low level"),
-    ("pixelgait-train imitate --out new --scene slalom", "the teacher knows"),
     ("pixelgait-train imitate --out new --encoder iap:width=20000", "width is 20000"),
     ("pixelgait-train imitate --out new --encoder iap:channels=2", "2 channels"),
     ("pixelgait-train imitate --out new --encoder iap:pet=cat", "no option 'pet=cat'"),
