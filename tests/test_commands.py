@@ -25,7 +25,7 @@ from tests.test_architecture import ROOT
 
 HEAD = {"schema", "command", "version", "commit", "bundle", "sha256", "robot", "task", "scene"}
 HEAD |= {"difficulty", "distractors", "body", "baseline", "randomise", "delays_from", "faults"}
-HEAD |= {"seed", "seconds"}
+HEAD |= {"seed", "seconds", "modified"}
 EPISODE = {"seed", "success", "distance_m", "return_m", "fell", "fault", "images", "steps"}
 EPISODE |= {"contacts", "contact_s", "contact_impulse_ns"}
 
@@ -221,7 +221,7 @@ def test_the_figures_say_of_what_they_are(
         "schema": 1,
         "command": "pixelgait-eval",
         "version": version(),
-        "commit": git_state()["commit"],
+        **git_state(),
         "bundle": str(iap_bundle),
         "sha256": json.loads((iap_bundle / "contract.json").read_text())["sha256"],
         "robot": "a1",
