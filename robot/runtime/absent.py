@@ -17,7 +17,7 @@ from typing import Any
 
 # What the extras install; anything else that is missing is an error, also for help.
 OPTIONAL = {"torch", "onnx", "onnxscript", "pybullet", "pybullet_data", "mujoco", "gymnasium"}
-OPTIONAL |= {"tqdm", "imageio", "matplotlib", "cma", "tensorboard"}
+OPTIONAL |= {"tqdm", "imageio", "matplotlib", "cma", "tensorboard", "mcap", "mcap_ros2"}
 
 
 class _Anything(ABCMeta):
