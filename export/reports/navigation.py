@@ -20,18 +20,18 @@ from pixelgait.sim.evaluate import EvalConfig, evaluate
 ROOMS = EvalConfig("navigator", scene="rooms")
 # Rows: what walks, where.
 ROWS = {
-    "teacher (knows map and pose)": replace(ROOMS, bundle="walk", baseline="teacher"),
     "**navigator**": ROOMS,
-    "navigator, difficulty 1": replace(ROOMS, difficulty=1.0),
-    "navigator, randomised": replace(ROOMS, randomise=True),
-    "navigator, MuJoCo": replace(ROOMS, body="mujoco"),
-    "navigator, blind (gray image)": replace(ROOMS, baseline="blind"),
     "navigator, told no goal": replace(ROOMS, baseline="no-goal"),
-    "navigator, remembers nothing": replace(ROOMS, baseline="forgetful"),
     "straight to the goal": replace(ROOMS, bundle="walk", baseline="straight"),
+    "navigator, difficulty 1": replace(ROOMS, difficulty=1.0),
+    "navigator, MuJoCo": replace(ROOMS, body="mujoco"),
+    "navigator, randomised": replace(ROOMS, randomise=True),
+    "navigator, remembers nothing": replace(ROOMS, baseline="forgetful"),
+    "navigator, blind (gray image)": replace(ROOMS, baseline="blind"),
+    "teacher (knows map and pose)": replace(ROOMS, bundle="walk", baseline="teacher"),
 }
 COLUMNS = (
-    *("in `rooms`", "success", "clean success", "without contact", "falls", "SPL"),
+    *("in `rooms`", "houses", "success", "clean success", "without contact", "falls", "SPL"),
     *("within 0.5 m", "left [m]"),
 )
 
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def write_table(config: NavigationConfig) -> None:
-    """Evaluate every row, and write the table between the markers of the page.
+    """Evaluate row by row, and write the table so far between the markers of the page.
 
     Raises:
         UserError: the page has no such lines.
@@ -62,12 +62,13 @@ def write_table(config: NavigationConfig) -> None:
         figures = evaluate(replace(row, episodes=config.episodes, workers=config.workers))
         lines.append(table_line([label, *_cells(figures)]))
         print(lines[-1], flush=True)
-    write_between(config.page, "navigation", "navigation", lines)
+        write_between(config.page, "navigation", "navigation", lines)
 
 
 def _cells(figures: dict[str, Any]) -> list[str]:
     rates = ("success_rate", "clean_success_rate", "contact_free_rate", "fall_rate")
     return [
+        str(len(figures["episodes"])),
         *(_share(figures, name) for name in rates),
         f"{figures['spl']:.2f}",
         f"{100 * figures['near_rate']:.0f} %",

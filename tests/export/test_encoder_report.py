@@ -50,7 +50,7 @@ def test_the_summary_has_a_column_per_size_and_gaps_where_nothing_was_measured()
     [
         ({"encoder": ("resnet",)}, "unknown encoder 'resnet', choose from iap, "),
         ({"size": (48,)}, "no images of height 48, choose from"),
-        ({"seconds": 0.0}, "--seconds is 0.0, needs more than 0"),
+        ({"seconds": 0.0}, "--seconds is 0.0, expected 0.001 to 3600"),
     ],
 )
 def test_what_cannot_be_profiled_is_refused(options: dict, message: str) -> None:

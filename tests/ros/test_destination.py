@@ -11,6 +11,8 @@ import pytest
 
 from pixelgait.export.bundle.export import ExportConfig, export
 from pixelgait.policies.high_level import Architecture, flat_weights, make_high_level
+from pixelgait.sim.scenes.registry import make_scene
+from pixelgait.sim.world.seeds import Stream
 from tests.conftest import gentle_weights, write_run
 from tests.ros.support import AUTO, Client, FakeRobot, Processes
 
@@ -30,9 +32,9 @@ def told_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Person:
-    """Publishes odometry at 50 Hz, and goals."""
+    """Publishes goals, and odometry at 50 Hz where no robot does."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, publishes_odometry: bool = True) -> None:
         from geometry_msgs.msg import PoseStamped
         from nav_msgs.msg import Odometry
         from std_msgs.msg import Float64
@@ -46,7 +48,7 @@ class Person:
         client.node.create_subscription(
             Float64, "pixelgait/distance_to_goal", lambda m: self.distances.append(m.data), 1
         )
-        self.x, self.silent = 0.0, False
+        self.x, self.silent = 0.0, not publishes_odometry
         client.node.create_timer(0.02, self.move)
 
     def stamp(self) -> Any:
@@ -58,6 +60,12 @@ class Person:
         message.pose.pose.position.x, message.pose.pose.orientation.w = self.x, 1.0
         if not self.silent:
             self.odometry.publish(message)
+
+    def heard_asking(self, x: float, y: float) -> bool:
+        """Ask, again and again: whether the robot says how far it is."""
+        if not self.distances:
+            self.ask(x, y)
+        return bool(self.distances)
 
     def ask(self, x: float, y: float, frame: str = "odom") -> None:
         message = self.types[0]()
@@ -115,3 +123,36 @@ def test_it_goes_where_it_is_told_and_stands_otherwise(
         "goal_pose: arrived",
     ):
         assert line in said
+
+
+HOUSE = 9010  # a validation house
+
+
+def test_the_navigator_walks_to_a_place_in_a_house(processes: Processes, tmp_path: Path) -> None:
+    """From one room to another, by depth and odometry, as two processes and a person."""
+    scene = make_scene("rooms", 0.5)
+    layout = scene.layout(Stream.LAYOUT.rng(HOUSE))
+    assert scene.destination is not None
+    start, (x, y) = np.array((layout.start.x, layout.start.y)), scene.destination.tolist()
+    beeline_m = float(np.hypot(*(scene.destination - start)))
+    assert -scene.progress_m(*start) > 1.2 * beeline_m  # walls are in between
+    sim = processes.start("pixelgait-sim", "--scene", "rooms", "--seed", HOUSE, "--out", tmp_path)
+    run = processes.start("pixelgait-run", "navigator", *AUTO)
+    client = Client(processes.domain)
+    try:
+        client.wait_for_state("walking", timeout=60.0)
+        person = Person(client, publishes_odometry=False)
+        client.spin(lambda: person.heard_asking(x, y), timeout=20.0)
+        client.spin(lambda: person.distances[-1] < 0.3, timeout=90.0)
+        client.spin_for(2.0)
+    finally:
+        client.close()
+    run.send_signal(2)
+    assert run.wait(20) == 0
+    sim.send_signal(2)
+    assert sim.wait(20) == 0
+    with np.load(tmp_path / "trajectory.npz") as data:
+        ended = data["path"][-1, 1:3]
+    assert np.hypot(*(ended - (x, y))) < 0.4
+    assert run.stdout is not None
+    assert "goal_pose: arrived" in run.stdout.read()

@@ -214,4 +214,4 @@ def test_the_command_writes_a_house(tmp_path: Path) -> None:
     scene = results[0].stdout.split("--scene gibson:")[1].strip()
     assert isinstance(make_scene(f"gibson:{tmp_path / scene}"), Gibson)
     assert results[1].returncode == 1
-    assert results[1].stderr == "error: difficulty is 2.0, expected 0 to 1\n"
+    assert results[1].stderr == "error: --difficulty is 2.0, expected 0 to 1\n"
