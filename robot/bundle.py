@@ -37,6 +37,7 @@ from pixelgait.robot.controller import (
     Stopwatch,
 )
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import read_json
 from pixelgait.robot.low_level import CONTROL_DT_S, SIGNATURE
 from pixelgait.robot.observation import ENCODINGS, NO_GOAL, camera_contract
 from pixelgait.robot.spec import ROBOTS, Array, RobotSpec, spec_contract
@@ -169,7 +170,7 @@ def load_bundle(name: str | Path, spec: RobotSpec | None = None) -> Bundle:
 
 
 def _load(folder: Path, spec: RobotSpec | None) -> Bundle:
-    contract = _read_json(folder / CONTRACT)
+    contract = read_json(folder / CONTRACT, BundleError)
     _check_contract(folder, contract)
     _check_camera(folder, contract["camera"])
     spec = spec or _robot_of(folder, contract)
@@ -179,16 +180,6 @@ def _load(folder: Path, spec: RobotSpec | None) -> Bundle:
     _check_shapes(bundle)
     _check_golden(bundle)
     return bundle
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise BundleError(f"{path}: not readable as JSON ({error})") from None
-    if not isinstance(content, dict):
-        raise BundleError(f"{path}: expected a JSON object")
-    return content
 
 
 def _check_contract(folder: Path, contract: dict[str, Any]) -> None:
@@ -280,7 +271,7 @@ def _check_shapes(bundle: Bundle) -> None:
 
 
 def _check_golden(bundle: Bundle) -> None:
-    golden = _read_json(bundle.folder / GOLDEN)
+    golden = read_json(bundle.folder / GOLDEN, BundleError)
     for file, session in ((HIGH_LEVEL, bundle._high_level), (LOW_LEVEL, bundle._low_level)):
         types = {node.name: node.type for node in session.get_inputs()}
         inputs = {

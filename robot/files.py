@@ -22,18 +22,18 @@ def json_bytes(content: Any) -> bytes:
     return (json.dumps(content, indent=2) + "\n").encode()
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path, error: type[UserError] = UserError) -> dict[str, Any]:
     """A JSON file that holds an object.
 
     Raises:
-        UserError: it does not, or cannot be read.
+        UserError: it does not, or cannot be read; of the kind `error`.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: not readable as JSON ({error})") from None
+    except (OSError, ValueError) as cause:
+        raise error(f"{path}: not readable as JSON ({cause})") from None
     if not isinstance(content, dict):
-        raise UserError(f"{path}: expected a JSON object")
+        raise error(f"{path}: expected a JSON object")
     return content
 
 

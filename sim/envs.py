@@ -5,7 +5,7 @@ Registered on import: `gymnasium.make("pixelgait.sim.envs:PixelGait/ObstacleCour
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import gymnasium
 import numpy as np
@@ -39,9 +39,24 @@ from pixelgait.sim.tasks.navigate import way_through
 from pixelgait.sim.tasks.task import fallen
 from pixelgait.sim.world.seeds import TRAINING
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 NO_LATENT = np.zeros(LATENT_SIZE)  # an agent asks for motions, not for speeds
 CAMERA_STEPS = 3  # from one frame of a 30 Hz camera to the next
 Observation = dict[str, Any]
+
+
+class EnvOptions(TypedDict, total=False):
+    """What every environment can be asked for beside its scene; see `PixelGaitEnv`."""
+
+    render_mode: str | None
+    distractors: Split | None
+    camera: Kind
+    body: str
+    randomise: bool
+    faults: tuple[str, ...]
+    field_of_view_rad: float | None
 
 
 class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
@@ -60,15 +75,16 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         self,
         scene: str,
         difficulty: float,
-        render_mode: str | None,
-        distractors: Split | None,
-        camera: Kind,
-        body: str,
-        randomise: bool,
-        faults: tuple[str, ...],
         image_size: tuple[int, int] | None,
-        field_of_view_rad: float | None,
         frame_skip: int,
+        *,
+        render_mode: str | None = None,
+        distractors: Split | None = None,
+        camera: Kind = "rgb",
+        body: str = "pybullet",
+        randomise: bool = False,
+        faults: tuple[str, ...] = (),
+        field_of_view_rad: float | None = None,
     ) -> None:
         if frame_skip < 1:
             raise UserError(f"frame_skip is {frame_skip}, needs at least 1")
@@ -150,20 +166,12 @@ class GaitEnv(PixelGaitEnv):
         self,
         scene: str,
         difficulty: float = 0.5,
-        render_mode: str | None = None,
-        distractors: Split | None = None,
-        camera: Kind = "rgb",
-        body: str = "pybullet",
-        randomise: bool = False,
-        faults: tuple[str, ...] = (),
         image_size: tuple[int, int] | None = (32, 32),
-        field_of_view_rad: float | None = None,
         frame_skip: int = 1,
         task: Literal["forward", "follow"] = "forward",
+        **options: Unpack[EnvOptions],
     ) -> None:
-        eyes = (image_size, field_of_view_rad, frame_skip)
-        robot = (distractors, camera, body, randomise, faults)
-        super().__init__(scene, difficulty, render_mode, *robot, *eyes)
+        super().__init__(scene, difficulty, image_size, frame_skip, **options)
         self.task: Follow | Forward = way_through(self.body.scene, steps=0)
         if task == "follow":
             self.task = Follow(steps=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
@@ -13,10 +13,11 @@ from pixelgait.robot.controller import Controller
 from pixelgait.robot.low_level import LATENT_SIZE
 from pixelgait.robot.spec import A1, Array
 from pixelgait.robot.supervisor import Supervisor
-from pixelgait.sim.body.camera import Kind
-from pixelgait.sim.envs import Observation, PixelGaitEnv, no_high_level
-from pixelgait.sim.scenes.distractors import Split
+from pixelgait.sim.envs import EnvOptions, Observation, PixelGaitEnv, no_high_level
 from pixelgait.sim.tasks.navigate import way_through
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class SteerEnv(PixelGaitEnv):
@@ -32,23 +33,15 @@ class SteerEnv(PixelGaitEnv):
         self,
         scene: str,
         difficulty: float = 0.5,
-        render_mode: str | None = None,
-        distractors: Split | None = None,
-        camera: Kind = "rgb",
-        body: str = "pybullet",
-        randomise: bool = False,
-        faults: tuple[str, ...] = (),
         image_size: tuple[int, int] = (36, 36),
-        field_of_view_rad: float | None = None,
         frame_skip: int = 20,
         low_level: str = "walk",
+        **options: Unpack[EnvOptions],
     ) -> None:
-        eyes = (image_size, field_of_view_rad, frame_skip)
-        robot = (distractors, camera, body, randomise, faults)
-        super().__init__(scene, difficulty, render_mode, *robot, *eyes)
+        super().__init__(scene, difficulty, image_size, frame_skip, **options)
         self.task = way_through(self.body.scene, steps=0)
         self.controller: Controller | None = None
-        if body != "glide":
+        if options.get("body") != "glide":
             self.controller = Controller(
                 no_high_level, load_bundle(low_level).low_level, Supervisor(A1)
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,20 @@ from pixelgait.robot.recording.messages import COMMAND, SEEN
 from pixelgait.robot.recording.steps import read_recording
 from tests.conftest import Command, children
 from tests.ros.support import AUTO, Client, FakeRobot, Processes
+
+RecordedWalk = tuple[Path, "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def recorded_walk(
+    processes: Processes, iap_bundle: Path, tmp_path: Path, client: Client, robot: FakeRobot
+) -> RecordedWalk:
+    """A controller that walks, for half a second, and the file it records to."""
+    file = tmp_path / "walk.mcap"
+    run = processes.start("pixelgait-run", iap_bundle, "--record", file, *AUTO)
+    client.wait_for_state("walking")
+    client.spin_for(0.5)
+    return file, run
 
 
 def test_a_walk_is_replayed_bit_for_bit(
@@ -46,16 +61,13 @@ def test_a_walk_is_replayed_bit_for_bit(
 
 
 def test_a_recording_is_an_ordinary_file_of_ros_2(
-    processes: Processes, iap_bundle: Path, tmp_path: Path, client: Client, robot: FakeRobot
+    recorded_walk: RecordedWalk, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     """Read with the library alone, as other tools do; its bundle is attached."""
     from mcap.reader import make_reader
     from mcap_ros2.decoder import DecoderFactory
 
-    file = tmp_path / "walk.mcap"
-    run = processes.start("pixelgait-run", iap_bundle, "--record", file, *AUTO)
-    client.wait_for_state("walking")
-    client.spin_for(0.5)
+    file, run = recorded_walk
     robot.roll = 1.5
     client.spin(lambda: run.poll() is not None)
     with file.open("rb") as stream:
@@ -77,12 +89,9 @@ def test_a_recording_is_an_ordinary_file_of_ros_2(
 
 
 def test_a_controller_that_is_killed_leaves_a_complete_recording(
-    processes: Processes, iap_bundle: Path, tmp_path: Path, client: Client, robot: FakeRobot
+    recorded_walk: RecordedWalk, client: Client
 ) -> None:
-    file = tmp_path / "walk.mcap"
-    run = processes.start("pixelgait-run", iap_bundle, "--record", file, *AUTO)
-    client.wait_for_state("walking")
-    client.spin_for(0.5)
+    file, run = recorded_walk
     last = client.commands[-1].header.stamp
     (writer,) = children(run.pid)
     run.kill()

@@ -78,7 +78,7 @@ def test_memory_is_flat_over_resets(body: SimulatedBody) -> None:
 def test_every_scene_is_an_environment(scene: str, name: str, house: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        env = GaitEnv(located(scene, house), 0.5, "rgb_array", body=name)
+        env = GaitEnv(located(scene, house), 0.5, render_mode="rgb_array", body=name)
         env.spec = gymnasium.spec("PixelGait/ObstacleCourse-v0")
         check_env(env, skip_render_check=True, skip_close_check=True)
     env.close()
