@@ -21,7 +21,7 @@ demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo
 
 test: lint  ## everything CI checks
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --ignore tests/ros
-	$(BIN)/python -m pytest tests/ros
+	$(BIN)/python -m pytest --numprocesses 2 tests/ros
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

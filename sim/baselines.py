@@ -11,28 +11,35 @@ from pixelgait.robot.controller import Decision, HighLevel, State
 from pixelgait.robot.observation import NO_GOAL
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.sim.tasks.bug import Bug
 from pixelgait.sim.tasks.teacher import Teacher, steer
 
-Baseline = Literal["blind", "freeze-image", "no-goal", "forgetful", "straight", "teacher", "random"]
+Baseline = Literal[
+    "blind", "freeze-image", "no-goal", "forgetful", "straight", "bug", "teacher", "random"
+]
 
 
 def make_baseline(baseline: Baseline | None, policy: HighLevel, body: SimulatedBody) -> HighLevel:
     """A baseline in place of the policy's high level; None: that itself."""
-    if baseline == "teacher":
-        return Teacher(body).decide
-    if baseline == "random":
-        return _Random(body)
-    if baseline == "blind":
-        return lambda image, goal, state: policy(np.full_like(image, 128), goal, state)
-    if baseline == "no-goal":
-        return lambda image, goal, state: policy(image, NO_GOAL, state)
-    if baseline == "straight":
-        return _straight
-    if baseline == "forgetful":
-        return lambda image, goal, state: policy(image, goal, None)
-    if baseline == "freeze-image":
-        return _Frozen(policy, body)
-    return policy
+    match baseline:
+        case "teacher":
+            return Teacher(body).decide
+        case "bug":
+            return Bug(body).decide
+        case "straight":
+            return _straight
+        case "random":
+            return _Random(body)
+        case "blind":
+            return lambda image, goal, state: policy(np.full_like(image, 128), goal, state)
+        case "freeze-image":
+            return _Frozen(policy, body)
+        case "no-goal":
+            return lambda image, goal, state: policy(image, NO_GOAL, state)
+        case "forgetful":
+            return lambda image, goal, state: policy(image, goal, None)
+        case None:
+            return policy
 
 
 def _straight(image: NDArray[np.uint8], goal: Array, state: State) -> Decision:

@@ -58,8 +58,8 @@ class EvalConfig(DisturbanceOptions, SceneOptions):
     baseline: Baseline | None = None
     """Instead of the policy: blind (one gray image), freeze-image (the first image for ever),
     no-goal (straight ahead, wherever the destination is), forgetful (nothing is remembered),
-    straight (to the destination, seeing nothing), teacher (a map instead of a camera) or random
-    (random commands)."""
+    straight (to the destination, seeing nothing), bug (so, and along the walls it meets), teacher
+    (a map instead of a camera) or random (random commands)."""
     episodes: Count = 100
     seed: Seed = FIRST_EVALUATION_SEED
     """Seed of the first episode; from 10000 on no training has seen them."""

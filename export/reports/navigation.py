@@ -23,6 +23,7 @@ ROWS = {
     "**navigator**": ROOMS,
     "navigator, told no goal": replace(ROOMS, baseline="no-goal"),
     "straight to the goal": replace(ROOMS, bundle="walk", baseline="straight"),
+    "wall-following bug": replace(ROOMS, bundle="walk", baseline="bug"),
     "navigator, difficulty 1": replace(ROOMS, difficulty=1.0),
     "navigator, MuJoCo": replace(ROOMS, body="mujoco"),
     "navigator, randomised": replace(ROOMS, randomise=True),

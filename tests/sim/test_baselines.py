@@ -1,0 +1,28 @@
+"""Baselines that know where the destination is, and how much that is worth."""
+
+from __future__ import annotations
+
+from pixelgait.robot.spec import A1
+from pixelgait.sim.baselines import Baseline, make_baseline
+from pixelgait.sim.engines.kinematic_body import KinematicBody
+from pixelgait.sim.envs import no_high_level
+from pixelgait.sim.scenes.registry import make_scene
+from pixelgait.sim.tasks.episode import Episode
+from pixelgait.sim.tasks.glide import glide_episode
+from pixelgait.sim.tasks.navigate import Navigate
+
+
+def walked(baseline: Baseline, seeds: tuple[int, ...]) -> list[Episode]:
+    body = KinematicBody(A1, make_scene("rooms", 0.5))
+    high_level = make_baseline(baseline, no_high_level, body)
+    return [glide_episode(high_level, body, Navigate(6000), seed) for seed in seeds]
+
+
+def test_a_bug_comes_round_walls_that_stop_who_goes_straight() -> None:
+    houses = (9003, 9006, 9011, 9012)
+    bug, straight = walked("bug", houses), walked("straight", houses)
+    assert all(episode.success for episode in bug)
+    assert not any(episode.success for episode in straight)
+    teacher = walked("teacher", houses)
+    longer = [a.metrics["spl"] < b.metrics["spl"] for a, b in zip(bug, teacher, strict=True)]
+    assert all(longer)  # it does not know the way
