@@ -133,6 +133,6 @@ def record_video(
 
 def _inset(controller: Controller) -> NDArray[np.uint8] | None:
     image, decision = controller.image, controller.decision
-    if image is None or decision is None or decision.attention is None:
+    if image is None or decision is None:
         return None
     return draw_attention(image.pixels, decision.attention, INSET)

@@ -24,6 +24,7 @@ LAYERS = (
     ("sim.tasks",),
     ("sim", "policies.training", "export.bundle"),
     ("export.reports", "export.faults"),
+    ("export.demo",),
     ("export",),
 )
 MOST_FILES = 12

@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from pixelgait.robot.spec import Array
+from pixelgait.robot.spec import A1, Array
 from pixelgait.sim.scenes.obstacle_course import (
     LENGTH_M,
     START_M,
@@ -22,6 +22,8 @@ from pixelgait.sim.scenes.obstacle_course import (
     WIDTH_M,
     ObstacleCourse,
 )
+from pixelgait.sim.world.raster import walk_map
+from pixelgait.sim.world.scene import Layout, Scene
 
 Curve = list[dict[str, float]]
 
@@ -73,6 +75,26 @@ def path_on_course(path: Path, course: ObstacleCourse, tracks: dict[str, Array])
         axes.plot(*track[-1], "o", color=axes.lines[-1].get_color())
     axes.set(xlabel="x [m]", ylabel="y [m]", aspect="equal")
     axes.set(xlim=(-START_M - 0.5, LENGTH_M + 0.5), ylim=(-WIDTH_M / 2 - 0.4, WIDTH_M / 2 + 0.4))
+    axes.legend(loc="upper right")
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def way_on_map(path: Path, scene: Scene, layout: Layout, track: Array) -> None:
+    """A track (n, 2) [m] to the scene's destination, on the map of where a robot can walk."""
+    assert scene.destination is not None
+    area = walk_map(scene, layout, A1.stand_height_m)
+    (x, y), (width, height) = area.corner_m, area.size_m
+    figure, axes = plt.subplots(figsize=(6, 6 * height / width), layout="constrained")
+    room = 0.5 * area.free + 0.5 * area.turnable
+    axes.imshow(room, "gray", origin="lower", extent=(x, x + width, y, y + height), vmin=-0.5)
+    axes.plot(track[:, 0], track[:, 1], lw=2, label="robot")
+    axes.plot(*track[0], "o", color=axes.lines[0].get_color())
+    axes.plot(*scene.destination, "*", color="green", ms=14, label="where it was told to go")
+    rows, columns = np.nonzero(area.free)
+    low, high = (area.place((int(f(rows)), int(f(columns)))) for f in (np.min, np.max))
+    axes.set(xlim=(low[0] - 0.5, high[0] + 0.5), ylim=(low[1] - 0.5, high[1] + 0.5))
+    axes.set(xlabel="x [m]", ylabel="y [m]", aspect="equal")
     axes.legend(loc="upper right")
     figure.savefig(path, dpi=120)
     plt.close(figure)

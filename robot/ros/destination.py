@@ -27,11 +27,17 @@ class Destination:
     """Hands goals to the operator and odometry to the loop; all in the control thread.
 
     A goal stands in the odometry's own frame (REP 105: `odom`): whoever has a map transforms it.
-    Odometry that is silent for `timeout_s()` is as good as none: the robot stands. `news` are
-    lines for people.
+    Odometry that is silent for `timeout_s()` is as good as none: the robot stands. `first` is
+    where to go to begin with, x, y [m]. `news` are lines for people.
     """
 
-    def __init__(self, node: Any, operator: Operator, timeout_s: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        node: Any,
+        operator: Operator,
+        timeout_s: Callable[[], float],
+        first: tuple[float, float] | None = None,
+    ) -> None:
         self.operator, self._timeout_s = operator, timeout_s
         self._clock = node.get_clock()
         self.news: deque[str] = deque(maxlen=100)
@@ -44,6 +50,7 @@ class Destination:
         self._frame: str | None = None  # of the odometry
         self._pose: Array | None = None  # (3,)
         self._known = True
+        self._first = first
 
     def take(self) -> None:
         """Hear what has arrived.
@@ -87,19 +94,27 @@ class Destination:
             self._give_up(f"{ODOMETRY}: its frame was '{self._frame}' and is '{frame}'")
         self._frame = frame
         self._pose = np.array((position.x, position.y, heading(quaternion))) if usable else None
+        # Before somebody operates the robot orders are void.
+        if usable and self._first is not None and self.operator.state is not None:
+            self._set_out(*self._first)
 
     def _asked(self, message: Any) -> None:
         frame, place = message.header.frame_id, message.pose.position
-        if self._pose is None:
+        if self.operator.state is None:
+            self._refuse("nobody operates the robot: the node is not active")
+        elif self._pose is None:
             self._refuse(f"nobody knows where the robot is: no {ODOMETRY}")
         elif frame != self._frame:
             self._refuse(f"its frame is '{frame}', that of {ODOMETRY} is '{self._frame}'")
         elif not (math.isfinite(place.x) and math.isfinite(place.y)):
             self._refuse(f"x, y are {place.x}, {place.y}")
         else:
-            self._known = True
-            self.operator.go_to((place.x, place.y))
-            self.news.append(f"{GOAL}: on the way to ({place.x:.2f}, {place.y:.2f})")
+            self._set_out(place.x, place.y)
+
+    def _set_out(self, x: float, y: float) -> None:
+        self._first, self._known = None, True
+        self.operator.go_to((x, y))
+        self.news.append(f"{GOAL}: on the way to ({x:.2f}, {y:.2f})")
 
     def _refuse(self, reason: str) -> None:
         """The robot goes on with what it was told before."""

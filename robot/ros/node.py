@@ -48,6 +48,7 @@ class NodeOptions:
     auto_arm: bool = False  # stand up and walk without being asked
     dry_run: bool = False  # command nobody
     pilot: str = "bundle"  # or policy, or cmd_vel
+    goal: tuple[float, float] | None = None  # x, y [m] to begin with, in odom's frame
     recorder: Recorder | None = None
 
 
@@ -151,8 +152,11 @@ class ControllerNode(LifecycleNode):
         self._pilot = self._destination = None
         if "goal" in bundle.takes and not piloted:
             patience = partial(self.parameters.seconds, ODOMETRY_TIMEOUT)
-            self._destination = Destination(self.link.sensor_node, self.operator, patience)
+            first = self.options.goal
+            self._destination = Destination(self.link.sensor_node, self.operator, patience, first)
             self.link.odometry = self._destination.odometry
+        elif self.options.goal is not None:
+            return self._failed(UserError("--goal: this policy is not told where to go"))
         if piloted:
             self._pilot = VelocityCommands(
                 self.link.sensor_node,

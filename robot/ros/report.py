@@ -55,15 +55,16 @@ def report(loop: ControlLoop, contract: Mapping[str, Any], out: Path | None) -> 
 
 
 def _decisions(loop: ControlLoop) -> bytes:
-    """Images, attention, latents and times of all decisions, as a numpy archive."""
+    """Images, latents, times and, where there is one, attention of all decisions, as an archive."""
     decisions = list(loop.decisions)
+    arrays: dict[str, Any] = {
+        "time_s": [image.time_s for image, _ in decisions],
+        "images": [image.pixels for image, _ in decisions],
+        "latent": [decision.latent for _, decision in decisions],
+        "duration_steps": [decision.duration_steps for _, decision in decisions],
+    }
+    if attention := [each.attention for _, each in decisions if each.attention is not None]:
+        arrays["attention"] = attention
     buffer = io.BytesIO()
-    np.savez_compressed(
-        buffer,
-        time_s=[image.time_s for image, _ in decisions],
-        images=[image.pixels for image, _ in decisions],
-        attention=np.array([decision.attention for _, decision in decisions]),
-        latent=[decision.latent for _, decision in decisions],
-        duration_steps=[decision.duration_steps for _, decision in decisions],
-    )
+    np.savez_compressed(buffer, **arrays)
     return buffer.getvalue()

@@ -43,6 +43,8 @@ class RunConfig:
     pilot: Literal["bundle", "policy", "cmd_vel"] = "bundle"
     """Who says where to: the policy's high level or cmd_vel, as the bundle has a trained high level
     or not."""
+    goal: tuple[float, float] | None = None
+    """Walk to x, y [m] in odom's frame, as soon as there is odometry; goal_pose says other ones."""
     autostart: bool = True
     """Configure and activate at once; otherwise wait for lifecycle transitions."""
     duration: Annotated[float, Range(0.0)] = 0.0
@@ -100,7 +102,13 @@ def operate(
     from pixelgait.robot.ros.node import ControllerNode, NodeOptions
 
     options = NodeOptions(
-        config.bundle, config.out, config.auto_arm, config.dry_run, config.pilot, recorder
+        config.bundle,
+        config.out,
+        config.auto_arm,
+        config.dry_run,
+        config.pilot,
+        config.goal,
+        recorder,
     )
     node = ControllerNode(options, stop)
     if refusal:

@@ -21,7 +21,7 @@ COMMANDS = {
     "pixelgait-replay": ("pixelgait.robot.recording.replay", "record"),
     "pixelgait-sim": ("pixelgait.sim.node", "sim,ros"),
     "pixelgait-benchmark": ("pixelgait.sim.benchmark", "sim"),
-    "pixelgait-demo": ("pixelgait.export.demo", "demo"),
+    "pixelgait-demo": ("pixelgait.export.demo.demo", "demo"),
 }
 
 

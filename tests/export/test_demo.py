@@ -15,8 +15,8 @@ from tests.conftest import alive, child_environment, children
 
 ROBOT_AND_CONTROLLER = """
 from pathlib import Path
-from pixelgait.export.demo import DemoConfig, run_ros
-run_ros(DemoConfig(out=Path("."), seconds=60.0), Path("iap"))
+from pixelgait.export.demo.ros import run_ros
+run_ros("iap", Path("."), [], ["--duration", "60"])
 """
 
 

@@ -61,12 +61,6 @@ class Person:
         if not self.silent:
             self.odometry.publish(message)
 
-    def heard_asking(self, x: float, y: float) -> bool:
-        """Ask, again and again: whether the robot says how far it is."""
-        if not self.distances:
-            self.ask(x, y)
-        return bool(self.distances)
-
     def ask(self, x: float, y: float, frame: str = "odom") -> None:
         message = self.types[0]()
         message.header.stamp, message.header.frame_id = self.stamp(), frame
@@ -125,11 +119,36 @@ def test_it_goes_where_it_is_told_and_stands_otherwise(
         assert line in said
 
 
+def test_who_is_not_told_where_to_go_refuses_a_goal(processes: Processes, iap_bundle: Path) -> None:
+    run = processes.start("pixelgait-run", iap_bundle, "--goal", 1.0, 0.0, *AUTO)
+    output, _ = run.communicate(timeout=60)
+    assert run.returncode == 1
+    assert "--goal: this policy is not told where to go" in output
+
+
+def test_a_goal_from_before_it_was_activated_is_void(
+    processes: Processes, told_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    run = processes.start("pixelgait-run", told_bundle, "--no-autostart", *AUTO)
+    person = Person(client)
+    assert client.transition(1)  # configure
+    person.ask(2.0, 0.0)
+    client.spin_for(0.5)
+    assert client.transition(3)  # activate
+    client.wait_for_state("walking")
+    client.commands.clear()
+    client.spin(lambda: len(client.commands) > 60)
+    assert stands(client)
+    run.send_signal(2)
+    output, _ = run.communicate(timeout=30)
+    assert "goal_pose: refused, nobody operates the robot" in output
+
+
 HOUSE = 9010  # a validation house
 
 
 def test_the_navigator_walks_to_a_place_in_a_house(processes: Processes, tmp_path: Path) -> None:
-    """From one room to another, by depth and odometry, as two processes and a person."""
+    """From one room to another, by depth and odometry, as two processes."""
     scene = make_scene("rooms", 0.5)
     layout = scene.layout(Stream.LAYOUT.rng(HOUSE))
     assert scene.destination is not None
@@ -137,12 +156,12 @@ def test_the_navigator_walks_to_a_place_in_a_house(processes: Processes, tmp_pat
     beeline_m = float(np.hypot(*(scene.destination - start)))
     assert -scene.progress_m(*start) > 1.2 * beeline_m  # walls are in between
     sim = processes.start("pixelgait-sim", "--scene", "rooms", "--seed", HOUSE, "--out", tmp_path)
-    run = processes.start("pixelgait-run", "navigator", *AUTO)
+    run = processes.start("pixelgait-run", "navigator", "--goal", x, y, *AUTO)
     client = Client(processes.domain)
     try:
         client.wait_for_state("walking", timeout=60.0)
         person = Person(client, publishes_odometry=False)
-        client.spin(lambda: person.heard_asking(x, y), timeout=20.0)
+        client.spin(lambda: person.distances, timeout=20.0)
         client.spin(lambda: person.distances[-1] < 0.3, timeout=90.0)
         client.spin_for(2.0)
     finally:

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import random
+import math
 import shutil
-import signal
-import subprocess
-import sys
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
-from numpy.typing import NDArray
-from tqdm import tqdm
-
 from pixelgait.export.bundle.export import ExportConfig, export
+from pixelgait.export.demo.film import film, walked
+from pixelgait.export.demo.ros import run_ros
 from pixelgait.export.reports import plots
 from pixelgait.policies.curve_picture import draw_curve
 from pixelgait.policies.runs import Run
@@ -31,30 +24,24 @@ from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import LOCK, locked
 from pixelgait.robot.recording.replay import format_figures, replay
 from pixelgait.robot.recording.steps import read_recording
-from pixelgait.robot.runtime.attention import draw_attention
 from pixelgait.robot.runtime.options import Range, Seed, Workers, check_numbers, parse
-from pixelgait.robot.runtime.processes import die_with_parent
-from pixelgait.robot.spec import A1
 from pixelgait.sim.evaluate import EvalConfig, evaluate
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
-from pixelgait.sim.video import FRAMES_PER_S, INSET, SceneRenderer, write_strip, write_video
-from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED, VALIDATION
+from pixelgait.sim.scenes.registry import make_scene
+from pixelgait.sim.video import FRAMES_PER_S, write_strip, write_video
+from pixelgait.sim.world.scene import Layout, Scene
+from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED, VALIDATION, Stream
 
 SHIPPED_HIGH_LEVEL = SHIPPED / "iap" / "high_level"
 FIT_EPISODES = 6  # do the fresh low level and the shipped high level fit each other?
 FIT_DISTANCE_M = 5.0
 TRIAL_SEED = VALIDATION[100]
-SHUTDOWN_S = 10.0
 GIF_S = 10.0  # of the film as a GIF, which takes much more room
-RECORDING = "walk.mcap"
+HOUSE_S = 40.0  # of walking; a way is 7 m long, some are twice as long
+RECORDING, HOUSE = "walk.mcap", "house"
 FILES = (
-    RECORDING,
-    "walk.mp4",
-    "walk.gif",
-    "strip.png",
-    "path.png",
-    "learning_curve.png",
-    "latency.png",
+    *(RECORDING, "walk.mp4", "walk.gif", "strip.png", "path.png"),
+    *("learning_curve.png", "latency.png", f"{HOUSE}/walk.mp4", f"{HOUSE}/way.png"),
 )
 MARKER = ".pixelgait-demo"  # only folders with it are replaced
 
@@ -67,7 +54,8 @@ class DemoConfig:
     2. That low level and the shipped camera policy become one ONNX bundle.
     3. A simulated robot and the controller, two processes, talk over real ROS 2 topics. What was
        recorded goes through the controller once more: the same commands, bit for bit.
-    4. Latency table, learning curve, path and film lie in the output folder.
+    4. The shipped navigator is told a place in an unseen house, over goal_pose, and walks there.
+    5. Latency table, learning curve, ways and films lie in the output folder.
     """
 
     out: Path = Path("runs/demo")
@@ -79,7 +67,7 @@ class DemoConfig:
     seconds: Annotated[float, Range(1.0, 86_400.0)] = 20.0
     """How long the robot walks under ROS 2."""
     course_seed: Seed = FIRST_EVALUATION_SEED
-    """Course of the ROS 2 run."""
+    """Course and house of the ROS 2 runs."""
 
 
 def main() -> None:
@@ -88,7 +76,7 @@ def main() -> None:
 
 
 def demo(config: DemoConfig) -> None:
-    """Run all four steps.
+    """Run all steps.
 
     Raises:
         UserError: a value cannot be used, or a step failed.
@@ -103,7 +91,7 @@ def demo(config: DemoConfig) -> None:
 
 
 def _demo(config: DemoConfig) -> None:
-    """All four steps, in a folder that is ours alone."""
+    """All steps, in a folder that is ours alone."""
     _clear(config.out)
     headline(1, "The A1 learns to walk, from zero weights")
     run = train_low_level(config)
@@ -111,14 +99,19 @@ def _demo(config: DemoConfig) -> None:
     headline(2, "Export: torch to ONNX")
     bundle = make_bundle(config, run)
     headline(3, f"{config.seconds:.0f} s on an unseen obstacle course, by camera, under ROS 2")
-    run_ros(config, bundle)
-    headline(4, "Pictures")
+    walk_course(config, bundle)
+    headline(4, f"{HOUSE_S:.0f} s to a place in an unseen house, by depth and memory, under ROS 2")
+    walk_house(config)
+    headline(5, "Pictures")
     show(config, run)
+    show_house(config)
+    for name in FILES:
+        print(f"  {config.out / name}")
 
 
 def headline(number: int, text: str) -> None:
     """Tell the user what comes now."""
-    print(f"\n--- {number}/4  {text} ---", flush=True)
+    print(f"\n--- {number}/5  {text} ---", flush=True)
 
 
 def train_low_level(config: DemoConfig) -> Run:
@@ -157,38 +150,29 @@ def make_bundle(config: DemoConfig, run: Run) -> Path:
     return SHIPPED / "iap"
 
 
-def run_ros(config: DemoConfig, bundle: Path) -> None:
-    """Stand-in robot and controller as two processes on a ROS domain of their own.
+def walk_course(config: DemoConfig, bundle: Path) -> None:
+    """Stand-in robot and controller on the course; then the recording once more."""
+    recording = config.out / RECORDING
+    walk = ["--duration", str(config.seconds), "--record", str(recording)]
+    run_ros(str(bundle), config.out, ["--seed", str(config.course_seed)], walk)
+    print(format_figures(replay(read_recording(recording), load_bundle(bundle))))
 
-    Raises:
-        UserError: the controller stopped with a fault.
-    """
-    environment = {
-        key: value
-        for key, value in os.environ.items()
-        # The wheels set these for this process; a child must set its own.
-        if key not in ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH")
-    }
-    environment["ROS_DOMAIN_ID"] = str(random.randint(1, 101))
-    environment["ROS_LOG_DIR"] = str((config.out / "ros_log").resolve())
-    out = ["--out", str(config.out)]
-    sim = [sys.executable, "-m", "pixelgait.sim.node", "--seed", str(config.course_seed), *out]
-    run = [sys.executable, "-m", "pixelgait.robot.ros.run", str(bundle), *out]
-    start = partial(die_with_parent, os.getpid())
-    robot = subprocess.Popen(sim, env=environment, preexec_fn=start)
-    try:
-        record = ["--record", str(config.out / RECORDING)]
-        walk = [*run, "--auto-arm", "--duration", str(config.seconds), *record]
-        done = subprocess.run(walk, env=environment, check=False, preexec_fn=start)
-        if done.returncode:
-            raise UserError(f"the controller ended with exit code {done.returncode}")
-    finally:
-        robot.send_signal(signal.SIGINT)
-        try:
-            robot.wait(SHUTDOWN_S)
-        except subprocess.TimeoutExpired:
-            robot.kill()
-    print(format_figures(replay(read_recording(config.out / RECORDING), load_bundle(bundle))))
+
+def walk_house(config: DemoConfig) -> None:
+    """The shipped navigator is told a place in another room, and walks there."""
+    house, _ = make_house(config)
+    out = config.out / HOUSE
+    out.mkdir()
+    assert house.destination is not None
+    goal = [f"{each:.3f}" for each in house.destination]
+    robot = ["--scene", house.name, "--seed", str(config.course_seed)]
+    run_ros("navigator", out, robot, ["--goal", *goal, "--duration", str(HOUSE_S)])
+
+
+def make_house(config: DemoConfig) -> tuple[Scene, Layout]:
+    """The house, as the seed lays it out."""
+    house = make_scene("rooms")
+    return house, house.layout(Stream.LAYOUT.rng(config.course_seed))
 
 
 def show(config: DemoConfig, run: Run) -> None:
@@ -199,7 +183,7 @@ def show(config: DemoConfig, run: Run) -> None:
     )
     report = json.loads((out / "latency.json").read_text())
     plots.latency(out / "latency.png", report)
-    track = _walked(out)
+    track = walked(out)
     course = ObstacleCourse(0.5)
     frames = film(course, config.course_seed, track, out)
     plots.path_on_course(out / "path.png", course, {"robot": track[:, 1:3]})
@@ -209,33 +193,18 @@ def show(config: DemoConfig, run: Run) -> None:
     x, y = track[-1, 1:3] - track[0, 1:3]
     print(f"\nwalked {x:.1f} m ahead in {track[-1, 0] - track[0, 0]:.0f} s (sideways {y:+.1f} m)")
     print(f"loop: {report['ticks']} ticks at {1e6 / report['period']['p50_us']:.0f} Hz")
-    for name in FILES:
-        print(f"  {out / name}")
 
 
-def _walked(out: Path) -> NDArray[np.float64]:
-    """The trajectory while the controller walked: first to last decision."""
-    with np.load(out / "trajectory.npz") as data, np.load(out / "decisions.npz") as decisions:
-        track = np.asarray(data["path"], dtype=np.float64)
-        first, last = decisions["time_s"][[0, -1]]
-    return np.asarray(track[(track[:, 0] >= first) & (track[:, 0] <= last + 0.1)])
-
-
-def film(
-    course: ObstacleCourse, seed: int, track: NDArray[np.float64], out: Path
-) -> list[NDArray[np.uint8]]:
-    """Frames of the walk, with what the camera saw and attended to in the corner."""
-    with np.load(out / "decisions.npz") as data:
-        times, images, attention = data["time_s"], data["images"], data["attention"]
-    renderer = SceneRenderer(A1, course, seed)
-    frames = []
-    for now in tqdm(np.arange(track[0, 0], track[-1, 0], 1.0 / FRAMES_PER_S), unit="frame"):
-        row = track[np.searchsorted(track[:, 0], now).clip(max=len(track) - 1)]
-        i = max(0, int(np.searchsorted(times, now, side="right")) - 1)
-        inset = draw_attention(images[i], attention[i], INSET)
-        frames.append(renderer.frame(row[1:4], row[4:8], row[8:20], inset))
-    renderer.close()
-    return frames
+def show_house(config: DemoConfig) -> None:
+    """The walk through the house: film, and the way on its map."""
+    out = config.out / HOUSE
+    house, layout = make_house(config)
+    track = walked(out)
+    write_video(out / "walk.mp4", film(house, config.course_seed, track, out))
+    plots.way_on_map(out / "way.png", house, layout, track[:, 1:3])
+    assert house.destination is not None
+    left_m = math.dist(track[-1, 1:3], house.destination)
+    print(f"in the house: {left_m:.2f} m from where it was told to go")
 
 
 def _require_ours(out: Path) -> None:

@@ -1,0 +1,1 @@
+"""The whole path on one computer, shown: train, export, walk under ROS 2."""
