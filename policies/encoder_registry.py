@@ -11,9 +11,10 @@ from pixelgait.policies.encoders.cnn import CNNEncoder
 from pixelgait.policies.encoders.iap.brute_force import BruteForceEncoder
 from pixelgait.policies.encoders.iap.encoder import IAPEncoder
 from pixelgait.policies.encoders.sit.encoder import SiT
+from pixelgait.policies.encoders.strided import StridedEncoder
 from pixelgait.policies.encoders.vit import ViT
 
-Encoder = IAPEncoder | BruteForceEncoder | CNNEncoder | SiT | ViT
+Encoder = IAPEncoder | BruteForceEncoder | CNNEncoder | StridedEncoder | SiT | ViT
 
 # Each turns images (B, H, W, C) uint8 into features (B, F) and an attention map (B, H', W').
 ENCODERS: dict[str, Callable[..., Encoder]] = {
@@ -23,6 +24,7 @@ ENCODERS: dict[str, Callable[..., Encoder]] = {
     "iap-hybrid": partial(IAPEncoder, kernel="hybrid"),
     "brute-force": BruteForceEncoder,
     "cnn": CNNEncoder,
+    "strided": StridedEncoder,
     "sit": SiT,
     "sit-star": partial(SiT, variant="sit-star"),
     "set": partial(SiT, variant="set"),

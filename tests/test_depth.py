@@ -54,7 +54,7 @@ def test_a_depth_policy_is_trained(command: Command, tmp_path: Path) -> None:
 
 
 def test_an_encoder_of_no_camera_is_refused() -> None:
-    for name in ("cnn", "iap", "vit"):
+    for name in ("cnn", "strided", "iap", "vit"):
         with pytest.raises(
             ValueError, match=r"2 channels, images have 1 \(depth\), 3 \(RGB\) or 4"
         ):

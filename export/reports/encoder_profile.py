@@ -10,6 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from functools import cache
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -137,7 +138,7 @@ def _jobs(config: EncoderProfileConfig) -> list[Measurement]:
         for name in config.encoder or tuple(ENCODERS)
         for height, width in SIZES
         if not config.size or height in config.size
-        for patch in (PATCHES if name != "cnn" else (None,))
+        for patch in (PATCHES if "patch" in signature(ENCODERS[name]).parameters else (None,))
     ]
 
 

@@ -14,6 +14,7 @@ LARGE = 1000  # patches: below, onnxruntime's own overhead hides how the time gr
 SUMMARY = (
     *((name, 1) for name in ("iap", "iap-favor", "iap-trig", "iap-hybrid", "brute-force")),
     ("cnn", None),
+    ("strided", None),
     *((name, 8) for name in ("sit", "sit-star", "set", "siet", "vit")),
     ("vit", 2),
 )

@@ -121,7 +121,8 @@ def test_a_tied_robot_turns_left_as_it_turns_right() -> None:
 
 
 @pytest.mark.parametrize(
-    ("encoder", "tolerance"), [("iap", 0.0), ("cnn", 0.0), ("siet:graph=flip", 1e-6)]
+    ("encoder", "tolerance"),
+    [("iap", 0.0), ("cnn", 0.0), ("strided", 0.0), ("siet:graph=flip", 1e-6)],
 )
 def test_a_mirrored_image_negates_the_steering_and_nothing_else(
     encoder: str, tolerance: float

@@ -62,7 +62,7 @@ def test_equal_patches_are_taken_in_reading_order() -> None:
 
 
 def test_decisions_stay_in_their_ranges_and_depend_on_the_image() -> None:
-    for encoder in ("iap", "cnn"):
+    for encoder in ("iap", "cnn", "strided"):
         torch.manual_seed(3)
         high_level = HighLevelNetwork(encoder)
         torch.nn.init.normal_(high_level.output.weight, std=3.0)
