@@ -1,4 +1,4 @@
-"""Strided convolutions: more channels at fewer places than the paper's CNN, for a third of the time.
+"""Strided convolutions: more channels at fewer places than the CNN, for a third of the time.
 
 Strides in place of pooling: Springenberg et al. 2015 (arXiv 1412.6806). The channels are ours.
 """
