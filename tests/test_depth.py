@@ -91,7 +91,7 @@ def test_a_camera_that_cannot_be_fed_is_refused_by_name(
 def test_training_sees_what_the_encoder_sees() -> None:
     plan = Plan(task="imitate", steps=300, high_level=Architecture(GIBSON_IAP))
     rollouts.start_worker(plan)
-    shown, _ = collect((None, 5))
+    shown, _ = collect((None, 5, 0.5))
     images = shown.images
     assert images.shape == (len(shown.latents), 16, 16, 1)
     assert images.dtype == np.uint8

@@ -129,6 +129,8 @@ class CameraConfig(SceneOptions, TrainConfig):
     steps: Count = 3500
     validation_steps: Count = 4500
     validation_episodes: Validations = 40
+    curriculum: Annotated[int, Range(0, 10**9)] = 0
+    """Iterations over which the difficulty rises from 0 to its value."""
     goal: bool = False
     """Tell the high level distance and bearing of its destination."""
     memory: str = ""
@@ -152,6 +154,7 @@ class CameraConfig(SceneOptions, TrainConfig):
             high_level=self.architecture(),
             scene=self.scene,
             difficulty=self.difficulty,
+            curriculum=self.curriculum,
             distractors=self.distractors,
         )
 
@@ -164,13 +167,11 @@ class CameraConfig(SceneOptions, TrainConfig):
 class CurriculumConfig(CameraConfig, EvolutionConfig):
     """What the tasks share that train a high level under physics."""
 
-    curriculum: Annotated[int, Range(0, 10**9)] = 0
-    """Iterations over which the difficulty rises from 0 to its value."""
     contact_cost: Annotated[float, Range(0.0)] = 0.0
     """What a second of touching anything but the ground takes off the return [m]."""
 
     def plan(self) -> Plan:
-        return replace(super().plan(), curriculum=self.curriculum, contact_cost=self.contact_cost)
+        return replace(super().plan(), contact_cost=self.contact_cost)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -161,13 +161,14 @@ class DAgger:
         """Ask the teacher on new courses; the students lead there, in the first round itself."""
         if (figures := _figures(self._file(self.round))) is not None:
             return figures
+        difficulty = self.plan.difficulty_in(self.round)
         jobs = [
-            (self.students[i % len(self.students)] if self.round > 1 else None, seed)
+            (self.students[i % len(self.students)] if self.round > 1 else None, seed, difficulty)
             for i, seed in enumerate(self._courses(self.config.courses, COLLECTING))
         ]
         collected = self.pool.map(collect, jobs, f"round {self.round}: demonstrations")
         shown, episodes = zip(*collected, strict=True)
-        figures = summary("train", episodes)
+        figures = {**summary("train", episodes), "train/difficulty": difficulty}
         Demonstrations.joined(shown).save(self._file(self.round), figures)
         return figures
 
@@ -179,7 +180,8 @@ class DAgger:
         courses = self._courses(each, COMPETING)
         done = [self._fitted(i) for i in range(len(self.students))]
         left = [i for i, path in enumerate(done) if not path.exists()]
-        jobs = [(self.students[i], files, self.config, courses) for i in left]
+        difficulty = self.plan.difficulty_in(self.round)
+        jobs = [(self.students[i], files, self.config, courses, difficulty) for i in left]
         results = self.pool.imap(fit_student, jobs, f"round {self.round}: students")
         for i, (score, weights) in zip(left, results, strict=True):
             _save(done[i], score=score, weights=weights)
@@ -205,16 +207,16 @@ def first_students(architecture: Architecture, config: DAggerConfig, seed: int) 
     return np.array([flat_weights(student) for student in fresh])
 
 
-def collect(job: tuple[Array | None, int]) -> tuple[Demonstrations, Episode]:
+def collect(job: tuple[Array | None, int, float]) -> tuple[Demonstrations, Episode]:
     """Demonstrations on one course, and the episode.
 
-    The job is the weights of the student that leads, or None for the teacher, and the seed.
+    The job is the weights of the student that leads, or None for the teacher, seed and difficulty.
     """
-    student, seed = job
+    student, seed, difficulty = job
     worker = rollouts.this_worker()
     high_level = worker.high_level
     assert high_level is not None
-    body = worker.glider(worker.plan.difficulty)
+    body = worker.glider(difficulty)
     teacher = Teacher(body)
     rng = Stream.TEACHER_NOISE.rng(seed)
     images, goals, latents = [], [], []
@@ -241,10 +243,12 @@ def collect(job: tuple[Array | None, int]) -> tuple[Demonstrations, Episode]:
     return Demonstrations(starts, np.array(images), np.array(goals), np.array(latents)), episode
 
 
-def fit_student(job: tuple[Array, list[Path], DAggerConfig, list[int]]) -> tuple[float, Array]:
-    """Fit weights to files as the config says; returns the advance [m] on courses, if there are
-    any, and the weights."""
-    weights, files, config, courses = job
+def fit_student(
+    job: tuple[Array, list[Path], DAggerConfig, list[int], float],
+) -> tuple[float, Array]:
+    """Fit weights to files as the config says; returns the advance [m] on courses of a difficulty,
+    if there are any, and the weights."""
+    weights, files, config, courses, difficulty = job
     worker = rollouts.this_worker()
     high_level = worker.high_level
     assert high_level is not None
@@ -258,7 +262,7 @@ def fit_student(job: tuple[Array, list[Path], DAggerConfig, list[int]]) -> tuple
     fit(high_level, lessons, config.steps, config.batch, seed=len(files))
     fitted = flat_weights(high_level)
     plan = worker.plan
-    episodes = worker.run(Job(fitted, Normaliser.empty(), courses, plan.steps, plan.difficulty))
+    episodes = worker.run(Job(fitted, Normaliser.empty(), courses, plan.steps, difficulty))
     advance = [episode.distance_m for episode in episodes]
     return float(np.mean(advance)) if advance else 0.0, fitted
 

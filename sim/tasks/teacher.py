@@ -17,7 +17,7 @@ from pixelgait.sim.world.scene import Layout, Scene
 from pixelgait.sim.world.traversability import TraversabilityMap
 
 HOLD_STEPS = 20
-LOOK_CELLS = 5  # it walks to where its way is after half a metre
+LOOK_CELLS, LOOK_CELLS_TIGHT = 5, 3  # it walks to where its way is after half a metre, or less
 TURN_GAIN = 2.0  # [1/s] yaw rate per heading error
 BEYOND_M = 0.3  # a goal without a destination is reached when it lies this far behind
 
@@ -36,7 +36,8 @@ class Teacher:
         if self._layout is not self.body.layout:
             self._learn(self.body.scene, self.body.layout)
         x, y, yaw = planar_pose(self.body)
-        target_x, target_y = self._map.ahead(self._costs, x, y, LOOK_CELLS)
+        far = LOOK_CELLS if self._map.turnable[self._map.cell(x, y)] else LOOK_CELLS_TIGHT
+        target_x, target_y = self._map.ahead(self._costs, x, y, far)
         return steer(wrap_angle(math.atan2(target_y - y, target_x - x) - yaw))
 
     def _learn(self, scene: Scene, layout: Layout) -> None:

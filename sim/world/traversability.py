@@ -25,7 +25,9 @@ STRAIGHT, DIAGONAL = 5, 7
 HALF_WIDTH_M = 0.25  # of a trotting A1
 CLEARANCE_M = HALF_WIDTH_M + 0.02  # of a robot's middle
 TURNING_M = 0.40  # more than half of its length, and of a Laikago's
-TIGHT = 3  # what a cell without room to turn counts for a teacher, who keeps clear of walls
+# A teacher keeps clear of walls, for students who will come nearer than they were shown: what a
+# cell counts without room to turn, and with less than twice a robot's length across; ours.
+TIGHT, NARROW, ROOMY_M = 3, 2, 0.60
 
 Cell = tuple[int, int]  # row, column
 
@@ -66,6 +68,7 @@ class TraversabilityMap:
         if around_m is not None:
             self.free = labels == _nearest_label(np.asarray(labels, np.int32), self.cell(*around_m))
         self.turnable = self.free & (cells > TURNING_M)
+        self._roomy = self.free & (cells > ROOMY_M)
         if not self.turnable.any():
             raise ValueError(f"nowhere on the map is there {TURNING_M} m of room all around")
         # Every cell's nearest free one: near walls, where a robot's middle may still come.
@@ -107,7 +110,8 @@ class TraversabilityMap:
 
     def costs_to_go(self, goals: NDArray[np.int64]) -> Array:
         """The same to the nearest of free cells (n, 2), but what is tight counts for more."""
-        return self._distances(goals, np.where(self.turnable, 1, TIGHT))
+        costs = np.where(self._roomy, 1, np.where(self.turnable, NARROW, TIGHT))
+        return self._distances(goals, costs)
 
     def _distances(self, goals: NDArray[np.int64], costs: NDArray[np.int64]) -> Array:
         steps = _waves(self.free, goals, costs)[self.free]

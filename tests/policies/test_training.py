@@ -223,6 +223,8 @@ def test_imitation_resumes_to_the_same_student(tmp_path: Path) -> None:
     whole = ImitateConfig(
         out=tmp_path / "whole",
         iterations=3,
+        difficulty=0.4,
+        curriculum=2,
         dagger=DAggerConfig(courses=3, steps=20, students=2),
         **{**ROUND, "steps": 500, "validation_steps": 100},
     )
@@ -235,6 +237,7 @@ def test_imitation_resumes_to_the_same_student(tmp_path: Path) -> None:
     one, other = (load_checkpoint(folder / "last.npz") for folder in (whole.out, parted.out))
     assert np.array_equal(one.weights, other.weights)
     assert without_times(one.curve) == without_times(other.curve)
+    assert [row["train/difficulty"] for row in one.curve] == pytest.approx([0.2, 0.4, 0.4])
 
 
 def over_walk(folder: Path, **options: Any) -> dict[str, Any]:
