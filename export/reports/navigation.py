@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import tyro
 
 from pixelgait.export.reports.generated import (
     require_markers,
@@ -15,8 +14,15 @@ from pixelgait.export.reports.generated import (
     write_between,
 )
 from pixelgait.robot.errors import run_command
-from pixelgait.sim.evaluate import EvalConfig, evaluate
+from pixelgait.robot.runtime.options import Count, Workers, check_numbers, parse
+from pixelgait.sim.evaluate import EvalConfig, run_episodes
+from pixelgait.sim.figures import figures_of
+from pixelgait.sim.tasks.episode import Episode
+from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
+from pixelgait.sim.write_house import write_rooms
 
+HOUSES = 5  # that are written in Gibson's layout; others than those of training
+WRITTEN = "gibson:"  # its folder is not known yet
 ROOMS = EvalConfig("navigator", scene="rooms")
 # Rows: what walks, where.
 ROWS = {
@@ -27,13 +33,14 @@ ROWS = {
     "navigator, difficulty 1": replace(ROOMS, difficulty=1.0),
     "navigator, MuJoCo": replace(ROOMS, body="mujoco"),
     "navigator, randomised": replace(ROOMS, randomise=True),
+    "navigator, written houses in Gibson's layout": replace(ROOMS, scene=WRITTEN),
     "navigator, remembers nothing": replace(ROOMS, baseline="forgetful"),
     "navigator, blind (gray image)": replace(ROOMS, baseline="blind"),
     "teacher (knows map and pose)": replace(ROOMS, bundle="walk", baseline="teacher"),
 }
 COLUMNS = (
     *("in `rooms`", "houses", "success", "clean success", "without contact", "falls", "SPL"),
-    *("within 0.5 m", "left [m]"),
+    *("contacts", "impulse [Ns]", "within 0.5 m", "left [m]"),
 )
 
 
@@ -41,29 +48,45 @@ COLUMNS = (
 class NavigationConfig:
     """Measure how well the shipped navigator finds its way, and what it would be without."""
 
-    episodes: int = 100
-    workers: int = 2
+    episodes: Count = 100
+    workers: Workers = 2
     page: Path = Path("docs/results.md")
 
 
 def main() -> None:
     """Command line."""
-    run_command(lambda: write_table(tyro.cli(NavigationConfig, prog="make navigation")))
+    run_command(lambda: write_table(parse(NavigationConfig, "make navigation")))
 
 
 def write_table(config: NavigationConfig) -> None:
     """Evaluate row by row, and write the table so far between the markers of the page.
 
     Raises:
-        UserError: the page has no such lines.
+        UserError: the page has no such lines, or a number makes no sense.
     """
+    check_numbers(config)
     require_markers(config.page, "navigation", "navigation")
     lines = table_head(COLUMNS)
     for label, row in ROWS.items():
-        figures = evaluate(replace(row, episodes=config.episodes, workers=config.workers))
+        figures = _measure(replace(row, episodes=config.episodes, workers=config.workers))
         lines.append(table_line([label, *_cells(figures)]))
         print(lines[-1], flush=True)
         write_between(config.page, "navigation", "navigation", lines)
+
+
+def _measure(row: EvalConfig) -> dict[str, Any]:
+    """Figures of a row; written houses share its episodes."""
+    if row.scene != WRITTEN:
+        return figures_of(list(run_episodes(row)))
+    each = max(1, row.episodes // HOUSES)
+    episodes: list[Episode] = []
+    for house in range(HOUSES):
+        seed = FIRST_EVALUATION_SEED + house
+        with tempfile.TemporaryDirectory() as folder:
+            write_rooms(Path(folder), seed, row.difficulty)
+            part = replace(row, scene=WRITTEN + folder, episodes=each, seed=seed + house * each)
+            episodes += run_episodes(part)
+    return figures_of(episodes)
 
 
 def _cells(figures: dict[str, Any]) -> list[str]:
@@ -72,6 +95,8 @@ def _cells(figures: dict[str, Any]) -> list[str]:
         str(len(figures["episodes"])),
         *(_share(figures, name) for name in rates),
         f"{figures['spl']:.2f}",
+        f"{figures['contacts_per_episode']:.1f}",
+        f"{figures['contact_impulse_ns']:.0f}",
         f"{100 * figures['near_rate']:.0f} %",
         f"{figures['left_m']:.2f}",
     ]
