@@ -1,4 +1,4 @@
-"""pixelgait-benchmark: rollouts against bare physics, cameras against plain getCameraImage."""
+"""pixelgait-benchmark: rollouts against bare physics, cameras against getCameraImage, looks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pixelgait.robot.runtime.latency import machine
 from pixelgait.robot.runtime.options import Count, Range, Seed, check_numbers, parse
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
-from pixelgait.sim.camera_benchmark import camera_rates
+from pixelgait.sim.camera_benchmark import camera_rates, look_rates
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.registry import make_scene
@@ -67,13 +67,18 @@ def print_report(config: BenchmarkConfig) -> None:
         for name, row in rows.items():
             cells = f"{row['frames_per_s']:11.0f}{row['ratio']:8.1f}{row['agreement']:8.1%}"
             print(f"{name:<25}{cells}")
+    for scene, rows in figures["looks"].items():
+        print(f"\n{scene}, RGB, frames/s     plain    looks   ratio")
+        for name, row in rows.items():
+            rates = f"{row['plain_frames_per_s']:9.0f}{row['looks_frames_per_s']:9.0f}"
+            print(f"{name:<25}{rates}{row['ratio']:8.2f}")
     if config.json is not None:
         write_atomic(config.json, json_bytes(figures))
         print(f"wrote {config.json}")
 
 
 def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
-    """Rates [control steps/s] and their ratio, medians over rounds; and `camera_rates`.
+    """Rates [control steps/s], their ratio, medians over rounds; `camera_rates`, `look_rates`.
 
     Raises:
         UserError: unknown scene, or nothing to measure.
@@ -97,6 +102,7 @@ def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
             name: camera_rates(scene, config.camera_size, config.seed)
             for name, scene in scenes.items()
         },
+        "looks": {name: look_rates(name, config.camera_size, config.seed) for name in scenes},
         "machine": machine(),
     }
 

@@ -13,17 +13,22 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body.camera import CHANNELS, Camera, Kind
-from pixelgait.sim.body.interface import BasePose
+from pixelgait.sim.body.interface import BasePose, SimulatedBody
+from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.engines.pybullet_camera import projection_matrix, view_matrix
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.registry import BODIES, make_body
+from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.video import SceneRenderer
+from pixelgait.sim.world.appearance import LooksOption
 from pixelgait.sim.world.scene import Scene
 
 VIEWS = 5  # start poses, each in its own layout
 PLAIN_FRAMES, FRAMES = 3, 30  # timed per view
 PLAIN = "plain getCameraImage"
+GLIDING = "gliding"  # in imitation, where rendering is most of the cost
+LOOKS: tuple[LooksOption, ...] = ("plain", "train")
 # Simulators round and shade height fields differently; this near counts as equal.
 NEAR_LEVELS, NEAR_DEPTH_M = 10, 0.02
 
@@ -61,6 +66,35 @@ def camera_rates(scene: Scene, size: int, seed: int) -> dict[str, dict[str, floa
             rows[f"{name} {kind}"] = _row(plain_s, float(np.median(frames)), float(np.mean(shares)))
         body.close()
     return rows
+
+
+def look_rates(scene: str, size: int, seed: int) -> dict[str, dict[str, float]]:
+    """Frames/s of RGB cameras, plain and in looks of the training set, and the latter's share.
+
+    By turns, one after the other, so that what else runs on the machine slows both alike.
+    """
+    camera = Camera(A1.camera, size, size)
+    rows = {}
+    for name in (GLIDING, *BODIES):
+        bodies = [_body(name, make_scene(scene, looks=looks), camera) for looks in LOOKS]
+        times = []
+        for view_seed in range(seed, seed + VIEWS):
+            for body in bodies:
+                body.reset(view_seed)
+                body.render()  # textures are made when first seen
+            times.append([_frame_s(body.render, FRAMES) for body in bodies])
+        for body in bodies:
+            body.close()
+        plain_s, look_s = np.median(times, axis=0).tolist()
+        rates = {"plain_frames_per_s": 1.0 / plain_s, "looks_frames_per_s": 1.0 / look_s}
+        rows[name] = {**rates, "ratio": plain_s / look_s}
+    return rows
+
+
+def _body(name: str, scene: Scene, camera: Camera) -> SimulatedBody | KinematicBody:
+    if name == GLIDING:
+        return KinematicBody(A1, scene, camera=camera)
+    return make_body(name, A1, scene, camera=camera)
 
 
 def _row(plain_s: float, frame_s: float, agreement: float) -> dict[str, float]:

@@ -37,6 +37,7 @@ from pixelgait.sim.tasks.follow import Follow
 from pixelgait.sim.tasks.forward import Forward
 from pixelgait.sim.tasks.navigate import way_through
 from pixelgait.sim.tasks.task import fallen
+from pixelgait.sim.world.appearance import LooksOption
 from pixelgait.sim.world.seeds import TRAINING
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class EnvOptions(TypedDict, total=False):
 
     render_mode: str | None
     distractors: Split | None
+    looks: LooksOption
     camera: Kind
     body: str
     randomise: bool
@@ -80,6 +82,7 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         *,
         render_mode: str | None = None,
         distractors: Split | None = None,
+        looks: LooksOption = "plain",
         camera: Kind = "rgb",
         body: str = "pybullet",
         randomise: bool = False,
@@ -92,7 +95,7 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         self.sees = image_size is not None
         height, width = image_size or (32, 32)
         eye = Camera(A1.camera, width, height, camera).with_field_of_view(field_of_view_rad)
-        place, ranges = make_scene(scene, difficulty, distractors), None
+        place, ranges = make_scene(scene, difficulty, distractors, looks), None
         if randomise:
             ranges = Randomisation()
         if body == "glide":

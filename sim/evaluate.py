@@ -78,8 +78,10 @@ class EvalConfig(DisturbanceOptions, SceneOptions):
     def check(self) -> None:
         """Raises UserError if a value makes no sense, or a file cannot be written."""
         check_numbers(self)
-        if self.baseline == "teacher" and self.distractors is not None:
-            raise UserError("--baseline teacher does not look: --distractors are nothing to it")
+        seen = {"distractors": self.distractors is not None, "looks": self.looks != "plain"}
+        for name, asked_for in seen.items():
+            if self.baseline == "teacher" and asked_for:
+                raise UserError(f"--baseline teacher does not look: --{name} are nothing to it")
         open_ground = self.scene in (FlatGround.name, Rough.name) and self.baseline is None
         if self.task == "follow" and not open_ground:
             raise UserError(
@@ -161,6 +163,7 @@ def describe(config: EvalConfig) -> dict[str, Any]:
         "scene": config.scene,
         "difficulty": config.difficulty,
         "distractors": config.distractors,
+        "looks": config.looks,
         "body": config.body,
         "baseline": config.baseline,
         "randomise": config.randomise,
@@ -179,8 +182,8 @@ def format_description(described: dict[str, Any]) -> str:
         f"scene {described['scene']} at difficulty {described['difficulty']:g}",
         f"body {described['body']}",
     ]
-    for name in ("distractors", "baseline"):
-        if described[name]:
+    for name in ("distractors", "looks", "baseline"):
+        if described[name] and described[name] != "plain":
             parts.append(f"{name} {described[name]}")
     if described["randomise"]:
         parts.append("randomised")

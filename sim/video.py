@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from pathlib import Path
 
@@ -15,9 +16,11 @@ from pixelgait.robot.controller import Controller
 from pixelgait.robot.files import write_atomic
 from pixelgait.robot.interface import Reading
 from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.rotation import upright
 from pixelgait.robot.runtime.attention import draw_attention
-from pixelgait.robot.spec import Array, RobotSpec
-from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.robot.spec import Array, CameraMount, RobotSpec
+from pixelgait.sim.body.camera import Camera
+from pixelgait.sim.body.interface import BasePose, SimulatedBody
 from pixelgait.sim.engines.pybullet_body import load_robot
 from pixelgait.sim.engines.pybullet_camera import render_view
 from pixelgait.sim.engines.pybullet_client import pybullet
@@ -26,6 +29,7 @@ from pixelgait.sim.scenes.distractors import Distracted
 from pixelgait.sim.scenes.indoor import Indoor
 from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.task import Task
+from pixelgait.sim.world.looks.dressed import Dressed
 from pixelgait.sim.world.scene import Scene
 from pixelgait.sim.world.seeds import Stream
 
@@ -46,7 +50,7 @@ class SceneRenderer:
         self.client = pybullet.connect(pybullet.DIRECT)
         self.scene = PyBulletScene(scene, self.client)
         self.scene.reset(Stream.LAYOUT.rng(seed))
-        bare = scene.scene if isinstance(scene, Distracted) else scene
+        bare = scene.scene if isinstance(scene, Distracted | Dressed) else scene
         self.indoors = isinstance(bare, Indoor)
         self.robot, self.joints = load_robot(spec, self.client)
         self.inertial = pybullet.getDynamicsInfo(self.robot, -1, physicsClientId=self.client)[3:5]
@@ -74,12 +78,23 @@ class SceneRenderer:
         eye, target = ground + EYE_M, ground + LOOK_M
         if self.indoors:
             eye, target = position + EYE_INDOORS_M, position
-        view = pybullet.computeViewMatrix(eye, target, (0, 0, 1))
-        frame = render_view(self.client, view, FIELD_OF_VIEW_RAD, WIDTH, HEIGHT)
+        if self.scene.layout.look is None:
+            view = pybullet.computeViewMatrix(eye, target, (0, 0, 1))
+            frame = render_view(self.client, view, FIELD_OF_VIEW_RAD, WIDTH, HEIGHT)
+        else:
+            frame = self._in_look(eye, target - eye)
         if inset is not None:
             framed = np.pad(inset, ((2, 2), (2, 2), (0, 0)), constant_values=255)
             frame[8 : 8 + framed.shape[0], 8 : 8 + framed.shape[1]] = framed
         return frame
+
+    def _in_look(self, eye: Array, ahead: Array) -> NDArray[np.uint8]:
+        """The same view, through a camera as painters know it."""
+        x, y, z = ahead.tolist()
+        mount = CameraMount((0.0, 0.0, 0.0), math.atan2(-z, math.hypot(x, y)), FIELD_OF_VIEW_RAD)
+        camera = Camera(mount, WIDTH, HEIGHT)
+        pose = BasePose(tuple(eye.tolist()), upright(math.atan2(y, x)))
+        return self.scene.render_both(camera, pose)[0]
 
 
 def write_video(path: Path, frames: list[NDArray[np.uint8]]) -> None:

@@ -24,7 +24,16 @@ from tests.conftest import Command, alive, child_environment, children
 from tests.test_architecture import ROOT
 
 HEAD = {"schema", "command", "version", "commit", "bundle", "sha256", "robot", "task", "scene"}
-HEAD |= {"difficulty", "distractors", "body", "baseline", "randomise", "delays_from", "faults"}
+HEAD |= {
+    "difficulty",
+    "distractors",
+    "looks",
+    "body",
+    "baseline",
+    "randomise",
+    "delays_from",
+    "faults",
+}
 HEAD |= {"seed", "seconds", "modified"}
 EPISODE = {"seed", "success", "distance_m", "return_m", "fell", "fault", "images", "steps"}
 EPISODE |= {"contacts", "contact_s", "contact_impulse_ns"}
@@ -229,6 +238,7 @@ def test_the_figures_say_of_what_they_are(
         "scene": "obstacle-course",
         "difficulty": 0.5,
         "distractors": None,
+        "looks": "plain",
         "body": "pybullet",
         "baseline": "blind",
         "randomise": True,

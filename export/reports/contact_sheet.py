@@ -31,12 +31,12 @@ LABEL_PX = 22
 
 def write_contact_sheet(path: Path) -> None:
     """One row per scene, one column per difficulty; more rows for what goes with any scene."""
-    rows = [[_view(name, d, make_scene(name, d)) for d in DIFFICULTIES] for name in SCENES]
+    rows = [[_at(name, d, make_scene(name, d)) for d in DIFFICULTIES] for name in SCENES]
     rows.append([_house(d) for d in DIFFICULTIES])
     for split in get_args(Split):
         scenes = [make_scene(DISTRACTED, d, split) for d in DIFFICULTIES]
         label = f"{DISTRACTED}, {split} distractors"
-        rows.append([_view(label, d, s) for d, s in zip(DIFFICULTIES, scenes, strict=True)])
+        rows.append([_at(label, d, s) for d, s in zip(DIFFICULTIES, scenes, strict=True)])
     path.parent.mkdir(parents=True, exist_ok=True)
     cv2.imwrite(str(path), np.vstack([np.hstack(row) for row in rows])[:, :, ::-1])
 
@@ -45,27 +45,34 @@ def _house(difficulty: float) -> NDArray[np.uint8]:
     """A house of our own, written and read again."""
     with tempfile.TemporaryDirectory() as folder:
         write_rooms(Path(folder), SEED, difficulty)
-        return _view("gibson:FOLDER", difficulty, make_scene(f"gibson:{folder}"))
+        return _at("gibson:FOLDER", difficulty, make_scene(f"gibson:{folder}"))
 
 
-def _view(label: str, difficulty: float, scene: Scene) -> NDArray[np.uint8]:
+def _at(label: str, difficulty: float, scene: Scene) -> NDArray[np.uint8]:
+    return view(f"{label}, difficulty {difficulty:g}", scene, SEED)
+
+
+def view(label: str, scene: Scene, seed: int) -> NDArray[np.uint8]:
     """One scene with the robot at its start, labelled."""
     body = PyBulletBody(A1, scene)
-    reading = body.reset(SEED)
+    reading = body.reset(seed)
     seen = np.kron(body.render().pixels, np.ones((INSET, INSET, 1), dtype=np.uint8))
     position, orientation = map(np.array, body.pose())
-    renderer = SceneRenderer(A1, scene, SEED)
+    renderer = SceneRenderer(A1, scene, seed)
     frame = renderer.frame(position, orientation, reading.joint_angles, seen)
     renderer.close()
     body.close()
     size = (round(WIDTH * SCALE), round(HEIGHT * SCALE))
-    small = cv2.resize(frame, size, interpolation=cv2.INTER_AREA)
-    labelled = cv2.copyMakeBorder(
-        small, LABEL_PX, 2, 2, 2, cv2.BORDER_CONSTANT, value=(255, 255, 255)
+    return labelled(np.asarray(cv2.resize(frame, size, interpolation=cv2.INTER_AREA)), label)
+
+
+def labelled(picture: NDArray[np.uint8], label: str) -> NDArray[np.uint8]:
+    """A picture with its name above it, and a white margin."""
+    framed = cv2.copyMakeBorder(
+        picture, LABEL_PX, 2, 2, 2, cv2.BORDER_CONSTANT, value=(255, 255, 255)
     )
-    text = f"{label}, difficulty {difficulty:g}"
-    cv2.putText(labelled, text, (4, 16), cv2.FONT_HERSHEY_SIMPLEX, 0.45, (0, 0, 0), 1, cv2.LINE_AA)
-    return np.asarray(labelled, dtype=np.uint8)
+    cv2.putText(framed, label, (4, 16), cv2.FONT_HERSHEY_SIMPLEX, 0.45, (0, 0, 0), 1, cv2.LINE_AA)
+    return np.asarray(framed, dtype=np.uint8)
 
 
 if __name__ == "__main__":

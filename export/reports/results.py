@@ -188,6 +188,7 @@ def _figures(config: ResultsConfig, row: ResultRow, column: str) -> Figures:
 def is_of(kept: Figures, evaluation: EvalConfig) -> bool:
     """Whether figures are of this evaluation, by whatever version of the code."""
     wanted = {k: v for k, v in describe(evaluation).items() if k not in MAKER}
+    kept = {"looks": "plain", **kept}  # older ones do not say so
     return wanted.items() <= kept.items() and len(kept["episodes"]) == evaluation.episodes
 
 

@@ -156,6 +156,7 @@ class CameraConfig(SceneOptions, TrainConfig):
             difficulty=self.difficulty,
             curriculum=self.curriculum,
             distractors=self.distractors,
+            looks=self.looks,
         )
 
     def architecture(self) -> Architecture:

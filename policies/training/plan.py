@@ -15,6 +15,7 @@ from pixelgait.sim.body.faults import Fault
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
+from pixelgait.sim.world.appearance import LooksOption
 
 TaskName = Literal["walk", "follow", "imitate", "course", "joint"]
 DIFFICULTY_STEP = 0.1  # workers keep one course per difficulty
@@ -32,6 +33,7 @@ class Plan:
     curriculum: int = 0  # iterations over which the difficulty rises from 0
     contact_cost: float = 0.0  # [m/s], see `Forward`
     distractors: Split | None = None
+    looks: LooksOption = "plain"
     low_level: tuple[Array, Array] | None = None  # frozen matrix, bias of the task course
     randomisation: Randomisation | None = None
     mirror: bool = False  # a left-right symmetric low level

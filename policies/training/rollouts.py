@@ -86,7 +86,8 @@ class Worker:
         return self._gliders[difficulty]
 
     def _scene(self, difficulty: float) -> Scene:
-        return make_scene(self.plan.scene, difficulty, self.plan.distractors)
+        plan = self.plan
+        return make_scene(plan.scene, difficulty, plan.distractors, plan.looks)
 
     def run(self, job: Job) -> list[Episode]:
         """One episode per seed."""

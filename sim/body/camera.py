@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal
 
 import numpy as np
 
 from pixelgait.robot.spec import Array, CameraMount
 from pixelgait.sim.world.appearance import LIGHT, Appearance
+from pixelgait.sim.world.looks.geometry import Floats, View
 
 NEAR_M, FAR_M = 0.01, 30.0
 
@@ -59,8 +61,45 @@ class Camera:
         forward, up = rotation @ (cos, 0.0, -sin), rotation @ (sin, 0.0, cos)
         return np.asarray(position) + rotation @ self.mount.position_m, forward, up
 
+    @property
+    def rays(self) -> Array:
+        """Unit rays (H W, 3) through the pixels' centres: forward, right, up."""
+        return _rays(self.mount.vertical_fov_rad, self.height, self.width)
+
+    def view(self, position: tuple[float, ...], rotation: Array) -> View:
+        """What a painter needs to know of the camera on a base at xyz [m], rotated (3, 3)."""
+        eye, forward, up = self.axes(position, rotation)
+        right = (  # np.cross takes as long as the rest
+            forward[1] * up[2] - forward[2] * up[1],
+            forward[2] * up[0] - forward[0] * up[2],
+            forward[0] * up[1] - forward[1] * up[0],
+        )
+        local = _rays_float32(self.mount.vertical_fov_rad, self.height, self.width)
+        rays = np.array((forward, right, up), np.float32).T @ local
+        pixel_rad = 2.0 * math.tan(self.mount.vertical_fov_rad / 2.0) / self.height
+        return View(
+            eye.astype(np.float32), forward.astype(np.float32), rays, local[0], pixel_rad, FAR_M
+        )
+
 
 def camera_for(mount: CameraMount, image_shape: tuple[int, int, int]) -> Camera:
     """The camera of a policy that sees images of this shape (H, W, C)."""
     height, width, channels = image_shape
     return Camera(mount, width, height, KIND_OF_CHANNELS[channels])
+
+
+@cache
+def _rays(vertical_fov_rad: float, height: int, width: int) -> Array:
+    """Unit rays (H W, 3) through the pixels' centres: forward, right, up."""
+    half = np.tan(vertical_fov_rad / 2.0)
+    along = (2.0 * (np.arange(width) + 0.5) / width - 1.0) * half * width / height
+    up = (1.0 - 2.0 * (np.arange(height) + 0.5) / height) * half
+    u, v = np.meshgrid(along, up)
+    rays = np.stack((np.ones_like(u), u, v), axis=-1).reshape(-1, 3)
+    return np.asarray(rays / np.linalg.norm(rays, axis=1, keepdims=True))
+
+
+@cache
+def _rays_float32(vertical_fov_rad: float, height: int, width: int) -> Floats:
+    """The same, (3, H W)."""
+    return np.ascontiguousarray(_rays(vertical_fov_rad, height, width).T, dtype=np.float32)

@@ -98,7 +98,7 @@ class KinematicBody:
         self.scene = scene
         self.camera = camera or Camera(spec.camera)
         self.client: int = pybullet.connect(pybullet.DIRECT)
-        self._scene = PyBulletScene(scene, self.client)
+        self._scene = PyBulletScene(scene, self.client, alone=True)
         nose = (spec.feet_m[0, 0] + NOSE_M, 0.0)
         self._outline = np.vstack([spec.feet_m, nose])  # (5, 2) in the base frame
         self._height_m = HEIGHT_SHARE * spec.stand_height_m

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Protocol
 
 import mujoco
@@ -20,10 +19,13 @@ from pixelgait.sim.body.camera import FAR_M, Camera
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.engines.mujoco_model import SCENE_GROUP, wxyz
 from pixelgait.sim.world.box_mesh import box_uv
+from pixelgait.sim.world.looks.geometry import FOREIGN, SKY
+from pixelgait.sim.world.looks.geometry import Hits as SceneHits
+from pixelgait.sim.world.looks.painter import Painter
 from pixelgait.sim.world.texture import TILE_PIXELS
 
 AMBIENT, DIFFUSE, SPECULAR, SHININESS = 0.6, 0.35, 0.05, 2  # of PyBullet's getCameraImage
-SKY = 255
+SKY_LEVEL = 255
 GROUPS = np.array([i == SCENE_GROUP for i in range(6)], dtype=np.uint8)
 
 
@@ -105,12 +107,35 @@ def cast_both(
     return _colours(model, data, camera, hits, paints), hits.depth
 
 
+def cast_in_look(
+    model: mujoco.MjModel,
+    data: mujoco.MjData,
+    camera: Camera,
+    pose: BasePose,
+    paints: Sequence[Paint],
+    painter: Painter,
+    shapes: NDArray[np.intp],
+) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    """The same in an episode's look; geoms (ngeom,) are these shapes of the scene, or FOREIGN."""
+    hits = _cast(model, data, camera, pose)
+    which = np.where(hits.geoms < 0, SKY, shapes[hits.geoms])
+    theirs = None
+    if (which == FOREIGN).any() or painter.geometry.has_mesh:
+        theirs = _colours(model, data, camera, hits, paints).reshape(-1, 3)
+    rotation = np.zeros(9)
+    mujoco.mju_quat2Mat(rotation, np.array(wxyz(pose.orientation)))
+    view = camera.view(pose.position, rotation.reshape(3, 3))
+    colours = painter.paint(view, SceneHits(which, hits.distances.astype(np.float32)), theirs)
+    return colours.reshape(*hits.depth.shape, 3), hits.depth
+
+
 @dataclass(frozen=True, slots=True)
 class Hits:
     """What the rays of one image hit; n is height times width."""
 
     depth: NDArray[np.float32]  # (height, width) [m]
     geoms: NDArray[np.int32]  # (n,), -1: none
+    distances: Array  # (n,) [m] from the eye
     points: Array  # (n, 3) [m]
     normals: Array  # (n, 3)
 
@@ -120,7 +145,7 @@ def _cast(model: mujoco.MjModel, data: mujoco.MjData, camera: Camera, pose: Base
     mujoco.mju_quat2Mat(rotation, np.array(wxyz(pose.orientation)))
     eye, forward, up = camera.axes(pose.position, rotation.reshape(3, 3))
     shape = camera.height, camera.width
-    rays = _pixels(camera.mount.vertical_fov_rad, *shape)
+    rays = camera.rays
     world = rays @ np.array((forward, np.cross(forward, up), up))
     count = len(rays)
     geoms, distances = np.full(count, -1, dtype=np.int32), np.zeros(count)
@@ -133,7 +158,7 @@ def _cast(model: mujoco.MjModel, data: mujoco.MjData, camera: Camera, pose: Base
     geoms[forward_m >= FAR_M] = -1  # MuJoCo may look further
     far = np.where(geoms < 0, FAR_M, forward_m)
     depth = np.asarray(far.reshape(shape), dtype=np.float32)
-    return Hits(depth, geoms, eye + distances[:, None] * world, normals)
+    return Hits(depth, geoms, distances, eye + distances[:, None] * world, normals)
 
 
 def _colours(
@@ -148,7 +173,7 @@ def _colours(
     for paint in paints:
         paint.apply(colours, hits.geoms, hits.points, hits.normals, data)
     colours *= _brightness(hits.normals, camera.light)[:, None]
-    colours[hits.geoms < 0] = SKY
+    colours[hits.geoms < 0] = SKY_LEVEL
     return np.asarray(colours.reshape(*hits.depth.shape, 3), dtype=np.uint8)
 
 
@@ -163,14 +188,3 @@ def _brightness(normals: Array, light: tuple[float, float, float]) -> Array:
     highlight = np.maximum(reflected_z, 0.0) ** SHININESS
     brightness = AMBIENT + DIFFUSE * np.maximum(cosine, 0.0) + SPECULAR * highlight
     return np.asarray(brightness)
-
-
-@cache
-def _pixels(vertical_fov_rad: float, height: int, width: int) -> Array:
-    """Unit rays (H W, 3) through the pixels' centres: forward, right, up."""
-    half = np.tan(vertical_fov_rad / 2.0)
-    along = (2.0 * (np.arange(width) + 0.5) / width - 1.0) * half * width / height
-    up = (1.0 - 2.0 * (np.arange(height) + 0.5) / height) * half
-    u, v = np.meshgrid(along, up)
-    rays = np.stack((np.ones_like(u), u, v), axis=-1).reshape(-1, 3)
-    return np.asarray(rays / np.linalg.norm(rays, axis=1, keepdims=True))

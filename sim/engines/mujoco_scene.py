@@ -8,12 +8,21 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from pixelgait.robot.observation import rgbd
 from pixelgait.robot.rotation import upright
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import BasePose
-from pixelgait.sim.engines.mujoco_camera import Paint, TiledTextures, cast_both, cast_image
+from pixelgait.sim.engines.mujoco_camera import (
+    Paint,
+    TiledTextures,
+    cast_both,
+    cast_image,
+    cast_in_look,
+)
 from pixelgait.sim.engines.mujoco_mesh import MeshTexture
 from pixelgait.sim.engines.mujoco_model import scene_geom, wxyz
+from pixelgait.sim.world.looks.geometry import FOREIGN
+from pixelgait.sim.world.looks.painter import Painter
 from pixelgait.sim.world.obstacles import are_obstacles
 from pixelgait.sim.world.scene import ORIGIN, Box, Layout, Mesh, Plane, Pose, Scene
 from pixelgait.sim.world.texture import CHEQUERS_M, Texture, chequers, tile
@@ -48,6 +57,9 @@ class MuJoCoScene:
             for j in range(len(shape.boxes))
         ]
         self.obstacles = np.zeros(model.ngeom, dtype=bool)  # of the last layout, by geom
+        self._shapes = np.full(model.ngeom, FOREIGN)  # of the scene, by geom
+        self._shapes[self._geoms] = np.arange(len(shapes))
+        self._painter = Painter(scene)
         self.layout = Layout(ORIGIN)
         self._paints = self._painted(tuple(self._textured.values()))
 
@@ -56,6 +68,7 @@ class MuJoCoScene:
         self.layout = self.scene.layout(rng)
         for i, pose in enumerate(self.layout.movable):
             self._place(i, pose)
+        self._painter.lay_out(self.layout)
         if self.layout.appearance is not None:
             self._paints = self._painted(tuple(self.layout.appearance.textures))
         self.obstacles[self._geoms] = are_obstacles(self.scene, self.layout)
@@ -65,10 +78,15 @@ class MuJoCoScene:
     def move(self, time_s: float) -> None:
         """Put what swings where it is so long after the reset."""
         for swing in self.layout.swings:
-            self._place(swing.shape, swing.pose(self.layout.movable[swing.shape], time_s))
+            pose = swing.pose(self.layout.movable[swing.shape], time_s)
+            self._place(swing.shape, pose)
+            self._painter.move(swing.shape, pose)
 
     def render(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
         """What the camera sees from a base at this pose."""
+        if self.layout.look is not None and camera.kind != "depth":
+            rgb, depth = self.render_both(camera, pose)
+            return rgb if camera.kind == "rgb" else rgbd(rgb, depth)
         seen = camera.under(self.layout.appearance)
         return cast_image(self.model, self.data, seen, pose, self._paints)
 
@@ -76,6 +94,10 @@ class MuJoCoScene:
         self, camera: Camera, pose: BasePose
     ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """Colours (H, W, 3) and depth (H, W) [m], both through the pixels' centres."""
+        if self.layout.look is not None:
+            return cast_in_look(
+                self.model, self.data, camera, pose, self._paints, self._painter, self._shapes
+            )
         seen = camera.under(self.layout.appearance)
         return cast_both(self.model, self.data, seen, pose, self._paints)
 

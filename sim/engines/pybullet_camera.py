@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import cv2
@@ -13,6 +14,8 @@ from pixelgait.sim.body.camera import FAR_M, NEAR_M, Camera
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.world.appearance import LIGHT
+from pixelgait.sim.world.looks.geometry import FOREIGN, SKY, Hits, View
+from pixelgait.sim.world.looks.painter import Painter
 
 # TinyRenderer looks through a pixel's lower left corner; this far right and up of it is its centre.
 HALF_PIXEL = 0.5
@@ -42,6 +45,30 @@ def render_view(
     return _colours(_frame(client, view, projection, width, height, LIGHT))
 
 
+def render_in_look(
+    client: int, camera: Camera, pose: BasePose, painter: Painter, shapes: Mapping[int, int]
+) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    """Colours (H, W, 3) and depth (H, W) [m] in an episode's look.
+
+    `shapes` says which shape of the scene a body of PyBullet's is; of others its own colours count.
+    """
+    frame = _camera_frame(client, camera, pose, labelled=True)
+    depth, labels = _depth(frame), np.ravel(frame[4])
+    known = np.full(max(int(labels.max()), *shapes, 0) + 2, FOREIGN)
+    known[list(shapes)] = list(shapes.values())
+    known[-1] = SKY  # PyBullet's label -1
+    view = view_from(camera, pose)
+    hits = Hits(known[labels], depth.ravel() / view.ahead)
+    colours = painter.paint(view, hits, _colours(frame).reshape(-1, 3))
+    return colours.reshape(*depth.shape, 3), depth
+
+
+def view_from(camera: Camera, pose: BasePose) -> View:
+    """What a painter needs to know of a camera on a base at this pose."""
+    rotation = np.reshape(pybullet.getMatrixFromQuaternion(pose.orientation), (3, 3))
+    return camera.view(pose.position, rotation)
+
+
 def view_matrix(camera: Camera, pose: BasePose) -> list[float]:
     """OpenGL's view matrix (16) from a base at this pose."""
     rotation = np.reshape(pybullet.getMatrixFromQuaternion(pose.orientation), (3, 3))
@@ -67,9 +94,11 @@ def _projection(vertical_fov_rad: float, width: int, height: int) -> list[float]
     )
 
 
-def _camera_frame(client: int, camera: Camera, pose: BasePose) -> tuple[Any, ...]:
+def _camera_frame(
+    client: int, camera: Camera, pose: BasePose, labelled: bool = False
+) -> tuple[Any, ...]:
     view, projection = view_matrix(camera, pose), projection_matrix(camera)
-    return _frame(client, view, projection, camera.width, camera.height, camera.light)
+    return _frame(client, view, projection, camera.width, camera.height, camera.light, labelled)
 
 
 def _frame(
@@ -79,8 +108,9 @@ def _frame(
     width: int,
     height: int,
     light: tuple[float, float, float],
+    labelled: bool = False,
 ) -> tuple[Any, ...]:
-    """PyBullet's frame: width, height, RGBA, depth buffer (0 to 1), nothing."""
+    """PyBullet's frame: width, height, RGBA, depth buffer (0 to 1), which body is seen (or not)."""
     frame: tuple[Any, ...] = pybullet.getCameraImage(
         width,
         height,
@@ -89,7 +119,7 @@ def _frame(
         shadow=0,
         lightDirection=light,
         renderer=pybullet.ER_TINY_RENDERER,
-        flags=pybullet.ER_NO_SEGMENTATION_MASK,
+        flags=0 if labelled else pybullet.ER_NO_SEGMENTATION_MASK,
         physicsClientId=client,
     )
     return frame

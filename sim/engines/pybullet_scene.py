@@ -9,21 +9,23 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from pixelgait.robot.observation import rgbd
 from pixelgait.robot.rotation import upright
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.engines import pybullet_camera
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.world.box_mesh import TRIANGLES, box_corners, box_uv
+from pixelgait.sim.world.looks.painter import Painter
 from pixelgait.sim.world.obstacles import are_obstacles, is_above_ground
 from pixelgait.sim.world.scene import ORIGIN, Box, HeightField, Layout, Mesh, Pose, Scene, Shape
 from pixelgait.sim.world.texture import Texture, tile
 
 
 class PyBulletScene:
-    """A scene built in one PyBullet client."""
+    """A scene built in one PyBullet client; `alone`: nothing else is ever in it to be seen."""
 
-    def __init__(self, scene: Scene, client: int) -> None:
+    def __init__(self, scene: Scene, client: int, alone: bool = False) -> None:
         self.scene = scene
         self.client = client
         self._textures: dict[Texture, int] = {}  # what PyBullet calls them
@@ -34,12 +36,17 @@ class PyBulletScene:
         self._meshes = {body for body, shape in shapes if isinstance(shape, Mesh)}
         self._obstacles: set[int] = set()  # of the last layout
         self.layout = Layout(ORIGIN)
+        self._alone = alone
+        self._painter = Painter(scene)
+        bodies = (*self._fixed, *(body for body, _ in self._movable))
+        self._shapes = {body: i for i, body in enumerate(bodies)}
 
     def reset(self, rng: np.random.Generator) -> Pose:
         """Lay the scene out; returns where the robot starts."""
         self.layout = self.scene.layout(rng)
         for placed, pose in zip(self._movable, self.layout.movable, strict=True):
             self._place(*placed, pose)
+        self._painter.lay_out(self.layout)
         if self.layout.appearance is not None:
             for body, texture in zip(self._textured, self.layout.appearance.textures, strict=True):
                 self._paint(body, texture)
@@ -53,9 +60,12 @@ class PyBulletScene:
         for swing in self.layout.swings:
             pose = swing.pose(self.layout.movable[swing.shape], time_s)
             self._place(*self._movable[swing.shape], pose)
+            self._painter.move(swing.shape, pose)
 
     def render(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
         """What the camera sees in this episode from a base at this pose; see `Camera`."""
+        if self.layout.look is not None and camera.kind != "depth":
+            return self._in_look(camera, pose)
         seen = camera.under(self.layout.appearance)
         return pybullet_camera.render(self.client, seen, pose)
 
@@ -63,8 +73,23 @@ class PyBulletScene:
         self, camera: Camera, pose: BasePose
     ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """Colours (H, W, 3) and depth (H, W) [m], both through the pixels' centres."""
+        if self.layout.look is not None:
+            return pybullet_camera.render_in_look(
+                self.client, camera, pose, self._painter, self._shapes
+            )
         seen = camera.under(self.layout.appearance)
         return pybullet_camera.render_both(self.client, seen, pose)
+
+    def _in_look(self, camera: Camera, pose: BasePose) -> NDArray[np.uint8]:
+        """Colours, or these and depth; colours alone of a scene alone without PyBullet."""
+        if camera.kind == "rgb" and self._alone:
+            view = pybullet_camera.view_from(camera, pose)
+            hits = self._painter.cast(view)
+            if hits is not None:
+                colours = self._painter.paint(view, hits)
+                return colours.reshape(camera.height, camera.width, 3)
+        rgb, depth = self.render_both(camera, pose)
+        return rgb if camera.kind == "rgb" else rgbd(rgb, depth)
 
     @property
     def has_obstacles(self) -> bool:

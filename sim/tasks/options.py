@@ -12,6 +12,7 @@ from pixelgait.sim.body.measured_delays import make_randomisation
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.registry import make_scene
+from pixelgait.sim.world.appearance import LooksOption
 from pixelgait.sim.world.scene import Scene
 
 
@@ -28,13 +29,17 @@ class SceneOptions:
     """Pictures behind the scene, other surfaces, light and camera poses, and hovering objects:
     those of the training or of the test set."""
 
+    looks: LooksOption = "plain"
+    """What everything looks like: as the scene says, or textures, colours, light, shadows and sky
+    of the training or of the test set, drawn anew every episode."""
+
     def make_scene(self) -> Scene:
         """The scene asked for.
 
         Raises:
-            UserError: there is none, or it cannot be read.
+            UserError: there is none, it cannot be read, or an option does not go with another.
         """
-        return make_scene(self.scene, self.difficulty, self.distractors)
+        return make_scene(self.scene, self.difficulty, self.distractors, self.looks)
 
 
 @dataclass(frozen=True, kw_only=True)

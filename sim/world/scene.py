@@ -15,7 +15,7 @@ import numpy as np
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array
-from pixelgait.sim.world.appearance import Appearance
+from pixelgait.sim.world.appearance import Appearance, Look
 from pixelgait.sim.world.texture import Colour, Texture
 
 FRICTION = 1.0
@@ -114,6 +114,7 @@ class Layout:
     movable: Sequence[Pose] = ()  # where the scene's movable shapes are
     swings: Sequence[Swing] = ()
     appearance: Appearance | None = None  # None: as usual
+    look: Look | None = None  # None: plain, as the scene says
 
 
 class Scene(ABC):

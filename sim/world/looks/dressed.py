@@ -1,0 +1,34 @@
+"""A scene as it is, in another look every episode."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from pixelgait.sim.world.appearance import Look, Looks
+from pixelgait.sim.world.scene import Layout, Scene
+
+NUMBERS = 2**31  # of looks in a set
+
+
+class Dressed(Scene):
+    """A scene whose layouts have a look each. All else is the scene's own."""
+
+    def __init__(self, scene: Scene, looks: Looks) -> None:
+        self.scene, self.looks = scene, looks
+        self.name, self.goal_m = scene.name, scene.goal_m
+        self.fixed, self.movable = scene.fixed, scene.movable
+        self.tells_destination = scene.tells_destination
+
+    def layout(self, rng: np.random.Generator) -> Layout:
+        """The scene's own, and only then a look."""
+        layout = self.scene.layout(rng)
+        self.destination = self.scene.destination
+        return replace(layout, look=Look(self.looks, int(rng.integers(NUMBERS))))
+
+    def progress_m(self, x: float, y: float) -> float:
+        return self.scene.progress_m(x, y)
+
+    def ground_m(self, x: float, y: float) -> float | None:
+        return self.scene.ground_m(x, y)

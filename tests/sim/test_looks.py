@@ -1,0 +1,273 @@
+"""Looks: the same world in other textures, colours, light, shadows and skies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.spec import A1
+from pixelgait.sim.body.camera import Camera
+from pixelgait.sim.body.interface import BasePose
+from pixelgait.sim.engines.kinematic_body import KinematicBody
+from pixelgait.sim.engines.registry import BODIES, make_body
+from pixelgait.sim.envs import GaitEnv
+from pixelgait.sim.scenes import Box, Layout, Plane, Pose, Scene, Swing
+from pixelgait.sim.scenes.registry import SCENES, make_scene
+from pixelgait.sim.world.appearance import Look, Looks
+from pixelgait.sim.world.looks.backdrops import BACKDROPS
+from pixelgait.sim.world.looks.dressed import Dressed
+from pixelgait.sim.world.looks.geometry import Geometry
+from pixelgait.sim.world.looks.materials import PATTERNS
+from pixelgait.sim.world.looks.noise import PIXELS
+from pixelgait.sim.world.looks.outfit import Outfit
+from tests.conftest import Command
+from tests.helpers import EVERY_SCENE, HOLD, located, resident_mb, seen
+
+COURSE = "obstacle-course"
+EYES = BasePose((0.0, 0.0, 0.28), (0.0, 0.0, 0.0, 1.0))
+SETS: tuple[Looks, ...] = ("train", "test")
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_the_scene_itself_stays_as_it_is(name: str) -> None:
+    plain, dressed = make_scene(name), make_scene(name, looks="test")
+    for seed in range(3):
+        layouts = [s.layout(np.random.default_rng(seed)) for s in (plain, dressed)]
+        assert layouts[0] == replace(layouts[1], look=None)
+        assert layouts[1].look is not None
+        for x, y in np.random.default_rng(seed).uniform(-4.0, 4.0, (20, 2)):
+            assert plain.ground_m(x, y) == dressed.ground_m(x, y)
+            assert plain.progress_m(x, y) == dressed.progress_m(x, y)
+    assert plain.goal_m == dressed.goal_m
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("scene", EVERY_SCENE)
+def test_depth_is_that_of_the_plain_scene_bit_for_bit(scene: str, name: str, house: Path) -> None:
+    plain, dressed = (
+        make_body(name, A1, make_scene(located(scene, house), looks=looks))
+        for looks in ("plain", "test")
+    )
+    for seed in range(2):
+        for body in (plain, dressed):
+            body.reset(seed)
+        camera = Camera(A1.camera, kind="depth")
+        np.testing.assert_array_equal(seen(plain, camera), seen(dressed, camera))
+        camera = replace(camera, kind="rgbd")
+        np.testing.assert_array_equal(seen(plain, camera)[..., 3], seen(dressed, camera)[..., 3])
+        assert not np.array_equal(seen(plain, camera), seen(dressed, camera))
+    plain.close()
+    dressed.close()
+
+
+@pytest.mark.parametrize("looks", SETS)
+@pytest.mark.parametrize("name", EVERY_SCENE)
+def test_both_simulators_and_gliding_robots_see_the_same(
+    name: str, looks: Looks, house: Path
+) -> None:
+    """But for pixels whose rays meet an edge, on height fields, and for a scan's own colours."""
+    scene = make_scene(located(name, house), looks=looks)
+    bullet, mujoco = (make_body(body, A1, scene) for body in BODIES)
+    glider = KinematicBody(A1, scene)
+    shares = []
+    for seed in range(5):
+        for body in (bullet, mujoco, glider):
+            body.reset(seed)
+        mujoco.place(*bullet.pose())
+        picture = bullet.render().pixels.astype(int)
+        for other in (mujoco.render().pixels, glider._scene.render(glider.camera, bullet.pose())):
+            shares.append((np.abs(picture - other).max(axis=2) <= 8).mean())
+    assert min(shares) > 0.95
+    assert np.mean(shares) > 0.98
+    for body in (bullet, mujoco, glider):
+        body.close()
+
+
+@pytest.mark.parametrize("name", [*BODIES, "glide"])
+def test_an_episode_looks_like_its_seed_says_and_unlike_others(name: str) -> None:
+    scene = make_scene(COURSE, looks="train")
+    body = KinematicBody(A1, scene) if name == "glide" else make_body(name, A1, scene)
+    pictures = []
+    for seed in (3, 4, 3):
+        body.reset(seed)
+        pictures.append(body.render().pixels)
+    np.testing.assert_array_equal(pictures[0], pictures[2])
+    assert (pictures[0] == pictures[1]).all(axis=2).mean() < 0.05
+    body.close()
+
+
+def test_the_sets_have_no_kind_of_pattern_or_backdrop_in_common() -> None:
+    for kinds in (PATTERNS, BACKDROPS):
+        assert not {each.__name__ for each in kinds["train"]} & {
+            each.__name__ for each in kinds["test"]
+        }
+    assert min(map(len, PATTERNS.values())) >= 12
+
+
+def test_hundreds_of_looks_are_all_different_and_neither_black_nor_white() -> None:
+    body = KinematicBody(A1, make_scene(COURSE, looks="train"))
+    pictures = []
+    for seed in range(300):
+        body.reset(seed)
+        pictures.append(body.render().pixels)
+    body.close()
+    means = np.array([picture.mean() for picture in pictures])
+    assert len({picture.tobytes() for picture in pictures}) == 300
+    assert 90.0 < means.mean() < 170.0
+    assert np.percentile(means, 5) > 40.0
+    assert np.percentile(means, 95) < 240.0
+    assert means.std() > 15.0  # exposure, light and paint
+
+
+@pytest.mark.parametrize("looks", SETS)
+def test_patterns_are_in_range_and_vary(looks: Looks) -> None:
+    for pattern in PATTERNS[looks]:
+        drawn = [pattern(np.random.default_rng(seed)) for seed in (0, 1, 0)]
+        assert drawn[0].shape == (PIXELS, PIXELS)
+        assert np.isfinite(drawn[0]).all()
+        np.testing.assert_array_equal(drawn[0], drawn[2])
+        assert not np.array_equal(drawn[0], drawn[1]) or not np.array_equal(
+            drawn[0], pattern(np.random.default_rng(2))
+        )
+
+
+class Yard(Scene):
+    """A tall block on open ground, lit by what a test says."""
+
+    name = "yard"
+    fixed = (Plane(), Box(Pose(3.0, 0.0, 1.0), (0.2, 0.2, 1.0), (0.5, 0.5, 0.5)))
+    movable = (Box(Pose(0.0, 0.0, 0.0), (0.2, 0.2, 0.2), (0.5, 0.5, 0.5)),)
+
+    def layout(self, rng: np.random.Generator) -> Layout:
+        swing = Swing(0, (0.0, 1.0, 0.0), 4.0)
+        return Layout(Pose(0.0, 0.0, 0.0), [Pose(4.0, 0.0, 0.2)], [swing])
+
+
+def test_a_shadow_lies_where_geometry_puts_it() -> None:
+    """Of a block 2 m high under a sun at 45 degrees, seen from above: 2 m long, away from it."""
+    body = KinematicBody(A1, Dressed(Yard(), "train"))
+    body.reset(0)
+    painter = body._scene._painter
+    outfit = Outfit.of(Look("train", 1), painter.geometry)
+    white = replace(
+        outfit,
+        texels=np.full_like(outfit.texels, 0.5),
+        visibility_m=np.inf,
+        light=replace(
+            outfit.light,
+            towards=np.array((0.0, -1.0, 1.0), np.float32) / np.sqrt(np.float32(2.0)),
+            shadows=True,
+            exposure=1.0,
+        ),
+    )
+    down = Camera(
+        replace(A1.camera, position_m=(0.0, 0.0, 0.0), pitch_down_rad=np.pi / 2), 200, 200
+    )
+    painter._look, painter._outfit = Look("train", 1), white
+    picture = body._scene.render(down, BasePose((3.0, 1.0, 8.0), EYES.orientation))
+    metres = 2.0 * np.tan(A1.camera.vertical_fov_rad / 2.0) * 8.0 / 200  # a pixel on the ground
+
+    def at(x: float, y: float) -> int:
+        return int(picture[round(100 - (x - 3.0) / metres), round(100 - (y - 1.0) / metres)].sum())
+
+    open_ground = at(3.0, -1.5)
+    for y in (0.6, 1.2, 1.9):
+        assert at(3.0, y) < 0.9 * open_ground
+    for place in ((3.0, 2.6), (2.5, 1.2), (3.0, -0.9)):
+        assert at(*place) == open_ground
+    body.close()
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_what_moves_is_seen_to_move(name: str) -> None:
+    body = make_body(name, A1, Dressed(Yard(), "test"))
+    body.reset(0)
+    pictures = []
+    for _ in range(2):
+        body.place(*EYES)
+        pictures.append(body.render().pixels)
+        for _ in range(60):
+            body.apply(HOLD)
+    assert (pictures[0] != pictures[1]).any(axis=2).sum() > 10
+    body.close()
+
+
+def test_far_patterns_are_averaged_not_sampled() -> None:
+    """A pixel that sees many stripes shows their mean: neighbours are alike, as in a photograph."""
+    geometry = Geometry(make_scene(COURSE))
+    texels = Outfit.of(Look("train", 0), geometry).texels.reshape(
+        -1, sum(4**i for i in range(7)), 3
+    )
+    np.testing.assert_allclose(texels[:, -1], texels[:, : PIXELS**2].mean(axis=1), atol=1e-5)
+
+
+def test_memory_is_flat_over_500_resets() -> None:
+    for name in (*BODIES, "glide"):
+        scene = make_scene("clutter", looks="train")
+        body = KinematicBody(A1, scene) if name == "glide" else make_body(name, A1, scene)
+        for seed in range(40):
+            body.reset(seed)
+            body.render()
+        before = resident_mb()
+        for seed in range(500):
+            body.reset(seed)
+            body.render()
+        assert resident_mb() - before < 20.0, name
+        body.close()
+
+
+@pytest.mark.parametrize("name", [*BODIES, "glide"])
+def test_plain_is_bit_for_bit_what_no_option_gives(name: str) -> None:
+    pictures = []
+    for options in ({}, {"looks": "plain"}):
+        scene = make_scene(COURSE, **options)  # type: ignore[arg-type]
+        body = KinematicBody(A1, scene) if name == "glide" else make_body(name, A1, scene)
+        body.reset(7)
+        pictures.append(body.render().pixels)
+        body.close()
+    np.testing.assert_array_equal(*pictures)
+
+
+def test_the_mark_of_a_destination_stays_green() -> None:
+    body = KinematicBody(A1, make_scene("rooms", looks="train"))
+    greens = 0
+    for seed in range(3):
+        body.reset(seed)
+        x, y = body.scene.destination
+        down = Camera(replace(A1.camera, position_m=(0.0, 0.0, 1.0), pitch_down_rad=np.pi / 2))
+        picture = body._scene.render(down, BasePose((x, y, 1.0), EYES.orientation)).astype(int)
+        middle = picture[14:18, 14:18].reshape(-1, 3)
+        greens += int((middle[:, 1] > 1.5 * middle[:, 0]).all())
+    assert greens == 3
+    body.close()
+
+
+def test_environments_and_commands_take_them(command: Command, tmp_path: Path) -> None:
+    env = GaitEnv(COURSE, looks="test", render_mode="rgb_array")
+    dressed = env.reset(seed=1)[0]
+    film = env.render()
+    env.close()
+    env = GaitEnv(COURSE, render_mode="rgb_array")
+    plain = env.reset(seed=1)[0]
+    assert not np.array_equal(dressed["image"], plain["image"])
+    np.testing.assert_array_equal(dressed["proprioception"], plain["proprioception"])
+    assert film is not None
+    assert not np.array_equal(film, env.render())
+    env.close()
+    options = ("--episodes", 1, "--workers", 1, "--seconds", 1, "--looks")
+    done = command("pixelgait-eval", "iap", *options, "test", "--video", tmp_path / "strip.png")
+    assert "looks test" in done.stdout
+    assert cv2.imread(str(tmp_path / "strip.png")) is not None
+    refused = command("pixelgait-eval", "iap", "--baseline", "teacher", *options, "test")
+    assert refused.returncode == 1
+    assert "--baseline teacher does not look: --looks are nothing to it" in refused.stderr
+
+
+def test_looks_and_distractors_exclude_each_other() -> None:
+    with pytest.raises(UserError, match="exclude each other"):
+        make_scene(COURSE, distractors="train", looks="train")
