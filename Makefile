@@ -14,7 +14,7 @@ TORCH := torch==2.13.0
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test lint faults benchmark results navigation encoders gait-study walk-card walk-gif contact-sheet looks-sheet clean
+.PHONY: demo test lint faults benchmark results navigation encoders gait-study walk-card walk-gif contact-sheet clean
 
 demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo
 	$(BIN)/pixelgait-demo
@@ -53,11 +53,8 @@ walk-card: $(INSTALLED)  ## what the low level reaches and bears: tables in poli
 walk-gif: $(INSTALLED)  ## the README's film: docs/walk.gif
 	$(BIN)/pixelgait-eval iap --episodes 1 --seconds 10 --video docs/walk.gif
 
-contact-sheet: $(INSTALLED)  ## every scene at three difficulties: docs/scenes.png
+contact-sheet: $(INSTALLED)  ## every scene, and looks of both sets: docs/scenes.png, docs/looks.png
 	$(BIN)/python -m pixelgait.export.reports.contact_sheet
-
-looks-sheet: $(INSTALLED)  ## scenes and patterns in looks of both sets: docs/looks.png
-	$(BIN)/python -m pixelgait.export.reports.looks_sheet
 
 $(DEMO_INSTALLED):
 	@echo "installing for the demo into .venv: 0.6 GB to download, 1.6 GB on disk; several more with CUDA"

@@ -17,7 +17,7 @@ ROOMS = ("robot", "sim", "policies", "export")
 LAYERS = (
     ("robot",),
     ("robot.runtime", "sim.world", "policies.encoders"),
-    ("policies.encoders.iap", "policies.encoders.sit", "sim.world.looks"),
+    ("policies.encoders.iap", "policies.encoders.sit", "sim.world.looks", "sim.scenes.courses"),
     ("robot.recording",),
     ("robot.ros", "sim.body", "sim.scenes"),
     ("policies", "sim.engines"),

@@ -1,6 +1,7 @@
 """docs/scenes.png: every scene at three difficulties, from behind and as the robot sees it.
 
-Then a house in Gibson's layout of each difficulty, and courses with distractors.
+Then a house in Gibson's layout of each difficulty, and courses with distractors. docs/looks.png:
+scenes in looks of the training and of the test set, and every kind of pattern.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.registry import SCENES, make_scene
 from pixelgait.sim.video import HEIGHT, INSET, WIDTH, SceneRenderer
+from pixelgait.sim.world.appearance import Looks
+from pixelgait.sim.world.looks.materials import PATTERNS, draw_pattern
 from pixelgait.sim.world.scene import Scene
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 from pixelgait.sim.write_house import write_rooms
@@ -25,6 +28,9 @@ from pixelgait.sim.write_house import write_rooms
 DIFFICULTIES = (0.0, 0.5, 1.0)
 SEED = FIRST_EVALUATION_SEED
 DISTRACTED = "obstacle-course"
+DRESSED = ("obstacle-course", "clutter", "rooms")  # shown in looks
+LOOKS_SEEDS = range(SEED, SEED + 4)
+PATTERN_PX = 100
 SCALE = 0.55  # of a view on the sheet
 LABEL_PX = 22
 
@@ -75,5 +81,35 @@ def labelled(picture: NDArray[np.uint8], label: str) -> NDArray[np.uint8]:
     return np.asarray(framed, dtype=np.uint8)
 
 
+def write_looks_sheet(path: Path) -> None:
+    """Rows of scenes, then of patterns, of either set."""
+    rows = []
+    for looks in get_args(Looks):
+        for name in DRESSED:
+            scene = make_scene(name, looks=looks)
+            rows.append(np.hstack([view(f"{name}, {looks}", scene, seed) for seed in LOOKS_SEEDS]))
+        rows.append(_patterns(looks, rows[-1].shape[1]))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    cv2.imwrite(str(path), np.vstack(rows)[:, :, ::-1])
+
+
+def _patterns(looks: Looks, width: int) -> NDArray[np.uint8]:
+    """Every kind of a set once, in rows of this width."""
+    rng = np.random.default_rng(0)
+    tiles = []
+    for pattern in PATTERNS[looks]:
+        colours = np.array(((0.30, 0.36, 0.45), (0.78, 0.74, 0.66), (0.55, 0.25, 0.18)))
+        drawn = (255.0 * draw_pattern(rng, pattern, colours)).astype(np.uint8)
+        large = cv2.resize(drawn[::-1], (PATTERN_PX, PATTERN_PX), interpolation=cv2.INTER_NEAREST)
+        tiles.append(labelled(np.asarray(large, np.uint8), pattern.__name__))
+    each = width // tiles[0].shape[1]
+    blank = np.full_like(tiles[0], 255)
+    tiles += [blank] * (-len(tiles) % each)
+    rows = [np.hstack(tiles[i : i + each]) for i in range(0, len(tiles), each)]
+    rest = width - rows[0].shape[1]
+    return np.pad(np.vstack(rows), ((0, 0), (0, rest), (0, 0)), constant_values=255)
+
+
 if __name__ == "__main__":
     write_contact_sheet(Path("docs/scenes.png"))
+    write_looks_sheet(Path("docs/looks.png"))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.observation import rgbd
 from pixelgait.robot.rotation import upright
-from pixelgait.sim.body.camera import Camera
+from pixelgait.sim.body.camera import FAR_M, Camera
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.engines import pybullet_camera
 from pixelgait.sim.engines.pybullet_client import pybullet
@@ -35,6 +35,7 @@ class PyBulletScene:
         shapes = zip(self._fixed, scene.fixed, strict=True)
         self._meshes = {body for body, shape in shapes if isinstance(shape, Mesh)}
         self._obstacles: set[int] = set()  # of the last layout
+        self._away: set[int] = set()  # movable ones too far to be seen in it
         self.layout = Layout(ORIGIN)
         self._alone = alone
         self._painter = Painter(scene)
@@ -46,6 +47,7 @@ class PyBulletScene:
         self.layout = self.scene.layout(rng)
         for placed, pose in zip(self._movable, self.layout.movable, strict=True):
             self._place(*placed, pose)
+        self._hide_what_is_away()
         self._painter.lay_out(self.layout)
         if self.layout.appearance is not None:
             for body, texture in zip(self._textured, self.layout.appearance.textures, strict=True):
@@ -101,6 +103,21 @@ class PyBulletScene:
         if body in self._meshes:
             return is_above_ground(self.scene, point)
         return body in self._obstacles
+
+    def _hide_what_is_away(self) -> None:
+        """PyBullet's renderer spends its time on whatever there is, however far away: on a height
+        field 6 ms an image."""
+        shapes = zip(self.scene.movable, self.layout.movable, self._movable, strict=True)
+        for shape, pose, (body, _) in shapes:
+            away = abs(pose.z - self.layout.start.z) > FAR_M
+            if away == (body in self._away):
+                continue
+            textured = isinstance(shape, Box) and shape.texture is not None
+            colour = (1.0, 1.0, 1.0) if textured else shape.colour
+            pybullet.changeVisualShape(
+                body, -1, rgbaColor=(*colour, float(not away)), physicsClientId=self.client
+            )
+            self._away ^= {body}
 
     def _place(self, body: int, middle: float, pose: Pose) -> None:
         pybullet.resetBasePositionAndOrientation(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pixelgait.sim.scenes.raised_platform import Platform
+from pixelgait.sim.scenes.courses.raised_platform import Platform
 from pixelgait.sim.world.scene import Box, Layout, Pose, Scene
 
 # The paper gives no sizes; these are ours. Medium difficulty (0.5): walls over 40 to 50 % of a 3 m

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
 from pixelgait.robot.errors import UserError
-from pixelgait.sim.scenes.clutter import Clutter
+from pixelgait.sim.scenes.courses.bridges import Bridges
+from pixelgait.sim.scenes.courses.clutter import Clutter
+from pixelgait.sim.scenes.courses.free_standing import FreeStanding
+from pixelgait.sim.scenes.courses.gates import Gates
 from pixelgait.sim.scenes.distractors import Distracted, Split
+from pixelgait.sim.scenes.enfilade import Enfilade
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.gibson import Gibson
+from pixelgait.sim.scenes.mixture import Mixture
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.rooms import Rooms
 from pixelgait.sim.scenes.rough import Rough
@@ -20,15 +26,35 @@ from pixelgait.sim.world.looks.dressed import Dressed
 from pixelgait.sim.world.own_scene import load_own_scene
 from pixelgait.sim.world.scene import Scene, require_difficulty
 
+# Kinds of the mixture, and how often each comes: those that are walked ahead, by what there is to
+# see. Ramps and rough ground are part of what `walk` can do at half of a mixture's difficulty.
+MIXED = {
+    ObstacleCourse.name: 2.0,
+    Gates.name: 2.0,
+    FreeStanding.name: 2.0,
+    Slalom.name: 2.0,
+    Clutter.name: 2.0,
+    Enfilade.name: 2.0,
+    Bridges.name: 1.0,
+    Ramps.name: 0.5,
+    Rough.name: 0.5,
+}
+GENTLER = {Ramps.name: 0.5, Rough.name: 0.5}  # share of the difficulty in the mixture
+
 SCENES: dict[str, Callable[[float], Scene]] = {
     FlatGround.name: FlatGround,
     ObstacleCourse.name: ObstacleCourse,
+    Gates.name: Gates,
+    FreeStanding.name: FreeStanding,
     Slalom.name: Slalom,
     Clutter.name: Clutter,
+    Bridges.name: Bridges,
+    Enfilade.name: Enfilade,
     Rough.name: Rough,
     Ramps.name: Ramps,
     Steps.name: Steps,
     Rooms.name: Rooms,
+    Mixture.name: lambda difficulty: _mixture(Mixture.name, difficulty),
 }
 
 
@@ -38,7 +64,8 @@ def make_scene(
     distractors: Split | None = None,
     looks: LooksOption = "plain",
 ) -> Scene:
-    """A scene by name; `gibson:FOLDER` is a scanned house, `FILE.py` a scene of the user's own.
+    """A scene by name; `mixture:KIND,...` is one of several in every episode, `gibson:FOLDER` a
+    scanned house, `FILE.py` a scene of the user's own.
 
     With `distractors` it is seen under those of the training or the test set, with `looks` in one
     of that set.
@@ -58,7 +85,40 @@ def make_scene(
         return Gibson(Path(name.removeprefix(f"{Gibson.name}:")))
     if name.endswith(".py"):
         return load_own_scene(Path(name), difficulty)
+    if name.startswith(f"{Mixture.name}:"):
+        return _mixture(name, difficulty)
     if name not in SCENES:
-        known = f"{', '.join(SCENES)}, {Gibson.name}:FOLDER or FILE.py"
+        known = f"{', '.join(SCENES)}, {Mixture.name}:KIND,..., {Gibson.name}:FOLDER or FILE.py"
         raise UserError(f"unknown scene '{name}', choose from {known}")
     return SCENES[name](difficulty)
+
+
+def _mixture(name: str, difficulty: float) -> Mixture:
+    """`mixture`, or `mixture:KIND=WEIGHT,...`: `all` of the usual ones, -KIND takes one out."""
+    _, _, listed = name.partition(":")
+    weights: dict[str, float] = {}
+    for part in (listed or "all").split(","):
+        kind, _, weight = part.partition("=")
+        if kind == "all":
+            weights |= MIXED
+        elif kind.startswith("-"):
+            if kind[1:] not in weights:
+                raise UserError(f"{name}: there is no {kind[1:]} to take out")
+            del weights[kind[1:]]
+        else:
+            weights[kind] = _weight(name, weight or "1")
+    if not weights:
+        raise UserError(f"{name}: nothing is left")
+    return Mixture(
+        [(make_scene(k, difficulty * GENTLER.get(k, 1.0)), w) for k, w in weights.items()]
+    )
+
+
+def _weight(name: str, text: str) -> float:
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = math.nan
+    if not 0.0 < weight < math.inf:
+        raise UserError(f"{name}: weight {text} is not a number above 0")
+    return weight

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 
 from pixelgait.robot.spec import Array
-from pixelgait.sim.scenes.raised_platform import GROUND_COLOUR, PLATFORM_HEIGHT_M
+from pixelgait.sim.scenes.courses.raised_platform import GROUND_COLOUR, PLATFORM_HEIGHT_M
 from pixelgait.sim.world.grid import interpolate
 from pixelgait.sim.world.scene import ORIGIN, Box, HeightField, Layout, Pose, Scene
 

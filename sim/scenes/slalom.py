@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pixelgait.sim.scenes.raised_platform import Platform
+from pixelgait.sim.scenes.courses.raised_platform import Platform
 from pixelgait.sim.world.scene import Box, Layout, Pose, Scene
 
 WIDTH_M = 3.0

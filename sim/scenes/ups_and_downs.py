@@ -7,7 +7,11 @@ from abc import abstractmethod
 import numpy as np
 
 from pixelgait.robot.spec import Array
-from pixelgait.sim.scenes.raised_platform import GROUND_COLOUR, PLATFORM_COLOUR, PLATFORM_HEIGHT_M
+from pixelgait.sim.scenes.courses.raised_platform import (
+    GROUND_COLOUR,
+    PLATFORM_COLOUR,
+    PLATFORM_HEIGHT_M,
+)
 from pixelgait.sim.scenes.rough import COLOUR
 from pixelgait.sim.world.scene import Box, HeightField, Layout, Pose, Scene
 

@@ -21,8 +21,9 @@ class SceneOptions:
     """Where the robot is."""
 
     scene: str = "obstacle-course"
-    """One of the scenes by name: obstacle-course, flat, slalom, clutter, rough or rooms; or
-    gibson:FOLDER, a house in Gibson's layout, or FILE.py, a scene of your own."""
+    """One of the scenes by name, as obstacle-course, gates, free-standing, slalom, clutter or
+    rooms; mixture, another one in every episode, or mixture:KIND=WEIGHT,... (all: the usual ones;
+    -KIND: without it); gibson:FOLDER, a house in Gibson's layout; FILE.py, a scene of your own."""
     difficulty: Annotated[float, Range(0.0, 1.0)] = 0.5
     """Difficulty of the scene, 0 to 1."""
     distractors: Split | None = None

@@ -57,6 +57,7 @@ class Plane:
 
 ORIGIN = Pose(0.0, 0.0, 0.0)
 STORE = Pose(0.0, 0.0, -10.0)  # out of sight and reach: for movable shapes an episode does not use
+AWAY = Pose(0.0, 0.0, -100.0)  # further than cameras see: for whole grounds it does not use
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -24,7 +24,7 @@ class Dressed(Scene):
     def layout(self, rng: np.random.Generator) -> Layout:
         """The scene's own, and only then a look."""
         layout = self.scene.layout(rng)
-        self.destination = self.scene.destination
+        self.goal_m, self.destination = self.scene.goal_m, self.scene.destination
         return replace(layout, look=Look(self.looks, int(rng.integers(NUMBERS))))
 
     def progress_m(self, x: float, y: float) -> float:

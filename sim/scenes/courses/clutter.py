@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from pixelgait.robot.spec import Array
-from pixelgait.sim.scenes.raised_platform import Platform
+from pixelgait.sim.scenes.courses.raised_platform import Platform
 from pixelgait.sim.world.scene import STORE, Box, Layout, Pose, Scene
 
 WIDTH_M = 3.0
@@ -43,15 +43,15 @@ class Clutter(Scene):
         start = self.platform.start(rng)
         ahead = float(rng.uniform(*AHEAD_M))
         places = [(ahead * math.cos(start.yaw), start.y + ahead * math.sin(start.yaw))]
-        radii = [_radius(self.movable[0])]
+        radii = [radius(self.movable[0])]
         poses = [_pose(rng, self.movable[0], places[0])]
         for box in self.movable[1:]:
-            place = _throw(rng, np.array(places), np.array(radii) + _radius(box) + GAP_M)
+            place = throw(rng, np.array(places), np.array(radii) + radius(box) + GAP_M)
             if place is None:
                 poses.append(STORE)
                 continue
             places.append(place)
-            radii.append(_radius(box))
+            radii.append(radius(box))
             poses.append(_pose(rng, box, place))
         return Layout(start, poses)
 
@@ -65,7 +65,8 @@ def _box(rng: np.random.Generator, i: int) -> Box:
     return Box(STORE, size, COLOURS[i % len(COLOURS)])
 
 
-def _radius(box: Box) -> float:
+def radius(box: Box) -> float:
+    """Of the circle around its outline [m]."""
     return math.hypot(*box.half_m[:2])
 
 
@@ -73,7 +74,7 @@ def _pose(rng: np.random.Generator, box: Box, place: tuple[float, float]) -> Pos
     return Pose(*place, box.half_m[2], float(rng.uniform(0.0, math.pi)))
 
 
-def _throw(rng: np.random.Generator, places: Array, distances: Array) -> tuple[float, float] | None:
+def throw(rng: np.random.Generator, places: Array, distances: Array) -> tuple[float, float] | None:
     """A random place at least `distances` (n,) from `places` (n, 2), if one is found."""
     side = WIDTH_M / 2 - HALF_SIDE_M[1]
     darts = rng.uniform((FIRST_M, -side), (LAST_M, side), (DARTS, 2))

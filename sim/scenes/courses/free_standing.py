@@ -1,0 +1,66 @@
+"""Free-standing walls, each turned its own way, with ground all around them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pixelgait.sim.scenes.courses.clutter import AHEAD_M, GAP_M, radius, throw
+from pixelgait.sim.scenes.courses.raised_platform import Platform
+from pixelgait.sim.world.scene import STORE, Box, Layout, Pose, Scene
+
+WIDTH_M, LENGTH_M = 3.0, 13.0
+WALL_COUNTS = (4, 10)  # at difficulty 0 and 1
+SHORTEST_M, LONGEST_M = (0.15, 0.3), (0.3, 0.55)  # half lengths, at difficulty 0 and 1
+HALF_THICKNESS_M = (0.04, 0.12)
+HALF_HEIGHT_M = (0.2, 0.6)
+SKEW_RAD = 1.0  # from straight across, either way
+SIZES_SEED = 1
+COLOURS = ((0.70, 0.45, 0.20), (0.30, 0.50, 0.35), (0.60, 0.60, 0.65))
+
+
+class FreeStanding(Scene):
+    """Platform along x with walls anywhere on it; one always straight ahead."""
+
+    name = "free-standing"
+    goal_m = LENGTH_M - 1.0
+
+    def __init__(self, difficulty: float = 0.5) -> None:
+        self.platform = Platform(WIDTH_M, LENGTH_M)
+        self.fixed = self.platform.boxes()
+        rng = np.random.default_rng(SIZES_SEED)
+        count = round(float(np.interp(difficulty, (0.0, 1.0), WALL_COUNTS)))
+        shortest, longest = (
+            float(np.interp(difficulty, (0.0, 1.0), ends)) for ends in (SHORTEST_M, LONGEST_M)
+        )
+        self.movable: list[Box] = []
+        for i in range(count):
+            half = (
+                float(rng.uniform(*HALF_THICKNESS_M)),
+                float(rng.uniform(shortest, longest)),
+                float(rng.uniform(*HALF_HEIGHT_M)),
+            )
+            self.movable.append(Box(STORE, half, COLOURS[i % len(COLOURS)]))
+
+    def layout(self, rng: np.random.Generator) -> Layout:
+        """Place wall by wall where there is room; the first straight ahead of the robot."""
+        start = self.platform.start(rng)
+        ahead = float(rng.uniform(*AHEAD_M))
+        places = [(ahead * math.cos(start.yaw), start.y + ahead * math.sin(start.yaw))]
+        radii = [radius(self.movable[0])]
+        poses = [_skewed(rng, self.movable[0], places[0])]
+        for wall in self.movable[1:]:
+            place = throw(rng, np.array(places), np.array(radii) + radius(wall) + GAP_M)
+            poses.append(STORE if place is None else _skewed(rng, wall, place))
+            if place is not None:
+                places.append(place)
+                radii.append(radius(wall))
+        return Layout(start, poses)
+
+    def ground_m(self, x: float, y: float) -> float | None:
+        return self.platform.ground_m(x, y)
+
+
+def _skewed(rng: np.random.Generator, wall: Box, place: tuple[float, float]) -> Pose:
+    return Pose(*place, wall.half_m[2], float(rng.uniform(-SKEW_RAD, SKEW_RAD)))

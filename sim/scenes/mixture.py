@@ -1,0 +1,81 @@
+"""A mixture: another kind of scene in every episode, drawn by weight."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pixelgait.robot.errors import UserError
+from pixelgait.sim.world.scene import (
+    AWAY,
+    Box,
+    HeightField,
+    Layout,
+    Mesh,
+    Plane,
+    Pose,
+    Scene,
+    Shape,
+)
+
+PLANE = Box(Pose(0.0, 0.0, -0.5), (60.0, 60.0, 0.5), (0.84, 0.89, 1.0))  # instead of an endless one
+
+
+class Mixture(Scene):
+    """All kinds in one world; an episode places the shapes of one of them.
+
+    Raises:
+        UserError: a kind has triangles, or some kinds tell a destination and others do not.
+    """
+
+    name = "mixture"
+
+    def __init__(self, kinds: Sequence[tuple[Scene, float]]) -> None:
+        self.kinds = [scene for scene, _ in kinds]
+        weights = np.array([weight for _, weight in kinds])
+        self.shares = weights / weights.sum()
+        told = {scene.tells_destination for scene in self.kinds}
+        if len(told) > 1:
+            raise UserError(f"{self.name}: some of its scenes tell a destination, others do not")
+        self.tells_destination = told.pop()
+        self.current = self.kinds[0]  # in the last layout
+        fixed = [[_movable(self, shape) for shape in scene.fixed] for scene in self.kinds]
+        self._fixed_poses = [[shape.pose for shape in shapes] for shapes in fixed]
+        self.movable = [
+            shape
+            for scene, shapes in zip(self.kinds, fixed, strict=True)
+            for shape in (*shapes, *scene.movable)
+        ]
+
+    def layout(self, rng: np.random.Generator) -> Layout:
+        """Draw a kind, then its layout; all other kinds are away."""
+        which = int(rng.choice(len(self.kinds), p=self.shares))
+        self.current = self.kinds[which]
+        layout = self.current.layout(rng)
+        self.goal_m, self.destination = self.current.goal_m, self.current.destination
+        movable: list[Pose] = []
+        swings = []
+        for i, (scene, poses) in enumerate(zip(self.kinds, self._fixed_poses, strict=True)):
+            if i == which:
+                movable += poses
+                first = len(movable)
+                swings = [replace(each, shape=first + each.shape) for each in layout.swings]
+                movable += layout.movable
+            else:
+                movable += [AWAY] * (len(poses) + len(scene.movable))
+        return replace(layout, movable=movable, swings=swings)
+
+    def progress_m(self, x: float, y: float) -> float:
+        return self.current.progress_m(x, y)
+
+    def ground_m(self, x: float, y: float) -> float | None:
+        return self.current.ground_m(x, y)
+
+
+def _movable(mixture: Mixture, shape: Shape) -> Box | HeightField:
+    """A fixed shape as one that can be put away."""
+    if isinstance(shape, Mesh):
+        raise UserError(f"{mixture.name}: scanned houses cannot be part of it")
+    return PLANE if isinstance(shape, Plane) else shape

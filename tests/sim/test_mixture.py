@@ -1,0 +1,153 @@
+"""Mixtures of scenes: drawn by weight, each as it is alone, walked by the one teacher."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.spec import A1
+from pixelgait.sim.engines.kinematic_body import KinematicBody
+from pixelgait.sim.engines.registry import BODIES, make_body
+from pixelgait.sim.scenes import Layout, Scene
+from pixelgait.sim.scenes.mixture import Mixture
+from pixelgait.sim.scenes.registry import MIXED, make_scene
+from pixelgait.sim.tasks.glide import glide_episode
+from pixelgait.sim.tasks.navigate import way_through
+from pixelgait.sim.tasks.teacher import Teacher
+from tests.conftest import Command
+
+OWN = '''"""A box ahead."""
+
+from pixelgait.sim.scenes import Box, Layout, Plane, Pose, Scene
+
+
+class Own(Scene):
+    name = "own"
+    goal_m = 4.0
+    fixed = (Plane(),)
+    movable = (Box(Pose(0, 0, 0), (0.1, 0.3, 0.4), (1, 0, 0)),)
+
+    def __init__(self, difficulty):
+        pass
+
+    def layout(self, rng):
+        return Layout(Pose(0, 0, 0), [Pose(2.0, rng.uniform(-0.2, 0.2), 0.4)])
+'''
+
+
+def mixture(name: str) -> Mixture:
+    scene = make_scene(name)
+    assert isinstance(scene, Mixture)
+    return scene
+
+
+def drawn(scene: Mixture, episodes: int) -> Counter[str]:
+    """How often each kind comes."""
+    names: list[str] = []
+    for seed in range(episodes):
+        scene.layout(np.random.default_rng(seed))
+        names.append(scene.current.name)
+    return Counter(names)
+
+
+def test_kinds_come_by_their_weights() -> None:
+    counts = drawn(mixture("mixture"), 1000)
+    assert set(counts) == set(MIXED)
+    for name, weight in MIXED.items():
+        assert counts[name] / 1000 == pytest.approx(weight / sum(MIXED.values()), abs=0.035)
+
+
+def test_lists_add_take_out_and_weigh(tmp_path: Path) -> None:
+    own = tmp_path / "own.py"
+    own.write_text(OWN)
+    assert set(drawn(mixture("mixture:all,-slalom,-rough"), 300)) == set(MIXED) - {
+        "slalom",
+        "rough",
+    }
+    counts = drawn(mixture(f"mixture:gates,{own}=3"), 400)
+    assert counts["own"] / 400 == pytest.approx(0.75, abs=0.08)
+    assert set(counts) == {"own", "gates"}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("mixture:gates=0", "weight 0 is not a number above 0"),
+        ("mixture:gates=x", "weight x is not"),
+        ("mixture:-gates", "no gates to take out"),
+        ("mixture:gates,-gates", "nothing is left"),
+        ("mixture:nothing", "unknown scene 'nothing'"),
+        ("mixture:gates,rooms", "some of its scenes tell a destination"),
+    ],
+)
+def test_bad_lists_get_one_line(name: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        make_scene(name)
+
+
+def test_a_scanned_house_is_no_part_of_one(house: Path) -> None:
+    with pytest.raises(UserError, match="scanned houses"):
+        make_scene(f"mixture:gibson:{house}")
+
+
+@pytest.mark.parametrize("name", [*BODIES, "glide"])
+def test_every_kind_looks_as_it_does_alone(name: str) -> None:
+    """Whatever was there in the episode before."""
+    mixed = mixture("mixture:gates,rough,clutter,enfilade,bridges")
+    body = KinematicBody(A1, mixed) if name == "glide" else make_body(name, A1, mixed)
+    for seed in range(8):
+        body.reset(seed)
+        rng = np.random.default_rng((seed, 0))
+        rng.choice(len(mixed.kinds), p=mixed.shares)
+        alone = make_scene(mixed.current.name, 0.25 if mixed.current.name == "rough" else 0.5)
+        layout = alone.layout(rng)
+        assert layout.start == body.layout.start
+        image = body.render().pixels
+        single = Fixed(alone, layout)
+        other = KinematicBody(A1, single) if name == "glide" else make_body(name, A1, single)
+        other.reset(seed)
+        assert (np.abs(image.astype(int) - other.render().pixels) <= 1).mean() > 0.999
+        other.close()
+    body.close()
+
+
+class Fixed(Scene):
+    """A scene in one layout."""
+
+    name = "fixed"
+
+    def __init__(self, scene: Scene, layout: Layout) -> None:
+        self.scene, self.only = scene, layout
+        self.fixed, self.movable = scene.fixed, scene.movable
+
+    def layout(self, rng: np.random.Generator) -> Layout:
+        return self.only
+
+    def ground_m(self, x: float, y: float) -> float | None:
+        return self.scene.ground_m(x, y)
+
+
+@pytest.mark.parametrize("name", sorted(MIXED))
+def test_the_teacher_leads_through_every_kind(name: str) -> None:
+    scene = make_scene(name)
+    body = KinematicBody(A1, scene)
+    episodes = [
+        glide_episode(Teacher(body).decide, body, way_through(scene, 6000), seed)
+        for seed in range(9000, 9003)
+    ]
+    body.close()
+    assert all(episode.clean_success for episode in episodes)
+
+
+def test_imitation_takes_it(command: Command, tmp_path: Path) -> None:
+    done = command(
+        "pixelgait-train", "imitate", "--out", tmp_path / "run", "--iterations", 1, "--workers", 1,
+        "--scene", "mixture:gates,clutter", "--looks", "train", "--encoder", "cnn",
+        "--dagger.courses", 2, "--dagger.steps", 2, "--validation-episodes", 1,
+        "--validation-steps", 50, "--steps", 100,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
