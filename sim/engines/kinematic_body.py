@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pixelgait.robot.controller import MAX_SPEED_M_PER_S, commanded
 from pixelgait.robot.interface import Image, Reading
@@ -23,6 +21,7 @@ from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import BasePose, Loads
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.body.sensors import CameraStream
+from pixelgait.sim.body.sway import Sway
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene
 from pixelgait.sim.world.obstacles import in_the_way
@@ -35,9 +34,7 @@ SPEED_GAIN = (0.85, 1.05)
 TURN_GAIN = (0.9, 1.1)  # as the controller's heading hold makes it
 DRIFT_RAD_PER_S = (-0.03, 0.03)  # yaw rate when none is asked for
 SLIP = (-0.1, 0.1)  # sideways, a share of the speed
-HEIGHT_SHARE = 0.9  # of the standing height
-# The trunk sways with the gait: deviations from image to image.
-ROLL_RAD, PITCH_RAD, HEIGHT_M = 0.04, 0.03, 0.006
+HEIGHT_SHARE = 0.9  # of the standing height: where its base is said to be
 NOSE_M = 0.07  # the trunk's front, ahead of the front feet
 LOOK_STEPS = 4  # between looks for collisions: 24 mm at full speed
 
@@ -64,7 +61,7 @@ class Glide:
     """The state of one episode."""
 
     gait: Gait
-    rng: np.random.Generator  # of the swaying trunk
+    sway: Sway
     obstacles: Obstacles
     x: float
     y: float
@@ -116,13 +113,19 @@ class KinematicBody:
         height = start.z + self._height_m
         hindering = in_the_way(self.scene, self.layout, self.spec.stand_height_m)
         self.state = Glide(
-            Gait.draw(rng), rng, Obstacles(hindering), start.x, start.y, height, start.yaw
+            Gait.draw(rng),
+            Sway.draw(rng),
+            Obstacles(hindering),
+            start.x,
+            start.y,
+            height,
+            start.yaw,
         )
         self.time_s = 0.0
         if self.randomisation is not None:
             sample = self.randomisation.sample(Stream.GLIDER_CAMERA.rng(seed))
-            self.state.camera = CameraStream(sample, self.camera, self._view, seed)
-            self.state.camera.observe(self.time_s, self.pose())
+            self.state.camera = CameraStream(sample, self.camera, self._scene.render, seed)
+            self.state.camera.observe(self.time_s, self._swaying())
         return self.read()
 
     @property
@@ -141,15 +144,28 @@ class KinematicBody:
         """The camera's newest view; an ideal one's is that of this instant."""
         if self.state.camera is not None:
             return self.state.camera.newest(self.time_s)
-        return Image(self._view(self.camera, self.pose()), self.time_s)
+        return Image(self._scene.render(self.camera, self._swaying()), self.time_s)
 
-    def _view(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
-        """What a camera sees from a trunk that sways about this pose."""
-        (x, y, z), (_, _, sin, cos) = pose
-        deviations = self.state.rng.normal(0.0, (ROLL_RAD, PITCH_RAD, HEIGHT_M))
-        roll, pitch, lift = deviations.tolist()
-        swaying = pybullet.getQuaternionFromEuler((roll, pitch, 2.0 * math.atan2(sin, cos)))
-        return self._scene.render(camera, BasePose((x, y, z + lift), swaying))
+    def _swaying(self) -> BasePose:
+        """Where the trunk is that a camera sits on: it sways, and is as steep as the ground."""
+        state, height_m = self.state, self.spec.stand_height_m
+        trunk = state.sway.at(self.time_s, state.speed, state.yaw_rate)
+        up_roll, up_pitch = self._steepness()
+        z = state.z + (1.0 - HEIGHT_SHARE - trunk.sunk_share) * height_m + trunk.lift_m
+        euler = (trunk.roll_rad + up_roll, trunk.pitch_rad + up_pitch, state.yaw)
+        return BasePose((state.x, state.y, z), pybullet.getQuaternionFromEuler(euler))
+
+    def _steepness(self) -> tuple[float, float]:
+        """Roll and pitch of the ground between the feet [rad]; 0 where a foot has none."""
+        state, feet = self.state, self.spec.feet_m
+        places = self._at(state.x, state.y, state.yaw)[:4].tolist()
+        heights = [self.scene.ground_m(x, y) for x, y in places]
+        if None in heights or len(set(heights)) == 1:
+            return 0.0, 0.0
+        x_slope, y_slope = np.linalg.lstsq(  # of the plane nearest to all feet
+            np.column_stack((feet, np.ones(4))), np.array(heights), rcond=None
+        )[0][:2].tolist()
+        return math.atan(y_slope), -math.atan(x_slope)
 
     def pose(self) -> BasePose:
         """Where the base is."""
@@ -192,7 +208,7 @@ class KinematicBody:
         self.time_s += CONTROL_DT_S
         self._scene.move(self.time_s)
         if state.camera is not None:
-            state.camera.observe(self.time_s, self.pose())
+            state.camera.observe(self.time_s, self._swaying())
 
     def on_ground(self) -> bool:
         """Whether all feet are on ground to walk on."""
