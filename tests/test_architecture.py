@@ -17,7 +17,8 @@ ROOMS = ("robot", "sim", "policies", "export")
 LAYERS = (
     ("robot",),
     ("robot.runtime", "sim.world", "policies.encoders"),
-    ("policies.encoders.iap", "policies.encoders.sit", "sim.world.looks", "sim.scenes.courses"),
+    ("policies.encoders.iap", "policies.encoders.sit"),
+    ("sim.world.looks", "sim.scenes.courses", "sim.body.eyes"),
     ("robot.recording",),
     ("robot.ros", "sim.body", "sim.scenes"),
     ("policies", "sim.engines"),

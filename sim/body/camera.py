@@ -34,6 +34,8 @@ class Camera:
     height: int = 32
     kind: Kind = "rgb"
     light: tuple[float, float, float] = LIGHT  # towards it
+    yaw_rad: float = 0.0  # to the left, and about its axis to the right: of a crooked mount
+    roll_rad: float = 0.0
 
     def moved(self, shift_m: tuple[float, float, float], pitch_rad: float) -> Camera:
         """The camera elsewhere in the base frame, and looking further down."""
@@ -58,8 +60,24 @@ class Camera:
         """Eye, forward and up in the world, (3,) each, for a base at xyz [m], rotated (3, 3)."""
         down = self.mount.pitch_down_rad
         cos, sin = math.cos(down), math.sin(down)
-        forward, up = rotation @ (cos, 0.0, -sin), rotation @ (sin, 0.0, cos)
+        ahead, above = np.array((cos, 0.0, -sin)), np.array((sin, 0.0, cos))
+        if self.yaw_rad or self.roll_rad:
+            ahead, above = self._crooked(ahead, above)
+        forward, up = rotation @ ahead, rotation @ above
         return np.asarray(position) + rotation @ self.mount.position_m, forward, up
+
+    def _crooked(self, ahead: Array, above: Array) -> tuple[Array, Array]:
+        """These directions, turned left about the base's z axis and rolled about the first."""
+        cos, sin = math.cos(self.roll_rad), math.sin(self.roll_rad)
+        above = cos * above + sin * np.cross(ahead, above)
+        cos, sin = math.cos(self.yaw_rad), math.sin(self.yaw_rad)
+        left = np.array(((cos, -sin, 0.0), (sin, cos, 0.0), (0.0, 0.0, 1.0)))
+        return left @ ahead, left @ above
+
+    @property
+    def focal_pixels(self) -> float:
+        """Focal length, in pixels."""
+        return self.height / 2.0 / math.tan(self.mount.vertical_fov_rad / 2.0)
 
     @property
     def rays(self) -> Array:

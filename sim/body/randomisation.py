@@ -37,7 +37,7 @@ class Sample:
     camera_dropout: float = 0.0
     camera_gain: float = 1.0
     camera_noise: float = 0.0
-    depth_noise: float = 0.0
+    depth_error_per_m: float = 0.0
     camera_ahead_m: float = 0.0
     camera_left_m: float = 0.0
     camera_up_m: float = 0.0
@@ -46,6 +46,20 @@ class Sample:
     depth_holes: float = 0.0
     odometry_scale: float = 1.0
     odometry_turn_rad_per_m: float = 0.0
+    camera_yaw_rad: float = 0.0
+    camera_roll_rad: float = 0.0
+    camera_zoom: float = 1.0
+    camera_shutter_s: float = 0.0
+    camera_exposure: float = 0.0
+    camera_exposure_lag_s: float = 0.0
+    camera_red: float = 1.0
+    camera_blue: float = 1.0
+    camera_vignetting: float = 0.0
+    depth_baseline_m: float = 0.0
+    depth_step_per_m: float = 0.0
+    depth_nearest_m: float = 0.0
+    depth_patches: float = 0.0
+    depth_flying: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +107,10 @@ class Randomisation:
     """Factor on the brightness: automatic exposure that is off."""
     camera_noise: Range = (0.0, 8.0)
     """Standard deviation of a pixel's colours, of 255."""
-    depth_noise: Range = (0.0, 0.02)
-    """Standard deviation of depth, relative: the D435's data sheet allows 2 % up to 2 m."""
+    depth_error_per_m: Range = (0.001, 0.01)
+    """Standard deviation of depth over its square. Matching to 0.08 pixels (Intel, Tuning depth
+    cameras for best performance) is 0.0035 for a D435 of 848 x 480; its data sheet allows 2 % at
+    2 m, which is 0.01."""
     camera_ahead_m: Range = (-0.01, 0.01)
     """Error of the camera's mount, as left and up: a centimetre of bracket."""
     camera_left_m: Range = (-0.01, 0.01)
@@ -111,6 +127,38 @@ class Randomisation:
     3 % of the way (Camurri et al. 2020, Pronto, doi 10.3389/frobt.2020.00068)."""
     odometry_turn_rad_per_m: Range = (-0.02, 0.02)
     """How far its heading turns away on every metre."""
+    camera_yaw_rad: Range = (-0.03, 0.03)
+    """Error of the mount to the left, and about the camera's axis: 2 degrees."""
+    camera_roll_rad: Range = (-0.03, 0.03)
+    camera_zoom: Range = (0.95, 1.05)
+    """Factor on the field of view: 3 degrees of 58 (the D435's data sheet)."""
+    camera_shutter_s: Range = (0.001, 0.02)
+    """How long a frame is exposed: up to two thirds of a period of 30 Hz, indoors. What turns in
+    that time is blurred."""
+    camera_exposure: Range = (0.0, 0.8)
+    """How much of a change of the scene's brightness automatic exposure undoes, and how late. A
+    D435's needs some ten frames."""
+    camera_exposure_lag_s: Range = (0.05, 0.6)
+    camera_red: Range = (0.85, 1.15)
+    """White balance: factors on red and blue."""
+    camera_blue: Range = (0.85, 1.15)
+    camera_vignetting: Range = (0.0, 0.3)
+    """Share of the light that is missing in the corners; cos^4 of 35 degrees lacks 0.55, lenses
+    make up for most of it."""
+    depth_baseline_m: Range = (0.045, 0.055)
+    """Between the eyes of the stereo camera, 50 mm in a D435 (its data sheet): what only one of
+    them sees is a hole, a band on the left of whatever is near."""
+    depth_step_per_m: Range = (0.0007, 0.0028)
+    """Of inverse depth between two values: a 32nd of a pixel (the D400's data sheet) is 0.0014 at
+    848 x 480, half and twice as much at other sizes."""
+    depth_nearest_m: Range = (0.1, 0.28)
+    """Nothing nearer is measured: 0.28 m at 1280 x 720, 0.105 m at 480 x 270 (the D435's data
+    sheet)."""
+    depth_patches: Range = (0.0, 0.05)
+    """Share of the picture that shines, or is too dark to be matched, in patches of an eighth of
+    its sides."""
+    depth_flying: Range = (0.0, 0.5)
+    """Share of the pixels at edges that lie between front and back."""
 
     def sample(self, rng: np.random.Generator) -> Sample:
         """One robot."""

@@ -10,15 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.observation import fill_holes
+from pixelgait.robot.observation import DEPTH_RANGE_M, fill_holes, rgbd
 from pixelgait.robot.rotation import tilted
-from pixelgait.robot.spec import Array
-from pixelgait.sim.body.camera import Camera
+from pixelgait.sim.body.camera import FAR_M, Camera
 from pixelgait.sim.body.delays import History
+from pixelgait.sim.body.eyes.colour import AutomaticExposure, Lens, taken
+from pixelgait.sim.body.eyes.stereo import Stereo, measured
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.body.odometry import DriftingOdometry
 from pixelgait.sim.body.randomisation import Sample
 from pixelgait.sim.world.seeds import Stream
+
+UNLIMITED_M = 1e6  # of a camera that says of everything far that it is far
 
 Renderer = Callable[[Camera, BasePose], NDArray[Any]]  # renders what a camera sees from a base
 
@@ -75,7 +78,13 @@ class CameraStream:
     def __init__(self, sample: Sample, camera: Camera, view: Renderer, seed: int) -> None:
         self.sample, self.view, self.seed = sample, view, seed
         shift_m = sample.camera_ahead_m, sample.camera_left_m, sample.camera_up_m
-        self.camera = camera.moved(shift_m, sample.camera_pitch_rad)
+        moved = camera.moved(shift_m, sample.camera_pitch_rad)
+        zoomed = moved.with_field_of_view(sample.camera_zoom * camera.mount.vertical_fov_rad)
+        yaw, roll = sample.camera_yaw_rad, sample.camera_roll_rad
+        self.camera = replace(zoomed, yaw_rad=yaw, roll_rad=roll)
+        self._exposure_control = AutomaticExposure(
+            sample.camera_exposure, sample.camera_exposure_lag_s
+        )
         self._poses = History()
         self._orientation = np.zeros(4)
 
@@ -94,7 +103,23 @@ class CameraStream:
         orientation = pose[3:] / np.linalg.norm(pose[3:])
         seen_from = BasePose(tuple(pose[:3].tolist()), tuple(orientation.tolist()))
         pixels = self.view(self.camera, seen_from)
-        return Image(exposed(pixels, self.sample, rng), time_s)
+        brightness = 1.0
+        if pixels.dtype == np.uint8:
+            brightness = self._exposure_control.factor(pixels[..., :3], time_s)
+        motion = self._motion(time_s)
+        focal = self.camera.focal_pixels
+        return Image(exposed(pixels, self.sample, focal, rng, motion, brightness), time_s)
+
+    def _motion(self, time_s: float) -> tuple[float, float]:
+        """How far the picture turns away while the shutter is open [pixels], right and down."""
+        if not self.sample.camera_shutter_s:
+            return 0.0, 0.0
+        opened_s = time_s - self.sample.camera_shutter_s
+        now, before = self._poses.at(time_s)[3:], self._poses.at(opened_s)[3:]
+        # The vector of the small rotation between them, in the base's frame.
+        turn = now[3] * before[:3] - before[3] * now[:3] - np.cross(now[:3], before[:3])
+        _, pitch, yaw = (2.0 * self.camera.focal_pixels * turn).tolist()
+        return yaw, -pitch
 
     def _exposure(self, now_s: float) -> tuple[float, np.random.Generator]:
         """When the newest frame was exposed [s], and its own random numbers.
@@ -113,23 +138,43 @@ class CameraStream:
             frame -= 1
 
 
-def exposed(pixels: NDArray[Any], sample: Sample, rng: np.random.Generator) -> NDArray[Any]:
-    """An ideal frame as this camera takes it: colours brighter or darker, depth with its holes
-    filled, everything noisy."""
-    noise = rng.standard_normal(pixels.shape)
+def exposed(
+    pixels: NDArray[Any],
+    sample: Sample,
+    focal_pixels: float,
+    rng: np.random.Generator,
+    motion: tuple[float, float] = (0.0, 0.0),
+    brightness: float = 1.0,
+) -> NDArray[Any]:
+    """An ideal frame as this camera takes it, moving by so many pixels meanwhile: colours blurred,
+    tinted, darker in the corners and noisy, depth as stereo measures it with its holes filled."""
     if pixels.dtype == np.float32:  # depth [m]
-        depth = pixels * (1.0 + sample.depth_noise * noise)
-        return _with_holes(depth, sample.depth_range_m, sample, rng)
-    values = pixels * sample.camera_gain + sample.camera_noise * noise
-    if pixels.shape[2] == 4:  # the last channel is depth
-        depth = pixels[..., 3] * (1.0 + sample.depth_noise * noise[..., 3])
-        values[..., 3] = _with_holes(depth, np.inf, sample, rng)  # 255 is beyond range
-    return np.asarray(values.round().clip(0, 255), dtype=np.uint8)
+        return fill_holes(measured(pixels, _stereo(sample), focal_pixels, rng))
+    lens = Lens(
+        sample.camera_gain,
+        sample.camera_noise,
+        sample.camera_red,
+        sample.camera_blue,
+        sample.camera_vignetting,
+    )
+    colours = taken(pixels[..., :3], lens, motion, brightness, rng)
+    if pixels.shape[2] == 3:
+        return colours
+    # Bytes say no more than that something is beyond their range: there it counts as measured.
+    far = pixels[..., 3] == 255
+    depth = np.where(far, FAR_M, pixels[..., 3] * (DEPTH_RANGE_M / 255.0))
+    stereo = replace(_stereo(sample), furthest_m=UNLIMITED_M)
+    return rgbd(colours, fill_holes(measured(depth, stereo, focal_pixels, rng)))
 
 
-def _with_holes(
-    depth: Array, most: float, sample: Sample, rng: np.random.Generator
-) -> NDArray[np.float32]:
-    """Depth (H, W) that was not measured beyond its most, nor here and there, and then filled."""
-    lost = (depth > most) | (rng.random(depth.shape) < sample.depth_holes)
-    return fill_holes(np.where(lost, np.nan, depth).astype(np.float32))
+def _stereo(sample: Sample) -> Stereo:
+    return Stereo(
+        sample.depth_error_per_m,
+        sample.depth_step_per_m,
+        sample.depth_nearest_m,
+        sample.depth_range_m,
+        sample.depth_holes,
+        sample.depth_patches,
+        sample.depth_flying,
+        sample.depth_baseline_m,
+    )

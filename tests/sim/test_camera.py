@@ -27,6 +27,7 @@ from pixelgait.sim.scenes.registry import make_scene
 from tests.helpers import EVERY_SCENE, located, seen
 
 NOMINAL = {name: (value, value) for name, value in asdict(Sample()).items()}
+FOCAL = Camera(A1.camera).focal_pixels
 LEVEL = (0.0, 0.0, 0.0, 1.0)
 
 both = pytest.mark.parametrize("name", BODIES)
@@ -230,14 +231,16 @@ def test_frames_are_rendered_only_when_asked_for_and_lost_ones_stay_lost() -> No
 def test_exposure_noise_is_of_the_drawn_size() -> None:
     rng = np.random.default_rng(0)
     grey = np.full((100, 100, 4), 100, dtype=np.uint8)
-    sample = replace(Sample(), camera_gain=1.2, camera_noise=4.0, depth_noise=0.02)
-    taken = exposed(grey, sample, rng)
+    sample = replace(Sample(), camera_gain=1.2, camera_noise=4.0, depth_error_per_m=0.01)
+    taken = exposed(grey, sample, FOCAL, rng)
     np.testing.assert_allclose(taken[..., :3].mean(), 120.0, atol=0.2)
     np.testing.assert_allclose(taken[..., :3].std(), 4.0, rtol=0.05)
     np.testing.assert_allclose(taken[..., 3].mean(), 100.0, atol=0.2)  # depth has no exposure
-    depth = exposed(np.full((100, 100), 2.0, dtype=np.float32), sample, rng)
-    np.testing.assert_allclose((depth.mean(), depth.std()), (2.0, 0.04), rtol=0.05)
-    dark = exposed(np.full((4, 4, 3), 250, dtype=np.uint8), sample, rng)
+    for metres in (1.0, 2.0, 4.0):  # stereo errs by the square of the distance
+        depth = exposed(np.full((100, 100), metres, dtype=np.float32), sample, FOCAL, rng)
+        expected = metres, 0.01 * metres**2
+        np.testing.assert_allclose((depth.mean(), depth.std()), expected, rtol=0.05)
+    dark = exposed(np.full((4, 4, 3), 250, dtype=np.uint8), sample, FOCAL, rng)
     assert dark.max() == 255  # saturates, does not wrap
 
 

@@ -1,0 +1,227 @@
+"""A robot's eyes as they are: stereo depth with its holes, lenses, shutters, crooked mounts."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+
+from pixelgait.robot.rotation import upright
+from pixelgait.robot.spec import A1, Array
+from pixelgait.sim.body.camera import Camera, Kind
+from pixelgait.sim.body.eyes.colour import AutomaticExposure, Lens, taken
+from pixelgait.sim.body.eyes.stereo import Stereo, measured
+from pixelgait.sim.body.interface import BasePose
+from pixelgait.sim.body.randomisation import Randomisation, Sample
+from pixelgait.sim.body.sensors import CameraStream, exposed
+from pixelgait.sim.engines.kinematic_body import KinematicBody
+from pixelgait.sim.engines.registry import BODIES, make_body
+from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
+
+FOCAL = 100.0  # pixels
+LEVEL = upright(0.0)
+
+
+def post(near_m: float = 0.5, far_m: float = 3.0) -> Array:
+    """Depth (40, 100) of something near before a wall, from column 50 to 70."""
+    depth = np.full((40, 100), far_m)
+    depth[:, 50:70] = near_m
+    return depth
+
+
+def look(depth: Array, stereo: Stereo, seed: int = 0) -> Array:
+    return measured(depth, stereo, FOCAL, np.random.default_rng(seed))
+
+
+def test_an_ideal_camera_measures_what_is_there() -> None:
+    np.testing.assert_allclose(look(post(), Stereo()), post(), rtol=1e-6)
+    picture = np.random.default_rng(0).integers(0, 256, (8, 8, 3)).astype(np.uint8)
+    same = taken(picture, Lens(), (0.0, 0.0), 1.0, np.random.default_rng(0))
+    np.testing.assert_array_equal(same, picture)
+    for kind in (picture, post().astype(np.float32)):
+        np.testing.assert_allclose(exposed(kind, Sample(), FOCAL, np.random.default_rng(0)), kind)
+
+
+def test_what_one_eye_alone_sees_is_a_hole_on_the_left_of_what_is_near() -> None:
+    """As wide as the disparities differ: 100 x 0.05 m x (1 / 0.5 m - 1 / 3 m) = 8.3 pixels."""
+    holes = np.isnan(look(post(), Stereo(baseline_m=0.05)))
+    assert holes[:, 42:50].all()
+    assert not holes[:, :41].any()
+    assert not holes[:, 50:].any()
+
+
+def test_errors_and_steps_grow_with_the_square_of_distance() -> None:
+    for metres in (0.5, 1.0, 2.0, 4.0):
+        wall = np.full((100, 100), metres)
+        assert look(wall, Stereo(error_per_m=0.005)).std() == pytest.approx(
+            0.005 * metres**2, rel=0.1
+        )
+        ramp = np.linspace(metres, 1.2 * metres, 10_000).reshape(100, 100)
+        values = np.unique(look(ramp, Stereo(step_per_m=0.01)))
+        assert np.diff(values).mean() == pytest.approx(0.01 * (1.1 * metres) ** 2, rel=0.15)
+
+
+def test_range_ends_near_and_far_and_holes_grow_with_distance() -> None:
+    depth = np.tile(np.linspace(0.05, 12.0, 1000), (100, 1))
+    seen = look(depth, Stereo(nearest_m=0.2, furthest_m=6.0))
+    assert np.isnan(seen[depth < 0.2]).all()
+    assert np.isnan(seen[depth > 6.0]).all()
+    assert not np.isnan(seen[(depth > 0.2) & (depth < 5.99)]).any()
+    gone = np.isnan(look(depth, Stereo(furthest_m=20.0, holes=0.2)))
+    assert gone[:, 600:].mean() > 1.3 * gone[:, :400].mean() > 0.05
+
+
+def test_patches_are_larger_than_pixels() -> None:
+    gone = np.isnan(look(np.full((64, 64), 1.0), Stereo(patches=0.2), seed=3))
+    assert 0.05 < gone.mean() < 0.4
+    neighbours = gone[:, 1:][gone[:, :-1]].mean()
+    assert neighbours > 0.8
+
+
+def test_flying_pixels_are_at_edges_and_between_front_and_back() -> None:
+    seen = look(post(), Stereo(flying=0.5))
+    off = np.abs(seen - post()) > 0.01
+    columns = np.flatnonzero(off.any(axis=0))
+    assert set(columns) <= {49, 50, 69, 70}
+    assert len(columns) >= 3
+    assert ((seen[off] > 0.5) & (seen[off] < 3.0)).all()
+
+
+def test_corners_are_dark_and_white_is_tinted() -> None:
+    grey = np.full((33, 33, 3), 100, np.uint8)
+    lens = Lens(red=1.1, blue=0.9, vignetting=0.3)
+    seen = taken(grey, lens, (0.0, 0.0), 1.0, np.random.default_rng(0))
+    np.testing.assert_allclose(seen[16, 16], (110, 100, 90), atol=1)
+    np.testing.assert_allclose(seen[0, 0], np.array((110, 100, 90)) * 0.7, atol=1)
+
+
+def test_motion_smears_along_its_direction_alone() -> None:
+    line = np.zeros((21, 21, 3), np.uint8)
+    line[:, 10] = 250
+    across = taken(line, Lens(), (4.0, 0.0), 1.0, np.random.default_rng(0))
+    along = taken(line, Lens(), (0.0, 4.0), 1.0, np.random.default_rng(0))
+    np.testing.assert_array_equal(along, line)
+    assert (across[10, 8:13, 0] > 20).all()
+    assert across[10, 10, 0] < 100
+    assert across.sum() == pytest.approx(line.sum(), rel=0.05)
+
+
+def test_exposure_follows_a_change_late_and_in_part() -> None:
+    control = AutomaticExposure(strength=0.5, lag_s=0.1)
+    bright, dark = (np.full((4, 4, 3), level, np.uint8) for level in (160, 40))
+    assert control.factor(bright, 0.0) == 1.0
+    factors = [control.factor(dark, 0.03 * (i + 1)) for i in range(40)]
+    assert 1.0 < factors[0] < 1.2  # the first dark frame is too dark
+    assert factors == sorted(factors)
+    assert factors[-1] == pytest.approx((160 / 40) ** 0.5, rel=0.01)
+    assert control.factor(dark, 1.2) == factors[-1]  # the same frame once more
+
+
+def stream(kind: Kind, **values: float) -> tuple[CameraStream, list[Camera]]:
+    """A camera on a base that turns left at 2 rad/s, and the cameras it was rendered with."""
+    used: list[Camera] = []
+    rng = np.random.default_rng(0)
+    picture = rng.integers(0, 256, (32, 32, 3)).astype(np.uint8)
+
+    def view(camera: Camera, pose: BasePose) -> Array:
+        used.append(camera)
+        return picture if kind == "rgb" else np.full((32, 32), 1.0, np.float32)
+
+    made = CameraStream(replace(Sample(), **values), Camera(A1.camera, kind=kind), view, 0)
+    for step in range(50):
+        made.observe(0.01 * step, BasePose((0.0, 0.0, 0.3), upright(0.02 * step)))
+    return made, used
+
+
+def test_a_turning_robot_sees_blurred_by_what_it_turns_while_the_shutter_is_open() -> None:
+    """27.6 pixels of focal length x 2 rad/s x 20 ms = 1.1 pixels, sideways."""
+    camera, _ = stream("rgb", camera_shutter_s=0.02)
+    right, down = camera._motion(0.4)
+    assert abs(right) == pytest.approx(Camera(A1.camera).focal_pixels * 0.04, rel=0.01)
+    assert down == pytest.approx(0.0, abs=1e-6)
+    sharp, _ = stream("rgb")
+
+    def roughness(of: CameraStream) -> float:
+        return float(np.abs(np.diff(of.newest(0.4).pixels.astype(float), axis=1)).mean())
+
+    assert roughness(camera) < 0.8 * roughness(sharp)
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_crooked_mounts_turn_and_roll_the_picture(name: str) -> None:
+    """To the left by the width of four pixels: what was there is now four further right."""
+    body = make_body(name, A1, ObstacleCourse(0.5))
+    body.reset(3)
+    level = replace(A1.camera, pitch_down_rad=0.0)
+    straight = Camera(level, 65, 65, "depth")
+    pictures = []
+    for camera in (
+        straight,
+        replace(straight, yaw_rad=4.0 / straight.focal_pixels),
+        replace(straight, roll_rad=np.pi / 2),
+    ):
+        body.camera = camera
+        pictures.append(body.render().pixels)
+    far = [picture > 5.0 for picture in pictures]
+    assert (far[0][:, 20:40] == far[1][:, 24:44]).mean() > 0.95
+    # Rolled clockwise, as seen from behind: what was above is on the left.
+    assert (far[2] == np.rot90(far[0])).mean() > 0.95
+    body.close()
+
+
+def test_a_randomised_camera_draws_them_all() -> None:
+    """Zoom and crooked mounts reach the renderer; no two episodes are alike; a seed repeats."""
+    turned, used = stream("rgb", camera_zoom=1.05, camera_yaw_rad=0.02, camera_roll_rad=-0.01)
+    turned.newest(0.4)
+    assert used[0].mount.vertical_fov_rad == pytest.approx(1.05 * A1.camera.vertical_fov_rad)
+    assert (used[0].yaw_rad, used[0].roll_rad) == (0.02, -0.01)
+    for kind in ("rgb", "depth", "rgbd"):
+        body = KinematicBody(
+            A1,
+            ObstacleCourse(0.5),
+            camera=Camera(A1.camera, kind=kind),
+            randomisation=Randomisation(),
+        )
+        pictures = []
+        for seed in (1, 2, 1):
+            body.reset(seed)
+            pictures.append(body.render().pixels)
+        assert np.isfinite(pictures[0]).any()
+        np.testing.assert_array_equal(pictures[0], pictures[2])
+        assert not np.array_equal(pictures[0], pictures[1])
+        body.close()
+
+
+def test_every_flaw_of_a_sample_changes_what_is_seen() -> None:
+    """None of the ranges is drawn in vain."""
+    flaws = {
+        name: getattr(Randomisation(), name)[1]
+        for name in asdict(Sample())
+        if name.startswith(("camera_", "depth_"))
+    }
+    picture = np.random.default_rng(0).integers(0, 250, (32, 32, 3)).astype(np.uint8)
+    depth = np.where(np.arange(32) < 16, 8.0, 1.0) + np.linspace(0.0, 0.3, 32)[:, None]
+    depth[:, :3] = 0.15
+    for name in [n for n in flaws if n.startswith("depth_")]:
+        value = 4.0 if name == "depth_range_m" else flaws[name]
+        ideal, flawed = (
+            np.concatenate(
+                [
+                    measured(depth, _stereo_of(name, v), 28.0, np.random.default_rng(s)).ravel()
+                    for s in range(20)
+                ]
+            )
+            for v in (getattr(Sample(), name), value)
+        )
+        assert not np.array_equal(ideal, flawed, equal_nan=True), name
+    for field, value in (("gain", 1.3), ("noise", 8.0), ("red", 1.1), ("blue", 1.1)):
+        lens = replace(Lens(), **{field: value})
+        seen = taken(picture, lens, (0.0, 0.0), 1.0, np.random.default_rng(0))
+        assert not np.array_equal(seen, picture), field
+
+
+def _stereo_of(name: str, value: float) -> Stereo:
+    from pixelgait.sim.body.sensors import _stereo
+
+    return _stereo(replace(Sample(), **{name: value}))
