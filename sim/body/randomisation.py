@@ -108,9 +108,8 @@ class Randomisation:
     camera_noise: Range = (0.0, 8.0)
     """Standard deviation of a pixel's colours, of 255."""
     depth_error_per_m: Range = (0.001, 0.01)
-    """Standard deviation of depth over its square. Matching to 0.08 pixels (Intel, Tuning depth
-    cameras for best performance) is 0.0035 for a D435 of 848 x 480; its data sheet allows 2 % at
-    2 m, which is 0.01."""
+    """Standard deviation of depth over its square. The D435's data sheet allows 2 % at 2 m, which
+    is 0.01: 0.2 pixels at 848 x 480; matching is up to ten times as good."""
     camera_ahead_m: Range = (-0.01, 0.01)
     """Error of the camera's mount, as left and up: a centimetre of bracket."""
     camera_left_m: Range = (-0.01, 0.01)
@@ -136,8 +135,7 @@ class Randomisation:
     """How long a frame is exposed: up to two thirds of a period of 30 Hz, indoors. What turns in
     that time is blurred."""
     camera_exposure: Range = (0.0, 0.8)
-    """How much of a change of the scene's brightness automatic exposure undoes, and how late. A
-    D435's needs some ten frames."""
+    """How much of a change of the scene's brightness automatic exposure undoes, and how late."""
     camera_exposure_lag_s: Range = (0.05, 0.6)
     camera_red: Range = (0.85, 1.15)
     """White balance: factors on red and blue."""
@@ -149,11 +147,11 @@ class Randomisation:
     """Between the eyes of the stereo camera, 50 mm in a D435 (its data sheet): what only one of
     them sees is a hole, a band on the left of whatever is near."""
     depth_step_per_m: Range = (0.0007, 0.0028)
-    """Of inverse depth between two values: a 32nd of a pixel (the D400's data sheet) is 0.0014 at
-    848 x 480, half and twice as much at other sizes."""
-    depth_nearest_m: Range = (0.1, 0.28)
-    """Nothing nearer is measured: 0.28 m at 1280 x 720, 0.105 m at 480 x 270 (the D435's data
-    sheet)."""
+    """Of inverse depth between two values: a 32nd of a pixel is 0.0015 for a D435 at 848 x 480, and
+    half and twice as much at other sizes."""
+    depth_nearest_m: Range = (0.08, 0.25)
+    """Nothing nearer is measured: its disparity is beyond the 126 pixels that are searched
+    (librealsense, issue 2885), at 424 x 240, and at 1280 x 720."""
     depth_patches: Range = (0.0, 0.05)
     """Share of the picture that shines, or is too dark to be matched, in patches of an eighth of
     its sides."""
