@@ -47,6 +47,9 @@ class TrainConfig:
     """Run folder: config, git state, checkpoints, learning curve, TensorBoard events."""
     resume: bool = False
     """Continue the run in that folder exactly where it was; its options are known."""
+    start: Path | None = None
+    """Run, bundle or checkpoint (.npz) of the same weights to start from, or the name of a shipped
+    bundle; of the high level for joint."""
     seed: Seed = 0
     workers: Workers = 2
     """Worker processes."""
@@ -105,9 +108,6 @@ class TrainConfig:
 class EvolutionConfig(TrainConfig):
     """What the tasks trained by evolution under physics share."""
 
-    start: Path | None = None
-    """Run, bundle or checkpoint (.npz) of the same weights to start from, or the name of a shipped
-    bundle; of the high level for joint."""
     faults: tuple[str, ...] = ()
     """What sensors fail, as in pixelgait-eval --faults."""
     es: ESConfig = field(default_factory=ESConfig)

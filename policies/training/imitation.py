@@ -109,6 +109,7 @@ def _save(path: Path, **arrays: Any) -> None:
 class DAgger:
     """The trainer of imitate; see `loop.Trainer`. An iteration is a round: collect, fit, halve.
 
+    In the first round the teacher leads, unless the students come `trained`.
     Demonstrations lie in the run's folder, one file per round; the students are in the checkpoint.
     Within a round each student lies there as soon as it is fitted: what a round that was killed has
     done is not done again.
@@ -123,7 +124,9 @@ class DAgger:
         folder: Path,
         validation: Validation,
         checkpoint: Checkpoint,
+        trained: bool = False,
     ) -> None:
+        self.trained = trained
         self.pool, self.plan, self.config, self.seed = pool, plan, config, seed
         self.folder, self.validation = folder / "demonstrations", validation
         self.normaliser = checkpoint.normaliser
@@ -158,12 +161,13 @@ class DAgger:
         return {"demonstrations/turn": Demonstrations.load(self._file(self.round)).latents[:, 1]}
 
     def _collect(self) -> Figures:
-        """Ask the teacher on new courses; the students lead there, in the first round itself."""
+        """Ask the teacher on new courses; the students lead there, who know nothing at first."""
         if (figures := _figures(self._file(self.round))) is not None:
             return figures
         difficulty = self.plan.difficulty_in(self.round)
+        led = self.trained or self.round > 1
         jobs = [
-            (self.students[i % len(self.students)] if self.round > 1 else None, seed, difficulty)
+            (self.students[i % len(self.students)] if led else None, seed, difficulty)
             for i, seed in enumerate(self._courses(self.config.courses, COLLECTING))
         ]
         collected = self.pool.map(collect, jobs, f"round {self.round}: demonstrations")

@@ -203,8 +203,7 @@ def _train(config: TrainConfig, plan: Plan, fresh: Checkpoint | None) -> Run:
     budget = Budget(config.iterations, config.minutes, config.target_m, config.validate_every)
     with WorkerPool(config.workers, start_worker, plan) as pool:
         loop = TrainingLoop(budget, run, make_trainer(config, plan, pool, checkpoint), checkpoint)
-        started = isinstance(config, EvolutionConfig) and config.start is not None
-        if started and not checkpoint.curve:
+        if config.start is not None and not checkpoint.curve:
             loop.validate_start()
         loop.go()
     return run
@@ -217,7 +216,8 @@ def make_trainer(
     seed = config.seed
     validation = Validation(pool, plan, config.validation_episodes, config.validation_steps)
     if isinstance(config, ImitateConfig):
-        return DAgger(pool, plan, config.dagger, seed, config.out, validation, checkpoint)
+        trained = config.start is not None
+        return DAgger(pool, plan, config.dagger, seed, config.out, validation, checkpoint, trained)
     assert isinstance(config, EvolutionConfig)
     return Evolution(pool, plan, config.es, seed, validation, checkpoint)
 
@@ -233,6 +233,9 @@ def first_checkpoint(config: TrainConfig, plan: Plan) -> Checkpoint:
     normaliser = Normaliser.empty()
     if isinstance(config, ImitateConfig):
         students = first_students(config.architecture(), config.dagger, config.seed)
+        if config.start is not None:
+            other = start_of(config.start, "high_level")
+            students = load_start(other, students[0].size).weights[None]
         return Checkpoint.first(students[0], normaliser, students=students)
     assert isinstance(config, EvolutionConfig)
     high = np.zeros(0)

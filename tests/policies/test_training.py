@@ -240,6 +240,20 @@ def test_imitation_resumes_to_the_same_student(tmp_path: Path) -> None:
     assert [row["train/difficulty"] for row in one.curve] == pytest.approx([0.2, 0.4, 0.4])
 
 
+def test_imitation_goes_on_from_what_another_run_has_learned(tmp_path: Path) -> None:
+    """What it starts from is judged first, and leads from the first round on: no teacher does."""
+    dagger = DAggerConfig(courses=4, steps=1, students=1)
+    shared = {"encoder": "strided", "iterations": 1, "dagger": dagger, **ROUND}
+    fresh = ImitateConfig(out=tmp_path / "fresh", **shared)
+    train(fresh)
+    train(replace(fresh, out=tmp_path / "further", start=fresh.out))
+    (first,) = load_checkpoint(fresh.out / "last.npz").curve
+    start, further = load_checkpoint(tmp_path / "further" / "last.npz").curve
+    assert start["iteration"] == 0.0
+    assert start["validation/return"] == first["validation/return"]
+    assert first["train/distance"] > 2.0 * further["train/distance"]
+
+
 def over_walk(folder: Path, **options: Any) -> dict[str, Any]:
     """Options of a short run by trial over the shipped low level."""
     low_level = Path("policies/pretrained/walk/low_level")
@@ -366,7 +380,6 @@ def test_a_run_is_not_overwritten_and_not_resumed_as_another(tmp_path: Path) -> 
     [
         ("walk --scene rooms", "--scene"),
         ("follow --low-level x", "--low-level"),
-        ("imitate --start x.npz", "--start"),
         ("imitate --faults mixed", "--faults"),
         ("imitate --es.noise 1", "--es.noise"),
         ("course --curriculum 10", "--low-level"),  # which it needs
