@@ -69,7 +69,7 @@ def run(config: SimConfig) -> None:
     body = make_body(config.body, robot, scene, camera=Camera(robot.camera, width, height))
     if config.out is not None:
         config.out.mkdir(parents=True, exist_ok=True)
-    from pixelgait.robot.ros import common as ros
+    from pixelgait.robot.ros.wire import common as ros
     from pixelgait.robot.runtime.realtime import request_priority
     from pixelgait.sim.simulated_robot import SimulatedRobot
 

@@ -12,7 +12,7 @@ from nav_msgs.msg import Odometry
 from rclpy.node import Node
 
 from pixelgait.robot.interface import JointCommand, Reading
-from pixelgait.robot.ros import common as ros
+from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.rotation import heading, upright
 from pixelgait.robot.runtime.realtime import RateKeeper
 from pixelgait.robot.spec import Array

@@ -19,7 +19,8 @@ LAYERS = (
     ("robot.runtime", "sim.world", "policies.encoders"),
     ("policies.encoders.iap", "policies.encoders.sit"),
     ("sim.world.looks", "sim.scenes.courses", "sim.body.eyes"),
-    ("robot.recording",),
+    ("robot.recording", "robot.profiling", "robot.ros.wire"),
+    ("robot.ros.people", "robot.ros.watch"),
     ("robot.ros", "sim.body", "sim.scenes"),
     ("policies", "sim.engines"),
     ("sim.tasks",),
@@ -122,7 +123,7 @@ def test_no_file_shadows_a_library_for_whoever_runs_its_neighbour() -> None:
 
 
 @pytest.mark.parametrize(
-    "script", ["sim/evaluate.py", "robot/runtime/profile_bundle.py", "policies/training/train.py"]
+    "script", ["sim/evaluate.py", "robot/profiling/profile_bundle.py", "policies/training/train.py"]
 )
 def test_a_file_runs_by_its_path(script: str) -> None:
     done = subprocess.run(
@@ -139,7 +140,7 @@ for name in ("torch", "pybullet", "gymnasium", "onnx", "rclpy", "matplotlib", "r
     sys.modules[name] = None
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.controller import Controller
-import pixelgait.robot.ros.run, pixelgait.robot.runtime.profile_bundle
+import pixelgait.robot.ros.run, pixelgait.robot.profiling.profile_bundle
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 

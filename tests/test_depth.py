@@ -22,7 +22,7 @@ from pixelgait.policies.training.rollouts import Worker
 from pixelgait.robot.bundle import BundleError, load_bundle
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.observation import DEPTH_RANGE_M, depth_bytes, fill_holes
-from pixelgait.robot.ros.camera import depth_frame
+from pixelgait.robot.ros.wire.camera import depth_frame
 from pixelgait.sim.body.randomisation import Sample
 from pixelgait.sim.body.sensors import exposed
 from pixelgait.sim.engines.registry import BODIES

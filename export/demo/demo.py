@@ -81,7 +81,7 @@ def demo(config: DemoConfig) -> None:
     Raises:
         UserError: a value cannot be used, or a step failed.
     """
-    from pixelgait.robot.ros import common  # fail now, not after minutes of training
+    from pixelgait.robot.ros.wire import common  # fail now, not after minutes of training
 
     del common
     check_numbers(config)

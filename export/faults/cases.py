@@ -29,11 +29,11 @@ from pixelgait.export.faults.changes import (
     with_gripper,
 )
 from pixelgait.export.faults.trial import ENDS, REFUSES, RESTS, WALKS, Case, Trial
-from pixelgait.robot.ros import common as ros
+from pixelgait.robot.ros.wire import common as ros
 
 OTHER = """
 import sys
-from pixelgait.robot.ros import common as ros
+from pixelgait.robot.ros.wire import common as ros
 ros.rclpy.init()
 node = ros.rclpy.create_node("somebody_else")
 kind = ros.Imu if sys.argv[1] == "imu/data" else ros.JointState

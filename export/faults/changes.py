@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pixelgait.export.faults.trial import Trial
-from pixelgait.robot.ros import common as ros
+from pixelgait.robot.ros.wire import common as ros
 
 HIP = 1  # the joint that fails: the second
 Change = Callable[[Any], Any]

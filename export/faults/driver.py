@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pixelgait.robot.ros import common as ros
+from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.runtime.operation import lying_pose
 from pixelgait.robot.runtime.realtime import RateKeeper
 from pixelgait.robot.spec import Array, RobotSpec

@@ -18,7 +18,7 @@ import numpy as np
 from pixelgait.export.faults.driver import FakeDriver, Heard
 from pixelgait.robot.bundle import Bundle
 from pixelgait.robot.low_level import CONTROL_DT_S
-from pixelgait.robot.ros import common as ros
+from pixelgait.robot.ros.wire import common as ros
 
 START_S = 40.0  # to walk; discovery takes seconds, a busy machine more
 WALK_S = 1.0  # before something goes wrong

@@ -15,20 +15,20 @@ from std_msgs.msg import String
 from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.recording.recorder import Recorder
-from pixelgait.robot.ros import common as ros
-from pixelgait.robot.ros.destination import Destination, WayReport
-from pixelgait.robot.ros.diagnostics import PERIOD_S, Diagnostics
-from pixelgait.robot.ros.link import RosLink
-from pixelgait.robot.ros.neighbours import Neighbours
-from pixelgait.robot.ros.orders import OperatorServices
 from pixelgait.robot.ros.parameters import (
     DRIVER_TIMEOUT,
     ODOMETRY_TIMEOUT,
     VELOCITY_TIMEOUT,
     Parameters,
 )
-from pixelgait.robot.ros.report import AttentionTopic, report
-from pixelgait.robot.ros.velocity import VelocityCommands
+from pixelgait.robot.ros.people.destination import Destination, WayReport
+from pixelgait.robot.ros.people.orders import OperatorServices
+from pixelgait.robot.ros.people.velocity import VelocityCommands
+from pixelgait.robot.ros.watch.diagnostics import PERIOD_S, Diagnostics
+from pixelgait.robot.ros.watch.neighbours import Neighbours
+from pixelgait.robot.ros.watch.report import AttentionTopic, report
+from pixelgait.robot.ros.wire import common as ros
+from pixelgait.robot.ros.wire.link import RosLink
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.loop import MOST_DECISIONS, SENSOR_WAIT_S, ControlLoop
 from pixelgait.robot.runtime.operation import Operator, State

@@ -10,8 +10,8 @@ from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor, SetParam
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
 
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.ros import common as ros
-from pixelgait.robot.ros.link import PAIR, TIMEOUT_S
+from pixelgait.robot.ros.wire import common as ros
+from pixelgait.robot.ros.wire.link import PAIR, TIMEOUT_S
 from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S
 
 DRIVER_TIMEOUT, VELOCITY_TIMEOUT = "driver_timeout_s", "cmd_vel_timeout_s"

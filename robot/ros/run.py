@@ -73,7 +73,7 @@ def run(config: RunConfig) -> None:
     find_bundle(config.bundle)  # before ROS starts; to configure is to load and verify it
     if config.out is not None:
         config.out.mkdir(parents=True, exist_ok=True)
-    from pixelgait.robot.ros import common as ros
+    from pixelgait.robot.ros.wire import common as ros
 
     # Before this process asks for real-time priority, and before threads exist: they inherit it.
     recorder = Recorder(config.record) if config.record is not None else None

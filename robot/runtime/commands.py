@@ -15,7 +15,7 @@ COMMANDS = {
     "pixelgait-train": ("pixelgait.policies.training.train", "train"),
     "pixelgait-eval": ("pixelgait.sim.evaluate", "sim"),
     "pixelgait-export": ("pixelgait.export.bundle.export", "train"),
-    "pixelgait-profile": ("pixelgait.robot.runtime.profile_bundle", ""),
+    "pixelgait-profile": ("pixelgait.robot.profiling.profile_bundle", ""),
     "pixelgait-encoders": ("pixelgait.export.reports.encoder_profile", "train"),
     "pixelgait-run": ("pixelgait.robot.ros.run", "ros"),
     "pixelgait-replay": ("pixelgait.robot.recording.replay", "record"),

@@ -76,7 +76,7 @@ class Client:
     """A second participant that asks the node for transitions and listens to its commands."""
 
     def __init__(self, domain: int) -> None:
-        from pixelgait.robot.ros import (
+        from pixelgait.robot.ros.wire import (
             common as ros,  # sets the discovery range before rclpy starts
         )
 
@@ -153,7 +153,7 @@ class FakeRobot:
     """A robot whose driver misbehaves on demand: same topics, no physics."""
 
     def __init__(self, client: Client) -> None:
-        from pixelgait.robot.ros import common as ros
+        from pixelgait.robot.ros.wire import common as ros
         from pixelgait.robot.spec import A1
 
         self.ros, self.spec, self.client = ros, A1, client

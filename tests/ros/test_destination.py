@@ -39,7 +39,7 @@ class Person:
         from nav_msgs.msg import Odometry
         from std_msgs.msg import Float64
 
-        from pixelgait.robot.ros import common as ros
+        from pixelgait.robot.ros.wire import common as ros
 
         self.ros, self.client, self.types = ros, client, (PoseStamped, Odometry)
         self.goals = client.node.create_publisher(PoseStamped, "goal_pose", 1)

@@ -20,7 +20,7 @@ PROFILE = "FASTRTPS_DEFAULT_PROFILES_FILE"
 # Another node that publishes a topic of joints, from a process of its own.
 OTHER = """
 import sys
-from pixelgait.robot.ros import common as ros
+from pixelgait.robot.ros.wire import common as ros
 ros.rclpy.init()
 node = ros.rclpy.create_node("somebody_else")
 publisher = node.create_publisher(ros.JointState, sys.argv[1], 1)

@@ -166,7 +166,7 @@ def test_colour_without_the_depth_of_its_time_damps(
 DRIVER = """
 import itertools
 import numpy as np
-from pixelgait.robot.ros import common as ros
+from pixelgait.robot.ros.wire import common as ros
 ros.rclpy.init()
 node = ros.rclpy.create_node("driver")
 images = node.create_publisher(ros.Image, ros.COLOUR, ros.SENSOR_QOS)
@@ -182,7 +182,7 @@ def test_large_images_arrive_from_a_driver_with_the_shipped_profile(
     processes: Processes, iap_bundle: Path
 ) -> None:
     """Without it, 4 to 7 of 10 images of this size are lost."""
-    from pixelgait.robot.ros import common as ros
+    from pixelgait.robot.ros.wire import common as ros
 
     processes.start("pixelgait-run", iap_bundle, "--no-autostart")  # the client asks for it
     profile = Path("launch/fastdds_large_images.xml").resolve()
@@ -279,8 +279,8 @@ def test_signals_damp_before_the_node_leaves(
 
 
 def test_a_camera_of_another_size_and_encoding_is_converted() -> None:
-    from pixelgait.robot.ros import common as ros
-    from pixelgait.robot.ros.camera import rgb_frame
+    from pixelgait.robot.ros.wire import common as ros
+    from pixelgait.robot.ros.wire.camera import rgb_frame
 
     gray = np.zeros((48, 64), np.uint8)
     gray[:, 8:56] = np.linspace(0, 250, 48)  # the middle square; the sides are cropped away
@@ -307,8 +307,8 @@ def test_a_camera_of_another_size_and_encoding_is_converted() -> None:
 
 
 def test_colour_and_depth_are_paired_by_stamp() -> None:
-    from pixelgait.robot.ros import common as ros
-    from pixelgait.robot.ros.camera import RosCamera
+    from pixelgait.robot.ros.wire import common as ros
+    from pixelgait.robot.ros.wire.camera import RosCamera
 
     camera = RosCamera((2, 2, 4))
     ms = 1_000_000
@@ -340,7 +340,7 @@ def test_colour_and_depth_are_paired_by_stamp() -> None:
 
 
 def test_joints_are_matched_by_name() -> None:
-    from pixelgait.robot.ros import common as ros
+    from pixelgait.robot.ros.wire import common as ros
 
     order = ros.joint_order(["c", "a", "b"], ("a", "b", "c"))
     np.testing.assert_array_equal(np.array([3.0, 1.0, 2.0])[order], [1.0, 2.0, 3.0])

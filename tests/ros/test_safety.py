@@ -207,7 +207,7 @@ def test_a_stop_that_was_said_before_it_came_is_heard(
 def test_a_dry_run_commands_nobody(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
-    from pixelgait.robot.ros import common as ros
+    from pixelgait.robot.ros.wire import common as ros
 
     shadow: list[Any] = []
     client.node.create_subscription(
@@ -225,7 +225,7 @@ def test_the_driver_of_the_simulated_robot_disobeys_old_commands(
     processes: Processes, client: Client
 ) -> None:
     """What answers an old reading was sent late."""
-    from pixelgait.robot.ros import common as ros
+    from pixelgait.robot.ros.wire import common as ros
 
     processes.start("pixelgait-sim", "--scene", "flat")
     publisher = client.node.create_publisher(ros.JointState, ros.JOINT_COMMAND, ros.COMMAND_QOS)

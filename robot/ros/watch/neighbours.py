@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pixelgait.robot.ros import common as ros
+from pixelgait.robot.ros.wire import common as ros
 
 UNNAMED = "_NODE_NAME_UNKNOWN_"  # rclpy's, of a node whose publishers are known before its name
 PATIENCE = 10  # looks, before it is refused without a name

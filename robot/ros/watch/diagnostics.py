@@ -7,7 +7,7 @@ from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
-from pixelgait.robot.ros.link import RosLink
+from pixelgait.robot.ros.wire.link import RosLink
 from pixelgait.robot.runtime.loop import ControlLoop
 from pixelgait.robot.runtime.operation import State
 

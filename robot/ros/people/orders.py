@@ -12,7 +12,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
-from pixelgait.robot.ros import common as ros
+from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.runtime.operation import Operator
 
 STOP = "emergency_stop"

@@ -10,8 +10,8 @@ import numpy as np
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, JointCommand, Reading
-from pixelgait.robot.ros import common as ros
-from pixelgait.robot.ros.camera import RosCamera, camera_topics
+from pixelgait.robot.ros.wire import common as ros
+from pixelgait.robot.ros.wire.camera import RosCamera, camera_topics
 from pixelgait.robot.runtime.freshness import Freshness
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.robot.supervisor import SILENCE_S, STALE_IMAGE_S

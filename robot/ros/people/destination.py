@@ -14,7 +14,7 @@ from nav_msgs.msg import Odometry
 from std_msgs.msg import Float64
 
 from pixelgait.robot.observation import goal_vector
-from pixelgait.robot.ros import common as ros
+from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.rotation import heading
 from pixelgait.robot.runtime.freshness import Freshness
 from pixelgait.robot.runtime.operation import Operator

@@ -11,7 +11,7 @@ import numpy as np
 
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import Image
-from pixelgait.robot.ros import common as ros
+from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.runtime.attention import draw_attention
 from pixelgait.robot.runtime.latency import format_table
 from pixelgait.robot.runtime.loop import ControlLoop

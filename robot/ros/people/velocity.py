@@ -10,7 +10,7 @@ from typing import Any
 from geometry_msgs.msg import Twist, TwistStamped
 
 from pixelgait.robot.controller import STAND, latent_for
-from pixelgait.robot.ros import common as ros
+from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.spec import Array
 
 VELOCITY = "cmd_vel"

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image
 from pixelgait.robot.observation import ENCODINGS, fill_holes, rgbd
-from pixelgait.robot.ros import common as ros
+from pixelgait.robot.ros.wire import common as ros
 
 TOPICS = {"rgb8": (ros.COLOUR,), "depth": (ros.DEPTH,), "rgbd": (ros.COLOUR, ros.DEPTH)}
 APART_NS = ros.NANOSECONDS // 30  # colour and depth of an image: a frame of a 30 Hz camera
