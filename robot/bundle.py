@@ -41,7 +41,7 @@ from pixelgait.robot.files import read_json
 from pixelgait.robot.low_level import CONTROL_DT_S, SIGNATURE
 from pixelgait.robot.observation import ENCODINGS, NO_GOAL, camera_contract
 from pixelgait.robot.spec import ROBOTS, Array, RobotSpec, spec_contract
-from pixelgait.robot.supervisor import SILENCE_S, Supervisor
+from pixelgait.robot.supervisor import Patience, Supervisor, patience_of
 
 SCHEMA = 2
 CONTRACT, GOLDEN = "contract.json", "golden.json"
@@ -144,11 +144,14 @@ class Bundle:
     def controller(
         self,
         high_level: HighLevel | None = None,
-        timeout_s: Mapping[str, float] = SILENCE_S,
+        patience: Mapping[str, Patience] | None = None,
         stopwatch: Stopwatch = NO_STOPWATCH,
     ) -> Controller:
-        """A controller of this bundle, or of its low level under another high level."""
-        supervisor = Supervisor(self.spec, timeout_s)
+        """A controller of this bundle, or of its low level under another high level.
+
+        How long sensors may be silent, `patience`, is by default as the contract says.
+        """
+        supervisor = Supervisor(self.spec, patience or patience_of(self.contract))
         return Controller(high_level or self.high_level, self.low_level, supervisor, stopwatch)
 
 
@@ -173,6 +176,7 @@ def _load(folder: Path, spec: RobotSpec | None) -> Bundle:
     contract = read_json(folder / CONTRACT, BundleError)
     _check_contract(folder, contract)
     _check_camera(folder, contract["camera"])
+    patience_of(contract)
     spec = spec or _robot_of(folder, contract)
     _check_robot(folder, contract, spec)
     high_level, low_level = (_open(folder / name) for name in (HIGH_LEVEL, LOW_LEVEL))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -13,11 +14,12 @@ from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.observation import NO_GOAL, goal_vector, imu_vector, policy_image
 from pixelgait.robot.rotation import heading, wrap_angle
 from pixelgait.robot.spec import Array
-from pixelgait.robot.supervisor import NO_AGES, STALE_IMAGE_S, Supervisor
+from pixelgait.robot.supervisor import NO_AGES, PATIENCE, Stage, Supervisor
 
 SHORTEST_STEPS, LONGEST_STEPS = 10, 800  # of a decision (IAP paper, section 5.3)
 # From a destination: within the 0.36 m of Habitat's point goals, with room for an odometry's error.
 ARRIVAL_M = 0.3
+SLOW_S = 0.3  # from full speed to a stand, when a sensor is stale; ours
 
 # What a latent command stands for, a velocity command: (-1..1, -1..1) is speed and yaw rate.
 MAX_SPEED_M_PER_S = 0.6
@@ -110,14 +112,16 @@ class DecisionScheduler:
             return None
         return goal_vector(self.destination, reading.odometry)
 
-    def latent(self, reading: Reading) -> Array:
-        """The latent command (2,) of this control step."""
+    def latent(self, reading: Reading, hold: bool = False) -> Array:
+        """The latent command (2,) of this control step; told to `hold`, it decides nothing."""
         goal = self.goal(reading)
         self.arrived = self.arrived or (goal is not None and goal[0] < ARRIVAL_M)
         if goal is None or self.arrived:
             self._steps_left = 0  # once it goes on, it looks first
             return STAND
         if self.decision is None or self._steps_left <= 0:
+            if hold:
+                return self.decision.latent if self.decision else STAND
             self.decision = self._decide(reading, goal)
             self._steps_left = self.decision.duration_steps
         self._steps_left -= 1
@@ -138,8 +142,16 @@ class DecisionScheduler:
 
     def _without_news(self, age_s: float, last: Decision) -> Decision:
         """What to do while the camera still shows the frame of the last decision."""
-        latent = last.latent if age_s <= STALE_IMAGE_S else STAND
+        latent = last.latent if age_s <= PATIENCE["camera"].stale_s else STAND
         return replace(last, latent=latent, duration_steps=SHORTEST_STEPS)
+
+
+def slower(latent: Array) -> Array:
+    """A latent command (2,) a control step later, on the way to a stand within `SLOW_S`."""
+    speed, yaw_rate = commanded(latent)
+    share = CONTROL_DT_S / SLOW_S
+    turn = max(0.0, abs(yaw_rate) - share * MAX_YAW_RATE_RAD_PER_S)
+    return latent_for(max(0.0, speed - share * MAX_SPEED_M_PER_S), math.copysign(turn, yaw_rate))
 
 
 class HeadingHold:
@@ -205,29 +217,41 @@ class Controller(DecisionScheduler):
         self.supervisor = supervisor
         self.heading_hold = HeadingHold()
         self.phase = np.zeros(1)
+        self._latent = STAND  # of the last step
 
     def reset(self) -> None:
         """Start a new episode: phase 0, a decision due at the next step, no fault."""
         super().reset()
         self.phase = np.zeros(1)
+        self._latent = STAND
         self.heading_hold.reset()
         self.supervisor.reset()
 
     def step(self, reading: Reading, ages: Mapping[str, float] = NO_AGES) -> JointCommand:
-        """The command that answers this reading, from sensors of these ages [s]."""
+        """The command that answers this reading, from sensors of these ages [s].
+
+        The worst stage of them decides: what is ageing holds, what is stale slows to a stand.
+        """
         imu = imu_vector(reading)
         self.stopwatch.lap("observe")
-        return self._move(reading, imu, self.latent(reading), ages)
+        stage = self.supervisor.stage(ages)
+        if stage < Stage.STALE:
+            return self._move(reading, imu, self.latent(reading, stage is Stage.AGEING), ages)
+        self._steps_left = 0  # once it goes on, it looks first
+        return self._move(reading, imu, slower(self._latent), ages)
 
     def follow(
         self, latent: Array, reading: Reading, ages: Mapping[str, float] = NO_AGES
     ) -> JointCommand:
         """The same under a latent command (2,) of somebody else's; nothing is looked at."""
+        if self.supervisor.stage(ages) >= Stage.STALE:
+            latent = slower(self._latent)
         return self._move(reading, imu_vector(reading), latent, ages)
 
     def _move(
         self, reading: Reading, imu: Array, latent: Array, ages: Mapping[str, float]
     ) -> JointCommand:
+        self._latent = latent
         latent = self.heading_hold.corrected(latent, reading.orientation)
         targets, self.phase = self.low_level(latent, imu, reading.joint_angles, self.phase)
         self.stopwatch.lap("low_level")

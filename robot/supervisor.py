@@ -4,22 +4,54 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from enum import IntEnum
 from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.plausibility import MOST_BRIDGED, ImuWatch, JointWatch
 from pixelgait.robot.rotation import up_z
 from pixelgait.robot.spec import Array, RobotSpec
 
-# A sensor falls silent: how long until the robot is damped [s]. It falls within tenths of a second
-# without its joints, but not without its eyes: the camera may miss a few dozen frames.
-SILENCE_S = MappingProxyType({"joints": 0.1, "imu": 0.1, "camera": 2.0})
-# Before that, while a camera shows nothing new, the last decision holds for so long, then the robot
-# slows to a stand. At full speed it walks 0.3 m unseeing.
-STALE_IMAGE_S = 0.5
+
+class Stage(IntEnum):
+    """How far what a sensor says can be relied on, by its age."""
+
+    FRESH = 0
+    AGEING = 1  # nothing new is decided, the last decision holds
+    STALE = 2  # the robot slows to a stand
+    DEAD = 3  # it is damped
+
+
+class Patience(NamedTuple):
+    """From which ages on a sensor is ageing, stale, dead [s]."""
+
+    ageing_s: float
+    stale_s: float
+    dead_s: float
+
+    def stage(self, age_s: float) -> Stage:
+        """Of what is so old; an age that is not a number is dead."""
+        if age_s <= self.ageing_s and age_s <= self.dead_s:
+            return Stage.FRESH
+        if not age_s <= self.dead_s:
+            return Stage.DEAD
+        return Stage.STALE if age_s > self.stale_s else Stage.AGEING
+
+
+# All ours. The robot falls within tenths of a second without its joints, but not without its eyes:
+# the camera may miss a few dozen frames. Until it is stale it walks 0.3 m unseeing at full speed.
+PATIENCE: Mapping[str, Patience] = MappingProxyType(
+    {
+        "joints": Patience(0.03, 0.06, 0.1),
+        "imu": Patience(0.03, 0.06, 0.1),
+        "camera": Patience(0.3, 0.5, 2.0),
+    }
+)
 NO_AGES: Mapping[str, float] = MappingProxyType({})
 LEAST_UP_Z = math.cos(1.2)  # tilt that ends an episode in Google's Laikago v2 environment
 UNIT_TOLERANCE = 0.02  # of the squared norm of a quaternion, float32 rounding and more
@@ -31,13 +63,13 @@ class Supervisor:
     No command of stiff joints is outside the joint limits, and none moves a target faster than
     `target_speed_limit_rad_per_s`, whatever is read. `fault` names why the robot is damped, or is
     None. Only `reset` clears it. `bridged` counts readings with joints, or an orientation, that
-    were not believed. `timeout_s` says of every sensor by name how long it may be silent [s]. Where
-    nobody obeys (`obeyed` is false), no joint is stuck.
+    were not believed. `patience` says of every sensor by name what its age means. Where nobody
+    obeys (`obeyed` is false), no joint is stuck.
     """
 
-    def __init__(self, spec: RobotSpec, timeout_s: Mapping[str, float] = SILENCE_S) -> None:
+    def __init__(self, spec: RobotSpec, patience: Mapping[str, Patience] = PATIENCE) -> None:
         self.spec = spec
-        self.timeout_s = timeout_s
+        self.patience = patience
         self.obeyed = True
         self._joints, self._imu = JointWatch(spec), ImuWatch()
         self._zeros = np.zeros(len(spec.joint_names))
@@ -55,9 +87,14 @@ class Supervisor:
         self._imu.reset()
         self._sent: Array | None = None
 
+    def stage(self, ages: Mapping[str, float]) -> Stage:
+        """The worst of sensors with these ages [s]."""
+        patience = self.patience
+        return max((patience[n].stage(age) for n, age in ages.items()), default=Stage.FRESH)
+
     def silent(self, ages: Mapping[str, float]) -> list[str]:
         """Of sensors with these ages [s], those that have been silent for too long."""
-        return [name for name, age in ages.items() if not age <= self.timeout_s[name]]
+        return [name for name, age in ages.items() if not age <= self.patience[name].dead_s]
 
     def review(
         self, reading: Reading, targets: Array, ages: Mapping[str, float] = NO_AGES
@@ -87,7 +124,7 @@ class Supervisor:
 
     def _find_silence(self, ages: Mapping[str, float]) -> str | None:
         for name in self.silent(ages):
-            allowed = self.timeout_s[name]
+            allowed = self.patience[name].dead_s
             return f"{name} is silent for {ages[name]:.2f} s, at most {allowed} s is allowed"
         return None
 
@@ -130,3 +167,27 @@ class Supervisor:
 def _finite(*vectors: Array) -> bool:
     """Whether all values are: huge ones may have no square."""
     return all(np.isfinite(vector).all() for vector in vectors)
+
+
+def patience_contract() -> dict[str, dict[str, float]]:
+    """What a contract says of ages."""
+    return {name: patience._asdict() for name, patience in PATIENCE.items()}
+
+
+def patience_of(contract: Mapping[str, Any]) -> Mapping[str, Patience]:
+    """What a contract says of ages, or the defaults where it says nothing.
+
+    Raises:
+        UserError: it says something else than positive numbers of seconds.
+    """
+    said = contract.get("patience")
+    if said is None:
+        return PATIENCE
+    try:
+        patience = {name: Patience(**said[name]) for name in PATIENCE}
+        if all(0.0 < age < math.inf for each in patience.values() for age in each):
+            return patience
+    except (KeyError, TypeError):
+        pass
+    names, ages = ", ".join(PATIENCE), ", ".join(Patience._fields)
+    raise UserError(f"contract: patience needs {names}, each with {ages} above 0")

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 from nav_msgs.msg import Odometry
 from rclpy.node import Node
+from sensor_msgs.msg import CameraInfo
 
 from pixelgait.robot.interface import JointCommand, Reading
+from pixelgait.robot.ros.watch.camera_info import camera_info
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.rotation import heading, upright
 from pixelgait.robot.runtime.realtime import RateKeeper
@@ -45,6 +47,10 @@ class SimulatedRobot(Node):
         self._imu = self.create_publisher(ros.Imu, ros.IMU, sensor)
         self._colour = self.create_publisher(ros.Image, ros.COLOUR, sensor)
         self._depth = self.create_publisher(ros.Image, ros.DEPTH, sensor)
+        self._infos = {
+            topic: self.create_publisher(CameraInfo, f"{topic.rpartition('/')[0]}/camera_info", 1)
+            for topic in (ros.COLOUR, ros.DEPTH)
+        }
         self._truth = self.create_publisher(Odometry, "ground_truth/odom", sensor)
         self._odometry, self._drifting = self.create_publisher(Odometry, "odom", sensor), odometry
         self.create_subscription(ros.JointState, ros.JOINT_COMMAND, self._keep, ros.COMMAND_QOS)
@@ -128,15 +134,21 @@ class SimulatedRobot(Node):
             if self.record:
                 self.path.append((now / 1e9, *position, *orientation, *reading.joint_angles))
 
+    def _info(self, now: int) -> Any:
+        camera = self.body.camera
+        return camera_info(now, "camera", camera.height, camera.width, self.body.spec.camera)
+
     def _publish_images(self, now: int) -> None:
         colour, depth = (p.get_subscription_count() > 0 for p in (self._colour, self._depth))
         if depth:
             pixels, metres = self.body.render_both()
             self._depth.publish(ros.image_message(now, "camera", metres))
+            self._infos[ros.DEPTH].publish(self._info(now))
         elif colour:
             pixels = self.body.render_rgb()
         if colour:
             self._colour.publish(ros.image_message(now, "camera", pixels))
+            self._infos[ros.COLOUR].publish(self._info(now))
 
     def _joint_states(self, now: int, reading: Reading) -> Any:
         message = ros.JointState()

@@ -25,6 +25,7 @@ from pixelgait.robot.low_level import LEAST_COMMAND, RESIDUAL_RANGE_RAD
 from pixelgait.robot.observation import camera_contract
 from pixelgait.robot.runtime.provenance import git_state
 from pixelgait.robot.spec import RobotSpec, spec_contract
+from pixelgait.robot.supervisor import patience_contract
 
 
 def make_contract(
@@ -70,6 +71,7 @@ def make_contract(
             ],
             "duration_steps": [SHORTEST_STEPS, LONGEST_STEPS],
         },
+        "patience": patience_contract(),
         "golden_tolerance": TOLERANCE,
         "provenance": {"date": date.today().isoformat(), "export": git_state(), **provenance},
         "files": files,

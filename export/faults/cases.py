@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import signal
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from sensor_msgs.msg import CameraInfo
 
 from pixelgait.export.faults.changes import (
     assign,
@@ -121,7 +123,25 @@ UPSIDE_DOWN = assign(orientation__x=1.0, orientation__w=0.0)
 TILTED = assign(orientation__x=math.sin(0.75), orientation__w=math.cos(0.75))
 TURN = {"orientation__z": math.sin(1.5), "orientation__w": math.cos(1.5), "orientation__x": 0.0}
 YUV = assign(encoding="yuv422")
-BIG = assign(height=480, width=640, step=1920, data=bytes(480 * 1920))
+
+
+def other_lens(trial: Trial) -> None:
+    """A camera that sees twice as far to all sides; calibrated, once a second."""
+    from dataclasses import replace
+
+    from pixelgait.robot.ros.watch.camera_info import camera_info
+
+    mount = trial.bundle.spec.camera
+    wide = replace(mount, vertical_fov_rad=1.7 * mount.vertical_fov_rad)
+    publisher = trial.node.create_publisher(CameraInfo, "camera/color/camera_info", 1)
+    now = trial.node.get_clock().now
+    trial.driver.also = lambda: publisher.publish(camera_info(now().nanoseconds, "", 32, 32, wide))
+
+
+def big(message: Any) -> Any:
+    data = (bytes(message.data) * 300)[: 480 * 1920]
+    return assign(height=480, width=640, step=1920, data=data)(message)
+
 
 JOINTS = [
     Case("positions and velocities in degrees", on("joints", degrees), says="degrees instead"),
@@ -175,6 +195,8 @@ TIMES = [
     Case("one message an hour old", once("joints", shifted(-3600.0)), WALKS),
     *(Case(f"{sensor} that repeats a stamp", lambda t, s=sensor: repeated_stamp(t, s), says="repeats its stamp", watch_s=4.0) for sensor in ("joints", "imu", "camera")),  # type: ignore[misc]
     Case("a clock that loses a fifth", lambda t: drifting(t, "joints"), says="what arrives was stamped"),
+    Case("joints silent for 0.08 s", for_a_while("joints", silent, 0.08), WALKS),
+    Case("IMU silent for 0.08 s", for_a_while("imu", silent, 0.08), WALKS),
     Case("joints at 50 Hz", on("joints", every(4)), WALKS),
     Case("camera at 3 Hz", on("camera", every(10)), WALKS),
 ]  # fmt: skip
@@ -183,8 +205,9 @@ CAMERAS = [
     Case("images cut short", on("camera", assign(data=b"short")), says="cut short"),
     Case("images without pixels", on("camera", assign(height=0, width=0, data=b"")), says="cut short"),
     Case("images whose step is wrong", on("camera", assign(step=3)), says="cut short"),
-    Case("black images", on("camera", lambda m: assign(data=bytes(len(m.data)))(m)), WALKS),
-    Case("images of 640 x 480", on("camera", BIG), WALKS),
+    Case("black images", on("camera", lambda m: assign(data=bytes(len(m.data)))(m)), says="the same picture", watch_s=4.0),
+    Case("the same image again and again, stamps new", lambda t: frozen(t, "camera", "data"), says="the same picture", watch_s=4.0),
+    Case("images of 640 x 480", on("camera", big), WALKS),
 ]  # fmt: skip
 OTHERS = [
     Case("a second publisher of joint states", other("joint_states"), says="/somebody_else", watch_s=6.0),
@@ -213,6 +236,7 @@ STARTS = [
     Case("images of an unknown encoding", on("camera", YUV), REFUSES, "'yuv422'", True, 15.0),
     Case("without stamps", on("joints", assign(header__stamp=ros.stamp(0))), REFUSES, "not stamped", True, 15.0),
     Case("a second controller", other("joint_command"), REFUSES, "/somebody_else", True, 30.0),
+    Case("a camera of another lens", other_lens, REFUSES, "the policy would see 1.78 rad high", True, 15.0),
     Case("not armed", lambda t: None, REFUSES, "limp: ", True, 10.0, ()),
     Case("sim time", lambda t: None, REFUSES, "use_sim_time is not", True, 10.0, ("--auto-arm", "--ros-args", "-p", "use_sim_time:=true")),
 ]  # fmt: skip

@@ -42,6 +42,7 @@ class FakeDriver:
     def __init__(self, node: Any, spec: RobotSpec, image_shape: tuple[int, int, int]) -> None:
         self.spec, self.image_shape, self._node = spec, image_shape, node
         self.alter: Alter = lambda topic, message: message
+        self.also: Callable[[], None] = lambda: None  # said beside every image
         self.heard: list[Heard] = []
         self._angles = spec.default_pose_rad.copy()
         self._lying = lying_pose(spec)
@@ -100,6 +101,7 @@ class FakeDriver:
         if tick % IMAGE_EVERY == 0:
             pixels = self._rng.integers(0, 256, self.image_shape, dtype=np.uint8)
             self._say(ros.COLOUR, ros.image_message(now, "camera", pixels))
+            self.also()
 
     def _velocities(self) -> Array:
         """Of the joints (12,) [rad/s]: towards their targets, or to the ground."""

@@ -16,6 +16,7 @@ from pixelgait.robot.files import json_bytes, require_writable, write_atomic
 from pixelgait.robot.recording.recorder import require_library
 from pixelgait.robot.recording.steps import RecordedStep, Recording, read_recording
 from pixelgait.robot.runtime.operation import Operation
+from pixelgait.robot.supervisor import Patience
 
 MOST_TOLD = 5  # differences in the terminal
 
@@ -81,13 +82,13 @@ def recorded_bundle(recording: Recording, folder: Path) -> Bundle:
 def replay(recording: Recording, bundle: Bundle) -> dict[str, Any]:
     """The controller's commands for what was recorded, against those that were."""
     operation, session = None, -1
-    timeout_s: dict[str, float] = {}
+    patience: dict[str, Patience] = {}
     differences: list[dict[str, Any]] = []
     decisions = 0
     for step in recording.steps:
-        timeout_s.update(step.settings["timeout_s"])
+        patience.update(step.patience)
         if operation is None or step.session != session:
-            controller, session = bundle.controller(timeout_s=timeout_s), step.session
+            controller, session = bundle.controller(patience=patience), step.session
             operation = Operation(controller, told="goal" in bundle.takes)
         operation.driver_timeout_s = step.settings["driver_timeout_s"]
         operation.supervisor.obeyed = step.settings["obeyed"]

@@ -18,6 +18,7 @@ from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.recording.messages import IMU, JOINTS, SEEN, STEP
 from pixelgait.robot.runtime.operation import Goal, Inputs, Orders
 from pixelgait.robot.spec import Array
+from pixelgait.robot.supervisor import Patience
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class RecordedStep:
     inputs: Inputs
     session: int  # the controller began anew with each
     settings: dict[str, Any]
+    patience: dict[str, Patience]
     targets: Array
     kp: Array
     kd: Array
@@ -126,6 +128,7 @@ def _step(step: dict[str, Any], messages: dict[str, Any], image: Image | None) -
         Inputs(reading, ages, orders, step["gap_s"], latent),
         step["session"],
         step["settings"],
+        {name: Patience(*ages) for name, ages in step["settings"]["patience"].items()},
         np.array(step["targets"]),
         np.array(step["kp"]),
         np.array(step["kd"]),

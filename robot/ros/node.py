@@ -5,37 +5,32 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
-from rclpy.qos import DurabilityPolicy, QoSProfile
-from std_msgs.msg import String
 
-from pixelgait.robot.bundle import Bundle, load_bundle
+from pixelgait.robot.bundle import CONTRACT, Bundle, find_bundle, load_bundle
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import read_json
 from pixelgait.robot.recording.recorder import Recorder
+from pixelgait.robot.ros.connections import Connections
 from pixelgait.robot.ros.parameters import (
     DRIVER_TIMEOUT,
-    ODOMETRY_TIMEOUT,
-    VELOCITY_TIMEOUT,
     Parameters,
 )
-from pixelgait.robot.ros.people.destination import Destination, WayReport
+from pixelgait.robot.ros.people.destination import WayReport
 from pixelgait.robot.ros.people.orders import OperatorServices
-from pixelgait.robot.ros.people.velocity import VelocityCommands
 from pixelgait.robot.ros.watch.diagnostics import PERIOD_S, Diagnostics
-from pixelgait.robot.ros.watch.neighbours import Neighbours
+from pixelgait.robot.ros.watch.news import News
 from pixelgait.robot.ros.watch.report import AttentionTopic, report
 from pixelgait.robot.ros.wire import common as ros
-from pixelgait.robot.ros.wire.link import RosLink
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.loop import MOST_DECISIONS, SENSOR_WAIT_S, ControlLoop
 from pixelgait.robot.runtime.operation import Operator, State
+from pixelgait.robot.supervisor import patience_of
 
 DISCOVERY_S = 3.0  # until all are known who were there before; 2.6 s were seen
 WATCH_PERIOD_S = 0.1
-LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 STANDING = (State.READY, State.WALKING, State.STOPPED)  # or will not, until somebody resets it
 
 
@@ -66,19 +61,17 @@ class ControllerNode(LifecycleNode):
         super().__init__("pixelgait")
         self.options, self._stop = options, stop
         self._joined_s = time.monotonic()
-        self.parameters = Parameters(self, options.bundle, self._retune)
+        patience = patience_of(read_json(find_bundle(options.bundle) / CONTRACT))
+        self.parameters = Parameters(self, options.bundle, patience, self._retune)
         self.operator = Operator(auto=options.auto_arm)
         self.bundle: Bundle | None = None
-        self.link: RosLink | None = None
-        self.neighbours: Neighbours | None = None
-        self._pilot: VelocityCommands | None = None
-        self._destination: Destination | None = None
+        self.connections: Connections | None = None
         self._way = WayReport(self)
         self.loop: ControlLoop | None = None
         self.fault: str | None = None
         self.left = False  # shut down for good
         self._attention = AttentionTopic(self)
-        self._state = self.create_publisher(String, "~/state", LATCHED)
+        self._news = News(self)
         self._diagnostics = Diagnostics(self)
         self._people = OperatorServices(self, self.operator)
         self.create_timer(WATCH_PERIOD_S, ros.guarded(self, self._watch))
@@ -121,7 +114,7 @@ class ControllerNode(LifecycleNode):
         if loop is None:
             return
         loop.stop()
-        self._tell(loop)
+        self._news.tell(loop)
         self.fault = loop.fault
         if loop.fault:
             self.get_logger().error(loop.fault)
@@ -145,32 +138,15 @@ class ControllerNode(LifecycleNode):
             bundle.warm_up()
         except Exception as error:  # rclpy would swallow it without a word
             return self._failed(error)
-        piloted = self._piloted(bundle)
-        shape = None if piloted else bundle.image_shape
-        self.link = RosLink(self, bundle.spec, shape, self.options.dry_run, self._take)
-        self.neighbours = Neighbours(self, self.link.sensors, commands=not self.options.dry_run)
-        self._pilot = self._destination = None
-        if "goal" in bundle.takes and not piloted:
-            patience = partial(self.parameters.seconds, ODOMETRY_TIMEOUT)
-            first = self.options.goal
-            self._destination = Destination(self.link.sensor_node, self.operator, patience, first)
-            self.link.odometry = self._destination.odometry
-        elif self.options.goal is not None:
+        piloted, dry_run = self._piloted(bundle), self.options.dry_run
+        goal = self.options.goal
+        if goal is not None and ("goal" not in bundle.takes or piloted):
             return self._failed(UserError("--goal: this policy is not told where to go"))
-        if piloted:
-            self._pilot = VelocityCommands(
-                self.link.sensor_node,
-                self.parameters.stamped,
-                partial(self.parameters.seconds, VELOCITY_TIMEOUT),
-            )
+        self.connections = Connections(
+            self, bundle, self.parameters, self._people, piloted, dry_run, goal
+        )
         self.get_logger().info(f"bundle {bundle.folder} verified, golden outputs reproduced")
         return TransitionCallbackReturn.SUCCESS
-
-    def _take(self) -> None:
-        """What the control thread hears besides the sensors."""
-        self._people.take_stop()
-        if self._destination is not None:
-            self._destination.take()
 
     def _piloted(self, bundle: Bundle) -> bool:
         """Whether cmd_vel says where to: also where the bundle has no trained high level."""
@@ -199,30 +175,31 @@ class ControllerNode(LifecycleNode):
         """
         self._stop.wait(max(0.0, self._joined_s + DISCOVERY_S - time.monotonic()))
         deadline = time.monotonic() + SENSOR_WAIT_S
-        assert self.neighbours is not None
-        while other := self.neighbours.intruder():
+        assert self.connections is not None
+        while other := self.connections.neighbours.intruder():
             if time.monotonic() > deadline or self._stop.wait(0.1):
                 raise UserError(other)
 
     def _make_loop(self) -> ControlLoop:
         assert self.bundle is not None
-        assert self.link is not None
+        assert self.connections is not None
+        link = self.connections.link
         period_s = self.bundle.control_dt_s
-        profiler = LatencyProfiler(period_s, self.link.sensors)
-        controller = self.bundle.controller(timeout_s=self.parameters.timeout_s, stopwatch=profiler)
+        profiler = LatencyProfiler(period_s, link.sensors)
+        controller = self.bundle.controller(patience=self.parameters.patience, stopwatch=profiler)
         controller.supervisor.obeyed = not self.options.dry_run
         recorder = self.options.recorder
         if recorder is not None:
             recorder.begin(self.bundle)
         return ControlLoop(
-            self.link,
+            link,
             controller,
             profiler,
             period_s,
             self.operator,
-            self._pilot,
+            self.connections.pilot,
             self.parameters.seconds(DRIVER_TIMEOUT),
-            told=self._destination is not None,
+            told=self.connections.destination is not None,
             keep=MOST_DECISIONS if self.options.out else 1,
             record=None if recorder is None else recorder.step,
         )
@@ -231,10 +208,14 @@ class ControllerNode(LifecycleNode):
         """Until all sensors send and, if nobody has to be asked, the robot stands.
 
         Raises:
-            UserError: it came to a fault.
+            UserError: it came to a fault, or the policy would see something else than it was made
+                for.
         """
+        assert self.connections is not None
         while loop.fault is None and not self._stop.wait(0.02):
-            self._tell(loop)
+            self._news.tell(loop)
+            if problem := self.connections.camera_problem():
+                raise UserError(problem)
             if self.operator.state in STANDING if self.operator.auto else loop.sensing.is_set():
                 return
         if loop.fault is not None:
@@ -250,9 +231,9 @@ class ControllerNode(LifecycleNode):
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Leave the sensors' topics."""
-        if self.link is not None:
-            self.link.close()
-            self.link = self._destination = None
+        if self.connections is not None:
+            self.connections.close()
+            self.connections = None
         return TransitionCallbackReturn.SUCCESS
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -280,21 +261,18 @@ class ControllerNode(LifecycleNode):
 
     def _watch(self) -> None:
         """From the executor's thread: tell what has happened, look for others, draw."""
-        if self.loop is None:
+        if self.loop is None or self.connections is None:
             return
-        self._tell(self.loop)
-        if self.neighbours and not self.loop.fault and (other := self.neighbours.intruder()):
+        self._news.tell(self.loop)
+        if not self.loop.fault and (other := self.connections.neighbours.intruder()):
             self.loop.fail(other)
+        if problem := self.connections.camera_problem():
+            self.get_logger().warning(problem, throttle_duration_sec=60.0)
         self._attention.publish(self.loop)
-        if self._destination is not None:
-            self._way.publish(self._destination, self.loop.controller.arrived)
-
-    def _tell(self, loop: ControlLoop) -> None:
-        """Publish and log what the robot does and why, every change of it."""
-        while loop.changes:
-            state, cause = loop.changes.popleft()
-            self._state.publish(String(data=f"{state.value}: {cause}"))
-            self.get_logger().info(f"{state.value}: {cause}")
+        if self.connections.destination is not None:
+            arrived = self.loop.controller.arrived
+            self._way.publish(self.connections.destination, arrived)
 
     def _diagnose(self) -> None:
-        self._diagnostics.publish(self.loop, self.link, self.fault)
+        link = self.connections.link if self.connections else None
+        self._diagnostics.publish(self.loop, link, self.fault)

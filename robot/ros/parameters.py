@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor, SetParametersResult
@@ -11,42 +11,61 @@ from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValu
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.wire import common as ros
-from pixelgait.robot.ros.wire.link import PAIR, TIMEOUT_S
+from pixelgait.robot.ros.wire.link import PAIR, SENSORS
 from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S
+from pixelgait.robot.supervisor import Patience
 
 DRIVER_TIMEOUT, VELOCITY_TIMEOUT = "driver_timeout_s", "cmd_vel_timeout_s"
 STAMPED = "enable_stamped_cmd_vel"  # as Nav2 calls it
+CAMERA_INFO = "check_camera_info"
 VELOCITY_TIMEOUT_S = 0.5  # Nav2's
 ODOMETRY_TIMEOUT = "odom_timeout_s"
 ODOMETRY_TIMEOUT_S = 0.5  # ours: 0.3 m at full speed
 SHORTEST_S, LONGEST_S = 0.02, 10.0  # of time-outs
 SIM_TIME = "use_sim_time"
+# Prefix of the parameters of every sensor: what happens when it has said nothing new for so long.
+STAGES = {
+    "ageing_s": "Nothing new is decided, the last decision holds,",
+    "stale_s": "The robot slows to a stand",
+    "timeout_s": "The robot is damped",
+}
 
 
 class Parameters:
-    """Declares a node's parameters; `timeout_s` of every sensor stays up to date [s].
+    """Declares a node's parameters; `patience` with every sensor, by topic, stays up to date.
 
-    `changed` is called when one was set.
+    `patience` given is what the bundle's contract says. `changed` is called when one was set.
 
     Raises:
         UserError: a value given at the start cannot be used.
     """
 
-    def __init__(self, node: Any, bundle: str, changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        node: Any,
+        bundle: str,
+        patience: Mapping[str, Patience],
+        changed: Callable[[], None],
+    ) -> None:
         self._node = node
-        self.timeout_s: dict[str, float] = {}
+        self.patience: dict[str, Patience] = {}
         fixed = ParameterDescriptor(
             description="Folder of the policy bundle, or the name of a shipped one.", read_only=True
         )
         stamped = ParameterDescriptor(
             description="cmd_vel is a TwistStamped instead of a Twist.", read_only=True
         )
+        checks = ParameterDescriptor(
+            description="Refuse a camera whose camera_info does not fit the policy."
+        )
         try:
             given = node.declare_parameter("bundle", bundle, fixed).value
             node.declare_parameter(STAMPED, False, stamped)
-            for topic, seconds in TIMEOUT_S.items():
-                what = f"The robot is damped when {topic} has said nothing new for so long [s]."
-                self._declare(timeout_name(topic), seconds, what)
+            node.declare_parameter(CAMERA_INFO, True, checks)
+            for topic, sensor in SENSORS.items():
+                for (stage, follows), seconds in zip(STAGES.items(), patience[sensor], strict=True):
+                    what = f"{follows} when {topic} has said nothing new for so long [s]."
+                    self._declare(stage_name(stage, topic), seconds, what)
             driver = "The robot's driver damps by itself when no command comes for so long [s]."
             self._declare(DRIVER_TIMEOUT, DRIVER_TIMEOUT_S, driver)
             odometry = "The robot stands when odom is silent for so long [s]."
@@ -73,6 +92,11 @@ class Parameters:
         """Whether cmd_vel is a TwistStamped."""
         return bool(self._node.get_parameter(STAMPED).value)
 
+    @property
+    def checks_camera(self) -> bool:
+        """Whether camera_info must fit the policy."""
+        return bool(self._node.get_parameter(CAMERA_INFO).value)
+
     def _declare(self, name: str, value: float, description: str) -> None:
         limits = FloatingPointRange(from_value=SHORTEST_S, to_value=LONGEST_S)
         descriptor = ParameterDescriptor(
@@ -87,9 +111,10 @@ class Parameters:
         self._changed()
 
     def _read(self) -> None:
-        for topic in TIMEOUT_S:
-            self.timeout_s[topic] = self.seconds(timeout_name(topic))
-        self.timeout_s[PAIR] = self.timeout_s[ros.DEPTH]
+        for topic in SENSORS:
+            ages = (self.seconds(stage_name(stage, topic)) for stage in STAGES)
+            self.patience[topic] = Patience(*ages)
+        self.patience[PAIR] = self.patience[ros.DEPTH]
 
     def _refuse(self, parameters: list[Any]) -> SetParametersResult:
         for parameter in parameters:
@@ -101,6 +126,6 @@ class Parameters:
         return SetParametersResult(successful=True)
 
 
-def timeout_name(topic: str) -> str:
-    """Name of the parameter with a topic's time-out [s], as in timeout_s.imu.data."""
-    return f"timeout_s.{topic.replace('/', '.')}"
+def stage_name(stage: str, topic: str) -> str:
+    """Name of the parameter for a stage of a topic, as in timeout_s.imu.data."""
+    return f"{stage}.{topic.replace('/', '.')}"

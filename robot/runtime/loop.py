@@ -22,6 +22,7 @@ from pixelgait.robot.runtime.operation import (
     State,
 )
 from pixelgait.robot.runtime.realtime import RateKeeper
+from pixelgait.robot.runtime.stages import StageWatch
 from pixelgait.robot.spec import Array
 
 SENSOR_WAIT_S = 15.0  # discovery on loopback was seen to take up to 2.6 s; a robot boots slower
@@ -74,6 +75,7 @@ class ControlLoop:
         self.period_s = period_s
         self.decisions: deque[tuple[Image, Decision]] = deque(maxlen=keep)
         self.changes: deque[tuple[State, str]] = deque(maxlen=100)  # of state, with their causes
+        self.watch = StageWatch(controller.supervisor.patience)  # of the sensors
         self.sensing = threading.Event()  # all sensors send
         self.walking_since: float | None = None  # monotonic [s]
         self.fault: str | None = None
@@ -144,6 +146,7 @@ class ControlLoop:
             latent = self.pilot() if self.pilot else None
             inputs = Inputs(reading, self.link.ages(), self.operator.orders, gap_s, latent)
             command = self.operation.step(inputs)
+            self.watch.look(inputs.ages, self.link.doubts(), began_s)
             looked = self._follow_state()
             sent = self._send(command, inputs.ages)
             if self._record is not None:
@@ -166,7 +169,7 @@ class ControlLoop:
     ) -> Step:
         operation, supervisor = self.operation, self.controller.supervisor
         settings = {
-            "timeout_s": dict(supervisor.timeout_s),
+            "patience": dict(supervisor.patience),
             "driver_timeout_s": operation.driver_timeout_s,
             "obeyed": supervisor.obeyed,
         }

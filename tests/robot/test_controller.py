@@ -7,10 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pixelgait.robot.controller import Controller, Decision, commanded, latent_for
+from pixelgait.robot.controller import (
+    MAX_SPEED_M_PER_S,
+    Controller,
+    Decision,
+    commanded,
+    latent_for,
+)
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.spec import A1
-from pixelgait.robot.supervisor import Supervisor
+from pixelgait.robot.supervisor import PATIENCE, Patience, Stage, Supervisor
 
 
 def reading(step: int = 0) -> Reading:
@@ -173,9 +179,77 @@ def test_a_sensor_silent_for_too_long_damps_the_robot(
 
 
 def test_timeouts_of_a_links_own_sensors() -> None:
-    supervisor = Supervisor(A1, {"motors": 0.02})
+    supervisor = Supervisor(A1, {"motors": Patience(0.01, 0.015, 0.02)})
     assert supervisor.silent({"motors": 0.02}) == []
     assert supervisor.silent({"motors": 0.03}) == ["motors"]
+
+
+def test_ages_are_stages_and_the_worst_counts() -> None:
+    patience = Patience(ageing_s=0.1, stale_s=0.2, dead_s=0.3)
+    ages = (0.0, 0.1, 0.11, 0.2, 0.21, 0.3, 0.31, np.inf, np.nan)
+    assert [int(patience.stage(age)) for age in ages] == [0, 0, 1, 1, 2, 2, 3, 3, 3]
+    assert Patience(0.1, 0.2, 0.05).stage(0.06) is Stage.DEAD  # the strictest decides
+    supervisor = Supervisor(A1, {"eyes": patience, "motors": PATIENCE["joints"]})
+    assert supervisor.stage({}) is Stage.FRESH
+    assert supervisor.stage({"eyes": 0.15, "motors": 0.0}) is Stage.AGEING
+    assert supervisor.stage({"eyes": 0.15, "motors": 0.07}) is Stage.STALE
+
+
+@pytest.mark.parametrize("sensor", PATIENCE)
+def test_what_is_ageing_holds_and_what_is_stale_slows_to_a_stand(sensor: str) -> None:
+    looked: list[int] = []
+    latents: list[np.ndarray] = []
+
+    def high_level(image: np.ndarray, *_: object) -> Decision:
+        looked.append(int(image[0, 0, 0]))
+        return Decision(np.array((1.0, -1.0)), 10)
+
+    def low_level(latent, imu, joints, phase):  # noqa: ANN001, ANN202
+        latents.append(latent)
+        return A1.default_pose_rad, phase
+
+    controller = Controller(high_level, low_level, Supervisor(A1))
+    patience = PATIENCE[sensor]
+    ages = {Stage.AGEING: patience.stale_s, Stage.STALE: patience.dead_s}
+    for step in range(150):
+        stage = Stage.AGEING if 10 <= step < 60 else Stage.STALE if 60 <= step < 100 else None
+        controller.step(reading(step), {sensor: ages[stage] if stage else 0.0})
+    assert looked == [0, 100, 110, 120, 130, 140]  # nothing is decided by what is old
+    speeds = np.array([commanded(latent)[0] for latent in latents])
+    assert (speeds[:60] == MAX_SPEED_M_PER_S).all()
+    assert (np.diff(speeds[59:91]) <= 0.0).all()
+    assert np.abs(np.diff(speeds[59:100])).max() < 0.05  # it slows, it does not stop dead
+    assert (speeds[90:100] == 0.0).all()
+    assert (speeds[100:] == MAX_SPEED_M_PER_S).all()
+
+
+def test_a_walk_that_begins_with_old_images_stands_until_there_are_new_ones() -> None:
+    latents: list[np.ndarray] = []
+
+    def low_level(latent, imu, joints, phase):  # noqa: ANN001, ANN202
+        latents.append(latent)
+        return A1.default_pose_rad, phase
+
+    controller = Controller(lambda *_: Decision(np.ones(2), 10), low_level, Supervisor(A1))
+    for step in range(20):
+        controller.step(reading(step), {"camera": 0.4 if step < 10 else 0.1})
+    assert all(commanded(latent) == (0.0, 0.0) for latent in latents[:10])
+    assert all(commanded(latent)[0] > 0.0 for latent in latents[10:])
+
+
+def test_a_driver_by_hand_is_slowed_by_stale_joints_too() -> None:
+    latents: list[np.ndarray] = []
+
+    def low_level(latent, imu, joints, phase):  # noqa: ANN001, ANN202
+        latents.append(latent)
+        return A1.default_pose_rad, phase
+
+    controller = Controller(lambda *_: Decision(np.ones(2), 10), low_level, Supervisor(A1))
+    for step in range(20):
+        controller.follow(latent_for(0.6, 0.0), reading(step), {"joints": 0.01 * step})
+    speeds = [commanded(latent)[0] for latent in latents]
+    assert speeds[6] == pytest.approx(0.6)
+    assert speeds[10] < 0.55
 
 
 def test_following_moves_the_robot_without_looking() -> None:
@@ -193,7 +267,7 @@ def test_following_moves_the_robot_without_looking() -> None:
     assert commanded(asked) == (pytest.approx(0.3), pytest.approx(-0.5))
     assert controller.follow(asked, reading()).kp.any()
     assert not controller.follow(asked, reading(), {"imu": 1.0}).kp.any()
-    np.testing.assert_allclose(latents, [asked, asked], atol=1e-3)  # it has not turned yet
+    np.testing.assert_allclose(latents[0], asked, atol=1e-3)  # it has not turned yet
     assert controller.phase[0] == 2.0
 
 

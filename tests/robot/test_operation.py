@@ -11,7 +11,7 @@ from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.low_level import CONTROL_DT_S, LinearLowLevel
-from pixelgait.robot.runtime.freshness import Freshness
+from pixelgait.robot.runtime.freshness import Freshness, PictureWatch
 from pixelgait.robot.runtime.operation import (
     DRIVER_TIMEOUT_S,
     LIE_S,
@@ -26,8 +26,9 @@ from pixelgait.robot.runtime.operation import (
     lying_pose,
 )
 from pixelgait.robot.runtime.realtime import RateKeeper
+from pixelgait.robot.runtime.stages import StageWatch
 from pixelgait.robot.spec import A1, ROBOTS
-from pixelgait.robot.supervisor import Supervisor
+from pixelgait.robot.supervisor import PATIENCE, Stage, Supervisor
 from tests.conftest import trotting_weights
 
 WALK, READY, LIE = (Orders(True, goal) for goal in (Goal.WALKING, Goal.READY, Goal.LIMP))
@@ -166,6 +167,39 @@ def test_an_age_is_the_worse_of_stamp_and_arrival() -> None:
     assert "2.30 s in the future" in str(sensor.doubt)
     with pytest.raises(UserError, match="imu is not stamped"):
         sensor.arrived(0.0, 100.8, 10.8)
+
+
+def test_stages_are_told_with_their_cause_and_do_not_flicker() -> None:
+    watch = StageWatch(PATIENCE)
+    for step in range(300):  # an age that comes and goes around the limit, then for good
+        age_s = 0.035 if step % 3 == 0 and step < 100 else 0.01
+        watch.look({"imu": age_s, "camera": 0.0}, {}, CONTROL_DT_S * step)
+    assert [line for _, line in watch.changes] == [
+        "imu is ageing, the last decision holds: nothing new for 0.04 s",
+        "imu is fresh: was ageing",
+    ]
+    watch.changes.clear()
+    for step in range(120):
+        watch.look({"camera": 0.02 * step}, {"camera": "what arrives is odd"}, CONTROL_DT_S * step)
+    assert [stage for stage, _ in watch.changes] == [Stage.AGEING, Stage.STALE, Stage.DEAD]
+    assert watch.changes[1][1] == (
+        "camera is stale, the robot slows to a stand: nothing new for 0.52 s; what arrives is odd"
+    )
+
+
+def test_the_same_picture_is_odd_while_joints_move_and_only_then() -> None:
+    watch, rng = PictureWatch(), np.random.default_rng(0)
+    still, moved = np.zeros(12), np.linspace(0.0, 0.3, 12)
+    picture, other = (rng.integers(0, 256, 3072, dtype=np.uint8).tobytes() for _ in range(2))
+    assert not any(watch.frozen(picture, still + 1e-3 * step) for step in range(100))
+    assert "the same picture" in str(watch.frozen(picture, moved))
+    assert "by 0.30 rad" in str(watch.frozen(picture, still))  # a gait comes back to where it was
+    assert watch.frozen(other, still) is None
+    assert watch.frozen(picture, moved) is None
+    sensor = Freshness("camera")
+    assert sensor.arrived(100.0, 100.0, 10.0)
+    assert not sensor.arrived(100.5, 100.5, 10.5, odd="the same")
+    assert (sensor.age_s(10.5), sensor.doubt) == (0.5, "the same")
 
 
 def test_a_clock_that_is_set_costs_a_message_not_the_walk() -> None:

@@ -22,11 +22,16 @@ DISCOVERY_S = 20.0  # up to 2.6 s on an idle machine
 WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 DOMAINS = itertools.cycle(random.sample(range(1 + WORKER % 4, 102, 4), 25))
 # The machine that runs the tests may stall for longer than a robot's driver may.
-PATIENT = (
-    *("--ros-args", "-p", "timeout_s.joint_states:=2.0"),
-    *("-p", "timeout_s.imu.data:=2.0", "-p", "timeout_s.camera.color.image_raw:=5.0"),
-    *("-p", "timeout_s.camera.depth.image_rect_raw:=5.0", "-p", "driver_timeout_s:=2.0"),
-)
+PATIENCE_S = {  # ageing, stale, dead
+    **dict.fromkeys(("joint_states", "imu.data"), (1.0, 1.5, 2.0)),
+    **dict.fromkeys(("camera.color.image_raw", "camera.depth.image_rect_raw"), (0.3, 0.5, 5.0)),
+}
+_PARAMETERS = ["driver_timeout_s:=2.0"] + [
+    f"{stage}.{sensor}:={seconds}"
+    for sensor, ages in PATIENCE_S.items()
+    for stage, seconds in zip(("ageing_s", "stale_s", "timeout_s"), ages, strict=True)
+]
+PATIENT = ("--ros-args", *(part for each in _PARAMETERS for part in ("-p", each)))
 AUTO = ("--auto-arm", *PATIENT)
 
 
@@ -100,9 +105,13 @@ class Client:
         self.get = self.node.create_client(GetState, "pixelgait/get_state")
         self.triggers: dict[str, Any] = {}
         self.states: list[str] = []
+        self.sensors: list[str] = []  # what is told of them
         latched = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         self.node.create_subscription(
             String, "pixelgait/state", lambda message: self.states.append(message.data), latched
+        )
+        self.node.create_subscription(
+            String, "pixelgait/sensors", lambda message: self.sensors.append(message.data), latched
         )
 
     def call(self, client: Any, request: Any) -> Any:

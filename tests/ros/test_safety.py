@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -253,19 +254,36 @@ def test_the_driver_of_the_simulated_robot_disobeys_old_commands(
         client.spin_for(0.02)
 
 
-def test_images_too_old_to_go_by_make_it_stand(
+def test_a_camera_ages_in_stages_that_are_told_with_their_cause(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
-    """From 0.5 s on by their stamps, though new ones arrive all the time."""
+    """Silent, or late by its stamps though new images arrive all the time: it comes to a stand."""
     run = processes.start("pixelgait-run", iap_bundle, *AUTO)
     client.wait_for_state("walking")
+    camera = "camera/color/image_raw"
+
+    def stands_and_walks_again(cause: str, back: Callable[[], None]) -> None:
+        deadline = time.monotonic() + 20.0
+        while swing(client) > 1e-3:
+            assert time.monotonic() < deadline
+        told = [line for line in client.sensors if line.startswith(camera)]
+        assert f"{camera} is stale, the robot slows to a stand: nothing new for" in told[-1]
+        assert cause in told[-1]
+        back()
+        client.spin(lambda: client.sensors[-1] == f"{camera} is fresh: was stale")
+        while swing(client) < 0.1:
+            assert time.monotonic() < deadline
+
     client.spin_for(0.5)
     assert swing(client) > 0.1
-    robot.stamp = lambda topic, now: now - S if topic == "camera/color/image_raw" else now
-    deadline = time.monotonic() + 20.0
-    while swing(client) > 1e-3:
-        assert time.monotonic() < deadline
+    robot.publish_camera = False
+    stands_and_walks_again("nothing new", lambda: setattr(robot, "publish_camera", True))
+    robot.stamp = lambda topic, now: now - S if topic == camera else now
+    stands_and_walks_again(
+        "what arrives was stamped", lambda: setattr(robot, "stamp", lambda topic, now: now)
+    )
     assert run.poll() is None
+    assert client.states[-1].startswith("walking")
 
 
 def swing(client: Client) -> float:

@@ -10,6 +10,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from pixelgait.robot.ros.wire.link import RosLink
 from pixelgait.robot.runtime.loop import ControlLoop
 from pixelgait.robot.runtime.operation import State
+from pixelgait.robot.supervisor import Stage
 
 TOPIC = "/diagnostics"  # absolute, as every ROS tool expects it; may be remapped
 PERIOD_S = 1.0
@@ -67,12 +68,18 @@ class Diagnostics:
         }
         statuses = [self._status("loop", WARN if late else OK, f"{rate:.0f} Hz", values)]
         doubts, ages = link.doubts(), link.ages()
-        silent = loop.controller.supervisor.silent(ages)
+        patience = loop.controller.supervisor.patience
         for sensor in link.sensors:
             arrived = (counts.get(sensor, 0) - before[3].get(sensor, 0)) / elapsed
-            level = STALE if sensor in silent else WARN if sensor in doubts else OK
+            stage = patience[sensor].stage(ages[sensor])
+            doubtful = stage is not Stage.FRESH or sensor in doubts
+            level = STALE if stage is Stage.DEAD else WARN if doubtful else OK
             text = doubts.get(sensor, f"{arrived:.0f} a second taken")
-            values = {"age_s": f"{ages[sensor]:.3f}", "taken_hz": f"{arrived:.1f}"}
+            values = {
+                "stage": stage.name.lower(),
+                "age_s": f"{ages[sensor]:.3f}",
+                "taken_hz": f"{arrived:.1f}",
+            }
             statuses.append(self._status(sensor, level, text, values))
         return statuses
 

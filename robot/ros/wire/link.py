@@ -12,9 +12,8 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.camera import RosCamera, camera_topics
-from pixelgait.robot.runtime.freshness import Freshness
+from pixelgait.robot.runtime.freshness import Freshness, PictureWatch
 from pixelgait.robot.spec import Array, RobotSpec
-from pixelgait.robot.supervisor import SILENCE_S, STALE_IMAGE_S
 
 TYPES = {
     ros.JOINT_STATES: ros.JointState,
@@ -22,12 +21,8 @@ TYPES = {
     ros.COLOUR: ros.Image,
     ros.DEPTH: ros.Image,
 }
-TIMEOUT_S = {
-    ros.JOINT_STATES: SILENCE_S["joints"],
-    ros.IMU: SILENCE_S["imu"],
-    ros.COLOUR: SILENCE_S["camera"],
-    ros.DEPTH: SILENCE_S["camera"],
-}
+# Topic: what a contract calls the sensor.
+SENSORS = {ros.JOINT_STATES: "joints", ros.IMU: "imu", ros.COLOUR: "camera", ros.DEPTH: "camera"}
 PAIR = f"{ros.COLOUR} paired with {ros.DEPTH}"  # has an age like a topic of its own
 ORIENTATION_MISSING = -1.0
 
@@ -59,6 +54,7 @@ class RosLink:
         self.sensors = (ros.JOINT_STATES, ros.IMU, *self._eyes)
         watched = (*self.sensors, PAIR) if len(self._eyes) > 1 else self.sensors
         self._freshness = {name: Freshness(name) for name in watched}
+        self._pictures = {topic: PictureWatch() for topic in self._eyes}
         self.received = dict.fromkeys(self.sensors, 0)  # messages taken
         self._newest: dict[str, Any] = {}
         self._names: list[str] | None = None
@@ -93,13 +89,19 @@ class RosLink:
         self._newest[topic] = message
         self.received[topic] += 1
         now_s, monotonic_s = self.now_s(), time.monotonic()
-        news = self._freshness[topic].arrived(ros.seconds(message.header.stamp), now_s, monotonic_s)
-        # An image that is too old to go by is none: the last one holds, then the robot stands.
-        old = self._freshness[topic].age_s(monotonic_s) > STALE_IMAGE_S
-        if news and self.camera is not None and topic in self._eyes and not old:
+        stamp_s, odd = ros.seconds(message.header.stamp), self._odd(topic, message)
+        news = self._freshness[topic].arrived(stamp_s, now_s, monotonic_s, odd)
+        if news and self.camera is not None and topic in self._eyes:
             paired = self.camera.put(topic, message)
             if paired and PAIR in self._freshness:  # its parts' own stamps are judged above
                 self._freshness[PAIR].arrived(now_s, now_s, monotonic_s)
+
+    def _odd(self, topic: str, message: Any) -> str | None:
+        """What is odd about what a message shows, if it is a picture."""
+        if topic not in self._eyes or ros.JOINT_STATES not in self._newest:
+            return None
+        joints = np.asarray(self._newest[ros.JOINT_STATES].position)
+        return self._pictures[topic].frozen(message.data, joints)
 
     def forget(self) -> None:
         self.take()

@@ -1,0 +1,74 @@
+"""Compares `camera_info` with what a policy was trained with: a camera of another lens misleads."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sensor_msgs.msg import CameraInfo
+
+from pixelgait.robot.ros.wire import common as ros
+from pixelgait.robot.spec import CameraMount
+
+FOV_TOLERANCE = 0.1  # of an angle of view: less than what randomised cameras are crooked by; ours
+
+
+class CameraInfoWatch:
+    """Hears the `camera_info` beside every image topic, where somebody publishes it.
+
+    `node` is spun by nobody: messages are taken when it is asked.
+    """
+
+    def __init__(
+        self,
+        node: Any,
+        topics: tuple[str, ...],
+        image_shape: tuple[int, int, int],
+        mount: CameraMount,
+    ) -> None:
+        self._image_shape, self._mount = image_shape, mount
+        self._subscriptions = {}
+        for topic in topics:
+            name = f"{topic.rpartition('/')[0]}/camera_info"
+            self._subscriptions[name] = node.create_subscription(
+                CameraInfo, name, lambda _: None, ros.NEWEST_QOS
+            )
+        self._problems: dict[str, str | None] = {}
+
+    def problem(self) -> str | None:
+        """What is wrong with the camera, as far as is known."""
+        for name, subscription in self._subscriptions.items():
+            with subscription.handle:
+                taken = subscription.handle.take_message(CameraInfo, False)
+            if taken is not None:
+                self._problems[name] = misfit(taken[0], self._image_shape, self._mount)
+        return next((f"{name}: {what}" for name, what in self._problems.items() if what), None)
+
+
+def misfit(info: Any, image_shape: tuple[int, int, int], mount: CameraMount) -> str | None:
+    """What is wrong with the camera of a CameraInfo for images of this shape (H, W, C), or None."""
+    focal_x, focal_y, height, width = info.k[0], info.k[4], info.height, info.width
+    if not (focal_x > 0.0 and focal_y > 0.0 and height and width):
+        return None  # not calibrated, says sensor_msgs
+    ratio = image_shape[1] / image_shape[0]
+    rows = min(height, width / ratio)  # of the middle that a policy sees
+    half = math.tan(mount.vertical_fov_rad / 2.0)
+    pairs = {"high": (rows / focal_y, half), "wide": (rows * ratio / focal_x, half * ratio)}
+    for side, (size, wanted) in pairs.items():
+        seen_rad, wanted_rad = 2.0 * math.atan(size / 2.0), 2.0 * math.atan(wanted)
+        if abs(seen_rad - wanted_rad) > FOV_TOLERANCE * wanted_rad:
+            made = f"it was made for {wanted_rad:.2f} rad"
+            return f"the policy would see {seen_rad:.2f} rad {side}, {made}"
+    return None
+
+
+def camera_info(time_ns: int, frame: str, height: int, width: int, mount: CameraMount) -> Any:
+    """The message of a camera without distortion, with square pixels."""
+    info = CameraInfo(height=height, width=width, distortion_model="plumb_bob", d=[0.0] * 5)
+    info.header.stamp, info.header.frame_id = ros.stamp(time_ns), frame
+    focal = height / 2.0 / math.tan(mount.vertical_fov_rad / 2.0)
+    x, y = width / 2.0, height / 2.0
+    info.k = [focal, 0.0, x, 0.0, focal, y, 0.0, 0.0, 1.0]
+    info.r = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]
+    info.p = [focal, 0.0, x, 0.0, 0.0, focal, y, 0.0, 0.0, 0.0, 1.0, 0.0]
+    return info

@@ -1,0 +1,36 @@
+"""What happens, as it happens: the robot's state and its sensors' stages, published and logged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from std_msgs.msg import String
+
+from pixelgait.robot.runtime.loop import ControlLoop
+from pixelgait.robot.supervisor import Stage
+
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+
+
+class News:
+    """`~/state` and `~/sensors` (std_msgs/String, latched): every change and its cause."""
+
+    def __init__(self, node: Any) -> None:
+        self._logger = node.get_logger()
+        self._state = node.create_publisher(String, "~/state", LATCHED)
+        self._sensors = node.create_publisher(String, "~/sensors", LATCHED)
+
+    def tell(self, loop: ControlLoop) -> None:
+        """From the executor's thread: all that is new."""
+        while loop.watch.changes:
+            stage, line = loop.watch.changes.popleft()
+            self._sensors.publish(String(data=line))
+            if stage is Stage.FRESH:  # rclpy wants one severity for every line of code
+                self._logger.info(line)
+            else:
+                self._logger.warning(line)
+        while loop.changes:
+            state, cause = loop.changes.popleft()
+            self._state.publish(String(data=f"{state.value}: {cause}"))
+            self._logger.info(f"{state.value}: {cause}")
