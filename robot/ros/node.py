@@ -159,6 +159,7 @@ class ControllerNode(LifecycleNode):
         self.fault = None
         try:
             self._wait_until_alone()
+            self._check_camera()
             self.loop = self._make_loop()
             self.loop.start()
             self._wait_for(self.loop)
@@ -179,6 +180,11 @@ class ControllerNode(LifecycleNode):
         while other := self.connections.neighbours.intruder():
             if time.monotonic() > deadline or self._stop.wait(0.1):
                 raise UserError(other)
+
+    def _check_camera(self) -> None:
+        """Raise a UserError if the policy would see something else than it was made for."""
+        if self.connections and (problem := self.connections.camera_problem()):
+            raise UserError(problem)
 
     def _make_loop(self) -> ControlLoop:
         assert self.bundle is not None
@@ -208,14 +214,11 @@ class ControllerNode(LifecycleNode):
         """Until all sensors send and, if nobody has to be asked, the robot stands.
 
         Raises:
-            UserError: it came to a fault, or the policy would see something else than it was made
-                for.
+            UserError: it came to a fault.
         """
-        assert self.connections is not None
         while loop.fault is None and not self._stop.wait(0.02):
             self._news.tell(loop)
-            if problem := self.connections.camera_problem():
-                raise UserError(problem)
+            self._check_camera()
             if self.operator.state in STANDING if self.operator.auto else loop.sensing.is_set():
                 return
         if loop.fault is not None:
