@@ -164,6 +164,7 @@ JOINTS = [
     Case("no velocities", on("joints", assign(velocity=[])), says="one position and one velocity"),
     Case("fewer positions than names", on("joints", lambda m: assign(position=m.position[:-1])(m)), says="one position and one velocity"),
     Case("an empty message", on("joints", assign(name=[], position=[], velocity=[])), says="joint states lack"),
+    Case("bytes that are no message", on("joints", lambda m: b"\x00\x01nothing"), says="joint_states"),
     Case("joints in another order", on("joints", shuffled), WALKS),
     Case("a gripper among the joints", on("joints", with_gripper), WALKS),
 ]  # fmt: skip

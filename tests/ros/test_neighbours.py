@@ -142,6 +142,76 @@ def test_parameters_are_refused_or_effective_at_once(
     assert "at most 0.5 s is allowed" in run.stdout.read()
 
 
+def malformed_requests() -> list[tuple[Any, str, Any]]:
+    """(service type, name, request) that nobody in their right mind would send."""
+    from lifecycle_msgs.srv import ChangeState
+    from rcl_interfaces import srv
+    from rcl_interfaces.msg import Parameter, ParameterValue
+    from type_description_interfaces.srv import GetTypeDescription
+
+    parameters = [
+        Parameter(name=name, value=ParameterValue(type=kind, string_value="x", double_value=-1e308))
+        for name in ("", "timeout_s.imu.data", "x" * 10_000, "bundle", "\u2028")
+        for kind in (0, 1, 2, 3, 4, 9, 10, 200, 255)
+    ]
+    names = ["", "x" * 10_000, "bundle", "bundle", "\u2028"]
+    requests: list[tuple[Any, str, Any]] = [
+        (srv.SetParameters, "set_parameters", srv.SetParameters.Request(parameters=[each]))
+        for each in parameters
+    ]
+    atomically, listed, describe = (
+        *(srv.SetParametersAtomically, srv.ListParameters),
+        srv.DescribeParameters,
+    )
+    requests += [
+        (atomically, "set_parameters_atomically", atomically.Request(parameters=parameters)),
+        (srv.GetParameters, "get_parameters", srv.GetParameters.Request(names=names)),
+        (srv.GetParameterTypes, "get_parameter_types", srv.GetParameterTypes.Request(names=names)),
+        (
+            srv.DescribeParameters,
+            "describe_parameters",
+            srv.DescribeParameters.Request(names=names),
+        ),
+        (
+            srv.ListParameters,
+            "list_parameters",
+            srv.ListParameters.Request(prefixes=names, depth=2**64 - 1),
+        ),
+        (
+            GetTypeDescription,
+            "get_type_description",
+            GetTypeDescription.Request(type_name="x/y/Z", type_hash="none"),
+        ),
+    ]
+    for number, label in ((0, ""), (200, ""), (255, "activate"), (1, "configure"), (0, "nonsense")):
+        request = ChangeState.Request()
+        request.transition.id, request.transition.label = number, label
+        requests.append((ChangeState, "change_state", request))
+    return requests
+
+
+def test_whatever_its_services_are_asked_it_walks_on(
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    run = processes.start("pixelgait-run", iap_bundle, *AUTO)
+    client.wait_for_state("walking")
+    clients: dict[str, Any] = {}
+    for kind, name, request in malformed_requests():
+        if name not in clients:
+            clients[name] = client.node.create_client(kind, f"pixelgait/{name}")
+            assert clients[name].wait_for_service(20.0)
+        clients[name].call_async(request)  # some are answered, none must be
+        client.spin_for(0.05)
+    client.commands.clear()
+    client.spin(lambda: len(client.commands) > 50)
+    assert client.commands[-1].position
+    assert client.states[-1].startswith("walking")
+    assert set_parameter(client, "timeout_s.imu.data", 1.5)[0]  # it still hears
+    assert client.order("emergency_stop")[0]
+    client.wait_for_state("stopped")
+    assert run.poll() is None
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

@@ -1,0 +1,71 @@
+"""The controller of a robot, as a managed node.
+
+ros2 launch pixelgait robot.launch.py bundle:=iap
+"""
+
+from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
+from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
+from launch.substitutions import LaunchConfiguration
+from launch_ros.actions import Node
+
+# Of pixelgait-run, by their names on its command line.
+FLAGS = (
+    ("auto_arm", "false", "Stand up and walk without being asked: for a simulated robot."),
+    ("dry_run", "false", "Command nobody, publish joint_command_dry_run instead."),
+    ("autostart", "true", "Configure and activate at once, or wait for lifecycle transitions."),
+    ("realtime", "true", "Ask for real-time priority."),
+)
+OPTIONS = (
+    ("pilot", "bundle", "bundle, policy or cmd_vel: who says where to."),
+    ("goal", "", "Walk there first: 'x y' [m] in odom's frame."),
+    ("duration", "0.0", "Stop after walking so many seconds; 0 to go on."),
+    ("out", "", "Folder for latency.json and decisions.npz."),
+    ("record", "", "Record to this MCAP file; needs the extra record."),
+)
+ARGUMENTS = (
+    ("bundle", "iap", "Folder of a policy bundle, or the name of a shipped one."),
+    *FLAGS,
+    *OPTIONS,
+    ("namespace", "", "Namespace of all nodes."),
+    ("params_file", "", "YAML file with parameters of the node pixelgait."),
+    ("log_level", "info", "debug, info, warn, error or fatal."),
+    ("respawn", "false", "Start the controller again when it has ended with a fault: disarmed."),
+)
+RESPAWN_DELAY_S = 2.0
+
+
+def controller(context: LaunchContext) -> list[LaunchDescriptionEntity]:
+    value = {name: LaunchConfiguration(name).perform(context) for name, _, _ in ARGUMENTS}
+    arguments = [value["bundle"]]
+    for name, _, _ in FLAGS:
+        option = name.replace("_", "-")
+        arguments.append(f"--{option}" if value[name] == "true" else f"--no-{option}")
+    for name, _, _ in OPTIONS:
+        if value[name]:
+            arguments += [f"--{name}", *value[name].split()]
+    respawn = value["respawn"] == "true"
+    if respawn and value["auto_arm"] == "true":
+        raise RuntimeError("respawn with auto_arm: it would stand up by itself after a fault")
+    return [
+        Node(
+            package="pixelgait",
+            executable="pixelgait-run",
+            namespace=value["namespace"],
+            output="screen",
+            arguments=arguments,
+            ros_arguments=["--log-level", value["log_level"]],
+            parameters=[value["params_file"]] if value["params_file"] else [],
+            respawn=respawn,
+            respawn_delay=RESPAWN_DELAY_S,
+            # Whoever launched it shall see that nobody controls the robot any more.
+            on_exit=None if respawn else Shutdown(reason="the controller has ended"),
+        )
+    ]
+
+
+def generate_launch_description() -> LaunchDescription:
+    declared = [
+        DeclareLaunchArgument(name, default_value=default, description=description)
+        for name, default, description in ARGUMENTS
+    ]
+    return LaunchDescription([*declared, OpaqueFunction(function=controller)])

@@ -1,0 +1,73 @@
+"""A simulated robot and its controller: robot.launch.py with a robot of its own.
+
+ros2 launch pixelgait sim.launch.py bundle:=iap scene:=obstacle-course
+"""
+
+from pathlib import Path
+
+from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
+from launch.actions import (
+    DeclareLaunchArgument,
+    IncludeLaunchDescription,
+    OpaqueFunction,
+    Shutdown,
+)
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch.substitutions import LaunchConfiguration
+from launch_ros.actions import Node
+
+# Of pixelgait-sim, by their names on its command line.
+OPTIONS = (
+    ("scene", "obstacle-course", "Where it stands."),
+    ("difficulty", "0.5", "Of that scene, 0 to 1."),
+    ("distractors", "", "train or test: pictures and hovering objects of that set."),
+    ("robot", "a1", "a1, mini_cheetah, laikago or go2."),
+    ("body", "pybullet", "Simulator: pybullet or mujoco."),
+    ("seed", "10000", "Lays the scene out."),
+    ("camera", "32 32", "Height and width of its images [pixels]."),
+    ("odom_scale", "1.0", "Factor on the lengths that odom measures."),
+    ("odom_turn", "0.0", "How far odom's heading turns away on every metre [rad]."),
+    ("sim_out", "", "Folder for trajectory.npz."),
+)
+ARGUMENTS = (
+    ("auto_arm", "true", "Stand up and walk without being asked."),
+    ("namespace", "", "Namespace of all nodes."),
+    ("realtime", "true", "Ask for real-time priority."),
+    ("log_level", "info", "debug, info, warn, error or fatal."),
+    *OPTIONS,
+)
+
+
+def simulated_robot(context: LaunchContext) -> list[LaunchDescriptionEntity]:
+    value = {name: LaunchConfiguration(name).perform(context) for name, _, _ in ARGUMENTS}
+    arguments = ["--realtime" if value["realtime"] == "true" else "--no-realtime"]
+    for name, _, _ in OPTIONS:
+        if value[name]:
+            option = name.removeprefix("sim_").replace("_", "-")
+            arguments += [f"--{option}", *value[name].split()]
+    return [
+        Node(
+            package="pixelgait",
+            executable="pixelgait-sim",
+            namespace=value["namespace"],
+            output="screen",
+            arguments=arguments,
+            ros_arguments=["--log-level", value["log_level"]],
+            on_exit=Shutdown(reason="the simulated robot has ended"),
+        )
+    ]
+
+
+def generate_launch_description() -> LaunchDescription:
+    declared = [
+        DeclareLaunchArgument(name, default_value=default, description=description)
+        for name, default, description in ARGUMENTS
+    ]
+    robot = str(Path(__file__).with_name("robot.launch.py"))
+    return LaunchDescription(
+        [
+            *declared,
+            OpaqueFunction(function=simulated_robot),
+            IncludeLaunchDescription(PythonLaunchDescriptionSource(robot)),
+        ]
+    )
