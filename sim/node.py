@@ -84,7 +84,10 @@ def run(config: SimConfig) -> None:
     node.start()
     try:
         while not (stop.is_set() or node.fault):
-            executor.spin_once(timeout_sec=0.05)
+            try:
+                executor.spin_once(timeout_sec=0.05)
+            except Exception as error:  # a malformed request of somebody is none of the robot's
+                node.get_logger().error(f"{type(error).__name__}: {error}")
     finally:
         node.stop()
         if config.out is not None:

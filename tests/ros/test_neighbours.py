@@ -159,24 +159,14 @@ def malformed_requests() -> list[tuple[Any, str, Any]]:
         (srv.SetParameters, "set_parameters", srv.SetParameters.Request(parameters=[each]))
         for each in parameters
     ]
-    atomically, listed, describe = (
-        *(srv.SetParametersAtomically, srv.ListParameters),
-        srv.DescribeParameters,
-    )
+    atomically, listed = srv.SetParametersAtomically, srv.ListParameters
+    describe = srv.DescribeParameters
     requests += [
         (atomically, "set_parameters_atomically", atomically.Request(parameters=parameters)),
         (srv.GetParameters, "get_parameters", srv.GetParameters.Request(names=names)),
         (srv.GetParameterTypes, "get_parameter_types", srv.GetParameterTypes.Request(names=names)),
-        (
-            srv.DescribeParameters,
-            "describe_parameters",
-            srv.DescribeParameters.Request(names=names),
-        ),
-        (
-            srv.ListParameters,
-            "list_parameters",
-            srv.ListParameters.Request(prefixes=names, depth=2**64 - 1),
-        ),
+        (describe, "describe_parameters", describe.Request(names=names)),
+        (listed, "list_parameters", listed.Request(prefixes=names, depth=2**64 - 1)),
         (
             GetTypeDescription,
             "get_type_description",
