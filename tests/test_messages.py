@@ -1,0 +1,89 @@
+"""docs/messages.md names every message of the node, and none that it does not give."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ROBOT = ROOT / "robot"
+FILES = [
+    *sorted((ROBOT / "ros").rglob("*.py")),
+    *(ROBOT / f"{name}.py" for name in ("bundle", "supervisor", "plausibility")),
+    *(ROBOT / "runtime" / f"{name}.py" for name in ("loop", "operation", "freshness", "stages")),
+    ROBOT / "runtime" / "realtime.py",
+    ROBOT / "recording" / "recorder.py",
+]
+# Descriptions of parameters, conventions of a contract; what only a programming error would say.
+OTHER = ("[s].", "SI, radians", "xyzw, base in world", "the image of a recorded step is beside it")
+DESCRIPTIONS = ("Nothing new is decided, the last decision holds", "The robot ")
+STATES = ("standing up", "lying down")  # above the table
+
+
+def template(node: ast.AST) -> str | None:
+    """A text with `…` for what differs."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        parts = [v.value if isinstance(v, ast.Constant) else "…" for v in node.values]
+        return re.sub("…+", "…", "".join(map(str, parts)))
+    return None
+
+
+def skipped(tree: ast.AST) -> set[int]:
+    """Docstrings, descriptions, and the parts of texts that are looked at as a whole."""
+    found: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr):
+            found.add(id(node.value))
+        elif isinstance(node, ast.JoinedStr):
+            found |= {id(part) for part in ast.walk(node)} - {id(node)}
+            found |= {id(part) for each in node.values for part in ast.walk(each)}
+        elif isinstance(node, ast.keyword) and node.arg == "description":
+            found |= {id(part) for part in ast.walk(node)}
+        elif isinstance(node, ast.ClassDef):  # docstrings of a command's options
+            found |= {id(each.value) for each in node.body if isinstance(each, ast.Expr)}
+    return found
+
+
+def messages(path: Path) -> set[str]:
+    """All texts of several words in a file."""
+    tree = ast.parse(path.read_text())
+    skip, found = skipped(tree), set()
+    for node in ast.walk(tree):
+        text = None if id(node) in skip else template(node)
+        if text and " " in text.strip() and re.search("[a-z]", text):
+            found.add(text.strip().strip(","))
+    return {
+        text
+        for text in found
+        if not text.endswith(OTHER) and not text.startswith(DESCRIPTIONS) and text not in STATES
+    }
+
+
+def rows() -> list[str]:
+    """What stands in the tables' first column."""
+    lines = (ROOT / "docs" / "messages.md").read_text().splitlines()
+    return [line.split(" | ")[0] for line in lines if line.startswith("| `")]
+
+
+def test_every_message_has_its_row() -> None:
+    table = "\n".join(rows())
+    missing = {
+        f"{path.relative_to(ROOT)}: {text}"
+        for path in FILES
+        for text in messages(path)
+        if text not in table
+    }
+    assert not missing
+
+
+def test_every_row_is_a_message() -> None:
+    given = {text for path in FILES for text in messages(path)}
+    for row in rows():
+        for said in re.findall("`([^`]+)`", row):
+            words = said.replace("odom: ", "").replace(", the robot stands", "")
+            alone = {"back", "limp", "depth camera", "…: arrived", "was …"}
+            known = any(text in said or words in text for text in given)
+            assert known or words in alone, said
