@@ -14,7 +14,7 @@ TORCH := torch==2.13.0
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test lint faults benchmark results navigation encoders gait-study walk-card walk-gif contact-sheet clean
+.PHONY: demo test lint faults recordings benchmark results navigation encoders gait-study walk-card walk-gif contact-sheet clean
 
 demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo
 	$(BIN)/pixelgait-demo
@@ -30,6 +30,9 @@ lint: $(INSTALLED)
 
 faults: $(INSTALLED)  ## docs/faults.md: every fault on the wire, between real processes: 15 min
 	$(BIN)/python -m pixelgait.export.faults.table --page docs/faults.md
+
+recordings: $(INSTALLED)  ## tests/recordings: a short walk of every shipped policy, after it was trained anew
+	$(BIN)/python -m tests.ros.record_walks
 
 benchmark: $(INSTALLED)  ## rollout speed against bare physics
 	$(BIN)/pixelgait-benchmark

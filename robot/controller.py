@@ -246,7 +246,9 @@ class Controller(DecisionScheduler):
         """The same under a latent command (2,) of somebody else's; nothing is looked at."""
         if self.supervisor.stage(ages) >= Stage.STALE:
             latent = slower(self._latent)
-        return self._move(reading, imu_vector(reading), latent, ages)
+        imu = imu_vector(reading)
+        self.stopwatch.lap("observe")
+        return self._move(reading, imu, latent, ages)
 
     def _move(
         self, reading: Reading, imu: Array, latent: Array, ages: Mapping[str, float]

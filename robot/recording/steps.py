@@ -34,6 +34,7 @@ class RecordedStep:
     kd: Array
     state: str
     fault: str | None
+    looked: bool  # anew
 
 
 @dataclass
@@ -134,6 +135,7 @@ def _step(step: dict[str, Any], messages: dict[str, Any], image: Image | None) -
         np.array(step["kd"]),
         step["state"],
         step["fault"],
+        step["image_time_s"] is not None,
     )
 
 

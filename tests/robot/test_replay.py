@@ -1,0 +1,62 @@
+"""Recorded walks of all shipped policies, once more: what they command has not changed."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pixelgait.robot.bundle import CONTRACT, SHIPPED, load_bundle
+from pixelgait.robot.interface import Link
+from pixelgait.robot.recording.link import RecordedLink
+from pixelgait.robot.recording.replay import replay
+from pixelgait.robot.recording.steps import read_recording
+from pixelgait.robot.runtime.latency import LatencyProfiler
+from pixelgait.robot.runtime.loop import ControlLoop
+from pixelgait.robot.runtime.operation import Operator
+
+RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
+POLICIES = sorted(path.parent.name for path in SHIPPED.glob(f"*/{CONTRACT}"))
+# Another processor may round differently: 1e-5 is what golden outputs may be off by, of graphs that
+# are fed with their own phase.
+TOLERANCE_RAD = 1e-4
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_shipped_policy_commands_what_it_did_when_it_was_recorded(policy: str) -> None:
+    recording = read_recording(RECORDINGS / f"{policy}.mcap")
+    figures = replay(recording, load_bundle(policy))
+    assert figures["complete"]
+    assert figures["steps"] > 180
+    assert figures["decisions"] > 1 or policy == "walk"  # which nobody tells where to
+    anew = "a policy trained anew, or another controller on purpose: make recordings"
+    assert figures["largest_difference_rad"] < TOLERANCE_RAD, anew
+    for each in figures["differences"]:
+        assert (each["state"], each["fault"]) == (each["recorded_state"], each["recorded_fault"])
+
+
+def test_the_recordings_stay_small() -> None:
+    assert sum(path.stat().st_size for path in RECORDINGS.glob("*.mcap")) < 700_000
+
+
+def test_a_recording_is_a_link() -> None:
+    """The loop on recorded sensors, which fall silent at the end: stands up, walks, damps."""
+    recording, bundle = read_recording(RECORDINGS / "iap.mcap"), load_bundle("iap")
+    link = RecordedLink(recording, bundle.control_dt_s)
+    with_protocol: Link = link
+    profiler = LatencyProfiler(bundle.control_dt_s, link.sensors)
+    controller = bundle.controller(patience=link.patience, stopwatch=profiler)
+    loop = ControlLoop(
+        with_protocol, controller, profiler, bundle.control_dt_s, Operator(auto=True), keep=100
+    )
+    loop.start()
+    loop._thread.join(30.0)
+    assert "is silent for" in str(loop.fault)
+    assert len(loop.decisions) > 2
+    stiff = np.array([command.targets for command in link.sent if command.kp.any()])
+    assert len(stiff) > 180
+    assert np.ptp(stiff[120:], axis=0).max() > 0.1
+    assert not link.sent[-1].kp.any()
+    assert math.isinf(max(RecordedLink(recording, 0.01).ages().values()))
