@@ -20,6 +20,7 @@ OPTIONS = (
     ("goal", "", "Walk there first: 'x y' [m] in odom's frame."),
     ("duration", "0.0", "Stop after walking so many seconds; 0 to go on."),
     ("out", "", "Folder for latency.json and decisions.npz."),
+    ("cores", "", "Run on these processor cores alone: '2 3'."),
     ("record", "", "Record to this MCAP file; needs the extra record."),
 )
 ARGUMENTS = (

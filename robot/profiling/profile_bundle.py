@@ -6,15 +6,17 @@ import time
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import tyro
 
 from pixelgait.robot.bundle import Bundle, load_bundle
-from pixelgait.robot.errors import run_command
+from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, require_writable, write_atomic
 from pixelgait.robot.interface import Image, Reading
+from pixelgait.robot.profiling.comparison import format_comparison, read_report
+from pixelgait.robot.profiling.page import page
 from pixelgait.robot.runtime.latency import LatencyProfiler, format_table
 from pixelgait.robot.runtime.options import Range, Seed, check_numbers, parse
 from pixelgait.robot.runtime.realtime import RateKeeper, request_priority
@@ -25,11 +27,16 @@ class ProfileConfig:
     """Time every stage of the controller on this machine, at its own rate, without a robot.
 
     The controller runs on made-up readings: random images, a robot that stands. For latency with
-    real messages, run pixelgait-run with --out; to compare encoders, pixelgait-encoders.
+    real messages, run pixelgait-run with --out; its report (latency.json) can be looked at here.
+    To compare encoders, pixelgait-encoders.
     """
 
-    bundle: Annotated[str, tyro.conf.Positional]
-    """Folder of a policy bundle, or the name of a shipped one."""
+    bundle: Annotated[str, tyro.conf.Positional] = ""
+    """Folder of a policy bundle, or the name of a shipped one; or a report that was written."""
+    compare: tuple[Path, Path] | None = None
+    """Two reports, instead of measuring: the second against the first."""
+    page: Path | None = None
+    """Write tables and histograms there, as one HTML file."""
     seconds: Annotated[float, Range(0.01, 86_400.0)] = 10.0
     seed: Seed = 0
     realtime: bool = True
@@ -44,22 +51,38 @@ def main() -> None:
 
 
 def profile(config: ProfileConfig) -> None:
-    """Run the control loop, print the latency table, write the report.
+    """Run the control loop, or read reports; print the latency table, write what is asked for.
 
     Raises:
-        UserError: the bundle cannot be used, or there is no time to measure.
+        UserError: a bundle or report cannot be used, or there is no time to measure.
     """
     check_numbers(config)
+    for path in (config.json, config.page):
+        if path is not None:
+            require_writable(path)
+    if (config.compare is None) == (config.bundle == ""):
+        raise UserError("name a bundle or a report, or two reports behind --compare")
+    if config.compare is not None:
+        reports = [read_report(path) for path in config.compare]
+        print(format_comparison(*reports))
+    else:
+        reports = [_report(config)]
+        print(format_table(reports[0]))
     if config.json is not None:
-        require_writable(config.json)
+        write_atomic(config.json, json_bytes(reports[-1]))
+    if config.page is not None:
+        write_atomic(config.page, page(reports).encode())
+
+
+def _report(config: ProfileConfig) -> dict[str, Any]:
+    """One that was written, or of what is measured now."""
+    if Path(config.bundle).suffix == ".json":
+        return read_report(Path(config.bundle))
     bundle = load_bundle(config.bundle)
     if config.realtime and (refusal := request_priority()):
         print(f"warning: {refusal}")
     profiler = run_loop(bundle, config.seconds, np.random.default_rng(config.seed))
-    report = profiler.report(bundle.contract)
-    print(format_table(report))
-    if config.json is not None:
-        write_atomic(config.json, json_bytes(report))
+    return profiler.report(bundle.contract)
 
 
 def run_loop(bundle: Bundle, seconds: float, rng: np.random.Generator) -> LatencyProfiler:

@@ -21,12 +21,14 @@ from pixelgait.robot.ros.parameters import (
 from pixelgait.robot.ros.people.destination import WayReport
 from pixelgait.robot.ros.people.orders import OperatorServices
 from pixelgait.robot.ros.watch.diagnostics import PERIOD_S, Diagnostics
+from pixelgait.robot.ros.watch.latency_topic import LatencyTopic
 from pixelgait.robot.ros.watch.news import News
 from pixelgait.robot.ros.watch.report import AttentionTopic, report
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.loop import MOST_DECISIONS, SENSOR_WAIT_S, ControlLoop
 from pixelgait.robot.runtime.operation import Operator, State
+from pixelgait.robot.runtime.realtime import freeze_collector
 from pixelgait.robot.supervisor import patience_of
 
 DISCOVERY_S = 3.0  # until all are known who were there before; 2.6 s were seen
@@ -73,6 +75,7 @@ class ControllerNode(LifecycleNode):
         self._attention = AttentionTopic(self)
         self._news = News(self)
         self._diagnostics = Diagnostics(self)
+        self._latency = LatencyTopic(self)
         self._people = OperatorServices(self, self.operator)
         self.create_timer(WATCH_PERIOD_S, ros.guarded(self, self._watch))
         self.create_timer(PERIOD_S, ros.guarded(self, self._diagnose))
@@ -161,6 +164,7 @@ class ControllerNode(LifecycleNode):
             self._wait_until_alone()
             self._check_camera()
             self.loop = self._make_loop()
+            freeze_collector()
             self.loop.start()
             self._wait_for(self.loop)
         except Exception as error:
@@ -279,3 +283,5 @@ class ControllerNode(LifecycleNode):
     def _diagnose(self) -> None:
         link = self.connections.link if self.connections else None
         self._diagnostics.publish(self.loop, link, self.fault)
+        if self.loop is not None:
+            self._latency.publish(self.loop.profiler)

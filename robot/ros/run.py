@@ -16,7 +16,7 @@ from pixelgait.robot.bundle import find_bundle
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.runtime.options import Range, check_numbers, parse
-from pixelgait.robot.runtime.realtime import request_priority
+from pixelgait.robot.runtime.realtime import lock_memory, pin, request_priority
 
 # The answer to a shutdown transition must reach who asked before the node that gave it is gone.
 FAREWELL_S = 0.5
@@ -54,7 +54,9 @@ class RunConfig:
     record: Path | None = None
     """Write an MCAP file: all inputs, decisions, commands, and the bundle, for pixelgait-replay."""
     realtime: bool = True
-    """Ask for real-time priority; without the right to it, warn and go on."""
+    """Ask for real-time priority and memory that stays; without the right to it, warn and go on."""
+    cores: Annotated[tuple[int, ...], Range(0, 4095)] = ()
+    """Run on these processor cores alone."""
 
 
 def main() -> None:
@@ -78,9 +80,11 @@ def run(config: RunConfig) -> None:
     # Before this process asks for real-time priority, and before threads exist: they inherit it.
     recorder = Recorder(config.record) if config.record is not None else None
     try:
-        refusal = request_priority() if config.realtime else None
+        refusals = [pin(config.cores)] if config.cores else []
+        if config.realtime:
+            refusals += [request_priority(), lock_memory()]
         stop = ros.start(sys.argv)
-        operate(config, recorder, stop, refusal)
+        operate(config, recorder, stop, [each for each in refusals if each])
     finally:
         if recorder is not None:
             recorder.close()
@@ -90,9 +94,9 @@ def run(config: RunConfig) -> None:
 
 
 def operate(
-    config: RunConfig, recorder: Recorder | None, stop: threading.Event, refusal: str | None
+    config: RunConfig, recorder: Recorder | None, stop: threading.Event, refusals: list[str]
 ) -> None:
-    """Make the node and spin it until it is over; `refusal` is a warning to begin with.
+    """Make the node and spin it until it is over; `refusals` are warnings to begin with.
 
     Raises:
         UserError: a parameter cannot be used, or the controller stopped with a fault.
@@ -111,7 +115,7 @@ def operate(
         recorder,
     )
     node = ControllerNode(options, stop)
-    if refusal:
+    for refusal in refusals:
         node.get_logger().warning(refusal)
     executor = SingleThreadedExecutor()
     executor.add_node(node)

@@ -13,7 +13,11 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pixelgait.robot.controller import Stopwatch
+from pixelgait.robot.runtime.realtime import StallWatch
 
 # Log-linear buckets (as HdrHistogram): 128 per octave, so a percentile is exact within 0.8 %.
 SUB_BITS = 7
@@ -55,9 +59,16 @@ class Histogram:
         for bucket, count in enumerate(self.counts):
             seen += count
             if count and seen >= rank:
-                shift = max(0, (bucket >> SUB_BITS) - 1)
-                return min(self.max_ns, ((bucket - (shift << SUB_BITS) + 1) << shift) - 1)
+                return min(self.max_ns, _upper_edge_ns(bucket))
         return 0
+
+    def coarse(self) -> list[list[float]]:
+        """[upper edge [us], count] of 8 buckets an octave, where there are any."""
+        counts = np.array(self.counts).reshape(-1, 1 << SUB_BITS - 3).sum(1)
+        return [
+            [_upper_edge_ns(((row + 1) << SUB_BITS - 3) - 1) / 1e3, int(counts[row])]
+            for row in np.flatnonzero(counts).tolist()
+        ]
 
     def summary(self) -> dict[str, float]:
         """Count, percentiles and maximum [us]."""
@@ -66,6 +77,19 @@ class Histogram:
             row[name] = self.percentile_ns(fraction) / 1e3
         row["max_us"] = self.max_ns / 1e3
         return row
+
+
+def percentile_us(counts: NDArray[np.uint64], fraction: float) -> float:
+    """Upper edge [us] of the bucket of `Histogram.counts` that holds this fraction; NaN of none."""
+    seen = np.cumsum(counts)
+    if not seen[-1]:
+        return float("nan")
+    return _upper_edge_ns(int(np.searchsorted(seen, max(1.0, fraction * float(seen[-1]))))) / 1e3
+
+
+def _upper_edge_ns(bucket: int) -> int:
+    shift = max(0, (bucket >> SUB_BITS) - 1)
+    return ((bucket - (shift << SUB_BITS) + 1) << shift) - 1
 
 
 class LatencyProfiler(Stopwatch):
@@ -81,6 +105,7 @@ class LatencyProfiler(Stopwatch):
         self.stages = {stage: Histogram() for stage in STAGES}
         self.period = Histogram()
         self.sensor_age = {sensor: Histogram() for sensor in self.sensors}
+        self.stalls = StallWatch(self.period_ns)
         self.deadline_misses = 0
         self.ticks = 0
         self._last_start_ns = 0
@@ -88,6 +113,7 @@ class LatencyProfiler(Stopwatch):
 
     def start(self) -> None:
         """A control step begins."""
+        self.stalls.begin()
         now = time.monotonic_ns()
         if self.ticks:
             self.period.record(now - self._last_start_ns)
@@ -102,6 +128,8 @@ class LatencyProfiler(Stopwatch):
         """The named stage has ended; it began at `start` or at the last lap."""
         now = time.monotonic_ns()
         self.stages[stage].record(now - self._lap_ns)
+        if stage == "publish":
+            self.stalls.publishing_ns += now - self._lap_ns
         self._lap_ns = now
 
     def missed_deadlines(self, count: int) -> None:
@@ -118,7 +146,13 @@ class LatencyProfiler(Stopwatch):
             "period_nominal_us": self.period_ns / 1e3,
             "deadline_misses": self.deadline_misses,
             "ticks": self.ticks,
+            "stalls": self.stalls.summary(),
             "sensor_age_us": {name: h.summary() for name, h in self.sensor_age.items()},
+            "histograms": {
+                name: histogram.coarse()
+                for name, histogram in {**self.stages, "period": self.period}.items()
+                if histogram.count
+            },
             "machine": machine(),
         }
 
@@ -157,5 +191,9 @@ def format_table(report: dict[str, Any]) -> str:
         if row["count"]:
             cells = "".join(f"{row[key]:>10.0f}" for key in [*dict(PERCENTILES), "max_us"])
             rows.append(f"{name:<22}{row['count']:>8.0f}{cells}")
+    for cause, row in report.get("stalls", {}).items():
+        rows.append(
+            f"began late by {cause}: {row['count']}, by {row['max_us'] / 1e3:.0f} ms at most"
+        )
     rows.append(f"ticks {report['ticks']}, deadline misses {report['deadline_misses']}")
     return "\n".join(rows)

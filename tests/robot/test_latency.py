@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import subprocess
+import sys
+import time
+
 import numpy as np
 import pytest
 
 from pixelgait.robot.runtime.latency import STAGES, Histogram, LatencyProfiler, format_table
+from pixelgait.robot.runtime.realtime import StallWatch, pin
 
 
 @pytest.mark.parametrize("scale_ns", [50, 5_000, 5_000_000])
@@ -56,3 +63,88 @@ def test_the_report_keeps_its_schema_and_knows_its_machine() -> None:
     assert set(report["sensor_age_us"]) == {"imu/data"}
     assert report["machine"]["cores"] >= 1
     assert "low_level" in format_table(report)
+
+
+def test_what_held_a_loop_up_is_named() -> None:
+    """Held up for so long that a busy machine does not matter."""
+    watch = StallWatch(10_000_000)
+
+    def own_code() -> None:
+        began_s = time.thread_time()
+        while time.thread_time() - began_s < 0.3:
+            pass
+
+    def garbage() -> None:
+        junk = [[number] for number in range(300_000)]
+        began_s = time.monotonic()
+        while time.monotonic() - began_s < 0.3:
+            gc.collect()
+        del junk
+
+    def publishing() -> None:
+        time.sleep(0.3)
+        watch.publishing_ns += 300_000_000
+
+    for cause, hold_up in {
+        "waiting": lambda: time.sleep(0.3),
+        "own code": own_code,
+        "garbage collection": garbage,
+        "publishing": publishing,
+    }.items():
+        before = dict(watch.counts)
+        for _ in range(3):
+            watch.begin()
+            hold_up()
+            watch.begin()
+        found = {name for name, count in watch.counts.items() if count > before[name]}
+        assert cause in found or found == {"scheduler"}  # a machine that lends no core
+        assert all(watch.summary()[name]["max_us"] > 1e5 for name in found)
+
+
+def test_a_loop_that_has_no_core_blames_the_scheduler() -> None:
+    watch = StallWatch(10_000_000)
+    code = "while True: pass"
+    busy = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(4)]
+    allowed = os.sched_getaffinity(0)
+    core = min(allowed)
+    try:
+        for process in busy:
+            os.sched_setaffinity(process.pid, {core})
+        assert pin([core]) is None
+        deadline = time.monotonic() + 20.0
+        while not watch.counts["scheduler"] and time.monotonic() < deadline:
+            watch.begin()
+            sum(range(200_000))
+    finally:
+        os.sched_setaffinity(0, allowed)
+        for process in busy:
+            process.kill()
+            process.wait()
+    assert watch.counts["scheduler"] > 0
+
+
+def test_histograms_hold_every_sample_below_their_edges() -> None:
+    histogram = Histogram()
+    samples = np.random.default_rng(0).integers(1, 10**7, 1000).tolist()
+    for sample in samples:
+        histogram.record(sample)
+    edges, counts = np.array(histogram.coarse()).T
+    assert counts.sum() == 1000
+    for edge, count in zip(edges, np.cumsum(counts), strict=True):
+        assert (np.array(samples) <= 1e3 * edge).sum() == count
+
+
+def test_what_the_system_does_not_grant_is_said() -> None:
+    assert "not bound to cores [4095]" in str(pin([4095]))
+    assert "there are 0" in str(pin([]))
+    code = """
+import resource
+from pixelgait.robot.runtime.realtime import lock_memory
+resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
+import os
+if os.geteuid() == 0:
+    os.setuid(65534)
+print(lock_memory())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "memory is not locked (the limit is finite)" in done.stdout

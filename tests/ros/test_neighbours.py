@@ -80,6 +80,7 @@ def test_a_node_that_is_managed_becomes_inactive_on_a_fault(
 ) -> None:
     from diagnostic_msgs.msg import DiagnosticArray
     from lifecycle_msgs.msg import TransitionEvent
+    from std_msgs.msg import Float64MultiArray
 
     run = processes.start("pixelgait-run", iap_bundle, "--no-autostart", *AUTO)
     events: list[str] = []
@@ -96,6 +97,8 @@ def test_a_node_that_is_managed_becomes_inactive_on_a_fault(
             levels[status.name] = status.level[0], status.message
 
     client.node.create_subscription(DiagnosticArray, "/diagnostics", keep, 1)
+    tables: list[Any] = []
+    client.node.create_subscription(Float64MultiArray, "pixelgait/latency", tables.append, 1)
     assert client.transition(1)
     assert client.transition(3)
     assert client.states[-1].startswith(("ready", "walking"))  # activated means that it stands
@@ -104,6 +107,12 @@ def test_a_node_that_is_managed_becomes_inactive_on_a_fault(
     assert levels["pixelgait: robot"] == (0, "walking")
     assert levels["pixelgait: imu/data"][0] == 0
     assert levels["pixelgait: loop"][1].endswith("Hz")
+    client.spin(lambda: len(tables) > 2)
+    rows, columns = (dim.label.split(",") for dim in tables[-1].layout.dim)
+    table = np.array(tables[-1].data).reshape(len(rows), len(columns))
+    p50, p99, most = table[rows.index("sensor_to_command")]
+    assert 0.0 < p50 <= p99 <= most
+    assert 5e3 < table[rows.index("period"), 0] < 5e4  # of the last second alone, about 10 ms
     robot.roll = 1.5
     client.spin(lambda: "inactive" in events[-1:])
     assert client.state() == "inactive"

@@ -65,6 +65,8 @@ class Diagnostics:
             "rate_hz": f"{rate:.1f}",
             "deadline_misses": missed,
             "sensor_to_command_p99_us": f"{stages.percentile_ns(0.99) / 1e3:.0f}",
+            "longest_step_us": f"{loop.profiler.period.max_ns / 1e3:.0f}",
+            **{f"late by {cause}": count for cause, count in loop.profiler.stalls.counts.items()},
         }
         statuses = [self._status("loop", WARN if late else OK, f"{rate:.0f} Hz", values)]
         doubts, ages = link.doubts(), link.ages()

@@ -1,0 +1,60 @@
+"""Two latency reports beside each other."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import read_json
+from pixelgait.robot.runtime.latency import PERCENTILES
+
+COLUMNS = (*dict(PERCENTILES), "max_us")
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    """A latency report (latency.json).
+
+    Raises:
+        UserError: it is none.
+    """
+    report = read_json(path)
+    try:
+        for row in {
+            **report["stages"],
+            "period": report["period"],
+            **report["sensor_age_us"],
+        }.values():
+            for column in ("count", *COLUMNS):
+                float(row[column])
+        report["machine"]["processor"], report["deadline_misses"], report["ticks"]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(f"{path}: no latency report ({error!r})") from None
+    return report
+
+
+def rows(report: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Stages that occurred, and the period."""
+    found: dict[str, dict[str, float]] = {**report["stages"], "period": report["period"]}
+    return {name: row for name, row in found.items() if row["count"]}
+
+
+def format_comparison(first: dict[str, Any], second: dict[str, Any]) -> str:
+    """Microseconds of both, and the second's share of the first, for a terminal."""
+    a, b = rows(first), rows(second)
+    header = f"{'':<20}" + "".join(f"{column.removesuffix('_us'):>26}" for column in COLUMNS)
+    lines = [f"{header}   [us]"]
+    for name in [*a, *(each for each in b if each not in a)]:
+        cells = [_cell(a.get(name), b.get(name), column) for column in COLUMNS]
+        lines.append(f"{name:<20}" + "".join(f"{cell:>26}" for cell in cells))
+    for report in (first, second):
+        machine, missed = report["machine"]["processor"], report["deadline_misses"]
+        lines.append(f"{report.get('bundle')}: {missed} of {report['ticks']} missed, {machine}")
+    return "\n".join(lines)
+
+
+def _cell(a: dict[str, float] | None, b: dict[str, float] | None, column: str) -> str:
+    before, after = (math.nan if row is None else row[column] for row in (a, b))
+    share = f" ({after / before:.2f})" if before > 0.0 and after >= 0.0 else ""
+    return " -> ".join("-" if math.isnan(v) else f"{v:.0f}" for v in (before, after)) + share

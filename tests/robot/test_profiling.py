@@ -1,0 +1,55 @@
+"""pixelgait-profile on reports that were written: looked at again, compared, as a page."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from pixelgait.robot.runtime.latency import LatencyProfiler
+from tests.conftest import Command
+
+
+def write_report(path: Path, name: str, step_us: int) -> Path:
+    profiler = LatencyProfiler(0.01, ("imu/data",))
+    for _ in range(50):
+        profiler.start()
+        profiler.stages["low_level"].record(1000 * step_us)
+    path.write_text(json.dumps(profiler.report({"name": name, "sha256": "0" * 64})))
+    return path
+
+
+def test_reports_are_compared_and_drawn(command: Command, tmp_path: Path) -> None:
+    slow = write_report(tmp_path / "slow.json", "slow", 400)
+    fast = write_report(tmp_path / "fast.json", "<fast>", 100)
+    again = command("pixelgait-profile", slow)
+    assert re.search(r"low_level +50 +400", again.stdout), again.stderr
+    done = command("pixelgait-profile", "--compare", slow, fast, "--page", "both.html")
+    assert done.returncode == 0, done.stderr
+    assert "400 -> 100 (0.25)" in done.stdout
+    page = (tmp_path / "both.html").read_text()
+    assert page.count("<svg") == 2  # of the stage that there was, and the period
+    assert re.search(r"50 up to 1\d\d us", page)
+    assert "<fast>" not in page  # names are no markup
+    assert not re.search("src=|href=|url", page)  # nothing to load
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ((), "name a bundle or a report"),
+        (("iap", "--compare", "a.json", "a.json"), "name a bundle or a report"),
+        (("--compare", "a.json", "b.json"), "no latency report"),
+        (("nowhere.json",), "nowhere.json"),
+    ],
+)
+def test_what_is_no_report_is_refused(
+    command: Command, tmp_path: Path, arguments: tuple[str, ...], reason: str
+) -> None:
+    write_report(tmp_path / "a.json", "a", 100)
+    (tmp_path / "b.json").write_text('{"stages": {"low_level": {}}, "period": []}')
+    done = command("pixelgait-profile", *arguments)
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert reason in done.stderr
