@@ -14,7 +14,7 @@ TORCH := torch==2.13.0
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test lint faults recordings benchmark results navigation encoders gait-study walk-card walk-gif contact-sheet clean
+.PHONY: demo test lint faults endurance recordings benchmark results navigation encoders gait-study walk-card walk-gif contact-sheet clean
 
 demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo
 	$(BIN)/pixelgait-demo
@@ -30,6 +30,11 @@ lint: $(INSTALLED)
 
 faults: $(INSTALLED)  ## docs/faults.md: every fault on the wire, between real processes: 15 min
 	$(BIN)/python -m pixelgait.export.faults.table --page docs/faults.md
+
+MINUTES ?= 30
+EVENTS ?= 200
+endurance: $(INSTALLED)  ## courses under faults for MINUTES, then EVENTS (kill, stop, join): always safe, memory flat: 1 h
+	$(BIN)/python -m pixelgait.export.faults.endurance --minutes $(MINUTES) --events $(EVENTS)
 
 recordings: $(INSTALLED)  ## tests/recordings: a short walk of every shipped policy, after it was trained anew
 	$(BIN)/python -m tests.ros.record_walks

@@ -13,6 +13,8 @@ from pixelgait.robot.files import write_atomic
 from pixelgait.robot.runtime.options import Range, Seed, check_numbers, parse
 from pixelgait.robot.spec import find_robot
 from pixelgait.sim.body.camera import Camera
+from pixelgait.sim.body.faults import parse_faults
+from pixelgait.sim.body.faulty_body import FaultyBody
 from pixelgait.sim.body.odometry import DriftingOdometry
 from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.tasks.options import SceneOptions
@@ -37,6 +39,9 @@ class SimConfig(SceneOptions):
     """Simulator: pybullet or mujoco."""
     seed: Seed = FIRST_EVALUATION_SEED
     """Lays the scene out."""
+    faults: tuple[str, ...] = ()
+    """Sensors that fail, as of pixelgait-eval: joints-spike:at=5,for=1, or mixed. Faults of the
+    camera act on colour where nobody has subscribed depth."""
     camera: Annotated[tuple[int, int], Range(1, 1024)] = (32, 32)
     """Height and width of the camera images [pixels]. Above 64 x 64 rendering one takes longer than
     a physics step (2 ms)."""
@@ -67,6 +72,8 @@ def run(config: SimConfig) -> None:
     robot = find_robot(config.robot)
     height, width = config.camera
     body = make_body(config.body, robot, scene, camera=Camera(robot.camera, width, height))
+    if config.faults:
+        body = FaultyBody(body, parse_faults(config.faults))
     if config.out is not None:
         config.out.mkdir(parents=True, exist_ok=True)
     from pixelgait.robot.ros.wire import common as ros

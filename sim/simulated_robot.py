@@ -118,12 +118,15 @@ class SimulatedRobot(Node):
 
     def _publish(self, step: int, reading: Reading) -> None:
         now = int(self.get_clock().now().nanoseconds)
-        self._joints.publish(self._joint_states(now, reading))
-        self._imu.publish(
-            ros.imu_message(now, "imu_link", reading.orientation, reading.angular_velocity)
-        )
-        if step % CAMERA_STEPS == 0:
-            self._publish_images(now)
+        lost = self.body.ages()  # of faults: whose sensors say nothing
+        if "joints" not in lost:
+            self._joints.publish(self._joint_states(now, reading))
+        if "imu" not in lost:
+            self._imu.publish(
+                ros.imu_message(now, "imu_link", reading.orientation, reading.angular_velocity)
+            )
+        if step % CAMERA_STEPS == 0 and "camera" not in lost:
+            self._publish_images(now, reading)
         if step % ODOMETRY_STEPS == 0:
             position, orientation = self.body.pose()
             self._truth.publish(_odometry(now, "map", position, orientation))
@@ -138,14 +141,16 @@ class SimulatedRobot(Node):
         camera = self.body.camera
         return camera_info(now, "camera", camera.height, camera.width, self.body.spec.camera)
 
-    def _publish_images(self, now: int) -> None:
+    def _publish_images(self, now: int, reading: Reading) -> None:
+        """Faults of a camera act where colour alone is subscribed: then it is the reading's."""
         colour, depth = (p.get_subscription_count() > 0 for p in (self._colour, self._depth))
         if depth:
             pixels, metres = self.body.render_both()
             self._depth.publish(ros.image_message(now, "camera", metres))
             self._infos[ros.DEPTH].publish(self._info(now))
         elif colour:
-            pixels = self.body.render_rgb()
+            image = reading.image()
+            pixels, now = image.pixels, now - round((self.body.time_s - image.time_s) * 1e9)
         if colour:
             self._colour.publish(ros.image_message(now, "camera", pixels))
             self._infos[ros.COLOUR].publish(self._info(now))

@@ -60,15 +60,14 @@ class Outcome:
     passed: bool
 
 
-class Trial:
-    """The processes of one case, on a ROS domain of their own."""
+class Observer:
+    """Processes on a ROS domain of their own, and a node that watches them."""
 
-    def __init__(self, case: Case, bundle: Bundle, folder: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         from rclpy.context import Context
         from rclpy.executors import SingleThreadedExecutor
         from std_msgs.msg import String
 
-        self.case, self.bundle = case, bundle
         domain = random.randint(1, 101)
         drop = ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH")
         self.environment = {k: v for k, v in os.environ.items() if k not in drop}
@@ -80,34 +79,19 @@ class Trial:
         self.executor.add_node(self.node)
         self.states: list[str] = []
         self.node.create_subscription(String, "pixelgait/state", self._keep_state, 10)
-        self.driver = FakeDriver(self.node, bundle.spec, bundle.image_shape)
         self.others: list[subprocess.Popen[str]] = []
         self.output = (folder / "output.txt").open("w+")
         self.controller: subprocess.Popen[str] | None = None
-
-    def run(self) -> Outcome:
-        """Start, wait until the robot walks, inject, watch."""
-        case = self.case
-        if case.at_start:
-            self.case.inject(self)
-        command = ("-m", "pixelgait.robot.ros.run", str(self.bundle.folder), *case.arguments)
-        self.controller = self.start(*command, output=self.output)
-        if case.at_start:
-            began_s = time.monotonic()
-        else:
-            self.spin(START_S, lambda: self.walking() or self.ended())
-            self.spin(WALK_S, self.ended)
-            began_s = time.monotonic()
-            case.inject(self)
-        self.spin(case.watch_s, self.ended)
-        self.spin(GRACE_S, lambda: False)
-        return self._outcome(began_s)
 
     def _keep_state(self, message: Any) -> None:
         self.states.append(message.data)
 
     def walking(self) -> bool:
         return bool(self.states) and self.states[-1].startswith("walking")
+
+    def standing(self) -> bool:
+        """Or walking."""
+        return bool(self.states) and self.states[-1].startswith(("ready", "walking"))
 
     def ended(self) -> bool:
         return self.controller is not None and self.controller.poll() is not None
@@ -129,12 +113,6 @@ class Trial:
         assert self.controller is not None
         self.controller.send_signal(number)
 
-    def alter(self, **changes: Callable[[Any], Any]) -> None:
-        """What becomes of messages from now on: of `joints`, `imu` or `camera`."""
-        topics = {"joints": ros.JOINT_STATES, "imu": ros.IMU, "camera": ros.COLOUR}
-        by_topic = {topics[sensor]: change for sensor, change in changes.items()}
-        self.driver.alter = lambda topic, message: by_topic.get(topic, _same)(message)
-
     def call(self, kind: Any, name: str, request: Any) -> Any:
         """Call a service of the controller; None if it does not answer."""
         client = self.node.create_client(kind, f"pixelgait/{name}")
@@ -149,15 +127,52 @@ class Trial:
             self.executor.spin_once(timeout_sec=0.01)
 
     def close(self) -> None:
-        """End all processes of this case."""
+        """End all processes."""
         for process in self.others:
             process.kill()
             process.wait()
-        self.driver.close()
         self.executor.shutdown()
         self.node.destroy_node()
         self.context.shutdown()
         self.output.close()
+
+
+class Trial(Observer):
+    """The processes of one case."""
+
+    def __init__(self, case: Case, bundle: Bundle, folder: Path) -> None:
+        super().__init__(folder)
+        self.case, self.bundle = case, bundle
+        self.driver = FakeDriver(self.node, bundle.spec, bundle.image_shape)
+
+    def run(self) -> Outcome:
+        """Start, wait until the robot walks, inject, watch."""
+        case = self.case
+        if case.at_start:
+            self.case.inject(self)
+        command = ("-m", "pixelgait.robot.ros.run", str(self.bundle.folder), *case.arguments)
+        self.controller = self.start(*command, output=self.output)
+        if case.at_start:
+            began_s = time.monotonic()
+        else:
+            self.spin(START_S, lambda: self.walking() or self.ended())
+            self.spin(WALK_S, self.ended)
+            began_s = time.monotonic()
+            case.inject(self)
+        self.spin(case.watch_s, self.ended)
+        self.spin(GRACE_S, lambda: False)
+        return self._outcome(began_s)
+
+    def alter(self, **changes: Callable[[Any], Any]) -> None:
+        """What becomes of messages from now on: of `joints`, `imu` or `camera`."""
+        topics = {"joints": ros.JOINT_STATES, "imu": ros.IMU, "camera": ros.COLOUR}
+        by_topic = {topics[sensor]: change for sensor, change in changes.items()}
+        self.driver.alter = lambda topic, message: by_topic.get(topic, _same)(message)
+
+    def close(self) -> None:
+        """End all processes of this case."""
+        self.driver.close()
+        super().close()
 
     def _outcome(self, began_s: float) -> Outcome:
         case, heard = self.case, list(self.driver.heard)
@@ -169,7 +184,7 @@ class Trial:
         words = lines[-1].split("rror: ")[-1] if lines else ""
         if case.says and case.says not in words:
             words = next((s for s in reversed(self.states) if case.says in s), words)
-        outside, jump = _worst(heard, self.bundle)
+        outside, jump = worst(heard, self.bundle)
         sound = outside <= 1e-9 and jump <= 1.001 and "Traceback" not in said
         passed = sound and happened == case.expected and case.says in words
         reaction = None if reaction_s is None else 1e3 * reaction_s
@@ -199,7 +214,7 @@ def run_case(case: Case, bundle: Bundle) -> Outcome:
             trial.close()
 
 
-def _worst(heard: Sequence[Heard], bundle: Bundle) -> tuple[float, float]:
+def worst(heard: Sequence[Heard], bundle: Bundle) -> tuple[float, float]:
     """How far stiff commands were outside the limits [rad], and how far targets went in a step, as
     a share of what is allowed, where none can have been lost in between."""
     spec = bundle.spec

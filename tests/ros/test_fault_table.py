@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from pixelgait.export.faults.cases import GROUPS, JOINTS
+from pixelgait.export.faults.driver import Heard
+from pixelgait.export.faults.endurance import judge, survive
 from pixelgait.export.faults.table import FaultsConfig, report
 from pixelgait.export.faults.trial import WALKS, run_case
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.spec import A1
 
 
 def test_a_row_is_measured_and_written(tmp_path: Path) -> None:
@@ -38,3 +43,21 @@ def test_faults_are_many_and_named_once() -> None:
     names = [f"{group}: {case.name}" for group, cases in GROUPS.items() for case in cases]
     assert len(names) >= 60
     assert len(set(names)) == len(names)
+
+
+def test_events_are_judged_by_what_the_driver_hears(tmp_path: Path) -> None:
+    figures = survive(load_bundle("iap"), count=1, seed=2, folder=tmp_path)
+    assert sum(figures["events"].values()) == 1
+    assert not figures["wrong"]
+
+
+def test_a_robot_that_stays_stiff_is_told() -> None:
+    pose, now = A1.default_pose_rad, time.monotonic()
+    heard = [Heard(now - 0.01 * age, pose) for age in range(100, 0, -1)]
+    trial = SimpleNamespace(
+        driver=SimpleNamespace(heard=heard), bundle=load_bundle("iap"), ended=lambda: False
+    )
+    assert judge(trial, 0, now - 1.0, must_damp=False) is None  # type: ignore[arg-type]
+    assert "still stiff" in str(judge(trial, 0, now - 1.0, must_damp=True))  # type: ignore[arg-type]
+    heard[50] = Heard(heard[50].time_s, pose + 3.0)
+    assert "outside limits" in str(judge(trial, 0, now, must_damp=False))  # type: ignore[arg-type]

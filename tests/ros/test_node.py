@@ -7,7 +7,6 @@ import signal
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -91,36 +90,58 @@ def test_a_robot_that_dies_damps_the_controller(processes: Processes, iap_bundle
         client.close()
 
 
-@pytest.mark.parametrize(
-    ("when", "attribute", "value", "reason"),
-    [
-        (0, "encoding", "yuv422", "'yuv422' is not supported"),
-        (0, "roll", 1.5, "tilted by 1.50 rad"),  # must not be forgotten when walking begins
-        (50, "roll", 1.5, "tilted by 1.50 rad"),
-        (WALKING, "roll", 1.5, "tilted by 1.50 rad"),
-        (WALKING, "names", ["somebody", "else"], "joint states lack FR_hip_joint"),
-        (WALKING, "velocity", [], "one position and one velocity for every name"),
-        (WALKING, "velocity", [float("nan")] * 12, "a sensor value is not finite"),
-    ],
-)
+FAULTS = [
+    (0, "encoding", "yuv422", "'yuv422' is not supported"),
+    (0, "roll", 1.5, "tilted by 1.50 rad"),  # must not be forgotten when walking begins
+    (50, "roll", 1.5, "tilted by 1.50 rad"),
+    (WALKING, "roll", 1.5, "tilted by 1.50 rad"),
+    (WALKING, "names", ["somebody", "else"], "joint states lack FR_hip_joint"),
+    (WALKING, "velocity", [], "one position and one velocity for every name"),
+    (WALKING, "velocity", [float("nan")] * 12, "a sensor value is not finite"),
+]
+
+
 def test_whatever_a_driver_sends_the_last_command_damps(
-    processes: Processes, iap_bundle: Path, when: int, attribute: str, value: Any, reason: str
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
-    run = processes.start("pixelgait-run", iap_bundle, *AUTO)
-    client = Client(processes.domain)
-    try:
-        robot = FakeRobot(client)
+    """One after the other under lifecycle management: after each it may be activated again."""
+    configure, activate = 1, 3  # lifecycle_msgs/Transition
+    run = processes.start("pixelgait-run", iap_bundle, "--no-autostart", *AUTO)
+    assert client.transition(configure)
+    for when, attribute, value, _ in FAULTS:
+        client.commands.clear()
+        right = getattr(robot, attribute)
         if when == 0:
             setattr(robot, attribute, value)
-        client.spin(lambda: len(client.commands) > when)
+            client.spin_for(0.1)
+        assert client.transition(activate) == (when > 0)
+        client.spin(lambda when=when: len(client.commands) > when or when == 0)
         setattr(robot, attribute, value)
-        client.spin(lambda: run.poll() is not None)
-        client.spin(lambda: not client.commands[-1].position, timeout=2.0)
-        assert run.returncode == 1
-        assert run.stdout is not None
-        assert reason in run.stdout.read()
-    finally:
-        client.close()
+        client.spin(lambda: client.state() == "inactive")
+        client.spin(lambda: client.commands and not client.commands[-1].position)
+        assert run.poll() is None
+        setattr(robot, attribute, right)
+        client.spin_for(0.1)
+    run.send_signal(signal.SIGINT)
+    output, _ = run.communicate(timeout=20)
+    at = 0
+    for _, _, _, reason in FAULTS:
+        at = output.find(reason, at)
+        assert at >= 0, f"{reason}, in this order, in {output}"
+        at += len(reason)
+
+
+def test_a_fault_ends_a_node_that_nobody_manages(
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    run = processes.start("pixelgait-run", iap_bundle, *AUTO)
+    client.spin(lambda: len(client.commands) > WALKING)
+    robot.roll = 1.5
+    client.spin(lambda: run.poll() is not None)
+    client.spin(lambda: not client.commands[-1].position, timeout=2.0)
+    assert run.returncode == 1
+    assert run.stdout is not None
+    assert "error: controller stopped: tilted by 1.50 rad" in run.stdout.read()
 
 
 def test_a_depth_policy_before_a_colour_camera_gives_up_by_name(
