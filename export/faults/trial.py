@@ -108,17 +108,21 @@ class Observer:
         self.others.append(process)
         return process
 
+    def said(self) -> str:
+        """All that the controller has printed; by name, as it goes on where the file stands."""
+        return Path(self.output.name).read_text()
+
     def signal(self, number: int) -> None:
         """To the controller."""
         assert self.controller is not None
         self.controller.send_signal(number)
 
-    def call(self, kind: Any, name: str, request: Any) -> Any:
+    def call(self, kind: Any, name: str, request: Any, patience_s: float = 10.0) -> Any:
         """Call a service of the controller; None if it does not answer."""
         client = self.node.create_client(kind, f"pixelgait/{name}")
-        client.wait_for_service(10.0)
+        client.wait_for_service(patience_s)
         future = client.call_async(request)
-        self.spin(10.0, future.done)
+        self.spin(patience_s, future.done)
         return future.result() if future.done() else None
 
     def spin(self, seconds: float, until: Callable[[], object]) -> None:
@@ -178,8 +182,7 @@ class Trial(Observer):
         case, heard = self.case, list(self.driver.heard)
         after = [each for each in heard if each.time_s >= began_s]
         happened, reaction_s = self._what_happened(after, began_s)
-        self.output.seek(0)
-        said = self.output.read()
+        said = self.said()
         lines = [line for line in said.splitlines() if "rror: " in line or "[ERROR]" in line]
         words = lines[-1].split("rror: ")[-1] if lines else ""
         if case.says and case.says not in words:
