@@ -12,7 +12,7 @@ import pytest
 
 from pixelgait.export.faults.cases import GROUPS, JOINTS
 from pixelgait.export.faults.driver import Heard
-from pixelgait.export.faults.endurance import judge, survive
+from pixelgait.export.faults.events import judge, survive
 from pixelgait.export.faults.table import FaultsConfig, report
 from pixelgait.export.faults.trial import WALKS, run_case
 from pixelgait.robot.bundle import load_bundle

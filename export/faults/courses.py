@@ -1,0 +1,124 @@
+"""Course after course under mixed faults, walked by one controller whose memory must not grow."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from pixelgait.export.faults.driver import Heard
+from pixelgait.export.faults.trial import START_S, Observer, worst
+from pixelgait.robot.bundle import Bundle
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.ros.wire import common as ros
+
+COURSE_S = 20.0  # of walking
+CONFIGURE, ACTIVATE, DEACTIVATE = 1, 3, 4  # lifecycle_msgs/Transition
+MOST_GROWTH_MB = 10.0  # of resident memory, from the second course on
+DAMPED_S = 5.0  # until a busy observer has heard the last command
+FIRST_SEED = 9000
+
+
+class Courses(Observer):
+    """A controller, and a simulated robot for every course; hears the commands."""
+
+    def __init__(self, bundle: Bundle, folder: Path) -> None:
+        super().__init__(folder)
+        self.heard: list[Heard] = []
+        self.node.create_subscription(ros.JointState, ros.JOINT_COMMAND, self._hear, 100)
+        command = ("-m", "pixelgait.robot.ros.run", str(bundle.folder))
+        options = ("--auto-arm", "--no-autostart", "--ros-args")
+        # Rendering a course on a busy machine holds the simulated robot up.
+        silence = [f"timeout_s.{each}:=0.5" for each in ("joint_states", "imu.data")]
+        parameters = [part for each in (*silence, "driver_timeout_s:=0.5") for part in ("-p", each)]
+        self.controller = self.start(*command, *options, *parameters, output=self.output)
+
+    def _hear(self, message: Any) -> None:
+        position = np.array(message.position) if message.position else None
+        # By stamp, not by arrival: what a busy observer misses must not look like a leap.
+        self.heard.append(Heard(ros.seconds(message.header.stamp), position))
+
+    def transition(self, number: int) -> bool:
+        from lifecycle_msgs.srv import ChangeState
+
+        request = ChangeState.Request()
+        request.transition.id = number
+        answer = self.call(ChangeState, "change_state", request, START_S)
+        return answer is not None and bool(answer.success)
+
+    def memory_mb(self) -> float:
+        """Resident, of the controller."""
+        assert self.controller is not None
+        lines = Path(f"/proc/{self.controller.pid}/status").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
+
+    def last_error(self) -> str:
+        """The controller's."""
+        lines = [line for line in self.said().splitlines() if "[ERROR]" in line]
+        return lines[-1].split("]: ", 1)[-1] if lines else ""
+
+
+def walk_courses(bundle: Bundle, seconds: float, folder: Path) -> dict[str, Any]:
+    """One course after the other; what was seen of each."""
+    observer = Courses(bundle, folder)
+    courses: list[dict[str, Any]] = []
+    wrong: list[str] = []
+    until = time.monotonic() + seconds
+    try:
+        if not observer.transition(CONFIGURE):
+            raise UserError("the controller could not be configured")
+        with tqdm(total=round(seconds), unit="s") as bar:
+            while time.monotonic() < until and not observer.ended():
+                began = time.monotonic()
+                courses.append(walk_course(observer, bundle, FIRST_SEED + len(courses)))
+                tqdm.write(", ".join(f"{k} {v}" for k, v in courses[-1].items()))
+                bar.update(round(time.monotonic() - began))
+    finally:
+        said = observer.said()
+        if observer.ended():
+            wrong.append("the controller has ended")
+        observer.close()
+    memory = [course["memory_mb"] for course in courses]
+    growth = max(memory[1:], default=0.0) - memory[min(1, len(memory) - 1)]
+    for course in courses:
+        if course["outside_rad"] > 1e-9 or course["step"] > 1.001:
+            wrong.append(f"course {course['seed']}: commands outside limits")
+        if not course["damped"]:
+            wrong.append(f"course {course['seed']}: not damped at its end")
+    if growth > MOST_GROWTH_MB:
+        wrong.append(f"memory has grown by {growth:.0f} MB")
+    if "Traceback" in said:
+        wrong.append("a traceback was printed")
+    ended = sum(course["ended"] != "walking" for course in courses)
+    print(f"{len(courses)} courses, {ended} ended early; memory grew by {growth:.1f} MB")
+    return {"courses": courses, "memory_growth_mb": growth, "wrong": wrong}
+
+
+def walk_course(observer: Courses, bundle: Bundle, seed: int) -> dict[str, Any]:
+    """A robot of its own under mixed faults; how it ended, and the controller's memory after it."""
+    observer.heard.clear()
+    observer.states.clear()
+    arguments = ("--seed", str(seed), "--faults", "mixed")
+    robot = observer.start("-m", "pixelgait.sim.node", *arguments)
+    if observer.transition(ACTIVATE):
+        observer.spin(COURSE_S, lambda: not observer.standing())
+    ended = observer.states[-1] if observer.states else "never activated"
+    observer.transition(DEACTIVATE)  # refused where a fault has done so
+    observer.spin(DAMPED_S, lambda: observer.heard and observer.heard[-1].position is None)
+    robot.send_signal(signal.SIGINT)
+    robot.wait()
+    outside, jump = worst(observer.heard, bundle)
+    ended = "walking" if ended.startswith(("walking", "ready")) else ended
+    return {
+        "seed": seed,
+        "ended": ended,
+        "says": "" if ended == "walking" else observer.last_error(),
+        "outside_rad": outside,
+        "step": round(jump, 3),
+        "damped": bool(observer.heard) and observer.heard[-1].position is None,
+        "memory_mb": round(observer.memory_mb(), 1),
+    }
