@@ -21,6 +21,7 @@ OPTIONS = (
     ("scene", "obstacle-course", "Where it stands."),
     ("difficulty", "0.5", "Of that scene, 0 to 1."),
     ("distractors", "", "train or test: pictures and hovering objects of that set."),
+    ("looks", "", "train or test: other textures, light and sky every time."),
     ("robot", "a1", "a1, mini_cheetah, laikago or go2."),
     ("body", "pybullet", "Simulator: pybullet or mujoco."),
     ("seed", "10000", "Lays the scene out."),

@@ -10,7 +10,7 @@ from sensor_msgs.msg import CameraInfo
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.spec import CameraMount
 
-FOV_TOLERANCE = 0.1  # of an angle of view: less than what randomised cameras are crooked by; ours
+FOV_TOLERANCE = 0.1  # of an angle of view; ours
 
 
 class CameraInfoWatch:
