@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pixelgait.policies.normaliser import Normaliser
+from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import LOCK, json_bytes, read_json, write_atomic
 from pixelgait.robot.low_level import INPUT_SIZE
@@ -159,3 +160,19 @@ def load_checkpoint(path: Path) -> Checkpoint:
         why = "" if "pickle" in str(error) else f" ({' '.join(str(error).split())})"
         raise UserError(f"{path}: not a checkpoint of a training run{why}") from None
     return checkpoint
+
+
+def find_run(path: Path, level: str) -> Path:
+    """The run folder of a level: the path itself, or what lies beside the bundle of that name.
+
+    Raises:
+        UserError: there is none.
+    """
+    for folder in (path / level, path, SHIPPED / path / level):
+        if (folder / CONFIG).is_file():
+            return folder
+    shipped = sorted(folder.parent.name for folder in SHIPPED.glob(f"*/{level}"))
+    raise UserError(
+        f"{path}: not a run folder, config.json is missing; nor a bundle with a {level} run beside "
+        f"it (shipped: {', '.join(shipped)})"
+    )

@@ -15,26 +15,9 @@ from pixelgait.policies.high_level import (
 )
 from pixelgait.policies.low_level import searched_low_level
 from pixelgait.policies.runs import CONFIG, GIT, Run, load_checkpoint
-from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
-
-
-def find_run(path: Path, level: str) -> Path:
-    """The run folder of a level: the path itself, or what lies beside the bundle of that name.
-
-    Raises:
-        UserError: there is none.
-    """
-    for folder in (path / level, path, SHIPPED / path / level):
-        if (folder / CONFIG).is_file():
-            return folder
-    shipped = sorted(folder.parent.name for folder in SHIPPED.glob(f"*/{level}"))
-    raise UserError(
-        f"{path}: not a run folder, config.json is missing; nor a bundle with a {level} run beside "
-        f"it (shipped: {', '.join(shipped)})"
-    )
 
 
 def trained_low_level(folder: Path) -> LinearLowLevel:

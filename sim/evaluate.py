@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
-from tqdm import tqdm
 
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.controller import Controller
@@ -33,7 +32,6 @@ from pixelgait.sim.tasks.navigate import way_through
 from pixelgait.sim.tasks.options import DisturbanceOptions, SceneOptions
 from pixelgait.sim.tasks.pool import WorkerPool
 from pixelgait.sim.tasks.task import Task
-from pixelgait.sim.video import SUFFIXES, record_video
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 
 SCHEMA = 1  # of the figures in JSON
@@ -87,6 +85,8 @@ class EvalConfig(DisturbanceOptions, SceneOptions):
             raise UserError(
                 "--task follow gives the commands itself: --scene flat or rough, no --baseline"
             )
+        from pixelgait.sim.video import SUFFIXES
+
         if self.video is not None and self.video.suffix not in SUFFIXES:
             raise UserError(f"--video {self.video}: expected a file {', '.join(SUFFIXES)}")
         for path in (self.json, self.video):
@@ -194,6 +194,8 @@ def format_description(described: dict[str, Any]) -> str:
 
 def film(config: EvalConfig, path: Path) -> None:
     """Film the first episode: .mp4, .gif, or .png for a strip of frames."""
+    from pixelgait.sim.video import record_video
+
     record_video(*_player(config), config.seed, path)
 
 
@@ -203,6 +205,8 @@ def run_episodes(config: EvalConfig) -> Iterator[Episode]:
     Raises:
         UserError: bundle, scene, body or another value cannot be used.
     """
+    from tqdm import tqdm
+
     config.check()
     _player(config)[1].close()  # whatever cannot be used shows here, not in the workers
     seeds = range(config.seed, config.seed + config.episodes)

@@ -34,7 +34,7 @@ def as_bundle(name: str) -> Iterator[str]:
         levels = levels_of(folder)
         print(f"exporting {name}: {' '.join(levels)}", file=sys.stderr)
         # A process of its own: exporting needs torch, evaluating does not.
-        line = [sys.executable, "-m", "pixelgait.export.bundle.export", *levels, "--out", aside]
+        line = [sys.executable, "-m", "pixelgait.export.bundle.command", *levels, "--out", aside]
         done = subprocess.run(line, capture_output=True, text=True, check=False)
         if done.returncode < 0 or done.returncode == 130:
             raise KeyboardInterrupt

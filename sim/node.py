@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import write_atomic
-from pixelgait.robot.runtime.options import Range, Seed, check_numbers, parse
+from pixelgait.robot.runtime.options import Range, Seed, parse
 from pixelgait.robot.spec import find_robot
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.faults import parse_faults
@@ -67,7 +67,6 @@ def run(config: SimConfig) -> None:
         UserError: unknown scene, robot or simulator, no pixels, unwritable folder, ROS 2 not
             installed.
     """
-    check_numbers(config)
     scene = config.make_scene()
     robot = find_robot(config.robot)
     height, width = config.camera

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.errors import run_command
 from pixelgait.robot.files import write_atomic
-from pixelgait.robot.runtime.options import Range, Seed, check_numbers, parse
+from pixelgait.robot.runtime.options import Range, Seed, parse
 from pixelgait.robot.spec import Array
 from pixelgait.sim.scenes.gibson import FLOORS, MAP, MESH
 from pixelgait.sim.scenes.rooms import HEIGHT_M, furniture, slab, standing, wall
@@ -52,7 +52,6 @@ def write(config: WriteConfig) -> None:
     Raises:
         UserError: a number makes no sense.
     """
-    check_numbers(config)
     write_rooms(config.folder, config.seed, config.difficulty)
     print(f"walk in it: pixelgait-eval iap --scene gibson:{config.folder}")
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pixelgait.export.bundle.export import ExportConfig, export
+from pixelgait.export.bundle.export import export
+from pixelgait.export.bundle.options import ExportConfig
 from pixelgait.policies.high_level import Architecture, flat_weights, make_high_level
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs import Checkpoint, Run

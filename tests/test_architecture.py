@@ -25,7 +25,7 @@ LAYERS = (
     ("policies", "sim.engines"),
     ("sim.tasks",),
     ("sim", "policies.training", "export.bundle"),
-    ("export.reports", "export.faults"),
+    ("export.reports", "export.faults", "sim.benchmarks"),
     ("export.demo",),
     ("export",),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import shlex
 import signal
 import sys
@@ -116,6 +117,10 @@ OTHERS = [
     ("pixelgait-profile nowhere", "bundle 'nowhere'"),
     ("pixelgait-run nowhere", "bundle 'nowhere'"),
     ("pixelgait-profile flipped", "'flipped' is a training run"),
+    ("pixelgait-replay gone.mcap", "gone.mcap"),
+    ("pixelgait-replay note.txt", "note.txt"),
+    ("pixelgait-replay note.txt --json .", ". is not a file"),
+    ('pixelgait-replay note.txt --json ""', "argument 3 is empty"),
     ("pixelgait-eval iap --scene raises.py", "raises.py:6: ZeroDivisionError"),
     ("pixelgait-eval iap --scene nan.py", "the start is not of finite numbers"),
     ("pixelgait-eval iap --scene thin.py", "half_m of a Box is (1.0, -1.0, 1.0)"),
@@ -220,6 +225,18 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+# What make runs: modules with command lines of their own.
+MODULES = [
+    *options("pixelgait.export.reports.navigation", "episodes workers", HALVES),
+    *options("pixelgait.export.reports.results", "episodes workers", HALVES),
+    *options("pixelgait.sim.write_house house", "seed", "-1"),
+    *options("pixelgait.sim.write_house house", "difficulty", UNREAL),
+    ("pixelgait.export.faults.table --only weather", "weather"),
+    ('pixelgait.export.faults.table --page ""', "argument 2 is empty"),
+    ("pixelgait.export.reports.walk_card gone", "bundle 'gone'"),
+    ("pixelgait.policies.training.calibration gone", "gone: not a run folder"),
+]
+
 LONGEST_S = 60
 
 
@@ -227,14 +244,14 @@ def accepted(*_: object) -> None:
     raise AssertionError("the line was accepted, and is at work")
 
 
-Typed = Callable[[str], tuple[int, str]]
+Typed = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
 def typed(desk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
     """Type a line on the desk; exit code and what stands on standard error."""
 
-    def run(line: str) -> tuple[int, str]:
+    def run(line: str, main: Callable[[], object] = main) -> tuple[int, str]:
         monkeypatch.chdir(desk)
         monkeypatch.setattr(sys, "argv", shlex.split(line))
         signal.signal(signal.SIGALRM, accepted)
@@ -253,7 +270,17 @@ def typed(desk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize(("line", "words"), [*NUMBERS, *OTHERS])
 def test_bad_input_gets_one_line(typed: Typed, line: str, words: str) -> None:
-    code, said = typed(line)
+    one_line(typed(line), words)
+
+
+@pytest.mark.parametrize(("line", "words"), MODULES)
+def test_modules_with_a_command_line_are_no_worse(typed: Typed, line: str, words: str) -> None:
+    module = importlib.import_module(line.split()[0])
+    one_line(typed(line, module.main), words)
+
+
+def one_line(answer: tuple[int, str], words: str) -> None:
+    code, said = answer
     assert code == 1
     assert len(said.splitlines()) == 1, said
     assert said.startswith("error: ")

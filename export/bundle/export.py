@@ -1,4 +1,4 @@
-"""pixelgait-export: trained weights to a policy bundle."""
+"""A bundle from training runs: graphs, parity with torch, golden vector, contract."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,12 @@ import torch
 from pixelgait.export.bundle import parity
 from pixelgait.export.bundle.contract import make_contract
 from pixelgait.export.bundle.graphs import HighLevelGraph, high_level_graph, low_level_graph
+from pixelgait.export.bundle.options import ExportConfig
 from pixelgait.export.bundle.recording import record
 from pixelgait.policies.high_level import Decider, HighLevelNetwork, StraightAhead
 from pixelgait.policies.low_level import LowLevelGraph
-from pixelgait.policies.trained import (
-    find_run,
-    provenance_of,
-    trained_high_level,
-    trained_low_level,
-)
+from pixelgait.policies.runs import find_run
+from pixelgait.policies.trained import provenance_of, trained_high_level, trained_low_level
 from pixelgait.robot.bundle import (
     CONTRACT,
     FILES,
@@ -33,42 +29,8 @@ from pixelgait.robot.bundle import (
     LOW_LEVEL,
     load_bundle,
 )
-from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, require_writable, write_atomic
-from pixelgait.robot.runtime.options import Seed, check_numbers, parse
-from pixelgait.sim.world.seeds import VALIDATION
-
-
-@dataclass(frozen=True)
-class ExportConfig:
-    """Export two training runs as one policy bundle: ONNX graphs, contract, golden vector.
-
-    Both graphs are compared with torch on observations recorded in simulation; a difference above
-    1e-5 is an error.
-    """
-
-    low_level: Path
-    """Run folder of the low level (task walk, follow or joint), or a bundle with one beside it: a
-    folder, or the name of a shipped one, as in walk."""
-    out: Path
-    """Folder of the bundle; an older bundle there is replaced."""
-    high_level: Path | None = None
-    """Run folder of the high level, or a bundle likewise, as in iap; without one the policy walks
-    straight ahead."""
-    encoder: str = ""
-    """Instead of a trained high level: an untrained one with this encoder, with options as in
-    iap:patch=4,stride=4. height, width and channels (1 depth, 3 RGB, 4 RGB-D) choose the camera."""
-    name: str = "policy"
-    """What the bundle is called in its contract."""
-    seed: Seed = VALIDATION.start
-    """Course on which the observations are recorded."""
-    json: Path | None = None
-    """Also write the parity figures there."""
-
-
-def main() -> None:
-    """Console entry point."""
-    run_command(lambda: export(parse(ExportConfig, "pixelgait-export")))
 
 
 def export(config: ExportConfig) -> list[parity.Parity]:
@@ -77,7 +39,6 @@ def export(config: ExportConfig) -> list[parity.Parity]:
     Raises:
         UserError: a run folder cannot be used, or ONNX differs from torch.
     """
-    check_numbers(config)
     low_level_run = find_run(config.low_level, "low_level")
     low_level = trained_low_level(low_level_run)
     high_level_run = config.high_level and find_run(config.high_level, "high_level")
@@ -175,7 +136,3 @@ def _row(row: parity.Parity) -> dict[str, Any]:
         "samples": row.samples,
         "max_abs_difference": row.difference,
     }
-
-
-if __name__ == "__main__":
-    main()

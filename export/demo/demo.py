@@ -1,36 +1,35 @@
-"""pixelgait-demo: train, export, walk under ROS 2, and show it, in a few minutes."""
+"""The demonstration, step by step."""
 
 from __future__ import annotations
 
 import json
 import math
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-from pixelgait.export.bundle.export import ExportConfig, export
+from pixelgait.export.bundle.export import export
+from pixelgait.export.bundle.options import ExportConfig
 from pixelgait.export.demo.film import film, walked
+from pixelgait.export.demo.options import DemoConfig
 from pixelgait.export.demo.ros import run_ros
 from pixelgait.export.reports import plots
 from pixelgait.policies.curve_picture import draw_curve
 from pixelgait.policies.runs import Run
 from pixelgait.policies.training.configs import FollowConfig
-from pixelgait.policies.training.straight_ahead import straight_ahead
+from pixelgait.policies.training.session import train
 from pixelgait.policies.training.strategies import ESConfig
-from pixelgait.policies.training.train import train
+from pixelgait.policies.training.validation import straight_ahead
 from pixelgait.robot.bundle import SHIPPED, load_bundle
-from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import LOCK, locked
 from pixelgait.robot.recording.replay import format_figures, replay
 from pixelgait.robot.recording.steps import read_recording
-from pixelgait.robot.runtime.options import Range, Seed, Workers, check_numbers, parse
 from pixelgait.sim.evaluate import EvalConfig, evaluate
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.video import FRAMES_PER_S, write_strip, write_video
 from pixelgait.sim.world.scene import Layout, Scene
-from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED, VALIDATION, Stream
+from pixelgait.sim.world.seeds import VALIDATION, Stream
 
 SHIPPED_HIGH_LEVEL = SHIPPED / "iap" / "high_level"
 FIT_EPISODES = 6  # do the fresh low level and the shipped high level fit each other?
@@ -46,35 +45,6 @@ FILES = (
 MARKER = ".pixelgait-demo"  # only folders with it are replaced
 
 
-@dataclass(frozen=True)
-class DemoConfig:
-    """The whole path on this computer: train, export, run under ROS 2, report.
-
-    1. An A1 learns from zero weights to follow speed and yaw-rate commands (PyBullet, ARS).
-    2. That low level and the shipped camera policy become one ONNX bundle.
-    3. A simulated robot and the controller, two processes, talk over real ROS 2 topics. What was
-       recorded goes through the controller once more: the same commands, bit for bit.
-    4. The shipped navigator is told a place in an unseen house, over goal_pose, and walks there.
-    5. Latency table, learning curve, ways and films lie in the output folder.
-    """
-
-    out: Path = Path("runs/demo")
-    """Output folder; an older demo there is replaced."""
-    seed: Seed = 0
-    workers: Workers = 2
-    minutes: Annotated[float, Range(0.01, 1e6)] = 2.0
-    """Time for training."""
-    seconds: Annotated[float, Range(1.0, 86_400.0)] = 20.0
-    """How long the robot walks under ROS 2."""
-    course_seed: Seed = FIRST_EVALUATION_SEED
-    """Course and house of the ROS 2 runs."""
-
-
-def main() -> None:
-    """Console entry point."""
-    run_command(lambda: demo(parse(DemoConfig, "pixelgait-demo")))
-
-
 def demo(config: DemoConfig) -> None:
     """Run all steps.
 
@@ -84,7 +54,6 @@ def demo(config: DemoConfig) -> None:
     from pixelgait.robot.ros.wire import common  # fail now, not after minutes of training
 
     del common
-    check_numbers(config)
     _require_ours(config.out)
     with locked(config.out):
         _demo(config)
@@ -224,7 +193,3 @@ def _clear(out: Path) -> None:
         else:
             path.unlink()
     (out / MARKER).touch()
-
-
-if __name__ == "__main__":
-    main()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import tyro
 from tqdm import tqdm
 
 from pixelgait.export.faults.cases import GROUPS
@@ -13,6 +12,7 @@ from pixelgait.export.faults.trial import Outcome, run_case
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, require_writable, write_atomic
+from pixelgait.robot.runtime.options import parse
 
 HEAD = """# Faults
 
@@ -39,7 +39,7 @@ class FaultsConfig:
 
 def main() -> None:
     """Console entry point."""
-    run_command(lambda: report(tyro.cli(FaultsConfig, prog="faults")))
+    run_command(lambda: report(parse(FaultsConfig, "make faults")))
 
 
 def report(config: FaultsConfig) -> None:

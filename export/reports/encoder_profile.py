@@ -16,7 +16,6 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from pixelgait.export.reports.encoder_report import (
     EncoderRow,
@@ -30,11 +29,10 @@ from pixelgait.export.reports.graph_timing import time_graph
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.runtime.latency import machine
-from pixelgait.robot.runtime.options import Range, check_numbers, parse
+from pixelgait.robot.runtime.options import Range, parse
 from pixelgait.robot.runtime.processes import die_with_parent
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body.camera import Camera
-from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.tasks.pool import WorkerPool
 from pixelgait.sim.world.seeds import VALIDATION
@@ -101,7 +99,6 @@ def profile_encoders(config: EncoderProfileConfig) -> list[EncoderRow]:
     """
     from pixelgait.export.reports.encoder_plot import plot
 
-    check_numbers(config)
     if config.page is not None:
         require_markers(config.page, "encoders", "encoders")
     rows = _measure_all(_jobs(config), config.seconds)
@@ -144,6 +141,8 @@ def _jobs(config: EncoderProfileConfig) -> list[Measurement]:
 
 def _measure_all(jobs: list[Measurement], seconds: float) -> list[EncoderRow]:
     """Rows of all jobs that are possible; says why the others are not."""
+    from tqdm import tqdm
+
     refused: Counter[str] = Counter()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
@@ -213,6 +212,8 @@ def _measure(job: Measurement, weights: int, folder: Path, seconds: float) -> En
 @cache
 def _frames(height: int, width: int) -> NDArray[np.uint8]:
     """A few camera frames (n, H, W, 3) from different starts on the obstacle course."""
+    from pixelgait.sim.engines.pybullet_body import PyBulletBody
+
     body = PyBulletBody(A1, ObstacleCourse(0.5), camera=Camera(A1.camera, width, height))
     frames = [body.reset(seed).image().pixels for seed in VALIDATION[:FRAMES]]
     body.close()

@@ -14,7 +14,7 @@ from pixelgait.export.reports.generated import (
     write_between,
 )
 from pixelgait.robot.errors import run_command
-from pixelgait.robot.runtime.options import Count, Workers, check_numbers, parse
+from pixelgait.robot.runtime.options import Count, Workers, parse
 from pixelgait.sim.evaluate import EvalConfig, run_episodes
 from pixelgait.sim.figures import figures_of
 from pixelgait.sim.tasks.episode import Episode
@@ -64,7 +64,6 @@ def write_table(config: NavigationConfig) -> None:
     Raises:
         UserError: the page has no such lines, or a number makes no sense.
     """
-    check_numbers(config)
     require_markers(config.page, "navigation", "navigation")
     lines = table_head(COLUMNS)
     for label, row in ROWS.items():

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pixelgait.export.bundle.export import ExportConfig, export
+from pixelgait.export.bundle.export import export
+from pixelgait.export.bundle.options import ExportConfig
 from pixelgait.export.reports import plots
 from pixelgait.export.reports.generated import require_markers, write_between
 from pixelgait.export.reports.result_tables import (
@@ -31,7 +32,7 @@ from pixelgait.robot.bundle import CONTRACT, SHIPPED
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
-from pixelgait.robot.runtime.options import Count, Workers, check_numbers, parse
+from pixelgait.robot.runtime.options import Count, Workers, parse
 from pixelgait.sim.evaluate import EvalConfig, describe, evaluate, film, run_episodes
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.world.seeds import Stream
@@ -72,7 +73,6 @@ def write_results(config: ResultsConfig) -> None:
     Raises:
         UserError: a page has no markers to write between, or there is no such column.
     """
-    check_numbers(config)
     if not {"medium"} <= set(config.columns) <= set(COLUMNS):
         raise UserError(f"--columns: choose from {', '.join(COLUMNS)}, medium among them")
     for page, part in ((config.page, "results"), (config.readme, "results-summary")):

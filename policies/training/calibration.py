@@ -15,8 +15,8 @@ import numpy as np
 import tyro
 
 from pixelgait.policies.low_level import searched_low_level
-from pixelgait.policies.runs import Checkpoint, Run
-from pixelgait.policies.trained import find_run, trained_low_level
+from pixelgait.policies.runs import Checkpoint, Run, find_run
+from pixelgait.policies.trained import trained_low_level
 from pixelgait.robot.controller import MAX_SPEED_M_PER_S, Controller, Decision, latent_for
 from pixelgait.robot.errors import run_command
 from pixelgait.robot.gait import STRIDE

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_type_hints
 
-from pixelgait.policies.high_level import Architecture, make_high_level
-from pixelgait.policies.runs import CONFIG, GIT, read_run_config
-from pixelgait.policies.trained import find_run, trained_low_level
-from pixelgait.policies.training.imitation import DAggerConfig
-from pixelgait.policies.training.plan import Plan, TaskName
+from pixelgait.policies.runs import CONFIG, GIT, find_run, read_run_config
+from pixelgait.policies.training.plan import DAggerConfig, Plan, TaskName
 from pixelgait.policies.training.strategies import ESConfig
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import write_atomic
@@ -26,6 +23,9 @@ from pixelgait.sim.body.faults import parse_faults
 from pixelgait.sim.body.measured_delays import make_randomisation
 from pixelgait.sim.tasks.options import SceneOptions
 from pixelgait.sim.world.seeds import VALIDATION
+
+if TYPE_CHECKING:  # torch is not needed to be told what to do
+    from pixelgait.policies.high_level import Architecture
 
 # What may differ between a run and its continuation: where it lies and when it ends, and the files
 # it began with, of which the run keeps what it needs.
@@ -141,6 +141,8 @@ class CameraConfig(SceneOptions, TrainConfig):
     all."""
 
     def check(self) -> None:
+        from pixelgait.policies.high_level import make_high_level
+
         super().check()
         try:
             make_high_level(self.architecture(), self.seed)
@@ -161,6 +163,8 @@ class CameraConfig(SceneOptions, TrainConfig):
 
     def architecture(self) -> Architecture:
         """Of the high level."""
+        from pixelgait.policies.high_level import Architecture
+
         return Architecture(self.encoder, self.mirror, self.goal, self.memory)
 
 
@@ -219,6 +223,8 @@ class CourseConfig(CurriculumConfig):
             write_atomic(self.out / LOW_LEVEL / name, (run / name).read_bytes())
 
     def plan(self) -> Plan:
+        from pixelgait.policies.trained import trained_low_level
+
         low_level = trained_low_level(find_run(self.low_level, "low_level"))
         return replace(super().plan(), low_level=(low_level.matrix, low_level.bias))
 

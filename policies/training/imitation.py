@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,7 +33,7 @@ from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs import Checkpoint
 from pixelgait.policies.training import rollouts
 from pixelgait.policies.training.fitting import Lessons, encode_all, fit, has_gradient
-from pixelgait.policies.training.plan import Plan
+from pixelgait.policies.training.plan import TRIAL_COURSES, DAggerConfig, Plan
 from pixelgait.policies.training.rollouts import Job
 from pixelgait.policies.training.validation import (
     Figures,
@@ -42,7 +42,6 @@ from pixelgait.policies.training.validation import (
 )
 from pixelgait.robot.controller import Decision, State
 from pixelgait.robot.files import write_atomic
-from pixelgait.robot.runtime.options import Range
 from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.tasks.glide import glide_episode
@@ -54,23 +53,8 @@ from pixelgait.sim.world.seeds import TRAINING, Stream
 # A student that is stuck sees the same image again and again; but to turn round takes 3 s, which
 # where there is a destination may be the way.
 PATIENCE_STEPS, PATIENCE_TO_TURN_STEPS = 200, 600
-TRIAL_COURSES = 256  # courses on which students compete in a round, shared among them
 COLLECTING, COMPETING = 3, 4  # streams of a run: which courses serve for what
 TEACHER_NOISE = 0.3  # share of the teacher's decisions led astray, to demonstrate how to come back
-
-
-@dataclass(frozen=True, slots=True)
-class DAggerConfig:
-    """What one round of DAgger takes."""
-
-    courses: Annotated[int, Range(1, len(TRAINING))] = 24
-    """On which the teacher is asked."""
-    steps: Annotated[int, Range(1, 10**6)] = 400
-    """Of gradient descent; three times as many where only a head is fitted."""
-    batch: Annotated[int, Range(1, 2**16)] = 256
-    """Images in a step."""
-    students: Annotated[int, Range(1, TRIAL_COURSES)] = 64
-    """With different selections, where that has no gradient; half of them leave every round."""
 
 
 @dataclass(frozen=True, slots=True)

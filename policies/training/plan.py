@@ -1,24 +1,43 @@
-"""Plan of a training run: what is trained, and where; every worker gets one."""
+"""Plan of a training run: what is trained, where, and in what rounds; every worker gets one."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 
-from pixelgait.policies.high_level import Architecture
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
+from pixelgait.robot.runtime.options import Range
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.faults import Fault
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.world.appearance import LooksOption
+from pixelgait.sim.world.seeds import TRAINING
+
+if TYPE_CHECKING:  # torch is not needed to plan
+    from pixelgait.policies.high_level import Architecture
 
 TaskName = Literal["walk", "follow", "imitate", "course", "joint"]
 DIFFICULTY_STEP = 0.1  # workers keep one course per difficulty
+TRIAL_COURSES = 256  # courses on which students compete in a round, shared among them
+
+
+@dataclass(frozen=True, slots=True)
+class DAggerConfig:
+    """What one round of DAgger takes."""
+
+    courses: Annotated[int, Range(1, len(TRAINING))] = 24
+    """On which the teacher is asked."""
+    steps: Annotated[int, Range(1, 10**6)] = 400
+    """Of gradient descent; three times as many where only a head is fitted."""
+    batch: Annotated[int, Range(1, 2**16)] = 256
+    """Images in a step."""
+    students: Annotated[int, Range(1, TRIAL_COURSES)] = 64
+    """With different selections, where that has no gradient; half of them leave every round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Figures of episodes, and validation: those on seeds that training never draws."""
+"""Figures of episodes: validation, on seeds that training never draws, and a first walk."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from pixelgait.policies.normaliser import Normaliser
+from pixelgait.policies.runs import Run
 from pixelgait.policies.training.plan import Plan
-from pixelgait.policies.training.rollouts import Job, run_job
+from pixelgait.policies.training.rollouts import Job, Worker, run_job
 from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.tasks.pool import WorkerPool
-from pixelgait.sim.world.seeds import VALIDATION
+from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED, VALIDATION
 
 Figures = dict[str, float]
+FIRST_WALK_STEPS = 1000
+# Each with a push of its own at the start.
+FIRST_WALKS = range(FIRST_EVALUATION_SEED, FIRST_EVALUATION_SEED + 10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +58,25 @@ def summary(group: str, episodes: Sequence[Episode]) -> Figures:
     for name in episodes[0].metrics:
         figures[name] = np.mean([e.metrics[name] for e in episodes if name in e.metrics])
     return {f"{group}/{name}": float(value) for name, value in figures.items()}
+
+
+def straight_ahead(run: Run) -> str:
+    """Two lines: distance [m] and falls at full speed ahead, with zero and with trained weights."""
+    mirror = bool(run.config.get("mirror"))
+    worker = Worker(Plan(task="walk", steps=FIRST_WALK_STEPS, mirror=mirror))
+    best = run.load("best")
+    candidates = {
+        "zero weights": (np.zeros_like(best.weights), Normaliser.empty()),
+        "trained": (best.weights, best.normaliser),
+    }
+    lines = []
+    for label, (weights, normaliser) in candidates.items():
+        episodes = worker.run(Job(weights, normaliser, FIRST_WALKS, FIRST_WALK_STEPS))
+        distance = [episode.distance_m for episode in episodes]
+        falls = sum(episode.fell for episode in episodes)
+        lines.append(
+            f"{label:<13} 10 s straight ahead: {np.mean(distance):5.1f} m "
+            f"({min(distance):.1f} to {max(distance):.1f}), falls {falls} of {len(episodes)}"
+        )
+    worker.close()
+    return "\n".join(lines)

@@ -18,7 +18,7 @@ from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.profiling.comparison import format_comparison, read_report
 from pixelgait.robot.profiling.page import page
 from pixelgait.robot.runtime.latency import LatencyProfiler, format_table
-from pixelgait.robot.runtime.options import Range, Seed, check_numbers, parse
+from pixelgait.robot.runtime.options import Range, Seed, parse
 from pixelgait.robot.runtime.realtime import RateKeeper, request_priority
 
 
@@ -56,7 +56,6 @@ def profile(config: ProfileConfig) -> None:
     Raises:
         UserError: a bundle or report cannot be used, or there is no time to measure.
     """
-    check_numbers(config)
     for path in (config.json, config.page):
         if path is not None:
             require_writable(path)

@@ -16,6 +16,7 @@ from pixelgait.robot.files import json_bytes, require_writable, write_atomic
 from pixelgait.robot.recording.recorder import require_library
 from pixelgait.robot.recording.steps import RecordedStep, Recording, read_recording
 from pixelgait.robot.runtime.operation import Operation
+from pixelgait.robot.runtime.options import parse
 from pixelgait.robot.supervisor import Patience
 
 MOST_TOLD = 5  # differences in the terminal
@@ -39,7 +40,7 @@ class ReplayConfig:
 
 def main() -> None:
     """Console entry point."""
-    run_command(lambda: report(tyro.cli(ReplayConfig, prog="pixelgait-replay")))
+    run_command(lambda: report(parse(ReplayConfig, "pixelgait-replay")))
 
 
 def report(config: ReplayConfig) -> None:

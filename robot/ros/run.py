@@ -15,7 +15,7 @@ import tyro
 from pixelgait.robot.bundle import find_bundle
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.recording.recorder import Recorder
-from pixelgait.robot.runtime.options import Range, check_numbers, parse
+from pixelgait.robot.runtime.options import Range, parse
 from pixelgait.robot.runtime.realtime import lock_memory, pin, request_priority
 
 # The answer to a shutdown transition must reach who asked before the node that gave it is gone.
@@ -71,7 +71,6 @@ def run(config: RunConfig) -> None:
         UserError: the bundle or the output folder cannot be used, ROS 2 is not installed, or the
             controller stopped with a fault.
     """
-    check_numbers(config)
     find_bundle(config.bundle)  # before ROS starts; to configure is to load and verify it
     if config.out is not None:
         config.out.mkdir(parents=True, exist_ok=True)

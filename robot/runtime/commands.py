@@ -6,7 +6,6 @@ import importlib
 import sys
 from pathlib import Path
 
-from pixelgait.robot.runtime.absent import stand_ins
 from pixelgait.robot.runtime.provenance import version
 
 # Command: (module with its `main`, extra that installs what it imports).
@@ -14,14 +13,14 @@ from pixelgait.robot.runtime.provenance import version
 COMMANDS = {
     "pixelgait-train": ("pixelgait.policies.training.train", "train"),
     "pixelgait-eval": ("pixelgait.sim.evaluate", "sim"),
-    "pixelgait-export": ("pixelgait.export.bundle.export", "train"),
+    "pixelgait-export": ("pixelgait.export.bundle.command", "train"),
     "pixelgait-profile": ("pixelgait.robot.profiling.profile_bundle", ""),
     "pixelgait-encoders": ("pixelgait.export.reports.encoder_profile", "train"),
     "pixelgait-run": ("pixelgait.robot.ros.run", "ros"),
     "pixelgait-replay": ("pixelgait.robot.recording.replay", "record"),
     "pixelgait-sim": ("pixelgait.sim.node", "sim,ros"),
-    "pixelgait-benchmark": ("pixelgait.sim.benchmark", "sim"),
-    "pixelgait-demo": ("pixelgait.export.demo.demo", "demo"),
+    "pixelgait-benchmark": ("pixelgait.sim.benchmarks.benchmark", "sim"),
+    "pixelgait-demo": ("pixelgait.export.demo.command", "demo"),
 }
 
 
@@ -35,11 +34,8 @@ def main() -> None:
         print(command, version() or "of unknown version: not installed by pip")
         return
     try:
-        if {"--help", "-h"} & set(own_arguments()):
-            with stand_ins():
-                importlib.import_module(module).main()
         importlib.import_module(module).main()
-    except KeyboardInterrupt:  # while it was being imported
+    except KeyboardInterrupt:  # while something was being imported
         print("error: interrupted", file=sys.stderr)
         sys.exit(130)
     except ModuleNotFoundError as error:

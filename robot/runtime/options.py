@@ -1,4 +1,4 @@
-"""Command lines: what all of them share, and one validation of numbers for every option."""
+"""Command lines: one parser, and one validation of numbers for every option."""
 
 from __future__ import annotations
 
@@ -43,12 +43,14 @@ def parse(
     """The command line as a configuration; behind --ros-args it is not ours.
 
     Raises:
-        UserError: an argument is empty, as of a shell variable that is not set.
+        UserError: an argument is empty, as of a shell variable that is not set, or a number makes
+            no sense, see `check_numbers`.
     """
     arguments = own_arguments() if arguments is None else arguments
     if "" in arguments:
         raise UserError(f"argument {arguments.index('') + 1} is empty")
     config: Config = tyro.cli(kind, prog=program, args=arguments, **options)
+    check_numbers(config)
     return config
 
 

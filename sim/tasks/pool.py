@@ -10,8 +10,6 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from tqdm import tqdm
-
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.runtime.processes import die_with_parent
 
@@ -45,6 +43,8 @@ class WorkerPool:
         self, function: Callable[[Any], Any], jobs: Iterable[Any], label: str = ""
     ) -> Iterator[Any]:
         """As `map`, each result as soon as it and all before it are there."""
+        from tqdm import tqdm
+
         jobs = list(jobs)
         off = None if label else True  # None: where there is no terminal
         yield from tqdm(self._imap(function, jobs), label, len(jobs), leave=False, disable=off)

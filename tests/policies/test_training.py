@@ -34,6 +34,7 @@ from pixelgait.policies.training.imitation import DAggerConfig, Demonstrations
 from pixelgait.policies.training.loop import going_blind
 from pixelgait.policies.training.plan import Plan
 from pixelgait.policies.training.rollouts import Job, Worker
+from pixelgait.policies.training.session import train
 from pixelgait.policies.training.strategies import (
     ARS,
     ESConfig,
@@ -42,7 +43,6 @@ from pixelgait.policies.training.strategies import (
     make_strategy,
     training_seeds,
 )
-from pixelgait.policies.training.train import train
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
 from tests.conftest import Command, alive, child_environment, gentle_weights, write_run

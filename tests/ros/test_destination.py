@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixelgait.export.bundle.export import ExportConfig, export
+from pixelgait.export.bundle.export import export
+from pixelgait.export.bundle.options import ExportConfig
 from pixelgait.policies.high_level import Architecture, flat_weights, make_high_level
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.world.seeds import Stream

@@ -1,25 +1,15 @@
-"""pixelgait-benchmark: rollouts against bare physics, cameras against getCameraImage, looks."""
+"""pixelgait-benchmark: rollouts against bare physics, cameras against plain getCameraImage."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
-
-from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.errors import run_command
 from pixelgait.robot.files import json_bytes, require_writable, write_atomic
-from pixelgait.robot.interface import JointCommand
-from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.runtime.latency import machine
-from pixelgait.robot.runtime.options import Count, Range, Seed, check_numbers, parse
-from pixelgait.robot.spec import A1
-from pixelgait.robot.supervisor import Supervisor
-from pixelgait.sim.camera_benchmark import camera_rates, look_rates
-from pixelgait.sim.engines.pybullet_body import PyBulletBody
+from pixelgait.robot.runtime.options import Count, Range, Seed, parse
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.registry import make_scene
 
@@ -78,26 +68,19 @@ def print_report(config: BenchmarkConfig) -> None:
 
 
 def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
-    """Rates [control steps/s], their ratio, medians over rounds; `camera_rates`, `look_rates`.
+    """Figures of `rollout_rates`; of `camera_rates` and `look_rates` for every scene.
 
     Raises:
-        UserError: unknown scene, or nothing to measure.
+        UserError: unknown scene.
     """
-    check_numbers(config)
+    from pixelgait.sim.benchmarks.cameras import camera_rates, look_rates
+    from pixelgait.sim.benchmarks.rollouts import rollout_rates
+
     scenes = {
         name: make_scene(name, distractors=config.distractors) for name in config.camera_scenes
     }
-    body = TimedBody(A1, make_scene(config.scene))
-    rows = []
-    for _ in range(config.rounds):
-        commands, rollout_s = _rollout(body, config)
-        rows.append((rollout_s, _bare_seconds(body, commands, config.seed)))
-    body.close()
-    rollout_s, bare_s = np.median(rows, axis=0)
     return {
-        "rollout_steps_per_s": config.steps / rollout_s,
-        "bare_steps_per_s": config.steps / bare_s,
-        "ratio": float(np.median([bare / rollout for rollout, bare in rows])),
+        **rollout_rates(make_scene(config.scene), config.steps, config.rounds, config.seed),
         "cameras": {
             name: camera_rates(scene, config.camera_size, config.seed)
             for name, scene in scenes.items()
@@ -105,42 +88,6 @@ def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
         "looks": {name: look_rates(name, config.camera_size, config.seed) for name in scenes},
         "machine": machine(),
     }
-
-
-class TimedBody(PyBulletBody):
-    """Counts the time that PyBullet's own steps take."""
-
-    physics_s = 0.0
-
-    def advance(self) -> None:
-        """One physics step."""
-        start = time.perf_counter()
-        super().advance()
-        self.physics_s += time.perf_counter() - start
-
-
-def _rollout(body: PyBulletBody, config: BenchmarkConfig) -> tuple[list[JointCommand], float]:
-    """The whole loop of training; returns its commands and its time [s]."""
-    low_level = LinearLowLevel.from_weights(A1, np.zeros(LOW_LEVEL_WEIGHTS))  # trots on the spot
-    controller = Controller(lambda *_: Decision(np.zeros(2), 800), low_level, Supervisor(A1))
-    commands = []
-    reading = body.reset(config.seed)
-    start = time.perf_counter()
-    for _ in range(config.steps):
-        command = controller.step(reading)
-        commands.append(command)
-        body.apply(command)
-        reading = body.read()
-    return commands, time.perf_counter() - start
-
-
-def _bare_seconds(body: TimedBody, commands: list[JointCommand], seed: int) -> float:
-    """Time [s] inside stepSimulation alone, while the same motion happens again."""
-    body.reset(seed)
-    body.physics_s = 0.0
-    for command in commands:
-        body.apply(command)
-    return body.physics_s
 
 
 if __name__ == "__main__":

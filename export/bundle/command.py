@@ -1,0 +1,22 @@
+"""pixelgait-export: trained weights to a policy bundle."""
+
+from __future__ import annotations
+
+from pixelgait.export.bundle.options import ExportConfig
+from pixelgait.robot.errors import run_command
+from pixelgait.robot.runtime.options import parse
+
+
+def main() -> None:
+    """Console entry point."""
+    run_command(lambda: _export(parse(ExportConfig, "pixelgait-export")))
+
+
+def _export(config: ExportConfig) -> None:
+    from pixelgait.export.bundle.export import export
+
+    export(config)
+
+
+if __name__ == "__main__":
+    main()

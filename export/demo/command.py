@@ -1,0 +1,22 @@
+"""pixelgait-demo: train, export, walk under ROS 2, and show it, in a few minutes."""
+
+from __future__ import annotations
+
+from pixelgait.export.demo.options import DemoConfig
+from pixelgait.robot.errors import run_command
+from pixelgait.robot.runtime.options import parse
+
+
+def main() -> None:
+    """Console entry point."""
+    run_command(lambda: _demo(parse(DemoConfig, "pixelgait-demo")))
+
+
+def _demo(config: DemoConfig) -> None:
+    from pixelgait.export.demo.demo import demo
+
+    demo(config)
+
+
+if __name__ == "__main__":
+    main()

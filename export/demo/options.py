@@ -1,0 +1,34 @@
+"""What pixelgait-demo is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pixelgait.robot.runtime.options import Range, Seed, Workers
+from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
+
+
+@dataclass(frozen=True)
+class DemoConfig:
+    """The whole path on this computer: train, export, run under ROS 2, report.
+
+    1. An A1 learns from zero weights to follow speed and yaw-rate commands (PyBullet, ARS).
+    2. That low level and the shipped camera policy become one ONNX bundle.
+    3. A simulated robot and the controller, two processes, talk over real ROS 2 topics. What was
+       recorded goes through the controller once more: the same commands, bit for bit.
+    4. The shipped navigator is told a place in an unseen house, over goal_pose, and walks there.
+    5. Latency table, learning curve, ways and films lie in the output folder.
+    """
+
+    out: Path = Path("runs/demo")
+    """Output folder; an older demo there is replaced."""
+    seed: Seed = 0
+    workers: Workers = 2
+    minutes: Annotated[float, Range(0.01, 1e6)] = 2.0
+    """Time for training."""
+    seconds: Annotated[float, Range(1.0, 86_400.0)] = 20.0
+    """How long the robot walks under ROS 2."""
+    course_seed: Seed = FIRST_EVALUATION_SEED
+    """Course and house of the ROS 2 runs."""
