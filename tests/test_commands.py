@@ -325,12 +325,8 @@ def running(iap_bundle: Path, tmp_path: Path) -> Iterator[subprocess.Popen[str]]
 
 
 def workers(pid: int) -> list[int]:
-    """Those of them that run episodes."""
-    return [
-        child
-        for child in children(pid)
-        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
-    ]
+    """Those of them that run episodes: children of the server they are forked from."""
+    return [worker for child in children(pid) for worker in children(child)]
 
 
 def test_ctrl_c_reports_the_episodes_that_are_done(

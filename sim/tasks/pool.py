@@ -8,10 +8,11 @@ import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import forkserver
+from threading import Thread
 from typing import Any
 
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.runtime.processes import die_with_parent
 
 MOST_DEATHS = 5  # in a row: then something is wrong that repeating does not mend
 
@@ -77,17 +78,32 @@ class WorkerPool:
         self._executor.shutdown(wait=True, cancel_futures=True)
 
     def _start(self) -> ProcessPoolExecutor:
+        context = multiprocessing.get_context("forkserver")
+        # What workers need is imported once, by the server that they are forked from; it ends with
+        # the last of them. Ctrl-C, which a terminal sends to all, is for the parent: it may save.
+        context.set_forkserver_preload([self._initialise[0].__module__])
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            forkserver.ensure_running()
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
         return ProcessPoolExecutor(
             self._workers,
-            mp_context=multiprocessing.get_context("spawn"),
+            mp_context=context,
             initializer=_initialise,
-            initargs=(os.getpid(), *self._initialise),
+            initargs=self._initialise,
         )
 
 
-def _initialise(parent: int, initialise: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-    """One thread per worker; it outlives Ctrl-C, for the parent to save, but not the parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    die_with_parent(parent)
+def _initialise(initialise: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    """One thread for the work, and one that ends this process when the parent does."""
+    Thread(target=_end_with_parent, daemon=True).start()
     os.environ["OMP_NUM_THREADS"] = "1"
     initialise(*arguments)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

@@ -30,7 +30,11 @@ def patch_centres(height: int, width: int, size: int, stride: int) -> Tensor:
     return grid.float()
 
 
-@torch.library.custom_op("pixelgait::first_best", mutates_args=())
+# torch.library.custom_op would do, but imports torch's compiler at the first call: seconds.
+torch.library.define("pixelgait::first_best", "(Tensor scores, int count) -> Tensor")
+
+
+@torch.library.impl("pixelgait::first_best", "CompositeExplicitAutograd")
 def first_best(scores: Tensor, count: int) -> Tensor:
     """Indices (B, count) of the highest of scores (B, L), among equals the lowest index first.
 
@@ -39,7 +43,7 @@ def first_best(scores: Tensor, count: int) -> Tensor:
     return scores.sort(dim=1, descending=True, stable=True).indices[:, :count].contiguous()
 
 
-@first_best.register_fake
+@torch.library.register_fake("pixelgait::first_best")  # type: ignore[untyped-decorator]
 def _(scores: Tensor, count: int) -> Tensor:
     return scores.new_empty((scores.shape[0], count), dtype=torch.int64)
 
@@ -128,7 +132,7 @@ class PatchSelector(nn.Module, ABC):
         """Values (B, F), best patch first, and a map (B, H', W') that is 1 on selected patches."""
         x = self.columns_of(image)
         scores = self.rate(x)
-        best = first_best(scores, self.selected)
+        best = torch.ops.pixelgait.first_best(scores, self.selected)
         chosen = torch.zeros_like(scores).scatter(1, best, 1.0)
         return self._values(x, scores, best).flatten(1), chosen.reshape(-1, self.rows, self.columns)
 
