@@ -72,6 +72,10 @@ class EvalConfig(DisturbanceOptions, SceneOptions):
     """Write the figures there."""
     video: Path | None = None
     """Film the first episode (.mp4 or .gif; .png for a strip of frames)."""
+    video_episodes: Annotated[int, Range(1, 16)] = 1
+    """How many episodes the film shows, side by side."""
+    gui: bool = False
+    """Watch the episodes in the simulator's own window, one after the other, in real time."""
 
     def check(self) -> None:
         """Raises UserError if a value makes no sense, or a file cannot be written."""
@@ -89,6 +93,12 @@ class EvalConfig(DisturbanceOptions, SceneOptions):
 
         if self.video is not None and self.video.suffix not in SUFFIXES:
             raise UserError(f"--video {self.video}: expected a file {', '.join(SUFFIXES)}")
+        if self.video is None and self.video_episodes != 1:
+            raise UserError("--video-episodes says what --video shows: give both")
+        if self.gui:
+            from pixelgait.sim.watching import require_display
+
+            require_display()
         for path in (self.json, self.video):
             if path is not None:
                 require_writable(path)
@@ -116,7 +126,7 @@ def _report(config: EvalConfig, name: str) -> None:
     described = {**describe(config), "bundle": name}
     episodes: list[Episode] = []
     try:
-        for episode in run_episodes(config):
+        for episode in watch_episodes(config) if config.gui else run_episodes(config):
             episodes.append(episode)
     except KeyboardInterrupt:
         if not episodes:
@@ -193,10 +203,11 @@ def format_description(described: dict[str, Any]) -> str:
 
 
 def film(config: EvalConfig, path: Path) -> None:
-    """Film the first episode: .mp4, .gif, or .png for a strip of frames."""
+    """Film the first episodes: .mp4, .gif, or .png for a strip of frames."""
     from pixelgait.sim.video import record_video
 
-    record_video(*_player(config), config.seed, path)
+    seeds = range(config.seed, config.seed + config.video_episodes)
+    record_video(*_player(config), seeds, path)
 
 
 def run_episodes(config: EvalConfig) -> Iterator[Episode]:
@@ -214,6 +225,17 @@ def run_episodes(config: EvalConfig) -> Iterator[Episode]:
         yield from tqdm(pool.imap(_run, seeds), total=len(seeds), unit="episode")
         if pool.replaced:
             print(f"{pool.replaced} workers died; their episodes were repeated", file=sys.stderr)
+
+
+def watch_episodes(config: EvalConfig) -> Iterator[Episode]:
+    """As `run_episodes`, but in a window, in real time."""
+    from pixelgait.sim.watching import RealTime, opened
+
+    controller, body, task = _player(config)
+    with opened(body, config.seed) as window:
+        for seed in range(config.seed, config.seed + config.episodes):
+            window.lay_out(seed)
+            yield run_episode(controller, body, task, seed, RealTime(window))
 
 
 def _player(config: EvalConfig) -> tuple[Controller, SimulatedBody, Task]:

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import write_atomic
@@ -19,6 +20,9 @@ from pixelgait.sim.body.odometry import DriftingOdometry
 from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.tasks.options import SceneOptions
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
+
+if TYPE_CHECKING:
+    from pixelgait.sim.watching import Window
 
 LATE_STEPS = 500  # a second's worth: below that nobody would notice
 
@@ -49,6 +53,8 @@ class SimConfig(SceneOptions):
     """Factor on the lengths that odom measures: 1.02 believes to be 2 % further."""
     odom_turn: float = 0.0
     """How far the heading of odom turns away on every metre [rad]."""
+    gui: bool = False
+    """Show the robot in the simulator's own window."""
     out: Path | None = None
     """Folder for trajectory.npz, where the robot was."""
     realtime: bool = True
@@ -75,6 +81,12 @@ def run(config: SimConfig) -> None:
         body = FaultyBody(body, parse_faults(config.faults))
     if config.out is not None:
         config.out.mkdir(parents=True, exist_ok=True)
+    shown: AbstractContextManager[Window | None] = nullcontext()
+    if config.gui:
+        from pixelgait.sim.watching import opened, require_display
+
+        require_display()
+        shown = opened(body, config.seed)
     from pixelgait.robot.ros.wire import common as ros
     from pixelgait.robot.runtime.realtime import request_priority
     from pixelgait.sim.simulated_robot import SimulatedRobot
@@ -89,11 +101,14 @@ def run(config: SimConfig) -> None:
     executor.add_node(node)
     node.start()
     try:
-        while not (stop.is_set() or node.fault):
-            try:
-                executor.spin_once(timeout_sec=0.05)
-            except Exception as error:  # a malformed request of somebody is none of the robot's
-                node.get_logger().error(f"{type(error).__name__}: {error}")
+        with shown as window:
+            while not (stop.is_set() or node.fault):
+                try:
+                    executor.spin_once(timeout_sec=0.05)
+                except Exception as error:  # a malformed request is none of the robot's
+                    node.get_logger().error(f"{type(error).__name__}: {error}")
+                if window is not None:
+                    window.show(node.reading.joint_angles)
     finally:
         node.stop()
         if config.out is not None:

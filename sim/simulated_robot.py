@@ -58,7 +58,7 @@ class SimulatedRobot(Node):
         self._zeros = np.zeros(len(spec.joint_names))
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="physics")
-        body.reset(seed)
+        self.reading = body.reset(seed)
         self.fault: str | None = None
         self.late = 0  # physics steps that began after the next was due
         self.path: list[tuple[float, ...]] = []  # time [s], base pose (7), joint angles (12)
@@ -94,7 +94,8 @@ class SimulatedRobot(Node):
             if self._command is not None:
                 command = self._motor_command()
             self.body.step(command)
-            self._publish(step, self.body.read())
+            self.reading = self.body.read()
+            self._publish(step, self.reading)
             step += 1
             self.late += rate.wait()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import cv2
@@ -27,7 +28,7 @@ from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene
 from pixelgait.sim.scenes.distractors import Distracted
 from pixelgait.sim.scenes.indoor import Indoor
-from pixelgait.sim.tasks.episode import Episode, run_episode
+from pixelgait.sim.tasks.episode import run_episode
 from pixelgait.sim.tasks.task import Task
 from pixelgait.sim.world.looks.dressed import Dressed
 from pixelgait.sim.world.scene import Scene
@@ -46,10 +47,12 @@ FIELD_OF_VIEW_RAD = 0.9
 class SceneRenderer:
     """Renders a robot with its meshes in a scene, from recorded poses."""
 
-    def __init__(self, spec: RobotSpec, scene: Scene, seed: int) -> None:
-        self.client = pybullet.connect(pybullet.DIRECT)
+    def __init__(
+        self, spec: RobotSpec, scene: Scene, seed: int, mode: int = pybullet.DIRECT
+    ) -> None:
+        self.client = pybullet.connect(mode)
         self.scene = PyBulletScene(scene, self.client)
-        self.scene.reset(Stream.LAYOUT.rng(seed))
+        self.lay_out(seed)
         bare = scene.scene if isinstance(scene, Distracted | Dressed) else scene
         self.indoors = isinstance(bare, Indoor)
         self.robot, self.joints = load_robot(spec, self.client)
@@ -57,6 +60,10 @@ class SceneRenderer:
 
     def close(self) -> None:
         pybullet.disconnect(physicsClientId=self.client)
+
+    def lay_out(self, seed: int) -> None:
+        """The scene as in the episode of this seed."""
+        self.scene.reset(Stream.LAYOUT.rng(seed))
 
     def place(self, position: ArrayLike, orientation: ArrayLike, joint_angles: Array) -> None:
         """Put the base at a position [m] and orientation xyzw, joints at these angles [rad]."""
@@ -119,31 +126,54 @@ def write_strip(
 
 
 def record_video(
-    controller: Controller, body: SimulatedBody, task: Task, seed: int, path: Path
-) -> Episode:
-    """Run one episode and film it; a .png becomes a strip."""
-    renderer = SceneRenderer(body.spec, body.scene, seed)
+    controller: Controller, body: SimulatedBody, task: Task, seeds: Sequence[int], path: Path
+) -> None:
+    """Run episodes and film them, several side by side in a grid; a .png becomes a strip."""
+    renderer = SceneRenderer(body.spec, body.scene, seeds[0])
     every = round(1.0 / FRAMES_PER_S / CONTROL_DT_S)
-    frames = []
-    # An episode may end before its time: then the bar does.
-    bar = tqdm(total=task.steps // every, desc="film", unit="frame", leave=False, disable=None)
+    columns = math.ceil(math.sqrt(len(seeds)))
+    shrink = columns / 1.5 if columns > 1 else 1.0  # grids are half as wide again
+    size = (round(WIDTH / shrink), round(HEIGHT / shrink))
+    films: list[list[NDArray[np.uint8]]] = []
 
     def watch(step: int, reading: Reading) -> None:
         if step % every == 1:
             position, orientation = map(np.array, body.pose())
             renderer.scene.move(body.time_s)
             pose = (position, orientation, reading.joint_angles)
-            frames.append(renderer.frame(*pose, _inset(controller)))
+            frame = renderer.frame(*pose, _inset(controller))
+            films[-1].append(cv2.resize(frame, size, interpolation=cv2.INTER_AREA))  # type: ignore[arg-type]
             bar.update()
 
-    with bar:
-        episode = run_episode(controller, body, task, seed, watch)
+    # Episodes may end before their time: then the bar leaps.
+    expected = task.steps // every
+    total = expected * len(seeds)
+    with tqdm(total=total, desc="film", unit="frame", leave=False, disable=None) as bar:
+        for number, seed in enumerate(seeds):
+            films.append([])
+            renderer.lay_out(seed)
+            bar.update(number * expected - bar.n)
+            run_episode(controller, body, task, seed, watch)
     renderer.close()
+    frames = side_by_side(films, columns)
     if path.suffix == ".png":
         write_strip(path, frames)
     else:
         write_video(path, frames)
-    return episode
+
+
+def side_by_side(films: Sequence[list[NDArray[np.uint8]]], columns: int) -> list[NDArray[np.uint8]]:
+    """Frames (H, W, 3) of a grid of films; who has ended stands still, free places are black."""
+    rows = math.ceil(len(films) / columns)
+    height, width, _ = films[0][0].shape
+    frames = []
+    for i in range(max(map(len, films))):
+        grid = np.zeros((rows * height, columns * width, 3), np.uint8)
+        for place, film in enumerate(films):
+            y, x = place // columns * height, place % columns * width
+            grid[y : y + height, x : x + width] = film[min(i, len(film) - 1)]
+        frames.append(grid)
+    return frames
 
 
 def _inset(controller: Controller) -> NDArray[np.uint8] | None:

@@ -63,6 +63,7 @@ NUMBERS = [
     *options("pixelgait-eval iap", "episodes workers", HALVES),
     *options("pixelgait-eval iap", "seed", "-1 4294967296"),
     *options("pixelgait-eval iap", "workers", "1000"),
+    *options("pixelgait-eval iap --video f.mp4", "video-episodes", "0 17"),
     *options("pixelgait-eval iap", "seconds", "0.0 -1.0 3601.0"),
     *options("pixelgait-eval iap", "difficulty", "-0.1 1.1"),
     *options("pixelgait-profile iap", "seconds", f"{UNREAL} 0.0"),
@@ -106,6 +107,9 @@ OTHERS = [
     ("pixelgait-eval iap --json note.txt/f.json", "note.txt"),
     ("pixelgait-eval iap --video film", "expected a file .mp4"),
     ("pixelgait-eval iap --video film.avi", "expected a file .mp4"),
+    ("pixelgait-eval iap --video-episodes 4", "--video-episodes says what --video shows"),
+    ("pixelgait-eval iap --gui", "--gui: there is no display"),
+    ("pixelgait-sim --gui", "--gui: there is no display"),
     ("pixelgait-profile iap --json .", ". is not a file"),
     ("pixelgait-export --low-level walk --out b --json .", ". is not a file"),
     ("pixelgait-export --low-level walk --out note.txt", "note.txt"),
@@ -253,6 +257,7 @@ def typed(desk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 
     def run(line: str, main: Callable[[], object] = main) -> tuple[int, str]:
         monkeypatch.chdir(desk)
+        monkeypatch.delenv("DISPLAY", raising=False)
         monkeypatch.setattr(sys, "argv", shlex.split(line))
         signal.signal(signal.SIGALRM, accepted)
         signal.alarm(LONGEST_S)

@@ -31,6 +31,8 @@ from pixelgait.robot.bundle import (
 )
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, require_writable, write_atomic
+from pixelgait.robot.low_level import LinearLowLevel
+from pixelgait.sim.world.seeds import VALIDATION
 
 
 def export(config: ExportConfig) -> list[parity.Parity]:
@@ -46,6 +48,32 @@ def export(config: ExportConfig) -> list[parity.Parity]:
     for path in (config.json, config.out / CONTRACT):
         if path is not None:
             require_writable(path)
+    provenance = {
+        "low_level": provenance_of(low_level_run),
+        "high_level": high_level_run and provenance_of(high_level_run),
+    }
+    rows = write_bundle(config.out, high_level, low_level, provenance, config.name, config.seed)
+    if config.json is not None:
+        write_atomic(config.json, json_bytes([_row(row) for row in rows]))
+        print(f"wrote {config.json}")
+    return rows
+
+
+def write_bundle(
+    out: Path,
+    high_level: Decider,
+    low_level: LinearLowLevel,
+    provenance: dict[str, Any],
+    name: str = "policy",
+    seed: int = VALIDATION.start,
+) -> list[parity.Parity]:
+    """Write and verify the bundle of two networks, wherever they were trained.
+
+    `provenance` says where, by level. Returns the parity figures.
+
+    Raises:
+        UserError: ONNX differs from torch.
+    """
     low_level_module = LowLevelGraph(low_level)
     high_level_module = HighLevelGraph(high_level)
     modules = {HIGH_LEVEL: high_level_module, LOW_LEVEL: low_level_module}
@@ -53,29 +81,22 @@ def export(config: ExportConfig) -> list[parity.Parity]:
         HIGH_LEVEL: high_level_graph(high_level),
         LOW_LEVEL: low_level_graph(low_level_module),
     }
-    recording = record(high_level, low_level, config.seed)
+    recording = record(high_level, low_level, seed)
     rows, golden = [], {}
-    for name, graph in graphs.items():
-        samples = parity.samples_of(recording, name)
-        rows += parity.compare(name, graph, modules[name], samples)
-        golden[name] = _golden(graph, samples)
-        _add_metadata(graph, config.name, low_level.spec.joint_names)
+    for file, graph in graphs.items():
+        samples = parity.samples_of(recording, file)
+        rows += parity.compare(file, graph, modules[file], samples)
+        golden[file] = _golden(graph, samples)
+        _add_metadata(graph, name, low_level.spec.joint_names)
     print(parity.format_table(rows))
     parity.check(rows)
-    content = {name: graph.SerializeToString() for name, graph in graphs.items()}
+    content = {file: graph.SerializeToString() for file, graph in graphs.items()}
     content[GOLDEN] = json_bytes(golden)
-    provenance = {
-        "low_level": provenance_of(low_level_run),
-        "high_level": high_level_run and provenance_of(high_level_run),
-    }
-    hashes = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
+    hashes = {file: hashlib.sha256(data).hexdigest() for file, data in content.items()}
     takes = high_level_module.inputs
-    contract = make_contract(config.name, low_level.spec, takes, provenance, hashes)
-    _write_bundle(config.out, {**content, CONTRACT: json_bytes(contract)})
-    print(f"wrote the bundle {config.out}")
-    if config.json is not None:
-        write_atomic(config.json, json_bytes([_row(row) for row in rows]))
-        print(f"wrote {config.json}")
+    contract = make_contract(name, low_level.spec, takes, provenance, hashes)
+    _replace(out, {**content, CONTRACT: json_bytes(contract)})
+    print(f"wrote the bundle {out}")
     return rows
 
 
@@ -115,7 +136,7 @@ def _add_metadata(graph: onnx.ModelProto, name: str, joint_names: tuple[str, ...
         entry.key, entry.value = key, value
 
 
-def _write_bundle(out: Path, files: dict[str, bytes]) -> None:
+def _replace(out: Path, files: dict[str, bytes]) -> None:
     """Verify the bundle aside, then replace the files at `out`, the contract last.
 
     A bundle whose replacement was interrupted is refused by its hashes; nothing else at `out` is

@@ -1,4 +1,4 @@
-"""pixelgait-benchmark: rollouts against bare physics, cameras against plain getCameraImage."""
+"""pixelgait-benchmark: rollouts, vector environments and cameras against bare ones."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ class BenchmarkConfig:
 
     The rollout is the whole loop of training: sensors, low level, gait generator, supervisor, PD
     motors. Its commands are then played back from the same start, timing stepSimulation alone, so
-    that bare physics does the same work: the same trot, the same contacts. Cameras are compared
-    with PyBullet's getCameraImage as it comes, the robot's meshes visible.
+    that bare physics does the same work: the same trot, the same contacts. Gymnasium's vector
+    environments are compared with the same steps in a bare loop, by processor time. Cameras are
+    compared with PyBullet's getCameraImage as it comes, the robot's meshes visible.
     """
 
     scene: str = "flat"
@@ -52,6 +53,9 @@ def print_report(config: BenchmarkConfig) -> None:
     print(f"rollout       {figures['rollout_steps_per_s']:8.0f} control steps/s per core")
     print(f"bare physics  {figures['bare_steps_per_s']:8.0f} control steps/s per core")
     print(f"ratio         {figures['ratio']:8.2f} (median of {config.rounds} rounds)")
+    print(f"Gymnasium     {figures['vector_steps_per_s']:8.0f} control steps/s per core (vector)")
+    print(f"without it    {figures['native_steps_per_s']:8.0f} control steps/s per core")
+    print(f"ratio         {figures['vector_ratio']:8.2f}")
     for scene, rows in figures["cameras"].items():
         print(f"\n{scene}, {config.camera_size} x {config.camera_size}   frames/s   ratio   agree")
         for name, row in rows.items():
@@ -68,19 +72,21 @@ def print_report(config: BenchmarkConfig) -> None:
 
 
 def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
-    """Figures of `rollout_rates`; of `camera_rates` and `look_rates` for every scene.
+    """Figures of `rollout_rates` and `vector_rates`; of `camera_rates`, `look_rates` for scenes.
 
     Raises:
         UserError: unknown scene.
     """
     from pixelgait.sim.benchmarks.cameras import camera_rates, look_rates
     from pixelgait.sim.benchmarks.rollouts import rollout_rates
+    from pixelgait.sim.benchmarks.vectors import vector_rates
 
     scenes = {
         name: make_scene(name, distractors=config.distractors) for name in config.camera_scenes
     }
     return {
         **rollout_rates(make_scene(config.scene), config.steps, config.rounds, config.seed),
+        **vector_rates(config.steps, config.rounds, config.seed),
         "cameras": {
             name: camera_rates(scene, config.camera_size, config.seed)
             for name, scene in scenes.items()

@@ -1,0 +1,89 @@
+"""How fast Gymnasium's vector environments are, against the same steps without Gymnasium."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from pixelgait.robot.controller import Controller
+from pixelgait.robot.low_level import OUTPUT_SIZE, act
+from pixelgait.robot.spec import A1, Array
+from pixelgait.robot.supervisor import Supervisor
+from pixelgait.sim import envs
+from pixelgait.sim.engines.pybullet_body import PyBulletBody
+from pixelgait.sim.scenes.registry import make_scene
+from pixelgait.sim.tasks.follow import Follow
+
+ENVIRONMENTS, SKIP = 2, 20  # side by side, each in a process; control steps of an action
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+def vector_rates(steps: int, rounds: int, seed: int) -> dict[str, float]:
+    """Rates [control steps/s of processor time] and their ratio, medians over rounds.
+
+    The task is PixelGait/Follow-v0, trotting on the spot, an action every 0.2 s. Counted
+    is the time of all processors: simulation, messages between processes, Gymnasium's own checks;
+    not that one waits for another.
+    """
+    actions = max(1, steps // SKIP)
+    vector: Any = gymnasium.make_vec(
+        f"{envs.__name__}:PixelGait/Follow-v0",
+        num_envs=ENVIRONMENTS,
+        vectorization_mode="async",
+        vector_kwargs={"context": "forkserver"},
+        frame_skip=SKIP,
+    )
+    body = PyBulletBody(A1, make_scene("flat"))
+    rows = []
+    for _ in range(rounds):
+        rows.append((_native_s(body, actions * SKIP, seed), _vector_s(vector, actions, seed)))
+    body.close()
+    vector.close()
+    native_s, vector_s = np.median(rows, axis=0)
+    return {
+        "native_steps_per_s": actions * SKIP / float(native_s),
+        "vector_steps_per_s": actions * SKIP / float(vector_s),
+        "vector_ratio": float(np.median([native / vector for native, vector in rows])),
+    }
+
+
+def _native_s(body: PyBulletBody, steps: int, seed: int) -> float:
+    """Processor time [s] of the steps of one robot, in a loop."""
+    action = np.zeros(OUTPUT_SIZE)
+
+    def low_level(latent: Array, imu: Array, angles: Array, phase: Array) -> tuple[Array, Array]:
+        return act(A1, latent, action, phase)
+
+    task, controller = Follow(steps=0), Controller(envs.no_high_level, low_level, Supervisor(A1))
+    reading = body.reset(seed)
+    task.reset(body, seed)
+    start = time.process_time()
+    for step in range(steps):
+        if step % Follow.COMMAND_STEPS == 0:
+            task.command(None)
+        body.apply(controller.follow(task.latent, reading, body.ages()))
+        reading = body.read()
+        task.step(body)
+    return time.process_time() - start
+
+
+def _vector_s(vector: Any, actions: int, seed: int) -> float:
+    """Processor time [s] of all processes for so many actions, per environment."""
+    vector.reset(seed=seed)
+    none = np.zeros(vector.action_space.shape, np.float32)
+    processes = [process.pid for process in vector.processes]
+    start = time.process_time() + sum(map(_processor_s, processes))
+    for _ in range(actions):
+        vector.step(none)
+    return (time.process_time() + sum(map(_processor_s, processes)) - start) / ENVIRONMENTS
+
+
+def _processor_s(pid: int) -> float:
+    """What a process has used so far [s]."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S

@@ -1,0 +1,156 @@
+"""The examples: what they say works, in short form."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from pixelgait.robot.bundle import SHIPPED
+from pixelgait.sim.evaluate import EvalConfig, evaluate
+from tests.conftest import child_environment
+from tests.helpers import change_contract
+from tests.test_architecture import ROOT
+
+EXAMPLES = ROOT / "examples"
+CPP = EXAMPLES / "cpp"
+# Where releases and distributions put the header; the library is that of the wheel.
+INCLUDES = ("/usr/local/include", "/usr/local/include/onnxruntime", "/usr/include")
+INCLUDES += ("/usr/include/onnxruntime", "/usr/include/onnxruntime/core/session")
+compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
+
+
+@pytest.fixture
+def ppo(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    pytest.importorskip("stable_baselines3")
+    spec = importlib.util.spec_from_file_location("ppo_steer", EXAMPLES / "ppo_steer.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_what_ppo_has_learned_is_evaluated_as_a_bundle(ppo: ModuleType, tmp_path: Path) -> None:
+    options = ppo.Options(out=tmp_path, steps=128, robots=2)
+    model = ppo.train(options)
+    seen = model.get_env().reset()
+    wanted, _ = model.predict(seen, deterministic=True)
+    network = ppo.high_level_of(model)
+    for image, action in zip(seen["image"], wanted, strict=True):
+        decision = network.decide(image.transpose(1, 2, 0))
+        np.testing.assert_allclose(decision.latent, action, atol=1e-5)
+        assert decision.duration_steps == ppo.STEPS_OF_AN_ACTION
+    bundle = ppo.export(model, options)
+    figures = evaluate(
+        EvalConfig(str(bundle), scene=str(ppo.SCENE), episodes=1, seconds=1.0, workers=1)
+    )
+    assert figures["episodes"][0]["images"] == 4
+
+
+def test_the_wall_is_in_the_way_and_can_be_passed() -> None:
+    """Straight ahead nobody reaches the goal; who knows the map does."""
+    walks = {
+        baseline: evaluate(
+            EvalConfig(
+                "walk", scene=str(EXAMPLES / "wall.py"), baseline=baseline, episodes=3, seconds=20.0
+            )
+        )
+        for baseline in (None, "teacher")
+    }
+    assert walks[None]["success_rate"] == 0.0
+    assert walks["teacher"]["success_rate"] == 1.0
+
+
+def compiled(folder: Path, source: Path, *options: str) -> Path:
+    program = folder / "program"
+    line = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", str(source), *options]
+    subprocess.run([*line, "-o", str(program)], check=True)
+    return program
+
+
+HASH = """
+#include <iostream>
+#include <iterator>
+#include "json.h"
+#include "sha256.h"
+int main() {
+    std::string text(std::istreambuf_iterator<char>(std::cin), {});
+    const char* p = text.c_str();
+    Json contract = parse(p);
+    contract.members.erase("\\"sha256\\"");
+    std::cout << sha256(contract.canonical());
+}
+"""
+
+
+@compiler
+def test_the_contracts_hash_needs_no_python(tmp_path: Path) -> None:
+    source = tmp_path / "hash.cpp"
+    source.write_text(HASH)
+    program = compiled(tmp_path, source, f"-I{CPP}")
+    for contract in SHIPPED.glob("*/contract.json"):
+        done = subprocess.run([program], input=contract.read_bytes(), capture_output=True)
+        assert done.stdout.decode() == json.loads(contract.read_text())["sha256"]
+
+
+@pytest.fixture(scope="module")
+def checker(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The program that checks a bundle, with the environment it runs in."""
+    import onnxruntime
+
+    places = (os.environ.get("ONNXRUNTIME_INCLUDE", ""), *INCLUDES)
+    headers = [place for place in places if Path(place, "onnxruntime_c_api.h").is_file()]
+    if not headers:
+        pytest.skip("no onnxruntime_c_api.h: name its folder in ONNXRUNTIME_INCLUDE")
+    folder = tmp_path_factory.mktemp("cpp")
+    (library,) = Path(onnxruntime.__file__).parent.glob("capi/libonnxruntime.so.1.*")
+    for name in ("libonnxruntime.so", "libonnxruntime.so.1"):
+        (folder / name).symlink_to(library)
+    linked = (f"-I{headers[0]}", f"-L{folder}", "-lonnxruntime")
+    program = compiled(folder, CPP / "check_bundle.cpp", *linked)
+    return ["env", f"LD_LIBRARY_PATH={folder}", str(program)]
+
+
+def checked(checker: list[str], bundle: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*checker, str(bundle)], capture_output=True, text=True, env=child_environment()
+    )
+
+
+@compiler
+def test_a_cpp_program_reproduces_the_golden_vector(checker: list[str]) -> None:
+    for contract in SHIPPED.glob("*/contract.json"):
+        done = checked(checker, contract.parent)
+        assert done.returncode == 0, done.stderr
+        assert "high_level.onnx: golden vector within" in done.stdout
+        assert "low_level.onnx: golden vector within" in done.stdout
+
+
+@compiler
+def test_the_cpp_program_refuses_what_does_not_fit(checker: list[str], tmp_path: Path) -> None:
+    import hashlib
+
+    bundle = tmp_path / "bundle"
+    shutil.copytree(SHIPPED / "walk", bundle)
+    golden = json.loads((bundle / "golden.json").read_text())
+    golden["low_level.onnx"]["outputs"]["joint_targets"][3] += 0.001
+    (bundle / "golden.json").write_text(json.dumps(golden))
+    assert "error: golden.json is not the one" in checked(checker, bundle).stderr
+    digest = hashlib.sha256((bundle / "golden.json").read_bytes()).hexdigest()
+    change_contract(bundle, lambda contract: contract["files"].update({"golden.json": digest}))
+    done = checked(checker, bundle)
+    assert done.returncode == 1
+    assert done.stderr == "error: low_level.onnx: beyond the tolerance\n"
+    contract = bundle / "contract.json"
+    contract.write_text(contract.read_text().replace("0.01", "0.02", 1))
+    assert "error: contract.json was changed" in checked(checker, bundle).stderr
