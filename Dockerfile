@@ -7,14 +7,15 @@ RUN apt-get update -q \
     && apt-get install -qy --no-install-recommends python3-venv \
     && rm -rf /var/lib/apt/lists/*
 COPY . /src
-# The virtual environment sees the distribution's rclpy.
+# The virtual environment sees the distribution's rclpy, whose messages are built for its numpy.
 RUN python3 -m venv --system-site-packages /opt/pixelgait \
-    && /opt/pixelgait/bin/pip install --no-cache-dir /src \
+    && /opt/pixelgait/bin/pip install --no-cache-dir /src 'numpy<2' \
     && rm -rf /src
 ENV PATH=/opt/pixelgait/bin:$PATH
 CMD ["pixelgait-run", "--help"]
 
-FROM python:3.12-slim AS train
+# The newest Python that PyBullet has a wheel for; elsewhere it is compiled, and slim has no compiler.
+FROM python:3.11-slim AS train
 COPY . /src
 RUN pip install --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu torch==2.13.0+cpu \
     && pip install --no-cache-dir '/src[train]' \

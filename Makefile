@@ -12,9 +12,11 @@ INSTALLED := .venv/.installed-$(HASH)
 # reached, pip takes what it finds.
 TORCH := torch==2.13.0
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+# What only those need who build torch, PyBullet or ROS 2: headers, tests, symbols; 350 MB.
+SITE := .venv/lib/python*/site-packages
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test lint faults endurance recordings benchmark results navigation encoders gait-study walk-card walk-gif contact-sheet clean
+.PHONY: demo test lint faults endurance recordings signals benchmark results navigation encoders gait-study walk-card walk-gif contact-sheet clean
 
 demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo
 	$(BIN)/pixelgait-demo
@@ -38,6 +40,9 @@ endurance: $(INSTALLED)  ## courses under faults for MINUTES, then EVENTS (kill,
 
 recordings: $(INSTALLED)  ## tests/recordings: a short walk of every shipped policy, after it was trained anew
 	$(BIN)/python -m tests.ros.record_walks
+
+signals: $(INSTALLED)  ## no command leaves a process behind, whenever it is stopped: 1 h
+	$(BIN)/python -m tests.signals
 
 benchmark: $(INSTALLED)  ## rollout speed against bare physics
 	$(BIN)/pixelgait-benchmark
@@ -65,12 +70,13 @@ contact-sheet: $(INSTALLED)  ## every scene, and looks of both sets: docs/scenes
 	$(BIN)/python -m pixelgait.export.reports.contact_sheet
 
 $(DEMO_INSTALLED):
-	@echo "installing for the demo into .venv: 0.6 GB to download, 1.6 GB on disk; several more with CUDA"
+	@echo "installing for the demo into .venv: 0.6 GB to download, 1.5 GB on disk; several more with CUDA"
 	$(PYTHON) -m venv .venv
 	@$(PIP) --retries 1 --timeout 15 --extra-index-url $(TORCH_INDEX) $(TORCH)+cpu 2> /dev/null \
 		|| echo "no CPU build of torch to be had from $(TORCH_INDEX): taking PyPI's"
 	$(PIP) --editable '.[demo]'
-	@rm -rf .venv/lib/python*/site-packages/torch/{test,include}  # for whoever builds torch: 145 MB
+	@rm -rf $(SITE)/torch/{test,include} $(SITE)/torch/bin/{test_*,*Test,protoc*} .venv/include
+	@strip --strip-debug $(SITE)/pybullet*.so 2> /dev/null || true
 	@rm -f .venv/.demo-*
 	@touch $@
 	@du -sh .venv | sed 's/\t.*/ on disk/'

@@ -41,7 +41,7 @@ class Options:
 
     out: Path = Path("runs/ppo")
     """Folder for the bundle and for what stable-baselines3 saves."""
-    steps: int = 40_000
+    steps: int = 20_000
     """Actions to learn from."""
     robots: int = 8
     """Environments side by side, in this process."""
@@ -82,13 +82,11 @@ def train(options: Options) -> PPO:
             "normalize_images": False,  # the encoder does
             "net_arch": {"pi": [HIDDEN], "vf": [64]},
             "activation_fn": torch.nn.Tanh,
-            "log_std_init": -1.5,
+            "log_std_init": -0.7,
         },
-        use_sde=True,  # noise that lasts leads round walls; that of single actions cancels out
-        sde_sample_freq=16,
-        n_steps=128,
-        batch_size=256,
-        learning_rate=lambda left: 2e-3 * left,
+        n_steps=64,
+        batch_size=128,
+        learning_rate=1e-3,
         target_kl=0.03,
         gamma=0.97,
         verbose=1,

@@ -1,12 +1,16 @@
 """A wall across the way, open at one side: where `ppo_steer.py` learns to look."""
 
+import math
+
 import numpy as np
 
 from pixelgait.sim.scenes import Box, Layout, Plane, Pose, Scene
 
+CLEARANCE_M = 0.35  # from the wall's end to the middle of a robot that passes it
+
 
 class OneWall(Scene):
-    """2 m ahead, from the left or from the right over more than half of what is ahead."""
+    """2 m ahead, from the left or from the right, over the middle and somewhat beyond."""
 
     name = "one-wall"
     goal_m = 4.0  # along x
@@ -15,8 +19,16 @@ class OneWall(Scene):
     def __init__(self, difficulty: float) -> None:
         self.beyond_m = 0.1 + 0.3 * difficulty  # the middle
         self.movable = [Box(Pose(0, 0, 0), half_m=(0.08, 1.0, 0.4), colour=(0.75, 0.3, 0.2))]
+        self.wall = Pose(2.0, 0.0, 0.4)
 
     def layout(self, rng: np.random.Generator) -> Layout:
         side = 1.0 if rng.random() < 0.5 else -1.0
-        wall = Pose(2.0 + rng.uniform(-0.2, 0.2), side * (1.0 - self.beyond_m), 0.4)
-        return Layout(start=Pose(0, 0, 0), movable=[wall])
+        self.wall = Pose(2.0 + rng.uniform(-0.2, 0.2), side * (1.0 - self.beyond_m), 0.4)
+        return Layout(start=Pose(0, 0, 0), movable=[self.wall])
+
+    def progress_m(self, x: float, y: float) -> float:
+        """Along the way round the wall's end: going aside in front of it is progress too."""
+        if x >= self.wall.x:
+            return x
+        aside = max(0.0, math.copysign(y, y * self.wall.y) + self.beyond_m + CLEARANCE_M)
+        return self.wall.x - math.hypot(self.wall.x - x, aside)

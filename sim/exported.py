@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from pixelgait.robot.bundle import CONTRACT
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
+from pixelgait.robot.runtime.processes import die_with_parent
 
 RUN = "config.json"
 SHIPPED_LOW_LEVEL = "walk"
@@ -35,7 +38,8 @@ def as_bundle(name: str) -> Iterator[str]:
         print(f"exporting {name}: {' '.join(levels)}", file=sys.stderr)
         # A process of its own: exporting needs torch, evaluating does not.
         line = [sys.executable, "-m", "pixelgait.export.bundle.command", *levels, "--out", aside]
-        done = subprocess.run(line, capture_output=True, text=True, check=False)
+        start = partial(die_with_parent, os.getpid())
+        done = subprocess.run(line, capture_output=True, text=True, check=False, preexec_fn=start)
         if done.returncode < 0 or done.returncode == 130:
             raise KeyboardInterrupt
         if done.returncode:

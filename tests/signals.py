@@ -1,0 +1,106 @@
+"""No command leaves a process behind, whenever it is stopped and by whatever signal.
+
+`make signals` runs all of it, in an hour; tests/test_signals.py a part.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+from tests.conftest import child_environment
+
+# What takes long, and how long its start and its work may be looked at [s].
+COMMANDS = {
+    "pixelgait-train walk --out run --iterations 100000": 12.0,
+    "pixelgait-train imitate --out run": 20.0,
+    "pixelgait-train --recipe walk --out run": 12.0,
+    "pixelgait-eval iap --episodes 100000": 10.0,
+    "pixelgait-eval iap --episodes 100000 --body mujoco --randomise": 10.0,
+    "pixelgait-export --low-level walk --high-level iap --out run": 8.0,
+    "pixelgait-encoders --out run": 15.0,
+    "pixelgait-benchmark --rounds 100000": 8.0,
+    "pixelgait-profile iap --seconds 1000": 4.0,
+    "pixelgait-sim": 6.0,
+    "pixelgait-run iap --auto-arm": 6.0,
+    "pixelgait-demo --out run": 15.0,
+}
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGKILL)
+MOMENTS = 10
+MARK = "PIXELGAIT_TEST_MARK"  # in the environment, which every descendant inherits
+LONGEST_S = 60.0  # from the signal until nobody is left
+
+
+def marked(mark: str) -> dict[int, str]:
+    """Processes with this mark, however they came to be: their command lines."""
+    found = {}
+    for process in Path("/proc").iterdir():
+        try:
+            environment = (process / "environ").read_bytes() if process.name.isdigit() else b""
+            if f"{MARK}={mark}".encode() in environment.split(b"\0"):
+                line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                if line:  # not a zombie
+                    found[int(process.name)] = line
+        except OSError:  # it has just ended, or is not ours
+            continue
+    return found
+
+
+def stopped_at(line: str, seconds: float, number: signal.Signals) -> str:
+    """Start the command, send it a signal after so long; what is wrong with how it ended."""
+    mark = uuid.uuid4().hex
+    name, *arguments = shlex.split(line)
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(
+            [str(Path(sys.executable).parent / name), *arguments],
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**child_environment(), MARK: mark},
+            # Whatever started these tests may ignore Ctrl-C.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+        time.sleep(seconds)
+        if process.poll() not in (None, 0):
+            return f"it ended by itself, with code {process.returncode}"
+        process.send_signal(number)
+        deadline = time.monotonic() + LONGEST_S
+        while process.poll() is None or marked(mark):
+            if time.monotonic() > deadline:
+                left = marked(mark)
+                for pid in left:
+                    os.kill(pid, signal.SIGKILL)
+                process.wait()
+                return f"still there after {LONGEST_S:.0f} s: {left}"
+            time.sleep(0.05)
+    return ""
+
+
+def main() -> None:
+    """Everything, or the commands that hold the text given, at so many moments."""
+    only, moments = [*sys.argv[1:], "", ""][:2]
+    rng, wrong, done = random.Random(0), 0, 0
+    for line, longest_s in COMMANDS.items():
+        if only not in line:
+            continue
+        for number in SIGNALS:
+            for _ in range(int(moments or MOMENTS)):
+                seconds = rng.uniform(0.0, longest_s)
+                fault = stopped_at(line, seconds, number)
+                done += 1
+                wrong += bool(fault)
+                print(f"{line}: {number.name} after {seconds:.1f} s: {fault or 'ok'}", flush=True)
+    print(f"{done} commands stopped, {wrong} wrongly")
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()
