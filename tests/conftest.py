@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from pixelgait.export.bundle.options import ExportConfig
 from pixelgait.policies.high_level import Architecture, flat_weights, make_high_level
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs import Checkpoint, Run
+from pixelgait.robot.bundle import CONTRACT
 from pixelgait.robot.gait import PARAMETERS, STRIDE
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
 from pixelgait.sim.write_house import write_rooms
@@ -53,25 +55,37 @@ def make_bundle(folder: Path, encoder: str) -> Path:
     return bundle
 
 
+def shared_bundle(factory: pytest.TempPathFactory, name: str, encoder: str) -> Path:
+    """One for all workers of pytest-xdist: whoever needs it first exports it, others wait."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"shared-{name}"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if (folder / "bundle" / CONTRACT).exists():
+            return folder / "bundle"
+        return make_bundle(folder, encoder)
+
+
 @pytest.fixture(scope="session")
 def iap_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_bundle(tmp_path_factory.mktemp("iap"), "iap")
+    return shared_bundle(tmp_path_factory, "iap", "iap")
 
 
 @pytest.fixture(scope="session")
 def cnn_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_bundle(tmp_path_factory.mktemp("cnn"), "cnn")
+    return shared_bundle(tmp_path_factory, "cnn", "cnn")
 
 
 @pytest.fixture(scope="session")
 def depth_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     encoder = "iap:channels=1,height=16,width=16,patch=4,stride=4,selected=4"
-    return make_bundle(tmp_path_factory.mktemp("depth"), encoder)
+    return shared_bundle(tmp_path_factory, "depth", encoder)
 
 
 @pytest.fixture(scope="session")
 def rgbd_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_bundle(tmp_path_factory.mktemp("rgbd"), "cnn:channels=4,height=24")
+    return shared_bundle(tmp_path_factory, "rgbd", "cnn:channels=4,height=24")
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from pixelgait.policies.training.configs import TrainConfig
 from pixelgait.policies.training.train import Command as TrainCommand
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.files import locked
+from pixelgait.robot.runtime.commands import main
 from pixelgait.robot.runtime.options import check_numbers, parse
 from tests.conftest import Command, child_environment
 
@@ -36,10 +38,22 @@ IMITATE = f"{SMALL} --encoder iap --iterations 1 --dagger.courses 2 --dagger.ste
 IMITATE += " --dagger.students 6"
 
 
-def trained(command: Command, line: str) -> subprocess.CompletedProcess[str]:
-    done = command("pixelgait-train", *line.split(), timeout=240.0)
-    assert done.returncode == 0, done.stderr
-    return done
+Train = Callable[[str], str]
+
+
+@pytest.fixture
+def trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Train:
+    """Type a line of pixelgait-train in this process, which has imported torch; what it prints."""
+
+    def run(line: str) -> str:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["pixelgait-train", *line.split()])
+        main()
+        return capsys.readouterr().out
+
+    return run
 
 
 def last_line(done: subprocess.CompletedProcess[str]) -> str:
@@ -48,12 +62,14 @@ def last_line(done: subprocess.CompletedProcess[str]) -> str:
     return done.stderr.strip().splitlines()[-1]
 
 
-def test_a_run_goes_on_by_its_folder_alone(command: Command, tmp_path: Path) -> None:
+def test_a_run_goes_on_by_its_folder_alone(
+    command: Command, trained: Train, tmp_path: Path
+) -> None:
     shipped = SHIPPED / "walk" / "low_level"
     shutil.copytree(shipped, tmp_path / "low")
     options = f"course --low-level low --encoder cnn --mirror {SMALL} {SEARCH}"
-    trained(command, f"{options} --out whole --iterations 2")
-    trained(command, f"{options} --out part --iterations 1")
+    trained(f"{options} --out whole --iterations 2")
+    trained(f"{options} --out part --iterations 1")
     assert "all 1 iterations are done" in last_line(
         command("pixelgait-train", "--out", "part", "--resume")
     )
@@ -61,7 +77,7 @@ def test_a_run_goes_on_by_its_folder_alone(command: Command, tmp_path: Path) -> 
     (tmp_path / "part").rename(tmp_path / "moved")
     other = command("pixelgait-train", "--out", "moved", "--resume", "--steps", 61, "--no-mirror")
     assert "steps = 60, cannot resume with 61; with mirror = True" in last_line(other)
-    trained(command, "course --out moved --resume --iterations 2")
+    trained("course --out moved --resume --iterations 2")
     whole, moved = (load_checkpoint(tmp_path / name / "last.npz") for name in ("whole", "moved"))
     np.testing.assert_array_equal(whole.weights, moved.weights)
 
@@ -73,8 +89,8 @@ def test_a_folder_in_use_is_left_alone(command: Command, tmp_path: Path) -> None
     assert [path.name for path in (tmp_path / "run").iterdir()] == [".lock"]
 
 
-def test_a_run_killed_within_a_round_keeps_its_students(command: Command, tmp_path: Path) -> None:
-    trained(command, f"imitate --out whole {IMITATE}")
+def test_a_run_killed_within_a_round_keeps_its_students(trained: Train, tmp_path: Path) -> None:
+    trained(f"imitate --out whole {IMITATE}")
     script = [sys.executable, "-m", "pixelgait.policies.training.train", "imitate", "--out", "cut"]
     cut = subprocess.Popen(
         [*script, *IMITATE.split()],
@@ -95,7 +111,7 @@ def test_a_run_killed_within_a_round_keeps_its_students(command: Command, tmp_pa
     kept = {
         path.name: path.stat().st_mtime_ns for path in folder.iterdir() if path.suffix == ".npz"
     }
-    trained(command, "--out cut --resume")
+    trained("--out cut --resume")
     for name, written in kept.items():
         assert (folder / name).stat().st_mtime_ns == written
     whole, resumed = (load_checkpoint(tmp_path / name / "last.npz") for name in ("whole", "cut"))
@@ -157,10 +173,12 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("task", ["follow", "imitate"])
-def test_a_run_is_evaluated_as_it_is(command: Command, tmp_path: Path, task: str) -> None:
+def test_a_run_is_evaluated_as_it_is(
+    command: Command, trained: Train, tmp_path: Path, task: str
+) -> None:
     line = {"follow": f"follow {SMALL} {SEARCH} --iterations 1", "imitate": f"imitate {IMITATE}"}
-    done = trained(command, f"{line[task]} --out run")
-    assert done.stdout.strip().splitlines()[-1].startswith("next: pixelgait-eval run")
+    said = trained(f"{line[task]} --out run")
+    assert said.strip().splitlines()[-1].startswith("next: pixelgait-eval run")
     trial = ("--episodes", 1, "--seconds", 1, "--workers", 1, "--json", "figures.json")
     done = command("pixelgait-eval", "run", *trial)
     assert done.returncode == 0, done.stderr
@@ -176,12 +194,12 @@ course --low-level walk --start {{1}} --encoder iap {SMALL} {SEARCH} --iteration
 """
 
 
-def test_a_recipe_is_its_lines(command: Command, tmp_path: Path) -> None:
+def test_a_recipe_is_its_lines(trained: Train, tmp_path: Path) -> None:
     (tmp_path / "recipe.txt").write_text(RECIPE)
-    trained(command, "--recipe recipe.txt --out cooked --workers 1")
+    trained("--recipe recipe.txt --out cooked --workers 1")
     first, second = RECIPE.splitlines()[1:]
-    trained(command, f"{first} --out 1")
-    trained(command, second.replace("{1}", "1") + " --out 2")
+    trained(f"{first} --out 1")
+    trained(second.replace("{1}", "1") + " --out 2")
     for typed, cooked in (("1", "1-imitate"), ("2", "2-course")):
         files = tmp_path / typed / "best.npz", tmp_path / "cooked" / cooked / "best.npz"
         weights = [load_checkpoint(file).weights for file in files]
