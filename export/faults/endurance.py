@@ -18,7 +18,7 @@ from pixelgait.export.faults.events import survive
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, require_writable, write_atomic
-from pixelgait.robot.runtime.options import Range, Seed, check_numbers, parse
+from pixelgait.robot.runtime.options import Range, Seed, parse
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,6 @@ def report(config: EnduranceConfig) -> None:
     Raises:
         UserError: something did not hold; the message says what.
     """
-    check_numbers(config)
     if config.json is not None:
         require_writable(config.json)
     bundle = load_bundle(config.bundle)
