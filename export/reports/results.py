@@ -37,7 +37,13 @@ from pixelgait.sim.evaluate import EvalConfig, describe, evaluate, film, run_epi
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.world.seeds import Stream
 
-POLICIES = {"iap": "IAP", "cnn": "CNN", "sit": "SieT", "iap-depth": "IAP on depth"}
+POLICIES = {
+    "iap": "IAP",
+    "cnn": "CNN",
+    "sit": "SieT",
+    "iap-depth": "IAP on depth",
+    "strided-gru": "strided CNN with memory",
+}
 PATH_SEEDS = 6
 MAKER = ("version", "commit", "modified")  # who measured, not what
 
