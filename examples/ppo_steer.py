@@ -29,7 +29,7 @@ from pixelgait.policies.runs import find_run
 from pixelgait.policies.trained import provenance_of, trained_low_level
 from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS
 
-ENCODER = "cnn:channels=1"
+ENCODER = "strided:channels=1"
 SCENE = Path(__file__).with_name("wall.py")
 STEPS_OF_AN_ACTION = 30  # control steps: 0.3 s
 ACTIONS = 60  # of an episode: 18 s
