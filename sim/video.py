@@ -28,7 +28,7 @@ from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene
 from pixelgait.sim.scenes.distractors import Distracted
 from pixelgait.sim.scenes.indoor import Indoor
-from pixelgait.sim.tasks.episode import run_episode
+from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.task import Task
 from pixelgait.sim.world.looks.dressed import Dressed
 from pixelgait.sim.world.scene import Scene
@@ -127,7 +127,7 @@ def write_strip(
 
 def record_video(
     controller: Controller, body: SimulatedBody, task: Task, seeds: Sequence[int], path: Path
-) -> None:
+) -> list[Episode]:
     """Run episodes and film them, several side by side in a grid; a .png becomes a strip."""
     renderer = SceneRenderer(body.spec, body.scene, seeds[0])
     every = round(1.0 / FRAMES_PER_S / CONTROL_DT_S)
@@ -148,18 +148,20 @@ def record_video(
     # Episodes may end before their time: then the bar leaps.
     expected = task.steps // every
     total = expected * len(seeds)
+    episodes = []
     with tqdm(total=total, desc="film", unit="frame", leave=False, disable=None) as bar:
         for number, seed in enumerate(seeds):
             films.append([])
             renderer.lay_out(seed)
             bar.update(number * expected - bar.n)
-            run_episode(controller, body, task, seed, watch)
+            episodes.append(run_episode(controller, body, task, seed, watch))
     renderer.close()
     frames = side_by_side(films, columns)
     if path.suffix == ".png":
         write_strip(path, frames)
     else:
         write_video(path, frames)
+    return episodes
 
 
 def side_by_side(films: Sequence[list[NDArray[np.uint8]]], columns: int) -> list[NDArray[np.uint8]]:

@@ -48,7 +48,7 @@ class Recorder(Controller):
         command = super().step(reading, ages)
         self.rows.append((reading, command, self.supervisor.fault))
         assert self.decision is not None
-        self.latents.append(self.decision.latent)
+        self.latents.append(self._latent)  # as it was followed
         return command
 
     def first_fault(self) -> tuple[float, str] | None:
@@ -105,7 +105,7 @@ def test_a_lost_camera_lets_the_robot_hold_then_stand_then_damps_it(name: str) -
     assert all(image.time_s == pytest.approx(0.5) for image in held)
     assert all(image.pixels is held[0].pixels for image in held)
     stands = np.flatnonzero([(latent == STAND).all() for latent in controller.latents])
-    assert 95 <= stands[0] <= 115  # half a second later, when the high level looks again
+    assert 95 <= stands[0] <= 140  # half a second later it slows down
     back, _ = episode(name, "camera-lost:at=0.5,for=1.5", steps=300)
     assert back.first_fault() is None
     assert (back.latents[-1] == 0.0).all()  # it walks on

@@ -104,6 +104,10 @@ def test_a_randomised_camera_is_late_and_dark_and_episodes_stay_bit_equal() -> N
         camera_period_s=(0.0, 0.0),
         camera_gain=(0.5, 0.5),
         camera_noise=(0.0, 0.0),
+        camera_exposure=(0.0, 0.0),
+        camera_red=(1.0, 1.0),
+        camera_blue=(1.0, 1.0),
+        camera_vignetting=(0.0, 0.0),
     )
     course = ObstacleCourse(0.5)
     ideal, real = KinematicBody(A1, course), KinematicBody(A1, course, randomisation=ranges)

@@ -256,7 +256,7 @@ def test_a_filmed_episode_is_the_one_that_is_evaluated(tmp_path: Path) -> None:
     low_level = LinearLowLevel.from_weights(A1, gentle_weights())
     controller = Controller(task.command, low_level, Supervisor(A1))
     evaluated = run_episode(controller, body, task, 3)
-    filmed = record_video(controller, body, task, 3, tmp_path / "strip.png")
+    (filmed,) = record_video(controller, body, task, [3], tmp_path / "strip.png")
     body.close()
     np.testing.assert_array_equal(filmed.path, evaluated.path)
     assert filmed.return_m == evaluated.return_m
