@@ -7,6 +7,7 @@ import pytest
 from pixelgait.export.reports.encoder_profile import EncoderProfileConfig, profile_encoders
 from pixelgait.export.reports.encoder_report import EncoderRow, findings, slope, summary
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.runtime.options import parse
 
 
 def row(encoder: str, size: tuple[int, int], patch: int | None, p50_ms: float) -> EncoderRow:
@@ -48,11 +49,11 @@ def test_the_summary_has_a_column_per_size_and_gaps_where_nothing_was_measured()
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"encoder": ("resnet",)}, "unknown encoder 'resnet', choose from iap, "),
-        ({"size": (48,)}, "no images of height 48, choose from"),
-        ({"seconds": 0.0}, "--seconds is 0.0, expected 0.001 to 3600"),
+        ("--encoder resnet", "unknown encoder 'resnet', choose from iap, "),
+        ("--size 48", "no images of height 48, choose from"),
+        ("--seconds 0", "--seconds is 0.0, expected 0.001 to 3600"),
     ],
 )
-def test_what_cannot_be_profiled_is_refused(options: dict, message: str) -> None:
+def test_what_cannot_be_profiled_is_refused(options: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        profile_encoders(EncoderProfileConfig(**options))
+        profile_encoders(parse(EncoderProfileConfig, "pixelgait-encoders", options.split()))
