@@ -35,6 +35,7 @@ ARGUMENTS = (
     ("auto_arm", "true", "Stand up and walk without being asked."),
     ("namespace", "", "Namespace of all nodes."),
     ("realtime", "true", "Ask for real-time priority."),
+    ("gui", "false", "Watch it in the simulator's own window."),
     ("log_level", "info", "debug, info, warn, error or fatal."),
     *OPTIONS,
 )
@@ -43,6 +44,7 @@ ARGUMENTS = (
 def simulated_robot(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     value = {name: LaunchConfiguration(name).perform(context) for name, _, _ in ARGUMENTS}
     arguments = ["--realtime" if value["realtime"] == "true" else "--no-realtime"]
+    arguments += ["--gui"] if value["gui"] == "true" else []
     for name, _, _ in OPTIONS:
         if value[name]:
             option = name.removeprefix("sim_").replace("_", "-")
