@@ -65,13 +65,14 @@ def straight_ahead(run: Run) -> str:
     mirror = bool(run.config.get("mirror"))
     worker = Worker(Plan(task="walk", steps=FIRST_WALK_STEPS, mirror=mirror))
     best = run.load("best")
-    candidates = {
-        "zero weights": (np.zeros_like(best.weights), Normaliser.empty()),
-        "trained": (best.weights, best.normaliser),
-    }
+    untrained = np.zeros_like(best.weights), Normaliser.empty()
+    candidates = [  # without weights it trots on the spot, the same every time
+        ("zero weights", *untrained, FIRST_WALKS[:1]),
+        ("trained", best.weights, best.normaliser, FIRST_WALKS),
+    ]
     lines = []
-    for label, (weights, normaliser) in candidates.items():
-        episodes = worker.run(Job(weights, normaliser, FIRST_WALKS, FIRST_WALK_STEPS))
+    for label, weights, normaliser, seeds in candidates:
+        episodes = worker.run(Job(weights, normaliser, seeds, FIRST_WALK_STEPS))
         distance = [episode.distance_m for episode in episodes]
         falls = sum(episode.fell for episode in episodes)
         lines.append(

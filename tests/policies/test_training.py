@@ -48,6 +48,7 @@ from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
 from tests.conftest import Command, alive, child_environment, gentle_weights, write_run
 
 QUICK = ["--iterations", "4", "--steps", "60", "--validation-steps", "100", "--validate-every", "2"]
+QUICK += ["--validation-episodes", "4"]
 QUICK += ["--es.directions", "3", "--es.top", "2"]
 
 
@@ -191,7 +192,7 @@ def test_a_high_level_belongs_to_its_low_level(tmp_path: Path) -> None:
         train(replace(config, resume=True, iterations=2))
 
 
-ROUND = dict(steps=1500, validation_steps=1500, validation_episodes=4, validate_every=1)
+ROUND = dict(steps=1500, validation_steps=1000, validation_episodes=2, validate_every=1)
 
 
 @pytest.mark.parametrize("encoder", ["iap", "cnn"])
@@ -266,11 +267,11 @@ def test_policies_learn_on_the_course_by_trial(
     tmp_path: Path, kind: type[CourseConfig] | type[JointConfig]
 ) -> None:
     """In a few iterations, over the shipped low level: to walk on, at least."""
-    search = ESConfig(directions=8, top=4, noise=0.1, step=0.1)
-    often = {"iterations": 8, "validation_steps": 300, "validate_every": 8}
+    search = ESConfig(directions=6, top=3, noise=0.1, step=0.1)
+    often = {"iterations": 4, "validation_steps": 300, "validate_every": 4, "seed": 1}
     train(kind(**over_walk(tmp_path / "run", es=search, **often)))
     returns = [row["train/return"] for row in load_checkpoint(tmp_path / "run" / "last.npz").curve]
-    assert returns[-1] > 1.2 * returns[0]
+    assert returns[-1] > 1.5 * returns[0]
 
 
 def test_a_search_that_makes_things_worse_leaves_its_start_the_best(tmp_path: Path) -> None:
