@@ -66,7 +66,7 @@ def straight_ahead(run: Run) -> str:
     worker = Worker(Plan(task="walk", steps=FIRST_WALK_STEPS, mirror=mirror))
     best = run.load("best")
     untrained = np.zeros_like(best.weights), Normaliser.empty()
-    candidates = [  # without weights it trots on the spot, the same every time
+    candidates = [  # without weights it trots on the spot, however it is pushed
         ("zero weights", *untrained, FIRST_WALKS[:1]),
         ("trained", best.weights, best.normaliser, FIRST_WALKS),
     ]
