@@ -1,0 +1,118 @@
+"""A Go2's DDS: typed topics whose samples are numpy records, and who else is there.
+
+By the PyPI package cyclonedds (extra go2). It is asked for nothing but discovery and transport:
+encoding and decoding here take a tenth of the time of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsPublication
+from cyclonedds.core import DDSException
+from cyclonedds.domain import Domain, DomainParticipant
+from cyclonedds.idl import IdlStruct, make_idl_struct, types
+from cyclonedds.pub import DataWriter
+from cyclonedds.sub import DataReader
+from cyclonedds.topic import Topic
+
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.unitree.messages import Codec, Message, Record
+
+MODULE = "unitree_go.msg.dds_"
+NEWEST = 16  # samples fetched at once, of which the last counts; a Go2 keeps one
+# An 8-bit number is a `byte`: declared as uint8, whose type object is another one, it kills any
+# process of Cyclone DDS 0.10 that hears of it, such as the robot's own.
+KINDS = {
+    "u1": types.byte,
+    "u2": types.uint16,
+    "u4": types.uint32,
+    "i2": types.int16,
+    "i4": types.int32,
+    "f4": types.float32,
+}
+# On loopback neither side may need multicast, which that interface does not say it has; tried with
+# the vendor's SDK on the other one.
+LOOPBACK = "lo"
+_GENERAL = "<General><Interfaces><NetworkInterface name='{}'/></Interfaces>{}</General>"
+_NO_MULTICAST = "<AllowMulticast>false</AllowMulticast>"
+_LOCAL_PEER = (
+    "<Discovery><ParticipantIndex>auto</ParticipantIndex>"
+    "<Peers><Peer address='localhost'/></Peers></Discovery>"
+)
+
+
+def idl_type(message: Message) -> type[IdlStruct]:
+    """The message as Cyclone declares it, whose type ids are the vendor's."""
+    fields = {}
+    for name, kind, count in message.fields:
+        each = idl_type(kind) if isinstance(kind, Message) else KINDS[kind]
+        fields[name] = types.array[each, count] if count > 1 else each
+    return make_idl_struct(message.name, f"{MODULE}.{message.name}", fields)
+
+
+def sample_type(message: Message) -> type[IdlStruct]:
+    """Samples of a topic: they hold a `record`, and are its bytes."""
+    codec = Codec(message)
+
+    class Sample(idl_type(message)):  # type: ignore[misc]
+        def __init__(self, record: Record) -> None:
+            self.record = record
+
+        def serialize(self, *_: Any, **__: Any) -> bytes:
+            return codec.encode(self.record)
+
+        @classmethod
+        def deserialize(cls, data: bytes, *_: Any, **__: Any) -> Any:
+            return cls(codec.decode(data))
+
+        @classmethod
+        def deserialize_key(cls, *_: Any, **__: Any) -> None:
+            """Of the message that a writer has gone: there are no keys."""
+
+    return Sample
+
+
+class Bus:
+    """A participant of a DDS domain on one network interface.
+
+    Raises:
+        UserError: there is no such interface, or this process is in the domain by other settings.
+    """
+
+    def __init__(self, domain: int, interface: str) -> None:
+        lo = interface == LOOPBACK
+        general = _GENERAL.format(interface, _NO_MULTICAST if lo else "")
+        settings = f"<Domain Id='any'>{general}{_LOCAL_PEER if lo else ''}</Domain>"
+        try:
+            self._domain = Domain(domain, f"<CycloneDDS>{settings}</CycloneDDS>")
+            self._participant = DomainParticipant(domain)
+        except DDSException as error:
+            raise UserError(f"no DDS on interface '{interface}', domain {domain}") from error
+        self._publications = BuiltinDataReader(self._participant, BuiltinTopicDcpsPublication)
+        self._writers: dict[Any, str] = {}  # keys of living ones: their topics
+
+    def topic(self, name: str, kind: type[IdlStruct]) -> Topic[Any]:
+        """A topic of the domain, as rt/lowstate."""
+        return Topic(self._participant, name, kind)
+
+    def writer(self, name: str, kind: type[IdlStruct]) -> DataWriter[Any]:
+        """Cyclone's default quality of service, as on the robot: reliable, the newest alone."""
+        return DataWriter(self._participant, self.topic(name, kind))
+
+    def reader(self, name: str, kind: type[IdlStruct]) -> DataReader[Any]:
+        """Cyclone's default quality of service, as on the robot."""
+        return DataReader(self._participant, self.topic(name, kind))
+
+    def others(self, topic: str) -> int:
+        """How many writers of a topic there are that are not of this participant."""
+        own = self._participant.guid
+        found = self._publications.read(N=1000)
+        alive = [each for each in found if getattr(each, "topic_name", None) == topic]
+        return sum(each.participant_key != own for each in alive)
+
+
+def newest(reader: DataReader[Any]) -> Record | None:
+    """The record that arrived last since the last call."""
+    samples = [each for each in reader.take(N=NEWEST) if hasattr(each, "record")]
+    return samples[-1].record if samples else None

@@ -1,0 +1,111 @@
+"""Requests to a Go2's services, and the one that decides who moves the motors.
+
+Types of unitree_sdk2 (module unitree_api::msg::dds_); numbers and names of the motion switcher as
+in its own client.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from cyclonedds.idl import make_idl_struct
+from cyclonedds.idl.types import byte, int32, int64, sequence
+
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.unitree.dds import Bus
+
+MODULE = "unitree_api.msg.dds_"
+SWITCHER = "motion_switcher"
+CHECK_MODE, SELECT_MODE, RELEASE_MODE = 1001, 1002, 1003
+ANSWER_S = 5.0  # the vendor's samples wait 5 to 10 s
+RELEASE_S = 30.0  # until nobody else moves the motors; a release takes seconds, and is repeated
+PAUSE_S = 1.0  # from one release to the next, as in the vendor's samples
+
+
+def _struct(name: str, **fields: Any) -> Any:
+    return make_idl_struct(name, f"{MODULE}.{name}", fields)
+
+
+RequestIdentity = _struct("RequestIdentity_", id=int64, api_id=int64)
+RequestLease = _struct("RequestLease_", id=int64)
+RequestPolicy = _struct("RequestPolicy_", priority=int32, noreply=bool)
+RequestHeader = _struct(
+    "RequestHeader_", identity=RequestIdentity, lease=RequestLease, policy=RequestPolicy
+)
+# The parameter of a request and the data of a response are JSON.
+Request = _struct("Request_", header=RequestHeader, parameter=str, binary=sequence[byte])
+ResponseStatus = _struct("ResponseStatus_", code=int32)
+ResponseHeader = _struct("ResponseHeader_", identity=RequestIdentity, status=ResponseStatus)
+Response = _struct("Response_", header=ResponseHeader, data=str, binary=sequence[byte])
+
+
+def topics(service: str) -> tuple[str, str]:
+    """Of requests, and of responses."""
+    return f"rt/api/{service}/request", f"rt/api/{service}/response"
+
+
+class Client:
+    """Calls one service, and waits for its answers."""
+
+    def __init__(self, bus: Bus, service: str) -> None:
+        asked, answered = topics(service)
+        self.service = service
+        self._requests = bus.writer(asked, Request)
+        self._responses = bus.reader(answered, Response)
+
+    def call(self, api: int, **parameters: Any) -> dict[str, Any]:
+        """What the service answers.
+
+        Raises:
+            UserError: it does not answer, or says no.
+        """
+        self._responses.take(N=100)  # answers to what nobody waits for any more
+        number = time.monotonic_ns()
+        head = RequestHeader(RequestIdentity(number, api), RequestLease(0), RequestPolicy(0, False))
+        self._requests.write(Request(head, json.dumps(parameters) if parameters else "", []))
+        deadline = time.monotonic() + ANSWER_S
+        while time.monotonic() < deadline:
+            for answer in self._responses.take(N=100):
+                header = getattr(answer, "header", None)
+                if header is None or header.identity.id != number:
+                    continue
+                if header.status.code:
+                    raise UserError(f"{self.service}: call {api} failed, {header.status.code}")
+                return dict(json.loads(answer.data)) if answer.data else {}
+            time.sleep(0.005)
+        raise UserError(f"{self.service}: no answer to call {api} for {ANSWER_S:.0f} s")
+
+
+class MotionSwitcher:
+    """Takes the motors from the robot's own programs, and gives them back."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._client = Client(bus, SWITCHER)
+        self.released: str | None = None  # the program that moved them
+
+    def mode(self) -> str:
+        """The program that moves the motors; empty if none does."""
+        return str(self._client.call(CHECK_MODE).get("name", ""))
+
+    def release(self) -> None:
+        """Until nobody moves the motors.
+
+        Raises:
+            UserError: somebody goes on to, or the service does not answer.
+        """
+        deadline = time.monotonic() + RELEASE_S
+        while name := self.mode():
+            if time.monotonic() > deadline:
+                raise UserError(f"{SWITCHER}: '{name}' keeps the motors")
+            self.released = self.released or name
+            self._client.call(RELEASE_MODE)
+            if self.mode():
+                time.sleep(PAUSE_S)
+
+    def give_back(self) -> None:
+        """To the program that had them."""
+        if self.released is not None:
+            self._client.call(SELECT_MODE, name=self.released)
+            self.released = None
