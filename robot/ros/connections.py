@@ -12,6 +12,9 @@ from pixelgait.robot.ros.people.orders import OperatorServices
 from pixelgait.robot.ros.people.velocity import VelocityCommands
 from pixelgait.robot.ros.watch.camera_info import CameraInfoWatch
 from pixelgait.robot.ros.watch.neighbours import Neighbours
+from pixelgait.robot.ros.wire import common as ros
+from pixelgait.robot.ros.wire.driver import TopicDriver
+from pixelgait.robot.ros.wire.eyes import RosEyes
 from pixelgait.robot.ros.wire.link import RosLink
 
 
@@ -35,8 +38,10 @@ class Connections:
     ) -> None:
         self._parameters, self._people = parameters, people
         shape = None if piloted else bundle.image_shape
-        self.link = RosLink(node, bundle.spec, shape, dry_run, self._take)
-        quiet = self.link.sensor_node
+        self._quiet = quiet = ros.quiet_node(node, f"{node.get_name()}_sensors")
+        eyes = None if shape is None else RosEyes(quiet, shape)
+        driver = TopicDriver(node, quiet, bundle.spec, dry_run)
+        self.link = RosLink(node, driver, eyes, self._take)
         self.neighbours = Neighbours(node, self.link.sensors, commands=not dry_run)
         self.pilot: VelocityCommands | None = None
         self.destination: Destination | None = None
@@ -44,9 +49,9 @@ class Connections:
         if piloted:
             patience = partial(parameters.seconds, VELOCITY_TIMEOUT)
             self.pilot = VelocityCommands(quiet, parameters.stamped, patience)
-        elif self.link.camera is not None:
-            topics, mount = self.link.camera.topics, bundle.spec.camera
-            self._camera = CameraInfoWatch(quiet, topics, bundle.image_shape, mount)
+        elif eyes is not None:
+            mount = bundle.spec.camera
+            self._camera = CameraInfoWatch(quiet, eyes.topics, bundle.image_shape, mount)
         if "goal" in bundle.takes and not piloted:
             patience = partial(parameters.seconds, ODOMETRY_TIMEOUT)
             self.destination = Destination(quiet, people.operator, patience, goal)
@@ -60,7 +65,8 @@ class Connections:
 
     def close(self) -> None:
         """Leave the topics."""
-        self.link.close()
+        self._quiet.destroy_node()
+        self.link.driver.close()
 
     def _take(self) -> None:
         """What the control thread hears besides the sensors."""

@@ -1,0 +1,68 @@
+"""A policy's camera on its topics, with the age of what it shows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from pixelgait.robot.interface import Image
+from pixelgait.robot.ros.wire import common as ros
+from pixelgait.robot.ros.wire.camera import RosCamera
+from pixelgait.robot.ros.wire.inbox import Inbox
+from pixelgait.robot.runtime.freshness import Freshness, PictureWatch
+from pixelgait.robot.spec import Array
+
+PAIR = f"{ros.COLOUR} paired with {ros.DEPTH}"  # has an age like a topic of its own
+
+
+class RosEyes:
+    """Takes images (H, W, C) of the shape a policy wants; a picture that repeats is no news."""
+
+    def __init__(self, node: Any, image_shape: tuple[int, int, int]) -> None:
+        self.camera = RosCamera(image_shape)
+        self.topics = self.camera.topics
+        self._inbox = Inbox(node, dict.fromkeys(self.topics, ros.Image))
+        self._pictures = {topic: PictureWatch() for topic in self.topics}
+        self._pair = Freshness(PAIR) if len(self.topics) > 1 else None
+        self.received: Mapping[str, int] = self._inbox.received
+
+    def take(self, joints: Array) -> None:
+        """Fetch what has arrived, with the joints' angles (12,) [rad] by now.
+
+        Raises:
+            UserError: a message has no stamp.
+        """
+        for topic, message in self._inbox.take(
+            lambda topic, message: self._pictures[topic].frozen(message.data, joints)
+        ):
+            paired = self.camera.put(topic, message)
+            if paired and self._pair is not None:  # its parts' own stamps are judged already
+                now_s = self._inbox.now_s()
+                self._pair.arrived(now_s, now_s, time.monotonic())
+
+    def image(self) -> Image:
+        """The newest image; see `RosCamera.image`."""
+        return self.camera.image()
+
+    def forget(self) -> None:
+        """Treat what has arrived so far as never sent."""
+        self._inbox.forget()
+        self.camera.forget()
+        if self._pair is not None:
+            self._pair.forget()
+
+    def ages(self) -> dict[str, float]:
+        """For how long each topic, and the pair of them, has said nothing new [s]."""
+        ages = self._inbox.ages()
+        if self._pair is not None:
+            ages[PAIR] = self._pair.age_s(time.monotonic())
+        return ages
+
+    def doubts(self) -> dict[str, str]:
+        """What is odd about what arrives, where something is."""
+        return self._inbox.doubts()
+
+    def stamps(self) -> dict[str, float]:
+        """When the newest of each topic was taken [s]."""
+        return self._inbox.stamps()
