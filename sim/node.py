@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import write_atomic
 from pixelgait.robot.runtime.options import Range, Seed, parse
-from pixelgait.robot.spec import find_robot
+from pixelgait.robot.spec import RobotSpec, find_robot
+from pixelgait.robot.unitree.address import Address, parse_link
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.faults import parse_faults
 from pixelgait.sim.body.faulty_body import FaultyBody
@@ -22,6 +24,7 @@ from pixelgait.sim.tasks.options import SceneOptions
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 
 if TYPE_CHECKING:
+    from pixelgait.sim.standin.robot import Wire
     from pixelgait.sim.watching import Window
 
 LATE_STEPS = 500  # a second's worth: below that nobody would notice
@@ -55,6 +58,9 @@ class SimConfig(SceneOptions):
     """How far the heading of odom turns away on every metre [rad]."""
     gui: bool = False
     """Show the robot in the simulator's own window."""
+    link: str = "ros"
+    """How to reach it: ros, by topics, or go2:lo, a Unitree Go2's own DDS, whose motors have to be
+    released first; camera and odometry by topics all the same."""
     out: Path | None = None
     """Folder for trajectory.npz, where the robot was."""
     realtime: bool = True
@@ -73,6 +79,7 @@ def run(config: SimConfig) -> None:
         UserError: unknown scene, robot or simulator, no pixels, unwritable folder, ROS 2 not
             installed.
     """
+    address = parse_link(config.link)
     scene = config.make_scene()
     robot = find_robot(config.robot)
     height, width = config.camera
@@ -89,12 +96,13 @@ def run(config: SimConfig) -> None:
         shown = opened(body, config.seed)
     from pixelgait.robot.ros.wire import common as ros
     from pixelgait.robot.runtime.realtime import request_priority
-    from pixelgait.sim.simulated_robot import SimulatedRobot
+    from pixelgait.sim.standin.robot import SimulatedRobot
 
     refusal = request_priority() if config.realtime else None
     stop = ros.start(sys.argv)
     odometry = DriftingOdometry(config.odom_scale, config.odom_turn)
-    node = SimulatedRobot(body, config.seed, odometry, record=config.out is not None)
+    recorded = config.out is not None
+    node = SimulatedRobot(body, config.seed, odometry, recorded, wire_on(address))
     if refusal:
         node.get_logger().warning(refusal)
     executor = ros.rclpy.executors.SingleThreadedExecutor()
@@ -120,6 +128,17 @@ def run(config: SimConfig) -> None:
         raise UserError(f"stand-in robot stopped: {node.fault}")
     if node.late > LATE_STEPS:
         print(f"warning: {node.late} physics steps began late, the robot was slower than real time")
+
+
+def wire_on(address: Address | None) -> Callable[[Any, RobotSpec], Wire]:
+    """What makes a wire beside a node, for a robot; only where it is wanted DDS is imported."""
+    if address is None:
+        from pixelgait.sim.standin.topics import TopicWire
+
+        return TopicWire
+    from pixelgait.sim.standin.go2 import Go2Wire
+
+    return lambda _, spec: Go2Wire(address, spec)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,9 @@ from pixelgait.robot.ros.watch.neighbours import Neighbours
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.driver import TopicDriver
 from pixelgait.robot.ros.wire.eyes import RosEyes
-from pixelgait.robot.ros.wire.link import RosLink
+from pixelgait.robot.ros.wire.link import TOPICS, Driver, RosLink
+from pixelgait.robot.runtime.operation import Operator
+from pixelgait.robot.unitree.address import Address
 
 
 class Connections:
@@ -23,7 +25,7 @@ class Connections:
 
     `piloted` says that cmd_vel tells where to, instead of the bundle's high level: then there is a
     `pilot` and no camera. A policy that is told where to go has a `destination`, first the
-    `goal` x, y [m].
+    `goal` x, y [m]. An `address` is of a Go2 on its own DDS.
     """
 
     def __init__(
@@ -35,14 +37,21 @@ class Connections:
         piloted: bool,
         dry_run: bool,
         goal: tuple[float, float] | None = None,
+        address: Address | None = None,
     ) -> None:
         self._parameters, self._people = parameters, people
         shape = None if piloted else bundle.image_shape
         self._quiet = quiet = ros.quiet_node(node, f"{node.get_name()}_sensors")
         eyes = None if shape is None else RosEyes(quiet, shape)
-        driver = TopicDriver(node, quiet, bundle.spec, dry_run)
+        driver = (
+            TopicDriver(node, quiet, bundle.spec, dry_run)
+            if address is None
+            else _go2(address, node, bundle, people.operator, dry_run)
+        )
         self.link = RosLink(node, driver, eyes, self._take)
-        self.neighbours = Neighbours(node, self.link.sensors, commands=not dry_run)
+        commands = address is None and not dry_run
+        topics = tuple(name for name in self.link.sensors if name in TOPICS)
+        self._neighbours = Neighbours(node, topics, commands)
         self.pilot: VelocityCommands | None = None
         self.destination: Destination | None = None
         self._camera: CameraInfoWatch | None = None
@@ -63,6 +72,10 @@ class Connections:
             return None
         return self._camera.problem()
 
+    def intruder(self) -> str | None:
+        """Who publishes what this node or its robot's driver should, or None."""
+        return self._neighbours.intruder() or self.link.driver.intruder()
+
     def close(self) -> None:
         """Leave the topics."""
         self._quiet.destroy_node()
@@ -73,3 +86,24 @@ class Connections:
         self._people.take_stop()
         if self.destination is not None:
             self.destination.take()
+
+
+def _go2(address: Address, node: Any, bundle: Bundle, operator: Operator, dry_run: bool) -> Driver:
+    """The driver of a Go2, whose remote gives orders too. Only here its DDS is imported."""
+    from pixelgait.robot.unitree.dds import Bus
+    from pixelgait.robot.unitree.driver import Go2Driver
+    from pixelgait.robot.unitree.remote import ARM, LIE_DOWN, STAND_UP, STOP, WALK, Remote
+
+    remote = Remote(
+        {
+            STOP: lambda: operator.emergency_stop("remote control"),
+            ARM: operator.arm,
+            STAND_UP: operator.stand_up,
+            WALK: operator.walk,
+            LIE_DOWN: operator.lie_down,
+        }
+    )
+    clock = node.get_clock()
+    return Go2Driver(
+        Bus(address), bundle.spec, lambda: clock.now().nanoseconds / 1e9, remote, dry_run
+    )

@@ -25,11 +25,13 @@ from pixelgait.robot.ros.watch.latency_topic import LatencyTopic
 from pixelgait.robot.ros.watch.news import News
 from pixelgait.robot.ros.watch.report import AttentionTopic, report
 from pixelgait.robot.ros.wire import common as ros
+from pixelgait.robot.ros.wire.link import GO2, TOPICS
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.loop import MOST_DECISIONS, SENSOR_WAIT_S, ControlLoop
 from pixelgait.robot.runtime.operation import Operator, State
 from pixelgait.robot.runtime.realtime import freeze_collector
 from pixelgait.robot.supervisor import patience_of
+from pixelgait.robot.unitree.address import Address
 
 DISCOVERY_S = 3.0  # until all are known who were there before; 2.6 s were seen
 WATCH_PERIOD_S = 0.1
@@ -47,6 +49,7 @@ class NodeOptions:
     pilot: str = "bundle"  # or policy, or cmd_vel
     goal: tuple[float, float] | None = None  # x, y [m] to begin with, in odom's frame
     recorder: Recorder | None = None
+    address: Address | None = None  # of a Go2 on its own DDS; None: ROS 2 topics
 
 
 class ControllerNode(LifecycleNode):
@@ -64,7 +67,8 @@ class ControllerNode(LifecycleNode):
         self.options, self._stop = options, stop
         self._joined_s = time.monotonic()
         patience = patience_of(read_json(find_bundle(options.bundle) / CONTRACT))
-        self.parameters = Parameters(self, options.bundle, patience, self._retune)
+        sensors = TOPICS if options.address is None else GO2
+        self.parameters = Parameters(self, options.bundle, patience, sensors, self._retune)
         self.operator = Operator(auto=options.auto_arm)
         self.bundle: Bundle | None = None
         self.connections: Connections | None = None
@@ -146,7 +150,14 @@ class ControllerNode(LifecycleNode):
         if goal is not None and ("goal" not in bundle.takes or piloted):
             return self._failed(UserError("--goal: this policy is not told where to go"))
         self.connections = Connections(
-            self, bundle, self.parameters, self._people, piloted, dry_run, goal
+            self,
+            bundle,
+            self.parameters,
+            self._people,
+            piloted,
+            dry_run,
+            goal,
+            self.options.address,
         )
         self.get_logger().info(f"bundle {bundle.folder} verified, golden outputs reproduced")
         return TransitionCallbackReturn.SUCCESS
@@ -161,6 +172,8 @@ class ControllerNode(LifecycleNode):
         """Start the control thread; done when all sensors send and, armed, the robot stands."""
         self.fault = None
         try:
+            assert self.connections is not None
+            self.connections.link.driver.acquire()
             self._wait_until_alone()
             self._check_camera()
             self.loop = self._make_loop()
@@ -181,7 +194,7 @@ class ControllerNode(LifecycleNode):
         self._stop.wait(max(0.0, self._joined_s + DISCOVERY_S - time.monotonic()))
         deadline = time.monotonic() + SENSOR_WAIT_S
         assert self.connections is not None
-        while other := self.connections.neighbours.intruder():
+        while other := self.connections.intruder():
             if time.monotonic() > deadline or self._stop.wait(0.1):
                 raise UserError(other)
 
@@ -236,23 +249,26 @@ class ControllerNode(LifecycleNode):
             return self._failed(error)
         return super().on_deactivate(state)
 
+    def leave(self) -> None:
+        """Damp the robot, if the loop was started, and leave it."""
+        self.stop_loop()
+        connections, self.connections = self.connections, None
+        if connections is not None:
+            connections.close()
+
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Leave the sensors' topics."""
-        if self.connections is not None:
-            self.connections.close()
-            self.connections = None
+        """Leave the robot."""
+        self.leave()
         return TransitionCallbackReturn.SUCCESS
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
         """From any state: damp, then leave; the process ends."""
         self.fault = None
-        self.stop_loop()
         self.left = True
         return self.on_cleanup(state)
 
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
         """After a transition that raised: back to unconfigured, the robot damped."""
-        self.stop_loop()
         return self.on_cleanup(state)
 
     def _failed(self, error: Exception) -> TransitionCallbackReturn:
@@ -271,7 +287,7 @@ class ControllerNode(LifecycleNode):
         if self.loop is None or self.connections is None:
             return
         self._news.tell(self.loop)
-        if not self.loop.fault and (other := self.connections.neighbours.intruder()):
+        if not self.loop.fault and (other := self.connections.intruder()):
             self.loop.fail(other)
         if problem := self.connections.camera_problem():
             self.get_logger().warning(problem, throttle_duration_sec=60.0)

@@ -11,7 +11,7 @@ from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValu
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.wire import common as ros
-from pixelgait.robot.ros.wire.link import PAIR, SENSORS
+from pixelgait.robot.ros.wire.link import PAIR
 from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S
 from pixelgait.robot.supervisor import Patience
 
@@ -34,7 +34,8 @@ STAGES = {
 class Parameters:
     """Declares a node's parameters; `patience` with every sensor, by topic, stays up to date.
 
-    `patience` given is what the bundle's contract says. `changed` is called when one was set.
+    `patience` given is what the bundle's contract says, of what it calls the `sensors` of the link.
+    `changed` is called when one was set.
 
     Raises:
         UserError: a value given at the start cannot be used.
@@ -45,9 +46,10 @@ class Parameters:
         node: Any,
         bundle: str,
         patience: Mapping[str, Patience],
+        sensors: Mapping[str, str],
         changed: Callable[[], None],
     ) -> None:
-        self._node = node
+        self._node, self._sensors = node, tuple(sensors)
         self.patience: dict[str, Patience] = {}
         fixed = ParameterDescriptor(
             description="Folder of the policy bundle, or the name of a shipped one.", read_only=True
@@ -62,7 +64,7 @@ class Parameters:
             given = node.declare_parameter("bundle", bundle, fixed).value
             node.declare_parameter(STAMPED, False, stamped)
             node.declare_parameter(CAMERA_INFO, True, checks)
-            for topic, sensor in SENSORS.items():
+            for topic, sensor in sensors.items():
                 for (stage, follows), seconds in zip(STAGES.items(), patience[sensor], strict=True):
                     what = f"{follows} when {topic} has said nothing new for so long [s]."
                     self._declare(stage_name(stage, topic), seconds, what)
@@ -111,7 +113,7 @@ class Parameters:
         self._changed()
 
     def _read(self) -> None:
-        for topic in SENSORS:
+        for topic in self._sensors:
             ages = (self.seconds(stage_name(stage, topic)) for stage in STAGES)
             self.patience[topic] = Patience(*ages)
         self.patience[PAIR] = self.patience[ros.DEPTH]

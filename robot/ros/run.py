@@ -17,6 +17,7 @@ from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.runtime.options import Range, parse
 from pixelgait.robot.runtime.realtime import lock_memory, pin, request_priority
+from pixelgait.robot.unitree.address import parse_link
 
 # The answer to a shutdown transition must reach who asked before the node that gave it is gone.
 FAREWELL_S = 0.5
@@ -40,6 +41,9 @@ class RunConfig:
     """Stand up and walk without being asked: for a simulated robot."""
     dry_run: bool = False
     """Command nobody: what would be commanded goes to joint_command_dry_run."""
+    link: str = "ros"
+    """How to reach the robot: ros, by topics, or go2:INTERFACE, a Unitree Go2's own DDS, as in
+    go2:eth0; its camera by topics all the same. go2:lo is a simulated one."""
     pilot: Literal["bundle", "policy", "cmd_vel"] = "bundle"
     """Who says where to: the policy's high level or cmd_vel, as the bundle has a trained high level
     or not."""
@@ -71,6 +75,7 @@ def run(config: RunConfig) -> None:
         UserError: the bundle or the output folder cannot be used, ROS 2 is not installed, or the
             controller stopped with a fault.
     """
+    parse_link(config.link)
     find_bundle(config.bundle)  # before ROS starts; to configure is to load and verify it
     if config.out is not None:
         config.out.mkdir(parents=True, exist_ok=True)
@@ -112,6 +117,7 @@ def operate(
         config.pilot,
         config.goal,
         recorder,
+        parse_link(config.link),
     )
     node = ControllerNode(options, stop)
     for refusal in refusals:
@@ -133,7 +139,7 @@ def operate(
         if node.left:
             time.sleep(FAREWELL_S)
     finally:
-        node.stop_loop()
+        node.leave()
         executor.shutdown()
         node.destroy_node()
     if node.fault:

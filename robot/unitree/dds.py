@@ -1,4 +1,4 @@
-"""A Go2's DDS: typed topics whose samples are numpy records, and who else is there.
+"""A Go2's DDS: typed topics whose samples are numpy records.
 
 By the PyPI package cyclonedds (extra go2). It is asked for nothing but discovery and transport:
 encoding and decoding here take a tenth of the time of its own.
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsPublication
-from cyclonedds.core import DDSException
+from cyclonedds.core import DDSException, Qos
 from cyclonedds.domain import Domain, DomainParticipant
 from cyclonedds.idl import IdlStruct, make_idl_struct, types
 from cyclonedds.pub import DataWriter
@@ -17,6 +16,7 @@ from cyclonedds.sub import DataReader
 from cyclonedds.topic import Topic
 
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.unitree.address import LOOPBACK, Address
 from pixelgait.robot.unitree.messages import Codec, Message, Record
 
 MODULE = "unitree_go.msg.dds_"
@@ -33,7 +33,7 @@ KINDS = {
 }
 # On loopback neither side may need multicast, which that interface does not say it has; tried with
 # the vendor's SDK on the other one.
-LOOPBACK = "lo"
+
 _GENERAL = "<General><Interfaces><NetworkInterface name='{}'/></Interfaces>{}</General>"
 _NO_MULTICAST = "<AllowMulticast>false</AllowMulticast>"
 _LOCAL_PEER = (
@@ -76,21 +76,21 @@ def sample_type(message: Message) -> type[IdlStruct]:
 class Bus:
     """A participant of a DDS domain on one network interface.
 
+    One for each process: what else it has in that domain must have the same settings.
+
     Raises:
         UserError: there is no such interface, or this process is in the domain by other settings.
     """
 
-    def __init__(self, domain: int, interface: str) -> None:
-        lo = interface == LOOPBACK
-        general = _GENERAL.format(interface, _NO_MULTICAST if lo else "")
+    def __init__(self, address: Address) -> None:
+        lo = address.interface == LOOPBACK
+        general = _GENERAL.format(address.interface, _NO_MULTICAST if lo else "")
         settings = f"<Domain Id='any'>{general}{_LOCAL_PEER if lo else ''}</Domain>"
         try:
-            self._domain = Domain(domain, f"<CycloneDDS>{settings}</CycloneDDS>")
-            self._participant = DomainParticipant(domain)
+            self._domain = Domain(address.domain, f"<CycloneDDS>{settings}</CycloneDDS>")
+            self._participant = DomainParticipant(address.domain)
         except DDSException as error:
-            raise UserError(f"no DDS on interface '{interface}', domain {domain}") from error
-        self._publications = BuiltinDataReader(self._participant, BuiltinTopicDcpsPublication)
-        self._writers: dict[Any, str] = {}  # keys of living ones: their topics
+            raise UserError(f"no DDS on interface '{address.interface}': {error}") from error
 
     def topic(self, name: str, kind: type[IdlStruct]) -> Topic[Any]:
         """A topic of the domain, as rt/lowstate."""
@@ -100,16 +100,11 @@ class Bus:
         """Cyclone's default quality of service, as on the robot: reliable, the newest alone."""
         return DataWriter(self._participant, self.topic(name, kind))
 
-    def reader(self, name: str, kind: type[IdlStruct]) -> DataReader[Any]:
-        """Cyclone's default quality of service, as on the robot."""
-        return DataReader(self._participant, self.topic(name, kind))
-
-    def others(self, topic: str) -> int:
-        """How many writers of a topic there are that are not of this participant."""
-        own = self._participant.guid
-        found = self._publications.read(N=1000)
-        alive = [each for each in found if getattr(each, "topic_name", None) == topic]
-        return sum(each.participant_key != own for each in alive)
+    def reader(
+        self, name: str, kind: type[IdlStruct], quality: Qos | None = None
+    ) -> DataReader[Any]:
+        """Cyclone's default quality of service, as on the robot, unless another is given."""
+        return DataReader(self._participant, self.topic(name, kind), quality)
 
 
 def newest(reader: DataReader[Any]) -> Record | None:

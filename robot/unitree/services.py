@@ -19,7 +19,8 @@ from pixelgait.robot.unitree.dds import Bus
 MODULE = "unitree_api.msg.dds_"
 SWITCHER = "motion_switcher"
 CHECK_MODE, SELECT_MODE, RELEASE_MODE = 1001, 1002, 1003
-ANSWER_S = 5.0  # the vendor's samples wait 5 to 10 s
+ANSWER_S = 10.0  # the vendor's samples wait 5 to 10 s
+AGAIN_S = 0.5  # a request that came before the service was discovered is lost
 RELEASE_S = 30.0  # until nobody else moves the motors; a release takes seconds, and is repeated
 PAUSE_S = 1.0  # from one release to the next, as in the vendor's samples
 
@@ -64,9 +65,12 @@ class Client:
         self._responses.take(N=100)  # answers to what nobody waits for any more
         number = time.monotonic_ns()
         head = RequestHeader(RequestIdentity(number, api), RequestLease(0), RequestPolicy(0, False))
-        self._requests.write(Request(head, json.dumps(parameters) if parameters else "", []))
-        deadline = time.monotonic() + ANSWER_S
-        while time.monotonic() < deadline:
+        request = Request(head, json.dumps(parameters) if parameters else "", [])
+        deadline, asked_s = time.monotonic() + ANSWER_S, -AGAIN_S
+        while (now_s := time.monotonic()) < deadline:
+            if now_s - asked_s >= AGAIN_S:
+                self._requests.write(request)
+                asked_s = now_s
             for answer in self._responses.take(N=100):
                 header = getattr(answer, "header", None)
                 if header is None or header.identity.id != number:

@@ -69,6 +69,8 @@ class Diagnostics:
             **{f"late by {cause}": count for cause, count in loop.profiler.stalls.counts.items()},
         }
         statuses = [self._status("loop", WARN if late else OK, f"{rate:.0f} Hz", values)]
+        if health := link.driver.health():
+            statuses.append(self._status("motors", OK, "", dict(health)))
         doubts, ages = link.doubts(), link.ages()
         patience = loop.controller.supervisor.patience
         for sensor in link.sensors:

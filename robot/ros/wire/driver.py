@@ -34,6 +34,16 @@ class TopicDriver:
         command = ros.SHADOW_COMMAND if dry_run else ros.JOINT_COMMAND
         self._publisher = node.create_publisher(ros.JointState, command, ros.COMMAND_QOS)
 
+    def acquire(self) -> None:
+        """Whoever publishes on the topics is found by `Neighbours`."""
+
+    def intruder(self) -> None:
+        """See `acquire`."""
+
+    def health(self) -> dict[str, str]:
+        """Joint states tell nothing of it."""
+        return {}
+
     def close(self) -> None:
         """Leave the topics."""
         self._node.destroy_publisher(self._publisher)

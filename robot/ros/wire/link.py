@@ -11,9 +11,11 @@ from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.eyes import PAIR, RosEyes
 from pixelgait.robot.spec import Array
 
-# Topic: what a contract calls the sensor.
-SENSORS = {ros.JOINT_STATES: "joints", ros.IMU: "imu", ros.COLOUR: "camera", ros.DEPTH: "camera"}
-__all__ = ["PAIR", "SENSORS", "Driver", "RosLink"]
+# Sensors of a link, and what a contract calls them.
+EYES = {ros.COLOUR: "camera", ros.DEPTH: "camera"}
+TOPICS = {ros.JOINT_STATES: "joints", ros.IMU: "imu", **EYES}
+GO2 = {"lowstate": "joints", **EYES}
+__all__ = ["GO2", "PAIR", "TOPICS", "Driver", "RosLink"]
 
 
 class Driver(Protocol):
@@ -38,6 +40,19 @@ class Driver(Protocol):
     def stamps(self) -> Mapping[str, float]: ...
 
     def send(self, command: JointCommand) -> None: ...
+
+    def acquire(self) -> None:
+        """Become the one who commands the motors.
+
+        Raises:
+            UserError: somebody else is.
+        """
+
+    def intruder(self) -> str | None:
+        """Who else commands the motors, or None; called now and then."""
+
+    def health(self) -> Mapping[str, str]:
+        """Battery, temperatures and the like, as far as they are known."""
 
     def close(self) -> None:
         """Leave the robot."""

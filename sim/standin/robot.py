@@ -1,11 +1,11 @@
-"""The stand-in robot: a simulated body behind the topics of a real one, in real time."""
+"""The stand-in robot: a simulated body behind the wire of a real one, in real time."""
 
 from __future__ import annotations
 
 import io
 import threading
-import time
-from typing import Any
+from collections.abc import Callable, Container
+from typing import Any, Protocol
 
 import numpy as np
 from nav_msgs.msg import Odometry
@@ -17,34 +17,53 @@ from pixelgait.robot.ros.watch.camera_info import camera_info
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.rotation import heading, upright
 from pixelgait.robot.runtime.realtime import RateKeeper
-from pixelgait.robot.spec import Array
+from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.body.interface import PHYSICS_DT_S, SimulatedBody
 from pixelgait.sim.body.odometry import DriftingOdometry
 
 CAMERA_STEPS = round(1.0 / 30.0 / PHYSICS_DT_S)  # 30 Hz
 ODOMETRY_STEPS = round(0.02 / PHYSICS_DT_S)  # 50 Hz
-COMMAND_TIMEOUT_S = 0.1  # without commands the motors only damp
+
+
+def standing_command(spec: RobotSpec) -> JointCommand:
+    """Stiff in the default pose."""
+    zeros = np.zeros(len(spec.joint_names))
+    return JointCommand(0.0, spec.default_pose_rad, spec.kp_nm_per_rad, spec.kd_nms_per_rad, zeros)
+
+
+class Wire(Protocol):
+    """How a simulated robot speaks of its joints and IMU, and is commanded."""
+
+    def command(self) -> JointCommand | None:
+        """What the motors do now; None before anybody has commanded them."""
+
+    def publish(self, now_ns: int, reading: Reading, lost: Container[str]) -> None:
+        """A reading after a physics step, but for what sensors are lost to a fault."""
+
+    def close(self) -> None: ...
 
 
 class SimulatedRobot(Node):
-    """Publishes joint states and IMU after every physics step, images at 30 Hz, truth at 50 Hz.
+    """Publishes joints and IMU after every physics step, images at 30 Hz, truth at 50 Hz.
 
     Colour and depth show the same instant; nothing is rendered that nobody has subscribed.
-
-    Its motors close the PD loop every physics step, like a motor driver: stiff where a command
-    gives a position, damping where it gives none, where it answers an old reading, or none comes.
+    Joints and IMU go over a wire of the robot's kind, made with this node.
+    Its motors close the PD loop every physics step, like a motor driver.
     """
 
     def __init__(
-        self, body: SimulatedBody, seed: int, odometry: DriftingOdometry, record: bool
+        self,
+        body: SimulatedBody,
+        seed: int,
+        odometry: DriftingOdometry,
+        record: bool,
+        make_wire: Callable[[Any, RobotSpec], Wire],
     ) -> None:
         super().__init__("pixelgait_sim")
         self.body = body
         self.record = record
-        spec = body.spec
+        self._wire = make_wire(self, body.spec)
         sensor = ros.SENSOR_QOS
-        self._joints = self.create_publisher(ros.JointState, ros.JOINT_STATES, sensor)
-        self._imu = self.create_publisher(ros.Imu, ros.IMU, sensor)
         self._colour = self.create_publisher(ros.Image, ros.COLOUR, sensor)
         self._depth = self.create_publisher(ros.Image, ros.DEPTH, sensor)
         self._infos = {
@@ -53,9 +72,6 @@ class SimulatedRobot(Node):
         }
         self._truth = self.create_publisher(Odometry, "ground_truth/odom", sensor)
         self._odometry, self._drifting = self.create_publisher(Odometry, "odom", sensor), odometry
-        self.create_subscription(ros.JointState, ros.JOINT_COMMAND, self._keep, ros.COMMAND_QOS)
-        self._command: tuple[float, Any] | None = None
-        self._zeros = np.zeros(len(spec.joint_names))
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="physics")
         self.reading = body.reset(seed)
@@ -69,15 +85,13 @@ class SimulatedRobot(Node):
     def stop(self) -> None:
         self._stop.set()
         self._thread.join()
+        self._wire.close()
 
     def recording(self) -> bytes:
         """Time, base pose and joint angles at 50 Hz, as a numpy archive."""
         buffer = io.BytesIO()
         np.savez_compressed(buffer, path=np.array(self.path).reshape(-1, 20))
         return buffer.getvalue()
-
-    def _keep(self, message: Any) -> None:
-        self._command = (time.monotonic(), message)
 
     def _run(self) -> None:
         try:
@@ -89,43 +103,18 @@ class SimulatedRobot(Node):
         rate = RateKeeper(PHYSICS_DT_S)
         step = 0
         # Until the first command the robot stands, as after a real robot's own stand-up.
-        command = self._hold(self.body.spec.default_pose_rad, self._zeros)
+        standing = standing_command(self.body.spec)
         while not self._stop.is_set():
-            if self._command is not None:
-                command = self._motor_command()
-            self.body.step(command)
+            self.body.step(self._wire.command() or standing)
             self.reading = self.body.read()
             self._publish(step, self.reading)
             step += 1
             self.late += rate.wait()
 
-    def _motor_command(self) -> JointCommand:
-        """What the motors do about the newest command."""
-        assert self._command is not None
-        spec = self.body.spec
-        received, message = self._command
-        age = (self.get_clock().now().nanoseconds - ros.nanoseconds(message.header.stamp)) / 1e9
-        old = max(age, time.monotonic() - received) > COMMAND_TIMEOUT_S  # sent late, or delayed
-        if not message.position or old:
-            damping = np.full(len(spec.joint_names), spec.damping_nms_per_rad)
-            return JointCommand(0.0, self._zeros, self._zeros, damping, self._zeros)
-        order = ros.joint_order(list(message.name), spec.joint_names)
-        effort = np.asarray(message.effort)[order] if message.effort else self._zeros
-        return self._hold(np.asarray(message.position)[order], effort)
-
-    def _hold(self, targets: Array, effort: Array) -> JointCommand:
-        spec = self.body.spec
-        return JointCommand(0.0, targets, spec.kp_nm_per_rad, spec.kd_nms_per_rad, effort)
-
     def _publish(self, step: int, reading: Reading) -> None:
         now = int(self.get_clock().now().nanoseconds)
         lost = self.body.ages()  # of faults: whose sensors say nothing
-        if "joints" not in lost:
-            self._joints.publish(self._joint_states(now, reading))
-        if "imu" not in lost:
-            self._imu.publish(
-                ros.imu_message(now, "imu_link", reading.orientation, reading.angular_velocity)
-            )
+        self._wire.publish(now, reading, lost)
         if step % CAMERA_STEPS == 0 and "camera" not in lost:
             self._publish_images(now, reading)
         if step % ODOMETRY_STEPS == 0:
@@ -155,14 +144,6 @@ class SimulatedRobot(Node):
         if colour:
             self._colour.publish(ros.image_message(now, "camera", pixels))
             self._infos[ros.COLOUR].publish(self._info(now))
-
-    def _joint_states(self, now: int, reading: Reading) -> Any:
-        message = ros.JointState()
-        message.header.stamp = ros.stamp(now)
-        message.name = list(self.body.spec.joint_names)
-        message.position = reading.joint_angles.tolist()
-        message.velocity = reading.joint_velocities.tolist()
-        return message
 
 
 def _odometry(

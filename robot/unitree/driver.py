@@ -1,0 +1,203 @@
+"""A Go2's motors and sensors over its own DDS, as the driver of a link."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from cyclonedds.core import Policy, Qos
+
+from pixelgait.robot.interface import Image, JointCommand, Reading
+from pixelgait.robot.runtime.freshness import Freshness
+from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S
+from pixelgait.robot.runtime.realtime import RateKeeper
+from pixelgait.robot.spec import Array, RobotSpec
+from pixelgait.robot.unitree import messages as go2
+from pixelgait.robot.unitree.dds import Bus, newest, sample_type
+from pixelgait.robot.unitree.remote import Remote
+from pixelgait.robot.unitree.services import MotionSwitcher
+from pixelgait.robot.unitree.tick import TickClock
+
+STATE, COMMAND = "rt/lowstate", "rt/lowcmd"
+SENSOR = "lowstate"
+PERIOD_S = 0.002  # of commands, as in the vendor's samples
+DAMP_S = 0.3  # of damping at the end: the robot sinks instead of dropping; ours
+LISTEN_S = 0.3  # for somebody else's commands; the vendor's programs listen for 0.2 s
+# Of our own commands we hear nothing, of those of any other process everything.
+OTHERS_ALONE = Qos(Policy.IgnoreLocal.Participant)
+IN_ORDER = (1, 2, 3, 0)  # w x y z as x y z w
+
+
+class Go2Driver:
+    """The `Driver` behind rt/lowstate and rt/lowcmd, the motors in the order of the SDK's.
+
+    A thread repeats the newest command at 500 Hz, and damps when there was none for as long as a
+    driver waits. Nothing is sent before a first command that makes joints stiff, nothing at all
+    in a dry run. `now_s` is the clock of stamps [s]. Orders of the remote go to `remote`.
+    """
+
+    sensors = (SENSOR,)
+
+    def __init__(
+        self,
+        bus: Bus,
+        spec: RobotSpec,
+        now_s: Callable[[], float],
+        remote: Remote,
+        dry_run: bool = False,
+    ) -> None:
+        self._bus, self._spec, self._now_s, self._remote = bus, spec, now_s, remote
+        states, self._commands = sample_type(go2.LOW_STATE), sample_type(go2.LOW_CMD)
+        self._codec = go2.Codec(go2.LOW_CMD)
+        self._reader = bus.reader(STATE, states)
+        self._foreign = bus.reader(COMMAND, self._commands, OTHERS_ALONE)
+        self._writer = None if dry_run else bus.writer(COMMAND, self._commands)
+        self._switcher = None if dry_run else MotionSwitcher(bus)
+        self._clock, self._freshness = TickClock(), Freshness(SENSOR)
+        self.received = {SENSOR: 0}
+        self._state: go2.Record | None = None
+        self._stamp_s = 0.0
+        self._held: go2.Record | None = None  # the newest command; None before a stiff one
+        self._held_s = self._sent_s = 0.0  # monotonic, of that command and of the last sending
+        self._lock, self._closing = threading.Lock(), threading.Event()
+        self._repeater = threading.Thread(target=self._repeat, name="lowcmd", daemon=True)
+        self._repeater.start()
+
+    def acquire(self) -> None:
+        """Take the motors from the robot's own programs.
+
+        Raises:
+            UserError: they keep them, or do not answer.
+        """
+        if self._switcher is not None:
+            self._switcher.release()
+        newest(self._foreign)  # what they said before
+        time.sleep(LISTEN_S)
+
+    def intruder(self) -> str | None:
+        """Who else commands the motors, or None; called now and then."""
+        if newest(self._foreign) is None:
+            return None
+        return f"another program commands the motors on {COMMAND}"
+
+    def close(self) -> None:
+        """Damp for a moment, and give the motors back to the robot's own programs."""
+        self._closing.set()
+        self._repeater.join()
+        if self._held is not None:
+            rate = RateKeeper(PERIOD_S)
+            for _ in range(round(DAMP_S / PERIOD_S)):
+                self._write(self._damping())
+                rate.wait()
+        if self._switcher is not None:
+            self._switcher.give_back()
+
+    def take(self) -> None:
+        """Fetch the newest state; one with a wrong checksum is no news."""
+        state = newest(self._reader)
+        if state is None:
+            return
+        self.received[SENSOR] += 1
+        now_s, odd = self._now_s(), None
+        if go2.checksum(state) != state["crc"]:
+            odd = "what arrives has a wrong checksum"
+        stamp_s = self._clock.stamp_s(int(state["tick"]), now_s)
+        if self._freshness.arrived(stamp_s, now_s, time.monotonic(), odd):
+            self._state, self._stamp_s = state, stamp_s
+            self._remote.hear(state["wireless_remote"].tobytes())
+
+    def forget(self) -> None:
+        self._freshness.forget()
+
+    def angles(self) -> Array:
+        return np.zeros(0) if self._state is None else self._motors("q")
+
+    def read(self, image: Callable[[], Image], odometry: Array | None) -> Reading:
+        assert self._state is not None
+        imu = self._state["imu_state"]
+        return Reading(
+            self._stamp_s,
+            self._motors("q"),
+            self._motors("dq"),
+            imu["quaternion"].astype(np.float64)[list(IN_ORDER)],
+            imu["gyroscope"].astype(np.float64),
+            image,
+            odometry,
+        )
+
+    def _motors(self, field: str) -> Array:
+        assert self._state is not None
+        values = self._state["motor_state"][field][: len(self._spec.joint_names)]
+        return np.asarray(values, dtype=np.float64)
+
+    def ages(self) -> dict[str, float]:
+        return {SENSOR: self._freshness.age_s(time.monotonic())}
+
+    def doubts(self) -> dict[str, str]:
+        return {SENSOR: self._freshness.doubt} if self._freshness.doubt else {}
+
+    def stamps(self) -> dict[str, float]:
+        return {SENSOR: self._stamp_s}
+
+    def health(self) -> Mapping[str, str]:
+        """Battery, temperatures and lost packets, for people to read."""
+        if self._state is None:
+            return {}
+        state, motors = self._state, self._state["motor_state"][: len(self._spec.joint_names)]
+        return {
+            "battery_percent": str(state["bms_state"]["soc"]),
+            "battery_v": f"{state['power_v']:.1f}",
+            "hottest_motor_deg_c": str(motors["temperature"].max()),
+            "lost_packets": str(motors["lost"].sum()),
+        }
+
+    def send(self, command: JointCommand) -> None:
+        """At once; repeated until the next."""
+        stiff = bool(command.kp.any())
+        if self._writer is None or (self._held is None and not stiff):
+            return
+        record = self._record(command) if stiff else self._damping()
+        with self._lock:
+            self._held, self._held_s = record, time.monotonic()
+        self._write(record)
+
+    def _record(self, command: JointCommand) -> go2.Record:
+        record = self._empty()
+        motors = record["motor_cmd"][: len(self._spec.joint_names)]
+        motors["q"], motors["dq"] = command.targets, 0.0
+        motors["tau"], motors["kp"], motors["kd"] = command.feed_forward, command.kp, command.kd
+        return record
+
+    def _damping(self) -> go2.Record:
+        record = self._empty()
+        motors = record["motor_cmd"][: len(self._spec.joint_names)]
+        motors["dq"], motors["kd"] = 0.0, self._spec.damping_nms_per_rad
+        return record
+
+    def _empty(self) -> go2.Record:
+        """Motors that obey, and nothing to obey."""
+        record = self._codec.new()
+        record["head"], record["level_flag"] = go2.HEAD, go2.LOW_LEVEL
+        motors = record["motor_cmd"]
+        motors["mode"], motors["q"], motors["dq"] = go2.SERVO, go2.NO_POSITION, go2.NO_SPEED
+        return record
+
+    def _write(self, record: go2.Record) -> None:
+        assert self._writer is not None
+        record["crc"] = go2.checksum(record)
+        with self._lock:
+            self._writer.write(self._commands(record))
+            self._sent_s = time.monotonic()
+
+    def _repeat(self) -> None:
+        """In a thread of its own: what was said last, or damping once it is too old."""
+        rate = RateKeeper(PERIOD_S)
+        while not self._closing.is_set():
+            with self._lock:
+                held, since_s = self._held, time.monotonic() - self._held_s
+                due = time.monotonic() - self._sent_s >= PERIOD_S / 2.0
+            if held is not None and due:
+                self._write(held if since_s < DRIVER_TIMEOUT_S else self._damping())
+            rate.wait()

@@ -1,0 +1,139 @@
+"""A stand-in's joints and IMU on a Go2's own DDS: as strict as the robot is.
+
+The body behind it may be any quadruped with its legs in the order of Unitree's.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Container
+from typing import Any
+
+import numpy as np
+
+from pixelgait.robot.interface import JointCommand, Reading
+from pixelgait.robot.rotation import heading, roll_pitch, to_base_frame
+from pixelgait.robot.spec import RobotSpec
+from pixelgait.robot.unitree import messages as go2
+from pixelgait.robot.unitree.address import Address
+from pixelgait.robot.unitree.dds import Bus, newest, sample_type
+from pixelgait.robot.unitree.driver import COMMAND, STATE
+from pixelgait.robot.unitree.services import (
+    CHECK_MODE,
+    RELEASE_MODE,
+    SELECT_MODE,
+    SWITCHER,
+    Request,
+    Response,
+    ResponseHeader,
+    ResponseStatus,
+    topics,
+)
+
+COMMAND_TIMEOUT_S = 0.1  # without commands the motors let go; the robot's own time is not published
+OWN_PROGRAM = "normal"  # what moves the motors until it is released: sport_mode
+NOT_IMPLEMENTED = 3203  # as the robot's services answer
+SERVICE_STEPS = 25  # physics steps between looks for requests: 50 ms
+G_MS2 = 9.81
+WARM_DEG_C, CHARGED_PERCENT, VOLTS = 30, 80, 28.8  # of a robot that is well
+
+
+class Go2Wire:
+    """Publishes rt/lowstate, takes rt/lowcmd once the motion switcher has released the motors.
+
+    Commands with a wrong checksum, head or level are dropped without a word, as by the robot.
+    """
+
+    def __init__(self, address: Address, spec: RobotSpec) -> None:
+        self._bus, self._spec = Bus(address), spec
+        self._states, commands = sample_type(go2.LOW_STATE), sample_type(go2.LOW_CMD)
+        self._codec = go2.Codec(go2.LOW_STATE)
+        self._writer = self._bus.writer(STATE, self._states)
+        self._reader = self._bus.reader(COMMAND, commands)
+        asked, answered = topics(SWITCHER)
+        self._requests = self._bus.reader(asked, Request)
+        self._responses = self._bus.writer(answered, Response)
+        self.program = OWN_PROGRAM
+        self.refused = 0  # commands
+        self._began_s, self._steps = time.monotonic(), 0
+        self._newest: go2.Record | None = None
+        self._received_s = 0.0
+
+    def command(self) -> JointCommand | None:
+        """None while the robot's own program moves the motors: it stands."""
+        self._steps += 1
+        if self._steps % SERVICE_STEPS == 0:
+            self._serve()
+        record = newest(self._reader)
+        if record is not None and self._obeyed(record):
+            self._newest, self._received_s = record, time.monotonic()
+        if self.program:
+            return None
+        if self._newest is None or time.monotonic() - self._received_s > COMMAND_TIMEOUT_S:
+            zeros = np.zeros(len(self._spec.joint_names))
+            return JointCommand(0.0, zeros, zeros, zeros, zeros)
+        return motor_command(self._newest, len(self._spec.joint_names))
+
+    def _obeyed(self, record: go2.Record) -> bool:
+        framed = tuple(record["head"]) == go2.HEAD and record["level_flag"] == go2.LOW_LEVEL
+        obeyed = framed and record["crc"] == go2.checksum(record) and not self.program
+        self.refused += not obeyed
+        return obeyed
+
+    def publish(self, now_ns: int, reading: Reading, lost: Container[str]) -> None:
+        """After every physics step; joints and IMU are lost together, as they come."""
+        if "joints" in lost or "imu" in lost:
+            return
+        record = self._codec.new()
+        record["head"], record["level_flag"] = go2.HEAD, go2.LOW_LEVEL
+        imu = record["imu_state"]
+        x, y, z, w = reading.orientation
+        imu["quaternion"], imu["gyroscope"] = (w, x, y, z), reading.angular_velocity
+        imu["rpy"] = (*roll_pitch(reading.orientation), heading(reading.orientation))
+        imu["accelerometer"] = to_base_frame((0.0, 0.0, G_MS2), reading.orientation)  # at rest
+        motors = record["motor_state"][: len(self._spec.joint_names)]
+        motors["mode"], motors["temperature"] = go2.SERVO, WARM_DEG_C
+        motors["q"], motors["dq"] = reading.joint_angles, reading.joint_velocities
+        record["bms_state"]["soc"], record["power_v"] = CHARGED_PERCENT, VOLTS
+        record["tick"] = round((time.monotonic() - self._began_s) * 1e3)
+        record["crc"] = go2.checksum(record)
+        self._writer.write(self._states(record))
+
+    def _serve(self) -> None:
+        """Answer what the motion switcher is asked."""
+        for request in self._requests.take(N=10):
+            if (header := getattr(request, "header", None)) is None:
+                continue
+            code, data = self._answer(header.identity.api_id, request.parameter)
+            status = ResponseHeader(header.identity, ResponseStatus(code))
+            self._responses.write(Response(status, json.dumps(data), []))
+
+    def _answer(self, api: int, parameter: str) -> tuple[int, dict[str, Any]]:
+        if api == CHECK_MODE:
+            return 0, {"form": "0", "name": self.program}
+        if api == RELEASE_MODE:
+            self.program, self._newest = "", None
+            return 0, {}
+        if api == SELECT_MODE:
+            self.program = str(json.loads(parameter)["name"])
+            return 0, {}
+        return NOT_IMPLEMENTED, {}
+
+    def close(self) -> None:
+        """Leave the bus with this process."""
+
+
+def motor_command(record: go2.Record, joints: int) -> JointCommand:
+    """What motors make of their slots: torque = tau + kp (q - q') + kd (dq - dq')."""
+    motors = record["motor_cmd"][:joints].copy()
+    motors["kp"][motors["q"] >= go2.NO_POSITION] = 0.0
+    motors["kd"][motors["dq"] >= go2.NO_SPEED] = 0.0
+    off = motors["mode"] != go2.SERVO
+    for field in ("kp", "kd", "tau"):
+        motors[field][off] = 0.0
+    stiff = motors["kp"] > 0.0
+    targets = np.where(stiff, motors["q"], 0.0).astype(np.float64)
+    kp, kd = (motors[field].astype(np.float64) for field in ("kp", "kd"))
+    speeds = np.where(kd > 0.0, motors["dq"], 0.0)
+    return JointCommand(0.0, targets, kp, kd, motors["tau"] + kd * speeds)

@@ -1,0 +1,69 @@
+"""A stand-in's joints and IMU on ROS 2 topics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Container
+from typing import Any
+
+import numpy as np
+
+from pixelgait.robot.interface import JointCommand, Reading
+from pixelgait.robot.ros.wire import common as ros
+from pixelgait.robot.spec import RobotSpec
+
+COMMAND_TIMEOUT_S = 0.1  # without commands the motors only damp
+
+
+class TopicWire:
+    """Publishes joint_states and imu/data, takes joint_command.
+
+    Its motors are stiff where a command gives a position, and damp where it gives none, where it
+    answers an old reading, or none comes.
+    """
+
+    def __init__(self, node: Any, spec: RobotSpec) -> None:
+        self._node, self._spec = node, spec
+        self._joints = node.create_publisher(ros.JointState, ros.JOINT_STATES, ros.SENSOR_QOS)
+        self._imu = node.create_publisher(ros.Imu, ros.IMU, ros.SENSOR_QOS)
+        node.create_subscription(ros.JointState, ros.JOINT_COMMAND, self._keep, ros.COMMAND_QOS)
+        self._newest: tuple[float, Any] | None = None
+        self._zeros = np.zeros(len(spec.joint_names))
+
+    def command(self) -> JointCommand | None:
+        """What the motors do about the newest command."""
+        if self._newest is None:
+            return None
+        spec = self._spec
+        received, message = self._newest
+        age = (
+            self._node.get_clock().now().nanoseconds - ros.nanoseconds(message.header.stamp)
+        ) / 1e9
+        old = max(age, time.monotonic() - received) > COMMAND_TIMEOUT_S  # sent late, or delayed
+        if not message.position or old:
+            damping = np.full(len(spec.joint_names), spec.damping_nms_per_rad)
+            return JointCommand(0.0, self._zeros, self._zeros, damping, self._zeros)
+        order = ros.joint_order(list(message.name), spec.joint_names)
+        effort = np.asarray(message.effort)[order] if message.effort else self._zeros
+        targets = np.asarray(message.position)[order]
+        return JointCommand(0.0, targets, spec.kp_nm_per_rad, spec.kd_nms_per_rad, effort)
+
+    def publish(self, now_ns: int, reading: Reading, lost: Container[str]) -> None:
+        """After every physics step."""
+        if "joints" not in lost:
+            message = ros.JointState()
+            message.header.stamp = ros.stamp(now_ns)
+            message.name = list(self._spec.joint_names)
+            message.position = reading.joint_angles.tolist()
+            message.velocity = reading.joint_velocities.tolist()
+            self._joints.publish(message)
+        if "imu" not in lost:
+            self._imu.publish(
+                ros.imu_message(now_ns, "imu_link", reading.orientation, reading.angular_velocity)
+            )
+
+    def close(self) -> None:
+        """The node leaves its topics itself."""
+
+    def _keep(self, message: Any) -> None:
+        self._newest = (time.monotonic(), message)
