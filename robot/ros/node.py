@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
-from pathlib import Path
 
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 
 from pixelgait.robot.bundle import CONTRACT, Bundle, find_bundle, load_bundle
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
-from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.ros.connections import Connections
+from pixelgait.robot.ros.options import NodeOptions
 from pixelgait.robot.ros.parameters import (
     DRIVER_TIMEOUT,
     Parameters,
@@ -31,25 +29,10 @@ from pixelgait.robot.runtime.loop import MOST_DECISIONS, SENSOR_WAIT_S, ControlL
 from pixelgait.robot.runtime.operation import Operator, State
 from pixelgait.robot.runtime.realtime import freeze_collector
 from pixelgait.robot.supervisor import patience_of
-from pixelgait.robot.unitree.address import Address
 
 DISCOVERY_S = 3.0  # until all are known who were there before; 2.6 s were seen
 WATCH_PERIOD_S = 0.1
 STANDING = (State.READY, State.WALKING, State.STOPPED)  # or will not, until somebody resets it
-
-
-@dataclass(frozen=True)
-class NodeOptions:
-    """What a node is started with."""
-
-    bundle: str
-    out: Path | None = None  # folder for reports
-    auto_arm: bool = False  # stand up and walk without being asked
-    dry_run: bool = False  # command nobody
-    pilot: str = "bundle"  # or policy, or cmd_vel
-    goal: tuple[float, float] | None = None  # x, y [m] to begin with, in odom's frame
-    recorder: Recorder | None = None
-    address: Address | None = None  # of a Go2 on its own DDS; None: ROS 2 topics
 
 
 class ControllerNode(LifecycleNode):
@@ -253,8 +236,13 @@ class ControllerNode(LifecycleNode):
         """Damp the robot, if the loop was started, and leave it."""
         self.stop_loop()
         connections, self.connections = self.connections, None
-        if connections is not None:
+        if connections is None:
+            return
+        try:
             connections.close()
+        except UserError as error:
+            self.fault = self.fault or str(error)
+            self.get_logger().error(str(error))
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Leave the robot."""

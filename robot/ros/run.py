@@ -107,7 +107,8 @@ def operate(
     """
     from rclpy.executors import SingleThreadedExecutor
 
-    from pixelgait.robot.ros.node import ControllerNode, NodeOptions
+    from pixelgait.robot.ros.node import ControllerNode
+    from pixelgait.robot.ros.options import NodeOptions
 
     options = NodeOptions(
         config.bundle,

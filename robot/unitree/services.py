@@ -22,6 +22,7 @@ CHECK_MODE, SELECT_MODE, RELEASE_MODE = 1001, 1002, 1003
 ANSWER_S = 10.0  # the vendor's samples wait 5 to 10 s
 AGAIN_S = 0.5  # a request that came before the service was discovered is lost
 RELEASE_S = 30.0  # until nobody else moves the motors; a release takes seconds, and is repeated
+FAREWELL_S = 2.0  # for an answer at the end: the robot may be gone
 PAUSE_S = 1.0  # from one release to the next, as in the vendor's samples
 
 
@@ -56,8 +57,8 @@ class Client:
         self._requests = bus.writer(asked, Request)
         self._responses = bus.reader(answered, Response)
 
-    def call(self, api: int, **parameters: Any) -> dict[str, Any]:
-        """What the service answers.
+    def call(self, api: int, patience_s: float = ANSWER_S, **parameters: Any) -> dict[str, Any]:
+        """What the service answers, within so long.
 
         Raises:
             UserError: it does not answer, or says no.
@@ -66,7 +67,7 @@ class Client:
         number = time.monotonic_ns()
         head = RequestHeader(RequestIdentity(number, api), RequestLease(0), RequestPolicy(0, False))
         request = Request(head, json.dumps(parameters) if parameters else "", [])
-        deadline, asked_s = time.monotonic() + ANSWER_S, -AGAIN_S
+        deadline, asked_s = time.monotonic() + patience_s, -AGAIN_S
         while (now_s := time.monotonic()) < deadline:
             if now_s - asked_s >= AGAIN_S:
                 self._requests.write(request)
@@ -79,7 +80,7 @@ class Client:
                     raise UserError(f"{self.service}: call {api} failed, {header.status.code}")
                 return dict(json.loads(answer.data)) if answer.data else {}
             time.sleep(0.005)
-        raise UserError(f"{self.service}: no answer to call {api} for {ANSWER_S:.0f} s")
+        raise UserError(f"{self.service}: no answer to call {api} for {patience_s:.0f} s")
 
 
 class MotionSwitcher:
@@ -109,7 +110,11 @@ class MotionSwitcher:
                 time.sleep(PAUSE_S)
 
     def give_back(self) -> None:
-        """To the program that had them."""
-        if self.released is not None:
-            self._client.call(SELECT_MODE, name=self.released)
-            self.released = None
+        """To the program that had them.
+
+        Raises:
+            UserError: the service does not answer, or refuses.
+        """
+        name, self.released = self.released, None
+        if name is not None:
+            self._client.call(SELECT_MODE, FAREWELL_S, name=name)

@@ -1,0 +1,152 @@
+"""A Go2's wire: checksums and type ids against the vendor's, encoding against Cyclone's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.unitree import messages as go2
+from pixelgait.robot.unitree.address import Address, parse_link
+from pixelgait.robot.unitree.dds import idl_type
+from pixelgait.robot.unitree.remote import L2, STAND_UP, STOP, UP, A, B, Remote
+from pixelgait.robot.unitree.services import Request, Response
+from pixelgait.robot.unitree.tick import TickClock
+from pixelgait.sim.standin.go2 import motor_command
+
+MESSAGES = (go2.LOW_CMD, go2.LOW_STATE)
+# As the vendor's compiler generates them (unitree_sdk2): minimal equivalence hashes. A type with
+# another one would not be heard.
+TYPE_IDS = {
+    go2.LOW_CMD: "f1832876ceec9737d69f6ed62a3f63",
+    go2.LOW_STATE: "f1853a99e23d0daa1610b65c526b40",
+    go2.MOTOR_CMD: "f1c8e5835b0f0c1765bc231dfa02ff",
+    go2.MOTOR_STATE: "f142a2288b798af8db05e12736b1be",
+    go2.IMU_STATE: "f14b1bf4af32e5bc6710efc8293115",
+    go2.BMS_CMD: "f13e8eb67c25fde07e52cf51ed4a23",
+    go2.BMS_STATE: "f1e118af070ba20bc2e0370cec4cbb",
+}
+
+
+def random_record(message: go2.Message, seed: int = 0) -> go2.Record:
+    """Of finite numbers; what pads is zero."""
+    rng = np.random.default_rng(seed)
+
+    def fill(values: Any) -> None:
+        if values.dtype.names:
+            for name in values.dtype.names:
+                fill(values[name])
+        elif values.dtype.kind == "f":
+            values[...] = rng.standard_normal(values.shape)
+        else:
+            values[...] = rng.integers(0, 100, values.shape)
+
+    record = np.zeros((1,), message.dtype)
+    fill(record)
+    return record[0:1].reshape(())
+
+
+def as_sample(message: go2.Message, record: Any) -> Any:
+    """The record as Cyclone's own object."""
+    values = []
+    for name, kind, count in message.fields:
+        part = record[name]
+        if not isinstance(kind, go2.Message):
+            values.append(part.tolist())
+        elif count == 1:
+            values.append(as_sample(kind, part))
+        else:
+            values.append([as_sample(kind, each) for each in part])
+    return idl_type(message)(*values)
+
+
+def test_checksums_are_the_vendors() -> None:
+    command, state = (go2.Codec(message).new() for message in MESSAGES)
+    assert (command.dtype.itemsize, state.dtype.itemsize) == (812, 1180)
+    assert go2.checksum(command) == 0x4B5A4880
+    assert go2.checksum(state) == 0x85F11EA6
+    command["head"], command["level_flag"] = go2.HEAD, go2.LOW_LEVEL
+    motors = command["motor_cmd"]
+    motors["mode"], motors["q"], motors["dq"] = go2.SERVO, go2.NO_POSITION, go2.NO_SPEED
+    assert go2.checksum(command) == 0x06E577CD
+
+
+@pytest.mark.parametrize("message", TYPE_IDS, ids=lambda message: message.name)
+def test_types_are_the_vendors(message: go2.Message) -> None:
+    assert type_id(idl_type(message)) == TYPE_IDS[message]
+
+
+def test_requests_are_the_vendors() -> None:
+    assert type_id(Request) == "f1cba4dc965d393ada76b4de081925"
+    assert type_id(Response) == "f148c997d379c3e18c530b5f8fe946"
+
+
+def type_id(kind: Any) -> str:
+    found = kind.__idl__.get_type_info().minimal.typeid_with_size.type_id
+    return str(found.serialize(use_version_2=True)[4:].hex())
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.name)
+def test_bytes_are_those_of_cyclone(message: go2.Message) -> None:
+    codec, record = go2.Codec(message), random_record(message)
+    data = codec.encode(record)
+    assert data == as_sample(message, record).serialize(use_version_2=False)
+    assert codec.decode(data).tobytes() == record.tobytes()
+    for wrong in (data[:-4], b"\x00\x00" + data[2:], b""):
+        with pytest.raises(ValueError, match="bytes, expected"):
+            codec.decode(wrong)
+
+
+def test_any_flipped_bit_of_a_value_shows_in_the_checksum() -> None:
+    record = random_record(go2.LOW_CMD)
+    right = go2.checksum(record)
+    for field in ("q", "kp", "mode"):
+        changed = record.copy()
+        changed["motor_cmd"][field][7] += 1
+        assert go2.checksum(changed) != right
+
+
+def test_motors_do_what_their_slots_say() -> None:
+    record = go2.Codec(go2.LOW_CMD).new()
+    motors = record["motor_cmd"]
+    motors["mode"], motors["q"], motors["dq"] = go2.SERVO, go2.NO_POSITION, go2.NO_SPEED
+    motors["kp"], motors["kd"], motors["tau"] = 20.0, 0.5, 1.0
+    motors["q"][1], motors["dq"][1] = 0.8, 2.0
+    motors["mode"][2], motors["q"][2], motors["dq"][2] = 0, 0.8, 0.0
+    command = motor_command(record, 12)
+    np.testing.assert_allclose(command.kp[:3], (0.0, 20.0, 0.0))
+    np.testing.assert_allclose(command.kd[:3], (0.0, 0.5, 0.0))
+    np.testing.assert_allclose(command.feed_forward[:3], (1.0, 1.0 + 0.5 * 2.0, 0.0))
+    assert command.targets[1] == pytest.approx(0.8)
+
+
+def test_a_tick_is_a_time_on_our_clock() -> None:
+    clock = TickClock()
+    assert clock.stamp_s(5000, 100.000) == pytest.approx(100.0)  # as if it took no time
+    assert clock.stamp_s(5002, 100.012) == pytest.approx(100.002, abs=1e-5)  # held up by 10 ms
+    assert clock.stamp_s(5002, 100.5) == pytest.approx(100.002, abs=1e-5)  # again: no news
+    assert clock.stamp_s(5504, 100.499) == pytest.approx(100.499)  # the first took 5 ms, it shows
+    assert clock.stamp_s(10, 130.0) == pytest.approx(130.0)  # started again
+    slow = TickClock()  # a clock that loses 50 us a second is followed
+    stamps = [slow.stamp_s(round(1e3 * t), t * (1.0 + 5e-5)) for t in np.arange(1.0, 2000.0)]
+    assert stamps[-1] == pytest.approx(1999.0 * (1.0 + 5e-5), abs=1e-3)
+
+
+def test_the_remote_gives_an_order_once_for_every_press() -> None:
+    heard: list[str] = []
+    remote = Remote({STOP: lambda: heard.append("stop"), STAND_UP: lambda: heard.append("up")})
+    for buttons in (0, L2, L2 | B, L2 | B | A, L2, L2 | B, 0, UP, L2 | UP):
+        remote.hear(bytes(2) + buttons.to_bytes(2, "little") + bytes(36))
+    assert heard == ["stop", "stop", "up"]
+
+
+def test_a_link_is_an_interface_and_a_domain() -> None:
+    assert parse_link("ros") is None
+    assert parse_link("go2:eth0") == Address("eth0", 0)
+    assert parse_link("go2:lo") == Address("lo", 1)  # never that of a robot
+    assert parse_link("go2:lo:7") == Address("lo", 7)
+    for wrong in ("go2", "go2:", "ros:lo", "a1:eth0", "go2:eth0:", "go2:eth0:x", "go2:eth0:233"):
+        with pytest.raises(UserError, match=f"--link {wrong}: "):
+            parse_link(wrong)

@@ -1,0 +1,129 @@
+"""The unchanged node on a Go2's own DDS: it walks the stand-in, and every fault ends safe."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.ros.support import AUTO, PATIENT, Client, Processes
+
+# Of its own for every worker beside this one.
+LINK = f"go2:lo:{101 + int(os.environ.get('PYTEST_XDIST_WORKER', 'gw0').removeprefix('gw'))}"
+STATE_AGES = ("ageing_s.lowstate:=1.0", "stale_s.lowstate:=1.5", "timeout_s.lowstate:=2.0")
+PATIENT_GO2 = (*PATIENT, *(part for each in STATE_AGES for part in ("-p", each)))
+AUTO_GO2 = ("--auto-arm", *PATIENT_GO2)
+
+# How many commands somebody else hears in a second, and how many of them make joints stiff.
+LISTEN = """
+import sys, time
+from pixelgait.robot.unitree.address import parse_link
+from pixelgait.robot.unitree.dds import Bus, sample_type
+from pixelgait.robot.unitree import messages as go2
+bus = Bus(parse_link(sys.argv[1]))
+reader = bus.reader("rt/lowcmd", sample_type(go2.LOW_CMD))
+heard, until = [], time.monotonic() + 3.0
+while time.monotonic() < until:
+    heard += [each.record for each in reader.take(N=16) if hasattr(each, "record")]
+    time.sleep(0.0005)
+right = sum(go2.checksum(each) == each["crc"] for each in heard)
+stiff = sum(bool(each["motor_cmd"]["kp"].any()) for each in heard)
+print("heard", len(heard), "right", right, "stiff", stiff)
+"""
+# Somebody else who commands the motors.
+MEDDLE = """
+import sys, time
+from pixelgait.robot.unitree.address import parse_link
+from pixelgait.robot.unitree.dds import Bus, sample_type
+from pixelgait.robot.unitree import messages as go2
+bus, kind = Bus(parse_link(sys.argv[1])), sample_type(go2.LOW_CMD)
+writer = bus.writer("rt/lowcmd", kind)
+while True:
+    writer.write(kind(go2.Codec(go2.LOW_CMD).new()))
+    time.sleep(0.01)
+"""
+
+
+def listen(processes: Processes) -> tuple[int, int, int]:
+    """Commands heard in three seconds, those with the right checksum, stiff ones."""
+    line = [sys.executable, "-c", LISTEN, LINK]
+    done = subprocess.run(line, capture_output=True, text=True, env=processes.environment)
+    found = re.search(r"heard (\d+) right (\d+) stiff (\d+)", done.stdout)
+    assert found, done.stderr
+    heard, right, stiff = (int(number) for number in found.groups())
+    return heard, right, stiff
+
+
+def test_the_shipped_policy_walks_past_obstacles(
+    processes: Processes, iap_bundle: Path, client: Client, tmp_path: Path
+) -> None:
+    out = tmp_path / "sim"
+    sim = processes.start("pixelgait-sim", "--link", LINK, "--out", out)
+    run = processes.start("pixelgait-run", iap_bundle, "--link", LINK, "--duration", 8, *AUTO_GO2)
+    assert run.wait(90) == 0
+    sim.send_signal(signal.SIGINT)
+    assert sim.wait(20) == 0
+    import numpy as np
+
+    path = np.load(out / "trajectory.npz")["path"]
+    assert path[-1, 1] - path[0, 1] > 1.5  # [m] ahead, after some seconds of standing up
+    assert not client.commands  # nothing goes to the topics of another link
+
+
+def test_nothing_is_sent_before_it_is_armed(processes: Processes, client: Client) -> None:
+    """And once it is: at 500 Hz, though the policy decides at 100."""
+    processes.start("pixelgait-sim", "--link", LINK, "--scene", "flat")
+    processes.start("pixelgait-run", "walk", "--link", LINK, *PATIENT_GO2)
+    client.wait_for_state("limp")
+    assert listen(processes) == (0, 0, 0)
+    assert client.order("arm")[0]
+    assert client.order("stand_up")[0]
+    client.wait_for_state("ready")
+    heard, right, stiff = listen(processes)
+    assert heard > 600  # of 1500, on a busy machine
+    assert heard == right == stiff
+
+
+def test_a_stand_in_that_dies_damps_by_name(processes: Processes, client: Client) -> None:
+    sim = processes.start("pixelgait-sim", "--link", LINK, "--scene", "flat")
+    run = processes.start("pixelgait-run", "walk", "--link", LINK, *AUTO_GO2)
+    client.wait_for_state("walking")
+    sim.kill()
+    heard, right, stiff = listen(processes)  # 2 s of patience, then damping until it leaves
+    assert run.wait(30) == 1
+    assert heard == right > stiff
+    assert run.stdout is not None
+    assert "lowstate" in run.stdout.read().splitlines()[-1]
+
+
+def test_somebody_else_who_commands_the_motors_ends_the_walk(
+    processes: Processes, client: Client
+) -> None:
+    processes.start("pixelgait-sim", "--link", LINK, "--scene", "flat")
+    run = processes.start("pixelgait-run", "walk", "--link", LINK, *AUTO_GO2)
+    client.wait_for_state("walking")
+    line = [sys.executable, "-c", MEDDLE, LINK]
+    meddler = subprocess.Popen(line, env=processes.environment)
+    try:
+        assert run.wait(30) == 1
+        assert run.stdout is not None
+        assert "another program commands the motors on rt/lowcmd" in run.stdout.read()
+    finally:
+        meddler.kill()
+        meddler.wait()
+
+
+@pytest.mark.parametrize("dry", [True, False])
+def test_without_a_robot_it_says_so(processes: Processes, dry: bool) -> None:
+    """A dry run releases no motors, and waits for the sensors alone."""
+    line = ("walk", "--link", LINK, *(["--dry-run"] if dry else []), *AUTO[1:])
+    run = processes.start("pixelgait-run", *line)
+    assert run.wait(60) == 1
+    assert run.stdout is not None
+    expected = "no message on lowstate for 15 s" if dry else "motion_switcher: no answer"
+    assert expected in run.stdout.read().splitlines()[-1]
