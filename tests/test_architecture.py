@@ -19,11 +19,11 @@ LAYERS = (
     ("robot.runtime", "sim.world", "policies.encoders"),
     ("policies.encoders.iap", "policies.encoders.sit"),
     ("sim.world.looks", "sim.scenes.courses", "sim.body.eyes"),
-    ("robot.recording", "robot.profiling", "robot.ros.wire"),
+    ("robot.recording", "robot.profiling", "robot.ros.wire", "robot.unitree"),
     ("robot.ros.people", "robot.ros.watch"),
     ("robot.ros", "sim.body", "sim.scenes"),
     ("policies", "sim.engines"),
-    ("sim.tasks",),
+    ("sim.tasks", "sim.standin"),
     ("sim", "policies.training", "export.bundle"),
     ("export.reports", "export.faults", "sim.benchmarks"),
     ("export.demo",),
@@ -33,7 +33,7 @@ MOST_FILES = 12
 MOST_LINES = 300
 ROBOT_LIBRARIES = {"numpy", "onnxruntime", "cv2", "tyro", "rclpy", "sensor_msgs"}
 ROBOT_LIBRARIES |= {"builtin_interfaces", "geometry_msgs", "nav_msgs", "std_msgs", "std_srvs"}
-ROBOT_LIBRARIES |= {"mcap", "mcap_ros2"}
+ROBOT_LIBRARIES |= {"mcap", "mcap_ros2", "cyclonedds"}
 ROBOT_LIBRARIES |= {"diagnostic_msgs", "rcl_interfaces"}
 
 FOLDERS = [folder for layer in LAYERS for folder in layer]

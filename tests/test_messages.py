@@ -14,10 +14,17 @@ FILES = [
     *(ROBOT / "runtime" / f"{name}.py" for name in ("loop", "operation", "freshness", "stages")),
     ROBOT / "runtime" / "realtime.py",
     ROBOT / "recording" / "recorder.py",
+    *sorted((ROBOT / "unitree").glob("*.py")),
 ]
-# Descriptions of parameters, conventions of a contract; what only a programming error would say.
-OTHER = ("[s].", "SI, radians", "xyzw, base in world", "the image of a recorded step is beside it")
-DESCRIPTIONS = ("Nothing new is decided, the last decision holds", "The robot ")
+# Descriptions of parameters, conventions of a contract, XML; what only a programming error would say.
+OTHER = (
+    "of XCDR1",
+    "[s].",
+    "SI, radians",
+    "xyzw, base in world",
+    "the image of a recorded step is beside it",
+)
+DESCRIPTIONS = ("<", "Nothing new is decided, the last decision holds", "The robot ")
 STATES = ("standing up", "lying down")  # above the table
 
 

@@ -133,6 +133,6 @@ def _share(spec: RobotSpec) -> Path:
         found = distribution(EXAMPLE_ROBOT_DATA)
     except PackageNotFoundError:
         raise UserError(
-            f"robot '{spec.name}' needs {EXAMPLE_ROBOT_DATA}: pip install '.[go2]'"
+            f"robot '{spec.name}' needs {EXAMPLE_ROBOT_DATA}: pip install '.[go2-model]'"
         ) from None
     return Path(str(found.locate_file(SHARE)))
