@@ -76,7 +76,9 @@ $(DEMO_INSTALLED):
 		|| echo "no CPU build of torch to be had from $(TORCH_INDEX): taking PyPI's"
 	$(PIP) --editable '.[demo]'
 	@rm -rf $(SITE)/torch/{test,include} $(SITE)/torch/bin/{test_*,*Test,protoc*} .venv/include
-	@strip --strip-debug $(SITE)/pybullet*.so 2> /dev/null || true
+	@# Beside it first: who runs it at this moment has it mapped.
+	@for so in $(SITE)/pybullet*.so; do \
+		strip --strip-debug -o $$so.small $$so 2> /dev/null && mv $$so.small $$so; done || true
 	@rm -f .venv/.demo-*
 	@touch $@
 	@du -sh .venv | sed 's/\t.*/ on disk/'

@@ -16,7 +16,7 @@ FILES = [
     ROBOT / "recording" / "recorder.py",
     *sorted((ROBOT / "unitree").glob("*.py")),
 ]
-# Descriptions of parameters, conventions of a contract, XML; what only a programming error would say.
+# Descriptions of parameters, conventions, XML; what only a programming error would say.
 OTHER = (
     "of XCDR1",
     "[s].",

@@ -43,7 +43,7 @@ class Connections:
         shape = None if piloted else bundle.image_shape
         self._quiet = quiet = ros.quiet_node(node, f"{node.get_name()}_sensors")
         eyes = None if shape is None else RosEyes(quiet, shape)
-        driver = (
+        driver: Driver = (
             TopicDriver(node, quiet, bundle.spec, dry_run)
             if address is None
             else _go2(address, node, bundle, people.operator, dry_run)

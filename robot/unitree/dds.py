@@ -31,9 +31,9 @@ KINDS = {
     "i4": types.int32,
     "f4": types.float32,
 }
+ARRAY: Any = types.array  # its brackets are of no type
 # On loopback neither side may need multicast, which that interface does not say it has; tried with
 # the vendor's SDK on the other one.
-
 _GENERAL = "<General><Interfaces><NetworkInterface name='{}'/></Interfaces>{}</General>"
 _NO_MULTICAST = "<AllowMulticast>false</AllowMulticast>"
 _LOCAL_PEER = (
@@ -47,11 +47,11 @@ def idl_type(message: Message) -> type[IdlStruct]:
     fields = {}
     for name, kind, count in message.fields:
         each = idl_type(kind) if isinstance(kind, Message) else KINDS[kind]
-        fields[name] = types.array[each, count] if count > 1 else each
+        fields[name] = ARRAY[each, count] if count > 1 else each
     return make_idl_struct(message.name, f"{MODULE}.{message.name}", fields)
 
 
-def sample_type(message: Message) -> type[IdlStruct]:
+def sample_type(message: Message) -> Any:
     """Samples of a topic: they hold a `record`, and are its bytes."""
     codec = Codec(message)
 
@@ -92,17 +92,15 @@ class Bus:
         except DDSException as error:
             raise UserError(f"no DDS on interface '{address.interface}': {error}") from error
 
-    def topic(self, name: str, kind: type[IdlStruct]) -> Topic[Any]:
+    def topic(self, name: str, kind: Any) -> Topic[Any]:
         """A topic of the domain, as rt/lowstate."""
         return Topic(self._participant, name, kind)
 
-    def writer(self, name: str, kind: type[IdlStruct]) -> DataWriter[Any]:
+    def writer(self, name: str, kind: Any) -> DataWriter[Any]:
         """Cyclone's default quality of service, as on the robot: reliable, the newest alone."""
         return DataWriter(self._participant, self.topic(name, kind))
 
-    def reader(
-        self, name: str, kind: type[IdlStruct], quality: Qos | None = None
-    ) -> DataReader[Any]:
+    def reader(self, name: str, kind: Any, quality: Qos | None = None) -> DataReader[Any]:
         """Cyclone's default quality of service, as on the robot, unless another is given."""
         return DataReader(self._participant, self.topic(name, kind), quality)
 

@@ -38,7 +38,7 @@ class Go2Driver:
     in a dry run. `now_s` is the clock of stamps [s]. Orders of the remote go to `remote`.
     """
 
-    sensors = (SENSOR,)
+    sensors: tuple[str, ...] = (SENSOR,)
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Go2Driver:
         self._writer = None if dry_run else bus.writer(COMMAND, self._commands)
         self._switcher = None if dry_run else MotionSwitcher(bus)
         self._clock, self._freshness = TickClock(), Freshness(SENSOR)
-        self.received = {SENSOR: 0}
+        self.received: dict[str, int] = {SENSOR: 0}
         self._state: go2.Record | None = None
         self._stamp_s = 0.0
         self._held: go2.Record | None = None  # the newest command; None before a stiff one

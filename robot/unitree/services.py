@@ -10,8 +10,7 @@ import json
 import time
 from typing import Any
 
-from cyclonedds.idl import make_idl_struct
-from cyclonedds.idl.types import byte, int32, int64, sequence
+from cyclonedds.idl import make_idl_struct, types
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.unitree.dds import Bus
@@ -30,17 +29,18 @@ def _struct(name: str, **fields: Any) -> Any:
     return make_idl_struct(name, f"{MODULE}.{name}", fields)
 
 
-RequestIdentity = _struct("RequestIdentity_", id=int64, api_id=int64)
-RequestLease = _struct("RequestLease_", id=int64)
-RequestPolicy = _struct("RequestPolicy_", priority=int32, noreply=bool)
+RequestIdentity = _struct("RequestIdentity_", id=types.int64, api_id=types.int64)
+RequestLease = _struct("RequestLease_", id=types.int64)
+RequestPolicy = _struct("RequestPolicy_", priority=types.int32, noreply=bool)
 RequestHeader = _struct(
     "RequestHeader_", identity=RequestIdentity, lease=RequestLease, policy=RequestPolicy
 )
+BYTES: Any = types.sequence
 # The parameter of a request and the data of a response are JSON.
-Request = _struct("Request_", header=RequestHeader, parameter=str, binary=sequence[byte])
-ResponseStatus = _struct("ResponseStatus_", code=int32)
+Request = _struct("Request_", header=RequestHeader, parameter=str, binary=BYTES[types.byte])
+ResponseStatus = _struct("ResponseStatus_", code=types.int32)
 ResponseHeader = _struct("ResponseHeader_", identity=RequestIdentity, status=ResponseStatus)
-Response = _struct("Response_", header=ResponseHeader, data=str, binary=sequence[byte])
+Response = _struct("Response_", header=ResponseHeader, data=str, binary=BYTES[types.byte])
 
 
 def topics(service: str) -> tuple[str, str]:

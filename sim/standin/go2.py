@@ -88,10 +88,10 @@ class Go2Wire:
         record = self._codec.new()
         record["head"], record["level_flag"] = go2.HEAD, go2.LOW_LEVEL
         imu = record["imu_state"]
-        x, y, z, w = reading.orientation
+        orientation = x, y, z, w = reading.orientation.tolist()
         imu["quaternion"], imu["gyroscope"] = (w, x, y, z), reading.angular_velocity
-        imu["rpy"] = (*roll_pitch(reading.orientation), heading(reading.orientation))
-        imu["accelerometer"] = to_base_frame((0.0, 0.0, G_MS2), reading.orientation)  # at rest
+        imu["rpy"] = (*roll_pitch(orientation), heading(orientation))
+        imu["accelerometer"] = to_base_frame((0.0, 0.0, G_MS2), orientation)  # at rest
         motors = record["motor_state"][: len(self._spec.joint_names)]
         motors["mode"], motors["temperature"] = go2.SERVO, WARM_DEG_C
         motors["q"], motors["dq"] = reading.joint_angles, reading.joint_velocities

@@ -22,7 +22,10 @@ class Driver(Protocol):
     """A robot's joints, IMU and motors; as a `Link`, but without a camera and a clock."""
 
     sensors: tuple[str, ...]
-    received: Mapping[str, int]  # messages taken, of each sensor
+
+    @property
+    def received(self) -> Mapping[str, int]:
+        """Messages taken, of each sensor."""
 
     def take(self) -> None: ...
 
