@@ -217,13 +217,13 @@ class Controller(DecisionScheduler):
         self.supervisor = supervisor
         self.heading_hold = HeadingHold()
         self.phase = np.zeros(1)
-        self._latent = STAND  # of the last step
+        self.followed = STAND  # latent command (2,) of the last step
 
     def reset(self) -> None:
         """Start a new episode: phase 0, a decision due at the next step, no fault."""
         super().reset()
         self.phase = np.zeros(1)
-        self._latent = STAND
+        self.followed = STAND
         self.heading_hold.reset()
         self.supervisor.reset()
 
@@ -238,14 +238,14 @@ class Controller(DecisionScheduler):
         if stage < Stage.STALE:
             return self._move(reading, imu, self.latent(reading, stage is Stage.AGEING), ages)
         self._steps_left = 0  # once it goes on, it looks first
-        return self._move(reading, imu, slower(self._latent), ages)
+        return self._move(reading, imu, slower(self.followed), ages)
 
     def follow(
         self, latent: Array, reading: Reading, ages: Mapping[str, float] = NO_AGES
     ) -> JointCommand:
         """The same under a latent command (2,) of somebody else's; nothing is looked at."""
         if self.supervisor.stage(ages) >= Stage.STALE:
-            latent = slower(self._latent)
+            latent = slower(self.followed)
         imu = imu_vector(reading)
         self.stopwatch.lap("observe")
         return self._move(reading, imu, latent, ages)
@@ -253,7 +253,7 @@ class Controller(DecisionScheduler):
     def _move(
         self, reading: Reading, imu: Array, latent: Array, ages: Mapping[str, float]
     ) -> JointCommand:
-        self._latent = latent
+        self.followed = latent
         latent = self.heading_hold.corrected(latent, reading.orientation)
         targets, self.phase = self.low_level(latent, imu, reading.joint_angles, self.phase)
         self.stopwatch.lap("low_level")

@@ -38,17 +38,23 @@ def read_json(path: Path, error: type[UserError] = UserError) -> dict[str, Any]:
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Write a file so that a kill at any moment leaves the old or the new content.
+    """Write a file so that a kill at any moment leaves the old or the new content."""
+    with replacing(path) as aside:
+        aside.write_bytes(data)
 
-    A link stays one: what it points to is replaced.
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """An empty file beside `path`, to be written; at the end it takes the place of `path`.
+
+    Not if an exception ends the block. A link stays one: what it points to is replaced.
     """
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
+        with os.fdopen(handle, "rb") as file:
+            yield Path(name)
             os.fsync(file.fileno())
         os.chmod(name, 0o644)
         os.replace(name, path)

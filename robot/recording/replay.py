@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +14,7 @@ import tyro
 from pixelgait.robot.bundle import CONTRACT, FILES, Bundle, load_bundle
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, require_writable, write_atomic
+from pixelgait.robot.interface import JointCommand
 from pixelgait.robot.recording.recorder import require_library
 from pixelgait.robot.recording.steps import RecordedStep, Recording, read_recording
 from pixelgait.robot.runtime.operation import Operation
@@ -80,13 +82,30 @@ def recorded_bundle(recording: Recording, folder: Path) -> Bundle:
     return load_bundle(folder)
 
 
-def replay(recording: Recording, bundle: Bundle) -> dict[str, Any]:
-    """The controller's commands for what was recorded, against those that were."""
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A step that was recorded, and the same once more."""
+
+    recorded: RecordedStep
+    command: JointCommand
+    operation: Operation  # as this step has left it; the next one changes it
+    looked: bool  # anew
+
+
+def replayed(recording: Recording, bundle: Bundle) -> Iterator[Replayed]:
+    """Feed every step to a controller of this bundle.
+
+    Raises:
+        UserError: the bundle's policy wants images of another shape than there are.
+    """
     operation, session = None, -1
     patience: dict[str, Patience] = {}
-    differences: list[dict[str, Any]] = []
-    decisions = 0
     for step in recording.steps:
+        if step.looked and (shape := step.inputs.reading.image().pixels.shape) != bundle.image_shape:
+            raise UserError(
+                f"{recording.path}: images of shape {shape} were recorded, "
+                f"bundle '{bundle.contract['name']}' wants {bundle.image_shape}"
+            )
         patience.update(step.patience)
         if operation is None or step.session != session:
             controller, session = bundle.controller(patience=patience), step.session
@@ -95,9 +114,21 @@ def replay(recording: Recording, bundle: Bundle) -> dict[str, Any]:
         operation.supervisor.obeyed = step.settings["obeyed"]
         images = operation.controller.images
         command = operation.step(step.inputs)
-        decisions += operation.controller.images > images
-        if difference := _difference(step, command, operation):
-            differences.append({"time_s": step.inputs.reading.time_s, **difference})
+        yield Replayed(step, command, operation, operation.controller.images > images)
+
+
+def replay(recording: Recording, bundle: Bundle) -> dict[str, Any]:
+    """The controller's commands for what was recorded, against those that were.
+
+    Raises:
+        UserError: see `replayed`.
+    """
+    differences: list[dict[str, Any]] = []
+    decisions = 0
+    for step in replayed(recording, bundle):
+        decisions += step.looked
+        if difference := _difference(step.recorded, step.command, step.operation):
+            differences.append({"time_s": step.recorded.inputs.reading.time_s, **difference})
     targets = [each["targets_rad"] for each in differences]
     return {
         "recording": str(recording.path),
@@ -113,7 +144,9 @@ def replay(recording: Recording, bundle: Bundle) -> dict[str, Any]:
     }
 
 
-def _difference(step: RecordedStep, command: Any, operation: Operation) -> dict[str, Any] | None:
+def _difference(
+    step: RecordedStep, command: JointCommand, operation: Operation
+) -> dict[str, Any] | None:
     """What is not as it was recorded, in any bit."""
     recorded = step.targets, step.kp, step.kd
     same = [

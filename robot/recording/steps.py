@@ -33,8 +33,10 @@ class RecordedStep:
     kp: Array
     kd: Array
     state: str
+    cause: str  # of the state
     fault: str | None
     looked: bool  # anew
+    took_us: float  # from the step's begin until the command was out
 
 
 @dataclass
@@ -134,8 +136,10 @@ def _step(step: dict[str, Any], messages: dict[str, Any], image: Image | None) -
         np.array(step["kp"]),
         np.array(step["kd"]),
         step["state"],
+        step["cause"],
         step["fault"],
         step["image_time_s"] is not None,
+        step["took_us"],
     )
 
 
