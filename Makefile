@@ -16,7 +16,7 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 SITE := .venv/lib/python*/site-packages
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test lint faults endurance recordings signals benchmark results navigation encoders gait-study walk-card walk-gif contact-sheet clean
+.PHONY: demo test lint faults endurance recordings signals view benchmark results navigation encoders gait-study walk-card walk-gif contact-sheet clean
 
 demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo
 	$(BIN)/pixelgait-demo
@@ -43,6 +43,10 @@ recordings: $(INSTALLED)  ## tests/recordings: a short walk of every shipped pol
 
 signals: $(INSTALLED)  ## no command leaves a process behind, whenever it is stopped: 1 h
 	$(BIN)/python -m tests.signals
+
+view: $(INSTALLED)  ## pixelgait-view with Rerun itself, read back: another 0.8 GB on disk
+	$(PIP) '.[view]' --upgrade-strategy only-if-needed
+	$(BIN)/python -m pytest -m view tests/robot/test_viewing.py
 
 benchmark: $(INSTALLED)  ## rollout speed against bare physics
 	$(BIN)/pixelgait-benchmark

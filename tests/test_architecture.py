@@ -20,7 +20,7 @@ LAYERS = (
     ("policies.encoders.iap", "policies.encoders.sit"),
     ("sim.world.looks", "sim.scenes.courses", "sim.body.eyes"),
     ("robot.recording", "robot.profiling", "robot.ros.wire", "robot.unitree"),
-    ("robot.ros.people", "robot.ros.watch"),
+    ("robot.ros.people", "robot.ros.watch", "robot.viewing"),
     ("robot.ros", "sim.body", "sim.scenes"),
     ("policies", "sim.engines"),
     ("sim.tasks", "sim.standin"),
@@ -33,7 +33,7 @@ MOST_FILES = 12
 MOST_LINES = 300
 ROBOT_LIBRARIES = {"numpy", "onnxruntime", "cv2", "tyro", "rclpy", "sensor_msgs"}
 ROBOT_LIBRARIES |= {"builtin_interfaces", "geometry_msgs", "nav_msgs", "std_msgs", "std_srvs"}
-ROBOT_LIBRARIES |= {"mcap", "mcap_ros2", "cyclonedds"}
+ROBOT_LIBRARIES |= {"mcap", "mcap_ros2", "cyclonedds", "rerun"}
 ROBOT_LIBRARIES |= {"diagnostic_msgs", "rcl_interfaces"}
 
 FOLDERS = [folder for layer in LAYERS for folder in layer]

@@ -48,6 +48,7 @@ def options(command: str, names: str, values: str) -> list[tuple[str, str]]:
     ]
 
 
+WALK = Path(__file__).resolve().parent / "recordings" / "iap.mcap"
 HALVES = "0 -1"  # of what counts something
 UNREAL = "nan inf -inf"
 TRAIN = {
@@ -129,6 +130,22 @@ OTHERS = [
     ("pixelgait-replay note.txt", "note.txt"),
     ("pixelgait-replay note.txt --json .", ". is not a file"),
     ('pixelgait-replay note.txt --json ""', "argument 3 is empty"),
+    ("pixelgait-view gone.mcap", "there is no display (DISPLAY is not set): --save FILE.rrd"),
+    ("pixelgait-view live", "there is no display (DISPLAY is not set): --save FILE.rrd"),
+    ("pixelgait-view gone.mcap --save w.rrd", "gone.mcap: No such file"),
+    ("pixelgait-view full --save w.rrd", "full: Is a directory"),
+    ("pixelgait-view note.txt --save w.rrd", "note.txt: no recording of pixelgait-run"),
+    (f"pixelgait-view {WALK} --save w.rrd", "lacks contract.json, name a --bundle"),
+    (f"pixelgait-view {WALK} --bundle nowhere --save w.rrd", "bundle 'nowhere'"),
+    (f"pixelgait-view {WALK} --save .", ". is not a file"),
+    (f"pixelgait-view {WALK} --save /dev/null", "/dev/null is not a file"),
+    (f"pixelgait-view {WALK} --save link.json", "link.json is not a file"),
+    (f"pixelgait-view {WALK} --save note.txt/w.rrd", "note.txt"),
+    (f"pixelgait-view {WALK} --save /proc/w.rrd", "/proc"),
+    (f"pixelgait-view {WALK} --save walk.mcap", "--save walk.mcap: expected a file .rrd"),
+    (f'pixelgait-view {WALK} --save ""', "argument 3 is empty"),
+    ("pixelgait-view live --bundle nowhere --save w.rrd", "bundle 'nowhere'"),
+    (f"pixelgait-replay {WALK} --bundle iap-depth", "bundle 'iap-depth' wants (32, 32, 1)"),
     ("pixelgait-eval iap --scene raises.py", "raises.py:6: ZeroDivisionError"),
     ("pixelgait-eval iap --scene nan.py", "the start is not of finite numbers"),
     ("pixelgait-eval iap --scene thin.py", "half_m of a Box is (1.0, -1.0, 1.0)"),
@@ -262,6 +279,7 @@ def typed(desk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     def run(line: str, main: Callable[[], object] = main) -> tuple[int, str]:
         monkeypatch.chdir(desk)
         monkeypatch.delenv("DISPLAY", raising=False)
+        monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
         monkeypatch.setattr(sys, "argv", shlex.split(line))
         signal.signal(signal.SIGALRM, accepted)
         signal.alarm(LONGEST_S)
@@ -315,6 +333,7 @@ def test_the_table_is_long() -> None:
         "pixelgait-train --resume",
         "pixelgait-export --out b",
         "pixelgait-sim --camera 32",
+        "pixelgait-view",
     ],
 )
 def test_usage_errors_show_the_usage(typed: Typed, line: str) -> None:

@@ -23,6 +23,7 @@ from pixelgait.robot.runtime.provenance import git_state, version
 from tests.conftest import Command, alive, child_environment, children
 from tests.test_architecture import ROOT
 
+WALK = ROOT / "tests" / "recordings" / "iap.mcap"
 HEAD = {"schema", "command", "version", "commit", "bundle", "sha256", "robot", "task", "scene"}
 HEAD |= {
     "difficulty",
@@ -62,6 +63,7 @@ from pixelgait.robot.runtime.commands import COMMANDS, main
 # What the extras bring; the runtime of a robot has none of it.
 EXTRAS = ("torch", "onnx", "onnxscript", "pybullet", "pybullet_data", "mujoco", "gymnasium", "tqdm")
 EXTRAS += ("imageio", "matplotlib", "cma", "tensorboard", "rclpy", "mcap", "mcap_ros2")
+EXTRAS += ("rerun",)
 
 
 def test_every_command_explains_itself_without_the_extras() -> None:
@@ -160,6 +162,9 @@ def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
         ("pixelgait-export --low-level walk --high-level sit --encoder iap --out b", ["give one"]),
         ("pixelgait-export --low-level walk --seed -1 --out b", ["--seed is -1"]),
         ("pixelgait-benchmark --steps 0", ["--steps"]),
+        ("pixelgait-view gone.mcap --save w.rrd", ["gone.mcap", "No such file"]),
+        (f"pixelgait-view {WALK} --save /dev/null", ["/dev/null is not a file"]),
+        (f"pixelgait-view {WALK} --save w.rrd", ["lacks contract.json", "--bundle"]),
     ],
 )
 def test_bad_input_gets_one_clear_line(
@@ -194,6 +199,7 @@ def test_without_ros_the_nodes_say_how_to_get_it(name: str, iap_bundle: Path) ->
         ("pixelgait-export --low-level walk --out new", "onnx", ".[train]"),
         ("pixelgait-demo --out new", "matplotlib", ".[demo]"),
         ("pixelgait-encoders", "matplotlib", ".[train]"),
+        (f"pixelgait-view {WALK} --bundle iap --save new.rrd", "rerun", ".[view]"),
     ],
 )
 def test_a_missing_library_is_named_with_its_extra(

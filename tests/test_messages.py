@@ -8,8 +8,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ROBOT = ROOT / "robot"
+VIEWER = ("view", "listener")  # of another command
 FILES = [
-    *sorted((ROBOT / "ros").rglob("*.py")),
+    *(path for path in sorted((ROBOT / "ros").rglob("*.py")) if path.stem not in VIEWER),
     *(ROBOT / f"{name}.py" for name in ("bundle", "supervisor", "plausibility")),
     *(ROBOT / "runtime" / f"{name}.py" for name in ("loop", "operation", "freshness", "stages")),
     ROBOT / "runtime" / "realtime.py",

@@ -101,7 +101,10 @@ def replayed(recording: Recording, bundle: Bundle) -> Iterator[Replayed]:
     operation, session = None, -1
     patience: dict[str, Patience] = {}
     for step in recording.steps:
-        if step.looked and (shape := step.inputs.reading.image().pixels.shape) != bundle.image_shape:
+        if (
+            step.looked
+            and (shape := step.inputs.reading.image().pixels.shape) != bundle.image_shape
+        ):
             raise UserError(
                 f"{recording.path}: images of shape {shape} were recorded, "
                 f"bundle '{bundle.contract['name']}' wants {bundle.image_shape}"

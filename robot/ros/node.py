@@ -18,6 +18,7 @@ from pixelgait.robot.ros.parameters import (
 )
 from pixelgait.robot.ros.people.destination import WayReport
 from pixelgait.robot.ros.people.orders import OperatorServices
+from pixelgait.robot.ros.watch.decision_topic import DecisionTopic
 from pixelgait.robot.ros.watch.diagnostics import PERIOD_S, Diagnostics
 from pixelgait.robot.ros.watch.latency_topic import LatencyTopic
 from pixelgait.robot.ros.watch.news import News
@@ -60,6 +61,7 @@ class ControllerNode(LifecycleNode):
         self.fault: str | None = None
         self.left = False  # shut down for good
         self._attention = AttentionTopic(self)
+        self._decision = DecisionTopic(self)
         self._news = News(self)
         self._diagnostics = Diagnostics(self)
         self._latency = LatencyTopic(self)
@@ -280,6 +282,7 @@ class ControllerNode(LifecycleNode):
         if problem := self.connections.camera_problem():
             self.get_logger().warning(problem, throttle_duration_sec=60.0)
         self._attention.publish(self.loop)
+        self._decision.publish(self.loop)
         if self.connections.destination is not None:
             arrived = self.loop.controller.arrived
             self._way.publish(self.connections.destination, arrived)

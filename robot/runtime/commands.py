@@ -18,6 +18,7 @@ COMMANDS = {
     "pixelgait-encoders": ("pixelgait.export.reports.encoder_profile", "train"),
     "pixelgait-run": ("pixelgait.robot.ros.run", "ros"),
     "pixelgait-replay": ("pixelgait.robot.recording.replay", "record"),
+    "pixelgait-view": ("pixelgait.robot.ros.view", "view"),
     "pixelgait-sim": ("pixelgait.sim.node", "sim,ros"),
     "pixelgait-benchmark": ("pixelgait.sim.benchmarks.benchmark", "sim"),
     "pixelgait-demo": ("pixelgait.export.demo.command", "demo"),

@@ -1,0 +1,195 @@
+"""What a controller's node and its robot publish, as a viewer is told of it.
+
+It subscribes, and nothing else: it has no publisher, no service and no parameter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from std_msgs.msg import Float64, Float64MultiArray, String
+
+from pixelgait.robot.bundle import Bundle
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.observation import policy_image
+from pixelgait.robot.ros.watch import diagnostics
+from pixelgait.robot.ros.watch.news import LATCHED
+from pixelgait.robot.ros.wire import common as ros
+from pixelgait.robot.ros.wire.camera import RosCamera, rgb_frame
+from pixelgait.robot.runtime.attention import draw_attention
+from pixelgait.robot.spec import A1
+from pixelgait.robot.viewing.entries import (
+    AGES,
+    ANGLE,
+    CAMERA,
+    ERROR,
+    INFO,
+    LATENCY,
+    LOG,
+    LONGEST,
+    PERIOD,
+    TARGET,
+    WARN,
+    Entry,
+    Line,
+    Numbers,
+    Picture,
+    command_entry,
+    duration_entry,
+    goal_entry,
+    joint_entries,
+)
+
+PLAIN_SHAPE = (240, 320, 3)  # of camera images, if nobody says what the policy sees
+ATTENDED_S = 2.0  # after a drawn image nobody needs the plain ones for so long; ours
+FRAME_S = 0.1  # between images: nobody looks at more
+LEVELS = {diagnostics.OK: INFO, diagnostics.WARN: WARN}  # others are errors
+NODE = "pixelgait"
+# A controller waits for nobody who listens: best effort, and half a second of commands.
+EVERY_COMMAND = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
+TOPICS: dict[str, tuple[Any, Any]] = {  # besides the camera's: type, quality of service
+    ros.JOINT_STATES: (ros.JointState, ros.NEWEST_QOS),
+    ros.JOINT_COMMAND: (ros.JointState, EVERY_COMMAND),
+    ros.SHADOW_COMMAND: (ros.JointState, EVERY_COMMAND),
+    ros.ATTENTION: (ros.Image, ros.NEWEST_QOS),
+    f"{NODE}/decision": (Float64MultiArray, 10),
+    f"{NODE}/distance_to_goal": (Float64, 10),
+    f"{NODE}/latency": (Float64MultiArray, 10),
+    f"{NODE}/state": (String, LATCHED),
+    f"{NODE}/sensors": (String, LATCHED),
+    diagnostics.TOPIC: (DiagnosticArray, 10),
+}
+
+
+class Listener:
+    """Hears all that can be shown, and passes it on to `write`.
+
+    Of the `bundle` that walks it knows the robot and what of an image the policy sees; without one
+    the robot is an A1, and images come as they are.
+    """
+
+    def __init__(self, write: Callable[[Iterable[Entry]], None], bundle: Bundle | None) -> None:
+        self._write = write
+        self._spec = A1 if bundle is None else bundle.spec
+        self._camera = RosCamera(PLAIN_SHAPE if bundle is None else bundle.image_shape)
+        self._drawn_s = self._pictured_s = -math.inf
+        self._levels: dict[str, bytes] = {}  # by what is diagnosed
+        self._problem: str | None = None
+        self._node = ros.rclpy.create_node(
+            "pixelgait_view", enable_rosout=False, start_parameter_services=False
+        )
+        images = dict.fromkeys(self._camera.topics, (ros.Image, ros.NEWEST_QOS))
+        for topic, (kind, quality) in {**TOPICS, **images}.items():
+            hear = partial(self._hear, topic)
+            self._node.create_subscription(kind, topic, hear, quality)
+        self._executor = SingleThreadedExecutor()
+        self._executor.add_node(self._node)
+
+    def listen(self, seconds: float = 0.1) -> None:
+        """Pass on what arrives within so long."""
+        end_s = self._now_s() + seconds
+        while (left_s := end_s - self._now_s()) > 0.0:
+            self._executor.spin_once(timeout_sec=left_s)
+
+    def close(self) -> None:
+        """Leave the topics."""
+        self._executor.shutdown()
+        self._node.destroy_node()
+
+    def _now_s(self) -> float:
+        return float(self._node.get_clock().now().nanoseconds) / 1e9
+
+    def _hear(self, topic: str, message: Any) -> None:
+        """What does not fit the robot is a line of the log, and not the end."""
+        try:
+            self._write(self._entries(topic, message))
+        except UserError as error:
+            if str(error) != self._problem:
+                self._problem = str(error)
+                self._write([Line(LOG, self._now_s(), f"{topic}: {error}", ERROR)])
+
+    def _entries(self, topic: str, message: Any) -> Iterable[Entry]:
+        now_s = self._now_s()
+        if topic == ros.JOINT_STATES:
+            return self._joints(ANGLE, message)
+        if topic in (ros.JOINT_COMMAND, ros.SHADOW_COMMAND):
+            return self._joints(TARGET, message)
+        if topic == ros.ATTENTION:
+            self._drawn_s = now_s
+            pixels = rgb_frame(message, message.height, message.width)
+            return [Picture(CAMERA, ros.seconds(message.header.stamp), pixels)]
+        if topic in self._camera.topics:
+            return self._plain(topic, message, now_s)
+        if topic == diagnostics.TOPIC:
+            return self._diagnosed(message, now_s)
+        return told(topic.removeprefix(f"{NODE}/"), message, now_s)
+
+    def _joints(self, what: str, message: Any) -> list[Numbers]:
+        """Angles, or targets: none of a robot that is damped."""
+        angles = np.full(len(self._spec.joint_names), np.nan)
+        if message.position:
+            order = ros.joint_order(message.name, self._spec.joint_names)
+            angles = np.asarray(message.position)[order]
+        return joint_entries(self._spec, what, ros.seconds(message.header.stamp), angles)
+
+    def _plain(self, topic: str, message: Any, now_s: float) -> list[Picture]:
+        """The camera's image where nobody draws on it what is attended to."""
+        complete = self._camera.put(topic, message)
+        soon = now_s - self._pictured_s < FRAME_S
+        if not complete or soon or now_s - self._drawn_s < ATTENDED_S:
+            return []
+        self._pictured_s, image = now_s, self._camera.image()
+        return [Picture(CAMERA, image.time_s, draw_attention(policy_image(image.pixels), None))]
+
+    def _diagnosed(self, message: Any, now_s: float) -> Iterator[Entry]:
+        """A line where a level has changed; how old what sensors say is."""
+        own = [status for status in message.status if status.hardware_id == NODE]
+        for status in own:
+            if self._levels.get(status.name, diagnostics.OK) != status.level:
+                level = LEVELS.get(status.level, ERROR)
+                yield Line(LOG, now_s, f"{status.name}: {status.message}", level)
+            self._levels[status.name] = status.level
+        values = {status.name.partition(": ")[2]: dict(_pairs(status)) for status in own}
+        ages = {name: float(each["age_s"]) for name, each in values.items() if "age_s" in each}
+        if ages:
+            known = tuple(age if math.isfinite(age) else math.nan for age in ages.values())
+            yield Numbers(AGES, now_s, tuple(f"{sensor} [s]" for sensor in ages), known)
+
+
+def _pairs(status: Any) -> Iterator[tuple[str, str]]:
+    return ((value.key, value.value) for value in status.values)
+
+
+def told(topic: str, message: Any, now_s: float) -> Iterator[Entry]:
+    """What the node says of itself, on a topic of its own."""
+    if topic == "state":
+        yield Line(LOG, now_s, message.data, INFO)
+    elif topic == "sensors":
+        yield Line(LOG, now_s, message.data, INFO if " is fresh" in message.data else WARN)
+    elif topic == "distance_to_goal":
+        yield goal_entry(now_s, message.data, math.nan)
+    elif topic == "decision":
+        speed, yaw_rate, duration_s = message.data
+        yield command_entry(now_s, speed, yaw_rate)
+        yield duration_entry(now_s, duration_s)
+    else:
+        yield from _latency(message, now_s)
+
+
+def _latency(message: Any, now_s: float) -> Iterator[Numbers]:
+    """Of the last second: a row for every stage, the last for the period; see `LatencyTopic`."""
+    (*stages, _), columns = (dimension.label.split(",") for dimension in message.layout.dim)
+    table = np.reshape(message.data, (-1, len(columns)))
+    spoken = [column.replace("_us", " [us]") for column in columns]
+    yield Numbers(PERIOD, now_s, tuple(spoken), tuple(table[-1].tolist()))
+    for path, column in ((LATENCY, "p99_us"), (LONGEST, "max_us")):
+        i = columns.index(column)
+        names = tuple(f"{stage} {spoken[i]}" for stage in stages)
+        yield Numbers(path, now_s, names, tuple(table[:-1, i].tolist()))

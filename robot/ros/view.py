@@ -1,0 +1,132 @@
+"""pixelgait-view: a recorded walk, or one that happens now, in Rerun."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from pixelgait.robot.bundle import Bundle, load_bundle
+from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.files import require_writable
+from pixelgait.robot.recording.recorder import require_library
+from pixelgait.robot.recording.replay import recorded_bundle
+from pixelgait.robot.recording.steps import Recording, read_recording
+from pixelgait.robot.runtime.options import parse
+from pixelgait.robot.viewing.recorded import recorded_entries
+from pixelgait.robot.viewing.rerun_viewer import RerunLog, saved, shown
+
+LIVE = "live"
+SUFFIX = ".rrd"
+
+
+@dataclass(frozen=True)
+class ViewConfig:
+    """Look at a walk in Rerun: the camera with what was attended to, commands, joints, latency.
+
+    Of a recording everything, on its own clock; attention and decisions come from its bundle once
+    more. Live what pixelgait-run publishes, until Ctrl-C: nothing is published or ordered. Rerun's
+    usage data is off.
+    """
+
+    source: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE|live")]
+    """An MCAP file of pixelgait-run --record, or `live`. Arguments for ROS go behind --ros-args."""
+    bundle: str | None = None
+    """Folder or name of a bundle: instead of the one in the recording; live the one that walks,
+    without it the robot is an A1, its camera in colour."""
+    save: Path | None = None
+    """Write an .rrd file there, instead of opening a window."""
+
+
+def main() -> None:
+    """Console entry point."""
+    run_command(lambda: view(parse(ViewConfig, "pixelgait-view")))
+
+
+def view(config: ViewConfig) -> None:
+    """Show a recording until the window is closed, what happens now until Ctrl-C, or write it.
+
+    Raises:
+        UserError: the file is no recording, a bundle cannot be used, there is no display, nothing
+            can be written there, or ROS 2 is not installed.
+        ModuleNotFoundError: Rerun is not installed.
+    """
+    if config.save is None:
+        require_display()
+    else:
+        require_writable(config.save)
+        if config.save.suffix != SUFFIX:
+            raise UserError(f"--save {config.save}: expected a file {SUFFIX}")
+    if config.source == LIVE:
+        show_live(config)
+    else:
+        show_recording(config)
+
+
+def require_display() -> None:
+    """Raise a UserError if no window can be opened here."""
+    if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        raise UserError(f"there is no display (DISPLAY is not set): --save FILE{SUFFIX}")
+
+
+def show_recording(config: ViewConfig) -> None:
+    """Tell all of it at once."""
+    require_library()
+    recording = read_recording(Path(config.source))
+    bundle = _bundle(config, recording)
+    with _viewer(config.save) as (log, window):
+        log.write(recorded_entries(recording, bundle))
+        log.flush()
+        if window is not None:
+            window.wait()
+
+
+def show_live(config: ViewConfig) -> None:
+    """Tell what is heard, as it is heard."""
+    bundle = load_bundle(config.bundle) if config.bundle is not None else None
+    from pixelgait.robot.ros.listener import Listener
+    from pixelgait.robot.ros.wire import common as ros
+
+    with _viewer(config.save) as (log, window):
+        stop = ros.start(sys.argv)
+        listener = Listener(log.write, bundle)
+        try:
+            while not stop.is_set() and (window is None or window.poll() is None):
+                listener.listen()
+                log.flush()
+        finally:
+            listener.close()
+            ros.rclpy.utilities.try_shutdown()
+
+
+@contextmanager
+def _viewer(
+    save: Path | None,
+) -> Iterator[tuple[RerunLog, subprocess.Popen[bytes] | None]]:
+    """Where entries go, and the window's process if there is one."""
+    if save is None:
+        with shown() as pair:
+            yield pair
+        return
+    with saved(save) as log:
+        yield log, None
+    print(f"wrote {save}")
+
+
+def _bundle(config: ViewConfig, recording: Recording) -> Bundle:
+    if config.bundle is not None:
+        return load_bundle(config.bundle)
+    with tempfile.TemporaryDirectory() as folder:
+        return recorded_bundle(recording, Path(folder))
+
+
+if __name__ == "__main__":
+    main()

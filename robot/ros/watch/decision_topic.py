@@ -1,0 +1,37 @@
+"""What the policy decides, live: `~/decision`, one message for every time it looks anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from std_msgs.msg import Float64MultiArray, MultiArrayDimension
+
+from pixelgait.robot.controller import commanded
+from pixelgait.robot.interface import Image
+from pixelgait.robot.runtime.loop import ControlLoop
+
+TOPIC = "decision"
+COLUMNS = ("speed_m_per_s", "yaw_rate_rad_per_s", "duration_s")
+
+
+class DecisionTopic:
+    """std_msgs/Float64MultiArray: a latent command's speed and yaw rate, for how long it holds.
+
+    The layout's label names the columns.
+    """
+
+    def __init__(self, node: Any) -> None:
+        self._publisher = node.create_publisher(Float64MultiArray, f"~/{TOPIC}", 1)
+        self._told: Image | None = None
+
+    def publish(self, loop: ControlLoop) -> None:
+        """Tell the newest decision, once."""
+        if not loop.decisions or loop.decisions[-1][0] is self._told:
+            return
+        self._told, decision = loop.decisions[-1]
+        duration_s = decision.duration_steps * loop.period_s
+        message = Float64MultiArray(data=[*commanded(decision.latent), duration_s])
+        size = len(COLUMNS)
+        dimension = MultiArrayDimension(label=",".join(COLUMNS), size=size, stride=size)
+        message.layout.dim = [dimension]
+        self._publisher.publish(message)

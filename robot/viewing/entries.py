@@ -1,0 +1,95 @@
+"""What a viewer is told of a walk, as plain data, and how its window is divided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pixelgait.robot.spec import LEGS, Array, RobotSpec
+from pixelgait.robot.supervisor import Stage
+
+CAMERA, LOG = "camera", "log"
+COMMAND, DURATION, GOAL = "command", "decision", "goal"
+JOINTS, GAINS, AGES = "joints", "gains", "ages"
+LATENCY, LONGEST, PERIOD = "latency", "longest", "period"
+ANGLE, TARGET = "angle", "target"
+INFO, WARN, ERROR = "INFO", "WARN", "ERROR"
+
+# Name of a plot: the path of what is drawn in it, with all below.
+PLOTS = {
+    "Latent command": COMMAND,
+    "Duration of a decision": DURATION,
+    "Goal": GOAL,
+    **{f"Joints {leg} [rad], targets paler": f"{JOINTS}/{leg}" for leg in LEGS},
+    "Stiffness": f"{GAINS}/kp",
+    "Ages of the sensors": AGES,
+    "Latency": LATENCY,
+    "Longest of a second": LONGEST,
+    "Time between steps": PERIOD,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Numbers of one time; those that are not known are NaN."""
+
+    path: str
+    time_s: float
+    names: tuple[str, ...]  # with units, the same for every entry of a path
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An image (H, W, 3) uint8 RGB."""
+
+    path: str
+    time_s: float
+    pixels: NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of text."""
+
+    path: str
+    time_s: float
+    text: str
+    level: str  # INFO, WARN or ERROR
+
+
+Entry = Numbers | Picture | Line
+
+
+def command_entry(time_s: float, speed: float, yaw_rate: float) -> Numbers:
+    """What a latent command asks for [m/s, rad/s]; NaN: none is followed."""
+    return Numbers(COMMAND, time_s, ("speed [m/s]", "yaw rate [rad/s]"), (speed, yaw_rate))
+
+
+def duration_entry(time_s: float, duration_s: float) -> Numbers:
+    """For how long a decision holds [s]."""
+    return Numbers(DURATION, time_s, ("duration [s]",), (duration_s,))
+
+
+def goal_entry(time_s: float, distance_m: float, bearing_rad: float) -> Numbers:
+    """Where the destination is; NaN: nobody knows."""
+    return Numbers(GOAL, time_s, ("distance [m]", "bearing [rad]"), (distance_m, bearing_rad))
+
+
+def joint_entries(spec: RobotSpec, what: str, time_s: float, angles: Array) -> list[Numbers]:
+    """An entry a leg: joint angles (12,) [rad] that are `what`, ANGLE or TARGET."""
+    entries = []
+    for leg, first in zip(LEGS, range(0, len(spec.joint_names), 3), strict=True):
+        own = slice(first, first + 3)
+        names = tuple(f"{joint} {what}" for joint in spec.joint_names[own])
+        entries.append(
+            Numbers(f"{JOINTS}/{leg}/{what}", time_s, names, tuple(angles[own].tolist()))
+        )
+    return entries
+
+
+def stage_level(stage: Stage) -> str:
+    """How bad it is that a sensor is in this stage."""
+    return {Stage.FRESH: INFO, Stage.DEAD: ERROR}.get(stage, WARN)

@@ -1,0 +1,114 @@
+"""A recording, step by step, as a viewer is told of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from pixelgait.robot.bundle import Bundle
+from pixelgait.robot.controller import commanded
+from pixelgait.robot.interface import Reading
+from pixelgait.robot.observation import goal_vector
+from pixelgait.robot.recording.replay import Replayed, replayed
+from pixelgait.robot.recording.steps import RecordedStep, Recording
+from pixelgait.robot.runtime.attention import draw_attention
+from pixelgait.robot.runtime.operation import State
+from pixelgait.robot.runtime.stages import StageWatch
+from pixelgait.robot.spec import RobotSpec
+from pixelgait.robot.viewing.entries import (
+    AGES,
+    ANGLE,
+    CAMERA,
+    ERROR,
+    GAINS,
+    INFO,
+    LATENCY,
+    LOG,
+    PERIOD,
+    TARGET,
+    Entry,
+    Line,
+    Numbers,
+    Picture,
+    command_entry,
+    duration_entry,
+    goal_entry,
+    joint_entries,
+    stage_level,
+)
+
+
+def recorded_entries(recording: Recording, bundle: Bundle) -> Iterator[Entry]:
+    """All of a recording, on its own clock; the bundle says what it attended to and decided.
+
+    With the bundle that was recorded that is what was decided then, bit for bit.
+
+    Raises:
+        UserError: the bundle's policy wants other images than were recorded.
+    """
+    changes = _Changes(recording.steps[0])
+    for step in replayed(recording, bundle):
+        yield from _decision(step, bundle.control_dt_s)
+        yield from _numbers(step.recorded, bundle.spec)
+        yield from changes.of(step.recorded)
+
+
+def _decision(step: Replayed, dt_s: float) -> Iterator[Entry]:
+    controller, time_s = step.operation.controller, step.recorded.inputs.reading.time_s
+    walks = step.operation.state is State.WALKING
+    yield command_entry(
+        time_s, *(commanded(controller.followed) if walks else (math.nan, math.nan))
+    )
+    if not step.looked or controller.image is None or controller.decision is None:
+        return
+    decision = controller.decision
+    yield duration_entry(time_s, decision.duration_steps * dt_s)
+    yield Picture(CAMERA, time_s, draw_attention(controller.image.pixels, decision.attention))
+
+
+def _numbers(step: RecordedStep, spec: RobotSpec) -> Iterator[Entry]:
+    reading, ages = step.inputs.reading, step.inputs.ages
+    time_s, stiff = reading.time_s, bool(step.kp.any())
+    yield from joint_entries(spec, ANGLE, time_s, reading.joint_angles)
+    targets = step.targets if stiff else np.full_like(step.targets, np.nan)
+    yield from joint_entries(spec, TARGET, time_s, targets)
+    for name, unit, gains in (("kp", "Nm/rad", step.kp), ("kd", "Nm s/rad", step.kd)):
+        names = tuple(f"{joint} {name} [{unit}]" for joint in spec.joint_names)
+        yield Numbers(f"{GAINS}/{name}", time_s, names, tuple(gains.tolist()))
+    known = tuple(age if math.isfinite(age) else math.nan for age in ages.values())
+    yield Numbers(AGES, time_s, tuple(f"{sensor} [s]" for sensor in ages), known)
+    yield Numbers(LATENCY, time_s, ("step [us]",), (step.took_us,))
+    yield Numbers(PERIOD, time_s, ("since the last command [us]",), (step.inputs.gap_s * 1e6,))
+    if (destination := step.inputs.orders.destination) is not None:
+        yield goal_entry(time_s, *_goal(destination, reading))
+
+
+def _goal(destination: tuple[float, float], reading: Reading) -> tuple[float, float]:
+    """Distance [m] and bearing [rad] of a place x, y [m]; NaN while there is no odometry."""
+    if reading.odometry is None:
+        return math.nan, math.nan
+    distance_m, bearing_rad = goal_vector(np.array(destination), reading.odometry).tolist()
+    return distance_m, bearing_rad
+
+
+class _Changes:
+    """What is told in words: states with their causes, faults, stages of the sensors."""
+
+    def __init__(self, first: RecordedStep) -> None:
+        self._stages = StageWatch(first.patience)
+        self._state = self._fault = ""
+
+    def of(self, step: RecordedStep) -> Iterator[Entry]:
+        """All that this step has changed."""
+        time_s = step.inputs.reading.time_s
+        self._stages.look(step.inputs.ages, {}, time_s)
+        while self._stages.changes:
+            stage, text = self._stages.changes.popleft()
+            yield Line(LOG, time_s, text, stage_level(stage))
+        if step.state != self._state:
+            yield Line(LOG, time_s, f"{step.state}: {step.cause}", INFO)
+        if step.fault and step.fault != self._fault:
+            yield Line(LOG, time_s, step.fault, ERROR)
+        self._state, self._fault = step.state, step.fault or ""

@@ -1,0 +1,211 @@
+"""Entries to Rerun, its file or its window; the only file that knows the library.
+
+What is told is decided elsewhere, and tested without it: 0.8 GB.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import replacing
+from pixelgait.robot.runtime.processes import die_with_parent
+from pixelgait.robot.viewing.entries import (
+    ANGLE,
+    CAMERA,
+    COMMAND,
+    DURATION,
+    GAINS,
+    JOINTS,
+    LOG,
+    PLOTS,
+    TARGET,
+    Entry,
+    Line,
+    Numbers,
+    Picture,
+)
+
+TIME = "time"
+MOST_WAITING = 20_000  # entries; sent one by one they take 0.2 ms each, in columns 1 us
+START_S = 30.0  # of a window on a slow machine
+# Of a leg's joints, from the body down: targets are paler than angles. Elsewhere Rerun chooses.
+COLOURS = {
+    ANGLE: [(230, 80, 60), (80, 190, 90), (90, 140, 255)],
+    TARGET: [(250, 180, 170), (180, 230, 180), (190, 210, 255)],
+}
+HOLD = (COMMAND, DURATION)  # until the next one, instead of a line from one to the other
+CROWDED = (JOINTS, GAINS)  # legends would hide the lines; the mouse names them
+THIS_COMPUTER = "127.0.0.1"  # by default the window listens to everybody
+
+
+class RerunLog:
+    """Hands entries to Rerun, in columns: they wait until `flush`, or until they are many."""
+
+    def __init__(self, recording: Any, rerun: Any) -> None:
+        self._recording, self._rerun = recording, rerun
+        self._waiting: dict[str, list[Entry]] = {}
+        self._named: set[str] = set()
+        self._count = 0
+
+    def write(self, entries: Iterable[Entry]) -> None:
+        """Take entries; those of a path are of one kind."""
+        for entry in entries:
+            self._waiting.setdefault(entry.path, []).append(entry)
+            self._count += 1
+            if self._count >= MOST_WAITING:
+                self.flush()
+
+    def flush(self) -> None:
+        """Send all that waits; the window makes room for what is new in it."""
+        before = len(self._named)
+        for path, entries in self._waiting.items():
+            times = [entry.time_s for entry in entries]
+            index = self._rerun.TimeColumn(TIME, timestamp=times)
+            numbers = [entry for entry in entries if isinstance(entry, Numbers)]
+            lines = [entry for entry in entries if isinstance(entry, Line)]
+            if numbers:
+                self._name(numbers[0])
+                values = np.array([entry.values for entry in numbers])
+                self._send(path, index, self._rerun.Scalars.columns(scalars=values))
+            elif lines:
+                texts, levels = [line.text for line in lines], [line.level for line in lines]
+                self._send(path, index, self._rerun.TextLog.columns(text=texts, level=levels))
+            else:
+                self._draw(path, entries)
+        self._waiting, self._count = {}, 0
+        if len(self._named) > before:
+            self._recording.send_blueprint(_blueprint(self._named))
+
+    def _send(self, path: str, index: Any, columns: Any) -> None:
+        self._recording.send_columns(path, indexes=[index], columns=columns)
+
+    def _name(self, entry: Numbers) -> None:
+        if entry.path not in self._named:
+            self._named.add(entry.path)
+            series = self._rerun.SeriesLines(
+                names=entry.names,
+                colors=COLOURS.get(entry.path.rpartition("/")[2]),
+                interpolation_mode="stepafter" if entry.path in HOLD else "linear",
+            )
+            self._recording.log(entry.path, series, static=True)
+
+    def _draw(self, path: str, entries: list[Entry]) -> None:
+        """Few, and of any size."""
+        for entry in entries:
+            assert isinstance(entry, Picture)
+            self._recording.set_time(TIME, timestamp=entry.time_s)
+            self._recording.log(path, self._rerun.Image(entry.pixels))
+
+
+def _library() -> Any:
+    """Rerun, its usage data off.
+
+    Raises:
+        ModuleNotFoundError: it is not installed.
+    """
+    # Nothing is reported where CI is set (re_analytics, Pipeline::new), in the window neither,
+    # which inherits it. Another switch there is only in a file below the home folder.
+    os.environ.setdefault("CI", "1")
+    import rerun
+
+    return rerun
+
+
+def _blueprint(paths: set[str]) -> Any:
+    """Camera on the left, plots of what there is on the right, words below."""
+    import rerun.blueprint as views
+
+    plots = [
+        views.TimeSeriesView(
+            name=name,
+            origin=path,
+            plot_legend=views.PlotLegend(visible=not path.startswith(CROWDED)),
+        )
+        for name, path in PLOTS.items()
+        if any(f"{each}/".startswith(f"{path}/") for each in paths)
+    ]
+    camera = views.Spatial2DView(name="What the policy saw, red: attended to", origin=CAMERA)
+    above = views.Horizontal(camera, views.Grid(*plots, grid_columns=3), column_shares=[1, 3])
+    words = views.TextLogView(name="States, faults, sensors", origin=LOG)
+    return views.Blueprint(views.Vertical(above, words, row_shares=[4, 1]), collapse_panels=True)
+
+
+@contextmanager
+def saved(path: Path) -> Iterator[RerunLog]:
+    """A log that becomes a file, whole or not at all.
+
+    Raises:
+        ModuleNotFoundError: Rerun is not installed.
+    """
+    rerun = _library()
+    with replacing(path) as aside:
+        recording = rerun.RecordingStream("pixelgait")
+        recording.save(aside)
+        log = RerunLog(recording, rerun)
+        yield log
+        log.flush()
+        recording.flush()
+        recording.disconnect()
+
+
+@contextmanager
+def shown() -> Iterator[tuple[RerunLog, subprocess.Popen[bytes]]]:
+    """A log in a window of its own, and the window's process, which ends with this one.
+
+    Raises:
+        ModuleNotFoundError: Rerun is not installed.
+        UserError: its window does not open.
+    """
+    rerun = _library()
+    port = _free_port()
+    window = _window(port)
+    try:
+        _wait_for(window, port)
+        recording = rerun.RecordingStream("pixelgait")
+        recording.connect_grpc(f"rerun+http://{THIS_COMPUTER}:{port}/proxy")
+        yield RerunLog(recording, rerun), window
+    finally:
+        window.terminate()
+        window.wait()
+
+
+def _window(port: int) -> subprocess.Popen[bytes]:
+    found = find_spec("rerun_cli")
+    assert found is not None
+    assert found.origin is not None
+    program = Path(found.origin).with_name("rerun")
+    address = ("--bind", THIS_COMPUTER, "--port", str(port), "--hide-welcome-screen")
+    return subprocess.Popen(
+        [str(program), *address],
+        stdout=subprocess.DEVNULL,  # its address, its renderer and more
+        stderr=subprocess.DEVNULL,
+        preexec_fn=partial(die_with_parent, os.getpid()),
+    )
+
+
+def _wait_for(window: subprocess.Popen[bytes], port: int) -> None:
+    deadline = time.monotonic() + START_S
+    while window.poll() is None and time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex((THIS_COMPUTER, port)) == 0:
+                return
+        time.sleep(0.1)
+    raise UserError("Rerun's window does not open, python -m rerun_cli says why: --save FILE.rrd")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((THIS_COMPUTER, 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,269 @@
+"""What a viewer is told of recorded walks, as plain data; and, with Rerun, what it makes of it."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from pixelgait.robot.bundle import load_bundle
+from pixelgait.robot.controller import Decision, commanded
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import replacing
+from pixelgait.robot.recording.replay import replayed
+from pixelgait.robot.recording.steps import Recording, read_recording
+from pixelgait.robot.runtime.attention import draw_attention
+from pixelgait.robot.spec import A1, LEGS
+from pixelgait.robot.viewing.entries import PLOTS, Entry, Line, Numbers, Picture
+from pixelgait.robot.viewing.recorded import recorded_entries
+from pixelgait.robot.viewing.rerun_viewer import shown
+from tests.conftest import alive, child_environment
+from tests.robot.test_replay import RECORDINGS
+
+
+def walk(policy: str) -> Recording:
+    return read_recording(RECORDINGS / f"{policy}.mcap")
+
+
+def told(recording: Recording, policy: str) -> list[Entry]:
+    return list(recorded_entries(recording, load_bundle(policy)))
+
+
+def numbers(entries: list[Entry], path: str) -> np.ndarray:
+    """(n, values) of a path."""
+    return np.array([e.values for e in entries if isinstance(e, Numbers) and e.path == path])
+
+
+def lines(entries: list[Entry]) -> list[tuple[str, str]]:
+    return [(e.level, e.text) for e in entries if isinstance(e, Line)]
+
+
+def decisions(recording: Recording, policy: str) -> list[tuple[np.ndarray, Decision]]:
+    """What the replay saw and decided."""
+    found = []
+    for step in replayed(recording, load_bundle(policy)):
+        controller = step.operation.controller
+        if step.looked and controller.image is not None and controller.decision is not None:
+            found.append((controller.image.pixels, controller.decision))
+    return found
+
+
+def test_a_walk_is_told_step_by_step_on_its_own_clock() -> None:
+    recording = walk("iap")
+    entries, steps = told(recording, "iap"), recording.steps
+    times = [e.time_s for e in entries if e.path == "ages"]
+    assert times == [step.inputs.reading.time_s for step in steps]
+    for i, leg in enumerate(LEGS):
+        angles = numbers(entries, f"joints/{leg}/angle")
+        wanted = [step.inputs.reading.joint_angles[3 * i : 3 * i + 3] for step in steps]
+        assert np.array_equal(angles, wanted)
+        targets = numbers(entries, f"joints/{leg}/target")
+        assert np.array_equal(targets, [step.targets[3 * i : 3 * i + 3] for step in steps])
+    assert np.array_equal(numbers(entries, "gains/kp"), [step.kp for step in steps])
+    assert np.array_equal(numbers(entries, "latency")[:, 0], [step.took_us for step in steps])
+    assert numbers(entries, "latency").min() > 0.0
+    assert np.median(numbers(entries, "period")) == pytest.approx(1e4, rel=0.2)
+    said = [
+        ("INFO", "standing up: ordered"),
+        ("INFO", "ready: stands"),
+        ("INFO", "walking: ordered"),
+    ]
+    assert lines(entries) == said
+
+
+def test_what_was_seen_attended_to_and_decided_is_the_replays() -> None:
+    recording = walk("iap")
+    entries = told(recording, "iap")
+    pictures = [e for e in entries if isinstance(e, Picture)]
+    looked = decisions(recording, "iap")
+    assert len(pictures) == len(looked) > 2
+    for picture, (pixels, decision) in zip(pictures, looked, strict=True):
+        assert np.array_equal(picture.pixels, draw_attention(pixels, decision.attention))
+        assert not np.array_equal(picture.pixels, pixels)
+    assert len({e.time_s for e in pictures}) == len(pictures)
+    durations = numbers(entries, "decision")[:, 0]
+    assert np.allclose(durations, [each.duration_steps * 0.01 for _, each in looked])
+    command = numbers(entries, "command")
+    stands = np.isnan(command).any(1)
+    assert stands[:100].all()  # nothing is followed while it stands up
+    assert not stands[-50:].any()
+    assert tuple(command[-1]) == commanded(looked[-1][1].latent)
+
+
+def test_depth_is_gray_where_nothing_is_attended_to() -> None:
+    recording = walk("iap-depth")
+    pictures = [e.pixels for e in told(recording, "iap-depth") if isinstance(e, Picture)]
+    (pixels, decision), *_ = decisions(recording, "iap-depth")
+    assert decision.attention is not None
+    size = pixels.shape[1], pixels.shape[0]
+    plain = cv2.resize(decision.attention, size, interpolation=cv2.INTER_NEAREST) == 0.0
+    assert plain.any()
+    assert np.array_equal(pictures[0][plain], np.repeat(pixels, 3, axis=2)[plain])
+
+
+def test_a_destination_is_told_and_where_nobody_knows_it() -> None:
+    recording = walk("navigator")
+    goal = numbers(told(recording, "navigator"), "goal")
+    assert goal[0] == pytest.approx((math.hypot(3.0, 0.5), math.atan2(0.5, 3.0)), abs=0.2)
+    assert goal[-1, 0] < goal[0, 0] - 0.1  # nearer
+    last = recording.steps[-1]
+    lost = replace(last.inputs, reading=replace(last.inputs.reading, odometry=None))
+    recording.steps[-1] = replace(last, inputs=lost)
+    assert np.isnan(numbers(told(recording, "navigator"), "goal")[-1]).all()
+    assert not len(numbers(told(walk("iap"), "iap"), "goal"))
+
+
+def test_a_fault_and_a_damped_robot_are_told() -> None:
+    recording = walk("iap")
+    last = recording.steps[-1]
+    damped = replace(
+        last, kp=np.zeros(12), fault="tilted by 1.50 rad", state="limp", cause="a test"
+    )
+    old = {**last.inputs.ages, "joint_states": 3.0, "imu/data": math.inf}
+    recording.steps[-1] = replace(damped, inputs=replace(last.inputs, ages=old))
+    entries = told(recording, "iap")
+    assert np.isnan(numbers(entries, "joints/FR/target")[-1]).all()
+    assert not np.isnan(numbers(entries, "joints/FR/angle")).any()
+    assert lines(entries)[3:] == [
+        ("ERROR", "joint_states is dead, the robot is damped: nothing new for 3.00 s"),
+        ("ERROR", "imu/data is dead, the robot is damped: never sent"),
+        ("INFO", "limp: a test"),
+        ("ERROR", "tilted by 1.50 rad"),
+    ]
+    ages = numbers(entries, "ages")[-1]
+    assert ages[0] == 3.0
+    assert math.isnan(ages[1])
+
+
+def test_names_have_units_and_every_path_its_place() -> None:
+    for policy in ("iap", "navigator"):
+        named: dict[str, tuple[str, ...]] = {}
+        for entry in told(walk(policy), policy):
+            if isinstance(entry, Numbers):
+                assert named.setdefault(entry.path, entry.names) == entry.names
+                assert len(entry.values) == len(entry.names)
+        places = [f"{path}/" for path in PLOTS.values()]
+        for path, names in named.items():
+            here = [place for place in places if f"{path}/".startswith(place)]
+            assert len(here) == 1 or path == "gains/kd"
+            title = next((t for t, p in PLOTS.items() if [f"{p}/"] == here), "")
+            assert all("[" in name or "[" in title for name in names)
+        assert named["joints/RL/angle"][2] == f"{A1.joint_names[11]} angle"
+
+
+def test_another_policy_may_look_at_it_if_its_camera_fits() -> None:
+    assert told(walk("iap"), "sit")
+    with pytest.raises(UserError, match=r"\(32, 32, 3\) were recorded, bundle 'iap-depth' wants"):
+        told(walk("iap"), "iap-depth")
+
+
+def test_a_file_that_is_not_finished_replaces_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "walk.rrd"
+
+    def write(text: str, error: str = "") -> None:
+        with replacing(path) as aside:
+            aside.write_text(text)
+            if error:
+                raise UserError(error)
+
+    write("all")
+    with pytest.raises(UserError, match="no room"):
+        write("half", "no room")
+    assert path.read_text() == "all"
+    assert list(path.parent.iterdir()) == [path]
+
+
+STARTED = """
+import sys, time
+from types import SimpleNamespace
+from pixelgait.robot.viewing import rerun_viewer
+rerun_viewer.find_spec = lambda name: SimpleNamespace(origin=sys.argv[1])
+print(rerun_viewer._window(1234).pid, flush=True)
+time.sleep(60.0)
+"""
+
+
+def test_the_window_is_for_this_computer_alone_and_ends_with_the_command(tmp_path: Path) -> None:
+    stand_in = tmp_path / "rerun"
+    stand_in.write_text('#!/bin/sh\necho "$@" > "$0.arguments"\nexec sleep 61\n')
+    stand_in.chmod(0o755)
+    command = [sys.executable, "-c", STARTED, str(tmp_path / "__init__.py")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=child_environment()) as p:
+        assert p.stdout is not None
+        window = int(p.stdout.readline())
+        deadline = time.monotonic() + 20.0
+        while not (arguments := Path(f"{stand_in}.arguments")).exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert alive(window)
+        p.kill()
+    while alive(window):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert arguments.read_text() == "--bind 127.0.0.1 --port 1234 --hide-welcome-screen\n"
+
+
+# With Rerun itself: make view
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Where Rerun would keep its settings and what it reports."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    return folder
+
+
+def rows(path: Path) -> Iterator[tuple[str, int]]:
+    """Entity paths of a file of Rerun's and how many rows they have, without static ones."""
+    from rerun.chunk import RrdReader
+
+    for chunk in RrdReader(path).stream().to_chunks():
+        if not chunk.is_static:
+            yield chunk.entity_path, chunk.num_rows
+
+
+@pytest.mark.view
+@pytest.mark.parametrize("policy", ["iap", "navigator"])
+def test_rerun_reads_back_all_that_was_told(policy: str, tmp_path: Path, home: Path) -> None:
+    file = tmp_path / "walk.rrd"
+    line = [RECORDINGS / f"{policy}.mcap", "--bundle", policy, "--save", file]
+    environment = {k: v for k, v in child_environment().items() if k != "CI"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pixelgait.robot.ros.view", *map(str, line)],
+        capture_output=True,
+        text=True,
+        env={**environment, "HOME": str(home)},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"wrote {file}\n"
+    read: Counter[str] = Counter()
+    for path, count in rows(file):
+        read[path] += count
+    wanted = Counter(f"/{entry.path}" for entry in told(walk(policy), policy))
+    assert {path: read[path] for path in wanted} == wanted
+    assert not list(home.rglob("*"))  # neither settings nor what was used
+    assert [each.name for each in tmp_path.iterdir() if each != home] == ["walk.rrd"]
+
+
+@pytest.mark.view
+def test_without_a_window_there_is_one_line_and_no_report(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "CI"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    with pytest.raises(UserError, match=r"window does not open.*--save FILE\.rrd"), shown():
+        pass
+    assert os.environ["CI"]  # which the window inherits
+    assert not list(home.rglob("analytics*"))
