@@ -1,11 +1,12 @@
 """What a controller's node and its robot publish, as a viewer is told of it.
 
-It subscribes, and nothing else: it has no publisher, no service and no parameter.
+It subscribes, and nothing else: nobody is told or ordered anything.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -13,14 +14,13 @@ from typing import Any
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.executors import SingleThreadedExecutor
-from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from std_msgs.msg import Float64, Float64MultiArray, String
 
 from pixelgait.robot.bundle import Bundle
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.observation import policy_image
 from pixelgait.robot.ros.watch import diagnostics
-from pixelgait.robot.ros.watch.news import LATCHED
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.camera import RosCamera, rgb_frame
 from pixelgait.robot.runtime.attention import draw_attention
@@ -49,11 +49,13 @@ from pixelgait.robot.viewing.entries import (
 
 PLAIN_SHAPE = (240, 320, 3)  # of camera images, if nobody says what the policy sees
 ATTENDED_S = 2.0  # after a drawn image nobody needs the plain ones for so long; ours
+SPIN_S = 0.05
 FRAME_S = 0.1  # between images: nobody looks at more
 LEVELS = {diagnostics.OK: INFO, diagnostics.WARN: WARN}  # others are errors
 NODE = "pixelgait"
 # A controller waits for nobody who listens: best effort, and half a second of commands.
 EVERY_COMMAND = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
+TOLD = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)  # the last one also late
 TOPICS: dict[str, tuple[Any, Any]] = {  # besides the camera's: type, quality of service
     ros.JOINT_STATES: (ros.JointState, ros.NEWEST_QOS),
     ros.JOINT_COMMAND: (ros.JointState, EVERY_COMMAND),
@@ -62,8 +64,8 @@ TOPICS: dict[str, tuple[Any, Any]] = {  # besides the camera's: type, quality of
     f"{NODE}/decision": (Float64MultiArray, 10),
     f"{NODE}/distance_to_goal": (Float64, 10),
     f"{NODE}/latency": (Float64MultiArray, 10),
-    f"{NODE}/state": (String, LATCHED),
-    f"{NODE}/sensors": (String, LATCHED),
+    f"{NODE}/state": (String, TOLD),
+    f"{NODE}/sensors": (String, TOLD),
     diagnostics.TOPIC: (DiagnosticArray, 10),
 }
 
@@ -75,7 +77,12 @@ class Listener:
     the robot is an A1, and images come as they are.
     """
 
-    def __init__(self, write: Callable[[Iterable[Entry]], None], bundle: Bundle | None) -> None:
+    def __init__(
+        self,
+        write: Callable[[Iterable[Entry]], None],
+        bundle: Bundle | None,
+        context: Any = None,
+    ) -> None:
         self._write = write
         self._spec = A1 if bundle is None else bundle.spec
         self._camera = RosCamera(PLAIN_SHAPE if bundle is None else bundle.image_shape)
@@ -83,20 +90,21 @@ class Listener:
         self._levels: dict[str, bytes] = {}  # by what is diagnosed
         self._problem: str | None = None
         self._node = ros.rclpy.create_node(
-            "pixelgait_view", enable_rosout=False, start_parameter_services=False
+            "pixelgait_view", context=context, enable_rosout=False, start_parameter_services=False
         )
         images = dict.fromkeys(self._camera.topics, (ros.Image, ros.NEWEST_QOS))
         for topic, (kind, quality) in {**TOPICS, **images}.items():
             hear = partial(self._hear, topic)
             self._node.create_subscription(kind, topic, hear, quality)
-        self._executor = SingleThreadedExecutor()
+        self._executor = SingleThreadedExecutor(context=context)
         self._executor.add_node(self._node)
 
     def listen(self, seconds: float = 0.1) -> None:
         """Pass on what arrives within so long."""
-        end_s = self._now_s() + seconds
-        while (left_s := end_s - self._now_s()) > 0.0:
-            self._executor.spin_once(timeout_sec=left_s)
+        end_s = time.monotonic() + seconds
+        while time.monotonic() < end_s:
+            # Always as long: with another timeout rclpy begins anew, and the last topics starve.
+            self._executor.spin_once(timeout_sec=SPIN_S)
 
     def close(self) -> None:
         """Leave the topics."""

@@ -95,22 +95,20 @@ def show_live(config: ViewConfig) -> None:
     from pixelgait.robot.ros.listener import Listener
     from pixelgait.robot.ros.wire import common as ros
 
-    with _viewer(config.save) as (log, window):
-        stop = ros.start(sys.argv)
-        listener = Listener(log.write, bundle)
-        try:
+    stop = ros.start(sys.argv)
+    try:
+        with _viewer(config.save) as (log, window):
+            listener = Listener(log.write, bundle)
             while not stop.is_set() and (window is None or window.poll() is None):
                 listener.listen()
                 log.flush()
-        finally:
             listener.close()
-            ros.rclpy.utilities.try_shutdown()
+    finally:
+        ros.rclpy.utilities.try_shutdown()
 
 
 @contextmanager
-def _viewer(
-    save: Path | None,
-) -> Iterator[tuple[RerunLog, subprocess.Popen[bytes] | None]]:
+def _viewer(save: Path | None) -> Iterator[tuple[RerunLog, subprocess.Popen[bytes] | None]]:
     """Where entries go, and the window's process if there is one."""
     if save is None:
         with shown() as pair:

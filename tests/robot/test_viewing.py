@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import re
 import subprocess
 import sys
 import time
@@ -15,11 +17,13 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from mcap.reader import make_reader
 
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.controller import Decision, commanded
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import replacing
+from pixelgait.robot.recording.messages import STEP, TYPES
 from pixelgait.robot.recording.replay import replayed
 from pixelgait.robot.recording.steps import Recording, read_recording
 from pixelgait.robot.runtime.attention import draw_attention
@@ -27,6 +31,7 @@ from pixelgait.robot.spec import A1, LEGS
 from pixelgait.robot.viewing.entries import PLOTS, Entry, Line, Numbers, Picture
 from pixelgait.robot.viewing.recorded import recorded_entries
 from pixelgait.robot.viewing.rerun_viewer import shown
+from tests import foxglove
 from tests.conftest import alive, child_environment
 from tests.robot.test_replay import RECORDINGS
 
@@ -42,6 +47,13 @@ def told(recording: Recording, policy: str) -> list[Entry]:
 def numbers(entries: list[Entry], path: str) -> np.ndarray:
     """(n, values) of a path."""
     return np.array([e.values for e in entries if isinstance(e, Numbers) and e.path == path])
+
+
+def steps_of(policy: str) -> Iterator[bytes]:
+    """The JSON of every step."""
+    with (RECORDINGS / f"{policy}.mcap").open("rb") as file:
+        for _, _, message in make_reader(file).iter_messages([STEP]):
+            yield message.data
 
 
 def lines(entries: list[Entry]) -> list[tuple[str, str]]:
@@ -181,6 +193,21 @@ def test_a_file_that_is_not_finished_replaces_nothing(tmp_path: Path) -> None:
         write("half", "no room")
     assert path.read_text() == "all"
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_the_layout_for_foxglove_shows_what_is_recorded() -> None:
+    recorded = {*TYPES, STEP}
+    assert foxglove.topics("Recording") <= recorded
+    assert recorded - foxglove.topics("Recording") == {"imu/data"}
+    below = [panel for panels in foxglove.tabs().values() for panel in panels]
+    assert sorted([*below, foxglove.LAYOUT["layout"]]) == sorted(foxglove.PANELS)
+    (step, *_) = (json.loads(each) for each in steps_of("iap"))
+    for panel in below:
+        for path in foxglove.paths(panel):
+            parts = re.findall(r'"[^"]+"|\w+', path)
+            if parts[0] == STEP and parts[1:] and "camera" not in path:
+                assert parts[1] in step
+                assert parts[1] != "ages_s" or parts[2].strip('"') in step["ages_s"]
 
 
 STARTED = """

@@ -1,0 +1,97 @@
+"""pixelgait-view live: what it hears of a walk between real processes, and that it only listens."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pixelgait.robot.bundle import load_bundle
+from pixelgait.robot.spec import A1
+from pixelgait.robot.viewing.entries import PLOTS, Entry, Line, Numbers, Picture
+from tests import foxglove
+from tests.ros.support import AUTO, DISCOVERY_S, Client, FakeRobot, Processes
+
+HEARD = ("command", "decision", "latency", "longest", "period", "ages")  # besides joints
+
+
+def test_all_of_a_walk_is_heard(processes: Processes, client: Client) -> None:
+    from pixelgait.robot.ros.listener import Listener
+
+    processes.start("pixelgait-sim", "--seed", 9000)
+    entries: list[Entry] = []
+    listener = Listener(entries.extend, load_bundle("iap"), client.context)
+    processes.start("pixelgait-run", "iap", *AUTO)
+    wanted = {"camera", "log", *HEARD, *(p for p in PLOTS.values() if p.startswith("joints"))}
+    deadline = time.monotonic() + 2 * DISCOVERY_S
+    while missing := [p for p in wanted if not any(e.path.startswith(p) for e in entries)]:
+        assert time.monotonic() < deadline, missing
+        listener.listen()
+    listener.listen(2.0)
+    now_s = client.node.get_clock().now().nanoseconds / 1e9
+    assert all(now_s - 60.0 < entry.time_s < now_s + 1.0 for entry in entries)
+    said = [entry.text for entry in entries if isinstance(entry, Line)]
+    assert "walking: ordered" in said
+    named = {entry.path: entry.names for entry in entries if isinstance(entry, Numbers)}
+    newest = {entry.path: entry.values for entry in entries if isinstance(entry, Numbers)}
+    assert named["latency"][0] == "sensor_to_command p99 [us]"
+    assert 0.0 < newest["latency"][0] <= newest["longest"][0]
+    assert named["period"] == ("p50 [us]", "p99 [us]", "max [us]")
+    assert newest["period"][0] == pytest.approx(1e4, rel=0.5)
+    assert named["ages"] == ("joint_states [s]", "imu/data [s]", "camera/color/image_raw [s]")
+    assert 0.0 <= newest["command"][0] <= 0.6
+    assert 0.1 <= newest["decision"][0] <= 8.0
+    for leg, first in (("FR", 0), ("RL", 9)):
+        for what in ("angle", "target"):
+            assert newest[f"joints/{leg}/{what}"] == pytest.approx(
+                A1.default_pose_rad[first : first + 3], abs=0.8
+            )
+    attended = [e.pixels for e in entries if isinstance(e, Picture)][-1]
+    assert attended.shape == (256, 256, 3)
+    assert (attended[..., 0] > attended[..., 1] + 50).any()  # something is red
+    named_topics = {name for name, _ in client.node.get_topic_names_and_types()}
+    assert foxglove.topics("Live") <= named_topics
+    published = client.node.get_publisher_names_and_types_by_node("pixelgait_view", "/")
+    assert {name for name, _ in published} <= {"/parameter_events"}  # rclpy's, of every node
+    listener.close()
+
+
+def test_a_damped_robot_a_plain_camera_and_a_bad_message(
+    processes: Processes, client: Client, robot: FakeRobot, cnn_bundle: Path
+) -> None:
+    from pixelgait.robot.ros.listener import Listener
+    from pixelgait.robot.ros.wire import common as ros
+
+    entries: list[Entry] = []
+    listener = Listener(entries.extend, load_bundle(cnn_bundle), client.context)
+    commands = client.node.create_publisher(ros.JointState, ros.JOINT_COMMAND, ros.COMMAND_QOS)
+    robot.encoding = "yuv422"
+
+    def until(path: str, since: int) -> list[Entry]:
+        deadline = time.monotonic() + DISCOVERY_S
+        while not (found := [e for e in entries[since:] if e.path == path]):
+            assert time.monotonic() < deadline
+            commands.publish(ros.joint_command(1, A1.joint_names, None, np.zeros(12)))
+            client.spin_for(0.05)
+            listener.listen(0.05)
+        return found
+
+    damped = until("joints/FR/target", 0)[0]
+    assert isinstance(damped, Numbers)
+    assert np.isnan(damped.values).all()
+    line = until("log", 0)[0]
+    assert isinstance(line, Line)
+    assert line.level == "ERROR"
+    assert line.text.startswith("camera/color/image_raw: camera encoding 'yuv422' is not supported")
+    robot.encoding = "rgb8"
+    picture = until("camera", len(entries))[0]
+    assert isinstance(picture, Picture)
+    assert picture.pixels.shape == (32, 32, 3)
+    robot.names = ["wheel"] * 12
+    since = len(entries)
+    line = until("log", since)[0]
+    assert isinstance(line, Line)
+    assert "joint states lack FR_hip_joint" in line.text
+    listener.close()
