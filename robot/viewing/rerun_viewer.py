@@ -6,6 +6,7 @@ What is told is decided elsewhere, and tested without it: 0.8 GB.
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -47,6 +48,8 @@ COLOURS = {
 }
 HOLD = (COMMAND, DURATION)  # until the next one, instead of a line from one to the other
 CROWDED = (JOINTS, GAINS)  # legends would hide the lines; the mouse names them
+NO_WINDOW = "Rerun's window does not open, python -m rerun_cli says why: --save FILE.rrd"
+CLOSED = (None, 0, -signal.SIGINT, -signal.SIGTERM)  # how a window ends that people close
 THIS_COMPUTER = "127.0.0.1"  # by default the window listens to everybody
 
 
@@ -118,6 +121,8 @@ def _library() -> Any:
     # Nothing is reported where CI is set (re_analytics, Pipeline::new), in the window neither,
     # which inherits it. Another switch there is only in a file below the home folder.
     os.environ.setdefault("CI", "1")
+    # What goes wrong is said here, in one line; that the window was closed is known to who did it.
+    os.environ.setdefault("RUST_LOG", "off")
     import rerun
 
     return rerun
@@ -148,6 +153,7 @@ def saved(path: Path) -> Iterator[RerunLog]:
 
     Raises:
         ModuleNotFoundError: Rerun is not installed.
+        UserError: the file could not be written.
     """
     rerun = _library()
     with replacing(path) as aside:
@@ -156,7 +162,10 @@ def saved(path: Path) -> Iterator[RerunLog]:
         log = RerunLog(recording, rerun)
         yield log
         log.flush()
-        recording.flush()
+        try:
+            recording.flush()
+        except RuntimeError as error:
+            raise UserError(f"{path} could not be written, a full disk? ({error})") from None
         recording.disconnect()
 
 
@@ -166,7 +175,7 @@ def shown() -> Iterator[tuple[RerunLog, subprocess.Popen[bytes]]]:
 
     Raises:
         ModuleNotFoundError: Rerun is not installed.
-        UserError: its window does not open.
+        UserError: its window does not open, or ends with an error.
     """
     rerun = _library()
     port = _free_port()
@@ -176,6 +185,8 @@ def shown() -> Iterator[tuple[RerunLog, subprocess.Popen[bytes]]]:
         recording = rerun.RecordingStream("pixelgait")
         recording.connect_grpc(f"rerun+http://{THIS_COMPUTER}:{port}/proxy")
         yield RerunLog(recording, rerun), window
+        if window.poll() not in CLOSED:
+            raise UserError(NO_WINDOW)
     finally:
         window.terminate()
         window.wait()
@@ -202,7 +213,7 @@ def _wait_for(window: subprocess.Popen[bytes], port: int) -> None:
             if probe.connect_ex((THIS_COMPUTER, port)) == 0:
                 return
         time.sleep(0.1)
-    raise UserError("Rerun's window does not open, python -m rerun_cli says why: --save FILE.rrd")
+    raise UserError(NO_WINDOW)
 
 
 def _free_port() -> int:
