@@ -45,7 +45,7 @@ signals: $(INSTALLED)  ## no command leaves a process behind, whenever it is sto
 	$(BIN)/python -m tests.signals
 
 view: $(INSTALLED)  ## pixelgait-view with Rerun itself, read back: another 0.8 GB on disk
-	$(PIP) '.[view]' --upgrade-strategy only-if-needed
+	$(PIP) --editable '.[dev,ros,view]'
 	$(BIN)/python -m pytest -m view tests/robot/test_viewing.py
 
 benchmark: $(INSTALLED)  ## rollout speed against bare physics

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """pixelgait-view: a recorded walk, or one that happens now, in Rerun."""
 
 from __future__ import annotations
