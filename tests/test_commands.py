@@ -177,9 +177,19 @@ def test_bad_input_gets_one_clear_line(
     refused(command(name, *arguments), *words)
 
 
-@pytest.mark.parametrize("name", ["pixelgait.robot.ros.run", "pixelgait.sim.node"])
-def test_without_ros_the_nodes_say_how_to_get_it(name: str, iap_bundle: Path) -> None:
-    arguments = [str(iap_bundle)] if name == "pixelgait.robot.ros.run" else []
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("pixelgait.robot.ros.run", "BUNDLE"),
+        ("pixelgait.sim.node", ""),
+        ("pixelgait.robot.ros.view", "live --save FOLDER/w.rrd"),
+    ],
+)
+def test_without_ros_the_nodes_say_how_to_get_it(
+    name: str, line: str, iap_bundle: Path, tmp_path: Path
+) -> None:
+    line = line.replace("BUNDLE", str(iap_bundle)).replace("FOLDER", str(tmp_path))
+    arguments = line.split()
     code = (
         "import sys; sys.modules['rclpy'] = None;"
         f"sys.argv = ['command', *{arguments!r}];"

@@ -26,7 +26,6 @@ from pixelgait.robot.ros.wire.camera import RosCamera, rgb_frame
 from pixelgait.robot.runtime.attention import draw_attention
 from pixelgait.robot.spec import A1
 from pixelgait.robot.viewing.entries import (
-    AGES,
     ANGLE,
     CAMERA,
     ERROR,
@@ -41,6 +40,7 @@ from pixelgait.robot.viewing.entries import (
     Line,
     Numbers,
     Picture,
+    ages_entry,
     command_entry,
     duration_entry,
     goal_entry,
@@ -167,8 +167,7 @@ class Listener:
         values = {status.name.partition(": ")[2]: dict(_pairs(status)) for status in own}
         ages = {name: float(each["age_s"]) for name, each in values.items() if "age_s" in each}
         if ages:
-            known = tuple(age if math.isfinite(age) else math.nan for age in ages.values())
-            yield Numbers(AGES, now_s, tuple(f"{sensor} [s]" for sensor in ages), known)
+            yield ages_entry(now_s, ages)
 
 
 def _pairs(status: Any) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,6 +78,13 @@ def duration_entry(time_s: float, duration_s: float) -> Numbers:
 def goal_entry(time_s: float, distance_m: float, bearing_rad: float) -> Numbers:
     """Where the destination is; NaN: nobody knows."""
     return Numbers(GOAL, time_s, ("distance [m]", "bearing [rad]"), (distance_m, bearing_rad))
+
+
+def ages_entry(time_s: float, ages: Mapping[str, float]) -> Numbers:
+    """How old what each sensor says is [s]; inf, as of one that never has said anything, is NaN."""
+    names = tuple(f"{sensor} [s]" for sensor in ages)
+    known = (age if math.isfinite(age) else math.nan for age in ages.values())
+    return Numbers(AGES, time_s, names, tuple(known))
 
 
 def joint_entries(spec: RobotSpec, what: str, time_s: float, angles: Array) -> list[Numbers]:

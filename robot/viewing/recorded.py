@@ -18,7 +18,6 @@ from pixelgait.robot.runtime.operation import State
 from pixelgait.robot.runtime.stages import StageWatch
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.robot.viewing.entries import (
-    AGES,
     ANGLE,
     CAMERA,
     ERROR,
@@ -32,6 +31,7 @@ from pixelgait.robot.viewing.entries import (
     Line,
     Numbers,
     Picture,
+    ages_entry,
     command_entry,
     duration_entry,
     goal_entry,
@@ -69,16 +69,15 @@ def _decision(step: Replayed, dt_s: float) -> Iterator[Entry]:
 
 
 def _numbers(step: RecordedStep, spec: RobotSpec) -> Iterator[Entry]:
-    reading, ages = step.inputs.reading, step.inputs.ages
-    time_s, stiff = reading.time_s, bool(step.kp.any())
+    reading, stiff = step.inputs.reading, bool(step.kp.any())
+    time_s = reading.time_s
     yield from joint_entries(spec, ANGLE, time_s, reading.joint_angles)
     targets = step.targets if stiff else np.full_like(step.targets, np.nan)
     yield from joint_entries(spec, TARGET, time_s, targets)
     for name, unit, gains in (("kp", "Nm/rad", step.kp), ("kd", "Nm s/rad", step.kd)):
         names = tuple(f"{joint} {name} [{unit}]" for joint in spec.joint_names)
         yield Numbers(f"{GAINS}/{name}", time_s, names, tuple(gains.tolist()))
-    known = tuple(age if math.isfinite(age) else math.nan for age in ages.values())
-    yield Numbers(AGES, time_s, tuple(f"{sensor} [s]" for sensor in ages), known)
+    yield ages_entry(time_s, step.inputs.ages)
     yield Numbers(LATENCY, time_s, ("step [us]",), (step.took_us,))
     yield Numbers(PERIOD, time_s, ("since the last command [us]",), (step.inputs.gap_s * 1e6,))
     if (destination := step.inputs.orders.destination) is not None:
@@ -97,12 +96,14 @@ class _Changes:
     """What is told in words: states with their causes, faults, stages of the sensors."""
 
     def __init__(self, first: RecordedStep) -> None:
-        self._stages = StageWatch(first.patience)
+        self._patience = dict(first.patience)
+        self._stages = StageWatch(self._patience)
         self._state = self._fault = ""
 
     def of(self, step: RecordedStep) -> Iterator[Entry]:
         """All that this step has changed."""
         time_s = step.inputs.reading.time_s
+        self._patience.update(step.patience)  # somebody may have set it
         self._stages.look(step.inputs.ages, {}, time_s)
         while self._stages.changes:
             stage, text = self._stages.changes.popleft()
