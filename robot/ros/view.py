@@ -93,10 +93,11 @@ def show_recording(config: ViewConfig) -> None:
 def show_live(config: ViewConfig) -> None:
     """Tell what is heard, as it is heard."""
     bundle = load_bundle(config.bundle) if config.bundle is not None else None
-    from pixelgait.robot.ros.listener import Listener
-    from pixelgait.robot.ros.wire import common as ros
+    from pixelgait.robot.ros.wire import common as ros  # which says so where there is no ROS 2
 
     stop = ros.start(sys.argv)
+    from pixelgait.robot.ros.listener import Listener
+
     try:
         with _viewer(config.save) as (log, window):
             listener = Listener(log.write, bundle)
