@@ -161,7 +161,7 @@ class Go2Driver:
         record = self._record(command) if stiff else self._damping()
         with self._lock:
             self._held, self._held_s = record, time.monotonic()
-        self._write(record)
+            self._write(record)
 
     def _record(self, command: JointCommand) -> go2.Record:
         record = self._empty()
@@ -187,17 +187,16 @@ class Go2Driver:
     def _write(self, record: go2.Record) -> None:
         assert self._writer is not None
         record["crc"] = go2.checksum(record)
-        with self._lock:
-            self._writer.write(self._commands(record))
-            self._sent_s = time.monotonic()
+        self._writer.write(self._commands(record))
+        self._sent_s = time.monotonic()
 
     def _repeat(self) -> None:
         """In a thread of its own: what was said last, or damping once it is too old."""
         rate = RateKeeper(PERIOD_S)
         while not self._closing.is_set():
-            with self._lock:
-                held, since_s = self._held, time.monotonic() - self._held_s
-                due = time.monotonic() - self._sent_s >= PERIOD_S / 2.0
-            if held is not None and due:
-                self._write(held if since_s < DRIVER_TIMEOUT_S else self._damping())
+            with self._lock:  # chosen and sent at once: nothing old may follow something newer
+                now_s = time.monotonic()
+                if self._held is not None and now_s - self._sent_s >= PERIOD_S / 2.0:
+                    fresh = now_s - self._held_s < DRIVER_TIMEOUT_S
+                    self._write(self._held if fresh else self._damping())
             rate.wait()
