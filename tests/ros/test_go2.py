@@ -49,6 +49,26 @@ while True:
     time.sleep(0.01)
 """
 
+# A robot that lies still; from a signal on, its checksums are wrong.
+DAMAGED = """
+import signal, sys, time
+from pixelgait.robot.spec import A1
+from pixelgait.robot.unitree.address import parse_link
+from pixelgait.robot.unitree.dds import Bus, sample_type
+from pixelgait.robot.unitree import messages as go2
+bus, kind, damage = Bus(parse_link(sys.argv[1])), sample_type(go2.LOW_STATE), [0]
+signal.signal(signal.SIGUSR1, lambda *_: damage.__setitem__(0, 1))
+writer, began_s = bus.writer("rt/lowstate", kind), time.monotonic()
+while True:
+    state = go2.Codec(go2.LOW_STATE).new()
+    state["tick"] = round(1e3 * (time.monotonic() - began_s))
+    state["imu_state"]["quaternion"] = 1, 0, 0, 0
+    state["motor_state"]["q"][:12] = A1.default_pose_rad
+    state["crc"] = go2.checksum(state) ^ damage[0]
+    writer.write(kind(state))
+    time.sleep(0.004)
+"""
+
 
 def listen(processes: Processes) -> tuple[int, int, int]:
     """Commands heard in three seconds, those with the right checksum, stiff ones."""
@@ -115,6 +135,23 @@ def test_somebody_else_who_commands_the_motors_ends_the_walk(
     finally:
         meddler.kill()
         meddler.wait()
+
+
+def test_states_with_a_wrong_checksum_are_no_news(processes: Processes, client: Client) -> None:
+    line = [sys.executable, "-c", DAMAGED, LINK]
+    damaged = subprocess.Popen(line, env=processes.environment)
+    try:
+        run = processes.start("pixelgait-run", "walk", "--link", LINK, "--dry-run", *AUTO_GO2)
+        client.wait_for_state("walking")
+        damaged.send_signal(signal.SIGUSR1)
+        assert run.wait(30) == 1
+        assert run.stdout is not None
+        last = run.stdout.read().splitlines()[-1]
+        assert "lowstate" in last
+        assert "what arrives has a wrong checksum" in last
+    finally:
+        damaged.kill()
+        damaged.wait()
 
 
 @pytest.mark.parametrize("dry", [True, False])
