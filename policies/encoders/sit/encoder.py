@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pixelgait.policies.encoders.checks import require_heads, require_tiling
+from pixelgait.policies.encoders.maps import even_and_odd, odd_size
 from pixelgait.policies.encoders.sit.graph_attention import Attention, GlobalGSA, LocalGSA
 from pixelgait.policies.encoders.sit.graph_symmetry import (
     GROUPS,
@@ -147,7 +148,8 @@ class SiT(nn.Module):
         size = self.rows * self.columns * MAP_CHANNELS * self.map_read
         self.features = dim * self.token_read + size
         self.image_shape = (height, width, channels)
-        self.odd = self.rows * (self.columns // 2) * MAP_CHANNELS if size and self.mirror else 0
+        split = self.map_read and self.mirror
+        self.odd = odd_size(self.rows, self.columns, MAP_CHANNELS) if split else 0
 
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
         """Features (B, F) of uint8 images (B, H, W, C), and attention (B, H / patch, W / patch).
@@ -170,22 +172,14 @@ class SiT(nn.Module):
         parts = [x[:, 0]] if self.token_read else []
         if self.map_head is not None:
             grid = x[:, 1:].unflatten(1, (self.rows, self.columns))
-            parts.append(self._split(self.map_head(grid)))
+            grid = self.map_head(grid)
+            parts.append(even_and_odd(grid) if self.mirror else grid.flatten(1))
         return torch.cat(parts, 1), seen / seen.amax((1, 2), keepdim=True)
 
     def _over_copies(self, x: Tensor) -> Tensor:
         """Mean (B, ...) over the copies of (B * copies, ...)."""
         copies: Tensor = x.unflatten(0, (-1, self.readout.copies))
         return copies.mean(1)
-
-    def _split(self, grid: Tensor) -> Tensor:
-        """A map (B, rows, columns, c) as features, for mirror graphs first even, then odd ones."""
-        if not self.mirror:
-            return grid.flatten(1)
-        mirrored = grid.flip(2)
-        even = (grid + mirrored)[:, :, : (self.columns + 1) // 2]
-        odd = (grid - mirrored)[:, :, : self.columns // 2]
-        return torch.cat([even.flatten(1), odd.flatten(1)], 1) / 2.0
 
 
 def _check_names(variant: str, graph: str, matrices: str) -> None:
