@@ -83,8 +83,8 @@ class HighLevelNetwork(Decider):
     With `mirror` the network is averaged over the world and its mirror image, so that mirroring
     image, goal and state negates the steering and keeps speed and duration, bit for bit. The
     weights are the same in number; there are two states, which a mirrored world swaps. Where an
-    encoder's features are even or odd already (`SiT` with a mirror graph), the mirror image need
-    not be looked at: the symmetry is then as exact as theirs.
+    encoder's features are even or odd already (`SiT` with a mirror graph, `GEViT` with the mirror
+    group), the mirror image need not be looked at: the symmetry is then as exact as theirs.
 
     Raises:
         ValueError: there is no such encoder or memory, or its options make no sense; see

@@ -17,7 +17,7 @@ ROOMS = ("robot", "sim", "policies", "export")
 LAYERS = (
     ("robot",),
     ("robot.runtime", "sim.world", "policies.encoders"),
-    ("policies.encoders.iap", "policies.encoders.sit"),
+    ("policies.encoders.iap", "policies.encoders.sit", "policies.encoders.ge_vit"),
     ("sim.world.looks", "sim.scenes.courses", "sim.body.eyes"),
     ("robot.recording", "robot.profiling", "robot.ros.wire", "robot.unitree"),
     ("robot.ros.people", "robot.ros.watch", "robot.viewing"),

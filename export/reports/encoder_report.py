@@ -17,6 +17,7 @@ SUMMARY = (
     ("strided", None),
     *((name, 8) for name in ("sit", "sit-star", "set", "siet", "vit")),
     ("vit", 2),
+    *((name, 2) for name in ("ge-vit", "gsa-net")),
 )
 
 

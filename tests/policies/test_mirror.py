@@ -122,7 +122,14 @@ def test_a_tied_robot_turns_left_as_it_turns_right() -> None:
 
 @pytest.mark.parametrize(
     ("encoder", "tolerance"),
-    [("iap", 0.0), ("cnn", 0.0), ("strided", 0.0), ("siet:graph=flip", 1e-6)],
+    [
+        ("iap", 0.0),
+        ("cnn", 0.0),
+        ("strided", 0.0),
+        ("siet:graph=flip", 1e-6),
+        ("ge-vit", 1e-6),
+        ("gsa-net", 0.0),
+    ],
 )
 def test_a_mirrored_image_negates_the_steering_and_nothing_else(
     encoder: str, tolerance: float
