@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pixelgait.policies.encoders.checks import require_heads, require_positive, require_tiling
+from pixelgait.policies.encoders.tiles import tiles
 
 
 class Block(nn.Module):
@@ -78,9 +79,7 @@ class ViT(nn.Module):
 
         Attention is that of the class token in the last layer; its largest value is 1.
         """
-        x = image.float().unflatten(2, (-1, self.patch)).unflatten(1, (-1, self.patch))
-        x = x.transpose(2, 3).flatten(3).flatten(1, 2)  # (B, P, patch * patch * C)
-        x = F.linear(x, self.embed.weight / 255.0, self.embed.bias)
+        x = F.linear(tiles(image.float(), self.patch), self.embed.weight / 255.0, self.embed.bias)
         x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], 1) + self.positions
         for block in self.blocks:
             x, attention = block(x)
