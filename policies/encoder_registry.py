@@ -11,11 +11,14 @@ from pixelgait.policies.encoders.cnn import CNNEncoder
 from pixelgait.policies.encoders.ge_vit.encoder import GEViT
 from pixelgait.policies.encoders.iap.brute_force import BruteForceEncoder
 from pixelgait.policies.encoders.iap.encoder import IAPEncoder
+from pixelgait.policies.encoders.latformer.encoder import LatFormer
 from pixelgait.policies.encoders.sit.encoder import SiT
 from pixelgait.policies.encoders.strided import StridedEncoder
 from pixelgait.policies.encoders.vit import ViT
 
-Encoder = IAPEncoder | BruteForceEncoder | CNNEncoder | StridedEncoder | SiT | ViT | GEViT
+Encoder = (
+    IAPEncoder | BruteForceEncoder | CNNEncoder | StridedEncoder | SiT | ViT | GEViT | LatFormer
+)
 
 # Each turns images (B, H, W, C) uint8 into features (B, F) and an attention map (B, H', W').
 ENCODERS: dict[str, Callable[..., Encoder]] = {
@@ -33,6 +36,7 @@ ENCODERS: dict[str, Callable[..., Encoder]] = {
     "vit": ViT,
     "ge-vit": GEViT,
     "gsa-net": partial(GEViT, encoding="gsa-net"),
+    "latformer": LatFormer,
 }
 
 

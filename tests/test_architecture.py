@@ -17,7 +17,12 @@ ROOMS = ("robot", "sim", "policies", "export")
 LAYERS = (
     ("robot",),
     ("robot.runtime", "sim.world", "policies.encoders"),
-    ("policies.encoders.iap", "policies.encoders.sit", "policies.encoders.ge_vit"),
+    (
+        "policies.encoders.iap",
+        "policies.encoders.sit",
+        "policies.encoders.ge_vit",
+        "policies.encoders.latformer",
+    ),
     ("sim.world.looks", "sim.scenes.courses", "sim.body.eyes"),
     ("robot.recording", "robot.profiling", "robot.ros.wire", "robot.unitree"),
     ("robot.ros.people", "robot.ros.watch", "robot.viewing"),

@@ -15,7 +15,7 @@ SUMMARY = (
     *((name, 1) for name in ("iap", "iap-favor", "iap-trig", "iap-hybrid", "brute-force")),
     ("cnn", None),
     ("strided", None),
-    *((name, 8) for name in ("sit", "sit-star", "set", "siet", "vit")),
+    *((name, 8) for name in ("sit", "sit-star", "set", "siet", "vit", "latformer")),
     ("vit", 2),
     *((name, 2) for name in ("ge-vit", "gsa-net")),
 )

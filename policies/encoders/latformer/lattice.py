@@ -1,0 +1,59 @@
+"""Transformations of a lattice as attention masks (LatFormer, arXiv 2306.03175, section 3).
+
+A transformation says for each of n cells which one it takes its value from. Table 1 lists these as
+offsets o_k from cell k; here they are places k + o_k, counted from 0. What the table prints is
+right for translation and reflection, for rotation only on square lattices, and for up-scaling with
+the opposite sign.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def translated(size: int, by: int) -> Tensor:
+    """Sources (n,) of a row of cells moved `by` cells ahead; the last ones come first."""
+    return (torch.arange(size) - by) % size
+
+
+def reflected(size: int) -> Tensor:
+    """Sources (n,) of a row of cells in the opposite order."""
+    return torch.arange(size).flip(0)
+
+
+def upscaled(size: int, by: int) -> Tensor:
+    """Sources (n,) of a row of cells, each repeated so many times; what is too much is cropped."""
+    return torch.arange(size) // by
+
+
+def rotated(rows: int, columns: int) -> Tensor:
+    """Sources (n,) of a lattice turned by 90 degrees counter-clockwise; both row by row."""
+    row, column = torch.meshgrid(torch.arange(columns), torch.arange(rows), indexing="ij")
+    return (column * columns + columns - 1 - row).flatten()
+
+
+def mask(sources: Tensor) -> Tensor:
+    """The attention mask (n, n) of a transformation: a 1 in each row."""
+    return F.one_hot(sources, len(sources)).float()
+
+
+def product(rows: Tensor, columns: Tensor) -> Tensor:
+    """Masks (B, n, n) of a lattice from those of its rows (B, r, r) and its columns (B, c, c).
+
+    Their Kronecker product (theorem 3.2); torch.kron takes no batch.
+    """
+    return (rows[:, :, None, :, None] * columns[:, None, :, None]).flatten(3).flatten(1, 2)
+
+
+def heat(motions: list[Tensor], time: float) -> Tensor:
+    """Heat kernel (n, n) after `time` on the Cayley graph of invertible transformations (4.2).
+
+    It smooths a mask M to heat M, the mean over all masks in the group, near ones having more
+    weight: neighbours are one step in `motions` (n,) or back apart.
+    """
+    steps = torch.stack([step for motion in motions for step in (mask(motion), mask(motion).t())])
+    steps = steps.unique(dim=0)  # a reflection is its own inverse
+    spread: Tensor = torch.matrix_exp(time * (steps.sum(0) - len(steps) * torch.eye(len(steps[0]))))
+    return spread

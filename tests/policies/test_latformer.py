@@ -1,0 +1,361 @@
+"""LatFormer: masks against permutation matrices, masked attention, learning of transformations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from pixelgait.export.bundle.graphs import HighLevelGraph, high_level_graph
+from pixelgait.export.bundle.parity import check, compare
+from pixelgait.policies.encoders.latformer import lattice as transformations
+from pixelgait.policies.encoders.latformer.encoder import (
+    LatFormer,
+    LatFormerLayer,
+    masked_attention,
+)
+from pixelgait.policies.encoders.latformer.experts import (
+    EXPERTS,
+    SCALES,
+    TURNS,
+    Lattice,
+    MaskExpert,
+)
+from pixelgait.policies.encoders.latformer.lattice import heat, mask, rotated, upscaled
+from pixelgait.policies.high_level import HighLevelNetwork
+from pixelgait.robot.bundle import HIGH_LEVEL
+
+Picture = Callable[[np.ndarray], np.ndarray]  # what is done to a lattice (rows, columns)
+PERMUTATIONS = ("translation", "reflection", "rotation")
+
+
+def permutation(picture: Picture, rows: int, columns: int) -> Tensor:
+    """The matrix (n, n) of what is done to a lattice, read row by row."""
+    cells = picture(np.arange(rows * columns).reshape(rows, columns))
+    return torch.eye(rows * columns)[np.ascontiguousarray(cells).ravel()]
+
+
+def bits(*gates: float) -> Tensor:
+    return torch.tensor([gates], dtype=torch.float32)
+
+
+# Table 1
+
+
+def sources(name: str, size: int) -> Tensor:
+    by_name = {
+        "translation": transformations.translated(size, 3),
+        "reflection": transformations.reflected(size),
+        "upscaling": upscaled(size, 2),
+        "rotation": rotated(size // 4, 4),
+    }
+    return by_name[name]
+
+
+@pytest.mark.parametrize("name", ["translation", "reflection", "upscaling", "rotation"])
+@pytest.mark.parametrize("size", [8, 12, 16])
+def test_masks_are_shifts_of_the_identity_in_the_fourier_domain(name: str, size: int) -> None:
+    """Theorem 3.2, along rows and with r = 0, ..., n - 1."""
+    index = np.arange(size)
+    offsets = sources(name, size).numpy() - index
+    phases = np.exp(-2j * np.pi / size * np.outer(offsets, index))
+    shifted = np.fft.ifft(np.fft.fft(np.eye(size), axis=1) * phases, axis=1)
+    np.testing.assert_allclose(mask(sources(name, size)), shifted, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (5, 5), (30, 30), (2, 3), (3, 2), (4, 6)])
+def test_rotation_holds_on_oblong_lattices_too(shape: tuple[int, int]) -> None:
+    torch.testing.assert_close(mask(rotated(*shape)), permutation(np.rot90, *shape))
+
+
+@pytest.mark.parametrize("by", SCALES)
+def test_upscaling_repeats_cells(by: int) -> None:
+    np.testing.assert_array_equal(upscaled(8, by), np.arange(8).repeat(by)[:8])
+
+
+# Experts with gates of 0 and 1
+
+
+def scaled(x: np.ndarray, by: tuple[int, int]) -> np.ndarray:
+    return x.repeat(by[0], 0).repeat(by[1], 1)[: len(x), : x.shape[1]]
+
+
+def codes(name: str) -> list[tuple[tuple[int, ...], Picture]]:
+    """All codes of one expert's gates, and what each does."""
+    if name == "translation":
+        powers = np.array([1, 2, 4])
+        return [
+            (code, partial(np.roll, shift=(code[:3] @ powers, code[3:] @ powers), axis=(0, 1)))
+            for code in product((0, 1), repeat=6)
+        ]
+    if name == "reflection":
+        return [
+            (code, partial(np.flip, axis=[axis for axis in (0, 1) if code[axis]]))
+            for code in product((0, 1), repeat=2)
+        ]
+    if name == "rotation":
+        return [(code, partial(np.rot90, k=sum(code))) for code in product((0, 1), repeat=TURNS)]
+    one_hot = [tuple(int(factor == each) for each in SCALES) for factor in (1, *SCALES)]
+    return [
+        ((*rows, 0, *columns, 0), partial(scaled, by=(i + 1, j + 1)))
+        for (i, rows), (j, columns) in product(enumerate(one_hot), repeat=2)
+    ]
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(6, 6), (4, 7)])
+@pytest.mark.parametrize("name", EXPERTS)
+def test_every_code_of_gates_is_its_permutation_exactly(name: str, rows: int, columns: int) -> None:
+    if name == "rotation" and rows != columns:
+        return
+    expert = MaskExpert(Lattice(rows, columns, (name,), powers=3))
+    for code, picture in codes(name):
+        found = expert(bits(*code))[0]
+        assert torch.equal(found, permutation(picture, rows, columns)), code
+
+
+def test_experts_compose_to_diagonal_reflection() -> None:
+    expert = MaskExpert(Lattice(5, 5, ("reflection", "rotation"), powers=0))
+    found = expert(bits(0, 1, 1, 0, 0))[0]  # transpose = R90 (I kron F)
+    assert torch.equal(found, permutation(np.transpose, 5, 5))
+
+
+def test_thirty_cells_are_moved_by_five_gates() -> None:
+    expert = MaskExpert(Lattice(30, 30, ("translation",), powers=5))
+    found = expert(bits(1, 0, 1, 1, 1, 0, 1, 0, 0, 0))[0]
+    assert torch.equal(found, permutation(partial(np.roll, shift=(29, 2), axis=(0, 1)), 30, 30))
+
+
+@pytest.mark.parametrize("name", EXPERTS)
+def test_rows_of_soft_masks_sum_to_1(name: str) -> None:
+    expert = MaskExpert(Lattice(6, 6, (name,), powers=3))
+    gates = torch.rand(200, expert.gates, generator=torch.Generator().manual_seed(0))
+    if name == "scaling":
+        gates[:, [len(SCALES), -1]] = 0.0  # down-scaling leaves rows empty
+    sums = expert(gates).sum(2)
+    torch.testing.assert_close(sums, torch.ones_like(sums), rtol=0, atol=1e-6)
+
+
+# Masked attention (section 3.1)
+
+
+@pytest.mark.parametrize("scale", [1.0, 3.0, 10.0, 30.0])
+@pytest.mark.parametrize("name", PERMUTATIONS)
+def test_masked_attention_applies_the_transformation_exactly(name: str, scale: float) -> None:
+    """Softmax first and mask later divides 0 by 0 from scale 10 on."""
+    x = scale * torch.randn(1, 64, 8, generator=torch.Generator().manual_seed(0))
+    expert = MaskExpert(Lattice(8, 8, (name,), powers=3))
+    for code, picture in codes(name)[:20]:
+        moved = masked_attention(x, x, x, expert(bits(*code)))
+        assert torch.equal(moved[0], permutation(picture, 8, 8) @ x[0])
+
+
+def test_downscaling_averages_and_leaves_the_rest_empty() -> None:
+    expert = MaskExpert(Lattice(1, 8, ("scaling",), powers=0))
+    down = expert(bits(*(0,) * 5, 1, 0, 0, 0, 1))
+    values = torch.randn(1, 8, 3, generator=torch.Generator().manual_seed(0))
+    alike = torch.zeros(1, 8, 3)  # equal scores
+    small = masked_attention(alike, alike, values, down)[0]
+    torch.testing.assert_close(small[:4], values[0].reshape(4, 2, 3).mean(1))
+    assert not small[4:].any()
+
+
+def test_masked_attention_is_that_of_the_paper() -> None:
+    q, k, v = torch.randn(3, 2, 6, 4, generator=torch.Generator().manual_seed(0))
+    soft = torch.rand(2, 6, 6, generator=torch.Generator().manual_seed(1))
+    printed = (q @ k.transpose(1, 2) / 2.0).softmax(-1) * soft
+    expected = printed / printed.sum(-1, keepdim=True) @ v
+    torch.testing.assert_close(masked_attention(q, k, v, soft), expected)
+
+
+# Smoothing (section 4.2)
+
+
+@pytest.mark.parametrize("time", [0.1, 0.5, 2.0])
+def test_smoothed_rotations_are_weighted_by_the_heat_kernel_of_the_4_cycle(time: float) -> None:
+    turn = mask(rotated(4, 4))
+    slow, fast = np.exp(-2.0 * time), np.exp(-4.0 * time)
+    weights = [1 + 2 * slow + fast, 1 - fast, 1 - 2 * slow + fast, 1 - fast]
+    expected = sum(w / 4 * turn.matrix_power(k) for k, w in enumerate(weights))
+    torch.testing.assert_close(heat([rotated(4, 4)], time), expected)
+    expert = MaskExpert(Lattice(4, 4, ("rotation",), powers=0))
+    torch.testing.assert_close(expert.smoothing(time), expected)
+
+
+def test_smoothed_translations_fade_with_their_distance() -> None:
+    spread = MaskExpert(Lattice(7, 7, ("translation",), powers=3)).smoothing(0.5)
+    kernel = spread[24].reshape(7, 7)  # of the cell in the middle
+    torch.testing.assert_close(spread.sum(1), torch.ones(49))
+    near, far, corner = kernel[3, 4], kernel[3, 6], kernel[0, 0]
+    assert kernel[3, 3] > near > far > corner > 0.0
+    torch.testing.assert_close(kernel, torch.outer(kernel.sum(1), kernel.sum(0)))  # a Gaussian's
+
+
+# Learning one transformation from a few examples (section 5.1), grids of colours as in ARC
+
+COLOURS = 6
+EXAMPLES, LEARNED_ON, TRIED_ON = 8, 6, (6, 9)  # sides of grids
+
+
+class Everywhere(MaskExpert):
+    """No mask: attention alone."""
+
+    def forward(self, gates: Tensor) -> Tensor:
+        return torch.ones_like(super().forward(gates))
+
+
+def make_layer(side: int, experts: tuple[str, ...], hard: bool, masked: bool) -> LatFormerLayer:
+    layer = LatFormerLayer(Lattice(side, side, experts, powers=3), COLOURS, hard)
+    if not masked:
+        layer.expert = Everywhere(layer.expert.lattice)
+    return layer
+
+
+def shares_solved(
+    experts: tuple[str, ...], task: Callable[[Tensor], Tensor], masked: bool = True
+) -> list[float]:
+    """Shares of new grids, as large and larger, that are transformed without any error."""
+    torch.manual_seed(0)
+    rng = torch.Generator().manual_seed(1)
+
+    def drawn(count: int, side: int) -> Tensor:
+        return torch.randint(0, COLOURS, (count, side, side), generator=rng)
+
+    layer = make_layer(LEARNED_ON, experts, hard=False, masked=masked)
+    gates = list(layer.gate.parameters())
+    rest = [p for name, p in layer.named_parameters() if not name.startswith("gate.")]
+    optimiser = torch.optim.Adam([{"params": gates, "lr": 0.05}, {"params": rest, "lr": 0.005}])
+    grids = drawn(EXAMPLES, LEARNED_ON)
+    truth = task(grids).flatten()
+    kernels = [None] if experts == ("scaling",) else [None, layer.expert.smoothing(0.5)]
+    for _ in range(100):
+        # Two predictions, the second with smoothed masks (section 4.2).
+        answers = [5.0 * layer(one_hot(grids), kernel)[0].flatten(0, 1) for kernel in kernels]
+        loss = torch.stack([F.cross_entropy(answer, truth) for answer in answers]).sum()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    shares = []
+    for side in TRIED_ON:
+        other = make_layer(side, experts, hard=True, masked=masked)
+        other.load_state_dict(layer.state_dict())
+        grids = drawn(30, side)
+        right = other(one_hot(grids))[0].argmax(-1) == task(grids).flatten(1)
+        shares.append(float(right.all(1).float().mean()))
+    return shares
+
+
+def one_hot(grids: Tensor) -> Tensor:
+    """Cells (B, n, COLOURS) of grids (B, rows, columns)."""
+    return F.one_hot(grids.flatten(1), COLOURS).float()
+
+
+def enlarged(x: Tensor, rows: int, columns: int) -> Tensor:
+    large = x.repeat_interleave(rows, 1).repeat_interleave(columns, 2)
+    return large[:, : x.shape[1], : x.shape[2]]
+
+
+TASKS: list[tuple[tuple[str, ...], Callable[[Tensor], Tensor]]] = [
+    (("translation",), lambda x: x.roll((1, 2), (1, 2))),
+    (("translation",), lambda x: x.roll((3, 5), (1, 2))),
+    (("translation",), lambda x: x.roll((5, 4), (1, 2))),
+    (("rotation",), lambda x: x.rot90(1, (1, 2))),
+    (("rotation",), lambda x: x.rot90(2, (1, 2))),
+    (("rotation",), lambda x: x.rot90(3, (1, 2))),
+    (("reflection",), lambda x: x.flip(1)),
+    (("reflection",), lambda x: x.flip(2)),
+    (("reflection", "rotation"), lambda x: x.transpose(1, 2)),
+    (("scaling",), lambda x: enlarged(x, 2, 2)),
+    (("scaling",), lambda x: enlarged(x, 3, 2)),
+]
+
+
+@pytest.mark.parametrize(("experts", "task"), TASKS)
+def test_a_layer_learns_a_transformation_from_a_few_examples(
+    experts: tuple[str, ...], task: Callable[[Tensor], Tensor]
+) -> None:
+    assert shares_solved(experts, task) == [1.0, 1.0]
+
+
+def test_attention_without_masks_does_not() -> None:
+    assert shares_solved(*TASKS[0], masked=False) == [0.0, 0.0]
+
+
+# As an encoder
+
+
+@torch.no_grad()
+def randomised(high_level: HighLevelNetwork) -> HighLevelNetwork:
+    """Gates between 0 and 1, small outputs: clipped ones would always agree."""
+    generator = torch.Generator().manual_seed(0)
+    for weight in high_level.parameters():
+        weight += 0.2 * torch.randn(weight.shape, generator=generator)
+    high_level.output.weight *= 0.1
+    high_level.output.bias *= 0.1
+    return high_level
+
+
+@pytest.mark.parametrize("name", ["latformer", "latformer:hard=true,experts=translation,layers=2"])
+def test_onnx_equals_torch(name: str) -> None:
+    torch.manual_seed(0)
+    high_level = randomised(HighLevelNetwork(name, height=16, width=16))
+    rng = np.random.default_rng(0)
+    samples = [
+        {"image": rng.integers(0, 256, high_level.image_shape, dtype=np.uint8)} for _ in range(3)
+    ]
+    model = high_level_graph(high_level)
+    check(compare(HIGH_LEVEL, model, HighLevelGraph(high_level), samples))
+    latents = [high_level.decide(sample["image"]).latent for sample in samples]
+    assert np.abs(latents[0] - latents[1]).max() > 1e-3
+
+
+@torch.no_grad()
+def test_features_are_the_patches_where_the_gates_move_them() -> None:
+    torch.manual_seed(0)
+    encoder = LatFormer(16, 16, experts="translation", hard=True)
+    image = torch.randint(0, 256, (1, 16, 16, 3), dtype=torch.uint8)
+    assert encoder.features == 16 * 4 + 4
+    still, _ = encoder(image)
+    encoder.layers[0].gate.bias[2] = 9.0  # one column ahead
+    moved, _ = encoder(image)
+    columns = still[:, :64].unflatten(1, (4, 4, 4))
+    torch.testing.assert_close(moved[:, :64].unflatten(1, (4, 4, 4)), columns.roll(1, 2))
+    assert moved[0, 64:].tolist() == [0.0, 0.0, 1.0, 0.0]
+
+
+def test_every_weight_of_the_encoder_learns() -> None:
+    torch.manual_seed(0)
+    encoder = LatFormer(16, 16)
+    image = torch.randint(0, 256, (4, 16, 16, 3), dtype=torch.uint8)
+    optimiser = torch.optim.Adam(encoder.parameters())
+    for _ in range(2):  # the perceptron begins as zero
+        optimiser.zero_grad()
+        encoder(image)[0].square().sum().backward()
+        optimiser.step()
+    for name, weight in encoder.named_parameters():
+        assert weight.grad is not None, name
+        assert bool(weight.grad.any()), name
+        assert bool(weight.isfinite().all()), name
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"patch": 12}, "not a multiple of patch 12"),
+        ({"channels": 2}, "2 channels"),
+        ({"dim": 0}, "dim is 0, expected at least 1"),
+        ({"layers": 0}, "layers is 0, expected at least 1"),
+        ({"patch": 1}, "1024 patches are too many, masks take at most 256"),
+        ({"experts": "shear"}, "unknown expert 'shear', choose from translation, reflection"),
+        ({"width": 64}, "rotation needs a square lattice, not 8 x 16"),
+    ],
+)
+def test_latformer_refuses_what_cannot_work(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        LatFormer(**options)
