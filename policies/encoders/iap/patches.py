@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from pixelgait.policies.encoders.checks import require_image, require_positive
 from pixelgait.policies.encoders.iap.ordered import Projection
+from pixelgait.policies.encoders.selection import first_best
 
 
 def patches(image: Tensor, size: int, stride: int) -> Tensor:
@@ -28,24 +29,6 @@ def patch_centres(height: int, width: int, size: int, stride: int) -> Tensor:
     last_row, last_column = max(1, height - 1), max(1, width - 1)
     grid = torch.cartesian_prod(2 * rows / last_row - 1, 2 * columns / last_column - 1)
     return grid.float()
-
-
-# torch.library.custom_op would do, but imports torch's compiler at the first call: seconds.
-torch.library.define("pixelgait::first_best", "(Tensor scores, int count) -> Tensor")
-
-
-@torch.library.impl("pixelgait::first_best", "CompositeExplicitAutograd")
-def first_best(scores: Tensor, count: int) -> Tensor:
-    """Indices (B, count) of the highest of scores (B, L), among equals the lowest index first.
-
-    An operator of its own because torch.topk takes equals in any order, and ONNX TopK does not.
-    """
-    return scores.sort(dim=1, descending=True, stable=True).indices[:, :count].contiguous()
-
-
-@torch.library.register_fake("pixelgait::first_best")  # type: ignore[untyped-decorator]
-def _(scores: Tensor, count: int) -> Tensor:
-    return scores.new_empty((scores.shape[0], count), dtype=torch.int64)
 
 
 class PatchSelector(nn.Module, ABC):
@@ -132,7 +115,7 @@ class PatchSelector(nn.Module, ABC):
         """Values (B, F), best patch first, and a map (B, H', W') that is 1 on selected patches."""
         x = self.columns_of(image)
         scores = self.rate(x)
-        best = torch.ops.pixelgait.first_best(scores, self.selected)
+        best = first_best(scores, self.selected)
         chosen = torch.zeros_like(scores).scatter(1, best, 1.0)
         return self._values(x, scores, best).flatten(1), chosen.reshape(-1, self.rows, self.columns)
 
