@@ -71,7 +71,7 @@ class Architecture:
     encoder: str  # its name, with options, see `make_encoder`
     mirror: bool = False
     goal: bool = False
-    memory: str = ""  # as in gru:32; empty: none
+    memory: str = ""  # as in gru:32, lstm:16; empty: none
 
 
 class HighLevelNetwork(Decider):
@@ -107,7 +107,7 @@ class HighLevelNetwork(Decider):
         size = self.encoder.features + goal * GOAL_FEATURES
         self.memory = cells_of(memory, size)
         self.state_size = self.memory.size * (1 + mirror) if self.memory else 0
-        self.hidden = nn.Linear(self.memory.size if self.memory else size, HIDDEN)
+        self.hidden = nn.Linear(self.memory.units if self.memory else size, HIDDEN)
         self.output = nn.Linear(HIDDEN, 3)
 
     def forward(
@@ -141,7 +141,8 @@ class HighLevelNetwork(Decider):
         heads, after = [], []
         for x, remembered in zip(self.told(views, goal), states, strict=True):
             if self.memory:
-                x = remembered = self.memory(x, remembered)
+                remembered = self.memory(x, remembered)
+                x = self.memory.read(remembered)
             heads.append(self.head(x))
             after.append(remembered)
         return heads, torch.cat(after, 1)

@@ -145,7 +145,7 @@ def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
         ("pixelgait-eval BUNDLE --video film.xyz", ["film.xyz", ".mp4, .gif, .png"]),
         ("pixelgait-eval BUNDLE --task follow", ["--task follow", "--scene flat"]),
         ("pixelgait-train walk --out run --workers 0", ["--workers is 0"]),
-        ("pixelgait-train imitate --out run --memory lstm:8", ["lstm:8", "gru:SIZE"]),
+        ("pixelgait-train imitate --out run --memory elman:8", ["elman:8", "gru:SIZE"]),
         ("pixelgait-train joint --out run --scene nowhere", ["unknown scene 'nowhere'"]),
         ("pixelgait-train joint --out run --curriculum -1", ["--curriculum is -1"]),
         ("pixelgait-train course --out run --low-level gone", ["gone", "config.json is missing"]),

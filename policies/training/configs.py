@@ -134,7 +134,7 @@ class CameraConfig(SceneOptions, TrainConfig):
     goal: bool = False
     """Tell the high level distance and bearing of its destination."""
     memory: str = ""
-    """A recurrent cell between encoder and head, as in gru:32; empty: none."""
+    """A recurrent cell between encoder and head, as in gru:32 or lstm:16; empty: none."""
     encoder: str = "iap"
     """Image encoder of the high level: a name, with options as in iap:patch=4,stride=4. height,
     width and channels (1 depth, 3 RGB, 4 RGB-D) choose the camera. pixelgait-train encoders lists

@@ -122,7 +122,8 @@ def _recurrent(
         for x, starts in zip(inputs.unbind(1), drawn.starts.unflatten(0, tape.shape), strict=True):
             state = memory.advance(x, state * ~starts[:, None])
             remembered.append(state)
-        heads = high_level.head(torch.stack(remembered, 1).flatten(1, 2))
+        read = memory.read(torch.stack(remembered, 1)).flatten(1, 2)
+        heads = high_level.head(read)
         yield _loss(high_level.outputs(list(heads)), drawn)
         state = state.detach()
         at = (at + UNROLLED) % len(lessons.seen)

@@ -11,6 +11,7 @@ import torch
 from pixelgait.export.bundle import parity
 from pixelgait.export.bundle.graphs import HighLevelGraph, high_level_graph
 from pixelgait.policies.high_level import Architecture, HighLevelNetwork, make_high_level
+from pixelgait.policies.memory import LSTM
 from pixelgait.policies.training.fitting import Lessons, fit
 from pixelgait.robot.bundle import load_bundle, single_thread_session
 from pixelgait.robot.observation import NO_GOAL
@@ -26,9 +27,9 @@ WITH_MEMORY = [
 ENCODERS = pytest.mark.parametrize("encoder", WITH_MEMORY)
 
 
-def remembering(encoder: str, mirror: bool = True) -> HighLevelNetwork:
+def remembering(encoder: str, memory: str = "gru:6") -> HighLevelNetwork:
     """An untrained one whose decisions vary."""
-    high_level = make_high_level(Architecture(encoder, mirror, goal=True, memory="gru:6"), seed=3)
+    high_level = make_high_level(Architecture(encoder, True, goal=True, memory=memory), seed=3)
     torch.nn.init.normal_(high_level.output.weight, std=0.3)
     return high_level
 
@@ -61,10 +62,13 @@ def test_a_mirrored_walk_is_decided_as_the_mirror_image(encoder: str) -> None:
     assert np.std(turns) > 1e-3
 
 
-@ENCODERS
-def test_onnx_equals_torch_over_a_sequence(encoder: str) -> None:
+@pytest.mark.parametrize(
+    ("encoder", "memory"),
+    [*((encoder, "gru:6") for encoder in WITH_MEMORY), (WITH_MEMORY[0], "lstm:6")],
+)
+def test_onnx_equals_torch_over_a_sequence(encoder: str, memory: str) -> None:
     """The state is fed back on either side: errors would add up."""
-    high_level = remembering(encoder)
+    high_level = remembering(encoder, memory)
     graph = high_level_graph(high_level)
     session = single_thread_session(graph.SerializeToString())
     state, remembered = np.zeros(high_level.state_size, np.float32), None
@@ -76,6 +80,18 @@ def test_onnx_equals_torch_over_a_sequence(encoder: str) -> None:
         np.testing.assert_allclose(latent, decision.latent, atol=parity.TOLERANCE)
         np.testing.assert_allclose(state, remembered, atol=parity.TOLERANCE)
         assert duration[0] == decision.duration_steps
+
+
+def test_an_lstm_is_that_of_torch() -> None:
+    torch.manual_seed(0)
+    ours, torchs = LSTM(5, 4), torch.nn.LSTMCell(5, 4)
+    weights = [ours.gates.weight, ours.recurrent.weight, ours.gates.bias, ours.recurrent.bias]
+    for one, other in zip(torchs.parameters(), weights, strict=True):
+        one.data.copy_(other)
+    x, state = torch.randn(3, 5), torch.randn(3, 8)
+    after = ours(x, state)
+    torch.testing.assert_close(after, torch.cat(torchs(x, state.chunk(2, 1)), 1))
+    torch.testing.assert_close(ours.read(after), after[:, :4])
 
 
 def test_a_graph_takes_what_its_high_level_uses() -> None:
@@ -134,7 +150,7 @@ def last_turns(high_level: HighLevelNetwork, lessons: Lessons) -> np.ndarray:
     return np.mean(hits)
 
 
-@pytest.mark.parametrize(("memory", "remembers"), [("gru:8", True), ("", False)])
+@pytest.mark.parametrize(("memory", "remembers"), [("gru:8", True), ("lstm:8", True), ("", False)])
 def test_what_was_seen_long_ago_is_learned_by_who_remembers(memory: str, remembers: bool) -> None:
     architecture = Architecture(f"cnn:{SMALL}", mirror=True, memory=memory)
     high_level = make_high_level(architecture, seed=0)
