@@ -155,7 +155,7 @@ def test_ge_vit_is_equivariant(group: Group, transform: str) -> None:
     image, act = random_image(), TRANSFORMS[transform][1]
     errors = {}
     for encoding in get_args(Encoding):
-        encoder = random_weights(GEViT(SIDE, SIDE, group=group, encoding=encoding), 3.0)
+        encoder = random_weights(GEViT(SIDE, SIDE, patch=2, group=group, encoding=encoding), 3.0)
         transformed = act(image, (1, 2))
         (maps, _), (other, _) = encoder.maps(image), encoder.maps(transformed)
         errors[encoding] = change(other, moved(maps, group, transform))
@@ -176,7 +176,7 @@ def test_ge_vit_is_equivariant(group: Group, transform: str) -> None:
 @torch.no_grad()
 def test_a_mirror_image_negates_the_odd_features_and_no_others() -> None:
     for columns in (8, 7):
-        encoder = random_weights(GEViT(SIDE, 2 * columns), 3.0)
+        encoder = random_weights(GEViT(SIDE, 2 * columns, patch=2), 3.0)
         image = random_image(side=20)[:, :SIDE, : 2 * columns]
         features, after = encoder(image)[0], encoder(image.flip(2))[0]
         assert features.shape == (1, encoder.features)
@@ -190,14 +190,17 @@ def test_a_mirror_image_negates_the_odd_features_and_no_others() -> None:
 @torch.no_grad()
 def test_groups_of_rotations_see_mirror_images() -> None:
     for group in ("C4", "C8"):
-        encoder, image = random_weights(GEViT(SIDE, SIDE, group=group), 3.0), random_image()
+        encoder, image = (
+            random_weights(GEViT(SIDE, SIDE, patch=2, group=group), 3.0),
+            random_image(),
+        )
         features, mirrored = encoder(image)[0], encoder(image.flip(2))[0]
         assert change(mirrored[:, :32], features[:, :32]) > 1e-3
 
 
 @torch.no_grad()
 def test_every_patch_hands_out_as_much_attention_as_any_other() -> None:
-    encoder = random_weights(GEViT(SIDE, SIDE))
+    encoder = random_weights(GEViT(SIDE, SIDE, patch=2))
     _, received = encoder.blocks[0].attention(torch.randn(2, 2, GRID * GRID, 32))
     heads, outputs, queries = 4, 2, 2
     total = torch.full((2,), float(GRID * GRID * heads * outputs * queries))
@@ -221,7 +224,7 @@ def test_onnx_equals_torch(name: str) -> None:
 @pytest.mark.parametrize("group", GROUPS)
 def test_every_weight_of_the_encoder_learns(group: Group) -> None:
     torch.manual_seed(0)
-    encoder = GEViT(SIDE, SIDE, group=group)
+    encoder = GEViT(SIDE, SIDE, patch=2, group=group)
     head = nn.Linear(encoder.features, 1)
     head(encoder(random_image())[0]).sum().backward()
     for name, weight in encoder.named_parameters():

@@ -71,7 +71,7 @@ class GEViT(nn.Module):
         height: int = 32,
         width: int = 32,
         channels: int = 3,
-        patch: int = 2,
+        patch: int = 4,
         dim: int = 32,
         heads: int = 4,
         window: int = 5,
