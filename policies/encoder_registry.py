@@ -7,6 +7,7 @@ from functools import partial
 from inspect import signature
 from typing import Any
 
+from pixelgait.policies.encoders.attention_neuron import AttentionNeuron
 from pixelgait.policies.encoders.cnn import CNNEncoder
 from pixelgait.policies.encoders.ge_vit.encoder import GEViT
 from pixelgait.policies.encoders.iap.brute_force import BruteForceEncoder
@@ -17,7 +18,15 @@ from pixelgait.policies.encoders.strided import StridedEncoder
 from pixelgait.policies.encoders.vit import ViT
 
 Encoder = (
-    IAPEncoder | BruteForceEncoder | CNNEncoder | StridedEncoder | SiT | ViT | GEViT | LatFormer
+    IAPEncoder
+    | BruteForceEncoder
+    | CNNEncoder
+    | StridedEncoder
+    | SiT
+    | ViT
+    | GEViT
+    | LatFormer
+    | AttentionNeuron
 )
 
 # Each turns images (B, H, W, C) uint8 into features (B, F) and an attention map (B, H', W').
@@ -27,6 +36,10 @@ ENCODERS: dict[str, Callable[..., Encoder]] = {
     "iap-trig": partial(IAPEncoder, kernel="trig"),
     "iap-hybrid": partial(IAPEncoder, kernel="hybrid"),
     "brute-force": BruteForceEncoder,
+    # As published: 529 patches of 96 x 96 pixels (arXiv 2003.08165, section 4); memory lstm:16.
+    "attention-agent": partial(
+        BruteForceEncoder, height=96, width=96, patch=7, stride=4, dim=4, selected=10
+    ),
     "cnn": CNNEncoder,
     "strided": StridedEncoder,
     "sit": SiT,
@@ -37,6 +50,7 @@ ENCODERS: dict[str, Callable[..., Encoder]] = {
     "ge-vit": GEViT,
     "gsa-net": partial(GEViT, encoding="gsa-net"),
     "latformer": LatFormer,
+    "attention-neuron": AttentionNeuron,
 }
 
 

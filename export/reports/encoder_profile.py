@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
@@ -73,7 +74,7 @@ class Measurement(NamedTuple):
     encoder: str
     height: int
     width: int
-    patch: int | None  # [pixels]; the CNN has none
+    patch: int | None  # [pixels]; none where the encoder has none, or its own
 
     @property
     def patches(self) -> int | None:
@@ -135,8 +136,14 @@ def _jobs(config: EncoderProfileConfig) -> list[Measurement]:
         for name in config.encoder or tuple(ENCODERS)
         for height, width in SIZES
         if not config.size or height in config.size
-        for patch in (PATCHES if "patch" in signature(ENCODERS[name]).parameters else (None,))
+        for patch in _patches(ENCODERS[name])
     ]
+
+
+def _patches(encoder: Callable[..., Any]) -> tuple[int | None, ...]:
+    """Patch sizes to measure; none where there are no patches, or others were published."""
+    patch = signature(encoder).parameters.get("patch")
+    return PATCHES if patch and patch.default in PATCHES else (None,)
 
 
 def _measure_all(jobs: list[Measurement], seconds: float) -> list[EncoderRow]:

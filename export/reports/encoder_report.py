@@ -13,11 +13,13 @@ LARGE = 1000  # patches: below, onnxruntime's own overhead hides how the time gr
 # as a SiT of patch 8 has vertices, as that pools once and attends to pixels within its patches.
 SUMMARY = (
     *((name, 1) for name in ("iap", "iap-favor", "iap-trig", "iap-hybrid", "brute-force")),
+    ("attention-agent", None),
     ("cnn", None),
     ("strided", None),
-    *((name, 8) for name in ("sit", "sit-star", "set", "siet", "vit", "latformer")),
+    *((name, 8) for name in ("sit", "sit-star", "set", "siet", "vit")),
     ("vit", 2),
-    *((name, 2) for name in ("ge-vit", "gsa-net")),
+    *((name, 4) for name in ("ge-vit", "gsa-net")),
+    *((name, 8) for name in ("latformer", "attention-neuron")),
 )
 
 

@@ -130,6 +130,7 @@ def test_a_tied_robot_turns_left_as_it_turns_right() -> None:
         ("ge-vit", 1e-6),
         ("gsa-net", 0.0),
         ("latformer", 0.0),
+        ("attention-neuron", 0.0),
     ],
 )
 def test_a_mirrored_image_negates_the_steering_and_nothing_else(

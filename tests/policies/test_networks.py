@@ -10,7 +10,13 @@ from pixelgait.policies.encoders.cnn import CNNEncoder
 from pixelgait.policies.encoders.iap.encoder import IAPEncoder
 from pixelgait.policies.encoders.iap.kernels import RELU_EPSILON
 from pixelgait.policies.encoders.iap.patches import patches
-from pixelgait.policies.high_level import HighLevelNetwork
+from pixelgait.policies.high_level import (
+    Architecture,
+    HighLevelNetwork,
+    flat_weights,
+    make_high_level,
+)
+from pixelgait.policies.training.fitting import Lessons, fit, has_gradient
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
 
 
@@ -71,6 +77,21 @@ def test_decisions_stay_in_their_ranges_and_depend_on_the_image() -> None:
             assert 10 <= decision.duration_steps <= 800
             assert np.abs(decision.latent).max() <= 1.0
         assert len({tuple(d.latent) for d in decisions}) > 1
+
+
+@pytest.mark.parametrize("encoder", ["ge-vit", "gsa-net", "latformer", "attention-neuron"])
+@pytest.mark.parametrize("memory", ["", "gru:4"])
+def test_encoders_with_a_gradient_are_fitted_with_their_head(encoder: str, memory: str) -> None:
+    high_level = make_high_level(Architecture(encoder, mirror=True, memory=memory), seed=0)
+    before = flat_weights(high_level)
+    images, starts = random_images(32, count=4), torch.tensor([True, False, False, False])
+    lessons = Lessons(images, torch.zeros(4, 2), torch.tensor([[1.0, 0.5]]).expand(4, 2), starts)
+    assert has_gradient(high_level)
+    assert np.isfinite(fit(high_level, lessons, steps=1, batch=4, seed=0))
+    moved = flat_weights(high_level) != before
+    count = sum(p.numel() for p in high_level.encoder.parameters())
+    assert moved[:count].mean() > 0.5
+    assert moved[count:].mean() > 0.5
 
 
 @pytest.mark.parametrize(

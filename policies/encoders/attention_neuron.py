@@ -1,0 +1,109 @@
+"""AttentionNeuron (arXiv 2109.02869): features that do not depend on the order of patches."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from pixelgait.policies.encoders.checks import require_positive, require_tiling
+from pixelgait.policies.encoders.selection import first_best
+from pixelgait.policies.encoders.tiles import tiles
+
+POSITIONS = 8  # numbers per row of Q, as in the authors' code
+VOTING = 4  # length of AttentionAgent's queries and keys
+
+
+def sinusoids(rows: int) -> Tensor:
+    """Position embeddings (rows, POSITIONS) of the Transformer (arXiv 1706.03762, section 3.5)."""
+    rates = 10_000.0 ** (-torch.arange(0, POSITIONS, 2) / POSITIONS)
+    angles = torch.arange(rows)[:, None] * rates
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
+
+
+class AttentionNeuron(nn.Module):
+    """Every patch is read by the same sensory neuron; a fixed set of queries asks all of them.
+
+        m = softmax(Q W_q (K W_k)^T / sqrt(d)) V W_v                               (eq. 2)
+
+    then ReLU and layer norm. Neither the order of patches nor their number changes the shape of
+    the code m, and the order changes its values by rounding errors alone. What is where is thus
+    seen inside patches only: small ones cannot steer.
+
+    Keys are of one image, where the paper's are of the differences of four and the last action:
+    what was before is for the memory, which gets an invariant code and so is invariant too.
+
+    With `selected` the codes, on a square grid, vote for each other as AttentionAgent's patches do
+    (arXiv 2003.08165), and the places of those with the most votes are the features. That has no
+    gradient: train with ES.
+
+    Args:
+        height, width, channels: of the images; 3 for RGB, 1 for depth, 4 for RGB-D.
+        patch: side of a patch [pixels].
+        dim: length d of queries and keys.
+        rows: number of queries; a square number for `selected`.
+        message: length of a value.
+        selected: number of codes whose places are the features; 0 for the code itself.
+
+    Raises:
+        ValueError: sizes that do not fit.
+    """
+
+    questions: Tensor
+    places: Tensor
+
+    def __init__(
+        self,
+        height: int = 32,
+        width: int = 32,
+        channels: int = 3,
+        patch: int = 8,
+        dim: int = 16,
+        rows: int = 64,
+        message: int = 8,
+        selected: int = 0,
+    ) -> None:
+        super().__init__()
+        require_tiling(height, width, channels, patch)
+        require_positive(dim=dim, rows=rows, message=message)
+        side = int(rows**0.5)
+        if not 0 <= selected <= rows:
+            raise ValueError(f"selected is {selected}, expected 0 to the {rows} rows")
+        if selected and side * side != rows:
+            raise ValueError(f"rows is {rows}, expected a square number to select from")
+        self.patch, self.rows, self.columns = patch, height // patch, width // patch
+        size = patch * patch * channels
+        self.query, self.key = nn.Linear(POSITIONS, dim), nn.Linear(size, dim)
+        self.value = nn.Linear(size, message)
+        self.norm = nn.LayerNorm(message)
+        self.selected = selected
+        self.votes = nn.Linear(message, 2 * VOTING) if selected else None
+        centres = (2.0 * torch.arange(side) + 1.0) / side - 1.0  # the grid spans [-1, 1]
+        self.register_buffer("places", torch.cartesian_prod(centres, centres), persistent=False)
+        self.register_buffer("questions", sinusoids(rows), persistent=False)
+        self.features = 2 * selected if selected else rows * message
+        self.image_shape = (height, width, channels)
+
+    def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
+        """Features (B, F) of uint8 images (B, H, W, C), and attention (B, H / patch, W / patch).
+
+        Attention is what all queries give to a patch; its largest value is 1.
+        """
+        code, weights = self.code(tiles(image.float() / 255.0, self.patch))
+        seen = weights.sum(1).unflatten(1, (self.rows, self.columns))
+        features = code.flatten(1) if self.votes is None else self._elected(code)
+        return features, seen / seen.amax((1, 2), keepdim=True)
+
+    def code(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Code (B, rows, message) of N patches (B, N, c), and weights (B, rows, N)."""
+        q, k = self.query(self.questions), self.key(x)
+        weights = (q @ k.transpose(1, 2) * q.shape[1] ** -0.5).softmax(-1)
+        values = self.value(F.layer_norm(x, x.shape[-1:]))
+        return self.norm(F.relu(weights @ values)), weights
+
+    def _elected(self, code: Tensor) -> Tensor:
+        """Places (B, 2 selected) on the grid, as (row, column), of the codes with most votes."""
+        assert self.votes is not None
+        q, k = self.votes(code).chunk(2, -1)
+        votes = (q @ k.transpose(1, 2) * VOTING**-0.5).softmax(-1).sum(1)
+        return self.places[first_best(votes, self.selected)].flatten(1)
