@@ -71,6 +71,8 @@ class LatFormerLayer(nn.Module):
 class LatFormer(nn.Module):
     """Patches through layers that transform their lattice; features are what lies where, and gates.
 
+    Training does without smoothed masks: it makes one prediction of an image.
+
     Args:
         height, width, channels: of the images; 3 for RGB, 1 for depth, 4 for RGB-D.
         patch: side of a patch [pixels].
