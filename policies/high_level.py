@@ -203,10 +203,10 @@ def set_weights(high_level: HighLevelNetwork, weights: Array) -> None:
 
 
 def encoder_table() -> str:
-    """All encoders with the weights of a whole policy on 32 x 32 RGB images, low level included."""
-    lines = [f"{'encoder':<14}{'encoder weights':>16}{'whole policy':>14}"]
+    """All encoders with the weights of a whole policy by their defaults, low level included."""
+    lines = [f"{'encoder':<16}{'encoder weights':>16}{'whole policy':>14}"]
     for name in ENCODERS:
         high_level = HighLevelNetwork(name)
         counts = [sum(p.numel() for p in m.parameters()) for m in (high_level.encoder, high_level)]
-        lines.append(f"{name:<14}{counts[0]:>16}{counts[1] + LOW_LEVEL_WEIGHTS:>14}")
+        lines.append(f"{name:<16}{counts[0]:>16}{counts[1] + LOW_LEVEL_WEIGHTS:>14}")
     return "\n".join(lines)
