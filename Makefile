@@ -17,18 +17,17 @@ SITE := .venv/lib/python*/site-packages
 PYTEST := $(BIN)/python -m pytest --numprocesses 2
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test lint faults endurance recordings signals view benchmark results navigation encoders gait-study walk-card walk-gif contact-sheet clean
+.PHONY: demo test long lint faults endurance recordings signals view benchmark results navigation encoders gait-study walk-card walk-gif contact-sheet clean
 
 demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo
 	$(BIN)/pixelgait-demo
 
-# ROS 2's tests wait half of their time: what is left of two cores the others get, who have no deadlines.
-TEST_LOG := .venv/test.log
 test: lint  ## everything CI checks
-	@nice -n 19 $(PYTEST) --dist loadfile --ignore tests/ros > $(TEST_LOG) 2>&1 & others=$$!; \
-	trap "kill $$others 2> /dev/null" EXIT; \
-	$(PYTEST) tests/ros; ros=$$?; \
-	wait $$others; rest=$$?; cat $(TEST_LOG); exit $$((ros | rest))
+	$(PYTEST) --dist loadfile --ignore tests/ros
+	$(PYTEST) tests/ros
+
+long: $(INSTALLED)  ## tests that CI has no time for: memory over many resets, more of what it checks once
+	$(PYTEST) -m long
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

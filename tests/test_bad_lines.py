@@ -112,7 +112,7 @@ OTHERS = [
     ("pixelgait-run iap --link can0", "--link can0: expected ros, or go2:INTERFACE"),
     ("pixelgait-run iap --link go2:lo:x", "--link go2:lo:x: a domain is 0 to 232"),
     ("pixelgait-sim --link go2:", "--link go2:: expected ros, or go2:INTERFACE"),
-    ("pixelgait-sim --link go2:eth77", "no DDS on interface 'eth77'"),
+    ("pixelgait-sim --link go2:eth77", "--link go2:eth77: there is no network interface eth77"),
     ("pixelgait-eval iap --gui", "--gui: there is no display"),
     ("pixelgait-sim --gui", "--gui: there is no display"),
     ("pixelgait-profile iap --json .", ". is not a file"),

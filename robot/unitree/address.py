@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -37,6 +38,8 @@ def parse_link(text: str) -> Address | None:
     domain = parts[1] if len(parts) == 2 else domain
     if not domain.isdecimal() or int(domain) > MOST_DOMAIN:
         raise UserError(f"--link {text}: a domain is 0 to {MOST_DOMAIN}")
+    if parts[0] not in (name for _, name in socket.if_nameindex()):
+        raise UserError(f"--link {text}: there is no network interface {parts[0]}")
     if find_spec("cyclonedds") is None:
         raise UserError(f"--link {text} needs cyclonedds: in the checkout, pip install '.[go2]'")
     return Address(parts[0], int(domain))

@@ -78,13 +78,16 @@ def errors(angle: float, x: float, y: float, m: int, r: int) -> dict[str, float]
     return {"favor": favor, "trig": trig, "hybrid": hybrid}
 
 
+LONG = pytest.mark.long
+
+
 @pytest.mark.parametrize(
     ("point", "published"),  # angle / pi, |x|, |y|, m, r; trig, favor, hybrid
     [
-        ((1 / 6, 0.5, 0.5, 10, 5), (3.46077e-4, 0.237784, 0.0134602)),
+        pytest.param((1 / 6, 0.5, 0.5, 10, 5), (3.46077e-4, 0.237784, 0.0134602), marks=LONG),
         ((1 / 3, 0.5, 0.5, 4, 1), (0.0100838, 0.358564, 0.126244)),
-        ((1 / 2, 0.7, 0.7, 10, 5), (0.0519884, 0.166446, 0.0655302)),
-        ((2 / 3, 0.6, 1.0, 10, 5), (0.143794, 0.0624699, 0.0490470)),
+        pytest.param((1 / 2, 0.7, 0.7, 10, 5), (0.0519884, 0.166446, 0.0655302), marks=LONG),
+        pytest.param((2 / 3, 0.6, 1.0, 10, 5), (0.143794, 0.0624699, 0.0490470), marks=LONG),
         ((5 / 6, 1.0, 1.0, 10, 5), (0.351972, 0.00543645, 0.0234804)),
     ],
 )

@@ -159,6 +159,7 @@ def test_what_was_seen_long_ago_is_learned_by_who_remembers(memory: str, remembe
     assert right == 1.0 if remembers else right < 0.8
 
 
+@pytest.mark.long
 def test_a_bundle_with_goal_and_memory_walks(tmp_path: Path, command: Command) -> None:
     """Trained for a moment, exported, evaluated in rooms: the whole path by its commands."""
     encoder = f"iap:{SMALL},patch=4,stride=4,selected=4"

@@ -195,7 +195,7 @@ def test_a_high_level_belongs_to_its_low_level(tmp_path: Path) -> None:
 ROUND = dict(steps=1500, validation_steps=1000, validation_episodes=2, validate_every=1)
 
 
-@pytest.mark.parametrize("encoder", ["iap", "cnn"])
+@pytest.mark.parametrize("encoder", ["iap", pytest.param("cnn", marks=pytest.mark.long)])
 def test_the_high_level_learns_what_the_teacher_demonstrates(tmp_path: Path, encoder: str) -> None:
     """In one round, by gradient: whole networks, or the best of a few selections of patches."""
     config = ImitateConfig(
@@ -262,7 +262,7 @@ def over_walk(folder: Path, **options: Any) -> dict[str, Any]:
     return {**shared, "validation_episodes": 2, **options}
 
 
-@pytest.mark.parametrize("kind", [CourseConfig, JointConfig])
+@pytest.mark.parametrize("kind", [CourseConfig, pytest.param(JointConfig, marks=pytest.mark.long)])
 def test_policies_learn_on_the_course_by_trial(
     tmp_path: Path, kind: type[CourseConfig] | type[JointConfig]
 ) -> None:

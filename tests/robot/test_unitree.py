@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import numpy as np
@@ -144,9 +145,19 @@ def test_the_remote_gives_an_order_once_for_every_press() -> None:
 
 def test_a_link_is_an_interface_and_a_domain() -> None:
     assert parse_link("ros") is None
-    assert parse_link("go2:eth0") == Address("eth0", 0)
+    another = next(name for _, name in socket.if_nameindex() if name != "lo")
+    assert parse_link(f"go2:{another}") == Address(another, 0)
     assert parse_link("go2:lo") == Address("lo", 1)  # never that of a robot
     assert parse_link("go2:lo:7") == Address("lo", 7)
-    for wrong in ("go2", "go2:", "ros:lo", "a1:eth0", "go2:eth0:", "go2:eth0:x", "go2:eth0:233"):
+    for wrong in (
+        "go2",
+        "go2:",
+        "ros:lo",
+        "a1:eth0",
+        "go2:lo:",
+        "go2:lo:x",
+        "go2:lo:233",
+        "go2:none",
+    ):
         with pytest.raises(UserError, match=f"--link {wrong}: "):
             parse_link(wrong)

@@ -206,6 +206,7 @@ def test_far_patterns_are_averaged_not_sampled() -> None:
     np.testing.assert_allclose(texels[:, -1], texels[:, : PIXELS**2].mean(axis=1), atol=1e-5)
 
 
+@pytest.mark.long
 def test_memory_is_flat_over_resets() -> None:
     for name in (*BODIES, "glide"):
         scene = make_scene("clutter", looks="train")
@@ -214,10 +215,10 @@ def test_memory_is_flat_over_resets() -> None:
             body.reset(seed)
             body.render()
         before = resident_mb()
-        for seed in range(200):
+        for seed in range(500):
             body.reset(seed)
             body.render()
-        assert resident_mb() - before < 8.0, name
+        assert resident_mb() - before < 20.0, name
         body.close()
 
 

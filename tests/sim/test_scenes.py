@@ -63,6 +63,7 @@ def test_an_episode_is_bit_equal_for_its_seed(body: SimulatedBody) -> None:
     assert np.array_equal(image, other) == (body.scene.name == "flat")
 
 
+@pytest.mark.long
 def test_memory_is_flat_over_resets(body: SimulatedBody) -> None:
     for seed in range(5):
         body.reset(seed)
