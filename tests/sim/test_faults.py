@@ -48,7 +48,7 @@ class Recorder(Controller):
         command = super().step(reading, ages)
         self.rows.append((reading, command, self.supervisor.fault))
         assert self.decision is not None
-        self.latents.append(self._latent)  # as it was followed
+        self.latents.append(self.followed)  # as it was followed
         return command
 
     def first_fault(self) -> tuple[float, str] | None:
