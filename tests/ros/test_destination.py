@@ -133,6 +133,8 @@ def test_a_goal_from_before_it_was_activated_is_void(
     run = processes.start("pixelgait-run", told_bundle, "--no-autostart", *AUTO)
     person = Person(client)
     assert client.transition(1)  # configure
+    client.spin(lambda: person.goals.get_subscription_count() > 0)  # both have found each other
+    client.spin_for(0.5)
     person.ask(2.0, 0.0)
     client.spin_for(0.5)
     assert client.transition(3)  # activate
