@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from pixelgait.policies.mirror import tie
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel, act, features
-from pixelgait.robot.spec import A1, Array
+from pixelgait.robot.spec import Array, RobotSpec
 
 # The gait generator is written for numpy and torch; these are the functions it uses, in float32.
 _TORCH = SimpleNamespace(
@@ -24,9 +24,12 @@ _TORCH = SimpleNamespace(
 )
 
 
-def searched_low_level(weights: Array, normaliser: Normaliser, mirror: bool) -> LinearLowLevel:
+def searched_low_level(
+    spec: RobotSpec, weights: Array, normaliser: Normaliser, mirror: bool
+) -> LinearLowLevel:
     """The low level that a search's weights end with: normalisation folded in, sides tied."""
-    low_level = normaliser.fold_into(LinearLowLevel.from_weights(A1, weights[-LOW_LEVEL_WEIGHTS:]))
+    searched = LinearLowLevel.from_weights(spec, weights[-LOW_LEVEL_WEIGHTS:])
+    low_level = normaliser.fold_into(searched)
     return tie(low_level) if mirror else low_level
 
 

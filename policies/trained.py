@@ -18,6 +18,7 @@ from pixelgait.policies.runs import CONFIG, GIT, Run, load_checkpoint
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
+from pixelgait.robot.spec import A1, RobotSpec, find_robot
 
 
 def trained_low_level(folder: Path) -> LinearLowLevel:
@@ -33,7 +34,16 @@ def trained_low_level(folder: Path) -> LinearLowLevel:
     if size < LOW_LEVEL_WEIGHTS or (task != "joint" and size > LOW_LEVEL_WEIGHTS):
         raise UserError(f"{folder}: {size} weights, a low level has {LOW_LEVEL_WEIGHTS}")
     mirror = bool(Run(folder).config.get("mirror"))
-    return searched_low_level(best.weights, best.normaliser, mirror)
+    return searched_low_level(robot_of(folder), best.weights, best.normaliser, mirror)
+
+
+def robot_of(folder: Path) -> RobotSpec:
+    """The robot of a run; one that names none is of the A1.
+
+    Raises:
+        UserError: there is no such robot, or no such run.
+    """
+    return find_robot(str(Run(folder).config.get("robot", A1.name)))
 
 
 def trained_high_level(folder: Path) -> HighLevelNetwork:

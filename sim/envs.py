@@ -24,7 +24,7 @@ from pixelgait.robot.low_level import (
     features,
 )
 from pixelgait.robot.observation import imu_vector, policy_image
-from pixelgait.robot.spec import A1, Array
+from pixelgait.robot.spec import A1, Array, find_robot
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.camera import CHANNELS, Camera, Kind
 from pixelgait.sim.body.faults import parse_faults
@@ -51,6 +51,7 @@ Observation = dict[str, Any]
 class EnvOptions(TypedDict, total=False):
     """What every environment can be asked for beside its scene; see `PixelGaitEnv`."""
 
+    robot: str
     render_mode: str | None
     distractors: Split | None
     looks: LooksOption
@@ -80,6 +81,7 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         image_size: tuple[int, int] | None,
         frame_skip: int,
         *,
+        robot: str = A1.name,
         render_mode: str | None = None,
         distractors: Split | None = None,
         looks: LooksOption = "plain",
@@ -92,17 +94,18 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         if frame_skip < 1:
             raise UserError(f"frame_skip is {frame_skip}, needs at least 1")
         self.render_mode, self.frame_skip = render_mode, frame_skip
+        self.robot = spec = find_robot(robot)
         self.sees = image_size is not None
         height, width = image_size or (32, 32)
-        eye = Camera(A1.camera, width, height, camera).with_field_of_view(field_of_view_rad)
+        eye = Camera(spec.camera, width, height, camera).with_field_of_view(field_of_view_rad)
         place, ranges = make_scene(scene, difficulty, distractors, looks), None
         if randomise:
             ranges = Randomisation()
         if body == "glide":
-            self.body: Any = KinematicBody(A1, place, camera=eye, randomisation=ranges)
+            self.body: Any = KinematicBody(spec, place, camera=eye, randomisation=ranges)
         else:
             wrong = parse_faults(faults)
-            self.body = make_body(body, A1, place, camera=eye, randomisation=ranges, faults=wrong)
+            self.body = make_body(body, spec, place, camera=eye, randomisation=ranges, faults=wrong)
         self.channels = CHANNELS[camera]
         self._renderer: Any = None
 
@@ -136,13 +139,13 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         from pixelgait.sim.world.seeds import Stream
 
         if self._renderer is None:
-            self._renderer = SceneRenderer(A1, self.body.scene, self.seed)
+            self._renderer = SceneRenderer(self.robot, self.body.scene, self.seed)
         self._renderer.scene.reset(Stream.LAYOUT.rng(self.seed))
         self._renderer.scene.move(self.body.time_s)
         position, orientation = map(np.array, self.body.pose())
         joints = self.reading.joint_angles
         if isinstance(self.body, KinematicBody):
-            joints = A1.default_pose_rad
+            joints = self.robot.default_pose_rad
         frame: NDArray[np.uint8] = self._renderer.frame(position, orientation, joints, None)
         return frame
 
@@ -178,7 +181,7 @@ class GaitEnv(PixelGaitEnv):
         self.task: Follow | Forward = way_through(self.body.scene, steps=0)
         if task == "follow":
             self.task = Follow(steps=0)
-        self.controller = Controller(no_high_level, self._act, Supervisor(A1))
+        self.controller = Controller(no_high_level, self._act, Supervisor(self.robot))
         self.action_space = spaces.Box(-1.0, 1.0, (OUTPUT_SIZE,), np.float32)
         sizes = {"proprioception": (INPUT_SIZE - LATENT_SIZE, 100.0)}
         if task == "follow":
@@ -230,7 +233,7 @@ class GaitEnv(PixelGaitEnv):
         self, latent: Array, imu: Array, joint_angles: Array, phase: Array
     ) -> tuple[Array, Array]:
         """The controller's low level: what the agent asked for."""
-        return act(A1, latent, self._action, phase)
+        return act(self.robot, latent, self._action, phase)
 
     def _observe(self) -> Observation:
         phase, reading = self.controller.phase, self.reading

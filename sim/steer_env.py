@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.controller import Controller
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import LATENT_SIZE
-from pixelgait.robot.spec import A1, Array
+from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.envs import EnvOptions, Observation, PixelGaitEnv, no_high_level
 from pixelgait.sim.tasks.navigate import way_through
@@ -42,9 +43,10 @@ class SteerEnv(PixelGaitEnv):
         self.task = way_through(self.body.scene, steps=0)
         self.controller: Controller | None = None
         if options.get("body") != "glide":
-            self.controller = Controller(
-                no_high_level, load_bundle(low_level).low_level, Supervisor(A1)
-            )
+            walk = load_bundle(low_level)
+            if walk.spec is not self.robot:
+                raise UserError(f"low_level '{low_level}' is of {walk.spec.name}, see robot=")
+            self.controller = Controller(no_high_level, walk.low_level, Supervisor(self.robot))
         self.action_space = spaces.Box(-1.0, 1.0, (LATENT_SIZE,), np.float32)
         self.observation_space = spaces.Dict(self.image_space())
 

@@ -165,6 +165,8 @@ OTHERS = [
     ("pixelgait-eval iap --delays-from note.txt", "--delays-from"),
     ("pixelgait-eval iap --randomise --delays-from note.txt", "note.txt"),
     ("pixelgait-export --low-level iap --out b", "iap"),
+    ("pixelgait-train walk --out new --robot spot", "unknown robot 'spot', choose from a1"),
+    ("pixelgait-train course --out new --low-level walk --robot go2", "give --robot a1"),
     ("pixelgait-export --low-level flipped --out b", "not a checkpoint"),
     ("pixelgait-export --low-level random --out b", "not a checkpoint"),
     ("pixelgait-export --low-level cut --out b", "not readable as JSON"),

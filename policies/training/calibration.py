@@ -16,7 +16,7 @@ import tyro
 
 from pixelgait.policies.low_level import searched_low_level
 from pixelgait.policies.runs import Checkpoint, Run, find_run
-from pixelgait.policies.trained import trained_low_level
+from pixelgait.policies.trained import robot_of, trained_low_level
 from pixelgait.robot.controller import MAX_SPEED_M_PER_S, Controller, Decision, latent_for
 from pixelgait.robot.errors import run_command
 from pixelgait.robot.gait import STRIDE
@@ -28,7 +28,7 @@ from pixelgait.robot.low_level import (
     features,
 )
 from pixelgait.robot.runtime.options import parse
-from pixelgait.robot.spec import A1, Array
+from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.registry import make_body
@@ -81,7 +81,7 @@ def calibrate_run(config: CalibrateConfig) -> None:
     trained_low_level(folder)  # refuses what is none
     run = Run(folder)
     best, mirror = run.load("best"), bool(run.config.get("mirror"))
-    body = make_body("pybullet", A1, FlatGround())
+    body = make_body("pybullet", robot_of(folder), FlatGround())
     for _ in range(ROUNDS):
         best = _round(best, mirror, body)
     run.save(best, "best")
@@ -90,7 +90,7 @@ def calibrate_run(config: CalibrateConfig) -> None:
 
 def _round(checkpoint: Checkpoint, mirror: bool, body: SimulatedBody) -> Checkpoint:
     """The checkpoint with better strides at both speeds, by a secant between them."""
-    low_level = searched_low_level(checkpoint.weights, checkpoint.normaliser, mirror)
+    low_level = searched_low_level(body.spec, checkpoint.weights, checkpoint.normaliser, mirror)
     (slow, short), (fast, long) = (_measure(low_level, body, speed) for speed in SPEEDS)
     print(f"asked {SPEEDS[0]:.2f}, {SPEEDS[1]:.2f} m/s, reached {slow:.3f}, {fast:.3f} m/s")
     stride_per_speed = (long - short) / (fast - slow)
@@ -98,7 +98,7 @@ def _round(checkpoint: Checkpoint, mirror: bool, body: SimulatedBody) -> Checkpo
     from_latent, to_latent = (latent_for(speed, 0.0)[0] for speed in SPEEDS)
     per_latent = (more - less) / (to_latent - from_latent)
     weights = checkpoint.weights.copy()
-    part = LinearLowLevel.from_weights(A1, weights[-LOW_LEVEL_WEIGHTS:])  # views
+    part = LinearLowLevel.from_weights(body.spec, weights[-LOW_LEVEL_WEIGHTS:])  # views
     part.matrix[ROW, 0] += per_latent
     part.bias[ROW] += more - per_latent * to_latent
     return replace(checkpoint, weights=weights)
@@ -107,7 +107,7 @@ def _round(checkpoint: Checkpoint, mirror: bool, body: SimulatedBody) -> Checkpo
 def _measure(low_level: LinearLowLevel, body: SimulatedBody, speed: float) -> tuple[float, float]:
     """The speed reached [m/s] where this one is asked for, and the mean stride action."""
     listener = Listener(low_level)
-    controller = Controller(lambda *_: Decision(np.zeros(2), 1), listener, Supervisor(A1))
+    controller = Controller(lambda *_: Decision(np.zeros(2), 1), listener, Supervisor(body.spec))
     walked = walk(controller, body, speed, 0.0, SECONDS)
     return walked.speed, float(np.mean(listener.strides[-round(SECONDS / CONTROL_DT_S) :]))
 

@@ -19,6 +19,7 @@ from pixelgait.robot.runtime.options import (
     Workers,
     check_numbers,
 )
+from pixelgait.robot.spec import A1, find_robot
 from pixelgait.sim.body.faults import parse_faults
 from pixelgait.sim.body.measured_delays import make_randomisation
 from pixelgait.sim.tasks.options import SceneOptions
@@ -50,6 +51,8 @@ class TrainConfig:
     start: Path | None = None
     """Run, bundle or checkpoint (.npz) of the same weights to start from, or the name of a shipped
     bundle; of the high level for joint."""
+    robot: str = A1.name
+    """Which learns: a1, go2, laikago or mini_cheetah."""
     seed: Seed = 0
     workers: Workers = 2
     """Worker processes."""
@@ -77,6 +80,7 @@ class TrainConfig:
     def check(self) -> None:
         """Raises UserError if a value makes no sense."""
         check_numbers(self)
+        find_robot(self.robot)
 
     def plan(self) -> Plan:
         """What the workers need to know.
@@ -85,7 +89,13 @@ class TrainConfig:
             UserError: a file or folder named here does not hold what it should.
         """
         ranges = make_randomisation(self.randomise, self.delays_from)
-        return Plan(task=self.task, steps=self.steps, mirror=self.mirror, randomisation=ranges)
+        return Plan(
+            task=self.task,
+            robot=self.robot,
+            steps=self.steps,
+            mirror=self.mirror,
+            randomisation=ranges,
+        )
 
     def identity(self) -> dict[str, object]:
         """What must not change between a run and its continuation."""
@@ -225,7 +235,9 @@ class CourseConfig(CurriculumConfig):
     def plan(self) -> Plan:
         from pixelgait.policies.trained import trained_low_level
 
-        low_level = trained_low_level(find_run(self.low_level, "low_level"))
+        low_level = trained_low_level(find_run(self.low_level, LOW_LEVEL))
+        if (robot := low_level.spec.name) != self.robot:
+            raise UserError(f"--low-level {self.low_level} is of {robot}: give --robot {robot}")
         return replace(super().plan(), low_level=(low_level.matrix, low_level.bias))
 
 

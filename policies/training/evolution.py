@@ -11,7 +11,7 @@ from pixelgait.policies.training.strategies import ESConfig, make_strategy, trai
 from pixelgait.policies.training.validation import Figures, Validation, summary
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import LATENT_SIZE, LOW_LEVEL_WEIGHTS, LinearLowLevel
-from pixelgait.robot.spec import A1, Array
+from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.tasks.pool import WorkerPool
 
@@ -112,7 +112,7 @@ def exploration_scale(plan: Plan, size: int) -> Array:
     scale = np.ones(size)
     if plan.low_level_weights:
         part = scale[-LOW_LEVEL_WEIGHTS:]
-        low_level = LinearLowLevel.from_weights(A1, part)  # views: writing here writes to scale
+        low_level = LinearLowLevel.from_weights(plan.spec, part)  # views of scale
         low_level.matrix[:, :LATENT_SIZE] = GAIT_SCALE
         low_level.bias[:] = GAIT_SCALE
         part *= JOINT_SCALE if plan.sees else 1.0

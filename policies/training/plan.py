@@ -10,7 +10,7 @@ import numpy as np
 
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
 from pixelgait.robot.runtime.options import Range
-from pixelgait.robot.spec import Array
+from pixelgait.robot.spec import A1, Array, RobotSpec, find_robot
 from pixelgait.sim.body.faults import Fault
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.scenes.distractors import Split
@@ -46,6 +46,7 @@ class Plan:
 
     task: TaskName
     steps: int  # control steps of a training episode
+    robot: str = A1.name
     high_level: Architecture | None = None  # of the tasks that see
     scene: str = ObstacleCourse.name  # of the tasks that see; the others are on flat ground
     difficulty: float = 0.5
@@ -57,6 +58,11 @@ class Plan:
     randomisation: Randomisation | None = None
     mirror: bool = False  # a left-right symmetric low level
     faults: tuple[Fault, ...] = ()
+
+    @property
+    def spec(self) -> RobotSpec:
+        """The robot that learns."""
+        return find_robot(self.robot)
 
     @property
     def sees(self) -> bool:

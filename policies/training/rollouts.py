@@ -15,7 +15,7 @@ from pixelgait.policies.training.plan import Plan
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.controller import HighLevel as HighLevelFunction
 from pixelgait.robot.low_level import LinearLowLevel
-from pixelgait.robot.spec import A1, Array
+from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.camera import camera_for
 from pixelgait.sim.body.interface import SimulatedBody
@@ -49,14 +49,14 @@ class Worker:
 
     def __init__(self, plan: Plan) -> None:
         torch.set_num_threads(1)
-        self.plan = plan
+        self.plan, self.spec = plan, plan.spec
         self.task: Task = Follow(plan.steps)
         if plan.task != "follow":
             scene = self._scene(plan.difficulty) if plan.sees else FlatGround()
             self.task = way_through(scene, plan.steps, plan.contact_cost)
         self.high_level = make_high_level(plan.high_level, 0) if plan.high_level else None
         high = self.high_level
-        self.camera = camera_for(A1.camera, high.image_shape) if high else None
+        self.camera = camera_for(self.spec.camera, high.image_shape) if high else None
         self._bodies: dict[float, SimulatedBody] = {}
         self._gliders: dict[float, KinematicBody] = {}
 
@@ -68,7 +68,7 @@ class Worker:
             scene = self._scene(key) if plan.sees else FlatGround()
             self._bodies[key] = make_body(
                 "pybullet",
-                A1,
+                self.spec,
                 scene,
                 camera=self.camera,
                 randomisation=plan.randomisation,
@@ -81,7 +81,7 @@ class Worker:
         if difficulty not in self._gliders:
             scene, ranges = self._scene(difficulty), self.plan.randomisation
             self._gliders[difficulty] = KinematicBody(
-                A1, scene, camera=self.camera, randomisation=ranges
+                self.spec, scene, camera=self.camera, randomisation=ranges
             )
         return self._gliders[difficulty]
 
@@ -95,7 +95,7 @@ class Worker:
         if self.plan.glides:
             return self._glide(job)
         high_level, low_level = self._policy(job.weights, job.normaliser)
-        controller = Controller(high_level, low_level, Supervisor(A1))
+        controller = Controller(high_level, low_level, Supervisor(self.spec))
         body = self.body(job.difficulty)
         return [run_episode(controller, body, self.task, seed) for seed in job.seeds]
 
@@ -116,9 +116,9 @@ class Worker:
         self, weights: Array, normaliser: Normaliser
     ) -> tuple[HighLevelFunction, LinearLowLevel]:
         if self.plan.low_level is not None:
-            low_level = LinearLowLevel(A1, *self.plan.low_level)
+            low_level = LinearLowLevel(self.spec, *self.plan.low_level)
         else:
-            low_level = searched_low_level(weights, normaliser, self.plan.mirror)
+            low_level = searched_low_level(self.spec, weights, normaliser, self.plan.mirror)
         if self.high_level is not None:
             set_weights(self.high_level, weights[: weights.size - self.plan.low_level_weights])
             return self.high_level.decide, low_level

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pixelgait.export.bundle.export import export
+from pixelgait.export.bundle.options import ExportConfig
 from pixelgait.policies.high_level import (
     Architecture,
     flat_weights,
@@ -43,8 +45,10 @@ from pixelgait.policies.training.strategies import (
     make_strategy,
     training_seeds,
 )
+from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
+from pixelgait.robot.spec import LAIKAGO
 from tests.conftest import Command, alive, child_environment, gentle_weights, write_run
 
 QUICK = ["--iterations", "4", "--steps", "60", "--validation-steps", "100", "--validate-every", "2"]
@@ -174,6 +178,15 @@ def test_the_a1_learns_to_walk_from_zero_weights(tmp_path: Path) -> None:
     curve = json.loads((tmp_path / "run" / "curve.json").read_text())
     best = max(row.get("validation/shortest", 0.0) for row in curve)
     assert best >= 1.5  # in 5 s
+
+
+def test_what_is_learned_is_of_the_robot_that_learned_it(tmp_path: Path) -> None:
+    shortest = dict(steps=20, validation_steps=20, validation_episodes=1, iterations=1)
+    settings = ESConfig(directions=1, top=1)
+    run = train(WalkConfig(out=tmp_path / "run", robot="laikago", es=settings, **shortest))
+    assert trained_low_level(run.folder).spec is LAIKAGO
+    export(ExportConfig(low_level=run.folder, out=tmp_path / "bundle"))
+    assert load_bundle(tmp_path / "bundle").spec is LAIKAGO
 
 
 def test_a_high_level_belongs_to_its_low_level(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 import pixelgait.sim.envs
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.spec import ROBOTS
 
 PREFIX = f"{pixelgait.sim.envs.__name__}:PixelGait/"
 AHEAD = np.array((1.0, 0.0))
@@ -28,6 +29,20 @@ def test_an_agent_chooses_its_eyes() -> None:
     assert list(blind.reset(seed=3)[0]) == list(blind.observation_space) == ["proprioception"]
     for env in (narrow, wide, blind):
         env.close()
+
+
+@pytest.mark.parametrize("robot", ["go2", "mini_cheetah"])
+def test_an_agent_trots_on_the_robot_it_asks_for(robot: str) -> None:
+    env = made("Walk", robot=robot, image_size=None)
+    env.reset(seed=0)
+    for _ in range(100):
+        _, _, terminated, *_ = env.step(np.zeros(19))
+        assert not terminated
+    angles = env.unwrapped.reading.joint_angles
+    assert np.all(np.abs(angles - ROBOTS[robot].default_pose_rad) < 1.0)
+    env.close()
+    with pytest.raises(UserError, match="low_level 'walk' is of a1"):
+        made("Steer", robot=robot)
 
 
 def test_a_skipped_frame_is_the_same_action_again() -> None:
