@@ -320,7 +320,6 @@ def test_gated_values_have_a_gradient_down_to_the_selection() -> None:
 
 
 def test_places_stand_beside_values() -> None:
-    torch.manual_seed(0)
     options = {"patch": 4, "stride": 4, "selected": 3, "values": 2}
     plain, placed = (IAPEncoder(16, 16, 1, **options, placed=on) for on in (False, True))
     placed.load_state_dict(plain.state_dict())

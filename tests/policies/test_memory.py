@@ -83,7 +83,6 @@ def test_onnx_equals_torch_over_a_sequence(encoder: str, memory: str) -> None:
 
 
 def test_an_lstm_is_that_of_torch() -> None:
-    torch.manual_seed(0)
     ours, torchs = LSTM(5, 4), torch.nn.LSTMCell(5, 4)
     weights = [ours.gates.weight, ours.recurrent.weight, ours.gates.bias, ours.recurrent.bias]
     for one, other in zip(torchs.parameters(), weights, strict=True):

@@ -136,7 +136,6 @@ def test_a_tied_robot_turns_left_as_it_turns_right() -> None:
 def test_a_mirrored_image_negates_the_steering_and_nothing_else(
     encoder: str, tolerance: float
 ) -> None:
-    torch.manual_seed(0)
     symmetric, free = HighLevelNetwork(encoder, mirror=True), HighLevelNetwork(encoder)
     rng = np.random.default_rng(0)
     asymmetry = 0.0
@@ -155,7 +154,6 @@ def test_a_mirrored_image_negates_the_steering_and_nothing_else(
 
 @pytest.mark.parametrize("encoder", ["iap", "cnn", "siet:graph=flip"])
 def test_the_whole_controller_commands_the_mirror_image(encoder: str) -> None:
-    torch.manual_seed(0)
     high_level, low_level = HighLevelNetwork(encoder, mirror=True), tie(random_low_level())
     with torch.no_grad():
         high_level.output.bias[0] = -1.0  # short holds: it looks often

@@ -34,7 +34,6 @@ def random_images(size: int, count: int = 3) -> torch.Tensor:
 
 @pytest.mark.parametrize(("patch", "stride"), [(1, 1), (4, 2), (4, 4), (8, 8)])
 def test_scores_equal_the_explicit_attention_matrix(patch: int, stride: int) -> None:
-    torch.manual_seed(0)
     encoder = IAPEncoder(16, 16, patch=patch, stride=stride, selected=2)
     images = random_images(16)
     x = patches(images.float() / 255.0, patch, stride).transpose(1, 2)
