@@ -12,10 +12,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
 from pixelgait.robot.ros.connections import Connections
 from pixelgait.robot.ros.options import NodeOptions
-from pixelgait.robot.ros.parameters import (
-    DRIVER_TIMEOUT,
-    Parameters,
-)
+from pixelgait.robot.ros.parameters import DRIVER_TIMEOUT, Parameters
 from pixelgait.robot.ros.people.destination import WayReport
 from pixelgait.robot.ros.people.orders import OperatorServices
 from pixelgait.robot.ros.watch.decision_topic import DecisionTopic
@@ -257,9 +254,7 @@ class ControllerNode(LifecycleNode):
         self.left = True
         return self.on_cleanup(state)
 
-    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """After a transition that raised: back to unconfigured, the robot damped."""
-        return self.on_cleanup(state)
+    on_error = on_cleanup  # after a transition that raised: back to unconfigured, the robot damped
 
     def _failed(self, error: Exception) -> TransitionCallbackReturn:
         before, self.fault = self.fault, str(error) if isinstance(error, UserError) else repr(error)

@@ -14,6 +14,7 @@ import numpy as np
 
 from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.rotation import heading, roll_pitch, to_base_frame
+from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.address import Address
@@ -30,8 +31,8 @@ from pixelgait.robot.unitree.services import (
     ResponseStatus,
     topics,
 )
+from pixelgait.sim.standin.motors import limp
 
-COMMAND_TIMEOUT_S = 0.1  # without commands the motors let go; the robot's own time is not published
 OWN_PROGRAM = "normal"  # what moves the motors until it is released: sport_mode
 NOT_IMPLEMENTED = 3203  # as the robot's services answer
 SERVICE_STEPS = 25  # physics steps between looks for requests: 50 ms
@@ -70,9 +71,9 @@ class Go2Wire:
             self._newest, self._received_s = record, time.monotonic()
         if self.program:
             return None
-        if self._newest is None or time.monotonic() - self._received_s > COMMAND_TIMEOUT_S:
-            zeros = np.zeros(len(self._spec.joint_names))
-            return JointCommand(0.0, zeros, zeros, zeros, zeros)
+        # The robot lets go as well; after how long is not published.
+        if self._newest is None or time.monotonic() - self._received_s > DRIVER_TIMEOUT_S:
+            return limp(self._spec)
         return motor_command(self._newest, len(self._spec.joint_names))
 
     def _obeyed(self, record: go2.Record) -> bool:

@@ -10,9 +10,9 @@ import numpy as np
 
 from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.ros.wire import common as ros
+from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S
 from pixelgait.robot.spec import RobotSpec
-
-COMMAND_TIMEOUT_S = 0.1  # without commands the motors only damp
+from pixelgait.sim.standin.motors import damped, stiff
 
 
 class TopicWire:
@@ -28,7 +28,6 @@ class TopicWire:
         self._imu = node.create_publisher(ros.Imu, ros.IMU, ros.SENSOR_QOS)
         node.create_subscription(ros.JointState, ros.JOINT_COMMAND, self._keep, ros.COMMAND_QOS)
         self._newest: tuple[float, Any] | None = None
-        self._zeros = np.zeros(len(spec.joint_names))
 
     def command(self) -> JointCommand | None:
         """What the motors do about the newest command."""
@@ -39,14 +38,12 @@ class TopicWire:
         age = (
             self._node.get_clock().now().nanoseconds - ros.nanoseconds(message.header.stamp)
         ) / 1e9
-        old = max(age, time.monotonic() - received) > COMMAND_TIMEOUT_S  # sent late, or delayed
+        old = max(age, time.monotonic() - received) > DRIVER_TIMEOUT_S  # sent late, or delayed
         if not message.position or old:
-            damping = np.full(len(spec.joint_names), spec.damping_nms_per_rad)
-            return JointCommand(0.0, self._zeros, self._zeros, damping, self._zeros)
+            return damped(spec)
         order = ros.joint_order(list(message.name), spec.joint_names)
-        effort = np.asarray(message.effort)[order] if message.effort else self._zeros
-        targets = np.asarray(message.position)[order]
-        return JointCommand(0.0, targets, spec.kp_nm_per_rad, spec.kd_nms_per_rad, effort)
+        effort = np.asarray(message.effort)[order] if message.effort else None
+        return stiff(spec, np.asarray(message.position)[order], effort)
 
     def publish(self, now_ns: int, reading: Reading, lost: Container[str]) -> None:
         """After every physics step."""

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeVar
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.ros.wire import common as ros
-from pixelgait.robot.ros.wire.eyes import PAIR, RosEyes
+from pixelgait.robot.ros.wire.eyes import RosEyes
 from pixelgait.robot.spec import Array
 
 # Sensors of a link, and what a contract calls them.
 EYES = {ros.COLOUR: "camera", ros.DEPTH: "camera"}
 TOPICS = {ros.JOINT_STATES: "joints", ros.IMU: "imu", **EYES}
 GO2 = {"lowstate": "joints", **EYES}
-__all__ = ["GO2", "PAIR", "TOPICS", "Driver", "RosLink"]
+Value = TypeVar("Value")
 
 
 class Driver(Protocol):
@@ -78,12 +78,13 @@ class RosLink:
         self.odometry: Callable[[], Array | None] = lambda: None  # (3,), see `Reading`
         self.driver, self.eyes = driver, eyes
         self._node, self._also_take = node, also_take
+        self._parts = (driver,) if eyes is None else (driver, eyes)
         self.sensors = (*driver.sensors, *(() if eyes is None else eyes.topics))
 
     @property
     def received(self) -> dict[str, int]:
         """Messages taken, of each sensor."""
-        return {**self.driver.received, **({} if self.eyes is None else self.eyes.received)}
+        return _merged(part.received for part in self._parts)
 
     def take(self) -> None:
         """Fetch what has arrived.
@@ -98,22 +99,21 @@ class RosLink:
 
     def forget(self) -> None:
         self.take()
-        self.driver.forget()
-        if self.eyes is not None:
-            self.eyes.forget()
+        for part in self._parts:
+            part.forget()
 
     def read(self) -> Reading:
         """What the driver said last; see there what it raises."""
         return self.driver.read(_blind if self.eyes is None else self.eyes.image, self.odometry())
 
     def ages(self) -> dict[str, float]:
-        return {**self.driver.ages(), **({} if self.eyes is None else self.eyes.ages())}
+        return _merged(part.ages() for part in self._parts)
 
     def doubts(self) -> dict[str, str]:
-        return {**self.driver.doubts(), **({} if self.eyes is None else self.eyes.doubts())}
+        return _merged(part.doubts() for part in self._parts)
 
     def stamps(self) -> dict[str, float]:
-        return {**self.driver.stamps(), **({} if self.eyes is None else self.eyes.stamps())}
+        return _merged(part.stamps() for part in self._parts)
 
     def send(self, command: JointCommand) -> None:
         """Hand the command to the driver."""
@@ -121,6 +121,11 @@ class RosLink:
 
     def now_s(self) -> float:
         return float(self._node.get_clock().now().nanoseconds) / 1e9
+
+
+def _merged(parts: Iterable[Mapping[str, Value]]) -> dict[str, Value]:
+    """What each part says of its own sensors."""
+    return {name: value for part in parts for name, value in part.items()}
 
 
 def _blind() -> Image:
