@@ -16,7 +16,7 @@ FLAGS = (
     ("realtime", "true", "Ask for real-time priority."),
 )
 OPTIONS = (
-    ("link", "ros", "ros, or go2:INTERFACE: a Unitree Go2's own DDS."),
+    ("link", "ros", "ros, ros2-control, or go2:INTERFACE: a Unitree Go2's own DDS."),
     ("pilot", "bundle", "bundle, policy or cmd_vel: who says where to."),
     ("goal", "", "Walk there first: 'x y' [m] in odom's frame."),
     ("duration", "0.0", "Stop after walking so many seconds; 0 to go on."),

@@ -27,6 +27,7 @@ from pixelgait.robot.runtime.loop import MOST_DECISIONS, SENSOR_WAIT_S, ControlL
 from pixelgait.robot.runtime.operation import Operator, State
 from pixelgait.robot.runtime.realtime import freeze_collector
 from pixelgait.robot.supervisor import patience_of
+from pixelgait.robot.unitree.address import Go2
 
 DISCOVERY_S = 3.0  # until all are known who were there before; 2.6 s were seen
 WATCH_PERIOD_S = 0.1
@@ -48,7 +49,7 @@ class ControllerNode(LifecycleNode):
         self.options, self._stop = options, stop
         self._joined_s = time.monotonic()
         patience = patience_of(read_json(find_bundle(options.bundle) / CONTRACT))
-        sensors = TOPICS if options.address is None else GO2
+        sensors = GO2 if isinstance(options.address, Go2) else TOPICS
         self.parameters = Parameters(self, options.bundle, patience, sensors, self._retune)
         self.operator = Operator(auto=options.auto_arm)
         self.bundle: Bundle | None = None
@@ -104,6 +105,8 @@ class ControllerNode(LifecycleNode):
             return
         loop.stop()
         self._news.tell(loop)
+        if self.connections is not None:
+            self.connections.link.settle()
         self.fault = loop.fault
         if loop.fault:
             self.get_logger().error(loop.fault)
@@ -155,7 +158,7 @@ class ControllerNode(LifecycleNode):
         self.fault = None
         try:
             assert self.connections is not None
-            self.connections.link.driver.acquire()
+            self.connections.link.acquire()
             self._wait_until_alone()
             self._check_camera()
             self.loop = self._make_loop()

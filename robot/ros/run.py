@@ -15,9 +15,10 @@ import tyro
 from pixelgait.robot.bundle import find_bundle
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.recording.recorder import Recorder
+from pixelgait.robot.ros.address import parse_link
 from pixelgait.robot.runtime.options import Range, parse
 from pixelgait.robot.runtime.realtime import lock_memory, pin, request_priority
-from pixelgait.robot.unitree.address import parse_link
+from pixelgait.robot.unitree.address import DOMAIN, Go2
 
 # The answer to a shutdown transition must reach who asked before the node that gave it is gone.
 FAREWELL_S = 0.5
@@ -40,10 +41,11 @@ class RunConfig:
     auto_arm: bool = False
     """Stand up and walk without being asked: for a simulated robot."""
     dry_run: bool = False
-    """Command nobody: what would be commanded goes to joint_command_dry_run."""
+    """Command nobody, whatever the link: what would be commanded goes to joint_command_dry_run."""
     link: str = "ros"
-    """How to reach the robot: ros, by topics, or go2:INTERFACE, a Unitree Go2's own DDS, as in
-    go2:eth0; its camera by topics all the same. go2:lo is a simulated one."""
+    """How to reach the robot: ros, by topics; ros2-control, by its forward_position_controller, or
+    ros2-control:CONTROLLER; or go2:INTERFACE, a Unitree Go2's own DDS, as in go2:eth0 (go2:lo is a
+    simulated one). The camera by topics in any case."""
     pilot: Literal["bundle", "policy", "cmd_vel"] = "bundle"
     """Who says where to: the policy's high level or cmd_vel, as the bundle has a trained high level
     or not."""
@@ -72,10 +74,15 @@ def run(config: RunConfig) -> None:
     """Run the node until it is told to stop, its duration is over, or a fault occurs.
 
     Raises:
-        UserError: the bundle or the output folder cannot be used, ROS 2 is not installed, or the
-            controller stopped with a fault.
+        UserError: the bundle or the output folder cannot be used, ROS 2 is not installed, a real
+            robot shall arm itself, or the controller stopped with a fault.
     """
-    parse_link(config.link)
+    address = parse_link(config.link)
+    if isinstance(address, Go2) and not (address.simulated or config.dry_run) and config.auto_arm:
+        raise UserError(
+            f"--auto-arm is not for a real robot, as in domain {DOMAIN} of a Go2: arm it by its "
+            "remote or by pixelgait/arm, or try --dry-run"
+        )
     find_bundle(config.bundle)  # before ROS starts; to configure is to load and verify it
     if config.out is not None:
         config.out.mkdir(parents=True, exist_ok=True)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from cyclonedds.core import Policy, Qos
+from cyclonedds.pub import DataWriter
 
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.runtime.freshness import Freshness
@@ -34,11 +36,12 @@ class Go2Driver:
     """The `Driver` behind rt/lowstate and rt/lowcmd, the motors in the order of the SDK's.
 
     A thread repeats the newest command at 500 Hz, and damps when there was none for as long as a
-    driver waits. Nothing is sent before a first command that makes joints stiff, nothing at all
-    in a dry run. `now_s` is the clock of stamps [s]. Orders of the remote go to `remote`.
+    driver waits. Nothing is sent before a first command that makes joints stiff. `now_s` is the
+    clock of stamps [s]. Orders of the remote go to `remote`.
     """
 
     sensors: tuple[str, ...] = (SENSOR,)
+    commands = None  # on no topic of ROS 2
 
     def __init__(
         self,
@@ -46,15 +49,14 @@ class Go2Driver:
         spec: RobotSpec,
         now_s: Callable[[], float],
         remote: Remote,
-        dry_run: bool = False,
     ) -> None:
         self._bus, self._spec, self._now_s, self._remote = bus, spec, now_s, remote
         states, self._commands = sample_type(go2.LOW_STATE), sample_type(go2.LOW_CMD)
         self._codec = go2.Codec(go2.LOW_CMD)
         self._reader = bus.reader(STATE, states)
         self._foreign = bus.reader(COMMAND, self._commands, OTHERS_ALONE)
-        self._writer = None if dry_run else bus.writer(COMMAND, self._commands)
-        self._switcher = None if dry_run else MotionSwitcher(bus)
+        self._switcher: MotionSwitcher | None = None
+        self._writer: DataWriter[Any] | None = None
         self._clock, self._freshness = TickClock(), Freshness(SENSOR)
         self.received: dict[str, int] = {SENSOR: 0}
         self._state: go2.Record | None = None
@@ -63,7 +65,6 @@ class Go2Driver:
         self._held_s = self._sent_s = 0.0  # monotonic, of that command and of the last sending
         self._lock, self._closing = threading.Lock(), threading.Event()
         self._repeater = threading.Thread(target=self._repeat, name="lowcmd", daemon=True)
-        self._repeater.start()
 
     def acquire(self) -> None:
         """Take the motors from the robot's own programs.
@@ -71,8 +72,11 @@ class Go2Driver:
         Raises:
             UserError: they keep them, or do not answer.
         """
-        if self._switcher is not None:
-            self._switcher.release()
+        self._switcher = self._switcher or MotionSwitcher(self._bus)
+        self._switcher.release()
+        if self._writer is None:
+            self._writer = self._bus.writer(COMMAND, self._commands)
+            self._repeater.start()
         newest(self._foreign)  # what they said before
         time.sleep(LISTEN_S)
 
@@ -82,10 +86,14 @@ class Go2Driver:
             return None
         return f"another program commands the motors on {COMMAND}"
 
+    def settle(self) -> None:
+        """The thread goes on damping."""
+
     def close(self) -> None:
         """Damp for a moment, and give the motors back to the robot's own programs."""
         self._closing.set()
-        self._repeater.join()
+        if self._writer is not None:
+            self._repeater.join()
         if self._held is not None:
             rate = RateKeeper(PERIOD_S)
             for _ in range(round(DAMP_S / PERIOD_S)):
@@ -156,7 +164,7 @@ class Go2Driver:
     def send(self, command: JointCommand) -> None:
         """At once; repeated until the next."""
         stiff = bool(command.kp.any())
-        if self._writer is None or (self._held is None and not stiff):
+        if self._held is None and not stiff:
             return
         record = self._record(command) if stiff else self._damping()
         with self._lock:

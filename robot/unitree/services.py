@@ -104,8 +104,8 @@ class MotionSwitcher:
         while name := self.mode():
             if time.monotonic() > deadline:
                 raise UserError(f"{SWITCHER}: '{name}' keeps the motors")
-            self.released = self.released or name
             self._client.call(RELEASE_MODE)
+            self.released = self.released or name
             if self.mode():
                 time.sleep(PAUSE_S)
 

@@ -17,7 +17,6 @@ from pixelgait.robot.rotation import heading, roll_pitch, to_base_frame
 from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.robot.unitree import messages as go2
-from pixelgait.robot.unitree.address import Address
 from pixelgait.robot.unitree.dds import Bus, newest, sample_type
 from pixelgait.robot.unitree.driver import COMMAND, STATE
 from pixelgait.robot.unitree.services import (
@@ -46,8 +45,8 @@ class Go2Wire:
     Commands with a wrong checksum, head or level are dropped without a word, as by the robot.
     """
 
-    def __init__(self, address: Address, spec: RobotSpec) -> None:
-        self._bus, self._spec = Bus(address), spec
+    def __init__(self, bus: Bus, spec: RobotSpec) -> None:
+        self._bus, self._spec = bus, spec
         self._states, commands = sample_type(go2.LOW_STATE), sample_type(go2.LOW_CMD)
         self._codec = go2.Codec(go2.LOW_STATE)
         self._writer = self._bus.writer(STATE, self._states)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,29 @@ from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.standin.motors import damped, stiff
 
 
+class SensorTopics:
+    """Publishes joint_states, the joints in any order, and imu/data."""
+
+    def __init__(self, node: Any, names: Sequence[str], order: Sequence[int]) -> None:
+        self._names, self._order = [names[i] for i in order], list(order)
+        self._joints = node.create_publisher(ros.JointState, ros.JOINT_STATES, ros.SENSOR_QOS)
+        self._imu = node.create_publisher(ros.Imu, ros.IMU, ros.SENSOR_QOS)
+
+    def publish(self, now_ns: int, reading: Reading, lost: Container[str]) -> None:
+        """After every physics step."""
+        if "joints" not in lost:
+            message = ros.JointState()
+            message.header.stamp = ros.stamp(now_ns)
+            message.name = self._names
+            message.position = reading.joint_angles[self._order].tolist()
+            message.velocity = reading.joint_velocities[self._order].tolist()
+            self._joints.publish(message)
+        if "imu" not in lost:
+            self._imu.publish(
+                ros.imu_message(now_ns, "imu_link", reading.orientation, reading.angular_velocity)
+            )
+
+
 class TopicWire:
     """Publishes joint_states and imu/data, takes joint_command.
 
@@ -24,8 +47,8 @@ class TopicWire:
 
     def __init__(self, node: Any, spec: RobotSpec) -> None:
         self._node, self._spec = node, spec
-        self._joints = node.create_publisher(ros.JointState, ros.JOINT_STATES, ros.SENSOR_QOS)
-        self._imu = node.create_publisher(ros.Imu, ros.IMU, ros.SENSOR_QOS)
+        names = spec.joint_names
+        self.publish = SensorTopics(node, names, range(len(names))).publish
         node.create_subscription(ros.JointState, ros.JOINT_COMMAND, self._keep, ros.COMMAND_QOS)
         self._newest: tuple[float, Any] | None = None
 
@@ -44,20 +67,6 @@ class TopicWire:
         order = ros.joint_order(list(message.name), spec.joint_names)
         effort = np.asarray(message.effort)[order] if message.effort else None
         return stiff(spec, np.asarray(message.position)[order], effort)
-
-    def publish(self, now_ns: int, reading: Reading, lost: Container[str]) -> None:
-        """After every physics step."""
-        if "joints" not in lost:
-            message = ros.JointState()
-            message.header.stamp = ros.stamp(now_ns)
-            message.name = list(self._spec.joint_names)
-            message.position = reading.joint_angles.tolist()
-            message.velocity = reading.joint_velocities.tolist()
-            self._joints.publish(message)
-        if "imu" not in lost:
-            self._imu.publish(
-                ros.imu_message(now_ns, "imu_link", reading.orientation, reading.angular_velocity)
-            )
 
     def close(self) -> None:
         """The node leaves its topics itself."""

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.ros.address import Ros2Control, Topics, parse_link
 from pixelgait.robot.unitree import messages as go2
-from pixelgait.robot.unitree.address import Address, parse_link
+from pixelgait.robot.unitree.address import Go2
 from pixelgait.robot.unitree.dds import idl_type
 from pixelgait.robot.unitree.remote import L2, STAND_UP, STOP, UP, A, B, Remote
 from pixelgait.robot.unitree.services import Request, Response
@@ -144,13 +145,17 @@ def test_the_remote_gives_an_order_once_for_every_press() -> None:
 
 
 def test_a_link_is_an_interface_and_a_domain() -> None:
-    assert parse_link("ros") is None
+    assert parse_link("ros") == Topics()
+    assert parse_link("ros2-control") == Ros2Control("forward_position_controller")
+    assert parse_link("ros2-control:legs") == Ros2Control("legs")
     another = next(name for _, name in socket.if_nameindex() if name != "lo")
-    assert parse_link(f"go2:{another}") == Address(another, 0)
-    assert parse_link("go2:lo") == Address("lo", 1)  # never that of a robot
-    assert parse_link("go2:lo:7") == Address("lo", 7)
+    assert parse_link(f"go2:{another}") == Go2(another, 0)
+    assert parse_link("go2:lo") == Go2("lo", 1)  # never that of a robot
+    assert parse_link("go2:lo:7") == Go2("lo", 7)
     for wrong in (
         "go2",
+        "ros2-control:",
+        "ros2-control:/legs",
         "go2:",
         "ros:lo",
         "a1:eth0",

@@ -23,7 +23,7 @@ AUTO_GO2 = ("--auto-arm", *PATIENT_GO2)
 # How many commands somebody else hears, how many of them are whole, and make joints stiff.
 LISTEN = """
 import sys, time
-from pixelgait.robot.unitree.address import parse_link
+from pixelgait.robot.ros.address import parse_link
 from pixelgait.robot.unitree.dds import Bus, sample_type
 from pixelgait.robot.unitree import messages as go2
 bus = Bus(parse_link(sys.argv[1]))
@@ -40,7 +40,7 @@ print("heard", len(heard), "right", right, "stiff", stiff)
 # Somebody else who commands the motors.
 MEDDLE = """
 import sys, time
-from pixelgait.robot.unitree.address import parse_link
+from pixelgait.robot.ros.address import parse_link
 from pixelgait.robot.unitree.dds import Bus, sample_type
 from pixelgait.robot.unitree import messages as go2
 bus, kind = Bus(parse_link(sys.argv[1])), sample_type(go2.LOW_CMD)
@@ -54,7 +54,7 @@ while True:
 DAMAGED = """
 import signal, sys, time
 from pixelgait.robot.spec import A1
-from pixelgait.robot.unitree.address import parse_link
+from pixelgait.robot.ros.address import parse_link
 from pixelgait.robot.unitree.dds import Bus, sample_type
 from pixelgait.robot.unitree import messages as go2
 bus, kind, damage = Bus(parse_link(sys.argv[1])), sample_type(go2.LOW_STATE), [0]
