@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import time
 from typing import Any
 
 import numpy as np
@@ -10,15 +12,17 @@ import pytest
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.address import Ros2Control, Topics, parse_link
+from pixelgait.robot.spec import A1
 from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.address import Go2
-from pixelgait.robot.unitree.dds import idl_type
+from pixelgait.robot.unitree.dds import Bus, idl_type, sample_type
 from pixelgait.robot.unitree.remote import L2, STAND_UP, STOP, UP, A, B, Remote
 from pixelgait.robot.unitree.services import Request, Response
 from pixelgait.robot.unitree.tick import TickClock
-from pixelgait.sim.standin.go2 import motor_command
+from pixelgait.sim.standin.go2 import Go2Wire, motor_command
 
 MESSAGES = (go2.LOW_CMD, go2.LOW_STATE)
+DOMAIN = 151 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))  # of its own
 # As the vendor's compiler generates them (unitree_sdk2): minimal equivalence hashes. A type with
 # another one would not be heard.
 TYPE_IDS = {
@@ -122,6 +126,32 @@ def test_motors_do_what_their_slots_say() -> None:
     np.testing.assert_allclose(command.kd[:3], (0.0, 0.5, 0.0))
     np.testing.assert_allclose(command.feed_forward[:3], (1.0, 1.0 + 0.5 * 2.0, 0.0))
     assert command.targets[1] == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize("damage", ["none", "head", "level", "checksum", "not released"])
+def test_a_stand_in_obeys_whole_frames_alone(damage: str) -> None:
+    bus = Bus(Go2("lo", DOMAIN))
+    wire, kind = Go2Wire(bus, A1), sample_type(go2.LOW_CMD)
+    writer, record = bus.writer("rt/lowcmd", kind), go2.Codec(go2.LOW_CMD).new()
+    if damage != "not released":
+        wire.program = ""
+    record["head"], record["level_flag"] = go2.HEAD, go2.LOW_LEVEL
+    motors = record["motor_cmd"]
+    motors["mode"], motors["q"], motors["kp"] = go2.SERVO, 0.5, 20.0
+    if damage == "head":
+        record["head"][1] = 0xEE
+    if damage == "level":
+        record["level_flag"] = 0xEE  # of high-level commands
+    record["crc"] = go2.checksum(record) ^ (damage == "checksum")
+    deadline, command, refused = time.monotonic() + 10.0, None, 0
+    while not refused and not (command is not None and command.kp.any()):
+        assert time.monotonic() < deadline
+        writer.write(kind(record))
+        time.sleep(0.002)
+        command, refused = wire.command(), wire.refused
+    assert bool(refused) == (damage != "none")
+    if damage == "not released":
+        assert command is None  # its own program moves the motors
 
 
 def test_a_tick_is_a_time_on_our_clock() -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ STATE_AGES = ("ageing_s.lowstate:=1.0", "stale_s.lowstate:=1.5", "timeout_s.lows
 PATIENT_GO2 = (*PATIENT, *(part for each in STATE_AGES for part in ("-p", each)))
 AUTO_GO2 = ("--auto-arm", *PATIENT_GO2)
 
-# How many commands somebody else hears, how many of them are whole, and make joints stiff.
+# How many commands somebody else hears, how many of them a robot would obey, and make joints stiff.
 LISTEN = """
 import sys, time
 from pixelgait.robot.ros.address import parse_link
@@ -33,9 +34,31 @@ heard, until = [], time.monotonic() + float(sys.argv[2])
 while time.monotonic() < until:
     heard += [each.record for each in reader.take(N=16) if hasattr(each, "record")]
     time.sleep(0.0005)
-right = sum(go2.checksum(each) == each["crc"] for each in heard)
+right = sum(
+    go2.checksum(each) == each["crc"]
+    and tuple(each["head"]) == go2.HEAD
+    and each["level_flag"] == go2.LOW_LEVEL
+    for each in heard
+)
 stiff = sum(bool(each["motor_cmd"]["kp"].any()) for each in heard)
 print("heard", len(heard), "right", right, "stiff", stiff)
+"""
+# A robot whose own program does not let go: its motion switcher answers that a release failed.
+DENY = """
+import json, sys, time
+from pixelgait.robot.ros.address import parse_link
+from pixelgait.robot.unitree import services as it
+from pixelgait.robot.unitree.dds import Bus
+bus = Bus(parse_link(sys.argv[1]))
+asked, answered = it.topics(it.SWITCHER)
+requests, responses = bus.reader(asked, it.Request), bus.writer(answered, it.Response)
+while True:
+    asking = [each for each in requests.take(N=10) if hasattr(each, "header")]
+    for identity in [each.header.identity for each in asking]:
+        status = it.ResponseStatus(0 if identity.api_id == it.CHECK_MODE else 7008)
+        mode = json.dumps({"form": "0", "name": "ai"})
+        responses.write(it.Response(it.ResponseHeader(identity, status), mode, []))
+    time.sleep(0.01)
 """
 # Somebody else who commands the motors.
 MEDDLE = """
@@ -82,7 +105,7 @@ def start_listening(processes: Processes, seconds: float) -> subprocess.Popen[st
 
 
 def heard_by(listener: subprocess.Popen[str]) -> tuple[int, int, int]:
-    """Commands it has heard, those with the right checksum, stiff ones."""
+    """Commands it has heard, those with the right head, level and checksum, stiff ones."""
     said, _ = listener.communicate(timeout=60)
     found = re.search(r"heard (\d+) right (\d+) stiff (\d+)", said)
     assert found, said
@@ -131,6 +154,21 @@ def test_a_stand_in_that_dies_damps_by_name(processes: Processes, client: Client
     assert "lowstate" in run.stdout.read().splitlines()[-1]
 
 
+def test_motors_that_are_not_released_are_left_alone(processes: Processes, client: Client) -> None:
+    denying = subprocess.Popen([sys.executable, "-c", DENY, LINK], env=processes.environment)
+    try:
+        listener = start_listening(processes, 12.0)
+        run = processes.start("pixelgait-run", "walk", "--link", LINK, *AUTO_GO2)
+        assert run.wait(30) == 1
+        assert run.stdout is not None
+        last = run.stdout.read().splitlines()[-1]
+        assert "'ai' keeps the motors (motion_switcher: call 1003 failed, 7008)" in last
+        assert heard_by(listener) == (0, 0, 0)
+    finally:
+        denying.kill()
+        denying.wait()
+
+
 def test_somebody_else_who_commands_the_motors_ends_the_walk(
     processes: Processes, client: Client
 ) -> None:
@@ -151,9 +189,15 @@ def test_somebody_else_who_commands_the_motors_ends_the_walk(
 def test_states_with_a_wrong_checksum_are_no_news(processes: Processes, client: Client) -> None:
     line = [sys.executable, "-c", DAMAGED, LINK]
     damaged = subprocess.Popen(line, env=processes.environment)
+    from pixelgait.robot.ros.wire import common as ros
+
     try:
         run = processes.start("pixelgait-run", "walk", "--link", LINK, "--dry-run", *AUTO_GO2)
+        shadow: list[Any] = []
+        topic, kind = ros.SHADOW_COMMAND, ros.JointState
+        client.node.create_subscription(kind, topic, shadow.append, ros.COMMAND_QOS)
         client.wait_for_state("walking")
+        client.spin(lambda: any(message.position for message in shadow))
         damaged.send_signal(signal.SIGUSR1)
         assert run.wait(30) == 1
         assert run.stdout is not None
