@@ -111,7 +111,7 @@ OTHERS = [
     ("pixelgait-eval iap --video-episodes 4", "--video-episodes says what --video shows"),
     ("pixelgait-run iap --link can0", "--link can0: expected ros, ros2-control"),
     ("pixelgait-run iap --link go2:lo:x", "--link go2:lo:x: a domain is 0 to 232"),
-    ("pixelgait-run iap --link go2:lo:0 --auto-arm", "--auto-arm is not for a real robot"),
+    ("pixelgait-run iap --link go2:lo:0 --arm --auto-arm", "--arm and --auto-arm: a real robot"),
     ("pixelgait-sim --link go2:", "--link go2:: expected ros, ros2-control"),
     ("pixelgait-sim --link go2:eth77", "--link go2:eth77: there is no network interface eth77"),
     ("pixelgait-eval iap --gui", "--gui: there is no display"),

@@ -94,9 +94,11 @@ while True:
 """
 
 
-def start_listening(processes: Processes, seconds: float) -> subprocess.Popen[str]:
+def start_listening(
+    processes: Processes, seconds: float, link: str = LINK
+) -> subprocess.Popen[str]:
     """Somebody else who hears commands from now on for so long."""
-    line = [sys.executable, "-c", LISTEN, LINK, str(seconds)]
+    line = [sys.executable, "-c", LISTEN, link, str(seconds)]
     pipe = subprocess.PIPE
     listener = subprocess.Popen(line, stdout=pipe, text=True, env=processes.environment)
     assert listener.stdout is not None
@@ -139,6 +141,29 @@ def test_nothing_is_sent_before_it_is_armed(processes: Processes, client: Client
     heard, right, stiff = heard_by(start_listening(processes, 3.0))
     assert heard > 400  # 1500 on an idle machine; the policy's are 300
     assert heard == right == stiff
+
+
+def test_a_real_robot_is_rehearsed_unless_told_otherwise(
+    processes: Processes, client: Client
+) -> None:
+    """In the robots' own domain; its motors stay with its own program, which lets it stand."""
+    from pixelgait.robot.ros.wire import common as ros
+
+    real = "go2:lo:0"
+    processes.start("pixelgait-sim", "--link", real, "--scene", "flat")
+    shadow: list[Any] = []
+    client.node.create_subscription(
+        ros.JointState, ros.SHADOW_COMMAND, shadow.append, ros.COMMAND_QOS
+    )
+    listener = start_listening(processes, 15.0, real)
+    run = processes.start("pixelgait-run", "walk", "--link", real, *AUTO_GO2)
+    client.wait_for_state("walking")
+    client.spin(lambda: any(message.position for message in shadow))
+    assert heard_by(listener) == (0, 0, 0)
+    run.send_signal(signal.SIGINT)
+    assert run.wait(20) == 0
+    assert run.stdout is not None
+    assert "dry run: only with --arm" in run.stdout.read()
 
 
 def test_a_stand_in_that_dies_damps_by_name(processes: Processes, client: Client) -> None:
