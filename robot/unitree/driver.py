@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -25,6 +26,9 @@ from pixelgait.robot.unitree.tick import TickClock
 STATE, COMMAND = "rt/lowstate", "rt/lowcmd"
 SENSOR = "lowstate"
 PERIOD_S = 0.002  # of commands, as in the vendor's samples
+# For which a thread of Python may keep others waiting: by default it is 5 ms, for which the control
+# step and the executor kept the repeating thread from its period.
+TURN_S = 1e-4
 DAMP_S = 0.3  # of damping at the end: the robot sinks instead of dropping; ours
 LISTEN_S = 0.3  # for somebody else's commands; the vendor's programs listen for 0.2 s
 # Of our own commands we hear nothing, of those of any other process everything.
@@ -63,6 +67,7 @@ class Go2Driver:
         self._stamp_s = 0.0
         self._held: go2.Record | None = None  # the newest command; None before a stiff one
         self._held_s = self._sent_s = 0.0  # monotonic, of that command and of the last sending
+        self._late = 0  # commands that were due and not sent
         self._lock, self._closing = threading.Lock(), threading.Event()
         self._repeater = threading.Thread(target=self._repeat, name="lowcmd", daemon=True)
 
@@ -76,6 +81,7 @@ class Go2Driver:
         self._switcher.release()
         if self._writer is None:
             self._writer = self._bus.writer(COMMAND, self._commands)
+            sys.setswitchinterval(TURN_S)
             self._repeater.start()
         newest(self._foreign)  # what they said before
         time.sleep(LISTEN_S)
@@ -150,7 +156,7 @@ class Go2Driver:
         return {SENSOR: self._stamp_s}
 
     def health(self) -> Mapping[str, str]:
-        """Battery, temperatures and lost packets, for people to read."""
+        """Battery, temperatures, lost packets and late commands, for people to read."""
         if self._state is None:
             return {}
         state, motors = self._state, self._state["motor_state"][: len(self._spec.joint_names)]
@@ -159,6 +165,7 @@ class Go2Driver:
             "battery_v": f"{state['power_v']:.1f}",
             "hottest_motor_deg_c": str(motors["temperature"].max()),
             "lost_packets": str(motors["lost"].sum()),
+            "late_commands": str(self._late),
         }
 
     def send(self, command: JointCommand) -> None:
@@ -207,4 +214,5 @@ class Go2Driver:
                 if self._held is not None and now_s - self._sent_s >= PERIOD_S / 2.0:
                     fresh = now_s - self._held_s < DRIVER_TIMEOUT_S
                     self._write(self._held if fresh else self._damping())
-            rate.wait()
+            missed = rate.wait()
+            self._late += 0 if self._held is None else missed
