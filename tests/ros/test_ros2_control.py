@@ -105,9 +105,18 @@ def test_a_controller_holds_what_a_killed_node_has_said(
     assert heights[-1] > 0.2
 
 
-def test_joint_states_that_stop_end_in_the_pose_that_was_seen_last(
-    processes: Processes, client: Client, robot: FakeRobot
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("silent", "joint_states is silent"),
+        ("degrees", "controller stopped"),
+        ("nan", "a sensor value is not finite"),
+    ],
+)
+def test_joint_states_that_end_or_lie_end_in_a_pose_that_was_seen(
+    processes: Processes, client: Client, robot: FakeRobot, fault: str, reason: str
 ) -> None:
+    """Silent ones in the last; those that cannot be true move nothing."""
     robot.pose = sagging = A1.default_pose_rad + 0.1
     backwards = list(reversed(A1.joint_names))
     controller = Controller(client, NAME, backwards, "position")
@@ -116,15 +125,38 @@ def test_joint_states_that_stop_end_in_the_pose_that_was_seen_last(
     client.spin(lambda: len(controller.heard) > 150)
     np.testing.assert_allclose(controller.heard[0][::-1], sagging, atol=0.02)
     np.testing.assert_allclose(controller.heard[-1][::-1], A1.default_pose_rad, atol=0.02)
-    robot.publish_joints = False
+    if fault == "silent":
+        robot.publish_joints = False
+    else:
+        robot.pose = np.rad2deg(sagging) if fault == "degrees" else np.full(12, np.nan)
     client.spin(lambda: run.poll() is not None)
     assert run.returncode == 1
     assert run.stdout is not None
-    assert "joint_states is silent" in run.stdout.read().splitlines()[-1]
+    assert reason in run.stdout.read().splitlines()[-1]
     client.spin_for(0.5)
     end = np.array(controller.heard[-50:])[:, ::-1]
     assert np.isfinite(end).all()
-    np.testing.assert_allclose(end, np.tile(sagging, (50, 1)), atol=0.02)
+    at_rest = sagging if fault == "silent" else A1.default_pose_rad
+    np.testing.assert_allclose(end, np.tile(at_rest, (50, 1)), atol=0.12)
+    assert np.abs(np.diff(end, axis=0)).max() < 1e-3  # it moves no more
+    if fault == "silent":
+        np.testing.assert_allclose(end[-1], sagging, atol=0.02)
+
+
+def test_somebody_else_who_commands_the_controller_ends_the_walk(
+    processes: Processes, client: Client, robot: FakeRobot
+) -> None:
+    from std_msgs.msg import Float64MultiArray
+
+    Controller(client, NAME, list(A1.joint_names), "position")
+    run = processes.start("pixelgait-run", "walk", *LINK, *AUTO)
+    client.wait_for_state("walking")
+    client.node.create_publisher(Float64MultiArray, f"{NAME}/commands", 1)
+    client.spin(lambda: run.poll() is not None)
+    assert run.returncode == 1
+    assert run.stdout is not None
+    reason = "another node commands the joints: /test_client"
+    assert reason in run.stdout.read().splitlines()[-1]
 
 
 @pytest.mark.parametrize(
