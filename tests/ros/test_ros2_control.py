@@ -67,7 +67,7 @@ def test_the_shipped_policy_walks_past_obstacles_and_sinks_in_the_end(
     path = np.load(tmp_path / "trajectory.npz")["path"]
     assert path[-1, 1] - path[0, 1] > 1.0  # [m] ahead
     assert path[-1, 3] < 0.15  # [m] of the base: it lies
-    assert np.abs(np.diff(path[:, 3])).max() < 0.03  # and was not dropped: in 20 ms
+    assert np.abs(np.diff(path[:, 3])).max() < 0.015  # [m] in 20 ms: it was not dropped
     assert not client.commands  # nothing goes to the topics of another link
 
 

@@ -72,13 +72,13 @@ class Ros2ControlDriver(TopicSensors):
                 asked = service.call_async(request)
                 ros.rclpy.spin_until_future_complete(node, asked, executor, ANSWER_S)
                 if asked.done():
-                    return self._joints(asked.result().values)
+                    return self._order_of(asked.result().values)
             raise UserError(f"controller {self._controller} does not answer for {ANSWER_S:.0f} s")
         finally:
             executor.shutdown()
             node.destroy_node()
 
-    def _joints(self, values: list[Any]) -> list[str]:
+    def _order_of(self, values: list[Any]) -> list[str]:
         if len(values) != 2 or values[1].string_value != "position":
             raise UserError(f"{self._controller} is no forward_command_controller of positions")
         return list(values[0].string_array_value)
