@@ -11,12 +11,13 @@ from launch_ros.actions import Node
 # Of pixelgait-run, by their names on its command line.
 FLAGS = (
     ("auto_arm", "false", "Stand up and walk without being asked: for a simulated robot."),
+    ("arm", "false", "Let a real Go2 be commanded, once it is armed."),
     ("dry_run", "false", "Command nobody, publish joint_command_dry_run instead."),
     ("autostart", "true", "Configure and activate at once, or wait for lifecycle transitions."),
     ("realtime", "true", "Ask for real-time priority."),
 )
 OPTIONS = (
-    ("link", "ros", "ros, or go2:INTERFACE: a Unitree Go2's own DDS."),
+    ("link", "ros", "ros, ros2-control, or go2:INTERFACE: a Unitree Go2's own DDS."),
     ("pilot", "bundle", "bundle, policy or cmd_vel: who says where to."),
     ("goal", "", "Walk there first: 'x y' [m] in odom's frame."),
     ("duration", "0.0", "Stop after walking so many seconds; 0 to go on."),

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import write_atomic
+from pixelgait.robot.ros.address import Address, Ros2Control, parse_link
 from pixelgait.robot.runtime.options import Range, Seed, parse
 from pixelgait.robot.spec import RobotSpec, find_robot
-from pixelgait.robot.unitree.address import Address, parse_link
+from pixelgait.robot.unitree.address import Go2
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.faults import parse_faults
 from pixelgait.sim.body.faulty_body import FaultyBody
@@ -59,8 +60,9 @@ class SimConfig(SceneOptions):
     gui: bool = False
     """Show the robot in the simulator's own window."""
     link: str = "ros"
-    """How to reach it: ros, by topics, or go2:lo, a Unitree Go2's own DDS, whose motors have to be
-    released first; camera and odometry by topics all the same."""
+    """How to reach it: ros, by topics; ros2-control, by its forward_position_controller; or go2:lo,
+    a Unitree Go2's own DDS, whose motors have to be released first. Camera and odometry by topics
+    in any case."""
     out: Path | None = None
     """Folder for trajectory.npz, where the robot was."""
     realtime: bool = True
@@ -130,15 +132,20 @@ def run(config: SimConfig) -> None:
         print(f"warning: {node.late} physics steps began late, the robot was slower than real time")
 
 
-def wire_on(address: Address | None) -> Callable[[Any, RobotSpec], Wire]:
+def wire_on(address: Address) -> Callable[[Any, RobotSpec], Wire]:
     """What makes a wire beside a node, for a robot; only where it is wanted DDS is imported."""
-    if address is None:
-        from pixelgait.sim.standin.topics import TopicWire
+    if isinstance(address, Go2):
+        from pixelgait.robot.unitree.dds import Bus
+        from pixelgait.sim.standin.go2 import Go2Wire
 
-        return TopicWire
-    from pixelgait.sim.standin.go2 import Go2Wire
+        return lambda _, spec: Go2Wire(Bus(address), spec)
+    if isinstance(address, Ros2Control):
+        from pixelgait.sim.standin.ros2_control import Ros2ControlWire
 
-    return lambda _, spec: Go2Wire(address, spec)
+        return lambda node, spec: Ros2ControlWire(node, spec, address.controller)
+    from pixelgait.sim.standin.topics import TopicWire
+
+    return TopicWire
 
 
 if __name__ == "__main__":

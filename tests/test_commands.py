@@ -434,6 +434,7 @@ def test_benchmark_reports_rates_and_their_ratio(command: Command, tmp_path: Pat
     assert 0.0 < speed["ratio"] < 1.0
     assert speed["bare_steps_per_s"] > speed["rollout_steps_per_s"] > 100
     assert speed["vector_ratio"] > 0.0
+    assert speed["go2_pair_us"] > 0.0
 
 
 def test_the_wheel_carries_the_shipped_policies_and_every_command(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pixelgait.robot.ros.wire import common as ros
-from pixelgait.robot.runtime.operation import lying_pose
+from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S, lying_pose
 from pixelgait.robot.runtime.realtime import RateKeeper
 from pixelgait.robot.spec import Array, RobotSpec
 
@@ -20,7 +20,6 @@ FOLLOW_S = 0.03  # joints are behind their targets by about so long
 SINK_S = 0.5  # damped, they sink
 IMAGE_EVERY = 6  # periods: 33 Hz
 ROCK_RAD, ROCK_HZ = 0.03, 2.0  # it rolls from side to side, as its IMU says
-COMMAND_TIMEOUT_S = 0.1
 
 Alter = Callable[[str, Any], Any]  # topic, message -> message, or None to say nothing
 
@@ -106,7 +105,7 @@ class FakeDriver:
     def _velocities(self) -> Array:
         """Of the joints (12,) [rad/s]: towards their targets, or to the ground."""
         last = self.heard[-1] if self.heard else None
-        obeys = last is not None and time.monotonic() - last.time_s < COMMAND_TIMEOUT_S
+        obeys = last is not None and time.monotonic() - last.time_s < DRIVER_TIMEOUT_S
         if last is not None and obeys and last.position is not None:
             wanted = (last.position - self._angles) / FOLLOW_S
         elif last is not None:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from pixelgait.robot.bundle import Bundle
+from pixelgait.robot.ros.address import Address, Ros2Control
 from pixelgait.robot.ros.parameters import ODOMETRY_TIMEOUT, VELOCITY_TIMEOUT, Parameters
 from pixelgait.robot.ros.people.destination import Destination
 from pixelgait.robot.ros.people.orders import OperatorServices
@@ -13,11 +14,11 @@ from pixelgait.robot.ros.people.velocity import VelocityCommands
 from pixelgait.robot.ros.watch.camera_info import CameraInfoWatch
 from pixelgait.robot.ros.watch.neighbours import Neighbours
 from pixelgait.robot.ros.wire import common as ros
-from pixelgait.robot.ros.wire.driver import TopicDriver
+from pixelgait.robot.ros.wire.driver import CommandTopic, TopicDriver
 from pixelgait.robot.ros.wire.eyes import RosEyes
 from pixelgait.robot.ros.wire.link import TOPICS, Driver, RosLink
 from pixelgait.robot.runtime.operation import Operator
-from pixelgait.robot.unitree.address import Address
+from pixelgait.robot.unitree.address import Go2
 
 
 class Connections:
@@ -25,7 +26,7 @@ class Connections:
 
     `piloted` says that cmd_vel tells where to, instead of the bundle's high level: then there is a
     `pilot` and no camera. A policy that is told where to go has a `destination`, first the
-    `goal` x, y [m]. An `address` is of a Go2 on its own DDS.
+    `goal` x, y [m]. A dry run hears everything and commands nobody.
     """
 
     def __init__(
@@ -36,22 +37,18 @@ class Connections:
         people: OperatorServices,
         piloted: bool,
         dry_run: bool,
-        goal: tuple[float, float] | None = None,
-        address: Address | None = None,
+        goal: tuple[float, float] | None,
+        address: Address,
     ) -> None:
         self._parameters, self._people = parameters, people
         shape = None if piloted else bundle.image_shape
         self._quiet = quiet = ros.quiet_node(node, f"{node.get_name()}_sensors")
         eyes = None if shape is None else RosEyes(quiet, shape)
-        driver: Driver = (
-            TopicDriver(node, quiet, bundle.spec, dry_run)
-            if address is None
-            else _go2(address, node, bundle, people.operator, dry_run)
-        )
-        self.link = RosLink(node, driver, eyes, self._take)
-        commands = address is None and not dry_run
+        driver = _driver(address, node, quiet, bundle, people.operator)
+        shadow = CommandTopic(node, bundle.spec, ros.SHADOW_COMMAND) if dry_run else None
+        self.link = RosLink(node, driver, eyes, self._take, shadow)
         topics = tuple(name for name in self.link.sensors if name in TOPICS)
-        self._neighbours = Neighbours(node, topics, commands)
+        self._neighbours = Neighbours(node, topics, None if dry_run else driver.commands)
         self.pilot: VelocityCommands | None = None
         self.destination: Destination | None = None
         self._camera: CameraInfoWatch | None = None
@@ -74,12 +71,12 @@ class Connections:
 
     def intruder(self) -> str | None:
         """Who publishes what this node or its robot's driver should, or None."""
-        return self._neighbours.intruder() or self.link.driver.intruder()
+        return self._neighbours.intruder() or self.link.intruder()
 
     def close(self) -> None:
         """Leave the topics."""
         self._quiet.destroy_node()
-        self.link.driver.close()
+        self.link.close()
 
     def _take(self) -> None:
         """What the control thread hears besides the sensors."""
@@ -88,8 +85,19 @@ class Connections:
             self.destination.take()
 
 
-def _go2(address: Address, node: Any, bundle: Bundle, operator: Operator, dry_run: bool) -> Driver:
-    """The driver of a Go2, whose remote gives orders too. Only here its DDS is imported."""
+def _driver(address: Address, node: Any, quiet: Any, bundle: Bundle, operator: Operator) -> Driver:
+    """Of the robot at this address; only where it is wanted its messages are imported."""
+    if isinstance(address, Go2):
+        return _go2(address, node, bundle, operator)
+    if isinstance(address, Ros2Control):
+        from pixelgait.robot.ros.wire.ros2_control import Ros2ControlDriver
+
+        return Ros2ControlDriver(node, quiet, bundle.spec, address.controller)
+    return TopicDriver(node, quiet, bundle.spec)
+
+
+def _go2(address: Go2, node: Any, bundle: Bundle, operator: Operator) -> Driver:
+    """The driver of a Go2, whose remote gives orders too."""
     from pixelgait.robot.unitree.dds import Bus
     from pixelgait.robot.unitree.driver import Go2Driver
     from pixelgait.robot.unitree.remote import ARM, LIE_DOWN, STAND_UP, STOP, WALK, Remote
@@ -104,6 +112,4 @@ def _go2(address: Address, node: Any, bundle: Bundle, operator: Operator, dry_ru
         }
     )
     clock = node.get_clock()
-    return Go2Driver(
-        Bus(address), bundle.spec, lambda: clock.now().nanoseconds / 1e9, remote, dry_run
-    )
+    return Go2Driver(Bus(address), bundle.spec, lambda: clock.now().nanoseconds / 1e9, remote)

@@ -12,10 +12,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
 from pixelgait.robot.ros.connections import Connections
 from pixelgait.robot.ros.options import NodeOptions
-from pixelgait.robot.ros.parameters import (
-    DRIVER_TIMEOUT,
-    Parameters,
-)
+from pixelgait.robot.ros.parameters import DRIVER_TIMEOUT, Parameters
 from pixelgait.robot.ros.people.destination import WayReport
 from pixelgait.robot.ros.people.orders import OperatorServices
 from pixelgait.robot.ros.watch.decision_topic import DecisionTopic
@@ -30,6 +27,7 @@ from pixelgait.robot.runtime.loop import MOST_DECISIONS, SENSOR_WAIT_S, ControlL
 from pixelgait.robot.runtime.operation import Operator, State
 from pixelgait.robot.runtime.realtime import freeze_collector
 from pixelgait.robot.supervisor import patience_of
+from pixelgait.robot.unitree.address import Go2
 
 DISCOVERY_S = 3.0  # until all are known who were there before; 2.6 s were seen
 WATCH_PERIOD_S = 0.1
@@ -51,7 +49,7 @@ class ControllerNode(LifecycleNode):
         self.options, self._stop = options, stop
         self._joined_s = time.monotonic()
         patience = patience_of(read_json(find_bundle(options.bundle) / CONTRACT))
-        sensors = TOPICS if options.address is None else GO2
+        sensors = GO2 if isinstance(options.address, Go2) else TOPICS
         self.parameters = Parameters(self, options.bundle, patience, sensors, self._retune)
         self.operator = Operator(auto=options.auto_arm)
         self.bundle: Bundle | None = None
@@ -107,6 +105,8 @@ class ControllerNode(LifecycleNode):
             return
         loop.stop()
         self._news.tell(loop)
+        if self.connections is not None:
+            self.connections.link.settle()
         self.fault = loop.fault
         if loop.fault:
             self.get_logger().error(loop.fault)
@@ -158,7 +158,7 @@ class ControllerNode(LifecycleNode):
         self.fault = None
         try:
             assert self.connections is not None
-            self.connections.link.driver.acquire()
+            self.connections.link.acquire()
             self._wait_until_alone()
             self._check_camera()
             self.loop = self._make_loop()
@@ -257,9 +257,7 @@ class ControllerNode(LifecycleNode):
         self.left = True
         return self.on_cleanup(state)
 
-    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """After a transition that raised: back to unconfigured, the robot damped."""
-        return self.on_cleanup(state)
+    on_error = on_cleanup  # after a transition that raised: back to unconfigured, the robot damped
 
     def _failed(self, error: Exception) -> TransitionCallbackReturn:
         before, self.fault = self.fault, str(error) if isinstance(error, UserError) else repr(error)

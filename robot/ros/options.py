@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pixelgait.robot.recording.recorder import Recorder
-from pixelgait.robot.unitree.address import Address
+from pixelgait.robot.ros.address import Address, Topics
 
 
 @dataclass(frozen=True)
@@ -20,4 +20,4 @@ class NodeOptions:
     pilot: str = "bundle"  # or policy, or cmd_vel
     goal: tuple[float, float] | None = None  # x, y [m] to begin with, in odom's frame
     recorder: Recorder | None = None
-    address: Address | None = None  # of a Go2 on its own DDS; None: ROS 2 topics
+    address: Address = field(default_factory=Topics)

@@ -11,7 +11,7 @@ from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValu
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.wire import common as ros
-from pixelgait.robot.ros.wire.link import PAIR
+from pixelgait.robot.ros.wire.eyes import PAIR
 from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S
 from pixelgait.robot.supervisor import Patience
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,9 +15,10 @@ import tyro
 from pixelgait.robot.bundle import find_bundle
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.recording.recorder import Recorder
+from pixelgait.robot.ros.address import parse_link
 from pixelgait.robot.runtime.options import Range, parse
 from pixelgait.robot.runtime.realtime import lock_memory, pin, request_priority
-from pixelgait.robot.unitree.address import parse_link
+from pixelgait.robot.unitree.address import Go2
 
 # The answer to a shutdown transition must reach who asked before the node that gave it is gone.
 FAREWELL_S = 0.5
@@ -39,11 +40,15 @@ class RunConfig:
     """Folder of a policy bundle, or the name of a shipped one."""
     auto_arm: bool = False
     """Stand up and walk without being asked: for a simulated robot."""
+    arm: bool = False
+    """Let a real Go2 be commanded, once it is armed. Without it, over go2 in the robots' domain 0
+    it is a dry run."""
     dry_run: bool = False
-    """Command nobody: what would be commanded goes to joint_command_dry_run."""
+    """Command nobody, whatever the link: what would be commanded goes to joint_command_dry_run."""
     link: str = "ros"
-    """How to reach the robot: ros, by topics, or go2:INTERFACE, a Unitree Go2's own DDS, as in
-    go2:eth0; its camera by topics all the same. go2:lo is a simulated one."""
+    """How to reach the robot: ros, by topics; ros2-control, by its forward_position_controller, or
+    ros2-control:CONTROLLER; or go2:INTERFACE, a Unitree Go2's own DDS, as in go2:eth0 (go2:lo is a
+    simulated one). The camera by topics in any case."""
     pilot: Literal["bundle", "policy", "cmd_vel"] = "bundle"
     """Who says where to: the policy's high level or cmd_vel, as the bundle has a trained high level
     or not."""
@@ -72,10 +77,13 @@ def run(config: RunConfig) -> None:
     """Run the node until it is told to stop, its duration is over, or a fault occurs.
 
     Raises:
-        UserError: the bundle or the output folder cannot be used, ROS 2 is not installed, or the
-            controller stopped with a fault.
+        UserError: the bundle or the output folder cannot be used, ROS 2 is not installed, a real
+            robot shall arm itself, or the controller stopped with a fault.
     """
-    parse_link(config.link)
+    warnings = []
+    if rehearsed(config):
+        config = replace(config, dry_run=True)
+        warnings.append("dry run: only with --arm is a real robot commanded")
     find_bundle(config.bundle)  # before ROS starts; to configure is to load and verify it
     if config.out is not None:
         config.out.mkdir(parents=True, exist_ok=True)
@@ -84,11 +92,11 @@ def run(config: RunConfig) -> None:
     # Before this process asks for real-time priority, and before threads exist: they inherit it.
     recorder = Recorder(config.record) if config.record is not None else None
     try:
-        refusals = [pin(config.cores)] if config.cores else []
+        granted = [pin(config.cores)] if config.cores else []
         if config.realtime:
-            refusals += [request_priority(), lock_memory()]
-        stop = ros.start(sys.argv)
-        operate(config, recorder, stop, [each for each in refusals if each])
+            granted += [request_priority(), lock_memory()]
+        warnings += [each for each in granted if each]
+        operate(config, recorder, ros.start(sys.argv), warnings)
     finally:
         if recorder is not None:
             recorder.close()
@@ -97,10 +105,24 @@ def run(config: RunConfig) -> None:
         ros.rclpy.utilities.try_shutdown()
 
 
+def rehearsed(config: RunConfig) -> bool:
+    """Whether there may be a real robot that nobody has allowed to be commanded.
+
+    Raises:
+        UserError: no link of that name, or a real robot that shall get up by itself.
+    """
+    address = parse_link(config.link)
+    if config.dry_run or not isinstance(address, Go2) or address.simulated:
+        return False
+    if config.arm and config.auto_arm:
+        raise UserError("--arm and --auto-arm: a real robot does not get up by itself")
+    return not config.arm
+
+
 def operate(
-    config: RunConfig, recorder: Recorder | None, stop: threading.Event, refusals: list[str]
+    config: RunConfig, recorder: Recorder | None, stop: threading.Event, warnings: list[str]
 ) -> None:
-    """Make the node and spin it until it is over; `refusals` are warnings to begin with.
+    """Make the node and spin it until it is over; there are `warnings` to begin with.
 
     Raises:
         UserError: a parameter cannot be used, or the controller stopped with a fault.
@@ -121,8 +143,8 @@ def operate(
         parse_link(config.link),
     )
     node = ControllerNode(options, stop)
-    for refusal in refusals:
-        node.get_logger().warning(refusal)
+    for warning in warnings:
+        node.get_logger().warning(warning)
     executor = SingleThreadedExecutor()
     executor.add_node(node)
     try:

@@ -8,7 +8,6 @@ from importlib.util import find_spec
 
 from pixelgait.robot.errors import UserError
 
-ROS, GO2 = "ros", "go2"
 LOOPBACK = "lo"
 # The robot's own domain; simulated ones use another, so that they never mix (unitree_mujoco).
 DOMAIN, SIMULATED_DOMAIN = 0, 1
@@ -16,30 +15,29 @@ MOST_DOMAIN = 232  # of DDS: ports end there
 
 
 @dataclass(frozen=True)
-class Address:
+class Go2:
     """A network interface and a domain."""
 
     interface: str
     domain: int
 
+    @property
+    def simulated(self) -> bool:
+        """Whether no real robot can be there."""
+        return self.domain != DOMAIN
 
-def parse_link(text: str) -> Address | None:
-    """`go2:INTERFACE` or `go2:INTERFACE:DOMAIN`; None for `ros`.
+
+def parse_go2(text: str, interface: str, domain: str = "") -> Go2:
+    """Of `text`, which stands behind --link, the interface and the domain, if there is one.
 
     Raises:
-        UserError: it is neither, or what it takes is not installed.
+        UserError: there is no such interface or domain, or what it takes is not installed.
     """
-    kind, *parts = text.split(":")
-    if kind == ROS and not parts:
-        return None
-    if kind != GO2 or not 1 <= len(parts) <= 2 or not all(parts):
-        raise UserError(f"--link {text}: expected ros, or go2:INTERFACE as in go2:eth0")
-    domain = str(SIMULATED_DOMAIN if parts[0] == LOOPBACK else DOMAIN)
-    domain = parts[1] if len(parts) == 2 else domain
+    domain = domain or str(SIMULATED_DOMAIN if interface == LOOPBACK else DOMAIN)
     if not domain.isdecimal() or int(domain) > MOST_DOMAIN:
         raise UserError(f"--link {text}: a domain is 0 to {MOST_DOMAIN}")
-    if parts[0] not in (name for _, name in socket.if_nameindex()):
-        raise UserError(f"--link {text}: there is no network interface {parts[0]}")
+    if interface not in (name for _, name in socket.if_nameindex()):
+        raise UserError(f"--link {text}: there is no network interface {interface}")
     if find_spec("cyclonedds") is None:
         raise UserError(f"--link {text} needs cyclonedds: in the checkout, pip install '.[go2]'")
-    return Address(parts[0], int(domain))
+    return Go2(interface, int(domain))

@@ -16,7 +16,7 @@ from cyclonedds.sub import DataReader
 from cyclonedds.topic import Topic
 
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.unitree.address import LOOPBACK, Address
+from pixelgait.robot.unitree.address import LOOPBACK, Go2
 from pixelgait.robot.unitree.messages import Codec, Message, Record
 
 MODULE = "unitree_go.msg.dds_"
@@ -82,7 +82,7 @@ class Bus:
         UserError: there is no such interface, or this process is in the domain by other settings.
     """
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Go2) -> None:
         lo = address.interface == LOOPBACK
         general = _GENERAL.format(address.interface, _NO_MULTICAST if lo else "")
         settings = f"<Domain Id='any'>{general}{_LOCAL_PEER if lo else ''}</Domain>"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from cyclonedds.core import Policy, Qos
+from cyclonedds.pub import DataWriter
 
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.runtime.freshness import Freshness
@@ -23,6 +26,9 @@ from pixelgait.robot.unitree.tick import TickClock
 STATE, COMMAND = "rt/lowstate", "rt/lowcmd"
 SENSOR = "lowstate"
 PERIOD_S = 0.002  # of commands, as in the vendor's samples
+# For which a thread of Python may keep others waiting: by default it is 5 ms, for which the control
+# step and the executor kept the repeating thread from its period.
+TURN_S = 1e-4
 DAMP_S = 0.3  # of damping at the end: the robot sinks instead of dropping; ours
 LISTEN_S = 0.3  # for somebody else's commands; the vendor's programs listen for 0.2 s
 # Of our own commands we hear nothing, of those of any other process everything.
@@ -34,11 +40,12 @@ class Go2Driver:
     """The `Driver` behind rt/lowstate and rt/lowcmd, the motors in the order of the SDK's.
 
     A thread repeats the newest command at 500 Hz, and damps when there was none for as long as a
-    driver waits. Nothing is sent before a first command that makes joints stiff, nothing at all
-    in a dry run. `now_s` is the clock of stamps [s]. Orders of the remote go to `remote`.
+    driver waits. Nothing is sent before a first command that makes joints stiff. `now_s` is the
+    clock of stamps [s]. Orders of the remote go to `remote`.
     """
 
     sensors: tuple[str, ...] = (SENSOR,)
+    commands = None  # on no topic of ROS 2
 
     def __init__(
         self,
@@ -46,24 +53,23 @@ class Go2Driver:
         spec: RobotSpec,
         now_s: Callable[[], float],
         remote: Remote,
-        dry_run: bool = False,
     ) -> None:
         self._bus, self._spec, self._now_s, self._remote = bus, spec, now_s, remote
         states, self._commands = sample_type(go2.LOW_STATE), sample_type(go2.LOW_CMD)
         self._codec = go2.Codec(go2.LOW_CMD)
         self._reader = bus.reader(STATE, states)
         self._foreign = bus.reader(COMMAND, self._commands, OTHERS_ALONE)
-        self._writer = None if dry_run else bus.writer(COMMAND, self._commands)
-        self._switcher = None if dry_run else MotionSwitcher(bus)
+        self._switcher: MotionSwitcher | None = None
+        self._writer: DataWriter[Any] | None = None
         self._clock, self._freshness = TickClock(), Freshness(SENSOR)
         self.received: dict[str, int] = {SENSOR: 0}
         self._state: go2.Record | None = None
         self._stamp_s = 0.0
         self._held: go2.Record | None = None  # the newest command; None before a stiff one
         self._held_s = self._sent_s = 0.0  # monotonic, of that command and of the last sending
+        self._late = 0  # commands that were due and not sent
         self._lock, self._closing = threading.Lock(), threading.Event()
         self._repeater = threading.Thread(target=self._repeat, name="lowcmd", daemon=True)
-        self._repeater.start()
 
     def acquire(self) -> None:
         """Take the motors from the robot's own programs.
@@ -71,8 +77,12 @@ class Go2Driver:
         Raises:
             UserError: they keep them, or do not answer.
         """
-        if self._switcher is not None:
-            self._switcher.release()
+        self._switcher = self._switcher or MotionSwitcher(self._bus)
+        self._switcher.release()
+        if self._writer is None:
+            self._writer = self._bus.writer(COMMAND, self._commands)
+            sys.setswitchinterval(TURN_S)
+            self._repeater.start()
         newest(self._foreign)  # what they said before
         time.sleep(LISTEN_S)
 
@@ -82,10 +92,14 @@ class Go2Driver:
             return None
         return f"another program commands the motors on {COMMAND}"
 
+    def settle(self) -> None:
+        """The thread goes on damping."""
+
     def close(self) -> None:
         """Damp for a moment, and give the motors back to the robot's own programs."""
         self._closing.set()
-        self._repeater.join()
+        if self._writer is not None:
+            self._repeater.join()
         if self._held is not None:
             rate = RateKeeper(PERIOD_S)
             for _ in range(round(DAMP_S / PERIOD_S)):
@@ -142,7 +156,7 @@ class Go2Driver:
         return {SENSOR: self._stamp_s}
 
     def health(self) -> Mapping[str, str]:
-        """Battery, temperatures and lost packets, for people to read."""
+        """Battery, temperatures, lost packets and late commands, for people to read."""
         if self._state is None:
             return {}
         state, motors = self._state, self._state["motor_state"][: len(self._spec.joint_names)]
@@ -151,12 +165,13 @@ class Go2Driver:
             "battery_v": f"{state['power_v']:.1f}",
             "hottest_motor_deg_c": str(motors["temperature"].max()),
             "lost_packets": str(motors["lost"].sum()),
+            "late_commands": str(self._late),
         }
 
     def send(self, command: JointCommand) -> None:
         """At once; repeated until the next."""
         stiff = bool(command.kp.any())
-        if self._writer is None or (self._held is None and not stiff):
+        if self._held is None and not stiff:
             return
         record = self._record(command) if stiff else self._damping()
         with self._lock:
@@ -199,4 +214,5 @@ class Go2Driver:
                 if self._held is not None and now_s - self._sent_s >= PERIOD_S / 2.0:
                     fresh = now_s - self._held_s < DRIVER_TIMEOUT_S
                     self._write(self._held if fresh else self._damping())
-            rate.wait()
+            missed = rate.wait()
+            self._late += 0 if self._held is None else missed

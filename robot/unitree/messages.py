@@ -142,6 +142,9 @@ class Codec:
     def __init__(self, message: Message) -> None:
         self.dtype = message.dtype
         self._places = _places(self.dtype)  # (payload,) of every byte, in the C struct
+        sources = np.full(self.dtype.itemsize + 1, len(self._places))
+        sources[self._places] = np.arange(len(self._places))
+        self._sources = sources[:-1]  # (struct,) and the way back
 
     def new(self) -> Record:
         """A record of zeros."""
@@ -149,7 +152,7 @@ class Codec:
 
     def encode(self, record: Record) -> bytes:
         """The encapsulated payload."""
-        padded = np.append(np.frombuffer(record.tobytes(), np.uint8), np.uint8(0))
+        padded = np.frombuffer(record.tobytes() + b"\0", np.uint8)
         return ENCAPSULATION + padded[self._places].tobytes()
 
     def decode(self, data: bytes) -> Record:
@@ -161,10 +164,9 @@ class Codec:
         body = data[len(ENCAPSULATION) :]
         if data[:2] != ENCAPSULATION[:2] or len(body) != len(self._places):
             raise ValueError(f"{len(data)} bytes, expected {len(self._places) + 4} of XCDR1")
-        padded = np.zeros(self.dtype.itemsize + 1, np.uint8)
-        padded[self._places] = np.frombuffer(body, np.uint8)
-        padded[-1] = 0
-        return padded[:-1].view(self.dtype).reshape(())
+        padded = np.frombuffer(body + b"\0", np.uint8)
+        struct: Record = padded[self._sources].view(self.dtype)
+        return struct.reshape(())
 
 
 def checksum(record: Record) -> int:

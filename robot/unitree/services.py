@@ -98,14 +98,17 @@ class MotionSwitcher:
         """Until nobody moves the motors.
 
         Raises:
-            UserError: somebody goes on to, or the service does not answer.
+            UserError: somebody goes on to, or the service refuses, or does not answer.
         """
         deadline = time.monotonic() + RELEASE_S
         while name := self.mode():
             if time.monotonic() > deadline:
                 raise UserError(f"{SWITCHER}: '{name}' keeps the motors")
+            try:
+                self._client.call(RELEASE_MODE)
+            except UserError as error:
+                raise UserError(f"{SWITCHER}: '{name}' keeps the motors ({error})") from None
             self.released = self.released or name
-            self._client.call(RELEASE_MODE)
             if self.mode():
                 time.sleep(PAUSE_S)
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.rotation import heading, roll_pitch, to_base_frame
+from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.robot.unitree import messages as go2
-from pixelgait.robot.unitree.address import Address
 from pixelgait.robot.unitree.dds import Bus, newest, sample_type
 from pixelgait.robot.unitree.driver import COMMAND, STATE
 from pixelgait.robot.unitree.services import (
@@ -30,8 +30,8 @@ from pixelgait.robot.unitree.services import (
     ResponseStatus,
     topics,
 )
+from pixelgait.sim.standin.motors import limp
 
-COMMAND_TIMEOUT_S = 0.1  # without commands the motors let go; the robot's own time is not published
 OWN_PROGRAM = "normal"  # what moves the motors until it is released: sport_mode
 NOT_IMPLEMENTED = 3203  # as the robot's services answer
 SERVICE_STEPS = 25  # physics steps between looks for requests: 50 ms
@@ -45,8 +45,8 @@ class Go2Wire:
     Commands with a wrong checksum, head or level are dropped without a word, as by the robot.
     """
 
-    def __init__(self, address: Address, spec: RobotSpec) -> None:
-        self._bus, self._spec = Bus(address), spec
+    def __init__(self, bus: Bus, spec: RobotSpec) -> None:
+        self._bus, self._spec = bus, spec
         self._states, commands = sample_type(go2.LOW_STATE), sample_type(go2.LOW_CMD)
         self._codec = go2.Codec(go2.LOW_STATE)
         self._writer = self._bus.writer(STATE, self._states)
@@ -70,9 +70,9 @@ class Go2Wire:
             self._newest, self._received_s = record, time.monotonic()
         if self.program:
             return None
-        if self._newest is None or time.monotonic() - self._received_s > COMMAND_TIMEOUT_S:
-            zeros = np.zeros(len(self._spec.joint_names))
-            return JointCommand(0.0, zeros, zeros, zeros, zeros)
+        # The robot lets go as well; after how long is not published.
+        if self._newest is None or time.monotonic() - self._received_s > DRIVER_TIMEOUT_S:
+            return limp(self._spec)
         return motor_command(self._newest, len(self._spec.joint_names))
 
     def _obeyed(self, record: go2.Record) -> bool:

@@ -20,15 +20,10 @@ from pixelgait.robot.runtime.realtime import RateKeeper
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.body.interface import PHYSICS_DT_S, SimulatedBody
 from pixelgait.sim.body.odometry import DriftingOdometry
+from pixelgait.sim.standin.motors import stiff
 
 CAMERA_STEPS = round(1.0 / 30.0 / PHYSICS_DT_S)  # 30 Hz
 ODOMETRY_STEPS = round(0.02 / PHYSICS_DT_S)  # 50 Hz
-
-
-def standing_command(spec: RobotSpec) -> JointCommand:
-    """Stiff in the default pose."""
-    zeros = np.zeros(len(spec.joint_names))
-    return JointCommand(0.0, spec.default_pose_rad, spec.kp_nm_per_rad, spec.kd_nms_per_rad, zeros)
 
 
 class Wire(Protocol):
@@ -103,7 +98,7 @@ class SimulatedRobot(Node):
         rate = RateKeeper(PHYSICS_DT_S)
         step = 0
         # Until the first command the robot stands, as after a real robot's own stand-up.
-        standing = standing_command(self.body.spec)
+        standing = stiff(self.body.spec, self.body.spec.default_pose_rad)
         while not self._stop.is_set():
             self.body.step(self._wire.command() or standing)
             self.reading = self.body.read()

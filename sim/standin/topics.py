@@ -3,16 +3,39 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
 
 from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.ros.wire import common as ros
+from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S
 from pixelgait.robot.spec import RobotSpec
+from pixelgait.sim.standin.motors import damped, stiff
 
-COMMAND_TIMEOUT_S = 0.1  # without commands the motors only damp
+
+class SensorTopics:
+    """Publishes joint_states, the joints in any order, and imu/data."""
+
+    def __init__(self, node: Any, names: Sequence[str], order: Sequence[int]) -> None:
+        self._names, self._order = [names[i] for i in order], list(order)
+        self._joints = node.create_publisher(ros.JointState, ros.JOINT_STATES, ros.SENSOR_QOS)
+        self._imu = node.create_publisher(ros.Imu, ros.IMU, ros.SENSOR_QOS)
+
+    def publish(self, now_ns: int, reading: Reading, lost: Container[str]) -> None:
+        """After every physics step."""
+        if "joints" not in lost:
+            message = ros.JointState()
+            message.header.stamp = ros.stamp(now_ns)
+            message.name = self._names
+            message.position = reading.joint_angles[self._order].tolist()
+            message.velocity = reading.joint_velocities[self._order].tolist()
+            self._joints.publish(message)
+        if "imu" not in lost:
+            self._imu.publish(
+                ros.imu_message(now_ns, "imu_link", reading.orientation, reading.angular_velocity)
+            )
 
 
 class TopicWire:
@@ -24,11 +47,10 @@ class TopicWire:
 
     def __init__(self, node: Any, spec: RobotSpec) -> None:
         self._node, self._spec = node, spec
-        self._joints = node.create_publisher(ros.JointState, ros.JOINT_STATES, ros.SENSOR_QOS)
-        self._imu = node.create_publisher(ros.Imu, ros.IMU, ros.SENSOR_QOS)
+        names = spec.joint_names
+        self.publish = SensorTopics(node, names, range(len(names))).publish
         node.create_subscription(ros.JointState, ros.JOINT_COMMAND, self._keep, ros.COMMAND_QOS)
         self._newest: tuple[float, Any] | None = None
-        self._zeros = np.zeros(len(spec.joint_names))
 
     def command(self) -> JointCommand | None:
         """What the motors do about the newest command."""
@@ -39,28 +61,12 @@ class TopicWire:
         age = (
             self._node.get_clock().now().nanoseconds - ros.nanoseconds(message.header.stamp)
         ) / 1e9
-        old = max(age, time.monotonic() - received) > COMMAND_TIMEOUT_S  # sent late, or delayed
+        old = max(age, time.monotonic() - received) > DRIVER_TIMEOUT_S  # sent late, or delayed
         if not message.position or old:
-            damping = np.full(len(spec.joint_names), spec.damping_nms_per_rad)
-            return JointCommand(0.0, self._zeros, self._zeros, damping, self._zeros)
+            return damped(spec)
         order = ros.joint_order(list(message.name), spec.joint_names)
-        effort = np.asarray(message.effort)[order] if message.effort else self._zeros
-        targets = np.asarray(message.position)[order]
-        return JointCommand(0.0, targets, spec.kp_nm_per_rad, spec.kd_nms_per_rad, effort)
-
-    def publish(self, now_ns: int, reading: Reading, lost: Container[str]) -> None:
-        """After every physics step."""
-        if "joints" not in lost:
-            message = ros.JointState()
-            message.header.stamp = ros.stamp(now_ns)
-            message.name = list(self._spec.joint_names)
-            message.position = reading.joint_angles.tolist()
-            message.velocity = reading.joint_velocities.tolist()
-            self._joints.publish(message)
-        if "imu" not in lost:
-            self._imu.publish(
-                ros.imu_message(now_ns, "imu_link", reading.orientation, reading.angular_velocity)
-            )
+        effort = np.asarray(message.effort)[order] if message.effort else None
+        return stiff(spec, np.asarray(message.position)[order], effort)
 
     def close(self) -> None:
         """The node leaves its topics itself."""

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import time
 from typing import Any
 
 import numpy as np
 import pytest
 
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.ros.address import Ros2Control, Topics, parse_link
+from pixelgait.robot.spec import A1
 from pixelgait.robot.unitree import messages as go2
-from pixelgait.robot.unitree.address import Address, parse_link
-from pixelgait.robot.unitree.dds import idl_type
+from pixelgait.robot.unitree.address import Go2
+from pixelgait.robot.unitree.dds import Bus, idl_type, sample_type
 from pixelgait.robot.unitree.remote import L2, STAND_UP, STOP, UP, A, B, Remote
 from pixelgait.robot.unitree.services import Request, Response
 from pixelgait.robot.unitree.tick import TickClock
-from pixelgait.sim.standin.go2 import motor_command
+from pixelgait.sim.standin.go2 import Go2Wire, motor_command
 
 MESSAGES = (go2.LOW_CMD, go2.LOW_STATE)
+DOMAIN = 151 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))  # of its own
 # As the vendor's compiler generates them (unitree_sdk2): minimal equivalence hashes. A type with
 # another one would not be heard.
 TYPE_IDS = {
@@ -123,6 +128,32 @@ def test_motors_do_what_their_slots_say() -> None:
     assert command.targets[1] == pytest.approx(0.8)
 
 
+@pytest.mark.parametrize("damage", ["none", "head", "level", "checksum", "not released"])
+def test_a_stand_in_obeys_whole_frames_alone(damage: str) -> None:
+    bus = Bus(Go2("lo", DOMAIN))
+    wire, kind = Go2Wire(bus, A1), sample_type(go2.LOW_CMD)
+    writer, record = bus.writer("rt/lowcmd", kind), go2.Codec(go2.LOW_CMD).new()
+    if damage != "not released":
+        wire.program = ""
+    record["head"], record["level_flag"] = go2.HEAD, go2.LOW_LEVEL
+    motors = record["motor_cmd"]
+    motors["mode"], motors["q"], motors["kp"] = go2.SERVO, 0.5, 20.0
+    if damage == "head":
+        record["head"][1] = 0xEE
+    if damage == "level":
+        record["level_flag"] = 0xEE  # of high-level commands
+    record["crc"] = go2.checksum(record) ^ (damage == "checksum")
+    deadline, command, refused = time.monotonic() + 10.0, None, 0
+    while not refused and not (command is not None and command.kp.any()):
+        assert time.monotonic() < deadline
+        writer.write(kind(record))
+        time.sleep(0.002)
+        command, refused = wire.command(), wire.refused
+    assert bool(refused) == (damage != "none")
+    if damage == "not released":
+        assert command is None  # its own program moves the motors
+
+
 def test_a_tick_is_a_time_on_our_clock() -> None:
     clock = TickClock()
     assert clock.stamp_s(5000, 100.000) == pytest.approx(100.0)  # as if it took no time
@@ -144,13 +175,17 @@ def test_the_remote_gives_an_order_once_for_every_press() -> None:
 
 
 def test_a_link_is_an_interface_and_a_domain() -> None:
-    assert parse_link("ros") is None
+    assert parse_link("ros") == Topics()
+    assert parse_link("ros2-control") == Ros2Control("forward_position_controller")
+    assert parse_link("ros2-control:legs") == Ros2Control("legs")
     another = next(name for _, name in socket.if_nameindex() if name != "lo")
-    assert parse_link(f"go2:{another}") == Address(another, 0)
-    assert parse_link("go2:lo") == Address("lo", 1)  # never that of a robot
-    assert parse_link("go2:lo:7") == Address("lo", 7)
+    assert parse_link(f"go2:{another}") == Go2(another, 0)
+    assert parse_link("go2:lo") == Go2("lo", 1)  # never that of a robot
+    assert parse_link("go2:lo:7") == Go2("lo", 7)
     for wrong in (
         "go2",
+        "ros2-control:",
+        "ros2-control:/legs",
         "go2:",
         "ros:lo",
         "a1:eth0",

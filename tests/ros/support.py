@@ -173,9 +173,10 @@ class FakeRobot:
         self.names = list(A1.joint_names)
         self.encoders = np.random.default_rng(0)
         self.velocity = [0.0] * 12
+        self.pose = A1.default_pose_rad  # (12,) [rad], whatever it is commanded
         self.roll = 0.0
         self.encoding = "rgb8"
-        self.publish_camera = True
+        self.publish_camera = self.publish_joints = True
         self.depth = node.create_publisher(ros.Image, ros.DEPTH, ros.SENSOR_QOS)
         self.depth_age_ns = 0
         self.stamp: Callable[[str, int], int] = lambda topic, now: now  # [ns]
@@ -187,8 +188,9 @@ class FakeRobot:
         message.header.stamp = ros.stamp(self.stamp(ros.JOINT_STATES, now))
         message.name, message.velocity = self.names, self.velocity
         noise = self.encoders.normal(0.0, 1e-3, 12)  # one that never changes is stuck
-        message.position = (self.spec.default_pose_rad + noise).tolist()
-        self.joints.publish(message)
+        message.position = (self.pose + noise).tolist()
+        if self.publish_joints:
+            self.joints.publish(message)
         half = self.roll / 2
         orientation = np.array((np.sin(half), 0.0, 0.0, np.cos(half)))
         self.imu.publish(ros.imu_message(self.stamp(ros.IMU, now), "imu", orientation, np.zeros(3)))

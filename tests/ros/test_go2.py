@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,10 +21,10 @@ STATE_AGES = ("ageing_s.lowstate:=1.0", "stale_s.lowstate:=1.5", "timeout_s.lows
 PATIENT_GO2 = (*PATIENT, *(part for each in STATE_AGES for part in ("-p", each)))
 AUTO_GO2 = ("--auto-arm", *PATIENT_GO2)
 
-# How many commands somebody else hears, how many of them are whole, and make joints stiff.
+# How many commands somebody else hears, how many of them a robot would obey, and make joints stiff.
 LISTEN = """
 import sys, time
-from pixelgait.robot.unitree.address import parse_link
+from pixelgait.robot.ros.address import parse_link
 from pixelgait.robot.unitree.dds import Bus, sample_type
 from pixelgait.robot.unitree import messages as go2
 bus = Bus(parse_link(sys.argv[1]))
@@ -33,14 +34,36 @@ heard, until = [], time.monotonic() + float(sys.argv[2])
 while time.monotonic() < until:
     heard += [each.record for each in reader.take(N=16) if hasattr(each, "record")]
     time.sleep(0.0005)
-right = sum(go2.checksum(each) == each["crc"] for each in heard)
+right = sum(
+    go2.checksum(each) == each["crc"]
+    and tuple(each["head"]) == go2.HEAD
+    and each["level_flag"] == go2.LOW_LEVEL
+    for each in heard
+)
 stiff = sum(bool(each["motor_cmd"]["kp"].any()) for each in heard)
 print("heard", len(heard), "right", right, "stiff", stiff)
+"""
+# A robot whose own program does not let go: its motion switcher answers that a release failed.
+DENY = """
+import json, sys, time
+from pixelgait.robot.ros.address import parse_link
+from pixelgait.robot.unitree import services as it
+from pixelgait.robot.unitree.dds import Bus
+bus = Bus(parse_link(sys.argv[1]))
+asked, answered = it.topics(it.SWITCHER)
+requests, responses = bus.reader(asked, it.Request), bus.writer(answered, it.Response)
+while True:
+    asking = [each for each in requests.take(N=10) if hasattr(each, "header")]
+    for identity in [each.header.identity for each in asking]:
+        status = it.ResponseStatus(0 if identity.api_id == it.CHECK_MODE else 7008)
+        mode = json.dumps({"form": "0", "name": "ai"})
+        responses.write(it.Response(it.ResponseHeader(identity, status), mode, []))
+    time.sleep(0.01)
 """
 # Somebody else who commands the motors.
 MEDDLE = """
 import sys, time
-from pixelgait.robot.unitree.address import parse_link
+from pixelgait.robot.ros.address import parse_link
 from pixelgait.robot.unitree.dds import Bus, sample_type
 from pixelgait.robot.unitree import messages as go2
 bus, kind = Bus(parse_link(sys.argv[1])), sample_type(go2.LOW_CMD)
@@ -54,7 +77,7 @@ while True:
 DAMAGED = """
 import signal, sys, time
 from pixelgait.robot.spec import A1
-from pixelgait.robot.unitree.address import parse_link
+from pixelgait.robot.ros.address import parse_link
 from pixelgait.robot.unitree.dds import Bus, sample_type
 from pixelgait.robot.unitree import messages as go2
 bus, kind, damage = Bus(parse_link(sys.argv[1])), sample_type(go2.LOW_STATE), [0]
@@ -71,9 +94,11 @@ while True:
 """
 
 
-def start_listening(processes: Processes, seconds: float) -> subprocess.Popen[str]:
+def start_listening(
+    processes: Processes, seconds: float, link: str = LINK
+) -> subprocess.Popen[str]:
     """Somebody else who hears commands from now on for so long."""
-    line = [sys.executable, "-c", LISTEN, LINK, str(seconds)]
+    line = [sys.executable, "-c", LISTEN, link, str(seconds)]
     pipe = subprocess.PIPE
     listener = subprocess.Popen(line, stdout=pipe, text=True, env=processes.environment)
     assert listener.stdout is not None
@@ -82,7 +107,7 @@ def start_listening(processes: Processes, seconds: float) -> subprocess.Popen[st
 
 
 def heard_by(listener: subprocess.Popen[str]) -> tuple[int, int, int]:
-    """Commands it has heard, those with the right checksum, stiff ones."""
+    """Commands it has heard, those with the right head, level and checksum, stiff ones."""
     said, _ = listener.communicate(timeout=60)
     found = re.search(r"heard (\d+) right (\d+) stiff (\d+)", said)
     assert found, said
@@ -118,6 +143,29 @@ def test_nothing_is_sent_before_it_is_armed(processes: Processes, client: Client
     assert heard == right == stiff
 
 
+def test_a_real_robot_is_rehearsed_unless_told_otherwise(
+    processes: Processes, client: Client
+) -> None:
+    """In the robots' own domain; its motors stay with its own program, which lets it stand."""
+    from pixelgait.robot.ros.wire import common as ros
+
+    real = "go2:lo:0"
+    processes.start("pixelgait-sim", "--link", real, "--scene", "flat")
+    shadow: list[Any] = []
+    client.node.create_subscription(
+        ros.JointState, ros.SHADOW_COMMAND, shadow.append, ros.COMMAND_QOS
+    )
+    listener = start_listening(processes, 15.0, real)
+    run = processes.start("pixelgait-run", "walk", "--link", real, *AUTO_GO2)
+    client.wait_for_state("walking")
+    client.spin(lambda: any(message.position for message in shadow))
+    assert heard_by(listener) == (0, 0, 0)
+    run.send_signal(signal.SIGINT)
+    assert run.wait(20) == 0
+    assert run.stdout is not None
+    assert "dry run: only with --arm" in run.stdout.read()
+
+
 def test_a_stand_in_that_dies_damps_by_name(processes: Processes, client: Client) -> None:
     sim = processes.start("pixelgait-sim", "--link", LINK, "--scene", "flat")
     run = processes.start("pixelgait-run", "walk", "--link", LINK, *AUTO_GO2)
@@ -129,6 +177,21 @@ def test_a_stand_in_that_dies_damps_by_name(processes: Processes, client: Client
     assert heard == right > stiff > 0  # in the end it damps
     assert run.stdout is not None
     assert "lowstate" in run.stdout.read().splitlines()[-1]
+
+
+def test_motors_that_are_not_released_are_left_alone(processes: Processes, client: Client) -> None:
+    denying = subprocess.Popen([sys.executable, "-c", DENY, LINK], env=processes.environment)
+    try:
+        listener = start_listening(processes, 12.0)
+        run = processes.start("pixelgait-run", "walk", "--link", LINK, *AUTO_GO2)
+        assert run.wait(30) == 1
+        assert run.stdout is not None
+        last = run.stdout.read().splitlines()[-1]
+        assert "'ai' keeps the motors (motion_switcher: call 1003 failed, 7008)" in last
+        assert heard_by(listener) == (0, 0, 0)
+    finally:
+        denying.kill()
+        denying.wait()
 
 
 def test_somebody_else_who_commands_the_motors_ends_the_walk(
@@ -151,9 +214,15 @@ def test_somebody_else_who_commands_the_motors_ends_the_walk(
 def test_states_with_a_wrong_checksum_are_no_news(processes: Processes, client: Client) -> None:
     line = [sys.executable, "-c", DAMAGED, LINK]
     damaged = subprocess.Popen(line, env=processes.environment)
+    from pixelgait.robot.ros.wire import common as ros
+
     try:
         run = processes.start("pixelgait-run", "walk", "--link", LINK, "--dry-run", *AUTO_GO2)
+        shadow: list[Any] = []
+        topic, kind = ros.SHADOW_COMMAND, ros.JointState
+        client.node.create_subscription(kind, topic, shadow.append, ros.COMMAND_QOS)
         client.wait_for_state("walking")
+        client.spin(lambda: any(message.position for message in shadow))
         damaged.send_signal(signal.SIGUSR1)
         assert run.wait(30) == 1
         assert run.stdout is not None

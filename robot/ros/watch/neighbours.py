@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pixelgait.robot.ros.wire import common as ros
-
 UNNAMED = "_NODE_NAME_UNKNOWN_"  # rclpy's, of a node whose publishers are known before its name
 PATIENCE = 10  # looks, before it is refused without a name
 
@@ -13,11 +11,11 @@ PATIENCE = 10  # looks, before it is refused without a name
 class Neighbours:
     """Looks at the publishers around a controller's node.
 
-    A topic of sensors may have one. `joint_command` may have the node's own alone, if it
-    `commands`. One that was killed is seen as long as its lease lasts, 20 s by default.
+    A topic of sensors may have one. The topic of its `commands`, if it sends any, may have the
+    node's own alone. One that was killed is seen as long as its lease lasts, 20 s by default.
     """
 
-    def __init__(self, node: Any, sensors: tuple[str, ...], commands: bool) -> None:
+    def __init__(self, node: Any, sensors: tuple[str, ...], commands: str | None) -> None:
         self._node, self._sensors, self._commands = node, sensors, commands
         self._unnamed = 0
 
@@ -35,8 +33,8 @@ class Neighbours:
             names = self._publishers(topic)
             if len(names) > 1:
                 return f"{topic} has {len(names)} publishers: {', '.join(names)}"
-        if self._commands:
-            names = self._publishers(ros.JOINT_COMMAND)
+        if self._commands is not None:
+            names = self._publishers(self._commands)
             own = self._node.get_fully_qualified_name()
             if own in names:
                 names.remove(own)

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeVar
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.ros.wire import common as ros
-from pixelgait.robot.ros.wire.eyes import PAIR, RosEyes
+from pixelgait.robot.ros.wire.driver import CommandTopic
+from pixelgait.robot.ros.wire.eyes import RosEyes
 from pixelgait.robot.spec import Array
 
 # Sensors of a link, and what a contract calls them.
 EYES = {ros.COLOUR: "camera", ros.DEPTH: "camera"}
 TOPICS = {ros.JOINT_STATES: "joints", ros.IMU: "imu", **EYES}
 GO2 = {"lowstate": "joints", **EYES}
-__all__ = ["GO2", "PAIR", "TOPICS", "Driver", "RosLink"]
+Value = TypeVar("Value")
 
 
 class Driver(Protocol):
     """A robot's joints, IMU and motors; as a `Link`, but without a camera and a clock."""
 
     sensors: tuple[str, ...]
+
+    @property
+    def commands(self) -> str | None:
+        """The ROS 2 topic of its commands, which nobody else may publish."""
 
     @property
     def received(self) -> Mapping[str, int]:
@@ -45,10 +50,10 @@ class Driver(Protocol):
     def send(self, command: JointCommand) -> None: ...
 
     def acquire(self) -> None:
-        """Become the one who commands the motors.
+        """Become the one who commands the motors; before, nothing is to be sent.
 
         Raises:
-            UserError: somebody else is.
+            UserError: somebody else is, or the motors cannot be commanded.
         """
 
     def intruder(self) -> str | None:
@@ -57,6 +62,9 @@ class Driver(Protocol):
     def health(self) -> Mapping[str, str]:
         """Battery, temperatures and the like, as far as they are known."""
 
+    def settle(self) -> None:
+        """Nobody will send any more: leave the motors damped, as long as that takes."""
+
     def close(self) -> None:
         """Leave the robot."""
 
@@ -64,8 +72,9 @@ class Driver(Protocol):
 class RosLink:
     """Takes the newest of a driver and of a camera's topics, all in the control thread; a `Link`.
 
-    Without eyes there is no camera. `also_take` is called with every take. Stamps are on the clock
-    of the node.
+    Without eyes there is no camera. `also_take` is called with every take. With a shadow, a topic
+    for what would have been sent, the driver is not used but to hear. Stamps are on the clock of
+    the node.
     """
 
     def __init__(
@@ -74,16 +83,18 @@ class RosLink:
         driver: Driver,
         eyes: RosEyes | None,
         also_take: Callable[[], None] = lambda: None,
+        shadow: CommandTopic | None = None,
     ) -> None:
         self.odometry: Callable[[], Array | None] = lambda: None  # (3,), see `Reading`
         self.driver, self.eyes = driver, eyes
-        self._node, self._also_take = node, also_take
+        self._node, self._also_take, self._shadow = node, also_take, shadow
+        self._parts = (driver,) if eyes is None else (driver, eyes)
         self.sensors = (*driver.sensors, *(() if eyes is None else eyes.topics))
 
     @property
     def received(self) -> dict[str, int]:
         """Messages taken, of each sensor."""
-        return {**self.driver.received, **({} if self.eyes is None else self.eyes.received)}
+        return _merged(part.received for part in self._parts)
 
     def take(self) -> None:
         """Fetch what has arrived.
@@ -98,29 +109,53 @@ class RosLink:
 
     def forget(self) -> None:
         self.take()
-        self.driver.forget()
-        if self.eyes is not None:
-            self.eyes.forget()
+        for part in self._parts:
+            part.forget()
 
     def read(self) -> Reading:
         """What the driver said last; see there what it raises."""
         return self.driver.read(_blind if self.eyes is None else self.eyes.image, self.odometry())
 
     def ages(self) -> dict[str, float]:
-        return {**self.driver.ages(), **({} if self.eyes is None else self.eyes.ages())}
+        return _merged(part.ages() for part in self._parts)
 
     def doubts(self) -> dict[str, str]:
-        return {**self.driver.doubts(), **({} if self.eyes is None else self.eyes.doubts())}
+        return _merged(part.doubts() for part in self._parts)
 
     def stamps(self) -> dict[str, float]:
-        return {**self.driver.stamps(), **({} if self.eyes is None else self.eyes.stamps())}
+        return _merged(part.stamps() for part in self._parts)
+
+    def acquire(self) -> None:
+        """Become the one who commands the motors; see the driver what it raises."""
+        if self._shadow is None:
+            self.driver.acquire()
+
+    def intruder(self) -> str | None:
+        """Who else commands the motors, or None; a shadow is in nobody's way."""
+        return self.driver.intruder() if self._shadow is None else None
 
     def send(self, command: JointCommand) -> None:
-        """Hand the command to the driver."""
-        self.driver.send(command)
+        """Hand the command to the driver, or to whom it shall be shown."""
+        (self._shadow or self.driver).send(command)
+
+    def settle(self) -> None:
+        """Nobody will send any more; returns when the motors may be left alone."""
+        if self._shadow is None:
+            self.driver.settle()
+
+    def close(self) -> None:
+        """Leave the robot."""
+        self.driver.close()
+        if self._shadow is not None:
+            self._shadow.close()
 
     def now_s(self) -> float:
         return float(self._node.get_clock().now().nanoseconds) / 1e9
+
+
+def _merged(parts: Iterable[Mapping[str, Value]]) -> dict[str, Value]:
+    """What each part says of its own sensors."""
+    return {name: value for part in parts for name, value in part.items()}
 
 
 def _blind() -> Image:

@@ -1,0 +1,122 @@
+"""A robot behind ros2_control: joint states and IMU in, targets of a position controller out."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from rcl_interfaces.srv import GetParameters
+from rclpy.executors import SingleThreadedExecutor
+from std_msgs.msg import Float64MultiArray
+
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.interface import JointCommand
+from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.ros.wire import common as ros
+from pixelgait.robot.ros.wire.sensors import TopicSensors
+from pixelgait.robot.runtime.realtime import RateKeeper
+from pixelgait.robot.spec import Array, RobotSpec
+
+ANSWER_S = 10.0  # until a controller has said what it commands
+SETTLE_S = 3.0  # for a robot to sink from standing to the ground; ours
+# The fastest a target yields: how fast an encoder that lies moves its leg, and a robot sinks; ours.
+YIELD_RAD_PER_S = 2.0
+
+
+class Ros2ControlDriver(TopicSensors):
+    """The `Driver` behind joint_states, imu/data and a controller of positions.
+
+    Gains and feed-forward are the hardware's own. No position damps, and a controller holds its
+    last target for ever. So what damps are targets that yield: they follow the joints, so far
+    behind them that the stiffness resists motion as damping would. Of joints of which nothing is
+    heard they stay where those were, and of angles that cannot be true where they are.
+    """
+
+    def __init__(self, node: Any, sensor_node: Any, spec: RobotSpec, controller: str) -> None:
+        super().__init__(sensor_node, spec)
+        self._node, self._controller = node, controller
+        self.commands = f"{controller}/commands"
+        self._places = np.arange(len(spec.joint_names))  # of the controller's joints, in ours
+        self._targets: Array | None = None  # sent last (12,) [rad]; None before stiff ones
+        # What follows an angle with a delay T pulls at it by kp T times its speed, besides the
+        # hardware's own kd.
+        missing = np.maximum(spec.damping_nms_per_rad - spec.kd_nms_per_rad, 0.0)
+        self._share = CONTROL_DT_S / (CONTROL_DT_S + missing / spec.kp_nm_per_rad)  # of the way
+        self._publisher: Any = None
+
+    def acquire(self) -> None:
+        """Learn in which order the controller takes its joints.
+
+        Raises:
+            UserError: it does not answer, or commands something else than this robot's positions.
+        """
+        self._targets = None
+        wanted, joints = self.spec.joint_names, self._ask()
+        if sorted(joints) != sorted(wanted):
+            ours, theirs = ", ".join(wanted), ", ".join(joints)
+            raise UserError(f"{self._controller} commands {theirs}; the bundle's joints are {ours}")
+        self._places = ros.joint_order(list(wanted), tuple(joints))
+        if self._publisher is None:
+            create = self._node.create_publisher
+            self._publisher = create(Float64MultiArray, self.commands, ros.COMMAND_QOS)
+
+    def _ask(self) -> list[str]:
+        """The joints of the controller, in its order."""
+        node = ros.quiet_node(self._node, f"{self._node.get_name()}_asks")
+        executor = SingleThreadedExecutor(context=node.context)
+        try:
+            service = node.create_client(GetParameters, f"{self._controller}/get_parameters")
+            if service.wait_for_service(ANSWER_S):
+                request = GetParameters.Request(names=["joints", "interface_name"])
+                asked = service.call_async(request)
+                ros.rclpy.spin_until_future_complete(node, asked, executor, ANSWER_S)
+                if asked.done():
+                    return self._order_of(asked.result().values)
+            raise UserError(f"controller {self._controller} does not answer for {ANSWER_S:.0f} s")
+        finally:
+            executor.shutdown()
+            node.destroy_node()
+
+    def _order_of(self, values: list[Any]) -> list[str]:
+        if len(values) != 2 or values[1].string_value != "position":
+            raise UserError(f"{self._controller} is no forward_command_controller of positions")
+        return list(values[0].string_array_value)
+
+    def send(self, command: JointCommand) -> None:
+        """Nothing before the first command that makes joints stiff."""
+        if command.kp.any():
+            self._publish(command.targets)
+        else:
+            self._yield()
+
+    def settle(self) -> None:
+        """Nobody will command the robot any more: let it sink to the ground."""
+        rate = RateKeeper(CONTROL_DT_S)
+        for _ in range(0 if self._targets is None else round(SETTLE_S / CONTROL_DT_S)):
+            with suppress(UserError):
+                self.take()
+            self._yield()
+            rate.wait()
+
+    def _yield(self) -> None:
+        """Targets one step nearer to the joints."""
+        targets, spec = self._targets, self.spec
+        if targets is None:
+            return
+        with suppress(UserError):  # joints that are not all there: the targets stay
+            angles, _ = self.joints()
+            within = (spec.joint_lower_rad <= angles) & (angles <= spec.joint_upper_rad)  # no NaN
+            way = np.where(within, self._share * (angles - targets), 0.0)
+            most = YIELD_RAD_PER_S * CONTROL_DT_S
+            targets = targets + np.clip(way, -most, most)
+        self._publish(targets)
+
+    def _publish(self, targets: Array) -> None:
+        self._targets = targets
+        self._publisher.publish(Float64MultiArray(data=targets[self._places].tolist()))
+
+    def close(self) -> None:
+        """Leave the topic; the controller holds the robot where it lies."""
+        if self._publisher is not None:
+            self._node.destroy_publisher(self._publisher)

@@ -1,0 +1,213 @@
+"""The unchanged node on the topics of ros2_control: it walks, and what damps there are targets."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pixelgait.robot.spec import A1
+from tests.ros.support import AUTO, PATIENT, Client, FakeRobot, Processes
+
+LINK = ("--link", "ros2-control")
+NAME = "forward_position_controller"
+
+
+class Controller:
+    """A forward_command_controller as far as it can be seen from outside."""
+
+    def __init__(self, client: Client, name: str, joints: list[str], interface: str) -> None:
+        from rclpy.node import Node
+
+        self.client, self.node = client, Node(name, context=client.context)
+        self.node.declare_parameter("joints", joints)
+        self.node.declare_parameter("interface_name", interface)
+        self.heard = hear(client, f"{name}/commands")
+        client.executor.add_node(self.node)
+
+
+def hear(client: Client, topic: str) -> list[np.ndarray]:
+    """What is commanded there from now on, each (12,) [rad]."""
+    from std_msgs.msg import Float64MultiArray
+
+    heard: list[np.ndarray] = []
+    client.node.create_subscription(
+        Float64MultiArray, topic, lambda message: heard.append(np.array(message.data)), 100
+    )
+    return heard
+
+
+@pytest.fixture
+def heights(client: Client) -> list[float]:
+    """Of the simulated robot's base [m], as they come."""
+    from nav_msgs.msg import Odometry
+    from rclpy.qos import qos_profile_sensor_data
+
+    found: list[float] = []
+
+    def keep(message: Any) -> None:
+        found.append(message.pose.pose.position.z)
+
+    client.node.create_subscription(Odometry, "ground_truth/odom", keep, qos_profile_sensor_data)
+    return found
+
+
+def test_the_shipped_policy_walks_past_obstacles_and_sinks_in_the_end(
+    processes: Processes, client: Client, tmp_path: Path
+) -> None:
+    """Joint states and targets have other orders than the bundle, and than each other."""
+    sim = processes.start("pixelgait-sim", *LINK, "--out", tmp_path)
+    run = processes.start("pixelgait-run", "iap", *LINK, "--duration", 8, *AUTO)
+    assert run.wait(90) == 0
+    sim.send_signal(signal.SIGINT)
+    assert sim.wait(20) == 0
+    path = np.load(tmp_path / "trajectory.npz")["path"]
+    assert path[-1, 1] - path[0, 1] > 1.0  # [m] ahead
+    assert path[-1, 3] < 0.15  # [m] of the base: it lies
+    assert np.abs(np.diff(path[:, 3])).max() < 0.015  # [m] in 20 ms: it was not dropped
+    assert not client.commands  # nothing goes to the topics of another link
+
+
+def test_nothing_is_sent_before_it_is_armed_and_a_stop_lets_it_sink(
+    processes: Processes, client: Client, heights: list[float]
+) -> None:
+    processes.start("pixelgait-sim", *LINK, "--scene", "flat")
+    heard = hear(client, f"{NAME}/commands")
+    run = processes.start("pixelgait-run", "walk", *LINK, *PATIENT)
+    client.wait_for_state("limp")
+    assert client.order("arm")[0]
+    client.spin_for(1.0)
+    assert not heard
+    assert client.order("stand_up")[0]
+    client.wait_for_state("ready")
+    assert heard
+    assert heights[-1] > 0.2
+    assert client.order("emergency_stop")[0]
+    client.spin(lambda: heights[-1] < 0.15)
+    assert run.poll() is None
+
+
+def test_a_controller_holds_what_a_killed_node_has_said(
+    processes: Processes, client: Client, heights: list[float]
+) -> None:
+    """Nobody else can let the robot go: docs/robot.md says so."""
+    processes.start("pixelgait-sim", *LINK, "--scene", "flat")
+    run = processes.start("pixelgait-run", "walk", *LINK, *PATIENT)
+    client.wait_for_state("limp")
+    assert client.order("arm")[0]
+    assert client.order("stand_up")[0]
+    client.wait_for_state("ready")
+    run.kill()
+    client.spin_for(2.0)
+    assert heights[-1] > 0.2
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("silent", "joint_states is silent"),
+        ("degrees", "controller stopped"),
+        ("nan", "a sensor value is not finite"),
+    ],
+)
+def test_joint_states_that_end_or_lie_end_in_a_pose_that_was_seen(
+    processes: Processes, client: Client, robot: FakeRobot, fault: str, reason: str
+) -> None:
+    """Silent ones in the last; those that cannot be true move nothing."""
+    robot.pose = sagging = A1.default_pose_rad + 0.1
+    backwards = list(reversed(A1.joint_names))
+    controller = Controller(client, NAME, backwards, "position")
+    run = processes.start("pixelgait-run", "walk", *LINK, *AUTO)
+    client.wait_for_state("walking")
+    client.spin(lambda: len(controller.heard) > 150)
+    np.testing.assert_allclose(controller.heard[0][::-1], sagging, atol=0.02)
+    np.testing.assert_allclose(controller.heard[-1][::-1], A1.default_pose_rad, atol=0.02)
+    if fault == "silent":
+        robot.publish_joints = False
+    else:
+        robot.pose = np.rad2deg(sagging) if fault == "degrees" else np.full(12, np.nan)
+    client.spin(lambda: run.poll() is not None)
+    assert run.returncode == 1
+    assert run.stdout is not None
+    assert reason in run.stdout.read().splitlines()[-1]
+    client.spin_for(0.5)
+    end = np.array(controller.heard[-50:])[:, ::-1]
+    assert np.isfinite(end).all()
+    at_rest = sagging if fault == "silent" else A1.default_pose_rad
+    np.testing.assert_allclose(end, np.tile(at_rest, (50, 1)), atol=0.12)
+    assert np.abs(np.diff(end, axis=0)).max() < 1e-3  # it moves no more
+    if fault == "silent":
+        np.testing.assert_allclose(end[-1], sagging, atol=0.02)
+
+
+def test_somebody_else_who_commands_the_controller_ends_the_walk(
+    processes: Processes, client: Client, robot: FakeRobot
+) -> None:
+    from std_msgs.msg import Float64MultiArray
+
+    Controller(client, NAME, list(A1.joint_names), "position")
+    run = processes.start("pixelgait-run", "walk", *LINK, *AUTO)
+    client.wait_for_state("walking")
+    client.node.create_publisher(Float64MultiArray, f"{NAME}/commands", 1)
+    client.spin(lambda: run.poll() is not None)
+    assert run.returncode == 1
+    assert run.stdout is not None
+    reason = "another node commands the joints: /test_client"
+    assert reason in run.stdout.read().splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("joints", "interface", "reason"),
+    [
+        (
+            [f"joint_{i}" for i in range(12)],
+            "position",
+            f"{NAME} commands joint_0, joint_1, ",
+        ),
+        (list(A1.joint_names[:11]), "position", f"the bundle's joints are {A1.joint_names[0]}, "),
+        (
+            list(A1.joint_names),
+            "effort",
+            f"{NAME} is no forward_command_controller of positions",
+        ),
+    ],
+)
+def test_another_controller_is_refused(
+    processes: Processes,
+    client: Client,
+    robot: FakeRobot,
+    joints: list[str],
+    interface: str,
+    reason: str,
+) -> None:
+    controller = Controller(client, NAME, joints, interface)
+    run = processes.start("pixelgait-run", "walk", *LINK, *AUTO)
+    client.spin(lambda: run.poll() is not None)
+    assert run.returncode == 1
+    assert run.stdout is not None
+    assert reason in run.stdout.read().splitlines()[-1]
+    assert not controller.heard
+
+
+def test_a_dry_run_needs_no_controller(
+    processes: Processes, client: Client, robot: FakeRobot
+) -> None:
+    heard = hear(client, "legs/commands")
+    dry = ("walk", "--link", "ros2-control:legs", "--dry-run")
+    run = processes.start("pixelgait-run", *dry, *AUTO)
+    shadow: list[Any] = []
+    kind, keep = robot.ros.JointState, shadow.append
+    client.node.create_subscription(kind, robot.ros.SHADOW_COMMAND, keep, 10)
+    client.wait_for_state("walking")
+    client.spin(lambda: any(message.position for message in shadow))
+    run.send_signal(signal.SIGINT)
+    client.spin(lambda: run.poll() is not None)
+    assert run.returncode == 0
+    assert not heard
+    wet = processes.start("pixelgait-run", "walk", "--link", "ros2-control:legs", *AUTO)
+    client.spin(lambda: wet.poll() is not None, timeout=40.0)
+    assert wet.stdout is not None
+    assert "controller legs does not answer for 10 s" in wet.stdout.read().splitlines()[-1]
