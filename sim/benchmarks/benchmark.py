@@ -10,6 +10,7 @@ from pixelgait.robot.errors import run_command
 from pixelgait.robot.files import json_bytes, require_writable, write_atomic
 from pixelgait.robot.runtime.latency import machine
 from pixelgait.robot.runtime.options import Count, Range, Seed, parse
+from pixelgait.robot.spec import A1, find_robot
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.registry import make_scene
 
@@ -26,6 +27,7 @@ class BenchmarkConfig:
     what a state and a command of a Go2's wire cost in Python, without a network.
     """
 
+    robot: str = A1.name
     scene: str = "flat"
     steps: Count = 2000
     """Control steps (10 ms) per round."""
@@ -79,7 +81,7 @@ def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
     For every scene also those of `camera_rates` and `look_rates`.
 
     Raises:
-        UserError: unknown scene.
+        UserError: unknown robot or scene.
     """
     from pixelgait.sim.benchmarks.cameras import camera_rates, look_rates
     from pixelgait.sim.benchmarks.rollouts import rollout_rates
@@ -89,15 +91,16 @@ def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
     scenes = {
         name: make_scene(name, distractors=config.distractors) for name in config.camera_scenes
     }
+    spec = find_robot(config.robot)
     return {
-        **rollout_rates(make_scene(config.scene), config.steps, config.rounds, config.seed),
-        **vector_rates(config.steps, config.rounds, config.seed),
+        **rollout_rates(spec, make_scene(config.scene), config.steps, config.rounds, config.seed),
+        **vector_rates(spec, config.steps, config.rounds, config.seed),
         **wire_costs(),
         "cameras": {
-            name: camera_rates(scene, config.camera_size, config.seed)
+            name: camera_rates(spec, scene, config.camera_size, config.seed)
             for name, scene in scenes.items()
         },
-        "looks": {name: look_rates(name, config.camera_size, config.seed) for name in scenes},
+        "looks": {name: look_rates(spec, name, config.camera_size, config.seed) for name in scenes},
         "machine": machine(),
     }
 

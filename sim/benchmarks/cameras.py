@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.spec import A1
+from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.body.camera import CHANNELS, Camera, Kind
 from pixelgait.sim.body.interface import BasePose, SimulatedBody
 from pixelgait.sim.engines.kinematic_body import KinematicBody
@@ -43,18 +43,20 @@ class View:
     frame_s: float
 
 
-def camera_rates(scene: Scene, size: int, seed: int) -> dict[str, dict[str, float]]:
+def camera_rates(
+    spec: RobotSpec, scene: Scene, size: int, seed: int
+) -> dict[str, dict[str, float]]:
     """Frames/s, their ratio to plain getCameraImage with the robot visible, and agreement.
 
     Agreement is the share of pixels outside the robot that show what the plain image shows: equal
     bytes in PyBullet, nearly so in MuJoCo.
     """
-    camera = Camera(A1.camera, size, size)
-    views = _plain_views(scene, camera, seed)
+    camera = Camera(spec.camera, size, size)
+    views = _plain_views(spec, scene, camera, seed)
     plain_s = float(np.median([view.frame_s for view in views]))
     rows = {PLAIN: _row(plain_s, plain_s, 1.0)}
     for name in BODIES:
-        body = make_body(name, A1, scene)
+        body = make_body(name, spec, scene)
         tolerance = 0.0 if name == "pybullet" else 1.0
         for kind in CHANNELS:
             body.camera = replace(camera, kind=kind)
@@ -68,15 +70,15 @@ def camera_rates(scene: Scene, size: int, seed: int) -> dict[str, dict[str, floa
     return rows
 
 
-def look_rates(scene: str, size: int, seed: int) -> dict[str, dict[str, float]]:
+def look_rates(spec: RobotSpec, scene: str, size: int, seed: int) -> dict[str, dict[str, float]]:
     """Frames/s of RGB cameras, plain and in looks of the training set, and the latter's share.
 
     By turns, one after the other, so that what else runs on the machine slows both alike.
     """
-    camera = Camera(A1.camera, size, size)
+    camera = Camera(spec.camera, size, size)
     rows = {}
     for name in (GLIDING, *BODIES):
-        bodies = [_body(name, make_scene(scene, looks=looks), camera) for looks in LOOKS]
+        bodies = [_body(name, spec, make_scene(scene, looks=looks), camera) for looks in LOOKS]
         times = []
         for view_seed in range(seed, seed + VIEWS):
             for body in bodies:
@@ -91,23 +93,25 @@ def look_rates(scene: str, size: int, seed: int) -> dict[str, dict[str, float]]:
     return rows
 
 
-def _body(name: str, scene: Scene, camera: Camera) -> SimulatedBody | KinematicBody:
+def _body(
+    name: str, spec: RobotSpec, scene: Scene, camera: Camera
+) -> SimulatedBody | KinematicBody:
     if name == GLIDING:
-        return KinematicBody(A1, scene, camera=camera)
-    return make_body(name, A1, scene, camera=camera)
+        return KinematicBody(spec, scene, camera=camera)
+    return make_body(name, spec, scene, camera=camera)
 
 
 def _row(plain_s: float, frame_s: float, agreement: float) -> dict[str, float]:
     return {"frames_per_s": 1.0 / frame_s, "ratio": plain_s / frame_s, "agreement": agreement}
 
 
-def _plain_views(scene: Scene, camera: Camera, seed: int) -> list[View]:
+def _plain_views(spec: RobotSpec, scene: Scene, camera: Camera, seed: int) -> list[View]:
     """What PyBullet shows as it comes: the robot with all its meshes."""
-    body, views = PyBulletBody(A1, scene), []
+    body, views = PyBulletBody(spec, scene), []
     for view_seed in range(seed, seed + VIEWS):
         body.reset(view_seed)
-        pose, shown = body.pose(), SceneRenderer(A1, scene, view_seed)
-        shown.place(*pose, A1.default_pose_rad)
+        pose, shown = body.pose(), SceneRenderer(spec, scene, view_seed)
+        shown.place(*pose, spec.default_pose_rad)
         frame_s = _frame_s(partial(shown.scene.render, camera, pose), PLAIN_FRAMES)
         # The camera sits within the trunk's mesh: to compare, it has to see out.
         pybullet.changeVisualShape(

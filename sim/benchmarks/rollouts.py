@@ -9,15 +9,17 @@ import numpy as np
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.interface import JointCommand
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
-from pixelgait.robot.spec import A1
+from pixelgait.robot.spec import RobotSpec
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.world.scene import Scene
 
 
-def rollout_rates(scene: Scene, steps: int, rounds: int, seed: int) -> dict[str, float]:
+def rollout_rates(
+    spec: RobotSpec, scene: Scene, steps: int, rounds: int, seed: int
+) -> dict[str, float]:
     """Rates [control steps/s] and their ratio, medians over rounds of so many steps."""
-    body = TimedBody(A1, scene)
+    body = TimedBody(spec, scene)
     rows = []
     for _ in range(rounds):
         commands, rollout_s = _rollout(body, steps, seed)
@@ -45,8 +47,9 @@ class TimedBody(PyBulletBody):
 
 def _rollout(body: PyBulletBody, steps: int, seed: int) -> tuple[list[JointCommand], float]:
     """The whole loop of training; returns its commands and its time [s]."""
-    low_level = LinearLowLevel.from_weights(A1, np.zeros(LOW_LEVEL_WEIGHTS))  # trots on the spot
-    controller = Controller(lambda *_: Decision(np.zeros(2), 800), low_level, Supervisor(A1))
+    spec, nothing = body.spec, np.zeros(LOW_LEVEL_WEIGHTS)  # trots on the spot
+    low_level = LinearLowLevel.from_weights(spec, nothing)
+    controller = Controller(lambda *_: Decision(np.zeros(2), 800), low_level, Supervisor(spec))
     commands = []
     reading = body.reset(seed)
     start = time.perf_counter()

@@ -12,7 +12,7 @@ import numpy as np
 
 from pixelgait.robot.controller import Controller
 from pixelgait.robot.low_level import OUTPUT_SIZE, act
-from pixelgait.robot.spec import A1, Array
+from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim import envs
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
@@ -23,7 +23,7 @@ ENVIRONMENTS, SKIP = 2, 20  # side by side, each in a process; control steps of 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
-def vector_rates(steps: int, rounds: int, seed: int) -> dict[str, float]:
+def vector_rates(spec: RobotSpec, steps: int, rounds: int, seed: int) -> dict[str, float]:
     """Rates [control steps/s of processor time] and their ratio, medians over rounds.
 
     The task is PixelGait/Follow-v0, trotting on the spot, an action every 0.2 s. Counted
@@ -37,8 +37,9 @@ def vector_rates(steps: int, rounds: int, seed: int) -> dict[str, float]:
         vectorization_mode="async",
         vector_kwargs={"context": "forkserver"},
         frame_skip=SKIP,
+        robot=spec.name,
     )
-    body = PyBulletBody(A1, make_scene("flat"))
+    body = PyBulletBody(spec, make_scene("flat"))
     rows = []
     for _ in range(rounds):
         rows.append((_native_s(body, actions * SKIP, seed), _vector_s(vector, actions, seed)))
@@ -57,9 +58,10 @@ def _native_s(body: PyBulletBody, steps: int, seed: int) -> float:
     action = np.zeros(OUTPUT_SIZE)
 
     def low_level(latent: Array, imu: Array, angles: Array, phase: Array) -> tuple[Array, Array]:
-        return act(A1, latent, action, phase)
+        return act(body.spec, latent, action, phase)
 
-    task, controller = Follow(steps=0), Controller(envs.no_high_level, low_level, Supervisor(A1))
+    task, supervisor = Follow(steps=0), Supervisor(body.spec)
+    controller = Controller(envs.no_high_level, low_level, supervisor)
     reading = body.reset(seed)
     task.reset(body, seed)
     start = time.process_time()
