@@ -19,12 +19,8 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 
 .PHONY: demo test long lint faults endurance recordings signals view benchmark results navigation encoders gait-study walk-card walk-gif contact-sheet clean
 
-ROBOT ?= a1
-demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo; ROBOT=go2 for a Go2
-ifneq ($(ROBOT),a1)
-	$(PIP) --editable '.[demo,go2-model]'
-endif
-	$(BIN)/pixelgait-demo --robot $(ROBOT)
+demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo
+	$(BIN)/pixelgait-demo
 
 test: lint  ## everything CI checks
 	$(PYTEST) --dist loadfile --ignore tests/ros

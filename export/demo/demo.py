@@ -24,8 +24,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import LOCK, locked
 from pixelgait.robot.recording.replay import format_figures, replay
 from pixelgait.robot.recording.steps import read_recording
-from pixelgait.robot.spec import A1, find_robot
-from pixelgait.sim.engines.urdf import find_urdf
+from pixelgait.robot.spec import A1
 from pixelgait.sim.evaluate import EvalConfig, evaluate
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import make_scene
@@ -56,7 +55,6 @@ def demo(config: DemoConfig) -> None:
     from pixelgait.robot.ros.wire import common  # fail now, not after minutes of training
 
     del common
-    find_urdf(find_robot(config.robot))
     _require_ours(config.out)
     with locked(config.out):
         _demo(config)
@@ -65,7 +63,7 @@ def demo(config: DemoConfig) -> None:
 def _demo(config: DemoConfig) -> None:
     """All steps, in a folder that is ours alone."""
     _clear(config.out)
-    headline(1, f"Robot {config.robot} learns to walk, from zero weights")
+    headline(1, "The A1 learns to walk, from zero weights")
     run = train_low_level(config)
     print(straight_ahead(run))
     headline(2, "Export: torch to ONNX")
@@ -91,7 +89,6 @@ def train_low_level(config: DemoConfig) -> Run:
     return train(
         FollowConfig(
             out=config.out / "training",
-            robot=config.robot,
             seed=config.seed,
             workers=config.workers,
             iterations=1000,
@@ -120,12 +117,7 @@ def make_bundle(config: DemoConfig, run: Run) -> Path:
         print("They do: the robot will walk on what it has just learned.")
         return bundle
     print("They do not: the robot will walk on the shipped pair instead.")
-    return SHIPPED / shipped("iap", config)
-
-
-def shipped(policy: str, config: DemoConfig) -> str:
-    """The name of a shipped policy, for the robot that is shown."""
-    return policy if config.robot == A1.name else f"{policy}-{config.robot}"
+    return SHIPPED / "iap"
 
 
 def walk_course(config: DemoConfig, bundle: Path) -> None:
@@ -144,7 +136,7 @@ def walk_house(config: DemoConfig) -> None:
     assert house.destination is not None
     goal = [f"{each:.3f}" for each in house.destination]
     robot = ["--scene", house.name, "--seed", str(config.course_seed)]
-    run_ros(shipped("navigator", config), out, robot, ["--goal", *goal, "--duration", str(HOUSE_S)])
+    run_ros("navigator", out, robot, ["--goal", *goal, "--duration", str(HOUSE_S)])
 
 
 def make_house(config: DemoConfig) -> tuple[Scene, Layout]:
@@ -156,12 +148,13 @@ def make_house(config: DemoConfig) -> tuple[Scene, Layout]:
 def show(config: DemoConfig, run: Run) -> None:
     """Learning curve, path, latency and film from what the run has left behind."""
     out = config.out
-    title = f"{config.robot} follows commands, from zero weights"
-    draw_curve(out / "learning_curve.png", run.load().curve, title)
+    draw_curve(
+        out / "learning_curve.png", run.load().curve, "A1 follows commands, from zero weights"
+    )
     report = json.loads((out / "latency.json").read_text())
     plots.latency(out / "latency.png", report)
     track, course = walked(out), ObstacleCourse(0.5)
-    frames = film(find_robot(config.robot), course, config.course_seed, track, out)
+    frames = film(A1, course, config.course_seed, track, out)
     plots.path_on_course(out / "path.png", course, {"robot": track[:, 1:3]})
     write_video(out / "walk.mp4", frames)
     write_video(out / "walk.gif", frames[: round(GIF_S * FRAMES_PER_S)])
@@ -176,9 +169,7 @@ def show_house(config: DemoConfig) -> None:
     out = config.out / HOUSE
     house, layout = make_house(config)
     track = walked(out)
-    write_video(
-        out / "walk.mp4", film(find_robot(config.robot), house, config.course_seed, track, out)
-    )
+    write_video(out / "walk.mp4", film(A1, house, config.course_seed, track, out))
     plots.way_on_map(out / "way.png", house, layout, track[:, 1:3])
     assert house.destination is not None
     left_m = math.dist(track[-1, 1:3], house.destination)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pixelgait.robot.runtime.options import Range, Seed, Workers
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
@@ -14,7 +14,7 @@ from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 class DemoConfig:
     """The whole path on this computer: train, export, run under ROS 2, report.
 
-    1. A robot learns from zero weights to follow speed and yaw-rate commands (PyBullet, ARS).
+    1. An A1 learns from zero weights to follow speed and yaw-rate commands (PyBullet, ARS).
     2. That low level and the shipped camera policy become one ONNX bundle.
     3. A simulated robot and the controller, two processes, talk over real ROS 2 topics. What was
        recorded goes through the controller once more: the same commands, bit for bit.
@@ -24,8 +24,6 @@ class DemoConfig:
 
     out: Path = Path("runs/demo")
     """Output folder; an older demo there is replaced."""
-    robot: Literal["a1", "go2"] = "a1"
-    """Which learns and walks; the Go2's URDF wants pip install '.[go2-model]', 131 MB."""
     seed: Seed = 0
     workers: Workers = 2
     minutes: Annotated[float, Range(0.01, 1e6)] = 2.0
