@@ -395,6 +395,7 @@ def test_an_untrained_encoder_walks_on_a_shipped_low_level(
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 def test_encoders_are_timed_and_written_on_a_page(tmp_path: Path) -> None:
     begin, end = markers("encoders", "encoders")
     page = tmp_path / "page.md"

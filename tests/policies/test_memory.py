@@ -149,7 +149,10 @@ def last_turns(high_level: HighLevelNetwork, lessons: Lessons) -> np.ndarray:
     return np.mean(hits)
 
 
-@pytest.mark.parametrize(("memory", "remembers"), [("gru:8", True), ("lstm:8", True), ("", False)])
+@pytest.mark.parametrize(
+    ("memory", "remembers"),
+    [("gru:8", True), pytest.param("lstm:8", True, marks=pytest.mark.long), ("", False)],
+)
 def test_what_was_seen_long_ago_is_learned_by_who_remembers(memory: str, remembers: bool) -> None:
     architecture = Architecture(f"cnn:{SMALL}", mirror=True, memory=memory)
     high_level = make_high_level(architecture, seed=0)

@@ -172,7 +172,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("task", [pytest.param("follow", marks=pytest.mark.long), "imitate"])
+@pytest.mark.parametrize("task", ["follow", pytest.param("imitate", marks=pytest.mark.long)])
 def test_a_run_is_evaluated_as_it_is(
     command: Command, trained: Train, tmp_path: Path, task: str
 ) -> None:

@@ -254,6 +254,7 @@ def test_imitation_resumes_to_the_same_student(tmp_path: Path) -> None:
     assert [row["train/difficulty"] for row in one.curve] == pytest.approx([0.2, 0.4, 0.4])
 
 
+@pytest.mark.long
 def test_imitation_goes_on_from_what_another_run_has_learned(tmp_path: Path) -> None:
     """What it starts from is judged first, and leads from the first round on: no teacher does."""
     dagger = DAggerConfig(courses=4, steps=1, students=1)

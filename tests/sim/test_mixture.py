@@ -143,6 +143,7 @@ def test_the_teacher_leads_through_every_kind(name: str) -> None:
     assert all(episode.clean_success for episode in episodes)
 
 
+@pytest.mark.long
 def test_imitation_takes_it(command: Command, tmp_path: Path) -> None:
     done = command(
         "pixelgait-train", "imitate", "--out", tmp_path / "run", "--iterations", 1, "--workers", 1,
