@@ -261,7 +261,7 @@ def test_a_joystick_drives_the_walk_bundle(
         client.commands.clear()
         for _ in range(20):
             each()
-            client.spin_for(1.0)
+            client.spin_for(0.05)
         return float(np.ptp([c.position for c in client.commands if c.position], axis=0).max())
 
     assert moving(lambda: None) < 1e-3  # nobody has said anything: it stands
