@@ -17,7 +17,6 @@ from pixelgait.policies.curve_picture import draw_curve
 from pixelgait.policies.runs import Run
 from pixelgait.policies.training.configs import FollowConfig
 from pixelgait.policies.training.session import train
-from pixelgait.policies.training.strategies import ESConfig
 from pixelgait.policies.training.validation import straight_ahead
 from pixelgait.robot.bundle import SHIPPED, load_bundle
 from pixelgait.robot.errors import UserError
@@ -95,7 +94,6 @@ def train_low_level(config: DemoConfig) -> Run:
             minutes=config.minutes,
             steps=400,
             mirror=True,
-            es=ESConfig(courses=2),
         )
     )
 
