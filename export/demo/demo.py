@@ -23,7 +23,6 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import LOCK, locked
 from pixelgait.robot.recording.replay import format_figures, replay
 from pixelgait.robot.recording.steps import read_recording
-from pixelgait.robot.spec import A1
 from pixelgait.sim.evaluate import EvalConfig, evaluate
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import make_scene
@@ -152,7 +151,7 @@ def show(config: DemoConfig, run: Run) -> None:
     report = json.loads((out / "latency.json").read_text())
     plots.latency(out / "latency.png", report)
     track, course = walked(out), ObstacleCourse(0.5)
-    frames = film(A1, course, config.course_seed, track, out)
+    frames = film(course, config.course_seed, track, out)
     plots.path_on_course(out / "path.png", course, {"robot": track[:, 1:3]})
     write_video(out / "walk.mp4", frames)
     write_video(out / "walk.gif", frames[: round(GIF_S * FRAMES_PER_S)])
@@ -167,7 +166,7 @@ def show_house(config: DemoConfig) -> None:
     out = config.out / HOUSE
     house, layout = make_house(config)
     track = walked(out)
-    write_video(out / "walk.mp4", film(A1, house, config.course_seed, track, out))
+    write_video(out / "walk.mp4", film(house, config.course_seed, track, out))
     plots.way_on_map(out / "way.png", house, layout, track[:, 1:3])
     assert house.destination is not None
     left_m = math.dist(track[-1, 1:3], house.destination)

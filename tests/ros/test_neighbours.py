@@ -309,8 +309,8 @@ for _ in range(10):  # participants, one after the other
     node, heard = rclpy.create_node("listener"), []
     for topic in ("joint_states", "joint_command"):
         node.create_subscription(JointState, topic, heard.append, qos_profile_sensor_data)
-    until = time.monotonic() + 0.5
-    while time.monotonic() < until:
+    begun = time.monotonic()
+    while time.monotonic() < begun + (0.5 if heard else 1.5):  # until it has been discovered
         rclpy.spin_once(node, timeout_sec=0.05)
     print("heard", len(heard))
     rclpy.shutdown()
@@ -339,7 +339,7 @@ def test_participants_that_come_and_go_do_not_end_a_walk(
             heard += [int(count) for count in re.findall(r"heard (\d+)", done.stdout)]
             client.spin_for(1.0)
         assert len(heard) == 50
-        assert any(heard)  # most leave before they are discovered, on a slow machine
+        assert sum(count > 0 for count in heard) > 10  # discovery takes longer now and then
         assert run.poll() is None
         assert client.states[-1].startswith("walking")
         assert len(client.commands) > WALKING

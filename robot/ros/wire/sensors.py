@@ -77,7 +77,7 @@ class TopicSensors:
             raise UserError("imu/data has no orientation (covariance[0] is -1, REP 145)")
         q, w = imu.orientation, imu.angular_velocity
         return Reading(
-            self.stamps()[ros.JOINT_STATES],
+            ros.seconds(self._inbox.newest[ros.JOINT_STATES].header.stamp),
             *joints,
             np.array((q.x, q.y, q.z, q.w)),
             np.array((w.x, w.y, w.z)),
