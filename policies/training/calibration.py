@@ -18,7 +18,7 @@ from pixelgait.policies.low_level import searched_low_level
 from pixelgait.policies.runs import Checkpoint, Run, find_run
 from pixelgait.policies.trained import robot_of, trained_low_level
 from pixelgait.robot.controller import MAX_SPEED_M_PER_S, Controller, Decision, latent_for
-from pixelgait.robot.errors import run_command
+from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.gait import STRIDE
 from pixelgait.robot.low_level import (
     CONTROL_DT_S,
@@ -39,6 +39,8 @@ ROUNDS = 4
 SECONDS = 4.0
 SPEEDS = (MAX_SPEED_M_PER_S / 3.0, MAX_SPEED_M_PER_S)
 ROW = RESIDUAL_SIZE + STRIDE  # of the weights: what the stride is made of
+LONGEST = 1.0  # stride action: beyond, the low level's outputs are clipped
+LEAST_GAIN = 0.2  # of what one speed is above the other; a secant of less leads astray; ours
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class CalibrateConfig:
 
 
 class Listener:
-    """A low level that keeps the stride actions it has asked for."""
+    """A low level that keeps the stride actions it has taken."""
 
     def __init__(self, low_level: LinearLowLevel) -> None:
         self.low_level = low_level
@@ -61,7 +63,8 @@ class Listener:
         self, latent: Array, imu: Array, joint_angles: Array, phase: Array
     ) -> tuple[Array, Array]:
         x = features(latent, imu, joint_angles, phase)
-        self.strides.append(float(self.low_level.matrix[ROW] @ x + self.low_level.bias[ROW]))
+        stride = float(self.low_level.matrix[ROW] @ x + self.low_level.bias[ROW])
+        self.strides.append(min(max(stride, -LONGEST), LONGEST))
         return self.low_level(latent, imu, joint_angles, phase)
 
 
@@ -75,7 +78,8 @@ def calibrate_run(config: CalibrateConfig) -> None:
     """Calibrate the run's best checkpoint and print what each round found.
 
     Raises:
-        UserError: the folder holds no run of a low level.
+        UserError: the folder holds no run of a low level, or this one does not walk faster when it
+            is told to.
     """
     folder = find_run(config.run, "low_level")
     trained_low_level(folder)  # refuses what is none
@@ -93,8 +97,16 @@ def _round(checkpoint: Checkpoint, mirror: bool, body: SimulatedBody) -> Checkpo
     low_level = searched_low_level(body.spec, checkpoint.weights, checkpoint.normaliser, mirror)
     (slow, short), (fast, long) = (_measure(low_level, body, speed) for speed in SPEEDS)
     print(f"asked {SPEEDS[0]:.2f}, {SPEEDS[1]:.2f} m/s, reached {slow:.3f}, {fast:.3f} m/s")
+    if fast - slow < LEAST_GAIN * (SPEEDS[1] - SPEEDS[0]):
+        raise UserError(
+            f"told to walk at {SPEEDS[0]:.2f} and {SPEEDS[1]:.2f} m/s it reached {slow:.2f} and "
+            f"{fast:.2f}: expected a low level that walks faster when told to, so train it longer"
+        )
     stride_per_speed = (long - short) / (fast - slow)
     less, more = (stride_per_speed * (a - b) for a, b in zip(SPEEDS, (slow, fast), strict=True))
+    if more > LONGEST - long:  # further weight would only reach into what is clipped
+        print(f"stride at its limit: {SPEEDS[1]:.2f} m/s is out of reach")
+        more = LONGEST - long
     from_latent, to_latent = (latent_for(speed, 0.0)[0] for speed in SPEEDS)
     per_latent = (more - less) / (to_latent - from_latent)
     weights = checkpoint.weights.copy()

@@ -54,6 +54,27 @@ def test_both_speeds_are_reached_and_the_rest_stays(
     body.close()
 
 
+def test_a_low_level_that_does_not_walk_faster_is_refused_and_left_alone(tmp_path: Path) -> None:
+    folder = low_level_run(tmp_path / "low", 0.02)
+    before = Run(folder).load("best").weights
+    with pytest.raises(UserError, match="walks faster when told to"):
+        calibrate_run(CalibrateConfig(folder))
+    np.testing.assert_array_equal(Run(folder).load("best").weights, before)
+
+
+def test_a_stride_at_its_limit_stays_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot be reached is said, and does not drive the weights away."""
+    folder = low_level_run(tmp_path / "low", 0.4)
+    monkeypatch.setattr("pixelgait.policies.training.calibration.SPEEDS", (0.4, 1.6))
+    calibrate_run(CalibrateConfig(folder))
+    assert "1.60 m/s is out of reach" in capsys.readouterr().out
+    low_level = trained_low_level(folder)
+    row = RESIDUAL_SIZE + STRIDE
+    assert low_level.matrix[row, 0] + low_level.bias[row] < 2.0
+
+
 def test_a_run_without_a_low_level_is_refused(tmp_path: Path) -> None:
     write_run(tmp_path / "high", "imitate", np.zeros(LOW_LEVEL_WEIGHTS))
     with pytest.raises(UserError, match="trains no low level"):
