@@ -45,6 +45,18 @@ def test_scores_equal_the_explicit_attention_matrix(patch: int, stride: int) -> 
     torch.testing.assert_close(encoder.scores(images), expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize(("patch", "stride"), [(1, 1), (4, 2), (3, 3), (3, 5)])
+def test_a_patch_holds_its_rows_columns_and_channels(patch: int, stride: int) -> None:
+    images = random_images(17)
+    starts = range(0, 17 - patch + 1, stride)
+    expected = [
+        images[:, row : row + patch, column : column + patch].flatten(1)
+        for row in starts
+        for column in starts
+    ]
+    assert torch.equal(patches(images, patch, stride), torch.stack(expected, 2))
+
+
 def test_positions_are_the_best_patches_first() -> None:
     torch.manual_seed(1)
     encoder = IAPEncoder(selected=5)

@@ -49,7 +49,8 @@ class Projection(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, c, L) to (B, d, L)."""
-        return product(self.weight, x) + self.bias.unsqueeze(-1)
+        columns = self.weight @ whole_vectors(x)  # all alike, as `features` says
+        return columns[..., : x.shape[-1]] + self.bias.unsqueeze(-1)
 
     def shorter(self, x: Tensor) -> Tensor:
         """Columns that `then` and `squares` need, of patches x (B, c, L): the fewest that do.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pixelgait.policies.encoders.checks import require_image, require_positive
@@ -14,12 +13,21 @@ from pixelgait.policies.encoders.selection import first_best
 
 
 def patches(image: Tensor, size: int, stride: int) -> Tensor:
-    """Cut images (B, H, W, C) into patches (B, size * size * C, L), row by row."""
-    if size == stride == 1:  # every pixel is a patch; unfold would export as Pad + Gather
-        # Stacked, not transposed: onnxruntime would merge the transpose with a later one and
-        # compute on rows of d numbers instead of L, which takes twice as long.
-        return torch.stack(image.flatten(1, 2).unbind(-1), 1)
-    return F.unfold(image.permute(0, 3, 1, 2), size, stride=stride)
+    """Cut images (B, H, W, C) into patches (B, size * size * C, L), row by row.
+
+    What a patch holds has the order of its image: row, column, channel.
+    """
+    batch, height, width, channels = image.shape
+    rows, columns = (height - size) // stride + 1, (width - size) // stride + 1
+    if size == stride:  # nothing overlaps: whole lines of a patch are moved at once
+        tiles = (
+            image[:, : rows * size, : columns * size]
+            .reshape(batch, rows, size, columns, size * channels)
+            .transpose(2, 3)
+        )
+    else:
+        tiles = image.unfold(1, size, stride).unfold(2, size, stride).permute(0, 1, 2, 4, 5, 3)
+    return tiles.reshape(batch, rows * columns, size * size * channels).transpose(1, 2)
 
 
 def patch_centres(height: int, width: int, size: int, stride: int) -> Tensor:
@@ -105,7 +113,7 @@ class PatchSelector(nn.Module, ABC):
         """Patches (B, c, L) of uint8 images (B, H, W, C), in [0, 1]."""
         if image.shape[1:] != self.image_shape:
             raise ValueError(f"image is {tuple(image.shape[1:])}, expected {self.image_shape}")
-        return patches(image.float() / 255.0, self.patch, self.stride)
+        return patches(image, self.patch, self.stride).float() / 255.0  # moved as bytes
 
     def scores(self, image: Tensor) -> Tensor:
         """Importance (B, L) of every patch of uint8 images (B, H, W, C)."""
