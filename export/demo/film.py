@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from pixelgait.robot.runtime.attention import draw_attention
-from pixelgait.robot.spec import A1, Array
+from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.video import FRAMES_PER_S, INSET, SceneRenderer
 from pixelgait.sim.world.scene import Scene
 
@@ -22,12 +22,14 @@ def walked(out: Path) -> Array:
     return np.asarray(track[(track[:, 0] >= first) & (track[:, 0] <= last + 0.1)])
 
 
-def film(scene: Scene, seed: int, track: Array, out: Path) -> list[NDArray[np.uint8]]:
+def film(
+    spec: RobotSpec, scene: Scene, seed: int, track: Array, out: Path
+) -> list[NDArray[np.uint8]]:
     """Frames of the walk, with what the camera saw and attended to in the corner."""
     with np.load(out / "decisions.npz") as data:
         times, images = data["time_s"], data["images"]
         attention = data["attention"] if "attention" in data else [None] * len(times)
-    renderer = SceneRenderer(A1, scene, seed)
+    renderer = SceneRenderer(spec, scene, seed)
     frames = []
     for now in tqdm(np.arange(track[0, 0], track[-1, 0], 1.0 / FRAMES_PER_S), unit="frame"):
         row = track[np.searchsorted(track[:, 0], now).clip(max=len(track) - 1)]

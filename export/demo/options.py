@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from pixelgait.robot.runtime.options import Range, Seed, Workers
+from pixelgait.robot.spec import A1
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 
 
@@ -14,7 +15,7 @@ from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 class DemoConfig:
     """The whole path on this computer: train, export, run under ROS 2, report.
 
-    1. An A1 learns from zero weights to follow speed and yaw-rate commands (PyBullet, ARS).
+    1. A robot learns from zero weights to follow speed and yaw-rate commands (PyBullet, ARS).
     2. That low level and the shipped camera policy become one ONNX bundle.
     3. A simulated robot and the controller, two processes, talk over real ROS 2 topics. What was
        recorded goes through the controller once more: the same commands, bit for bit.
@@ -24,6 +25,8 @@ class DemoConfig:
 
     out: Path = Path("runs/demo")
     """Output folder; an older demo there is replaced."""
+    robot: str = A1.name
+    """Who walks: a1, or go2, which sees depth."""
     seed: Seed = 0
     workers: Workers = 2
     minutes: Annotated[float, Range(0.01, 1e6)] = 2.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from xml.etree import ElementTree
@@ -102,11 +103,15 @@ def _origin(joint: Element) -> str:
 
 
 def find_urdf(spec: RobotSpec) -> Path:
-    """The URDF of a robot.
+    """The URDF of a robot: its package's, or the one that PIXELGAIT_<ROBOT>_URDF names.
 
     Raises:
-        UserError: its package is not installed, or lacks the file.
+        UserError: its package is not installed, or there is no such file.
     """
+    if own := os.environ.get(_variable(spec)):
+        if not Path(own).is_file():
+            raise UserError(f"{_variable(spec)}: no file {own}, expected a URDF")
+        return Path(own).resolve()
     package, _, _ = spec.urdf.partition("/")
     path = _share(spec) / spec.urdf if package == EXAMPLE_ROBOT_DATA else _bullet() / spec.urdf
     if not path.is_file():
@@ -124,6 +129,10 @@ def find_mesh(urdf: Path, name: str) -> Path:
     return root.parent / name.removeprefix(package)
 
 
+def _variable(spec: RobotSpec) -> str:
+    return f"PIXELGAIT_{spec.name.upper()}_URDF"
+
+
 def _bullet() -> Path:
     return Path(pybullet_data.getDataPath())
 
@@ -133,6 +142,7 @@ def _share(spec: RobotSpec) -> Path:
         found = distribution(EXAMPLE_ROBOT_DATA)
     except PackageNotFoundError:
         raise UserError(
-            f"robot '{spec.name}' needs {EXAMPLE_ROBOT_DATA}: pip install '.[go2-model]'"
+            f"robot '{spec.name}' needs {EXAMPLE_ROBOT_DATA}: pip install '.[go2-model]' (131 MB), "
+            f"or {_variable(spec)}=its manufacturer's URDF (docs/robot.md)"
         ) from None
     return Path(str(found.locate_file(SHARE)))

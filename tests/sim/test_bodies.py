@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -248,3 +250,23 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere = replace(ROBOTS["go2"], urdf="no-such-package/go2.urdf")
     with pytest.raises(UserError, match="robot 'go2' needs no-such-package"):
         find_urdf(elsewhere)
+
+
+def test_a_robot_stands_on_a_urdf_of_the_users_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The light path to a Go2, without the wheel that brings all robots."""
+    spec = ROBOTS["go2"]
+    packaged = find_urdf(spec).parents[1]
+    own = tmp_path / Path(*packaged.parts[-3:])
+    shutil.copytree(packaged, own, ignore=shutil.ignore_patterns("visuals"))
+    monkeypatch.setattr("pixelgait.sim.engines.urdf.EXAMPLE_ROBOT_DATA", "no-such-package")
+    monkeypatch.setenv("PIXELGAIT_GO2_URDF", str(own / "urdf" / "go2.urdf"))
+    for name in BODIES:
+        body = make_body(name, spec, FlatGround())
+        body.reset(0)
+        assert body.pose()[0][2] == pytest.approx(spec.stand_height_m, abs=0.03)
+        body.close()
+    monkeypatch.setenv("PIXELGAIT_GO2_URDF", str(tmp_path / "gone.urdf"))
+    with pytest.raises(UserError, match="PIXELGAIT_GO2_URDF: no file"):
+        find_urdf(spec)
