@@ -8,8 +8,10 @@ import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
+import numpy as np
 import onnx
 import torch
+from numpy.typing import NDArray
 from onnxscript import opset21 as op
 from torch import Tensor, nn
 
@@ -18,6 +20,7 @@ from pixelgait.policies.low_level import LowLevelGraph
 from pixelgait.robot.low_level import SIGNATURE
 from pixelgait.robot.runtime.processes import interrupt_later
 
+LEAST_SAVING_BYTES = 1 << 12
 OPSET = 21  # newest that ROS machines' onnxruntime (>= 1.18) reads
 
 
@@ -84,7 +87,7 @@ def _export(module: nn.Module, inputs: dict[str, Tensor], outputs: list[str]) ->
         finally:
             logging.disable(logging.NOTSET)
     assert program is not None
-    model = without_traces(program.model_proto)
+    model = without_copies(without_traces(program.model_proto))
     onnx.checker.check_model(model, full_check=True)
     return model
 
@@ -101,6 +104,35 @@ def without_traces(model: onnx.ModelProto) -> onnx.ModelProto:
     for tensor in graph.initializer:
         del tensor.metadata_props[:]
     return model
+
+
+def without_copies(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The graph with constants that repeat along an axis held once, and expanded when it is loaded.
+
+    The exporter folds the expansion of an index to every window and head: megabytes of it.
+    """
+    for tensor in list(model.graph.initializer):
+        whole = onnx.numpy_helper.to_array(tensor)
+        once = _once(whole)
+        if whole.nbytes - once.nbytes < LEAST_SAVING_BYTES:
+            continue
+        parts = {f"{tensor.name}_once": once, f"{tensor.name}_shape": np.array(whole.shape)}
+        node = onnx.helper.make_node("Expand", list(parts), [tensor.name])
+        model.graph.initializer.remove(tensor)
+        model.graph.initializer.extend(
+            onnx.numpy_helper.from_array(part, name) for name, part in parts.items()
+        )
+        model.graph.node.insert(0, node)
+    return model
+
+
+def _once(array: NDArray[Any]) -> NDArray[Any]:
+    """The array with a single entry along every axis on which all are equal."""
+    for axis in range(array.ndim):
+        first = array.take([0], axis)
+        if array.shape[axis] > 1 and (array == first).all():
+            array = first
+    return array
 
 
 def _first_best(scores: Any, count: int) -> Any:

@@ -1,0 +1,43 @@
+"""What the exporter makes of a network is lean: no more bytes than its numbers need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+
+from pixelgait.export.bundle.graphs import OPSET, high_level_graph, without_copies
+from pixelgait.policies.high_level import HighLevelNetwork
+from pixelgait.robot.bundle import single_thread_session
+
+
+@pytest.mark.parametrize("once", [(1, 1, 64), (1, 16, 64), (64, 1, 1)])
+def test_a_constant_that_repeats_is_held_once(tmp_path: Path, once: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    spread = np.broadcast_to(rng.integers(0, 99, once), (64, 16, 64)).copy()
+    number = onnx.TensorProto.INT64
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Add", ["x", "spread"], ["y"])],
+        "sum",
+        [onnx.helper.make_tensor_value_info("x", number, [])],
+        [onnx.helper.make_tensor_value_info("y", number, spread.shape)],
+        [onnx.numpy_helper.from_array(spread, "spread")],
+    )
+    opset = [onnx.helper.make_opsetid("", OPSET)]
+    model = without_copies(onnx.helper.make_model(graph, opset_imports=opset, ir_version=10))
+    assert model.ByteSize() < spread.nbytes / 10
+    onnx.checker.check_model(model, full_check=True)
+    (tmp_path / "sum.onnx").write_bytes(model.SerializeToString())
+    (y,) = single_thread_session(tmp_path / "sum.onnx").run(None, {"x": np.array(2)})
+    np.testing.assert_array_equal(y, spread + 2)
+
+
+def test_sit_takes_little_more_room_than_its_weights() -> None:
+    """Its gathers' indices, expanded to all windows and heads, were five times as large."""
+    torch.manual_seed(0)
+    network = HighLevelNetwork("sit")
+    weights = sum(each.numel() for each in network.parameters())
+    assert high_level_graph(network).ByteSize() < 3 * 4 * weights
