@@ -187,10 +187,12 @@ GO2 = RobotSpec(
     torque_limit_nm=per_leg(23.7, 23.7, 45.43),
     velocity_limit_rad_per_s=per_leg(30.1, 30.1, 15.7),
     target_speed_limit_rad_per_s=per_leg(30.1, 30.1, 15.7),  # the same
-    # Gains and pose: unitree_sdk2's state_machine example, which runs a policy at 100 Hz as well.
-    # Published policies have kp from 20 to 40 and kd from 0.5 to 2.
-    kp_nm_per_rad=per_leg(40.0, 40.0, 40.0),
-    kd_nms_per_rad=per_leg(1.0, 1.0, 1.0),
+    # kp: unitree_sdk2's stand example; kd: the knees' of unitree_rl_mjlab. Pose: unitree_sdk2's
+    # state_machine example. Published policies have kp from 20 to 40 and kd from 0.5 to 2, and learn
+    # offsets of half a radian against the sag. A generator's legs must hold what it asks for: with
+    # 40 and 1 they sag by 6 cm in a trot, the rear kneels, and what can be learned is to skate.
+    kp_nm_per_rad=per_leg(60.0, 60.0, 60.0),
+    kd_nms_per_rad=per_leg(2.0, 2.0, 2.0),
     damping_nms_per_rad=8.0,  # passive mode of rl_sar
     default_pose_rad=per_leg(0.0, 0.9, -1.8),
     # URDF: hip (0.1934, 0.0465) from the base, thigh 0.0955 sideways, two 0.213 m links.
@@ -198,7 +200,7 @@ GO2 = RobotSpec(
     leg_length_m=2 * 0.213 * float(np.cos(0.9)),
     swing_sign=-1.0,
     extension_sign=1.0,
-    stand_height_m=0.258,  # measured: settles there under the gains above, 3 cm below its pose
+    stand_height_m=0.27,  # measured: settles there under the gains above, 2 cm below its pose
     # Unitree's own URDF, front_camera_joint; tilt and field of view are ours, as on the A1.
     camera=CameraMount(position_m=(0.327, 0.0, 0.043), pitch_down_rad=0.2, vertical_fov_rad=1.05),
 )
