@@ -188,7 +188,7 @@ GO2 = RobotSpec(
     velocity_limit_rad_per_s=per_leg(30.1, 30.1, 15.7),
     target_speed_limit_rad_per_s=per_leg(30.1, 30.1, 15.7),  # the same
     # kp: unitree_sdk2's stand example; kd: the knees' of unitree_rl_mjlab. Pose: unitree_sdk2's
-    # state_machine example. Published policies have kp from 20 to 40 and kd from 0.5 to 2, and learn
+    # state_machine example. Published policies have kp from 20 to 40, kd from 0.5 to 2, and learn
     # offsets of half a radian against the sag. A generator's legs must hold what it asks for: with
     # 40 and 1 they sag by 6 cm in a trot, the rear kneels, and what can be learned is to skate.
     kp_nm_per_rad=per_leg(60.0, 60.0, 60.0),

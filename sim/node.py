@@ -14,7 +14,7 @@ from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import write_atomic
 from pixelgait.robot.ros.address import Address, Ros2Control, parse_link
 from pixelgait.robot.runtime.options import Range, Seed, parse
-from pixelgait.robot.spec import RobotSpec, find_robot
+from pixelgait.robot.spec import GO2, RobotSpec, find_robot
 from pixelgait.robot.unitree.address import Go2
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.faults import parse_faults
@@ -84,6 +84,8 @@ def run(config: SimConfig) -> None:
     address = parse_link(config.link)
     scene = config.make_scene()
     robot = find_robot(config.robot)
+    if isinstance(address, Go2) and robot is not GO2:
+        raise UserError(f"--link {config.link} is a Go2's: expected --robot go2, not {robot.name}")
     height, width = config.camera
     body = make_body(config.body, robot, scene, camera=Camera(robot.camera, width, height))
     if config.faults:

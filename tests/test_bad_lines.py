@@ -113,6 +113,7 @@ OTHERS = [
     ("pixelgait-run iap --link go2:lo:x", "--link go2:lo:x: a domain is 0 to 232"),
     ("pixelgait-run iap --link go2:lo:0 --arm --auto-arm", "--arm and --auto-arm: a real robot"),
     ("pixelgait-sim --link go2:", "--link go2:: expected ros, ros2-control"),
+    ("pixelgait-sim --link go2:lo", "--link go2:lo is a Go2's: expected --robot go2, not a1"),
     ("pixelgait-sim --link go2:eth77", "--link go2:eth77: there is no network interface eth77"),
     ("pixelgait-eval iap --gui", "--gui: there is no display"),
     ("pixelgait-sim --gui", "--gui: there is no display"),

@@ -26,6 +26,7 @@ from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.loop import MOST_DECISIONS, SENSOR_WAIT_S, ControlLoop
 from pixelgait.robot.runtime.operation import Operator, State
 from pixelgait.robot.runtime.realtime import freeze_collector
+from pixelgait.robot.spec import find_robot
 from pixelgait.robot.supervisor import patience_of
 from pixelgait.robot.unitree.address import Go2
 
@@ -126,7 +127,8 @@ class ControllerNode(LifecycleNode):
         """Load and verify the bundle, run its graphs warm, subscribe the sensors."""
         self.fault = None
         try:
-            self.bundle = bundle = load_bundle(self.options.bundle)
+            go2 = find_robot("go2") if isinstance(self.options.address, Go2) else None
+            self.bundle = bundle = load_bundle(self.options.bundle, go2)
             bundle.warm_up()
         except Exception as error:  # rclpy would swallow it without a word
             return self._failed(error)

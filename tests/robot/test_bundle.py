@@ -23,7 +23,7 @@ from pixelgait.robot.bundle import (
     BundleError,
     load_bundle,
 )
-from pixelgait.robot.spec import A1
+from pixelgait.robot.spec import A1, GO2
 from tests.conftest import make_bundle
 from tests.helpers import change_contract
 
@@ -145,7 +145,7 @@ def test_shipped_bundles_load() -> None:
     names = [folder.name for folder in SHIPPED.iterdir() if folder.is_dir()]
     assert "iap" in names
     for name in names:
-        assert load_bundle(name).spec is A1
+        assert load_bundle(name).spec is (GO2 if name.endswith("-go2") else A1)
 
 
 @pytest.mark.parametrize("graph", [HIGH_LEVEL, LOW_LEVEL])

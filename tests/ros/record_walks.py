@@ -9,7 +9,7 @@ from pathlib import Path
 from mcap.reader import make_reader
 from mcap.writer import CompressionType, Writer
 
-from pixelgait.robot.bundle import CONTRACT, SHIPPED
+from pixelgait.robot.bundle import CONTRACT, SHIPPED, load_bundle
 from pixelgait.robot.recording.messages import COMMAND
 from tests.ros.support import AUTO, Processes
 
@@ -17,7 +17,8 @@ FOLDER = Path(__file__).resolve().parents[1] / "recordings"
 POLICIES = sorted(path.parent.name for path in SHIPPED.glob(f"*/{CONTRACT}"))
 SECONDS = 1.0
 # What a policy needs besides its camera: a goal ahead.
-OPTIONS = {"navigator": ("--goal", "3.0", "0.5")}
+AHEAD = ("--goal", "3.0", "0.5")
+OPTIONS = {"navigator": AHEAD, "navigator-go2": AHEAD}
 CHUNK_BYTES = 4 << 20  # one for a whole walk: zstd makes most of it
 
 
@@ -25,7 +26,8 @@ def record(policy: str, folder: Path) -> Path:
     """A recording of the policy on an obstacle course, by two processes."""
     processes, file = Processes(folder), folder / f"{policy}.mcap"
     try:
-        processes.start("pixelgait-sim", "--seed", 9000)
+        robot = load_bundle(policy).spec.name
+        processes.start("pixelgait-sim", "--robot", robot, "--seed", 9000)
         options = ("--duration", SECONDS, *OPTIONS.get(policy, ()), "--record", file)
         run = processes.start("pixelgait-run", policy, *options, *AUTO)
         output, _ = run.communicate(timeout=60)

@@ -76,7 +76,7 @@ while True:
 # A robot that lies still; from a signal on, its checksums are wrong.
 DAMAGED = """
 import signal, sys, time
-from pixelgait.robot.spec import A1
+from pixelgait.robot.spec import GO2
 from pixelgait.robot.ros.address import parse_link
 from pixelgait.robot.unitree.dds import Bus, sample_type
 from pixelgait.robot.unitree import messages as go2
@@ -87,7 +87,7 @@ while True:
     state = go2.Codec(go2.LOW_STATE).new()
     state["tick"] = round(1e3 * (time.monotonic() - began_s))
     state["imu_state"]["quaternion"] = 1, 0, 0, 0
-    state["motor_state"]["q"][:12] = A1.default_pose_rad
+    state["motor_state"]["q"][:12] = GO2.default_pose_rad
     state["crc"] = go2.checksum(state) ^ damage[0]
     writer.write(kind(state))
     time.sleep(0.004)
@@ -119,8 +119,10 @@ def test_the_shipped_policy_walks_past_obstacles(
     processes: Processes, client: Client, tmp_path: Path
 ) -> None:
     out = tmp_path / "sim"
-    sim = processes.start("pixelgait-sim", "--link", LINK, "--out", out)
-    run = processes.start("pixelgait-run", "iap", "--link", LINK, "--duration", 8, *AUTO_GO2)
+    sim = processes.start("pixelgait-sim", "--robot", "go2", "--link", LINK, "--out", out)
+    run = processes.start(
+        "pixelgait-run", "iap-depth-go2", "--link", LINK, "--duration", 8, *AUTO_GO2
+    )
     assert run.wait(90) == 0
     sim.send_signal(signal.SIGINT)
     assert sim.wait(20) == 0
@@ -131,8 +133,8 @@ def test_the_shipped_policy_walks_past_obstacles(
 
 def test_nothing_is_sent_before_it_is_armed(processes: Processes, client: Client) -> None:
     """And once it is: at 500 Hz, though the policy decides at 100."""
-    processes.start("pixelgait-sim", "--link", LINK, "--scene", "flat")
-    processes.start("pixelgait-run", "walk", "--link", LINK, *PATIENT_GO2)
+    processes.start("pixelgait-sim", "--robot", "go2", "--link", LINK, "--scene", "flat")
+    processes.start("pixelgait-run", "walk-go2", "--link", LINK, *PATIENT_GO2)
     client.wait_for_state("limp")
     assert heard_by(start_listening(processes, 2.0)) == (0, 0, 0)
     assert client.order("arm")[0]
@@ -150,13 +152,13 @@ def test_a_real_robot_is_rehearsed_unless_told_otherwise(
     from pixelgait.robot.ros.wire import common as ros
 
     real = "go2:lo:0"
-    processes.start("pixelgait-sim", "--link", real, "--scene", "flat")
+    processes.start("pixelgait-sim", "--robot", "go2", "--link", real, "--scene", "flat")
     shadow: list[Any] = []
     client.node.create_subscription(
         ros.JointState, ros.SHADOW_COMMAND, shadow.append, ros.COMMAND_QOS
     )
     listener = start_listening(processes, 15.0, real)
-    run = processes.start("pixelgait-run", "walk", "--link", real, *AUTO_GO2)
+    run = processes.start("pixelgait-run", "walk-go2", "--link", real, *AUTO_GO2)
     client.wait_for_state("walking")
     client.spin(lambda: any(message.position for message in shadow))
     assert heard_by(listener) == (0, 0, 0)
@@ -167,8 +169,8 @@ def test_a_real_robot_is_rehearsed_unless_told_otherwise(
 
 
 def test_a_stand_in_that_dies_damps_by_name(processes: Processes, client: Client) -> None:
-    sim = processes.start("pixelgait-sim", "--link", LINK, "--scene", "flat")
-    run = processes.start("pixelgait-run", "walk", "--link", LINK, *AUTO_GO2)
+    sim = processes.start("pixelgait-sim", "--robot", "go2", "--link", LINK, "--scene", "flat")
+    run = processes.start("pixelgait-run", "walk-go2", "--link", LINK, *AUTO_GO2)
     client.wait_for_state("walking")
     listener = start_listening(processes, 10.0)
     sim.kill()
@@ -183,7 +185,7 @@ def test_motors_that_are_not_released_are_left_alone(processes: Processes, clien
     denying = subprocess.Popen([sys.executable, "-c", DENY, LINK], env=processes.environment)
     try:
         listener = start_listening(processes, 12.0)
-        run = processes.start("pixelgait-run", "walk", "--link", LINK, *AUTO_GO2)
+        run = processes.start("pixelgait-run", "walk-go2", "--link", LINK, *AUTO_GO2)
         assert run.wait(30) == 1
         assert run.stdout is not None
         last = run.stdout.read().splitlines()[-1]
@@ -197,8 +199,8 @@ def test_motors_that_are_not_released_are_left_alone(processes: Processes, clien
 def test_somebody_else_who_commands_the_motors_ends_the_walk(
     processes: Processes, client: Client
 ) -> None:
-    processes.start("pixelgait-sim", "--link", LINK, "--scene", "flat")
-    run = processes.start("pixelgait-run", "walk", "--link", LINK, *AUTO_GO2)
+    processes.start("pixelgait-sim", "--robot", "go2", "--link", LINK, "--scene", "flat")
+    run = processes.start("pixelgait-run", "walk-go2", "--link", LINK, *AUTO_GO2)
     client.wait_for_state("walking")
     line = [sys.executable, "-c", MEDDLE, LINK]
     meddler = subprocess.Popen(line, env=processes.environment)
@@ -217,7 +219,7 @@ def test_states_with_a_wrong_checksum_are_no_news(processes: Processes, client: 
     from pixelgait.robot.ros.wire import common as ros
 
     try:
-        run = processes.start("pixelgait-run", "walk", "--link", LINK, "--dry-run", *AUTO_GO2)
+        run = processes.start("pixelgait-run", "walk-go2", "--link", LINK, "--dry-run", *AUTO_GO2)
         shadow: list[Any] = []
         topic, kind = ros.SHADOW_COMMAND, ros.JointState
         client.node.create_subscription(kind, topic, shadow.append, ros.COMMAND_QOS)
@@ -234,10 +236,18 @@ def test_states_with_a_wrong_checksum_are_no_news(processes: Processes, client: 
         damaged.wait()
 
 
+def test_another_robots_policy_is_refused(processes: Processes) -> None:
+    """Its gait and gains would be wrong, and be obeyed."""
+    run = processes.start("pixelgait-run", "walk", "--link", LINK, *AUTO_GO2)
+    assert run.wait(60) == 1
+    assert run.stdout is not None
+    assert "contract.json: made for robot 'a1', not for 'go2'" in run.stdout.read().splitlines()[-1]
+
+
 @pytest.mark.parametrize("dry", [True, False])
 def test_without_a_robot_it_says_so(processes: Processes, dry: bool) -> None:
     """A dry run releases no motors, and waits for the sensors alone."""
-    line = ("walk", "--link", LINK, *(["--dry-run"] if dry else []), *AUTO[1:])
+    line = ("walk-go2", "--link", LINK, *(["--dry-run"] if dry else []), *AUTO[1:])
     run = processes.start("pixelgait-run", *line)
     assert run.wait(60) == 1
     assert run.stdout is not None
