@@ -7,21 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_type_hints
 
 from pixelgait.policies.runs import CONFIG, GIT, find_run, read_run_config
-from pixelgait.policies.training.plan import DAggerConfig, Plan, TaskName
+from pixelgait.policies.training.plan import BodyName, DAggerConfig, Plan, TaskName
 from pixelgait.policies.training.strategies import ESConfig
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import write_atomic
-from pixelgait.robot.runtime.options import (
-    Count,
-    Minutes,
-    Range,
-    Seed,
-    Workers,
-    check_numbers,
-)
+from pixelgait.robot.runtime.options import Count, Minutes, Range, Seed, Workers, check_numbers
 from pixelgait.robot.spec import A1, find_robot
 from pixelgait.sim.body.faults import parse_faults
 from pixelgait.sim.body.measured_delays import make_randomisation
+from pixelgait.sim.engines.registry import find_simulator, simulators
 from pixelgait.sim.tasks.options import SceneOptions
 from pixelgait.sim.world.seeds import VALIDATION
 
@@ -118,6 +112,8 @@ class TrainConfig:
 class EvolutionConfig(TrainConfig):
     """What the tasks trained by evolution under physics share."""
 
+    body: BodyName = "pybullet"
+    """Simulator; in a mixture every other episode, by its seed, is in the other one."""
     faults: tuple[str, ...] = ()
     """What sensors fail, as in pixelgait-eval --faults."""
     es: ESConfig = field(default_factory=ESConfig)
@@ -126,9 +122,11 @@ class EvolutionConfig(TrainConfig):
         super().check()
         if self.es.top > self.es.directions:
             raise UserError(f"--es.top is {self.es.top}, expected 1 to {self.es.directions}")
+        for name in simulators(self.body):
+            find_simulator(name)
 
     def plan(self) -> Plan:
-        return replace(super().plan(), faults=parse_faults(self.faults))
+        return replace(super().plan(), body=self.body, faults=parse_faults(self.faults))
 
 
 @dataclass(frozen=True, kw_only=True)
