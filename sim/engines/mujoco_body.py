@@ -66,7 +66,7 @@ class MuJoCoBody(LeggedBody):
             values.copy() for values in (model.body_mass, model.body_inertia, model.geom_friction)
         ]
         self._friction = foot_friction(spec)
-        self._feet = foot_geoms(model, spec)
+        self._legs = {foot: leg for leg, foot in enumerate(foot_geoms(model, spec))}
 
     def close(self) -> None:
         """Nothing to do: the model is freed with the object."""
@@ -134,15 +134,15 @@ class MuJoCoBody(LeggedBody):
 
     def loads(self) -> Loads:
         """What motors and feet bear at this instant."""
-        model, data = self.model, self.data
-        forces, force, velocity = np.zeros(len(self._feet)), np.zeros(6), np.zeros(6)
-        for contact, pair in enumerate(data.contact.geom):
-            for foot in np.isin(self._feet, pair).nonzero()[0]:
-                mujoco.mj_contactForce(model, data, contact, force)
-                forces[foot] += force[0]
-        sinking = np.zeros(len(self._feet))
-        for leg, geom in enumerate(self._feet):
-            mujoco.mj_objectVelocity(model, data, mujoco.mjtObj.mjOBJ_GEOM, geom, velocity, 0)
+        model, data, legs = self.model, self.data, self._legs
+        forces, sinking, force, velocity = (np.zeros(n) for n in (len(legs), len(legs), 6, 6))
+        for contact, pair in enumerate(data.contact.geom.tolist()):
+            for foot in pair:
+                if foot in legs:
+                    mujoco.mj_contactForce(model, data, contact, force)
+                    forces[legs[foot]] += force[0]
+        for foot, leg in legs.items():
+            mujoco.mj_objectVelocity(model, data, mujoco.mjtObj.mjOBJ_GEOM, foot, velocity, 0)
             sinking[leg] = -velocity[5]
         return Loads(np.array(self._torques), data.qvel[self._v], forces, sinking)
 
