@@ -68,12 +68,12 @@ class Laps(Stopwatch):
 class Timed:
     """A function that adds up the time [s] it takes."""
 
-    def __init__(self, function: Callable[[], None]) -> None:
+    def __init__(self, function: Callable[..., None]) -> None:
         self.function, self.seconds = function, 0.0
 
-    def __call__(self) -> None:
+    def __call__(self, *arguments: int) -> None:
         start = time.process_time()
-        self.function()
+        self.function(*arguments)
         self.seconds += time.process_time() - start
 
 
