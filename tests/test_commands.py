@@ -63,7 +63,7 @@ from pixelgait.robot.runtime.commands import COMMANDS, main
 # What the extras bring; the runtime of a robot has none of it.
 EXTRAS = ("torch", "onnx", "onnxscript", "pybullet", "pybullet_data", "mujoco", "gymnasium", "tqdm")
 EXTRAS += ("imageio", "matplotlib", "cma", "tensorboard", "rclpy", "mcap", "mcap_ros2")
-EXTRAS += ("rerun",)
+EXTRAS += ("rerun", "ray")
 
 
 def test_every_command_explains_itself_without_the_extras() -> None:

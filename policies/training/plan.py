@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.registry import simulators
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
+from pixelgait.sim.scenes.registry import Move, moved_scene
 from pixelgait.sim.world.appearance import LooksOption
 from pixelgait.sim.world.seeds import TRAINING
 
@@ -92,6 +93,10 @@ class Plan:
         share = min(1.0, iteration / self.curriculum) if self.curriculum else 1.0
         steps = np.floor(share * self.difficulty / DIFFICULTY_STEP + 1e-9)
         return float(self.difficulty if share == 1.0 else steps * DIFFICULTY_STEP)
+
+    def moved(self, move: Move) -> Plan:
+        """The same, its files moved."""
+        return replace(self, scene=moved_scene(self.scene, move))
 
     def identity(self) -> dict[str, object]:
         """What a run must say about it: ranges, and SHA-256 of the frozen low level.

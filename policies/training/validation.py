@@ -14,7 +14,7 @@ from pixelgait.policies.training.plan import Plan
 from pixelgait.policies.training.rollouts import Job, Worker, run_job
 from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Episode
-from pixelgait.sim.tasks.pool import WorkerPool
+from pixelgait.sim.tasks.pool import Pool
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED, VALIDATION
 
 Figures = dict[str, float]
@@ -27,7 +27,7 @@ FIRST_WALKS = range(FIRST_EVALUATION_SEED, FIRST_EVALUATION_SEED + 10)
 class Validation:
     """Episodes on the first validation seeds, at the plan's full difficulty."""
 
-    pool: WorkerPool
+    pool: Pool
     plan: Plan
     episodes: int
     steps: int
