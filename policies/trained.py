@@ -46,6 +46,11 @@ def robot_of(folder: Path) -> RobotSpec:
     return find_robot(str(Run(folder).config.get("robot", A1.name)))
 
 
+def body_of(folder: Path) -> str:
+    """The simulator of a run, or mixture; one that names none happened in PyBullet."""
+    return str(Run(folder).config.get("body", "pybullet"))
+
+
 def trained_high_level(folder: Path) -> HighLevelNetwork:
     """The best high level of a run.
 

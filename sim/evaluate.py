@@ -10,12 +10,12 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from pixelgait.robot.bundle import load_bundle
+from pixelgait.robot.bundle import find_bundle, load_bundle
 from pixelgait.robot.controller import Controller
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, require_writable, write_atomic
 from pixelgait.robot.low_level import CONTROL_DT_S
-from pixelgait.robot.runtime.options import Count, Range, Seed, Workers, check_numbers, parse
+from pixelgait.robot.runtime.options import Count, Range, Seed, check_numbers, parse
 from pixelgait.robot.runtime.provenance import git_state, version
 from pixelgait.robot.spec import find_robot
 from pixelgait.sim.baselines import Baseline, make_baseline
@@ -25,12 +25,12 @@ from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.exported import as_bundle
 from pixelgait.sim.figures import figures_of, format_figures
 from pixelgait.sim.scenes.flat import FlatGround
+from pixelgait.sim.scenes.registry import Move, moved_scene
 from pixelgait.sim.scenes.rough import Rough
 from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.follow import Follow
 from pixelgait.sim.tasks.navigate import way_through
-from pixelgait.sim.tasks.options import DisturbanceOptions, SceneOptions
-from pixelgait.sim.tasks.pool import WorkerPool
+from pixelgait.sim.tasks.options import DisturbanceOptions, SceneOptions, WorkerOptions
 from pixelgait.sim.tasks.task import Task
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 
@@ -39,7 +39,7 @@ MOST_S = 3600.0  # of an episode
 
 
 @dataclass(frozen=True)
-class EvalConfig(DisturbanceOptions, SceneOptions):
+class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
     """Evaluate a policy bundle over many episodes, with 95 % intervals and baselines.
 
     Task forward: how far along the scene, by camera; indoors, whether it stops at its destination.
@@ -63,7 +63,6 @@ class EvalConfig(DisturbanceOptions, SceneOptions):
     """Seed of the first episode; from 10000 on no training has seen them."""
     seconds: Annotated[float, Range(CONTROL_DT_S, MOST_S)] = 60.0
     """Longest episode."""
-    workers: Workers = 2
     body: str = "pybullet"
     """Simulator: pybullet or mujoco."""
     robot: str | None = None
@@ -102,6 +101,15 @@ class EvalConfig(DisturbanceOptions, SceneOptions):
         for path in (self.json, self.video):
             if path is not None:
                 require_writable(path)
+
+    def moved(self, move: Move) -> EvalConfig:
+        """The same, its files moved."""
+        return replace(
+            self,
+            bundle=str(move(find_bundle(self.bundle))),
+            scene=moved_scene(self.scene, move),
+            delays_from=self.delays_from and move(self.delays_from),
+        )
 
 
 def main() -> None:
@@ -214,14 +222,14 @@ def run_episodes(config: EvalConfig) -> Iterator[Episode]:
     """All episodes in the order of their seeds, each as soon as it is there, from worker processes.
 
     Raises:
-        UserError: bundle, scene, body or another value cannot be used.
+        UserError: bundle, scene, body or another value cannot be used; there is no such cluster.
     """
     from tqdm import tqdm
 
     config.check()
     _player(config)[1].close()  # whatever cannot be used shows here, not in the workers
     seeds = range(config.seed, config.seed + config.episodes)
-    with WorkerPool(config.workers, _start, config) as pool:
+    with config.open_pool(_start, config) as pool:
         yield from tqdm(pool.imap(_run, seeds), total=len(seeds), unit="episode")
         if pool.replaced:
             print(f"{pool.replaced} workers died; their episodes were repeated", file=sys.stderr)
@@ -277,4 +285,6 @@ def _run(seed: int) -> Episode:
 
 
 if __name__ == "__main__":
-    main()
+    from pixelgait.sim.evaluate import main as run  # other machines know the module by its name
+
+    run()

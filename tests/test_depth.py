@@ -100,7 +100,7 @@ def test_training_sees_what_the_encoder_sees() -> None:
     rollouts.this_worker().close()
     eyes = Architecture("cnn:channels=4,height=24")
     worker = Worker(Plan(task="course", steps=10, high_level=eyes))
-    assert worker.body(0.5).reset(5).image().pixels.shape == (24, 32, 4)
+    assert worker.body(0.5, 5).reset(5).image().pixels.shape == (24, 32, 4)
     worker.close()
 
 

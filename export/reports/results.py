@@ -32,9 +32,10 @@ from pixelgait.robot.bundle import CONTRACT, SHIPPED
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
-from pixelgait.robot.runtime.options import Count, Workers, parse
+from pixelgait.robot.runtime.options import Count, parse
 from pixelgait.sim.evaluate import EvalConfig, describe, evaluate, film, run_episodes
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
+from pixelgait.sim.tasks.options import WorkerOptions
 from pixelgait.sim.world.seeds import Stream
 
 POLICIES = {
@@ -49,7 +50,7 @@ MAKER = ("version", "commit", "modified")  # who measured, not what
 
 
 @dataclass(frozen=True)
-class ResultsConfig:
+class ResultsConfig(WorkerOptions):
     """Evaluate the shipped policies and their baselines, and write what the documentation says."""
 
     page: Path = Path("docs/results.md")
@@ -61,7 +62,6 @@ class ResultsConfig:
     out: Path = Path("runs/results")
     """Folder of the figures, one JSON per row and difficulty."""
     episodes: Count = 100
-    workers: Workers = 2
     columns: tuple[str, ...] = tuple(COLUMNS)
     """Columns to measure; the others are left out. medium must be among them."""
     runs: bool = True
@@ -180,6 +180,7 @@ def _figures(config: ResultsConfig, row: ResultRow, column: str) -> Figures:
         body=body,
         episodes=config.episodes,
         workers=config.workers,
+        cluster=config.cluster,
     )
     if path.exists():
         kept: Figures = json.loads(path.read_text())
@@ -214,7 +215,9 @@ def _draw_curves(path: Path) -> None:
 
 
 def _draw_paths(config: ResultsConfig, name: str) -> None:
-    evaluation = EvalConfig(name, episodes=PATH_SEEDS, workers=config.workers)
+    evaluation = EvalConfig(
+        name, episodes=PATH_SEEDS, workers=config.workers, cluster=config.cluster
+    )
     courses, tracks = [], []
     for episode in run_episodes(evaluation):
         course = ObstacleCourse(evaluation.difficulty)

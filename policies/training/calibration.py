@@ -16,7 +16,7 @@ import tyro
 
 from pixelgait.policies.low_level import searched_low_level
 from pixelgait.policies.runs import Checkpoint, Run, find_run
-from pixelgait.policies.trained import robot_of, trained_low_level
+from pixelgait.policies.trained import body_of, robot_of, trained_low_level
 from pixelgait.robot.controller import MAX_SPEED_M_PER_S, Controller, Decision, latent_for
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.gait import STRIDE
@@ -31,7 +31,7 @@ from pixelgait.robot.runtime.options import parse
 from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.interface import SimulatedBody
-from pixelgait.sim.engines.registry import make_body
+from pixelgait.sim.engines.registry import make_body, simulators
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.tasks.manoeuvres import walk
 
@@ -45,8 +45,8 @@ LEAST_GAIN = 0.2  # of what one speed is above the other; a secant of less leads
 
 @dataclass(frozen=True)
 class CalibrateConfig:
-    """Calibrate the best low level of a run on an ideal robot, in place: a third of the highest
-    speed and all of it are then reached."""
+    """Calibrate the best low level of a run on an ideal robot in the run's simulator, in place: a
+    third of the highest speed and all of it are then reached, in a mixture on average."""
 
     run: Annotated[Path, tyro.conf.Positional]
     """Run folder of a low level."""
@@ -85,17 +85,23 @@ def calibrate_run(config: CalibrateConfig) -> None:
     trained_low_level(folder)  # refuses what is none
     run = Run(folder)
     best, mirror = run.load("best"), bool(run.config.get("mirror"))
-    body = make_body("pybullet", robot_of(folder), FlatGround())
+    spec = robot_of(folder)
+    bodies = [make_body(name, spec, FlatGround()) for name in simulators(body_of(folder))]
     for _ in range(ROUNDS):
-        best = _round(best, mirror, body)
+        best = _round(best, mirror, bodies)
     run.save(best, "best")
-    body.close()
+    for body in bodies:
+        body.close()
 
 
-def _round(checkpoint: Checkpoint, mirror: bool, body: SimulatedBody) -> Checkpoint:
+def _round(checkpoint: Checkpoint, mirror: bool, bodies: list[SimulatedBody]) -> Checkpoint:
     """The checkpoint with better strides at both speeds, by a secant between them."""
-    low_level = searched_low_level(body.spec, checkpoint.weights, checkpoint.normaliser, mirror)
-    (slow, short), (fast, long) = (_measure(low_level, body, speed) for speed in SPEEDS)
+    spec = bodies[0].spec
+    low_level = searched_low_level(spec, checkpoint.weights, checkpoint.normaliser, mirror)
+    (slow, short), (fast, long) = (
+        np.mean([_measure(low_level, body, speed) for body in bodies], axis=0).tolist()
+        for speed in SPEEDS
+    )
     print(f"asked {SPEEDS[0]:.2f}, {SPEEDS[1]:.2f} m/s, reached {slow:.3f}, {fast:.3f} m/s")
     if fast - slow < LEAST_GAIN * (SPEEDS[1] - SPEEDS[0]):
         raise UserError(
@@ -110,7 +116,7 @@ def _round(checkpoint: Checkpoint, mirror: bool, body: SimulatedBody) -> Checkpo
     from_latent, to_latent = (latent_for(speed, 0.0)[0] for speed in SPEEDS)
     per_latent = (more - less) / (to_latent - from_latent)
     weights = checkpoint.weights.copy()
-    part = LinearLowLevel.from_weights(body.spec, weights[-LOW_LEVEL_WEIGHTS:])  # views
+    part = LinearLowLevel.from_weights(spec, weights[-LOW_LEVEL_WEIGHTS:])  # views
     part.matrix[ROW, 0] += per_latent
     part.bias[ROW] += more - per_latent * to_latent
     return replace(checkpoint, weights=weights)

@@ -7,30 +7,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_type_hints
 
 from pixelgait.policies.runs import CONFIG, GIT, find_run, read_run_config
-from pixelgait.policies.training.plan import DAggerConfig, Plan, TaskName
+from pixelgait.policies.training.plan import BodyName, DAggerConfig, Plan, TaskName
 from pixelgait.policies.training.strategies import ESConfig
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import write_atomic
-from pixelgait.robot.runtime.options import (
-    Count,
-    Minutes,
-    Range,
-    Seed,
-    Workers,
-    check_numbers,
-)
+from pixelgait.robot.runtime.options import Count, Minutes, Range, Seed, check_numbers
 from pixelgait.robot.spec import A1, find_robot
 from pixelgait.sim.body.faults import parse_faults
 from pixelgait.sim.body.measured_delays import make_randomisation
-from pixelgait.sim.tasks.options import SceneOptions
+from pixelgait.sim.engines.registry import find_simulator, simulators
+from pixelgait.sim.tasks.options import SceneOptions, WorkerOptions
 from pixelgait.sim.world.seeds import VALIDATION
 
 if TYPE_CHECKING:  # torch is not needed to be told what to do
     from pixelgait.policies.high_level import Architecture
 
-# What may differ between a run and its continuation: where it lies and when it ends, and the files
-# it began with, of which the run keeps what it needs.
-PLACE = ("out", "resume")
+# What may differ between a run and its continuation: where it lies and is computed, when it ends,
+# and the files it began with, of which the run keeps what it needs.
+PLACE = ("out", "resume", "cluster")
 BUDGET = ("workers", "iterations", "minutes", "target_m")
 SOURCES = ("start", "low_level", "delays_from")
 LOW_LEVEL, DELAYS = "low_level", "delays.json"  # copies of them in the run folder
@@ -39,7 +33,7 @@ Validations = Annotated[int, Range(1, len(VALIDATION))]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainConfig:
+class TrainConfig(WorkerOptions):
     """What all tasks share."""
 
     task: ClassVar[TaskName]
@@ -54,8 +48,6 @@ class TrainConfig:
     robot: str = A1.name
     """Which learns: a1, go2, laikago or mini_cheetah."""
     seed: Seed = 0
-    workers: Workers = 2
-    """Worker processes."""
     iterations: Count = 200
     """Iterations of the trainer."""
     minutes: Minutes = 0.0
@@ -118,6 +110,8 @@ class TrainConfig:
 class EvolutionConfig(TrainConfig):
     """What the tasks trained by evolution under physics share."""
 
+    body: BodyName = "pybullet"
+    """Simulator; in a mixture every other episode, by its seed, is in the other one."""
     faults: tuple[str, ...] = ()
     """What sensors fail, as in pixelgait-eval --faults."""
     es: ESConfig = field(default_factory=ESConfig)
@@ -126,9 +120,11 @@ class EvolutionConfig(TrainConfig):
         super().check()
         if self.es.top > self.es.directions:
             raise UserError(f"--es.top is {self.es.top}, expected 1 to {self.es.directions}")
+        for name in simulators(self.body):
+            find_simulator(name)
 
     def plan(self) -> Plan:
-        return replace(super().plan(), faults=parse_faults(self.faults))
+        return replace(super().plan(), body=self.body, faults=parse_faults(self.faults))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import LATENT_SIZE, LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Episode
-from pixelgait.sim.tasks.pool import WorkerPool
+from pixelgait.sim.tasks.pool import Pool
 
 # ARS explores all weights alike. The gait lives in the biases and in the latent's columns: they
 # explore this much further, which shortens learning to walk from minutes to seconds.
@@ -32,7 +32,7 @@ class Evolution:
 
     def __init__(
         self,
-        pool: WorkerPool,
+        pool: Pool,
         plan: Plan,
         config: ESConfig,
         seed: int,

@@ -46,7 +46,7 @@ from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.tasks.glide import glide_episode
 from pixelgait.sim.tasks.navigate import way_through
-from pixelgait.sim.tasks.pool import WorkerPool
+from pixelgait.sim.tasks.pool import Pool, Readable
 from pixelgait.sim.tasks.teacher import Teacher
 from pixelgait.sim.world.seeds import TRAINING, Stream
 
@@ -72,8 +72,8 @@ class Demonstrations:
         _save(path, **columns, figures=json.dumps(figures))
 
     @classmethod
-    def load(cls, path: Path) -> Demonstrations:
-        with np.load(path, allow_pickle=False) as data:
+    def load(cls, file: Readable) -> Demonstrations:
+        with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as data:
             return cls(**{each.name: data[each.name] for each in fields(cls)})
 
     @classmethod
@@ -101,7 +101,7 @@ class DAgger:
 
     def __init__(
         self,
-        pool: WorkerPool,
+        pool: Pool,
         plan: Plan,
         config: DAggerConfig,
         seed: int,
@@ -162,7 +162,7 @@ class DAgger:
 
     def _best_half(self) -> Array:
         """The students (k, n) fitted to all demonstrations, without the worse half; best first."""
-        files = [self._file(i + 1) for i in range(self.round)]
+        files = [self.pool.shared(self._file(i + 1)) for i in range(self.round)]
         rivals = len(self.students) - 1
         each = min(self.config.courses, TRIAL_COURSES // len(self.students)) if rivals else 0
         courses = self._courses(each, COMPETING)
@@ -232,7 +232,7 @@ def collect(job: tuple[Array | None, int, float]) -> tuple[Demonstrations, Episo
 
 
 def fit_student(
-    job: tuple[Array, list[Path], DAggerConfig, list[int], float],
+    job: tuple[Array, list[Readable], DAggerConfig, list[int], float],
 ) -> tuple[float, Array]:
     """Fit weights to files as the config says; returns the advance [m] on courses of a difficulty,
     if there are any, and the weights."""
@@ -271,5 +271,5 @@ def _load_fitted(file: Path) -> tuple[float, Array]:
 
 
 @cache
-def _load(file: Path) -> Demonstrations:
+def _load(file: Readable) -> Demonstrations:
     return Demonstrations.load(file)

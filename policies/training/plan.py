@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
@@ -13,8 +13,10 @@ from pixelgait.robot.runtime.options import Range
 from pixelgait.robot.spec import A1, Array, RobotSpec, find_robot
 from pixelgait.sim.body.faults import Fault
 from pixelgait.sim.body.randomisation import Randomisation
+from pixelgait.sim.engines.registry import simulators
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
+from pixelgait.sim.scenes.registry import Move, moved_scene
 from pixelgait.sim.world.appearance import LooksOption
 from pixelgait.sim.world.seeds import TRAINING
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:  # torch is not needed to plan
     from pixelgait.policies.high_level import Architecture
 
 TaskName = Literal["walk", "follow", "imitate", "course", "joint"]
+BodyName = Literal["pybullet", "mujoco", "mixture"]
 DIFFICULTY_STEP = 0.1  # workers keep one course per difficulty
 TRIAL_COURSES = 256  # courses on which students compete in a round, shared among them
 
@@ -47,6 +50,7 @@ class Plan:
     task: TaskName
     steps: int  # control steps of a training episode
     robot: str = A1.name
+    body: str = "pybullet"  # a `BodyName`, of the tasks that walk
     high_level: Architecture | None = None  # of the tasks that see
     scene: str = ObstacleCourse.name  # of the tasks that see; the others are on flat ground
     difficulty: float = 0.5
@@ -63,6 +67,11 @@ class Plan:
     def spec(self) -> RobotSpec:
         """The robot that learns."""
         return find_robot(self.robot)
+
+    def simulator(self, seed: int) -> str:
+        """In which simulator the episode of a seed happens: of a mixture they take turns."""
+        names = simulators(self.body)
+        return names[seed % len(names)]
 
     @property
     def sees(self) -> bool:
@@ -84,6 +93,10 @@ class Plan:
         share = min(1.0, iteration / self.curriculum) if self.curriculum else 1.0
         steps = np.floor(share * self.difficulty / DIFFICULTY_STEP + 1e-9)
         return float(self.difficulty if share == 1.0 else steps * DIFFICULTY_STEP)
+
+    def moved(self, move: Move) -> Plan:
+        """The same, its files moved."""
+        return replace(self, scene=moved_scene(self.scene, move))
 
     def identity(self) -> dict[str, object]:
         """What a run must say about it: ranges, and SHA-256 of the frozen low level.

@@ -57,17 +57,19 @@ class Worker:
         self.high_level = make_high_level(plan.high_level, 0) if plan.high_level else None
         high = self.high_level
         self.camera = camera_for(self.spec.camera, high.image_shape) if high else None
-        self._bodies: dict[float, SimulatedBody] = {}
+        self._bodies: dict[tuple[str, float], SimulatedBody] = {}
         self._gliders: dict[float, KinematicBody] = {}
 
-    def body(self, difficulty: float) -> SimulatedBody:
-        """The body in the scene of a difficulty, made once; there is only one flat ground."""
-        plan = self.plan
-        key = difficulty if plan.sees else 0.0
+    def body(self, difficulty: float, seed: int) -> SimulatedBody:
+        """The body in the scene of a difficulty, in the simulator that a seed is for; each is made
+        once, and there is only one flat ground.
+        """
+        plan, simulator = self.plan, self.plan.simulator(seed)
+        key = simulator, difficulty if plan.sees else 0.0
         if key not in self._bodies:
-            scene = self._scene(key) if plan.sees else FlatGround()
+            scene = self._scene(difficulty) if plan.sees else FlatGround()
             self._bodies[key] = make_body(
-                "pybullet",
+                simulator,
                 self.spec,
                 scene,
                 camera=self.camera,
@@ -96,8 +98,10 @@ class Worker:
             return self._glide(job)
         high_level, low_level = self._policy(job.weights, job.normaliser)
         controller = Controller(high_level, low_level, Supervisor(self.spec))
-        body = self.body(job.difficulty)
-        return [run_episode(controller, body, self.task, seed) for seed in job.seeds]
+        return [
+            run_episode(controller, self.body(job.difficulty, seed), self.task, seed)
+            for seed in job.seeds
+        ]
 
     def close(self) -> None:
         for body in self._bodies.values():

@@ -23,24 +23,25 @@ from pixelgait.policies.training.rollouts import start_worker
 from pixelgait.policies.training.validation import Validation
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import locked, require_writable
-from pixelgait.sim.tasks.pool import WorkerPool
+from pixelgait.sim.tasks.pool import Pool
 
 
 def train(config: TrainConfig) -> Run:
     """Train until the budget is spent or the target is reached.
 
     Raises:
-        UserError: the configuration makes no sense, or the run folder does not fit it.
+        UserError: the configuration makes no sense, or the run folder does not fit it; there is no
+            such cluster.
     """
     config.check()
     plan = config.plan()
     fresh = None if config.resume else first_checkpoint(config, plan)
     require_writable(config.out / CONFIG)
-    with locked(config.out):
-        return _train(config, plan, fresh)
+    with locked(config.out), config.open_pool(start_worker, plan) as pool:
+        return _train(config, plan, fresh, pool)
 
 
-def _train(config: TrainConfig, plan: Plan, fresh: Checkpoint | None) -> Run:
+def _train(config: TrainConfig, plan: Plan, fresh: Checkpoint | None, pool: Pool) -> Run:
     """Train in a folder that is ours alone, from a fresh checkpoint or the run's own."""
     identity = {**config.identity(), **plan.identity()}
     if fresh is None:
@@ -60,17 +61,14 @@ def _train(config: TrainConfig, plan: Plan, fresh: Checkpoint | None) -> Run:
         config.keep_sources()
         run.save(checkpoint)
     budget = Budget(config.iterations, config.minutes, config.target_m, config.validate_every)
-    with WorkerPool(config.workers, start_worker, plan) as pool:
-        loop = TrainingLoop(budget, run, make_trainer(config, plan, pool, checkpoint), checkpoint)
-        if config.start is not None and not checkpoint.curve:
-            loop.validate_start()
-        loop.go()
+    loop = TrainingLoop(budget, run, make_trainer(config, plan, pool, checkpoint), checkpoint)
+    if config.start is not None and not checkpoint.curve:
+        loop.validate_start()
+    loop.go()
     return run
 
 
-def make_trainer(
-    config: TrainConfig, plan: Plan, pool: WorkerPool, checkpoint: Checkpoint
-) -> Trainer:
+def make_trainer(config: TrainConfig, plan: Plan, pool: Pool, checkpoint: Checkpoint) -> Trainer:
     """The trainer of a task, where the checkpoint was taken."""
     seed = config.seed
     validation = Validation(pool, plan, config.validation_episodes, config.validation_steps)

@@ -24,7 +24,8 @@ from pixelgait.policies.training.configs import (
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import write_atomic
 from pixelgait.robot.runtime.commands import own_arguments
-from pixelgait.robot.runtime.options import Workers, parse
+from pixelgait.robot.runtime.options import parse
+from pixelgait.sim.tasks.options import WorkerOptions
 
 PROGRAM = "pixelgait-train"
 # What says most about a low level, behind pixelgait-eval RUN.
@@ -37,15 +38,13 @@ class EncodersConfig:
 
 
 @dataclass(frozen=True)
-class RecipeConfig:
+class RecipeConfig(WorkerOptions):
     """Train as a shipped policy was trained, or as a file of one's own says."""
 
     recipe: str
     """Name of a shipped bundle, or a file."""
     out: Path | None = None
     """Folder of its runs; runs/NAME if none is given."""
-    workers: Workers = 2
-    """Worker processes."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,8 @@ def run_and_report(config: TrainConfig) -> None:
     except KeyboardInterrupt:
         if not (config.out / "last.npz").exists():
             raise
-        again = f"{PROGRAM} --out {config.out} --resume"
+        where = f" --cluster {config.cluster}" if config.cluster else ""
+        again = f"{PROGRAM} --out {config.out} --resume{where}"
         raise KeyboardInterrupt(f"{again} goes on") from None
     if isinstance(config, (WalkConfig, FollowConfig)):
         print(straight_ahead(run))
@@ -112,6 +112,7 @@ def cook(config: RecipeConfig) -> None:
     for stage in stages:
         print(f"{PROGRAM} {' '.join(stage.arguments)}", flush=True)
         line = [*stage.arguments, "--out", str(stage.folder), "--workers", str(config.workers)]
+        line += ["--cluster", config.cluster] if config.cluster else []
         wanted: TrainConfig = parse(Command, PROGRAM, line)  # type: ignore[arg-type]
         begun = (stage.folder / "last.npz").exists()
         if not begun or Run(stage.folder).load().iteration < wanted.iterations:

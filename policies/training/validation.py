@@ -9,12 +9,12 @@ import numpy as np
 
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs import Run
-from pixelgait.policies.trained import robot_of
+from pixelgait.policies.trained import body_of, robot_of
 from pixelgait.policies.training.plan import Plan
 from pixelgait.policies.training.rollouts import Job, Worker, run_job
 from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Episode
-from pixelgait.sim.tasks.pool import WorkerPool
+from pixelgait.sim.tasks.pool import Pool
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED, VALIDATION
 
 Figures = dict[str, float]
@@ -27,7 +27,7 @@ FIRST_WALKS = range(FIRST_EVALUATION_SEED, FIRST_EVALUATION_SEED + 10)
 class Validation:
     """Episodes on the first validation seeds, at the plan's full difficulty."""
 
-    pool: WorkerPool
+    pool: Pool
     plan: Plan
     episodes: int
     steps: int
@@ -64,8 +64,9 @@ def summary(group: str, episodes: Sequence[Episode]) -> Figures:
 def straight_ahead(run: Run) -> str:
     """Two lines: distance [m] and falls at full speed ahead, with zero and with trained weights."""
     mirror = bool(run.config.get("mirror"))
-    robot = robot_of(run.folder).name
-    worker = Worker(Plan(task="walk", robot=robot, steps=FIRST_WALK_STEPS, mirror=mirror))
+    robot, body = robot_of(run.folder).name, body_of(run.folder)
+    plan = Plan(task="walk", robot=robot, body=body, steps=FIRST_WALK_STEPS, mirror=mirror)
+    worker = Worker(plan)
     best = run.load("best")
     untrained = np.zeros_like(best.weights), Normaliser.empty()
     candidates = [  # without weights it trots on the spot, however it is pushed

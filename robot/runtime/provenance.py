@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
 import subprocess
+from collections.abc import Sequence
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -34,3 +38,15 @@ def git_state() -> dict[str, Any]:
     if git("ls-files", "--error-unmatch", here.name) is None:  # installed, or no repository
         return {"commit": None, "modified": None}
     return {"commit": git("rev-parse", "HEAD"), "modified": bool(git("status", "--porcelain"))}
+
+
+@cache
+def code_sha256(rooms: Sequence[str]) -> str:
+    """SHA-256 of the code of some of this package's folders, installed or in a checkout."""
+    digest = hashlib.sha256()
+    for room in rooms:
+        spec = importlib.util.find_spec(f"{DISTRIBUTION}.{room}")
+        for folder in (spec and spec.submodule_search_locations) or ():
+            for path in sorted(Path(folder).rglob("*.py")):
+                digest.update(f"{room}/{path.relative_to(folder)}".encode() + path.read_bytes())
+    return digest.hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,20 +12,21 @@ from pixelgait.robot.files import json_bytes, require_writable, write_atomic
 from pixelgait.robot.runtime.latency import machine
 from pixelgait.robot.runtime.options import Count, Range, Seed, parse
 from pixelgait.robot.spec import A1, find_robot
+from pixelgait.sim.engines.registry import BODIES
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.registry import make_scene
 
 
 @dataclass(frozen=True)
 class BenchmarkConfig:
-    """Measure rollout speed per core against bare stepSimulation, and every camera's frames/s.
+    """Measure rollout speed per core against bare physics, and every camera's frames/s.
 
-    The rollout is the whole loop of training: sensors, low level, gait generator, supervisor, PD
-    motors. Its commands are then played back from the same start, timing stepSimulation alone, so
-    that bare physics does the same work: the same trot, the same contacts. Gymnasium's vector
-    environments are compared with the same steps in a bare loop, by processor time. Cameras are
-    compared with PyBullet's getCameraImage as it comes, the robot's meshes visible. Beside that,
-    what a state and a command of a Go2's wire cost in Python, without a network.
+    The rollout is the whole loop of training to follow commands, in both simulators: sensors, low
+    level, gait generator, supervisor, PD motors, reward. Bare physics is the engine alone in the
+    same motion. Gymnasium's vector environments are compared with the same steps in a bare loop.
+    Both by processor time. Cameras are compared with PyBullet's getCameraImage as it comes, the
+    robot's meshes visible. Beside that, what a state and a command of a Go2's wire cost in Python,
+    without a network.
     """
 
     robot: str = A1.name
@@ -53,9 +55,7 @@ def print_report(config: BenchmarkConfig) -> None:
     if config.json is not None:
         require_writable(config.json)
     figures = benchmark(config)
-    print(f"rollout       {figures['rollout_steps_per_s']:8.0f} control steps/s per core")
-    print(f"bare physics  {figures['bare_steps_per_s']:8.0f} control steps/s per core")
-    print(f"ratio         {figures['ratio']:8.2f} (median of {config.rounds} rounds)")
+    _print_rollouts(figures["rollouts"])
     print(f"Gymnasium     {figures['vector_steps_per_s']:8.0f} control steps/s per core (vector)")
     print(f"without it    {figures['native_steps_per_s']:8.0f} control steps/s per core")
     print(f"ratio         {figures['vector_ratio']:8.2f}")
@@ -75,10 +75,27 @@ def print_report(config: BenchmarkConfig) -> None:
         print(f"wrote {config.json}")
 
 
-def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
-    """Figures of `rollout_rates`, `vector_rates` and `wire_costs`.
+def _print_rollouts(rollouts: dict[str, dict[str, Any]]) -> None:
+    """A column per simulator: rates, and where the time goes."""
 
-    For every scene also those of `camera_rates` and `look_rates`.
+    def row(label: str, cells: Iterable[str]) -> None:
+        print(f"{label:<26}" + "".join(f"{cell:>10}" for cell in cells))
+
+    each = list(rollouts.values())
+    row("control steps/s per core", rollouts)
+    row("  rollout", (f"{figures['rollout_steps_per_s']:.0f}" for figures in each))
+    row("  bare physics", (f"{figures['bare_steps_per_s']:.0f}" for figures in each))
+    row("  ratio", (f"{figures['ratio']:.2f}" for figures in each))
+    row("of a rollout's time", ())
+    for part in each[0]["shares"]:
+        row(f"  {part}", (f"{figures['shares'][part]:.0%}" for figures in each))
+
+
+def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
+    """Figures of `vector_rates` and `wire_costs`.
+
+    For every simulator also those of `rollout_rates`, for every scene those of `camera_rates` and
+    `look_rates`.
 
     Raises:
         UserError: unknown robot or scene.
@@ -91,9 +108,12 @@ def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
     scenes = {
         name: make_scene(name, distractors=config.distractors) for name in config.camera_scenes
     }
-    spec = find_robot(config.robot)
+    spec, scene = find_robot(config.robot), make_scene(config.scene)
     return {
-        **rollout_rates(spec, make_scene(config.scene), config.steps, config.rounds, config.seed),
+        "rollouts": {
+            name: rollout_rates(name, spec, scene, config.steps, config.rounds, config.seed)
+            for name in BODIES
+        },
         **vector_rates(spec, config.steps, config.rounds, config.seed),
         **wire_costs(),
         "cameras": {

@@ -1,70 +1,111 @@
-"""How fast training's rollouts are, against the physics in them."""
+"""How fast training's rollouts are, against the physics in them, and where the rest goes."""
 
 from __future__ import annotations
 
 import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from pixelgait.robot.controller import Controller, Decision
-from pixelgait.robot.interface import JointCommand
+from pixelgait.robot.controller import NO_STOPWATCH, Controller, Decision, Stopwatch
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.robot.supervisor import Supervisor
-from pixelgait.sim.engines.pybullet_body import PyBulletBody
+from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.sim.body.legged_body import LeggedBody
+from pixelgait.sim.engines.registry import make_body
+from pixelgait.sim.tasks.follow import Follow
 from pixelgait.sim.world.scene import Scene
+
+PARTS = ("physics", "motors", "sensors", "observe", "low_level", "supervise", "task")
 
 
 def rollout_rates(
-    spec: RobotSpec, scene: Scene, steps: int, rounds: int, seed: int
-) -> dict[str, float]:
-    """Rates [control steps/s] and their ratio, medians over rounds of so many steps."""
-    body = TimedBody(spec, scene)
-    rows = []
+    simulator: str, spec: RobotSpec, scene: Scene, steps: int, rounds: int, seed: int
+) -> dict[str, Any]:
+    """Rates [control steps/s] and their ratio, and what share of the time every part takes.
+
+    By processor time; medians over rounds of so many steps, each once as training runs it and once
+    with a stopwatch: the same motion, so the same physics.
+    """
+    body = make_body(simulator, spec, scene)
+    assert isinstance(body, LeggedBody)
+    rollouts, parts = [], []
     for _ in range(rounds):
-        commands, rollout_s = _rollout(body, steps, seed)
-        rows.append((rollout_s, _bare_seconds(body, commands, seed)))
+        start = time.process_time()
+        _rollout(body, steps, seed)
+        rollouts.append(time.process_time() - start)
+        parts.append(_parts(body, steps, seed))
     body.close()
-    rollout_s, bare_s = np.median(rows, axis=0)
+    seconds = np.array(parts)  # (rounds, parts)
+    shares = np.median(seconds / seconds.sum(axis=1, keepdims=True), axis=0).tolist()
     return {
-        "rollout_steps_per_s": steps / rollout_s,
-        "bare_steps_per_s": steps / bare_s,
-        "ratio": float(np.median([bare / rollout for rollout, bare in rows])),
+        "rollout_steps_per_s": steps / float(np.median(rollouts)),
+        "bare_steps_per_s": steps / float(np.median(seconds[:, 0])),
+        "ratio": float(np.median(seconds[:, 0] / rollouts)),
+        "shares": dict(zip(PARTS, shares, strict=True)),
     }
 
 
-class TimedBody(PyBulletBody):
-    """Counts the time that PyBullet's own steps take."""
+class Laps(Stopwatch):
+    """Adds up the time [s] of every stage."""
 
-    physics_s = 0.0
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self._last = 0.0
 
-    def advance(self) -> None:
-        """One physics step."""
-        start = time.perf_counter()
-        super().advance()
-        self.physics_s += time.perf_counter() - start
+    def start(self) -> None:
+        self._last = time.process_time()
+
+    def lap(self, stage: str) -> None:
+        now = time.process_time()
+        self.seconds[stage] += now - self._last
+        self._last = now
 
 
-def _rollout(body: PyBulletBody, steps: int, seed: int) -> tuple[list[JointCommand], float]:
-    """The whole loop of training; returns its commands and its time [s]."""
+class Timed:
+    """A function that adds up the time [s] it takes."""
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        self.function, self.seconds = function, 0.0
+
+    def __call__(self, *arguments: int) -> None:
+        start = time.process_time()
+        self.function(*arguments)
+        self.seconds += time.process_time() - start
+
+
+def _rollout(
+    body: SimulatedBody, steps: int, seed: int, stopwatch: Stopwatch = NO_STOPWATCH
+) -> None:
+    """The whole loop of training to follow commands; whoever has fallen starts anew."""
     spec, nothing = body.spec, np.zeros(LOW_LEVEL_WEIGHTS)  # trots on the spot
-    low_level = LinearLowLevel.from_weights(spec, nothing)
-    controller = Controller(lambda *_: Decision(np.zeros(2), 800), low_level, Supervisor(spec))
-    commands = []
-    reading = body.reset(seed)
-    start = time.perf_counter()
+    low_level, task = LinearLowLevel.from_weights(spec, nothing), Follow(steps)
+    trot = Decision(np.zeros(2), 800)
+    controller = Controller(lambda *_: trot, low_level, Supervisor(spec), stopwatch)
+    over = True
     for _ in range(steps):
-        command = controller.step(reading)
-        commands.append(command)
-        body.apply(command)
+        if over:
+            reading = body.reset(seed)
+            controller.reset()
+            task.reset(body, seed)
+        stopwatch.start()
+        body.apply(controller.step(reading))
+        stopwatch.lap("motors")
         reading = body.read()
-    return commands, time.perf_counter() - start
+        stopwatch.lap("sensors")
+        _, over = task.step(body)
+        stopwatch.lap("task")
 
 
-def _bare_seconds(body: TimedBody, commands: list[JointCommand], seed: int) -> float:
-    """Time [s] inside stepSimulation alone, while the same motion happens again."""
-    body.reset(seed)
-    body.physics_s = 0.0
-    for command in commands:
-        body.apply(command)
-    return body.physics_s
+def _parts(body: LeggedBody, steps: int, seed: int) -> list[float]:
+    """The time [s] that each of the `PARTS` of a rollout takes."""
+    laps, advance = Laps(), body.advance
+    body.advance = timed = Timed(advance)  # type: ignore[method-assign]
+    _rollout(body, steps, seed, laps)
+    body.advance = advance  # type: ignore[method-assign]
+    laps.seconds["physics"] = timed.seconds
+    laps.seconds["motors"] -= timed.seconds  # the engine's steps lie between theirs
+    return [laps.seconds[part] for part in PARTS]

@@ -117,22 +117,27 @@ class LeggedBody(ABC):
     def apply(self, command: JointCommand) -> None:
         """One control step; the motors' PD loop closes in every physics step."""
         self._commands.put(self.time_s, command)
-        for _ in range(SUBSTEPS):
-            self._substep()
+        self._physics(SUBSTEPS)
 
     def step(self, command: JointCommand) -> None:
         """One physics step."""
         self._commands.put(self.time_s, command)
-        self._substep()
+        self._physics(1)
 
-    def _substep(self) -> None:
-        command = self._commands.at(self.time_s)
-        if command is not self._command:
-            self._command = command
-            self._motors = motors_under(command, self.spec, self._sample)
-        self._torques = motor_torques(self._motors, *self._joints())
-        self._drive(self._torques)
-        self.advance()
+    def _physics(self, steps: int) -> None:
+        """So many physics steps under what has reached the motors."""
+        for _ in range(steps):
+            command = self._commands.at(self.time_s)
+            if command is not self._command:
+                self._command = command
+                self._motors = motors_under(command, self.spec, self._sample)
+            self._torques = motor_torques(self._motors, *self._joints())
+            self._drive(self._torques)
+            self.advance()
+            self._tick()
+
+    def _tick(self) -> None:
+        """A physics step is over."""
         self.time_s += PHYSICS_DT_S
         self._steps += 1
         if self._steps % SUBSTEPS == 0:

@@ -21,7 +21,7 @@ BASE_M = 0.1  # of a height field, below its lowest point
 
 
 def compile_model(robot: RobotSpec, scene: Scene) -> mujoco.MjModel:
-    """The model; mocap body i is the scene's movable shape i.
+    """The model; mocap body i is the scene's movable shape i, actuator i drives joint i.
 
     Raises:
         UserError: MuJoCo cannot use something in the scene.
@@ -35,6 +35,15 @@ def compile_model(robot: RobotSpec, scene: Scene) -> mujoco.MjModel:
         geom.group = SCENE_GROUP if bone else ROBOT_GROUP
         if not bone:
             geom.contype, geom.conaffinity = 1, 2  # touches the scene, not itself
+    for name, limit in zip(robot.joint_names, robot.torque_limit_nm.tolist(), strict=True):
+        spec.add_actuator(
+            name=name,
+            target=name,
+            trntype=mujoco.mjtTrn.mjTRN_JOINT,
+            biastype=mujoco.mjtBias.mjBIAS_AFFINE,
+            forcelimited=True,
+            forcerange=(-limit, limit),
+        )
     for i, shape in enumerate(scene.fixed):
         _add(spec, spec.worldbody, scene_geom(i), shape, friction)
     # The mocap body has the pose, its geom none of its own.

@@ -14,6 +14,12 @@ from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.world.scene import Scene
 
 BODIES = ("pybullet", "mujoco")
+MIXTURE = "mixture"  # all of them
+
+
+def simulators(body: str) -> tuple[str, ...]:
+    """The simulators by name that a body of a run stands for: its own, or those of a mixture."""
+    return BODIES if body == MIXTURE else (body,)
 
 
 def make_body(
@@ -30,12 +36,16 @@ def make_body(
     Raises:
         UserError: there is no such simulator, or it is not installed.
     """
-    body = _simulator(name)(spec, scene, camera=camera, randomisation=randomisation)
+    body = find_simulator(name)(spec, scene, camera=camera, randomisation=randomisation)
     return FaultyBody(body, faults) if faults else body
 
 
-def _simulator(name: str) -> Callable[..., SimulatedBody]:
-    """The class; each is imported only when it is asked for."""
+def find_simulator(name: str) -> Callable[..., SimulatedBody]:
+    """The class of a simulator's robots; each is imported only when it is asked for.
+
+    Raises:
+        UserError: there is no such simulator, or it is not installed.
+    """
     if name == "pybullet":
         from pixelgait.sim.engines.pybullet_body import PyBulletBody
 

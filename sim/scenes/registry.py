@@ -41,6 +41,8 @@ MIXED = {
 }
 GENTLER = {Ramps.name: 0.5, Rough.name: 0.5}  # share of the difficulty in the mixture
 
+Move = Callable[[Path], Path]  # moves a file or folder; says where it is then
+
 SCENES: dict[str, Callable[[float], Scene]] = {
     FlatGround.name: FlatGround,
     ObstacleCourse.name: ObstacleCourse,
@@ -91,6 +93,17 @@ def make_scene(
         known = f"{', '.join(SCENES)}, {Mixture.name}:KIND,..., {Gibson.name}:FOLDER or FILE.py"
         raise UserError(f"unknown scene '{name}', choose from {known}")
     return SCENES[name](difficulty)
+
+
+def moved_scene(name: str, move: Move) -> str:
+    """The name of the same scene, after the files and folders it names were moved."""
+    kind, colon, rest = name.partition(":")
+    if kind == Gibson.name and colon:
+        return f"{kind}:{move(Path(rest))}"
+    if kind == Mixture.name:
+        parts = [part.partition("=") for part in rest.split(",")]
+        return kind + colon + ",".join(moved_scene(p, move) + eq + w for p, eq, w in parts)
+    return str(move(Path(name))) if name.endswith(".py") else name
 
 
 def _mixture(name: str, difficulty: float) -> Mixture:

@@ -1,17 +1,20 @@
-"""Options that several commands share: where episodes happen, and what goes wrong in them."""
+"""Options that several commands share: where episodes happen, what goes wrong, who works."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from pixelgait.robot.runtime.options import Range
+from pixelgait.robot.runtime.options import Range, Workers
 from pixelgait.sim.body.faults import Fault, parse_faults
 from pixelgait.sim.body.measured_delays import make_randomisation
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.registry import make_scene
+from pixelgait.sim.tasks.cluster import Argument, ClusterPool
+from pixelgait.sim.tasks.pool import Pool, WorkerPool
 from pixelgait.sim.world.appearance import LooksOption
 from pixelgait.sim.world.scene import Scene
 
@@ -71,3 +74,23 @@ class DisturbanceOptions:
             UserError: a text is no fault.
         """
         return parse_faults(self.faults)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerOptions:
+    """Who does the work."""
+
+    workers: Workers = 2
+    """Worker processes."""
+    cluster: str | None = None
+    """Instead of them the CPUs of a Ray cluster that this machine is part of: auto or HOST:PORT."""
+
+    def open_pool(self, initialise: Callable[[Argument], None], argument: Argument) -> Pool:
+        """Workers, initialised with an argument.
+
+        Raises:
+            UserError: Ray is not installed, or there is no such cluster.
+        """
+        if self.cluster is None:
+            return WorkerPool(self.workers, initialise, argument)
+        return ClusterPool(self.cluster, initialise, argument)

@@ -5,30 +5,37 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import forkserver
+from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, Protocol
 
 from pixelgait.robot.errors import UserError
 
 MOST_DEATHS = 5  # in a row: then something is wrong that repeating does not mend
 
 
-class WorkerPool:
-    """Maps a function over jobs in processes.
+class Readable(Protocol):
+    """A file, wherever it is read; equal if it is the same one."""
 
-    Every worker calls `initialise(*arguments)` once, before its first job. Episodes depend on
-    nothing but policy and seed, so a repeated job gives the same result.
+    def __hash__(self) -> int: ...
+
+    def read_bytes(self) -> bytes:
+        """All of it."""
+
+
+class Pool(ABC):
+    """Maps a function over jobs in workers, each of which was initialised before its first job.
+
+    Jobs are pure: episodes depend on nothing but policy and seed. So a repeated job gives the same
+    result, whichever worker does it.
     """
 
-    def __init__(self, workers: int, initialise: Callable[..., None], *arguments: Any) -> None:
-        self._workers = workers
-        self._initialise = (initialise, arguments)
-        self._executor = self._start()
-        self.replaced = 0
+    replaced = 0  # workers that died
 
     def map(
         self, function: Callable[[Any], Any], jobs: Iterable[Any], label: str = ""
@@ -50,6 +57,36 @@ class WorkerPool:
         off = None if label else True  # None: where there is no terminal
         yield from tqdm(self._imap(function, jobs), label, len(jobs), leave=False, disable=off)
 
+    @abstractmethod
+    def _imap(self, function: Callable[[Any], Any], jobs: list[Any]) -> Iterator[Any]:
+        """Results in the order of the jobs."""
+
+    @abstractmethod
+    def shared(self, file: Path) -> Readable:
+        """For jobs: a file that will not change any more, to be read wherever they are done."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the workers."""
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class WorkerPool(Pool):
+    """Workers are processes; each calls `initialise(*arguments)` once, before its first job."""
+
+    def __init__(self, workers: int, initialise: Callable[..., None], *arguments: Any) -> None:
+        self._workers = workers
+        self._initialise = (initialise, arguments)
+        self._executor = self._start()
+
+    def shared(self, file: Path) -> Readable:
+        return file
+
     def _imap(self, function: Callable[[Any], Any], jobs: list[Any]) -> Iterator[Any]:
         done = deaths = 0
         while done < len(jobs):
@@ -67,12 +104,6 @@ class WorkerPool:
                     raise UserError(f"workers died {deaths} times in a row, see above") from None
                 self._executor.shutdown(wait=False, cancel_futures=True)
                 self._executor = self._start()
-
-    def __enter__(self) -> WorkerPool:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         self._executor.shutdown(wait=True, cancel_futures=True)

@@ -18,28 +18,29 @@ from pixelgait.robot.gait import LIFT, STRIDE
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, RESIDUAL_SIZE, LinearLowLevel
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
-from pixelgait.sim.engines.registry import make_body
+from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.tasks.manoeuvres import walk
 from tests.conftest import write_run
 
 
-def low_level_run(folder: Path, stride: float) -> Path:
+def low_level_run(folder: Path, stride: float, body: str = "pybullet") -> Path:
     """A run whose low level drives the gait open loop, with a stride in proportion to speed."""
     weights = np.zeros(LOW_LEVEL_WEIGHTS)
     part = LinearLowLevel.from_weights(A1, weights)  # views
     part.matrix[RESIDUAL_SIZE + STRIDE, 0] = part.bias[RESIDUAL_SIZE + STRIDE] = stride
     part.bias[RESIDUAL_SIZE + LIFT] = -0.3
-    run = Run.create(folder, {"task": "follow", "mirror": True})
+    run = Run.create(folder, {"task": "follow", "mirror": True, "body": body})
     run.save(Checkpoint.first(weights, Normaliser.empty()), "best")
     return folder
 
 
 @pytest.mark.parametrize("stride", [0.18, 0.4])  # 0.3 would be about right
+@pytest.mark.parametrize("simulator", BODIES)
 def test_both_speeds_are_reached_and_the_rest_stays(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], stride: float
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], stride: float, simulator: str
 ) -> None:
-    folder = low_level_run(tmp_path / "low", stride)
+    folder = low_level_run(tmp_path / "low", stride, simulator)
     before = trained_low_level(folder)
     calibrate_run(CalibrateConfig(folder))
     first, *_, last = re.findall(r"reached (\S+), (\S+) m/s", capsys.readouterr().out)
@@ -48,10 +49,23 @@ def test_both_speeds_are_reached_and_the_rest_stays(
     after = trained_low_level(folder)
     changed = after.matrix != before.matrix
     assert set(zip(*changed.nonzero(), strict=True)) == {(RESIDUAL_SIZE + STRIDE, 0)}
-    body = make_body("pybullet", A1, FlatGround())
+    body = make_body(simulator, A1, FlatGround())
     controller = Controller(lambda *_: Decision(np.zeros(2), 1), after, Supervisor(A1))
     assert walk(controller, body, 0.6, 0.0, 2.0).speed == pytest.approx(0.6, abs=0.03)
     body.close()
+
+
+def test_in_a_mixture_speeds_are_reached_on_average(tmp_path: Path) -> None:
+    folder = low_level_run(tmp_path / "low", 0.4, "mixture")
+    calibrate_run(CalibrateConfig(folder))
+    speeds = []
+    for simulator in BODIES:
+        body = make_body(simulator, A1, FlatGround())
+        low_level = trained_low_level(folder)
+        controller = Controller(lambda *_: Decision(np.zeros(2), 1), low_level, Supervisor(A1))
+        speeds.append(walk(controller, body, 0.6, 0.0, 4.0).speed)
+        body.close()
+    assert np.mean(speeds) == pytest.approx(0.6, abs=0.03)
 
 
 def test_a_low_level_that_does_not_walk_faster_is_refused_and_left_alone(tmp_path: Path) -> None:

@@ -397,6 +397,7 @@ def test_a_run_is_not_overwritten_and_not_resumed_as_another(tmp_path: Path) -> 
         ("walk --scene rooms", "--scene"),
         ("follow --low-level x", "--low-level"),
         ("imitate --faults mixed", "--faults"),
+        ("imitate --body mujoco", "--body"),  # its robots glide
         ("imitate --es.noise 1", "--es.noise"),
         ("course --curriculum 10", "--low-level"),  # which it needs
     ],

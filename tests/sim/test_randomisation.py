@@ -10,7 +10,7 @@ import pytest
 
 from pixelgait.robot.controller import Controller
 from pixelgait.robot.low_level import LinearLowLevel
-from pixelgait.robot.spec import A1
+from pixelgait.robot.spec import A1, ROBOTS
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.interface import SimulatedBody, standing
 from pixelgait.sim.body.motors import motor_torques
@@ -154,6 +154,42 @@ def test_torque_falls_along_the_line_from_stall_to_no_load_speed() -> None:
 def test_torque_is_that_of_the_pd_loop() -> None:
     motors = [(0.5, 100.0, 2.0, 1.0, 33.5, 0.0), (0.5, 100.0, 2.0, 1.0, 33.5, 0.0)]
     assert motor_torques(motors, [0.3, -0.3], [4.0, 4.0]) == pytest.approx([13.0, 33.5])
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_mujocos_own_motors_move_a_robot_as_ours_do(robot: str) -> None:
+    """Ours drive it where torque drops with speed: here by nothing that counts."""
+    spec, joints = ROBOTS[robot], np.arange(12)
+    stand, ways = standing(spec), np.sign(np.sin(joints + 1.0))
+    swing = replace(stand, targets=spec.default_pose_rad + 0.2 * ways)
+    beyond_rad = 2.0 * ways * spec.torque_limit_nm / spec.kp_nm_per_rad
+    commands = {
+        "stands": stand,
+        "leans on feed-forward torques": replace(stand, feed_forward=np.cos(joints)),
+        "swings": swing,
+        "swings softly, joint by joint": replace(swing, kp=spec.kp_nm_per_rad / (2.0 + joints)),
+        "goes to its limits": replace(stand, targets=spec.default_pose_rad + beyond_rad),
+        "is damped": Supervisor(spec).damp(0.0),
+    }
+    moved = []
+    for drop in (0.0, 1e-13):
+        ranges = replace(NOMINAL, strength=(0.9, 0.9), torque_drop=(drop, drop))
+        body = make_body("mujoco", spec, FlatGround(), randomisation=ranges)
+        rows = []
+        for _ in range(2):  # nothing of an episode is left in the next
+            body.reset(0)
+            for command in commands.values():
+                for _ in range(10):
+                    body.apply(command)
+                    body.step(command)
+                    rows.append([*body.pose()[0], *body.read().joint_angles, *body.loads().torques])
+        moved.append(np.array(rows))
+        body.close()
+    np.testing.assert_allclose(moved[0], moved[1], rtol=0.0, atol=1e-9)
+    shares = np.abs(moved[0][:, -12:]) / (0.9 * spec.torque_limit_nm)
+    assert shares.max() == pytest.approx(1.0)
+    again = len(moved[0]) // 2
+    np.testing.assert_array_equal(moved[0][:again], moved[0][again:])
 
 
 @both

@@ -1,0 +1,294 @@
+"""A real Ray cluster of two nodes on this machine: the same results, whoever dies."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import pytest
+
+from pixelgait.policies.runs import load_checkpoint
+from pixelgait.policies.training.configs import ImitateConfig, WalkConfig
+from pixelgait.policies.training.plan import DAggerConfig
+from pixelgait.policies.training.session import train
+from pixelgait.policies.training.strategies import ESConfig
+from pixelgait.robot.errors import UserError
+from pixelgait.sim.evaluate import EvalConfig, run_episodes
+from pixelgait.sim.tasks.cluster import ClusterPool
+from tests.conftest import Command, child_environment, children
+from tests.policies import jobs
+from tests.test_architecture import ROOT
+from tests.test_commands import WITHOUT
+
+PATIENCE_S = 180.0
+needs_ray = pytest.mark.cluster
+
+
+def eventually(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def title(pid: int) -> str:
+    """What a process calls itself; nothing, once it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
+class Node:
+    """A raylet with one CPU, and what belongs to it."""
+
+    def __init__(self, log: Path, *arguments: str, **environment: str) -> None:
+        line = [str(Path(sys.executable).parent / "ray"), "start", "--block", "--num-cpus", "1"]
+        line += ["--disable-usage-stats", "--object-store-memory", "100000000", *arguments]
+        with log.open("w") as file:
+            self.process = subprocess.Popen(
+                line, stdout=file, stderr=file, env={**child_environment(), **environment}
+            )
+        eventually(lambda: "Ray runtime started" in log.read_text() or not self.runs())
+        assert self.runs(), log.read_text()
+        (self.raylet,) = [p for p in children(self.process.pid) if "raylet/raylet" in title(p)]
+
+    def runs(self) -> bool:
+        return self.process.poll() is None
+
+    def workers(self) -> list[int]:
+        """Processes that do somebody's tasks, or wait for some."""
+        return [pid for pid in children(self.raylet) if title(pid).startswith(("ray::_", "ray::I"))]
+
+    def works(self) -> bool:
+        """Whether one is at a task now."""
+        return any(title(pid).startswith("ray::_work") for pid in self.workers())
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(PATIENCE_S)
+
+
+class Cluster:
+    """Nodes on this machine; the first is the head. Guarded by a token."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.folder, self.address = folder, f"127.0.0.1:{port}"
+        head = ["--head", "--port", str(port), "--include-dashboard", "false"]
+        self.nodes = [Node(folder / "head.log", *head, "--temp-dir", str(folder / "ray"))]
+
+    def add(self, **environment: str) -> Node:
+        log = self.folder / f"{secrets.token_hex(4)}.log"
+        self.nodes.append(Node(log, "--address", self.address, **environment))
+        return self.nodes[-1]
+
+
+@pytest.fixture(scope="module")
+def head() -> Iterator[Cluster]:
+    """A cluster of one node."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_MODE", "token")
+        patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
+        patch.setenv("RAY_worker_niceness", "0")  # as local workers have
+        folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # paths of sockets are short
+        cluster = Cluster(folder)
+        yield cluster
+        for node in reversed(cluster.nodes):
+            node.stop()
+        shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def cluster(head: Cluster) -> Cluster:
+    """A cluster of two nodes."""
+    head.add()
+    return head
+
+
+QUICK = dict(iterations=3, steps=100, validation_steps=100, validation_episodes=4)
+WALK = WalkConfig(out=Path(), validate_every=2, es=ESConfig(directions=3, top=2), **QUICK)
+
+
+def same(first: Path, second: Path) -> bool:
+    """Whether two runs have learned the same, bit for bit, in the same way."""
+    one, other = (load_checkpoint(folder / "last.npz") for folder in (first, second))
+    arrays = [{"weights": each.weights, **each.state} for each in (one, other)]
+    curves = [[{**row, "perf/seconds": 0.0} for row in each.curve] for each in (one, other)]
+    return curves[0] == curves[1] and all(
+        np.array_equal(arrays[0][name], arrays[1][name]) for name in arrays[0]
+    )
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of two local workers."""
+    out = tmp_path_factory.mktemp("cluster") / "local"
+    train(replace(WALK, out=out))
+    return out
+
+
+@needs_ray
+def test_a_cluster_learns_the_same(
+    tmp_path: Path, cluster: Cluster, local: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    train(replace(WALK, out=tmp_path / "ray", cluster=cluster.address))
+    assert same(local, tmp_path / "ray")
+    assert "cluster: 2 workers on 2 nodes, overhead " in capfd.readouterr().err
+
+
+@needs_ray
+def test_imitation_on_a_cluster_learns_the_same(tmp_path: Path, cluster: Cluster) -> None:
+    """Its students learn from files of the run folder, which travel."""
+    dagger = DAggerConfig(courses=2, steps=5, students=2)
+    config = ImitateConfig(out=tmp_path / "local", dagger=dagger, **{**QUICK, "iterations": 2})
+    train(config)
+    train(replace(config, out=tmp_path / "ray", cluster=cluster.address))
+    assert same(tmp_path / "local", tmp_path / "ray")
+
+
+@needs_ray
+def test_what_an_evaluation_needs_travels(
+    tmp_path: Path, cluster: Cluster, iap_bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By names that mean nothing elsewhere: a bundle and a scene beside the user."""
+    shutil.copytree(iap_bundle, tmp_path / "mine")
+    shutil.copy(ROOT / "examples" / "wall.py", tmp_path / "wall.py")
+    monkeypatch.chdir(tmp_path)
+    config = EvalConfig("mine", scene="mixture:wall.py,gates", episodes=3, seconds=1.0)
+    here, there = (
+        list(run_episodes(each)) for each in (config, replace(config, cluster=cluster.address))
+    )
+    assert [episode.seed for episode in there] == [episode.seed for episode in here]
+    for one, other in zip(here, there, strict=True):
+        assert (one.distance_m, one.return_m) == (other.distance_m, other.return_m)
+        np.testing.assert_array_equal(one.decisions, other.decisions)
+
+
+@needs_ray
+def test_a_pool_on_a_cluster(tmp_path: Path, cluster: Cluster) -> None:
+    """Order, files that are gone here, errors, and an end to repeating what cannot be done."""
+    (tmp_path / "file").write_bytes(b"content")
+    with ClusterPool(cluster.address, jobs.start, jobs.Nothing()) as pool:
+        assert pool.map(jobs.square, range(20)) == [n * n for n in range(20)]
+        assert pool.map(jobs.square, range(50)) == [n * n for n in range(50)]  # in batches
+        shared = pool.shared(tmp_path / "file")
+        (tmp_path / "file").unlink()
+        assert pool.map(jobs.content, [shared]) == [b"content"]
+        with pytest.raises(UserError, match=r"^3 is refused$"):
+            pool.map(jobs.refuse, [3])
+        with pytest.raises(UserError, match="died 5 times at one job"):
+            pool.map(jobs.die, [3])
+
+
+def start_training(out: Path, *arguments: str) -> subprocess.Popen[str]:
+    script = Path(sys.executable).parent / "pixelgait-train"
+    return subprocess.Popen(
+        [script, "--out", str(out), *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=child_environment(),
+    )
+
+
+@needs_ray
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@needs_ray
+def test_a_driver_that_ends_leaves_nothing_behind_and_nothing_is_lost(
+    tmp_path: Path, cluster: Cluster, local: Path, how: signal.Signals
+) -> None:
+    """The run is taken to a cluster, ends there, and goes on here."""
+    out = tmp_path / "run"
+    train(replace(WALK, out=out, iterations=1))
+    iterations = ["--iterations", "1000", "--steps", "100"]
+    driver = start_training(out, "--resume", "--cluster", cluster.address, *iterations)
+    eventually(lambda: any(node.works() for node in cluster.nodes) or driver.poll() is not None)
+    driver.send_signal(how)
+    _, told = driver.communicate(timeout=PATIENCE_S)
+    eventually(lambda: not any(node.workers() for node in cluster.nodes))
+    if how == signal.SIGINT:
+        assert driver.returncode == 130
+        last = told.splitlines()[-1]
+        assert last.startswith("error: interrupted, pixelgait-train --out ")
+        assert last.endswith(f" --resume --cluster {cluster.address} goes on")
+    assert "Traceback" not in told
+    train(replace(WALK, out=out, resume=True))
+    assert same(local, out)
+
+
+@needs_ray
+def test_a_node_that_dies_changes_nothing(
+    tmp_path: Path, cluster: Cluster, local: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out, node = tmp_path / "run", cluster.nodes[-1]
+
+    def kill() -> None:
+        eventually((out / "best.npz").exists)
+        eventually(node.works)
+        for pid in (node.raylet, *node.workers()):
+            os.kill(pid, signal.SIGKILL)
+
+    killer = Thread(target=kill)
+    killer.start()
+    train(replace(WALK, out=out, cluster=cluster.address))
+    killer.join()
+    assert same(local, out)
+    assert "died, overhead" in capfd.readouterr().err
+
+
+@needs_ray
+def test_a_node_with_another_version_is_named(tmp_path: Path, head: Cluster) -> None:
+    shutil.copytree(ROOT / "robot", tmp_path / "pixelgait" / "robot")
+    for room in ("sim", "policies"):
+        (tmp_path / "pixelgait" / room).symlink_to(ROOT / room)
+    with (tmp_path / "pixelgait" / "robot" / "gait.py").open("a") as file:
+        file.write("# changed\n")
+    other = head.add(PYTHONPATH=str(tmp_path))
+    try:
+        with pytest.raises(UserError, match=r"node [\d.]+ \(.+\) has pixelgait .+ \(code \w{8}\)"):
+            train(replace(WALK, out=tmp_path / "run", cluster=head.address))
+    finally:
+        other.stop()
+    assert load_checkpoint(tmp_path / "run" / "last.npz").iteration == 0
+
+
+@needs_ray
+def test_without_a_cluster_one_line_says_so(command: Command) -> None:
+    done = command("pixelgait-train", "walk", "--out", "run", "--cluster", "127.0.0.1:1")
+    assert done.returncode == 1
+    assert done.stderr == "error: --cluster 127.0.0.1:1: [Errno 111] Connection refused\n"
+    for address in ("nonsense", "nowhere.invalid:6379", "127.0.0.1:port"):
+        with pytest.raises(UserError, match=f"^--cluster {address}: "):
+            ClusterPool(address, jobs.start, jobs.Nothing())
+
+
+def test_without_ray_one_line_says_what_to_install(tmp_path: Path) -> None:
+    code = """
+sys.argv = ["pixelgait-eval", "walk", "--scene", "flat", "--cluster", "auto"]
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT.format(names=("ray",)) + code],
+        capture_output=True,
+        text=True,
+        env=child_environment(),
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "error: --cluster needs ray: in the checkout, pip install '.[cluster]'"
+    )
