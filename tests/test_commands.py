@@ -158,7 +158,10 @@ def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
         ("pixelgait-demo --out /proc/run", ["/proc/run"]),
         ("pixelgait-demo --workers 0", ["--workers is 0"]),
         ("pixelgait-export --low-level gone --high-level gone --out b", ["gone"]),
-        ("pixelgait-export --low-level gone --out b", ["gone", "config.json", "(shipped: walk)"]),
+        (
+            "pixelgait-export --low-level gone --out b",
+            ["gone", "config.json", "(shipped: walk, walk-go2)"],
+        ),
         ("pixelgait-export --low-level walk --high-level sit --encoder iap --out b", ["give one"]),
         ("pixelgait-export --low-level walk --seed -1 --out b", ["--seed is -1"]),
         ("pixelgait-benchmark --steps 0", ["--steps"]),

@@ -15,7 +15,13 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pixelgait.policies.encoders.iap.ordered import Projection, ordered_sum, product, whole_vectors
+from pixelgait.policies.encoders.iap.ordered import (
+    Projection,
+    alike,
+    ordered_sum,
+    product,
+    whole_vectors,
+)
 
 RELU_EPSILON = 1e-3  # Performer's deterministic ReLU features: relu(z) + 0.001
 RANDOM_KERNELS = ("favor", "trig", "hybrid")
@@ -121,10 +127,10 @@ class SoftmaxKernel(nn.Module):
         squares = projection.squares(columns).unsqueeze(-2)  # (B, 1, L)
         if self.same_length:
             scale = dim**0.25 * squares.clamp_min(SMALLEST_SQUARE).rsqrt()
-            z = projection.then(self.omega, columns, torch.matmul) * scale  # (B, m, L)
+            z = projection.then(self.omega, columns, alike) * scale  # (B, m, L)
             half = torch.full_like(squares, dim**0.5 / 2.0)  # |z|^2 / 2
         else:
-            z = projection.then(self.omega * dim**-0.25, columns, torch.matmul)
+            z = projection.then(self.omega * dim**-0.25, columns, alike)
             half = squares * (dim**-0.5 / 2.0)
         exponent = self._exponent(z, half)
         signs = self._signs(columns, projection)
@@ -163,7 +169,7 @@ def _attend(signs: Tensor, queries: Tensor, keys: Tensor, weights: Tensor) -> Te
     """Sums over queries, for each row of signs (B, 1 + r, L), weighted by keys: (B, 1 + r, L)."""
     total = signs @ queries.transpose(1, 2) * weights  # (B, 1 + r, m)
     # A matrix product treats all keys alike, as long as it does not degenerate to a vector.
-    return total @ keys if total.shape[1] > 1 else product(total, keys)
+    return alike(total, keys) if total.shape[1] > 1 else product(total, keys)
 
 
 def _weights(name: str, m: int, r: int) -> Tensor:

@@ -44,13 +44,20 @@ def whole_vectors(x: Tensor) -> Tensor:
     return F.pad(x, (0, spare)) if spare else x
 
 
+def alike(matrix: Tensor, x: Tensor) -> Tensor:
+    """Matrix (..., n, c) times columns (B, c, L): (B, n, L), by a library's matrix product.
+
+    Its last columns, where they fill no vector, would be summed in another order.
+    """
+    return (matrix @ whole_vectors(x))[..., : x.shape[-1]]
+
+
 class Projection(nn.Linear):
     """A linear layer on columns: W x + b of x (B, c, L) is (B, d, L)."""
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, c, L) to (B, d, L)."""
-        columns = self.weight @ whole_vectors(x)  # all alike, as `features` says
-        return columns[..., : x.shape[-1]] + self.bias.unsqueeze(-1)
+        return alike(self.weight, x) + self.bias.unsqueeze(-1)
 
     def shorter(self, x: Tensor) -> Tensor:
         """Columns that `then` and `squares` need, of patches x (B, c, L): the fewest that do.
@@ -73,7 +80,7 @@ class Projection(nn.Linear):
         if self.in_features >= self.out_features:
             return ordered_sum(columns * columns, -2)
         matrix = self._with_bias()
-        return ordered_sum(columns * (product(matrix.t(), matrix) @ columns), -2)
+        return ordered_sum(columns * alike(product(matrix.t(), matrix), columns), -2)
 
     def _with_bias(self) -> Tensor:
         """W and b side by side (d, c + 1)."""
