@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 from pixelgait.export.bundle.export import export
@@ -32,8 +33,22 @@ from pixelgait.sim.video import FRAMES_PER_S, write_strip, write_video
 from pixelgait.sim.world.scene import Layout, Scene
 from pixelgait.sim.world.seeds import VALIDATION, Stream
 
-# Of each robot: who walks the course by camera, and who the house.
-POLICIES = {"a1": ("iap", "navigator"), "go2": ("iap-depth-go2", "navigator-go2")}
+
+@dataclass(frozen=True)
+class Shown:
+    """What is shown of a robot."""
+
+    pair: str  # bundle that walks the course by camera, where the fresh low level does not
+    eyes: str  # whose high level learned
+    house: str  # bundle that walks the house
+    start: Path | None  # what training begins with; without, zero weights
+
+
+ROBOTS = {
+    "a1": Shown("iap", "iap", "navigator", None),
+    # What the A1 has learned: from zero a Go2's softer legs take longer than the demo.
+    "go2": Shown("iap-depth-go2", "iap-depth", "navigator-go2", Path("walk")),
+}
 FIT_EPISODES = 6  # do the fresh low level and the shipped high level fit each other?
 FIT_DISTANCE_M = 5.0
 TRIAL_SEED = VALIDATION[100]
@@ -56,10 +71,8 @@ def demo(config: DemoConfig) -> None:
     from pixelgait.robot.ros.wire import common  # fail now, not after minutes of training
 
     del common
-    if config.robot not in POLICIES:
-        raise UserError(
-            f"nothing is shipped for '{config.robot}', choose from {', '.join(POLICIES)}"
-        )
+    if config.robot not in ROBOTS:
+        raise UserError(f"nothing is shipped for '{config.robot}', choose from {', '.join(ROBOTS)}")
     find_urdf(find_robot(config.robot))
     _require_ours(config.out)
     with locked(config.out):
@@ -69,7 +82,7 @@ def demo(config: DemoConfig) -> None:
 def _demo(config: DemoConfig) -> None:
     """All steps, in a folder that is ours alone."""
     _clear(config.out)
-    headline(1, f"The {config.robot.upper()} learns to walk, from zero weights")
+    headline(1, f"The {config.robot.upper()} learns to walk, from {beginning(config)}")
     run = train_low_level(config)
     print(straight_ahead(run))
     headline(2, "Export: torch to ONNX")
@@ -85,17 +98,23 @@ def _demo(config: DemoConfig) -> None:
         print(f"  {config.out / name}")
 
 
+def beginning(config: DemoConfig) -> str:
+    """What its training begins with."""
+    return "what the A1 has learned" if ROBOTS[config.robot].start else "zero weights"
+
+
 def headline(number: int, text: str) -> None:
     """Tell the user what comes now."""
     print(f"\n--- {number}/5  {text} ---", flush=True)
 
 
 def train_low_level(config: DemoConfig) -> Run:
-    """Learn to follow commands from zero weights."""
+    """Learn to follow commands."""
     return train(
         FollowConfig(
             out=config.out / "training",
             robot=config.robot,
+            start=ROBOTS[config.robot].start,
             seed=config.seed,
             workers=config.workers,
             iterations=1000,
@@ -108,8 +127,9 @@ def train_low_level(config: DemoConfig) -> Run:
 
 def make_bundle(config: DemoConfig, run: Run) -> Path:
     """Export the fresh low level with the shipped high level; fall back to the shipped pair."""
-    bundle, pair = config.out / "bundle", SHIPPED / POLICIES[config.robot][0]
-    export(ExportConfig(low_level=run.folder, high_level=pair, out=bundle, name="demo"))
+    bundle, shown = config.out / "bundle", ROBOTS[config.robot]
+    eyes = SHIPPED / shown.eyes
+    export(ExportConfig(low_level=run.folder, high_level=eyes, out=bundle, name="demo"))
     print("Do the fresh low level and the shipped high level fit each other? Trying in simulation:")
     trial = EvalConfig(
         str(bundle), episodes=FIT_EPISODES, seed=TRIAL_SEED, seconds=20.0, workers=config.workers
@@ -121,7 +141,7 @@ def make_bundle(config: DemoConfig, run: Run) -> Path:
         print("They do: the robot will walk on what it has just learned.")
         return bundle
     print("They do not: the robot will walk on the shipped pair instead.")
-    return pair
+    return SHIPPED / shown.pair
 
 
 def walk_course(config: DemoConfig, bundle: Path) -> None:
@@ -141,7 +161,7 @@ def walk_house(config: DemoConfig) -> None:
     assert house.destination is not None
     goal = [f"{each:.3f}" for each in house.destination]
     robot = ["--robot", config.robot, "--scene", house.name, "--seed", str(config.course_seed)]
-    run_ros(POLICIES[config.robot][1], out, robot, ["--goal", *goal, "--duration", str(HOUSE_S)])
+    run_ros(ROBOTS[config.robot].house, out, robot, ["--goal", *goal, "--duration", str(HOUSE_S)])
 
 
 def make_house(config: DemoConfig) -> tuple[Scene, Layout]:
@@ -153,7 +173,7 @@ def make_house(config: DemoConfig) -> tuple[Scene, Layout]:
 def show(config: DemoConfig, run: Run) -> None:
     """Learning curve, path, latency and film from what the run has left behind."""
     out = config.out
-    title = f"{config.robot.upper()} follows commands, from zero weights"
+    title = f"{config.robot.upper()} follows commands, from {beginning(config)}"
     draw_curve(out / "learning_curve.png", run.load().curve, title)
     report = json.loads((out / "latency.json").read_text())
     plots.latency(out / "latency.png", report)
