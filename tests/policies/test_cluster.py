@@ -238,7 +238,7 @@ def test_a_node_that_dies_changes_nothing(
     out, node = tmp_path / "run", cluster.nodes[-1]
 
     def kill() -> None:
-        eventually((out / "best.npz").exists)
+        eventually((out / "config.json").exists)  # early: on an idle machine it is soon over
         eventually(node.works)
         for pid in (node.raylet, *node.workers()):
             os.kill(pid, signal.SIGKILL)
