@@ -15,7 +15,8 @@ from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 class DemoConfig:
     """The whole path on this computer: train, export, run under ROS 2, report.
 
-    1. A robot learns from zero weights to follow speed and yaw-rate commands (PyBullet, ARS).
+    1. A robot learns to follow speed and yaw-rate commands (PyBullet, ARS): an A1 from zero
+       weights, a Go2 from what the A1 has learned.
     2. That low level and the shipped camera policy become one ONNX bundle.
     3. A simulated robot and the controller, two processes, talk over real ROS 2 topics. What was
        recorded goes through the controller once more: the same commands, bit for bit.

@@ -14,10 +14,10 @@ from typing import Any
 DISTRIBUTION = "pixelgait"
 
 
-def version() -> str | None:
-    """Of the installed package; None where it was not installed by pip (a ROS 2 workspace)."""
+def version(distribution: str = DISTRIBUTION) -> str | None:
+    """Of an installed package; None where it was not installed by pip (a ROS 2 workspace)."""
     try:
-        return metadata.version(DISTRIBUTION)
+        return metadata.version(distribution)
     except metadata.PackageNotFoundError:
         return None
 

@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -185,14 +184,7 @@ class SharedFile:
 def installation() -> dict[str, str]:
     """What figures depend on to the last bit: the code, and libraries by their versions."""
     code = f"{version()} (code {code_sha256(ROOMS)[:8]})"
-    return {"pixelgait": code, **{name: _version(name) for name in LIBRARIES}}
-
-
-def _version(library: str) -> str:
-    try:
-        return metadata.version(library)
-    except metadata.PackageNotFoundError:
-        return "none"
+    return {"pixelgait": code, **{name: version(name) or "none" for name in LIBRARIES}}
 
 
 def _packer(folder: Path) -> Move:
