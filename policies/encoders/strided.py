@@ -5,35 +5,62 @@ Strides in place of pooling: Springenberg et al. 2015 (arXiv 1412.6806). The cha
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pixelgait.policies.encoders.checks import require_image
 
 CHANNELS = (16, 32, 32, 32)
+WIDEST = 64  # 26 million weights
+COLOURS = 3  # the first channels of RGB and RGB-D images
+FLATTEST = 0.02  # deviation of a picture below which what is left is the camera's noise
 SHRINKS = 2 ** len(CHANNELS)  # what an image's sides are divided by
 
 
 class StridedEncoder(nn.Module):
-    """Four 3 x 3 convolutions with stride 2 (16, 32, 32, 32 channels, ReLU).
+    """Four 3 x 3 convolutions with stride 2 (16, 32, 32, 32 channels times `wide`, ReLU).
+
+    With `standardise` every colour channel of an image has mean 0 and deviation 1, so that neither
+    the light's colour nor the exposure counts. Depth keeps its metres.
 
     Raises:
-        ValueError: the image's sides are no multiples of 16, or it has 2 channels, or 5.
+        ValueError: the image's sides are no multiples of 16, it has 2 channels, or 5, or `wide` is
+            not from 1 to 64.
     """
 
-    def __init__(self, height: int = 32, width: int = 32, channels: int = 3) -> None:
+    def __init__(
+        self,
+        height: int = 32,
+        width: int = 32,
+        channels: int = 3,
+        wide: int = 1,
+        standardise: bool = False,
+    ) -> None:
         super().__init__()
         require_image(height, width, channels)
         if height % SHRINKS or width % SHRINKS:
             raise ValueError(f"image {height} x {width}: sides must be multiples of {SHRINKS}")
+        if not 1 <= wide <= WIDEST:
+            raise ValueError(f"wide is {wide}, expected 1 to {WIDEST}")
         self.image_shape = (height, width, channels)
-        sizes = zip((channels, *CHANNELS), CHANNELS, strict=False)
+        self.standardised = COLOURS if standardise and channels >= COLOURS else 0  # channels
+        widths = [wide * each for each in CHANNELS]
+        sizes = zip((channels, *widths), widths, strict=False)
         self.convolutions = nn.ModuleList(nn.Conv2d(i, o, 3, 2, padding=1) for i, o in sizes)
-        self.features = CHANNELS[-1] * (height // SHRINKS) * (width // SHRINKS)
+        self.features = widths[-1] * (height // SHRINKS) * (width // SHRINKS)
 
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
         """Features (B, F) of uint8 images (B, H, W, C), and the mean activation (B, H', W')."""
         x = image.permute(0, 3, 1, 2).float() / 255.0
+        if self.standardised:
+            x = torch.cat([_standard(x[:, :COLOURS]), x[:, COLOURS:]], 1)
         for convolution in self.convolutions:
             x = F.relu(convolution(x))
         return x.flatten(1), x.mean(1)
+
+
+def _standard(x: Tensor) -> Tensor:
+    """Channels (B, C, H, W) with mean 0 and, unless they are flat, deviation 1."""
+    centred = x - x.mean((2, 3), keepdim=True)
+    return centred / (centred.square().mean((2, 3), keepdim=True) + FLATTEST**2).sqrt()

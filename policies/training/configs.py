@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_type_hints
 
 from pixelgait.policies.runs import CONFIG, GIT, find_run, read_run_config
-from pixelgait.policies.training.plan import BodyName, DAggerConfig, Plan, TaskName
+from pixelgait.policies.training.plan import BodyName, DAggerConfig, DeviceName, Plan, TaskName
 from pixelgait.policies.training.strategies import ESConfig
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import write_atomic
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # torch is not needed to be told what to do
 
 # What may differ between a run and its continuation: where it lies and is computed, when it ends,
 # and the files it began with, of which the run keeps what it needs.
-PLACE = ("out", "resume", "cluster")
+PLACE = ("out", "resume", "cluster", "device")
 BUDGET = ("workers", "iterations", "minutes", "target_m")
 SOURCES = ("start", "low_level", "delays_from")
 LOW_LEVEL, DELAYS = "low_level", "delays.json"  # copies of them in the run folder
@@ -211,6 +211,8 @@ class ImitateConfig(CameraConfig):
     iterations: Count = 10
     validate_every: Count = 1
     dagger: DAggerConfig = field(default_factory=DAggerConfig)
+    device: DeviceName = "cpu"
+    """Where students are fitted; auto: on a GPU if there is one, which rounds otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,7 +290,7 @@ def _from_json(hint: Any, value: Any) -> Any:
         return hint(**value)  # type: ignore[operator]
     if Path in (hint, *get_args(hint)) and value is not None:
         return Path(value)
-    if isinstance(value, list):
+    if type(value) is list:
         return tuple(value)
     if type(value) not in (int, float, str, bool, type(None)):
         raise TypeError(f"{value} is not of type {hint}")

@@ -1,30 +1,46 @@
 """Behaviour cloning: a high level is fitted to decisions by gradient, as far down as there is one.
 
 A selection of patches has no gradient: for IAP only what follows it is fitted, to features computed
-once. A memory is fitted to sequences, by truncated back-propagation through time.
+once. A memory is fitted to sequences, by truncated back-propagation through time. What things are
+painted with shall not be learned: images may have other colours in every step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from pixelgait.policies.high_level import HighLevelNetwork
+from pixelgait.policies.training.plan import DAggerConfig, DeviceName
 from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS
+from pixelgait.robot.errors import UserError
 from pixelgait.sim.tasks.teacher import HOLD_STEPS
 
 CHUNK = 512  # images encoded at once
-# Rates of Adam, falling to 0 along half a cosine. At 0.01 one in three CNNs dies at once.
-HEAD_RATE, NETWORK_RATE = 0.01, 0.003
+HEAD_RATE = 0.01  # of Adam, where a head alone is fitted
 HEAD_STEPS = 3  # a step of the head alone costs less than a tenth: it takes more
 LOSS_WEIGHTS = (0.1, 0.3, 1.0)  # of errors in duration, speed and turn: it is the turns that matter
 SHORT = 2.0 * (HOLD_STEPS - SHORTEST_STEPS) / (LONGEST_STEPS - SHORTEST_STEPS) - 1.0  # the output
 UNROLLED = 32  # decisions through which gradients go back in time
 STEEPEST = 1.0  # norm of a gradient that went through time
+CPU = torch.device("cpu")  # where lessons are drawn
+COLOURS = 3  # the first channels of RGB and RGB-D images
+# Standard deviations of light, of its colour [log of gain] and of black [of 255]; ours.
+LIGHT, TINT, BLACK = 0.3, 0.2, 15.0
+
+
+def find_device(wanted: DeviceName) -> str:
+    """The device torch fits on; `auto` is a GPU if there is one.
+
+    Raises:
+        UserError: a GPU is wanted, and torch sees none.
+    """
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise UserError(f"device cuda: torch {torch.__version__} sees no GPU, cpu always works")
+    return "cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +53,19 @@ class Lessons:
     starts: Tensor  # (n,) bool: where an episode begins
 
     def __getitem__(self, which: Tensor) -> Lessons:
-        return Lessons(
-            *(each[which] for each in (self.seen, self.goals, self.latents, self.starts))
-        )
+        """Those with these numbers, of any shape (...), which comes in place of n."""
+        return Lessons(*(each[which] for each in self._columns()))
+
+    def to(self, device: torch.device) -> Lessons:
+        """The same on a device."""
+        return Lessons(*(each.to(device) for each in self._columns()))
+
+    def flattened(self) -> Lessons:
+        """Of a grid of decisions (a, b): a * b in a row."""
+        return Lessons(*(each.flatten(0, 1) for each in self._columns()))
+
+    def _columns(self) -> tuple[Tensor, ...]:
+        return self.seen, self.goals, self.latents, self.starts
 
 
 def has_gradient(high_level: HighLevelNetwork) -> bool:
@@ -59,23 +85,41 @@ def encode_all(high_level: HighLevelNetwork, images: Tensor) -> Tensor:
     return torch.cat([encode(high_level, chunk) for chunk in images.split(CHUNK)])
 
 
-def fit(high_level: HighLevelNetwork, lessons: Lessons, steps: int, batch: int, seed: int) -> float:
-    """Fit to lessons in so many steps of `batch` decisions each; returns the last steps' loss.
+def fit(
+    high_level: HighLevelNetwork,
+    lessons: Lessons,
+    config: DAggerConfig,
+    seed: int,
+    device: str = "cpu",
+) -> float:
+    """Fit to lessons in the steps and batches of a round; returns the last steps' loss.
 
-    Images train the whole network, features what follows the encoder.
+    Images train the whole network, features what follows the encoder. With `recolour` images have
+    other colours in every step. Which decisions are drawn does not depend on the device.
     """
+    with torch.device(device):  # where the network makes its constants
+        loss = _fit(high_level.to(device), lessons, config, seed)
+    high_level.to("cpu")
+    return loss
+
+
+def _fit(high_level: HighLevelNetwork, lessons: Lessons, config: DAggerConfig, seed: int) -> float:
+    """Fit a network where it is."""
     whole = lessons.seen.dtype == torch.uint8
     encoder = {id(parameter) for parameter in high_level.encoder.parameters()}
     rest = [p for p in high_level.parameters() if id(p) not in encoder]
-    parameters, rate = (high_level.parameters(), NETWORK_RATE) if whole else (rest, HEAD_RATE)
-    if high_level.memory:
-        rate = NETWORK_RATE
-    steps = steps if whole else HEAD_STEPS * steps
+    parameters = high_level.parameters() if whole else rest
+    rate = config.rate if whole or high_level.memory else HEAD_RATE
+    steps = config.steps if whole else HEAD_STEPS * config.steps
     optimiser = torch.optim.Adam(parameters, lr=rate)
     cooling = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
-    batches = torch.Generator().manual_seed(seed)
-    losses = (_recurrent if high_level.memory else _memoryless)(high_level, lessons, batch, batches)
-    last: list[float] = []
+    batches = torch.Generator("cpu").manual_seed(seed)
+    drawn = (_sequences if high_level.memory else _single)(lessons, config.batch, batches)
+    if config.recolour and whole:
+        drawn = (replace(each, seen=recoloured(each.seen, batches)) for each in drawn)
+    decisions = (each.to(torch.get_default_device()) for each in drawn)
+    losses = (_recurrent if high_level.memory else _memoryless)(high_level, decisions)
+    last: list[Tensor] = []
     for _, loss in zip(range(steps), losses, strict=False):
         optimiser.zero_grad()
         loss.backward()
@@ -83,50 +127,79 @@ def fit(high_level: HighLevelNetwork, lessons: Lessons, steps: int, batch: int, 
             torch.nn.utils.clip_grad_norm_(high_level.parameters(), STEEPEST)
         optimiser.step()
         cooling.step()
-        last = [*last[-99:], float(loss.detach())]
-    return float(np.mean(last))
+        last = [*last[-99:], loss.detach()]
+    return float(torch.stack(last).mean())
 
 
-def _memoryless(
-    high_level: HighLevelNetwork, lessons: Lessons, batch: int, rng: torch.Generator
-) -> Iterator[Tensor]:
-    """Losses of batches of single decisions, for ever."""
+def _single(lessons: Lessons, batch: int, rng: torch.Generator) -> Iterator[Lessons]:
+    """Batches of single decisions (1, batch), for ever."""
     while True:
-        drawn = lessons[torch.randint(len(lessons.seen), (batch,), generator=rng)]
-        views = list(_views(high_level, drawn.seen).unbind(1))
-        heads, _ = high_level.heads(views, drawn.goals, torch.zeros(batch, 0))
-        yield _loss(high_level.outputs(heads), drawn)
+        yield lessons[torch.randint(len(lessons.seen), (1, batch), generator=rng, device=CPU)]
 
 
-def _recurrent(
-    high_level: HighLevelNetwork, lessons: Lessons, batch: int, rng: torch.Generator
-) -> Iterator[Tensor]:
-    """Losses of batches of sequences of `UNROLLED` decisions, for ever.
+def _sequences(lessons: Lessons, batch: int, rng: torch.Generator) -> Iterator[Lessons]:
+    """Batches of sequences of decisions (UNROLLED, readers), for ever.
 
     All episodes are one endless tape with as many readers as there are sequences in a batch, each
-    beginning at an episode; a state is what the sequence before has left, and nothing at a start.
+    beginning at an episode.
+    """
+    begins = lessons.starts.nonzero()[:, 0]
+    readers = max(1, batch // UNROLLED)
+    at = begins[torch.randint(len(begins), (readers,), generator=rng, device=CPU)]
+    steps = torch.arange(UNROLLED, device=CPU)[:, None]
+    while True:
+        yield lessons[(at + steps) % len(lessons.seen)]
+        at = (at + UNROLLED) % len(lessons.seen)
+
+
+def recoloured(images: Tensor, rng: torch.Generator) -> Tensor:
+    """Images (n, B, H, W, C) uint8 of B sequences, each with its colour channels swapped, brighter
+    or darker, and tinted, the same from its first image to its last. Depth stays as it is.
+    """
+    if images.shape[-1] < COLOURS:
+        return images
+    sequences = images.shape[1]
+    swapped = torch.rand(sequences, COLOURS, generator=rng, device=CPU).argsort(1)  # (B, 3)
+    order = swapped[None, :, None, None, :].expand(*images.shape[:-1], COLOURS)
+    colours = images[..., :COLOURS].gather(-1, order).float()
+    gain = LIGHT * torch.randn(sequences, 1, generator=rng, device=CPU)
+    gain = (gain + TINT * torch.randn(sequences, COLOURS, generator=rng, device=CPU)).exp()
+    black = BLACK * torch.randn(sequences, 1, generator=rng, device=CPU).expand(-1, COLOURS)
+    other = (colours * gain[:, None, None] + black[:, None, None]).clamp(0.0, 255.0)
+    return torch.cat([other.round().to(torch.uint8), images[..., COLOURS:]], -1)
+
+
+def _memoryless(high_level: HighLevelNetwork, decisions: Iterator[Lessons]) -> Iterator[Tensor]:
+    """Losses of batches of single decisions (1, B)."""
+    for drawn in decisions:
+        flat = drawn.flattened()
+        views = list(_views(high_level, flat.seen).unbind(1))
+        heads, _ = high_level.heads(views, flat.goals, torch.zeros(len(flat.goals), 0))
+        yield _loss(high_level.outputs(heads), flat)
+
+
+def _recurrent(high_level: HighLevelNetwork, decisions: Iterator[Lessons]) -> Iterator[Tensor]:
+    """Losses of batches of sequences (UNROLLED, readers), one going on where the last one ended.
+
+    A state is what the sequence before has left, and nothing at a start.
     """
     memory = high_level.memory
     assert memory is not None
-    readers = max(1, batch // UNROLLED)
-    begins = lessons.starts.nonzero()[:, 0]
-    at = begins[torch.randint(len(begins), (readers,), generator=rng)]
-    state = torch.zeros(high_level.state_size // memory.size, readers, memory.size)
-    while True:
-        tape = (at + torch.arange(UNROLLED)[:, None]) % len(lessons.seen)  # (UNROLLED, readers)
-        drawn = lessons[tape.flatten()]
-        views = list(_views(high_level, drawn.seen).unbind(1))
-        told = torch.stack(high_level.told(views, drawn.goals))  # (views, decisions, F)
-        inputs = memory.inputs(told).unflatten(1, tape.shape)
+    state = None
+    for drawn in decisions:
+        flat = drawn.flattened()
+        views = list(_views(high_level, flat.seen).unbind(1))
+        told = torch.stack(high_level.told(views, flat.goals))  # (views, decisions, F)
+        inputs = memory.inputs(told).unflatten(1, drawn.starts.shape)
+        if state is None:
+            state = inputs.new_zeros(len(views), drawn.starts.shape[1], memory.size)
         remembered = []
-        for x, starts in zip(inputs.unbind(1), drawn.starts.unflatten(0, tape.shape), strict=True):
+        for x, starts in zip(inputs.unbind(1), drawn.starts, strict=True):
             state = memory.advance(x, state * ~starts[:, None])
             remembered.append(state)
         read = memory.read(torch.stack(remembered, 1)).flatten(1, 2)
-        heads = high_level.head(read)
-        yield _loss(high_level.outputs(list(heads)), drawn)
+        yield _loss(high_level.outputs(list(high_level.head(read))), flat)
         state = state.detach()
-        at = (at + UNROLLED) % len(lessons.seen)
 
 
 def _views(high_level: HighLevelNetwork, seen: Tensor) -> Tensor:

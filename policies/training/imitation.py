@@ -247,9 +247,9 @@ def fit_student(
         seen = encode_all(high_level, seen)
     goals, latents = torch.from_numpy(shown.goals).float(), torch.from_numpy(shown.latents).float()
     lessons = Lessons(seen, goals, latents, torch.from_numpy(shown.starts))
-    fit(high_level, lessons, config.steps, config.batch, seed=len(files))
-    fitted = flat_weights(high_level)
     plan = worker.plan
+    fit(high_level, lessons, config, len(files), plan.device)
+    fitted = flat_weights(high_level)
     episodes = worker.run(Job(fitted, Normaliser.empty(), courses, plan.steps, difficulty))
     advance = [episode.distance_m for episode in episodes]
     return float(np.mean(advance)) if advance else 0.0, fitted

@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # torch is not needed to plan
 
 TaskName = Literal["walk", "follow", "imitate", "course", "joint"]
 BodyName = Literal["pybullet", "mujoco", "mixture"]
+DeviceName = Literal["auto", "cpu", "cuda"]
 DIFFICULTY_STEP = 0.1  # workers keep one course per difficulty
 TRIAL_COURSES = 256  # courses on which students compete in a round, shared among them
 
@@ -41,6 +42,11 @@ class DAggerConfig:
     """Images in a step."""
     students: Annotated[int, Range(1, TRIAL_COURSES)] = 64
     """With different selections, where that has no gradient; half of them leave every round."""
+    rate: Annotated[float, Range(1e-6, 1.0)] = 0.003
+    """Of gradient descent (Adam), falling to 0 in every round; at 0.01 one in three CNNs dies at
+    once, and one twice as wide has died at the default."""
+    recolour: bool = False
+    """Other colours and light for every image in every step of gradient descent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +68,7 @@ class Plan:
     randomisation: Randomisation | None = None
     mirror: bool = False  # a left-right symmetric low level
     faults: tuple[Fault, ...] = ()
+    device: str = "cpu"  # torch's name of that which fits
 
     @property
     def spec(self) -> RobotSpec:

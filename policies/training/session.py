@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from pixelgait.policies.training.configs import (
     TrainConfig,
 )
 from pixelgait.policies.training.evolution import Evolution
+from pixelgait.policies.training.fitting import find_device
 from pixelgait.policies.training.imitation import DAgger, first_students
 from pixelgait.policies.training.loop import Budget, Trainer, TrainingLoop
 from pixelgait.policies.training.plan import Plan
@@ -31,10 +33,13 @@ def train(config: TrainConfig) -> Run:
 
     Raises:
         UserError: the configuration makes no sense, or the run folder does not fit it; there is no
-            such cluster.
+            such cluster or device.
     """
     config.check()
     plan = config.plan()
+    if isinstance(config, ImitateConfig):
+        plan = replace(plan, device=find_device(config.device))
+        print(f"students are fitted on: {plan.device}", flush=True)
     fresh = None if config.resume else first_checkpoint(config, plan)
     require_writable(config.out / CONFIG)
     with locked(config.out), config.open_pool(start_worker, plan) as pool:

@@ -23,7 +23,8 @@ def version(distribution: str = DISTRIBUTION) -> str | None:
 
 
 def git_state() -> dict[str, Any]:
-    """Commit the code is at and whether files differ from it; None outside its repository."""
+    """Commit the code is at and whether files but the documentation's, which commands write,
+    differ from it; None outside its repository."""
     here = Path(__file__).resolve()
 
     def git(*arguments: str) -> str | None:
@@ -37,7 +38,8 @@ def git_state() -> dict[str, Any]:
 
     if git("ls-files", "--error-unmatch", here.name) is None:  # installed, or no repository
         return {"commit": None, "modified": None}
-    return {"commit": git("rev-parse", "HEAD"), "modified": bool(git("status", "--porcelain"))}
+    changed = git("status", "--porcelain", "--", ":/", ":(top,exclude)docs")
+    return {"commit": git("rev-parse", "HEAD"), "modified": bool(changed)}
 
 
 @cache

@@ -13,6 +13,7 @@ from pixelgait.export.bundle.graphs import HighLevelGraph, high_level_graph
 from pixelgait.policies.high_level import Architecture, HighLevelNetwork, make_high_level
 from pixelgait.policies.memory import LSTM
 from pixelgait.policies.training.fitting import Lessons, fit
+from pixelgait.policies.training.plan import DAggerConfig
 from pixelgait.robot.bundle import load_bundle, single_thread_session
 from pixelgait.robot.observation import NO_GOAL
 from tests.conftest import Command, make_bundle
@@ -156,7 +157,7 @@ def last_turns(high_level: HighLevelNetwork, lessons: Lessons) -> np.ndarray:
 def test_what_was_seen_long_ago_is_learned_by_who_remembers(memory: str, remembers: bool) -> None:
     architecture = Architecture(f"cnn:{SMALL}", mirror=True, memory=memory)
     high_level = make_high_level(architecture, seed=0)
-    fit(high_level, shown_once(0), steps=150, batch=128, seed=1)
+    fit(high_level, shown_once(0), DAggerConfig(steps=150, batch=128), seed=1)
     right = last_turns(high_level, shown_once(1, episodes=40))
     assert right == 1.0 if remembers else right < 0.8
 

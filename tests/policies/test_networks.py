@@ -6,18 +6,30 @@ import numpy as np
 import pytest
 import torch
 
+from pixelgait.policies.encoder_registry import ENCODERS
 from pixelgait.policies.encoders.cnn import CNNEncoder
 from pixelgait.policies.encoders.iap.encoder import IAPEncoder
 from pixelgait.policies.encoders.iap.kernels import RELU_EPSILON
 from pixelgait.policies.encoders.iap.patches import patches
+from pixelgait.policies.encoders.strided import StridedEncoder
 from pixelgait.policies.high_level import (
     Architecture,
     HighLevelNetwork,
     flat_weights,
     make_high_level,
 )
-from pixelgait.policies.training.fitting import Lessons, fit, has_gradient
+from pixelgait.policies.training.fitting import (
+    Lessons,
+    find_device,
+    fit,
+    has_gradient,
+    recoloured,
+)
+from pixelgait.policies.training.plan import DAggerConfig
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
+
+NO_GRADIENT = ("iap", "iap-favor", "iap-trig", "iap-hybrid", "brute-force", "attention-agent")
 
 
 @pytest.mark.parametrize(("encoder", "total"), [("iap", 1786), ("cnn", 14954)])
@@ -98,11 +110,73 @@ def test_encoders_with_a_gradient_are_fitted_with_their_head(encoder: str, memor
     images, starts = random_images(32, count=4), torch.tensor([True, False, False, False])
     lessons = Lessons(images, torch.zeros(4, 2), torch.tensor([[1.0, 0.5]]).expand(4, 2), starts)
     assert has_gradient(high_level)
-    assert np.isfinite(fit(high_level, lessons, steps=1, batch=4, seed=0))
+    assert np.isfinite(fit(high_level, lessons, DAggerConfig(steps=1, batch=4), seed=0))
     moved = flat_weights(high_level) != before
     count = sum(p.numel() for p in high_level.encoder.parameters())
     assert moved[:count].mean() > 0.5
     assert moved[count:].mean() > 0.5
+
+
+def test_a_standardised_image_has_no_light_of_its_own_but_its_depth() -> None:
+    torch.manual_seed(0)
+    encoder = StridedEncoder(32, 32, channels=4, wide=2, standardise=True)
+    image = torch.randint(0, 120, (1, 32, 32, 4), dtype=torch.uint8)
+    tinted = (image * torch.tensor([2, 1, 1, 1]) + torch.tensor([0, 100, 7, 0])).to(torch.uint8)
+    farther = image + torch.tensor([0, 0, 0, 100], dtype=torch.uint8)
+    features, same, other = (encoder(each)[0] for each in (image, tinted, farther))
+    assert features.shape == (1, encoder.features) == (1, 256)
+    assert (features - same).abs().max() < 0.1 * (features - other).abs().max()
+
+
+@pytest.mark.parametrize(
+    ("encoder", "memory"),
+    [("strided", ""), *((name, "gru:4") for name in ENCODERS if name not in NO_GRADIENT)],
+)
+def test_a_network_is_fitted_on_any_device(encoder: str, memory: str) -> None:
+    """torch's device without memory computes nothing, and refuses what lies on another one."""
+    high_level = make_high_level(Architecture(encoder, True, True, memory), seed=0)
+    images = torch.zeros(2, *high_level.image_shape, dtype=torch.uint8)
+    lessons = Lessons(images, torch.zeros(2, 2), torch.zeros(2, 2), torch.tensor([True, False]))
+    with pytest.raises(RuntimeError, match="cannot be called on meta tensors"):  # its loss
+        fit(high_level, lessons, DAggerConfig(steps=2, batch=2, recolour=True), 0, "meta")
+
+
+def test_a_gpu_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert find_device("auto") == find_device("cpu") == "cpu"
+    with pytest.raises(UserError, match=r"device cuda: torch.* sees no GPU"):
+        find_device("cuda")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert find_device("auto") == find_device("cuda") == "cuda"
+    assert find_device("cpu") == "cpu"
+
+
+@pytest.mark.parametrize("memory", ["", "gru:4"])
+def test_what_is_recoloured_is_not_learned_by_its_colour(memory: str) -> None:
+    """Red means left, blue right: by its colour alone a turn is learned, unless it changes."""
+    right = torch.arange(64) % 2 == 1
+    images = torch.zeros(64, 16, 16, 3, dtype=torch.uint8)
+    images[~right, ..., 0], images[right, ..., 2] = 150, 150
+    turns = torch.stack([torch.ones(64), torch.where(right, -0.5, 0.5)], 1)
+    lessons = Lessons(images, torch.zeros(64, 2), turns, torch.ones(64, dtype=torch.bool))
+
+    def loss(recolour: bool) -> float:
+        architecture = Architecture("strided:height=16,width=16", memory=memory)
+        fresh = make_high_level(architecture, seed=0)
+        return fit(fresh, lessons, DAggerConfig(steps=200, batch=64, recolour=recolour), seed=0)
+
+    assert loss(recolour=False) < 0.05
+    assert loss(recolour=True) > 0.2
+
+
+def test_recolouring_leaves_a_sequence_its_colours_and_depth_its_metres() -> None:
+    image = random_images(8, count=1)
+    pixels = torch.cat([image, image[..., :1]], -1).expand(5, 3, 8, 8, 4)  # 5 decisions, 3 readers
+    other = recoloured(pixels, torch.Generator().manual_seed(0))
+    assert torch.equal(other[..., 3], pixels[..., 3])
+    assert all(torch.equal(other[0], later) for later in other)
+    assert not torch.equal(other[0, 0], other[0, 1])
+    assert torch.equal(recoloured(pixels[..., :1], torch.Generator()), pixels[..., :1])
 
 
 @pytest.mark.parametrize(
