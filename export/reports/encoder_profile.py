@@ -98,7 +98,7 @@ def profile_encoders(config: EncoderProfileConfig) -> list[EncoderRow]:
     Raises:
         UserError: there is no such encoder, no time to measure, or no place on the page.
     """
-    from pixelgait.export.reports.encoder_plot import plot
+    from pixelgait.export.reports.plots import encoder_times
 
     if config.page is not None:
         require_markers(config.page, "encoders", "encoders")
@@ -109,7 +109,7 @@ def profile_encoders(config: EncoderProfileConfig) -> list[EncoderRow]:
     report = {"machine": where, "findings": found, "rows": [asdict(row) for row in rows]}
     write_atomic(config.out / "encoders.json", json_bytes(report))
     write_atomic(config.out / "encoders.md", format_rows(rows).encode())
-    plot(config.out / "encoders.png", rows)
+    encoder_times(config.out / "encoders.png", rows)
     if config.page is not None:
         lines = [*summary(rows), "", f"{found[0]}:", "", *(f"* {each}" for each in found[1:])]
         write_between(config.page, "encoders", "encoders", lines)

@@ -7,24 +7,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pixelgait.export.reports.figure_store import Figures
 from pixelgait.export.reports.generated import table_head, table_line
 from pixelgait.sim.evaluate import EvalConfig
 
-# Columns: difficulty, whether robots are randomised, and the simulator.
-COLUMNS = {
-    "low": (0.0, False, "pybullet"),
-    "medium": (0.5, False, "pybullet"),
-    "high": (1.0, False, "pybullet"),
-    "medium, randomised": (0.5, True, "pybullet"),
-    "high, randomised": (1.0, True, "pybullet"),
-    "medium, MuJoCo": (0.5, False, "mujoco"),
-    "high, MuJoCo": (1.0, False, "mujoco"),
+# Columns: what is otherwise than in the command's defaults, of which medium is the evaluation.
+COLUMNS: dict[str, dict[str, Any]] = {
+    "low": {"difficulty": 0.0},
+    "medium": {},
+    "high": {"difficulty": 1.0},
+    "medium, randomised": {"randomise": True},
+    "high, randomised": {"difficulty": 1.0, "randomise": True},
+    "medium, MuJoCo": {"body": "mujoco"},
+    "high, MuJoCo": {"difficulty": 1.0, "body": "mujoco"},
+}
+# Of a table of its own: what the paper's course does not show.
+ELSEWHERE: dict[str, dict[str, Any]] = {
+    "unseen looks": {"looks": "test"},
+    "unseen looks, high": {"looks": "test", "difficulty": 1.0},
+    "all at once": {"looks": "test", "difficulty": 1.0, "randomise": True},
+    **{name: {"scene": name} for name in ("gates", "free-standing", "slalom", "clutter", "rough")},
+    "forest": {"scene": "examples/forest.py"},
+    "passers-by": {"scene": "examples/passers_by.py"},
 }
 RUN_COLUMNS = ("medium", "medium, randomised")  # of training runs that are not shipped
 CLEAN_COLUMNS = ("medium", "high")  # where clean success stands in columns of its own
 SUMMARY_COLUMNS = ("medium", "high", "high, randomised", "high, MuJoCo")
 AT_MEDIUM = ("metres", "falls", "images")
-Figures = dict[str, Any]  # as pixelgait-eval writes them
 
 
 @dataclass(frozen=True)
@@ -35,12 +44,12 @@ class ResultRow:
     evaluation: EvalConfig
     summary: str = ""  # what the README calls it; empty: it is not there
     weights: int | None = None  # None: it does not see
-    columns: tuple[str, ...] = tuple(COLUMNS)  # what is measured, medium at least
+    columns: tuple[str, ...] = (*COLUMNS, *ELSEWHERE)  # what is measured
 
     @property
-    def key(self) -> str:
-        """What its files are called."""
-        return f"{Path(self.evaluation.bundle).name}-{self.evaluation.baseline or 'policy'}"
+    def name(self) -> str:
+        """What it is called on the command line."""
+        return self.evaluation.baseline or Path(self.evaluation.bundle).name
 
 
 Measured = Sequence[tuple[ResultRow, dict[str, Figures]]]  # figures by column
@@ -53,6 +62,17 @@ def full_table(measured: Measured) -> list[str]:
     for row, figures in measured:
         cells = _success_cells(figures, columns)
         lines.append(table_line([*_title_cells(row), *cells, *_at_medium(row, figures)]))
+    return lines
+
+
+def elsewhere_table(measured: Measured) -> list[str]:
+    """Success of all rows that were measured under other looks, or in other scenes."""
+    columns = _measured(measured, ELSEWHERE)
+    lines = table_head(("high level", *columns))
+    for row, figures in measured:
+        cells = [_cell(figures.get(name)) for name in columns]
+        if any(cell != "-" for cell in cells):
+            lines.append(table_line([row.label, *cells]))
     return lines
 
 
@@ -98,7 +118,9 @@ def _title_cells(row: ResultRow) -> list[str]:
 
 def _at_medium(row: ResultRow, figures: dict[str, Figures]) -> list[str]:
     """`AT_MEDIUM`, of who sees at all the images, too."""
-    medium = figures["medium"]
+    medium = figures.get("medium")
+    if medium is None:
+        return ["-"] * len(AT_MEDIUM)
     images = f"{medium['images_per_episode']:.0f}" if row.weights else "-"
     return [f"{medium['distance_m']:.1f}", _rate(medium, "fall_rate"), images]
 

@@ -1,7 +1,7 @@
 """Results of the shipped bundles, for the documentation: tables, curves, paths, attention.
 
-Run as `make results`. Evaluations that are already in the output folder are not repeated, as long
-as they are of the same bundle.
+Run as `make results`. Evaluations are kept in docs/results.json and not repeated, as long as they
+are of the same weights.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from typing import Any
 from pixelgait.export.bundle.export import export
 from pixelgait.export.bundle.options import ExportConfig
 from pixelgait.export.reports import plots
+from pixelgait.export.reports.figure_store import Figures, FigureStore
 from pixelgait.export.reports.generated import require_markers, write_between
 from pixelgait.export.reports.result_tables import (
     COLUMNS,
+    ELSEWHERE,
     RUN_COLUMNS,
-    Figures,
     Measured,
     ResultRow,
+    elsewhere_table,
     full_table,
     runs_table,
     summary_table,
@@ -30,10 +32,9 @@ from pixelgait.policies.runs import load_checkpoint
 from pixelgait.policies.trained import provenance_of
 from pixelgait.robot.bundle import CONTRACT, SHIPPED
 from pixelgait.robot.errors import UserError, run_command
-from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
 from pixelgait.robot.runtime.options import Count, parse
-from pixelgait.sim.evaluate import EvalConfig, describe, evaluate, film, run_episodes
+from pixelgait.sim.evaluate import EvalConfig, evaluate, film, run_episodes
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.tasks.options import WorkerOptions
 from pixelgait.sim.world.seeds import Stream
@@ -44,9 +45,9 @@ POLICIES = {
     "sit": "SieT",
     "iap-depth": "IAP on depth",
     "strided-gru": "strided CNN with memory",
+    "rover": "strided CNN with memory, depth",
 }
 PATH_SEEDS = 6
-MAKER = ("version", "commit", "modified")  # who measured, not what
 
 
 @dataclass(frozen=True)
@@ -59,13 +60,19 @@ class ResultsConfig(WorkerOptions):
     """Gets the table of the shipped policies, between its two markers."""
     pictures: Path = Path("docs")
     """Folder of the pictures."""
+    figures: Path = Path("docs/results.json")
+    """Everything that was measured."""
     out: Path = Path("runs/results")
-    """Folder of the figures, one JSON per row and difficulty."""
+    """Folder of the bundles of training runs that are not shipped."""
     episodes: Count = 100
-    columns: tuple[str, ...] = tuple(COLUMNS)
-    """Columns to measure; the others are left out. medium must be among them."""
-    runs: bool = True
+    rows: tuple[str, ...] = ()
+    """Policies to measure, as iap or teacher, or all; of the others is shown what is known."""
+    columns: tuple[str, ...] = ()
+    """Columns to measure, or all; of the others is shown what is known."""
+    runs: bool = False
     """Also evaluate the training runs that are not shipped, and baselines: half of the time."""
+    draw: bool = True
+    """Draw the pictures."""
 
 
 def main() -> None:
@@ -77,30 +84,49 @@ def write_results(config: ResultsConfig) -> None:
     """Evaluate what is missing, then write tables and pictures.
 
     Raises:
-        UserError: a page has no markers to write between, or there is no such column.
+        UserError: a page has no markers to write between, or there is no such row or column.
     """
-    if not {"medium"} <= set(config.columns) <= set(COLUMNS):
-        raise UserError(f"--columns: choose from {', '.join(COLUMNS)}, medium among them")
-    for page, part in ((config.page, "results"), (config.readme, "results-summary")):
+    _require(config.columns, (*COLUMNS, *ELSEWHERE), "columns")
+    _require(config.rows, [row.name for row in _rows()], "rows")
+    for page, part in (
+        (config.page, "results"),
+        (config.page, "elsewhere"),
+        (config.page, "runs"),
+        (config.readme, "results-summary"),
+    ):
         require_markers(page, part, "results")
-    measured = _measure(config, _rows())
+    measured = _measure(config, _rows(), (*COLUMNS, *ELSEWHERE))
     table = full_table(measured)
     write_between(config.page, "results", "results", table)
+    write_between(config.page, "elsewhere", "results", elsewhere_table(measured))
     write_between(config.readme, "results-summary", "results", summary_table(measured))
     if config.runs:
-        require_markers(config.page, "runs", "results")
-        runs = runs_table(_measure(config, _run_rows(config)))
+        runs = runs_table(_measure(config, _run_rows(config), RUN_COLUMNS))
         write_between(config.page, "runs", "results", runs)
-    _draw_curves(config.pictures / "curves.png")
-    for name in POLICIES:
-        _draw_paths(config, name)
-    film(EvalConfig("iap", workers=1), config.pictures / "attention.png")
+    if config.draw:
+        _draw_curves(config.pictures / "curves.png")
+        for name in POLICIES:
+            _draw_paths(config, name)
+        film(EvalConfig("iap", workers=1), config.pictures / "attention.png")
     print("\n".join(table))
 
 
-def _measure(config: ResultsConfig, rows: Sequence[ResultRow]) -> Measured:
-    wanted = {row.key: [name for name in row.columns if name in config.columns] for row in rows}
-    return [(row, {name: _figures(config, row, name) for name in wanted[row.key]}) for row in rows]
+def _require(chosen: Sequence[str], known: Sequence[str], option: str) -> None:
+    if not set(chosen) <= set(known):
+        raise UserError(f"--{option}: choose from {', '.join(known)}")
+
+
+def _measure(config: ResultsConfig, rows: Sequence[ResultRow], columns: Sequence[str]) -> Measured:
+    """Figures of every row and column that are known or shall be measured."""
+    store = FigureStore(config.figures)
+    measured: list[tuple[ResultRow, dict[str, Figures]]] = [(row, {}) for row in rows]
+    for row, cells in measured:
+        for column in columns:
+            chosen = not config.rows or row.name in config.rows
+            chosen = chosen and (not config.columns or column in config.columns)
+            if figures := _figures(config, store, row, column, chosen):
+                cells[column] = figures
+    return measured
 
 
 def _rows() -> list[ResultRow]:
@@ -168,35 +194,21 @@ def _contract(bundle: Path) -> dict[str, Any]:
     return contract
 
 
-def _figures(config: ResultsConfig, row: ResultRow, column: str) -> Figures:
-    """The evaluation of one row for one column, from the output folder if it is there."""
-    difficulty, randomise, body = COLUMNS[column]
-    name = f"{row.key}-{difficulty}{'-randomised' * randomise}{'-mujoco' * (body == 'mujoco')}"
-    path = config.out / f"{name}.json"
+def _figures(
+    config: ResultsConfig, store: FigureStore, row: ResultRow, column: str, chosen: bool
+) -> Figures | None:
+    """The evaluation of one row for one column: a known one, or, if it is chosen, a new one."""
     evaluation = replace(
         row.evaluation,
-        difficulty=difficulty,
-        randomise=randomise,
-        body=body,
+        **{**COLUMNS, **ELSEWHERE}[column],
         episodes=config.episodes,
         workers=config.workers,
         cluster=config.cluster,
     )
-    if path.exists():
-        kept: Figures = json.loads(path.read_text())
-        if is_of(kept, evaluation):
-            return kept
-    print(name, flush=True)
-    figures = evaluate(evaluation)
-    write_atomic(path, json_bytes(figures))
-    return figures
-
-
-def is_of(kept: Figures, evaluation: EvalConfig) -> bool:
-    """Whether figures are of this evaluation, by whatever version of the code."""
-    wanted = {k: v for k, v in describe(evaluation).items() if k not in MAKER}
-    kept = {"looks": "plain", **kept}  # older ones do not say so
-    return wanted.items() <= kept.items() and len(kept["episodes"]) == evaluation.episodes
+    if (kept := store.find(evaluation)) or not chosen or column not in row.columns:
+        return kept
+    print(f"{row.name}, {column}", flush=True)
+    return store.keep(evaluation, evaluate(evaluation))
 
 
 def _weights(run: Path) -> int:

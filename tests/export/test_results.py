@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pixelgait.export.reports.figure_store import FigureStore
 from pixelgait.export.reports.generated import markers, write_between
-from pixelgait.export.reports.result_tables import ResultRow, full_table, runs_table, summary_table
-from pixelgait.export.reports.results import is_of
+from pixelgait.export.reports.result_tables import (
+    ResultRow,
+    elsewhere_table,
+    full_table,
+    runs_table,
+    summary_table,
+)
+from pixelgait.export.reports.results import ResultsConfig, write_results
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.evaluate import EvalConfig, describe
+
+ROOT = Path(__file__).resolve().parents[2]
+FIGURES = ROOT / "docs" / "results.json"
 
 
 def figures(success: float) -> dict[str, Any]:
@@ -60,13 +71,51 @@ def test_the_summary_holds_the_shipped_policies() -> None:
     ]
 
 
-def test_only_figures_of_the_same_evaluation_are_kept() -> None:
+def test_what_was_measured_elsewhere_has_a_table_of_its_own() -> None:
+    iap = (MEASURED[0][0], {"medium": figures(1.0), "slalom": figures(0.3)})
+    assert elsewhere_table([iap, MEASURED[1]]) == [
+        "| high level | slalom |",
+        "|---|---|",
+        "| **IAP**, shipped | 30 % [20, 30] |",
+    ]
+
+
+def test_only_figures_of_the_same_evaluation_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
     asked = EvalConfig("iap", episodes=2, difficulty=1.0)
-    kept = {**describe(asked), "commit": "an older one", "episodes": [{}, {}]}
-    assert is_of(kept, asked)
-    assert not is_of(kept, replace(asked, episodes=3))
-    assert not is_of(kept, replace(asked, baseline="blind"))
-    assert not is_of({**kept, "sha256": "of another bundle"}, asked)
+    other = replace(asked, baseline="blind")
+    measured = {**describe(asked), "commit": "an older one", "episodes": [{}, {}]}
+    FigureStore(path).keep(asked, {**measured, "sha256": "of former weights"})
+    assert FigureStore(path).find(asked) is None
+    FigureStore(path).keep(asked, measured)
+    FigureStore(path).keep(other, {**describe(other), "episodes": [{}, {}]})
+    assert [kept["baseline"] for kept in json.loads(path.read_text())] == ["blind", None]
+    kept = FigureStore(path).find(asked)
+    assert kept is not None
+    assert kept["commit"] == "an older one"
+    assert FigureStore(path).find(replace(asked, episodes=3)) is None
+    assert FigureStore(path).find(replace(asked, looks="test")) is None
+    path.write_text("[1, 2")
+    with pytest.raises(UserError, match="no list of figures"):
+        FigureStore(path)
+
+
+def test_known_figures_are_shown_and_nothing_is_measured_again(tmp_path: Path) -> None:
+    """The tables of the pages are those of the figures beside them."""
+    pages = {name: tmp_path / Path(name).name for name in ("docs/results.md", "README.md")}
+    for name, copy in pages.items():
+        copy.write_text((ROOT / name).read_text())
+    one, other = pages.values()
+    config = ResultsConfig(
+        page=one, readme=other, figures=FIGURES, rows=("iap",), columns=("medium",), draw=False
+    )
+    before = FIGURES.read_bytes()
+    write_results(config)
+    assert FIGURES.read_bytes() == before
+    for name, copy in pages.items():
+        assert copy.read_text() == (ROOT / name).read_text(), f"make results would change {name}"
+    with pytest.raises(UserError, match="--columns: choose from low"):
+        write_results(replace(config, columns=("nowhere",)))
 
 
 def test_only_what_is_between_the_markers_changes(tmp_path: Path) -> None:

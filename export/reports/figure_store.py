@@ -1,0 +1,52 @@
+"""Figures that were measured, kept in one file beside the pages that show them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import json_bytes, write_atomic
+from pixelgait.sim.evaluate import EvalConfig, describe
+
+Figures = dict[str, Any]  # as pixelgait-eval writes them; `episodes` is their number
+MAKER = ("version", "commit", "modified")  # who measured, not what
+
+
+class FigureStore:
+    """Figures by what was evaluated, policies by their weights: new ones are other policies.
+
+    Raises:
+        UserError: the file is there, but does not hold such figures.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._kept: list[Figures] = []
+        if path.exists():
+            try:
+                self._kept = [dict(each) for each in json.loads(path.read_text())]
+            except (TypeError, ValueError) as error:
+                raise UserError(f"{path}: no list of figures ({error})") from None
+
+    def find(self, evaluation: EvalConfig) -> Figures | None:
+        """Figures of this evaluation, by whatever version of the code."""
+        wanted = question(evaluation)
+        return next((each for each in self._kept if wanted.items() <= each.items()), None)
+
+    def keep(self, evaluation: EvalConfig, figures: Figures) -> Figures:
+        """Keep what `evaluate` returned, in place of the same of other weights."""
+        wanted = question(evaluation)
+        kept = {**figures, "episodes": len(figures["episodes"])}
+        anew = {k: v for k, v in wanted.items() if k != "sha256"}
+        others = [each for each in self._kept if not anew.items() <= each.items()]
+        self._kept = sorted([*others, kept], key=lambda each: json.dumps(each, sort_keys=True))
+        write_atomic(self.path, json_bytes(self._kept))
+        return kept
+
+
+def question(evaluation: EvalConfig) -> Figures:
+    """What is evaluated, of which weights, on how many episodes."""
+    described = {k: v for k, v in describe(evaluation).items() if k not in MAKER}
+    return {**described, "episodes": evaluation.episodes}
