@@ -18,6 +18,7 @@ _TORCH = SimpleNamespace(
     concatenate=torch.cat,
     cos=torch.cos,
     floor=torch.floor,
+    maximum=torch.maximum,
     minimum=torch.minimum,
     sin=torch.sin,
     where=torch.where,

@@ -28,6 +28,12 @@ positive extension lengthen the leg, whatever a URDF's axes are. The share r = 1
 equal length, keeps the hip-to-foot line at angle S from its default, so swing turns the leg and
 extension only changes its length; for unequal links r makes that true near the default pose.
 
+Legs that hold a position by a soft spring give way under their load: a Go2's, by 4 cm in a trot, and
+what its feet do on the ground is no longer what the generator asks for. Where
+`RobotSpec.carried_kg` is set, the targets of a leg in stance are offset by the torque that bears
+its share of the weight (J^T F, F vertical at the foot in the default pose) over the joint's
+stiffness. As an offset it needs no torque on the wire.
+
 What depends on the phase is written once for numpy and torch (`xp` is the module to use), so the
 exported graph is the code that was trained.
 """
@@ -45,6 +51,8 @@ TWO_PI = 2.0 * np.pi
 TROT = np.array([0.0, 0.5, 0.5, 0.0])  # offsets of FR, FL, RR, RL as fractions of the period
 LEG_BY_LEG = np.arange(12).reshape(3, 4).T.ravel()  # from all abductions, swings, extensions
 A_STANCE_RAD = -0.02  # Google tg_simple.py: the stance leg gives way a little
+GRAVITY_M_PER_S2 = 9.81
+LOADING = 4.0  # a leg takes its load within asin(1 / 4), a twelfth of its stance; ours
 
 # What a policy modulates, with its range: (name, at action -1, at action +1).
 PARAMETERS = (
@@ -99,6 +107,35 @@ def leg_poses(spec: RobotSpec, phase: Any, parameters: Any, xp: Any = np) -> Any
     step = xp.where(sin > 0.0, A_STANCE_RAD, -parameters[LIFT] * sin) * sin
     poses = [amplitudes[:, 0] * cos, amplitudes[:, 1] * cos, amplitudes[:, 2] + step]
     return xp.concatenate(poses)[LEG_BY_LEG]  # a stack takes numpy three times as long
+
+
+def loads(phase: Any, duty: Any, step: Any, xp: Any = np) -> Any:
+    """Share of the weight that each leg bears, (4,), at a phase (1,) and a share of a step.
+
+    Who takes no step (0) stands on all legs.
+    """
+    stance = LOADING * xp.sin(leg_phases(phase, duty, xp))
+    stance = xp.minimum(xp.maximum(stance, xp.asarray(0.0)), xp.asarray(1.0))
+    stance = 1.0 + step * (stance - 1.0)
+    return stance / xp.maximum(stance.sum(), xp.asarray(1.0))
+
+
+@cache
+def load_map(spec: RobotSpec) -> Array:
+    """(12, 4): from the legs' shares of the weight to offsets of the joint targets [rad]."""
+    abduction_m, knee_m = spec.load_levers_m
+    weight_n = spec.carried_kg * GRAVITY_M_PER_S2
+    torques = np.zeros((len(LEGS), 3, len(LEGS)))  # [Nm]
+    for leg, (_, y) in enumerate(spec.feet_m):
+        # Pressing down moves the foot inward about the hip's axis, and lengthens the leg.
+        torques[leg, 0, leg] = -np.sign(y) * spec.abduction_signs[leg] * abduction_m * weight_n
+        torques[leg, 2, leg] = spec.extension_sign * knee_m * weight_n
+    return torques.reshape(-1, len(LEGS)) / spec.kp_nm_per_rad[:, None]
+
+
+def standing_targets(spec: RobotSpec) -> Array:
+    """Joint targets (12,) [rad] of a robot that stands on all legs, in its default pose."""
+    return spec.default_pose_rad + load_map(spec) @ np.full(len(LEGS), 1.0 / len(LEGS))
 
 
 def next_phase(phase: Any, frequency_hz: Any, dt_s: float, xp: Any = np) -> Any:

@@ -56,8 +56,11 @@ def act(spec: RobotSpec, latent: Any, action: Any, phase: Any, xp: Any = np) -> 
     parameters = low + (action[RESIDUAL_SIZE:] + 1.0) / 2.0 * (high - low)
     poses = gait.leg_poses(spec, phase, parameters, xp)
     poses = poses + RESIDUAL_RANGE_RAD * action[:RESIDUAL_SIZE]
-    offsets = xp.asarray(joint_map(spec)) @ (share_of_step(latent, xp) * poses)
-    targets = xp.asarray(spec.default_pose_rad) + offsets
+    step = share_of_step(latent, xp)
+    targets = xp.asarray(spec.default_pose_rad) + xp.asarray(joint_map(spec)) @ (step * poses)
+    if spec.carried_kg:
+        loads = gait.loads(phase, parameters[gait.DUTY], step, xp)
+        targets = targets + xp.asarray(gait.load_map(spec)) @ loads
     return targets, gait.next_phase(phase, parameters[gait.FREQUENCY], CONTROL_DT_S, xp)
 
 

@@ -55,6 +55,10 @@ class RobotSpec:
     camera: CameraMount
     abduction_signs: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.0)  # of LEGS
     hip_share: float = 0.5  # of the knee's motion, which the hip takes back
+    # For soft legs, see robot/gait.py: the mass that targets are offset for, and the levers of a
+    # foot's load about abduction and knee in the default pose. Stiff legs do without.
+    carried_kg: float = 0.0
+    load_levers_m: tuple[float, float] = (0.0, 0.0)
 
 
 def spec_contract(spec: RobotSpec) -> dict[str, Any]:
@@ -188,9 +192,8 @@ GO2 = RobotSpec(
     velocity_limit_rad_per_s=per_leg(30.1, 30.1, 15.7),
     target_speed_limit_rad_per_s=per_leg(30.1, 30.1, 15.7),  # the same
     # kp: unitree_sdk2's stand example; kd: the knees' of unitree_rl_mjlab. Pose: unitree_sdk2's
-    # state_machine example. Published policies have kp from 20 to 40, kd from 0.5 to 2, and learn
-    # offsets of half a radian against the sag. A generator's legs must hold what it asks for: with
-    # 40 and 1 they sag by 6 cm in a trot, the rear kneels, and what can be learned is to skate.
+    # state_machine example. Published policies have kp from 20 to 40, kd from 0.5 to 2; with 40 and
+    # 1 what was learned here falls on randomised robots (policies/pretrained/walk-go2).
     kp_nm_per_rad=per_leg(60.0, 60.0, 60.0),
     kd_nms_per_rad=per_leg(2.0, 2.0, 2.0),
     damping_nms_per_rad=8.0,  # passive mode of rl_sar
@@ -200,7 +203,10 @@ GO2 = RobotSpec(
     leg_length_m=2 * 0.213 * float(np.cos(0.9)),
     swing_sign=-1.0,
     extension_sign=1.0,
-    stand_height_m=0.27,  # measured: settles there under the gains above, 2 cm below its pose
+    stand_height_m=0.287,  # leg and foot radius (0.022 m)
+    # Mass of Unitree's own model; URDF: thigh 0.0955 m beside the hip's axis, calf of 0.213 m.
+    carried_kg=15.2,
+    load_levers_m=(0.0955, 0.213 * float(np.sin(0.9))),
     # Unitree's own URDF, front_camera_joint; tilt and field of view are ours, as on the A1.
     camera=CameraMount(position_m=(0.327, 0.0, 0.043), pitch_down_rad=0.2, vertical_fov_rad=1.05),
 )

@@ -14,7 +14,7 @@ from enum import Enum
 import numpy as np
 
 from pixelgait.robot.controller import STAND, Controller
-from pixelgait.robot.gait import joint_map
+from pixelgait.robot.gait import joint_map, standing_targets
 from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.spec import Array, RobotSpec
@@ -175,8 +175,9 @@ class Operation:
         self.state, self.cause = State.LIMP, "started"
         self.transitions = 0
         self.stalls = 0  # of the loop itself, while something was stiff
-        self._pose = lying_pose(controller.supervisor.spec)
-        self._from = self._last = self.supervisor.spec.default_pose_rad  # targets (12,) [rad]
+        spec = controller.supervisor.spec
+        self._standing, self._lying = standing_targets(spec), lying_pose(spec)
+        self._from = self._last = self._standing  # targets (12,) [rad]
         self._steps = 0  # in this state
         self._rest = 0  # steps until it may stand up
 
@@ -261,14 +262,13 @@ class Operation:
 
     def _targets(self) -> Array:
         """Joint targets (12,) [rad] of a robot that stands up, stands, or lies down."""
-        default = self.supervisor.spec.default_pose_rad
         elapsed_s = self._steps * CONTROL_DT_S
         if self.state is State.STANDING_UP:
             last = STAND_S - CONTROL_DT_S  # the last step is the pose itself
-            return self._from + min(1.0, elapsed_s / last) * (default - self._from)
+            return self._from + min(1.0, elapsed_s / last) * (self._standing - self._from)
         if self.state is State.LYING_DOWN:
-            return self._from + min(1.0, elapsed_s / LIE_S) * (self._pose - self._from)
-        return default
+            return self._from + min(1.0, elapsed_s / LIE_S) * (self._lying - self._from)
+        return self._standing
 
 
 def lying_pose(spec: RobotSpec) -> Array:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 DISTRIBUTION = "pixelgait"
+DOCUMENTATION = (":(top,exclude)docs", ":(top,exclude)*.md")  # for git status; commands write it
 
 
 def version(distribution: str = DISTRIBUTION) -> str | None:
@@ -23,8 +24,8 @@ def version(distribution: str = DISTRIBUTION) -> str | None:
 
 
 def git_state() -> dict[str, Any]:
-    """Commit the code is at and whether files but the documentation's, which commands write,
-    differ from it; None outside its repository."""
+    """Commit the code is at and whether files but the documentation's differ from it; None outside
+    its repository."""
     here = Path(__file__).resolve()
 
     def git(*arguments: str) -> str | None:
@@ -38,7 +39,7 @@ def git_state() -> dict[str, Any]:
 
     if git("ls-files", "--error-unmatch", here.name) is None:  # installed, or no repository
         return {"commit": None, "modified": None}
-    changed = git("status", "--porcelain", "--", ":/", ":(top,exclude)docs")
+    changed = git("status", "--porcelain", "--", ":/", *DOCUMENTATION)
     return {"commit": git("rev-parse", "HEAD"), "modified": bool(changed)}
 
 

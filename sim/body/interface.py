@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pixelgait.robot.gait import standing_targets
 from pixelgait.robot.interface import Body, Image, JointCommand
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.rotation import Quaternion, Vector
@@ -98,4 +99,5 @@ class SimulatedBody(Body, Walker, Protocol):
 def standing(spec: RobotSpec) -> JointCommand:
     """What the motors do before the first command arrives."""
     none = np.zeros(len(spec.joint_names))
-    return JointCommand(0.0, spec.default_pose_rad, spec.kp_nm_per_rad, spec.kd_nms_per_rad, none)
+    targets = standing_targets(spec)
+    return JointCommand(0.0, targets, spec.kp_nm_per_rad, spec.kd_nms_per_rad, none)

@@ -12,6 +12,7 @@ from nav_msgs.msg import Odometry
 from rclpy.node import Node
 from sensor_msgs.msg import CameraInfo
 
+from pixelgait.robot.gait import standing_targets
 from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.ros.watch.camera_info import camera_info
 from pixelgait.robot.ros.wire import common as ros
@@ -98,7 +99,7 @@ class SimulatedRobot(Node):
         rate = RateKeeper(PHYSICS_DT_S)
         step = 0
         # Until the first command the robot stands, as after a real robot's own stand-up.
-        standing = stiff(self.body.spec, self.body.spec.default_pose_rad)
+        standing = stiff(self.body.spec, standing_targets(self.body.spec))
         while not self._stop.is_set():
             self.body.step(self._wire.command() or standing)
             self.reading = self.body.read()

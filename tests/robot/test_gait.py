@@ -20,7 +20,7 @@ from pixelgait.robot.low_level import (
     features,
     share_of_step,
 )
-from pixelgait.robot.spec import A1, LEGS
+from pixelgait.robot.spec import A1, GO2, LEGS, RobotSpec
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.scenes.flat import FlatGround
@@ -99,6 +99,20 @@ def test_the_share_of_a_step_grows_with_the_command() -> None:
     assert mirrored == half
 
 
+def test_who_bears_the_weight() -> None:
+    def shares(phase: float, duty: float, step: float = 1.0) -> list[float]:
+        return gait.loads(np.array([phase]), duty, step).tolist()
+
+    assert shares(np.pi / 2, 0.5) == pytest.approx([0.5, 0.0, 0.0, 0.5])  # FR and RL stand
+    assert shares(3 * np.pi / 2, 0.5) == pytest.approx([0.0, 0.5, 0.5, 0.0])
+    assert shares(np.pi / 2, 0.5, step=0.0) == [0.25] * 4  # all do
+    for phase in np.linspace(0.0, 2 * np.pi, 100):
+        assert sum(shares(phase, 0.6)) == pytest.approx(1.0)  # somebody always does
+        assert sum(shares(phase, 0.4)) <= 1.0  # nobody in between
+    ends = [shares(phase, 0.5)[0] for phase in (1e-6, np.pi - 1e-6)]
+    assert ends == pytest.approx([0.0, 0.0], abs=1e-5)  # taken, and given back, little by little
+
+
 def test_a_period_lasts_one_over_the_frequency() -> None:
     phase, seen = np.zeros(1), 0
     for _ in range(1000):  # 10 s at 1.7 Hz
@@ -123,9 +137,10 @@ def test_swing_turns_the_leg_and_extension_changes_only_its_length() -> None:
     assert -extended[1] > -neutral[1]
 
 
-def test_torch_graph_equals_numpy_for_random_weights_and_inputs() -> None:
+@pytest.mark.parametrize("spec", [A1, GO2], ids=lambda spec: spec.name)
+def test_torch_graph_equals_numpy_for_random_weights_and_inputs(spec: RobotSpec) -> None:
     rng = np.random.default_rng(0)
-    low_level = LinearLowLevel.from_weights(A1, 0.3 * rng.standard_normal(LOW_LEVEL_WEIGHTS))
+    low_level = LinearLowLevel.from_weights(spec, 0.3 * rng.standard_normal(LOW_LEVEL_WEIGHTS))
     graph = LowLevelGraph(low_level)
     for _ in range(100):
         inputs = [rng.standard_normal(n) for n in (2, 4, 12)] + [rng.uniform(0, 6.28, 1)]

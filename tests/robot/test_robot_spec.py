@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.gait import joint_map
+from pixelgait.robot.gait import GRAVITY_M_PER_S2, joint_map, load_map, standing_targets
+from pixelgait.robot.interface import JointCommand
 from pixelgait.robot.observation import imu_vector
 from pixelgait.robot.spec import A1, GO2, LAIKAGO, LEGS, MINI_CHEETAH, ROBOTS, find_robot
 from pixelgait.sim.engines.mujoco_body import MuJoCoBody
@@ -115,6 +116,35 @@ def test_leg_poses_mean_the_same_for_every_robot(body: PyBulletBody) -> None:
     np.testing.assert_allclose(swung[:, 2], (1.0 - np.cos(0.1)) * length, atol=1e-3)
     assert (extended[:, 2] < -0.01).all()
     np.testing.assert_allclose(extended[:, :2], 0.0, atol=1e-3)
+
+
+def test_offsets_of_a_load_are_its_torques_over_the_stiffness(body: PyBulletBody) -> None:
+    """J^T F: what a leg that turns a joint lifts of the weight (4, 3), here by differences."""
+    spec = body.spec
+    body.reset(0)
+    at, step = feet(body), 1e-3
+    lowered = np.zeros((12, 4))  # by how much a turn of each joint lowers each foot [m/rad]
+    for joint in range(12):
+        turned = np.linalg.solve(joint_map(spec), step * np.eye(12)[joint])
+        lowered[joint] = (at - feet(body, tuple(turned)))[:, 2] / step
+    weight_n = spec.carried_kg * GRAVITY_M_PER_S2
+    torques = load_map(spec) * spec.kp_nm_per_rad[:, None]
+    np.testing.assert_allclose(torques, weight_n * lowered, atol=0.01 * weight_n)
+
+
+def test_soft_legs_stand_as_high_as_they_shall() -> None:
+    """Without the offset a Go2 would stand 1.5 cm lower."""
+    body, zeros = PyBulletBody(GO2, FlatGround()), np.zeros(12)
+    heights = []
+    for targets in (GO2.default_pose_rad, standing_targets(GO2)):
+        body.reset(0)
+        command = JointCommand(0.0, targets, GO2.kp_nm_per_rad, GO2.kd_nms_per_rad, zeros)
+        for _ in range(200):
+            body.apply(command)
+        heights.append(body.pose().position[2])
+    body.close()
+    assert heights[0] < GO2.stand_height_m - 0.01
+    assert heights[1] == pytest.approx(GO2.stand_height_m, abs=0.005)
 
 
 def test_a_level_base_reads_level(body: PyBulletBody) -> None:
