@@ -135,7 +135,7 @@ def load_map(spec: RobotSpec) -> Array:
 
 def standing_targets(spec: RobotSpec) -> Array:
     """Joint targets (12,) [rad] of a robot that stands on all legs, in its default pose."""
-    return spec.default_pose_rad + load_map(spec) @ np.full(len(LEGS), 1.0 / len(LEGS))
+    return np.asarray(spec.default_pose_rad + load_map(spec).sum(1) / len(LEGS))
 
 
 def next_phase(phase: Any, frequency_hz: Any, dt_s: float, xp: Any = np) -> Any:

@@ -25,6 +25,7 @@ from pixelgait.sim.tasks.manoeuvres import Walked, walk
 SPEEDS = tuple(share * MAX_SPEED_M_PER_S for share in (0.0, 1 / 3, 2 / 3, 1.0))
 YAW_RATES = tuple(share * MAX_YAW_RATE_RAD_PER_S for share in (-1.0, -0.5, 0.0, 0.5, 1.0))
 SECONDS = 10.0
+FRICTIONS = (0.8, 1.25)  # that floors have, too: up to the range of Tan et al. 2018, Table 1
 STRAIGHT_S = 10.0 / MAX_SPEED_M_PER_S  # 10 m
 Pair = tuple[float, float]  # speed [m/s], yaw rate [rad/s]
 
@@ -52,7 +53,13 @@ def write_card(config: CardConfig) -> None:
     card = bundle.folder / "README.md"
     require_markers(card, "measured", "walk-card")
     measured = {engine: dict(_drive(bundle, engine)) for engine in BODIES}
-    lines = [*_reached(measured), "", *_borne(measured), "", *_stood_and_straight(measured)]
+    grip = {engine: dict(_drive_on_grip(bundle, engine)) for engine in BODIES}
+    lines = [
+        *(*_reached(measured), ""),
+        *(*_borne(measured), ""),
+        *_stood_and_straight(measured),
+        *_gripped(grip),
+    ]
     write_between(card, "measured", "walk-card", lines)
     print("\n".join(lines))
 
@@ -68,12 +75,22 @@ def _drive(bundle: Bundle, engine: str) -> Iterator[tuple[Pair, Walked]]:
     body.close()
 
 
+def _drive_on_grip(bundle: Bundle, engine: str) -> Iterator[tuple[float, tuple[Walked, Walked]]]:
+    """Ahead at full speed, and turning on the spot, where feet grip better."""
+    for friction in FRICTIONS:
+        ground = FlatGround(friction=friction)
+        body, controller = make_body(engine, bundle.spec, ground), bundle.controller()
+        ahead = walk(controller, body, MAX_SPEED_M_PER_S, 0.0, SECONDS)
+        yield friction, (ahead, walk(controller, body, 0.0, MAX_YAW_RATE_RAD_PER_S, SECONDS))
+        body.close()
+
+
 def _reached(measured: dict[str, dict[Pair, Walked]]) -> Iterator[str]:
     """Speed and yaw rate of all pairs."""
     yield from table_head(("asked [m/s], [rad/s]", *(f"reached, {engine}" for engine in BODIES)))
     for speed, yaw_rate in measured[BODIES[0]]:
         got = [measured[engine][speed, yaw_rate] for engine in BODIES]
-        cells = (f"{w.speed:.2f}, {w.yaw_rate:+.2f}{' fell' * w.fell}" for w in got)
+        cells = (_fell(w, f"{w.speed:.2f}, {w.yaw_rate:+.2f}") for w in got)
         yield table_line((f"{speed:.1f}, {yaw_rate:+.1f}", *cells))
 
 
@@ -120,6 +137,23 @@ def _stood_and_straight(measured: dict[str, dict[Pair, Walked]]) -> Iterator[str
     yield table_line(
         (f"straight ahead: aside on {way:.0f} m [m]", *(f"{w.aside_m:.2f}" for w in ahead))
     )
+
+
+def _gripped(measured: dict[str, dict[float, tuple[Walked, Walked]]]) -> Iterator[str]:
+    """More rows: what full speed and full turn become on other floors."""
+    for friction in FRICTIONS:
+        got = [measured[engine][friction] for engine in BODIES]
+        speeds, yaw_rates = zip(*got, strict=True)
+        title = f"on a friction of {friction}, asked for"
+        yield table_line(
+            (f"{title} {MAX_SPEED_M_PER_S} m/s", *(_fell(w, f"{w.speed:.2f}") for w in speeds))
+        )
+        turns = (_fell(w, f"{w.yaw_rate:.2f}") for w in yaw_rates)
+        yield table_line((f"{title} {MAX_YAW_RATE_RAD_PER_S} rad/s on the spot", *turns))
+
+
+def _fell(walked: Walked, cell: str) -> str:
+    return f"{cell} fell" if walked.fell else cell
 
 
 if __name__ == "__main__":
