@@ -18,6 +18,7 @@ from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.controller import MAX_SPEED_M_PER_S, MAX_YAW_RATE_RAD_PER_S
 from pixelgait.robot.errors import run_command
 from pixelgait.robot.runtime.options import parse
+from pixelgait.sim.engines.mujoco_model import foot_friction
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.tasks.manoeuvres import Walked, walk
@@ -78,7 +79,7 @@ def _drive(bundle: Bundle, engine: str) -> Iterator[tuple[Pair, Walked]]:
 def _drive_on_grip(bundle: Bundle, engine: str) -> Iterator[tuple[float, tuple[Walked, Walked]]]:
     """Ahead at full speed, and turning on the spot, where feet grip better."""
     for friction in FRICTIONS:
-        ground = FlatGround(friction=friction)
+        ground = FlatGround(friction=friction / foot_friction(bundle.spec))  # both count
         body, controller = make_body(engine, bundle.spec, ground), bundle.controller()
         ahead = walk(controller, body, MAX_SPEED_M_PER_S, 0.0, SECONDS)
         yield friction, (ahead, walk(controller, body, 0.0, MAX_YAW_RATE_RAD_PER_S, SECONDS))
