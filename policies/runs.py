@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +12,9 @@ import numpy as np
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.files import LOCK, json_bytes, read_json, write_atomic
+from pixelgait.robot.files import LOCK, json_bytes, read_json, replacing, write_atomic
 from pixelgait.robot.low_level import INPUT_SIZE
+from pixelgait.robot.runtime.processes import interrupt_later
 from pixelgait.robot.runtime.provenance import git_state, version
 from pixelgait.robot.spec import Array
 
@@ -93,7 +93,6 @@ class Run:
 
     def save(self, checkpoint: Checkpoint, name: str = "last") -> None:
         """Write a checkpoint and the learning curve."""
-        buffer = io.BytesIO()
         arrays: dict[str, Any] = {
             "weights": checkpoint.weights,
             "count": checkpoint.normaliser.count,
@@ -104,8 +103,7 @@ class Run:
             "curve": json.dumps(checkpoint.curve),
             **checkpoint.state,
         }
-        np.savez_compressed(buffer, **arrays)
-        write_atomic(self.folder / f"{name}.npz", buffer.getvalue())
+        write_arrays(self.folder / f"{name}.npz", **arrays)
         write_atomic(self.folder / "curve.json", json_bytes(checkpoint.curve))
 
     def load(self, name: str = "last") -> Checkpoint:
@@ -122,6 +120,15 @@ class Run:
         if not isinstance(config.get("task"), str):
             raise UserError(f"{self.folder / CONFIG}: names no task, not that of a training run")
         return config
+
+
+def write_arrays(path: Path, **arrays: Any) -> None:
+    """Write arrays as `numpy.savez_compressed`, atomically; Ctrl-C waits until they are written.
+
+    An interrupt on its way to the archive would end as an error of the archive.
+    """
+    with interrupt_later(), replacing(path) as aside, aside.open("wb") as file:
+        np.savez_compressed(file, **arrays)
 
 
 def read_run_config(folder: Path) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -30,7 +29,7 @@ from pixelgait.policies.high_level import (
     set_weights,
 )
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.policies.runs import Checkpoint
+from pixelgait.policies.runs import Checkpoint, write_arrays
 from pixelgait.policies.training import rollouts
 from pixelgait.policies.training.fitting import Lessons, encode_all, fit, has_gradient
 from pixelgait.policies.training.plan import TRIAL_COURSES, DAggerConfig, Plan
@@ -41,7 +40,6 @@ from pixelgait.policies.training.validation import (
     summary,
 )
 from pixelgait.robot.controller import Decision, State
-from pixelgait.robot.files import write_atomic
 from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.tasks.glide import glide_episode
@@ -69,7 +67,7 @@ class Demonstrations:
     def save(self, path: Path, figures: Figures) -> None:
         """Write them, with the figures of the episodes."""
         columns = {each.name: getattr(self, each.name) for each in fields(self)}
-        _save(path, **columns, figures=json.dumps(figures))
+        write_arrays(path, **columns, figures=json.dumps(figures))
 
     @classmethod
     def load(cls, file: Readable) -> Demonstrations:
@@ -81,13 +79,6 @@ class Demonstrations:
         """All of them, one after another."""
         columns = ([getattr(part, each.name) for part in parts] for each in fields(cls))
         return cls(*(np.concatenate(column) for column in columns))
-
-
-def _save(path: Path, **arrays: Any) -> None:
-    """Write an archive, whole or not at all."""
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
-    write_atomic(path, buffer.getvalue())
 
 
 class DAgger:
@@ -172,7 +163,7 @@ class DAgger:
         jobs = [(self.students[i], files, self.config, courses, difficulty) for i in left]
         results = self.pool.imap(fit_student, jobs, f"round {self.round}: students")
         for i, (score, weights) in zip(left, results, strict=True):
-            _save(done[i], score=score, weights=weights)
+            write_arrays(done[i], score=score, weights=weights)
         fitted = [_load_fitted(path) for path in done]
         ranked = sorted(fitted, key=lambda each: -each[0])[: (len(fitted) + 1) // 2]
         return np.array([weights for _, weights in ranked])

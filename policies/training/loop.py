@@ -13,6 +13,7 @@ from pixelgait.policies.curve_picture import PICTURE, draw_curve
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs import Checkpoint, Run
 from pixelgait.policies.training.validation import Figures
+from pixelgait.robot.runtime.processes import interrupt_later
 from pixelgait.robot.spec import Array
 
 
@@ -65,7 +66,8 @@ class TrainingLoop:
 
     def go(self) -> None:
         """Iterate until budget or target is reached; shows a progress bar with return and time."""
-        from torch.utils.tensorboard import SummaryWriter
+        with interrupt_later():
+            from torch.utils.tensorboard import SummaryWriter
 
         started = time.monotonic()
         first = self.checkpoint.iteration + 1
@@ -83,7 +85,8 @@ class TrainingLoop:
                     if self.reached_target() or 0.0 < self.budget.minutes < minutes:
                         break
         finally:  # Ctrl-C among them
-            draw_curve(self.run.folder / PICTURE, self.checkpoint.curve)
+            with interrupt_later():
+                draw_curve(self.run.folder / PICTURE, self.checkpoint.curve)
         if not np.isfinite(self.checkpoint.best_score):  # stopped before the first validation
             self.run.save(self.checkpoint, "best")
 

@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 
 from pixelgait.policies.recipe import read_recipe
-from pixelgait.policies.runs import load_checkpoint
+from pixelgait.policies.runs import load_checkpoint, write_arrays
 from pixelgait.policies.training.configs import TrainConfig
 from pixelgait.policies.training.train import Command as TrainCommand
 from pixelgait.robot.bundle import SHIPPED
@@ -148,6 +148,31 @@ def test_the_bar_moves_within_a_round(tmp_path: Path) -> None:
     assert len(set(re.findall(r"round 1: students: .*?(\d)/6", text))) > 1, text
 
 
+def test_ctrl_c_never_looks_like_a_damaged_archive(tmp_path: Path) -> None:
+    """It comes at any moment of the writing; what is there is whole."""
+    path, arrays = tmp_path / "best.npz", {"weights": np.zeros(399), "curve": "x" * 20_000}
+    write_arrays(path, **arrays)
+
+    def write_and_wait(delay_s: float) -> None:
+        signal.setitimer(signal.ITIMER_REAL, delay_s)
+        write_arrays(path, **arrays)
+        time.sleep(10.0)  # until it comes
+
+    before = [
+        signal.signal(signal.SIGINT, signal.default_int_handler),
+        signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT)),
+    ]
+    try:
+        for delay_s in np.linspace(1e-5, 3e-3, 100):
+            with pytest.raises(KeyboardInterrupt):
+                write_and_wait(delay_s)
+            with np.load(path) as data:
+                assert data["weights"].shape == (399,)
+    finally:
+        signal.signal(signal.SIGINT, before[0])
+        signal.signal(signal.SIGALRM, before[1])
+
+
 def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     line = f"walk --out run {SMALL} {SEARCH} --iterations 1000"
     process = subprocess.Popen(
@@ -166,7 +191,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 130, said
     again = "error: interrupted, pixelgait-train --out run --resume goes on"
     assert said.strip().splitlines()[-1] == again
     assert (tmp_path / "run" / "curve.png").read_bytes().startswith(b"\x89PNG")
