@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -86,7 +87,8 @@ def test_a_drifting_clock_is_refused_by_name(
     client.spin(lambda: run.poll() is not None)
     said = output_of(run)
     assert "imu/data is silent for 2." in said
-    assert "imu/data: what arrives was stamped 2." in said
+    # The newest may have come a moment before it was silent for too long.
+    assert re.search(r"imu/data: what arrives was stamped (1\.9|2\.)", said), said
 
 
 def test_nothing_is_stiff_before_it_is_armed(
