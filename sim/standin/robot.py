@@ -12,16 +12,14 @@ from nav_msgs.msg import Odometry
 from rclpy.node import Node
 from sensor_msgs.msg import CameraInfo
 
-from pixelgait.robot.gait import standing_targets
 from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.ros.watch.camera_info import camera_info
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.rotation import heading, upright
 from pixelgait.robot.runtime.realtime import RateKeeper
 from pixelgait.robot.spec import RobotSpec
-from pixelgait.sim.body.interface import PHYSICS_DT_S, SimulatedBody
+from pixelgait.sim.body.interface import PHYSICS_DT_S, SimulatedBody, standing
 from pixelgait.sim.body.odometry import DriftingOdometry
-from pixelgait.sim.standin.motors import stiff
 
 CAMERA_STEPS = round(1.0 / 30.0 / PHYSICS_DT_S)  # 30 Hz
 ODOMETRY_STEPS = round(0.02 / PHYSICS_DT_S)  # 50 Hz
@@ -99,9 +97,9 @@ class SimulatedRobot(Node):
         rate = RateKeeper(PHYSICS_DT_S)
         step = 0
         # Until the first command the robot stands, as after a real robot's own stand-up.
-        standing = stiff(self.body.spec, standing_targets(self.body.spec))
+        at_first = standing(self.body.spec)
         while not self._stop.is_set():
-            self.body.step(self._wire.command() or standing)
+            self.body.step(self._wire.command() or at_first)
             self.reading = self.body.read()
             self._publish(step, self.reading)
             step += 1
