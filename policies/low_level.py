@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from pixelgait.policies.mirror import tie
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel, act, features
+from pixelgait.robot.gait import joint_map
+from pixelgait.robot.low_level import (
+    LATENT_SIZE,
+    LOW_LEVEL_WEIGHTS,
+    SIGNATURE,
+    LinearLowLevel,
+    act,
+    features,
+)
 from pixelgait.robot.spec import Array, RobotSpec
 
 # The gait generator is written for numpy and torch; these are the functions it uses, in float32.
@@ -32,6 +42,26 @@ def searched_low_level(
     searched = LinearLowLevel.from_weights(spec, weights[-LOW_LEVEL_WEIGHTS:])
     low_level = normaliser.fold_into(searched)
     return tie(low_level) if mirror else low_level
+
+
+def carried_over(
+    weights: Array, normaliser: Normaliser, learned_on: RobotSpec, spec: RobotSpec
+) -> tuple[Array, Normaliser]:
+    """Weights (399,) of a search and its normaliser for another robot, leg pose for leg pose.
+
+    Actions are leg poses already; joint angles, of which every robot has its own zeros and signs,
+    are not. With x = T x' + c from the new robot's inputs to the old one's, what was learned there
+    is W T (x' - T^-1 (mean - c)) + b here.
+    """
+    to_old = joint_map(learned_on) @ np.linalg.inv(joint_map(spec))  # of joint offsets
+    joints = slice(LATENT_SIZE + SIGNATURE["imu"], LATENT_SIZE + SIGNATURE["imu"] + len(to_old))
+    old = LinearLowLevel.from_weights(learned_on, weights)
+    matrix, mean = old.matrix.copy(), normaliser.mean.copy()
+    deviation = normaliser.deviation[joints]
+    matrix[:, joints] = matrix[:, joints] / deviation @ to_old * deviation
+    offsets = mean[joints] - learned_on.default_pose_rad
+    mean[joints] = spec.default_pose_rad + np.linalg.solve(to_old, offsets)
+    return np.concatenate([matrix.ravel(), old.bias]), replace(normaliser, mean=mean)
 
 
 class LowLevelGraph(nn.Module):

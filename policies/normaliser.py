@@ -36,11 +36,16 @@ class Normaliser:
         squares += delta**2 * self.count * len(samples) / count
         return Normaliser(count, self.mean + delta * len(samples) / count, squares)
 
+    @property
+    def deviation(self) -> Array:
+        """(20,): what inputs are divided by."""
+        deviation = np.maximum(np.sqrt(self.squares / max(1.0, self.count)), LEAST_DEVIATION)
+        deviation[:LATENT_SIZE] = 1.0
+        return np.asarray(deviation)
+
     def fold_into(self, low_level: LinearLowLevel) -> LinearLowLevel:
         """The same map with normalisation in its weights: W (x - mean) / deviation + b."""
-        deviation = np.sqrt(self.squares / max(1.0, self.count))
-        deviation = np.maximum(deviation, LEAST_DEVIATION)
         mean = self.mean.copy()
-        deviation[:LATENT_SIZE], mean[:LATENT_SIZE] = 1.0, 0.0
-        matrix = low_level.matrix / deviation
+        mean[:LATENT_SIZE] = 0.0
+        matrix = low_level.matrix / self.deviation
         return replace(low_level, matrix=matrix, bias=low_level.bias - matrix @ mean)

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from pixelgait.policies.high_level import flat_weights, make_high_level
+from pixelgait.policies.low_level import carried_over
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs import CONFIG, Checkpoint, Run, find_run, load_checkpoint
+from pixelgait.policies.trained import robot_of
 from pixelgait.policies.training.configs import (
     EvolutionConfig,
     ImitateConfig,
@@ -106,9 +108,12 @@ def first_checkpoint(config: TrainConfig, plan: Plan) -> Checkpoint:
     low = np.zeros(plan.low_level_weights)
     if config.start is not None:
         fresh = high if plan.sees else low
-        level = "high_level" if plan.sees else "low_level"
-        start = load_start(start_of(config.start, level), fresh.size)
+        file = start_of(config.start, "high_level" if plan.sees else "low_level")
+        start = load_start(file, fresh.size)
         fresh[:], normaliser = start.weights, start.normaliser
+        if not plan.sees and (file.parent / CONFIG).is_file():
+            robot = robot_of(file.parent)
+            low, normaliser = carried_over(start.weights, start.normaliser, robot, plan.spec)
     if isinstance(config, JointConfig) and config.low_level is not None:
         start = load_start(find_run(config.low_level, "low_level") / "best.npz", low.size)
         low, normaliser = start.weights, start.normaliser
