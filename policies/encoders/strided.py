@@ -1,6 +1,7 @@
 """Strided convolutions: more channels at fewer places than the CNN, for a third of the time.
 
-Strides in place of pooling: Springenberg et al. 2015 (arXiv 1412.6806). The channels are ours.
+Strides in place of pooling: Springenberg et al. 2015 (arXiv 1412.6806). The channels are ours, and
+so is the number of groups of group normalisation (Wu and He 2018, arXiv 1803.08494).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ CHANNELS = (16, 32, 32, 32)
 WIDEST = 64  # 26 million weights
 COLOURS = 3  # the first channels of RGB and RGB-D images
 FLATTEST = 0.02  # deviation of a picture below which what is left is the camera's noise
+GROUPS = 4  # of channels, each of which is normalised by itself
 SHRINKS = 2 ** len(CHANNELS)  # what an image's sides are divided by
 
 
@@ -22,7 +24,8 @@ class StridedEncoder(nn.Module):
     """Four 3 x 3 convolutions with stride 2 (16, 32, 32, 32 channels times `wide`, ReLU).
 
     With `standardise` every colour channel of an image has mean 0 and deviation 1, so that neither
-    the light's colour nor the exposure counts. Depth keeps its metres.
+    the light's colour nor the exposure counts. Depth keeps its metres. With `normalise` every
+    convolution is followed by group normalisation: it learns faster, and does not die.
 
     Raises:
         ValueError: the image's sides are no multiples of 16, it has 2 channels, or 5, or `wide` is
@@ -36,6 +39,7 @@ class StridedEncoder(nn.Module):
         channels: int = 3,
         wide: int = 1,
         standardise: bool = False,
+        normalise: bool = False,
     ) -> None:
         super().__init__()
         require_image(height, width, channels)
@@ -48,6 +52,8 @@ class StridedEncoder(nn.Module):
         widths = [wide * each for each in CHANNELS]
         sizes = zip((channels, *widths), widths, strict=False)
         self.convolutions = nn.ModuleList(nn.Conv2d(i, o, 3, 2, padding=1) for i, o in sizes)
+        norms = (nn.GroupNorm(GROUPS, o) if normalise else nn.Identity() for o in widths)
+        self.norms = nn.ModuleList(norms)
         self.features = widths[-1] * (height // SHRINKS) * (width // SHRINKS)
 
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
@@ -55,8 +61,8 @@ class StridedEncoder(nn.Module):
         x = image.permute(0, 3, 1, 2).float() / 255.0
         if self.standardised:
             x = torch.cat([_standard(x[:, :COLOURS]), x[:, COLOURS:]], 1)
-        for convolution in self.convolutions:
-            x = F.relu(convolution(x))
+        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
+            x = F.relu(norm(convolution(x)))
         return x.flatten(1), x.mean(1)
 
 

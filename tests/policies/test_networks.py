@@ -128,6 +128,17 @@ def test_a_standardised_image_has_no_light_of_its_own_but_its_depth() -> None:
     assert (features - same).abs().max() < 0.1 * (features - other).abs().max()
 
 
+def test_a_normalised_convolution_may_have_weights_of_any_size() -> None:
+    torch.manual_seed(0)
+    encoder = StridedEncoder(normalise=True)
+    image = random_images(32, count=3)
+    features = encoder(image)[0]
+    with torch.no_grad():
+        for parameter in encoder.convolutions.parameters():
+            parameter *= 5.0
+    torch.testing.assert_close(encoder(image)[0], features, atol=1e-2, rtol=1e-2)
+
+
 @pytest.mark.parametrize(
     ("encoder", "memory"),
     [("strided", ""), *((name, "gru:4") for name in ENCODERS if name not in NO_GRADIENT)],
