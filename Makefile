@@ -26,6 +26,10 @@ demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo; 
 		$(PIP) --editable '.[go2-model]'; }
 	$(BIN)/pixelgait-demo --robot $(ROBOT)
 
+# Tests start thousands of processes: what these import is compiled once, even where (as in many
+# containers) no bytecode is written.
+test long: export PYTHONDONTWRITEBYTECODE :=
+test long: export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
 test: lint  ## everything CI checks
 	$(PYTEST) --dist loadfile --ignore tests/ros
 	$(PYTEST) tests/ros

@@ -62,16 +62,20 @@ def summary(group: str, episodes: Sequence[Episode]) -> Figures:
 
 
 def straight_ahead(run: Run) -> str:
-    """Two lines: distance [m] and falls at full speed ahead, with zero and with trained weights."""
+    """Two lines: distance [m] and falls at full speed ahead, with zero and with trained weights.
+
+    In ten walks, or in as many as the run was validated in, if those were fewer.
+    """
     mirror = bool(run.config.get("mirror"))
     robot, body = robot_of(run.folder).name, body_of(run.folder)
     plan = Plan(task="walk", robot=robot, body=body, steps=FIRST_WALK_STEPS, mirror=mirror)
     worker = Worker(plan)
+    walks = FIRST_WALKS[: int(run.config.get("validation_episodes", len(FIRST_WALKS)))]
     best = run.load("best")
     untrained = np.zeros_like(best.weights), Normaliser.empty()
     candidates = [  # without weights it trots on the spot, however it is pushed
-        ("zero weights", *untrained, FIRST_WALKS[:1]),
-        ("trained", best.weights, best.normaliser, FIRST_WALKS),
+        ("zero weights", *untrained, walks[:1]),
+        ("trained", best.weights, best.normaliser, walks),
     ]
     lines = []
     for label, weights, normaliser, seeds in candidates:
