@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -67,6 +68,8 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
     """Simulator: pybullet or mujoco."""
     robot: str | None = None
     """The robot the bundle must be for; by default the one it names."""
+    camera_pitch: Annotated[float, Range(-45.0, 45.0)] = 0.0
+    """How much further down the camera looks than the policy was made for [degrees]."""
     json: Path | None = None
     """Write the figures there."""
     video: Path | None = None
@@ -80,9 +83,10 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
         """Raises UserError if a value makes no sense, or a file cannot be written."""
         check_numbers(self)
         seen = {"distractors": self.distractors is not None, "looks": self.looks != "plain"}
+        seen["camera-pitch"] = self.camera_pitch != 0.0
         for name, asked_for in seen.items():
             if self.baseline == "teacher" and asked_for:
-                raise UserError(f"--baseline teacher does not look: --{name} are nothing to it")
+                raise UserError(f"--baseline teacher does not look: --{name} is nothing to it")
         open_ground = self.scene in (FlatGround.name, Rough.name) and self.baseline is None
         if self.task == "follow" and not open_ground:
             raise UserError(
@@ -187,6 +191,7 @@ def describe(config: EvalConfig) -> dict[str, Any]:
         "randomise": config.randomise,
         "delays_from": config.delays_from and str(config.delays_from),
         "faults": list(config.faults),
+        "camera_pitch_deg": config.camera_pitch,
         "seed": config.seed,
         "seconds": config.seconds,
     }
@@ -207,6 +212,8 @@ def format_description(described: dict[str, Any]) -> str:
         parts.append("randomised")
     if described["faults"]:
         parts.append(f"faults {' '.join(described['faults'])}")
+    if described["camera_pitch_deg"]:
+        parts.append(f"camera {described['camera_pitch_deg']:+g} degrees down")
     return ", ".join(parts)
 
 
@@ -251,6 +258,7 @@ def _player(config: EvalConfig) -> tuple[Controller, SimulatedBody, Task]:
     bundle = load_bundle(config.bundle, find_robot(config.robot) if config.robot else None)
     scene = config.make_scene()
     camera = camera_for(bundle.spec.camera, bundle.image_shape)
+    camera = camera.moved((0.0, 0.0, 0.0), math.radians(config.camera_pitch))
     body = make_body(
         config.body,
         bundle.spec,

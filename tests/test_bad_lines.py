@@ -67,6 +67,8 @@ NUMBERS = [
     *options("pixelgait-eval iap --video f.mp4", "video-episodes", "0 17"),
     *options("pixelgait-eval iap", "seconds", "0.0 -1.0 3601.0"),
     *options("pixelgait-eval iap", "difficulty", "-0.1 1.1"),
+    *options("pixelgait-eval iap", "camera-pitch", "nan 46.0 -46.0"),
+    ("pixelgait-eval iap --camera-pitch 5 --baseline teacher", "--camera-pitch is nothing to it"),
     *options("pixelgait-profile iap", "seconds", f"{UNREAL} 0.0"),
     *options("pixelgait-profile iap", "seed", "-1"),
     *options("pixelgait-run iap", "duration", f"{UNREAL} -1.0"),

@@ -14,12 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pixelgait.export.reports.generated import markers
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.runtime.commands import COMMANDS, main
 from pixelgait.robot.runtime.provenance import git_state, version
+from pixelgait.sim.evaluate import EvalConfig, run_episodes
 from tests.conftest import Command, alive, child_environment, children
 from tests.test_architecture import ROOT
 
@@ -35,7 +37,7 @@ HEAD |= {
     "delays_from",
     "faults",
 }
-HEAD |= {"seed", "seconds", "modified"}
+HEAD |= {"camera_pitch_deg", "seed", "seconds", "modified"}
 EPISODE = {"seed", "success", "distance_m", "return_m", "fell", "fault", "images", "steps"}
 EPISODE |= {"contacts", "contact_s", "contact_impulse_ns"}
 
@@ -278,12 +280,21 @@ def test_evaluation_writes_its_schema(command: Command, iap_bundle: Path, tmp_pa
     assert again.stdout.splitlines() == table  # the same, whatever the number of workers
 
 
+def test_by_a_camera_that_looks_at_the_floor_it_decides_otherwise() -> None:
+    seen = []
+    for pitch in (0.0, 45.0):
+        config = EvalConfig("iap", episodes=1, workers=1, seconds=1.0, camera_pitch=pitch)
+        seen.append(next(run_episodes(config)).decisions)
+    assert not np.array_equal(*seen)
+
+
 def test_the_figures_say_of_what_they_are(
     command: Command, iap_bundle: Path, tmp_path: Path
 ) -> None:
     done = command(
         *("pixelgait-eval", iap_bundle, "--episodes", 1, "--seconds", 1, "--seed", 10007),
         *("--baseline", "blind", "--randomise", "--faults", "mixed", "--json", "one.json"),
+        *("--camera-pitch", -5),
     )
     assert done.returncode == 0, done.stderr
     figures = strict_json(tmp_path / "one.json")
@@ -306,6 +317,7 @@ def test_the_figures_say_of_what_they_are(
         "randomise": True,
         "delays_from": None,
         "faults": ["mixed"],
+        "camera_pitch_deg": -5.0,
         "seed": 10007,
         "seconds": 1.0,
     }

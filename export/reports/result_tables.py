@@ -27,6 +27,8 @@ ELSEWHERE: dict[str, dict[str, Any]] = {
     "unseen looks, high": {"looks": "test", "difficulty": 1.0},
     "all at once": {"looks": "test", "difficulty": 1.0, "randomise": True},
     **{name: {"scene": name} for name in ("gates", "free-standing", "slalom", "clutter", "rough")},
+    "camera 5° down": {"camera_pitch": 5.0},
+    "camera 5° up": {"camera_pitch": -5.0},
     "forest": {"scene": "examples/forest.py"},
     "passers-by": {"scene": "examples/passers_by.py"},
 }

@@ -166,4 +166,4 @@ def test_the_evaluation_takes_them_but_for_the_teacher(command: Command) -> None
     assert "success_rate" in command("pixelgait-eval", "iap", *options, "test").stdout
     refused = command("pixelgait-eval", "iap", "--baseline", "teacher", *options, "test")
     assert refused.returncode == 1
-    assert "--baseline teacher does not look: --distractors are nothing to it" in refused.stderr
+    assert "--baseline teacher does not look: --distractors is nothing to it" in refused.stderr

@@ -266,7 +266,7 @@ def test_environments_and_commands_take_them(command: Command, tmp_path: Path) -
     assert cv2.imread(str(tmp_path / "strip.png")) is not None
     refused = command("pixelgait-eval", "iap", "--baseline", "teacher", *options, "test")
     assert refused.returncode == 1
-    assert "--baseline teacher does not look: --looks are nothing to it" in refused.stderr
+    assert "--baseline teacher does not look: --looks is nothing to it" in refused.stderr
 
 
 def test_looks_and_distractors_exclude_each_other() -> None:
