@@ -34,7 +34,7 @@ ELSEWHERE: dict[str, dict[str, Any]] = {
 }
 RUN_COLUMNS = ("medium", "medium, randomised")  # of training runs that are not shipped
 CLEAN_COLUMNS = ("medium", "high")  # where clean success stands in columns of its own
-SUMMARY_COLUMNS = ("medium", "high", "high, randomised", "high, MuJoCo")
+SUMMARY_COLUMNS = ("medium", "high", "high, randomised", "high, MuJoCo", "unseen looks")
 AT_MEDIUM = ("metres", "falls", "images")
 
 

@@ -46,6 +46,7 @@ POLICIES = {
     "iap-depth": "IAP on depth",
     "strided-gru": "strided CNN with memory",
     "rover": "strided CNN with memory, depth",
+    "strided-looks": "strided CNN with memory, in any light",
 }
 PATH_SEEDS = 6
 
