@@ -54,7 +54,8 @@ def carried_over(
     is W T (x' - T^-1 (mean - c)) + b here.
     """
     to_old = joint_map(learned_on) @ np.linalg.inv(joint_map(spec))  # of joint offsets
-    joints = slice(LATENT_SIZE + SIGNATURE["imu"], LATENT_SIZE + SIGNATURE["imu"] + len(to_old))
+    first = LATENT_SIZE + SIGNATURE["imu"]
+    joints = slice(first, first + SIGNATURE["joint_angles"])
     old = LinearLowLevel.from_weights(learned_on, weights)
     matrix, mean = old.matrix.copy(), normaliser.mean.copy()
     deviation = normaliser.deviation[joints]

@@ -25,7 +25,7 @@ class StridedEncoder(nn.Module):
 
     With `standardise` every colour channel of an image has mean 0 and deviation 1, so that neither
     the light's colour nor the exposure counts. Depth keeps its metres. With `normalise` every
-    convolution is followed by group normalisation: it learns faster, and does not die.
+    convolution is followed by group normalisation: it learns faster.
 
     Raises:
         ValueError: the image's sides are no multiples of 16, it has 2 channels, or 5, or `wide` is

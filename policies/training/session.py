@@ -112,8 +112,7 @@ def first_checkpoint(config: TrainConfig, plan: Plan) -> Checkpoint:
         start = load_start(file, fresh.size)
         fresh[:], normaliser = start.weights, start.normaliser
         if not plan.sees and (file.parent / CONFIG).is_file():
-            robot = robot_of(file.parent)
-            low, normaliser = carried_over(start.weights, start.normaliser, robot, plan.spec)
+            low, normaliser = carried_over(low, normaliser, robot_of(file.parent), plan.spec)
     if isinstance(config, JointConfig) and config.low_level is not None:
         start = load_start(find_run(config.low_level, "low_level") / "best.npz", low.size)
         low, normaliser = start.weights, start.normaliser
