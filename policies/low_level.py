@@ -13,9 +13,8 @@ from pixelgait.policies.mirror import tie
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.robot.gait import joint_map
 from pixelgait.robot.low_level import (
-    LATENT_SIZE,
+    JOINTS,
     LOW_LEVEL_WEIGHTS,
-    SIGNATURE,
     LinearLowLevel,
     act,
     features,
@@ -54,14 +53,12 @@ def carried_over(
     is W T (x' - T^-1 (mean - c)) + b here.
     """
     to_old = joint_map(learned_on) @ np.linalg.inv(joint_map(spec))  # of joint offsets
-    first = LATENT_SIZE + SIGNATURE["imu"]
-    joints = slice(first, first + SIGNATURE["joint_angles"])
     old = LinearLowLevel.from_weights(learned_on, weights)
     matrix, mean = old.matrix.copy(), normaliser.mean.copy()
-    deviation = normaliser.deviation[joints]
-    matrix[:, joints] = matrix[:, joints] / deviation @ to_old * deviation
-    offsets = mean[joints] - learned_on.default_pose_rad
-    mean[joints] = spec.default_pose_rad + np.linalg.solve(to_old, offsets)
+    deviation = normaliser.deviation[JOINTS]
+    matrix[:, JOINTS] = matrix[:, JOINTS] / deviation @ to_old * deviation
+    offsets = mean[JOINTS] - learned_on.default_pose_rad
+    mean[JOINTS] = spec.default_pose_rad + np.linalg.solve(to_old, offsets)
     return np.concatenate([matrix.ravel(), old.bias]), replace(normaliser, mean=mean)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from pixelgait.robot import gait
 from pixelgait.robot.gait import joint_map
-from pixelgait.robot.low_level import LinearLowLevel
+from pixelgait.robot.low_level import INPUT_SIZE, JOINTS, LinearLowLevel
 from pixelgait.robot.spec import LEGS, Array, RobotSpec
 
 OPPOSITE = {"L": "R", "R": "L"}
@@ -53,7 +53,9 @@ def mirrored_inputs(spec: RobotSpec) -> tuple[Array, Array]:
     """M (20, 20) and m (20,): the inputs of the mirrored robot are M x + m."""
     poses = joint_map(spec) @ mirrored_poses() @ np.linalg.inv(joint_map(spec))
     pose = spec.default_pose_rad
-    shift = np.concatenate([np.zeros(6), pose - poses @ pose, np.ones(2)])
+    shift = np.zeros(INPUT_SIZE)
+    shift[JOINTS] = pose - poses @ pose
+    shift[JOINTS.stop :] = 1.0  # of the cycle
     return _block_diagonal(MIRRORED_LATENT, MIRRORED_IMU, poses, MIRRORED_CYCLE), shift
 
 

@@ -21,6 +21,8 @@ LATENT_SIZE = 2
 # What goes in, by name and size; latent in [-1, 1], imu [rad, rad/s], angles and phase [rad].
 SIGNATURE = {"latent": LATENT_SIZE, "imu": 4, "joint_angles": 12, "phase": 1}
 INPUT_SIZE = sum(SIGNATURE.values()) + 1  # the phase as cosine and sine
+_FIRST_JOINT = SIGNATURE["latent"] + SIGNATURE["imu"]
+JOINTS = slice(_FIRST_JOINT, _FIRST_JOINT + SIGNATURE["joint_angles"])  # of the inputs
 RESIDUAL_SIZE = 12
 OUTPUT_SIZE = RESIDUAL_SIZE + len(gait.PARAMETERS)
 LOW_LEVEL_WEIGHTS = OUTPUT_SIZE * INPUT_SIZE + OUTPUT_SIZE

@@ -17,6 +17,7 @@ from pixelgait.sim.tasks.teacher import Teacher, steer
 Baseline = Literal[
     "blind", "freeze-image", "no-goal", "forgetful", "straight", "bug", "teacher", "random"
 ]
+SIGHTLESS: tuple[Baseline, ...] = ("straight", "bug", "teacher", "random")  # ask for no image
 
 
 def make_baseline(baseline: Baseline | None, policy: HighLevel, body: SimulatedBody) -> HighLevel:

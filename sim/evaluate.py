@@ -19,7 +19,7 @@ from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.runtime.options import Count, Range, Seed, check_numbers, parse
 from pixelgait.robot.runtime.provenance import git_state, version
 from pixelgait.robot.spec import find_robot
-from pixelgait.sim.baselines import Baseline, make_baseline
+from pixelgait.sim.baselines import SIGHTLESS, Baseline, make_baseline
 from pixelgait.sim.body.camera import camera_for
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.registry import make_body
@@ -82,11 +82,12 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
     def check(self) -> None:
         """Raises UserError if a value makes no sense, or a file cannot be written."""
         check_numbers(self)
-        seen = {"distractors": self.distractors is not None, "looks": self.looks != "plain"}
-        seen["camera-pitch"] = self.camera_pitch != 0.0
-        for name, asked_for in seen.items():
-            if self.baseline == "teacher" and asked_for:
-                raise UserError(f"--baseline teacher does not look: --{name} is nothing to it")
+        seen = {"distractors": self.distractors, "camera-pitch": self.camera_pitch}
+        seen["looks"] = self.looks != "plain"
+        asked_for = [name for name, asked in seen.items() if asked]
+        if asked_for and (self.task == "follow" or self.baseline in SIGHTLESS):
+            who = "--task follow" if self.task == "follow" else f"--baseline {self.baseline}"
+            raise UserError(f"{who} does not look: --{asked_for[0]} is nothing to it")
         open_ground = self.scene in (FlatGround.name, Rough.name) and self.baseline is None
         if self.task == "follow" and not open_ground:
             raise UserError(

@@ -69,6 +69,15 @@ NUMBERS = [
     *options("pixelgait-eval iap", "difficulty", "-0.1 1.1"),
     *options("pixelgait-eval iap", "camera-pitch", "nan 46.0 -46.0"),
     ("pixelgait-eval iap --camera-pitch 5 --baseline teacher", "--camera-pitch is nothing to it"),
+    ("pixelgait-eval iap --looks test --baseline bug", "--baseline bug does not look: --looks"),
+    (
+        "pixelgait-eval walk --task follow --scene flat --looks test",
+        "--task follow does not look: --looks is nothing to it",
+    ),
+    (
+        "pixelgait-eval walk --task follow --scene flat --distractors test",
+        "--task follow does not look: --distractors is nothing to it",
+    ),
     *options("pixelgait-profile iap", "seconds", f"{UNREAL} 0.0"),
     *options("pixelgait-profile iap", "seed", "-1"),
     *options("pixelgait-run iap", "duration", f"{UNREAL} -1.0"),
