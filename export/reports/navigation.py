@@ -1,11 +1,11 @@
-"""The table of point-goal navigation in docs/results.md. Run as `make navigation`."""
+"""The tables of point goals and of the teacher in docs/results.md. Run as `make navigation`."""
 
 from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pixelgait.export.reports.generated import (
     require_markers,
@@ -17,6 +17,7 @@ from pixelgait.robot.errors import run_command
 from pixelgait.robot.runtime.options import Count, Workers, parse
 from pixelgait.sim.evaluate import EvalConfig, run_episodes
 from pixelgait.sim.figures import figures_of
+from pixelgait.sim.scenes.registry import SCENES
 from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 from pixelgait.sim.write_house import write_rooms
@@ -42,12 +43,19 @@ COLUMNS = (
     *("in `rooms`", "houses", "success", "clean success", "without contact", "falls", "SPL"),
     *("contacts", "impulse [Ns]", "within 0.5 m", "left [m]"),
 )
+TEACHER = EvalConfig("walk", baseline="teacher")
+TEACHER_COLUMNS = ("scene", "episodes", "success", "clean success", "falls")
 
 
 @dataclass(frozen=True)
 class NavigationConfig:
-    """Measure how well the shipped navigator finds its way, and what it would be without."""
+    """Measure how well the shipped navigator finds its way, and what it would be without.
 
+    And the teacher, in every scene.
+    """
+
+    table: Literal["all", "navigation", "teacher"] = "all"
+    """Which of the two to write."""
     episodes: Count = 100
     workers: Workers = 2
     page: Path = Path("docs/results.md")
@@ -55,22 +63,34 @@ class NavigationConfig:
 
 def main() -> None:
     """Command line."""
-    run_command(lambda: write_table(parse(NavigationConfig, "make navigation")))
+    run_command(lambda: write_tables(parse(NavigationConfig, "make navigation")))
 
 
-def write_table(config: NavigationConfig) -> None:
-    """Evaluate row by row, and write the table so far between the markers of the page.
+def write_tables(config: NavigationConfig) -> None:
+    """Evaluate row by row, and write the tables so far between their markers in the page.
 
     Raises:
         UserError: the page has no such lines, or a number makes no sense.
     """
-    require_markers(config.page, "navigation", "navigation")
-    lines = table_head(COLUMNS)
-    for label, row in ROWS.items():
-        figures = _measure(replace(row, episodes=config.episodes, workers=config.workers))
-        lines.append(table_line([label, *_cells(figures)]))
-        print(lines[-1], flush=True)
-        write_between(config.page, "navigation", "navigation", lines)
+    tables = {
+        "navigation": (COLUMNS, ROWS, _cells),
+        "teacher": (
+            TEACHER_COLUMNS,
+            {f"`{scene}`": replace(TEACHER, scene=scene) for scene in SCENES},
+            _teacher_cells,
+        ),
+    }
+    asked_for = [name for name in tables if config.table in ("all", name)]
+    for name in asked_for:
+        require_markers(config.page, name, "navigation")
+    for name in asked_for:
+        columns, rows, cells = tables[name]
+        lines = table_head(columns)
+        for label, row in rows.items():
+            figures = _measure(replace(row, episodes=config.episodes, workers=config.workers))
+            lines.append(table_line([label, *cells(figures)]))
+            print(lines[-1], flush=True)
+            write_between(config.page, name, "navigation", lines)
 
 
 def _measure(row: EvalConfig) -> dict[str, Any]:
@@ -99,6 +119,11 @@ def _cells(figures: dict[str, Any]) -> list[str]:
         f"{100 * figures['near_rate']:.0f} %",
         f"{figures['left_m']:.2f}",
     ]
+
+
+def _teacher_cells(figures: dict[str, Any]) -> list[str]:
+    rates = ("success_rate", "clean_success_rate", "fall_rate")
+    return [str(len(figures["episodes"])), *(_share(figures, name) for name in rates)]
 
 
 def _share(figures: dict[str, Any], name: str) -> str:
