@@ -69,6 +69,7 @@ NUMBERS = [
     *options("pixelgait-eval iap", "difficulty", "-0.1 1.1"),
     *options("pixelgait-eval iap", "camera-pitch", "nan 46.0 -46.0"),
     ("pixelgait-eval iap --camera-pitch 5 --baseline teacher", "--camera-pitch is nothing to it"),
+    ("pixelgait-train imitate --out runs/x --encoder strided:wide=0.3", "wide is 0.3, expected"),
     ("pixelgait-eval iap --looks test --baseline bug", "--baseline bug does not look: --looks"),
     (
         "pixelgait-eval walk --task follow --scene flat --looks test",

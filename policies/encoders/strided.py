@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from pixelgait.policies.encoders.checks import require_image
 
 CHANNELS = (16, 32, 32, 32)
-WIDEST = 64  # 26 million weights
+WIDTHS = (0.25, 64.0)  # 1500 weights and 26 million
 COLOURS = 3  # the first channels of RGB and RGB-D images
 FLATTEST = 0.02  # deviation of a picture below which what is left is the camera's noise
-GROUPS = 4  # of channels, each of which is normalised by itself
+GROUPS = 4  # of channels, each of which is normalised by itself; fewer where these are few
+SMALLEST_GROUP = 4  # a channel alone would lose its level, and depth its metres
 SHRINKS = 2 ** len(CHANNELS)  # what an image's sides are divided by
 
 
@@ -29,7 +30,7 @@ class StridedEncoder(nn.Module):
 
     Raises:
         ValueError: the image's sides are no multiples of 16, it has 2 channels, or 5, or `wide` is
-            not from 1 to 64.
+            no multiple of a quarter up to 64.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class StridedEncoder(nn.Module):
         height: int = 32,
         width: int = 32,
         channels: int = 3,
-        wide: int = 1,
+        wide: float = 1.0,
         standardise: bool = False,
         normalise: bool = False,
     ) -> None:
@@ -45,14 +46,14 @@ class StridedEncoder(nn.Module):
         require_image(height, width, channels)
         if height % SHRINKS or width % SHRINKS:
             raise ValueError(f"image {height} x {width}: sides must be multiples of {SHRINKS}")
-        if not 1 <= wide <= WIDEST:
-            raise ValueError(f"wide is {wide}, expected 1 to {WIDEST}")
+        if not WIDTHS[0] <= wide <= WIDTHS[1] or wide % WIDTHS[0]:
+            raise ValueError(f"wide is {wide:g}, expected 0.25, 0.5 and so on to {WIDTHS[1]:g}")
         self.image_shape = (height, width, channels)
         self.standardised = COLOURS if standardise and channels >= COLOURS else 0  # channels
-        widths = [wide * each for each in CHANNELS]
+        widths = [round(wide * each) for each in CHANNELS]
         sizes = zip((channels, *widths), widths, strict=False)
         self.convolutions = nn.ModuleList(nn.Conv2d(i, o, 3, 2, padding=1) for i, o in sizes)
-        norms = (nn.GroupNorm(GROUPS, o) if normalise else nn.Identity() for o in widths)
+        norms = (_norm(each) if normalise else nn.Identity() for each in widths)
         self.norms = nn.ModuleList(norms)
         self.features = widths[-1] * (height // SHRINKS) * (width // SHRINKS)
 
@@ -64,6 +65,10 @@ class StridedEncoder(nn.Module):
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
             x = F.relu(norm(convolution(x)))
         return x.flatten(1), x.mean(1)
+
+
+def _norm(channels: int) -> nn.GroupNorm:
+    return nn.GroupNorm(min(GROUPS, channels // SMALLEST_GROUP), channels)
 
 
 def _standard(x: Tensor) -> Tensor:

@@ -139,6 +139,16 @@ def test_a_normalised_convolution_may_have_weights_of_any_size() -> None:
     torch.testing.assert_close(encoder(image)[0], features, atol=1e-2, rtol=1e-2)
 
 
+def test_a_narrow_normalised_network_keeps_the_metres_of_depth() -> None:
+    """Normalised channel by channel, all of a wall would be alike wherever it stands."""
+    torch.manual_seed(0)
+    encoder = StridedEncoder(channels=1, wide=0.25, normalise=True)
+    walls = torch.tensor([40, 80, 160], dtype=torch.uint8)[:, None, None, None]
+    features = encoder(walls.expand(3, 32, 32, 1))[0]
+    assert encoder.features == 32
+    assert (features[1:] - features[:-1]).abs().amax(1).min() > 0.05
+
+
 @pytest.mark.parametrize(
     ("encoder", "memory"),
     [("strided", ""), *((name, "gru:4") for name in ENCODERS if name not in NO_GRADIENT)],
