@@ -40,8 +40,12 @@ def read_recipe(name: str, out: Path) -> list[Stage]:
     if not path.is_file():
         shipped = sorted(file.parent.name for file in SHIPPED.glob(f"*/{FILE}"))
         raise UserError(f"recipe '{name}': no such file, and none shipped ({', '.join(shipped)})")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise UserError(f"recipe {path}: expected lines of text") from None
     stages: list[Stage] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(text.splitlines(), 1):
         try:
             words = shlex.split(line, comments=True)
             folders = [str(stage.folder) for stage in stages]

@@ -48,7 +48,12 @@ def replacing(path: Path) -> Iterator[Path]:
     """An empty file beside `path`, to be written; at the end it takes the place of `path`.
 
     Not if an exception ends the block. A link stays one: what it points to is replaced.
+
+    Raises:
+        UserError: something else than a file is there.
+        OSError: it cannot be written; names `path`.
     """
+    _require_file(path)
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -58,8 +63,10 @@ def replacing(path: Path) -> Iterator[Path]:
             os.fsync(file.fileno())
         os.chmod(name, 0o644)
         os.replace(name, path)
-    except BaseException:
+    except BaseException as error:
         Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename in (None, name):
+            raise OSError(error.errno, error.strerror, str(path)) from None
         raise
 
 
@@ -70,12 +77,16 @@ def require_writable(path: Path) -> None:
         UserError: something else than a file is there.
         OSError: no file can be made in that folder.
     """
-    if path.is_dir() or (path.exists() and not path.is_file()):
-        raise UserError(f"{path} is not a file, nothing can be written there")
+    _require_file(path)
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
         pass
+
+
+def _require_file(path: Path) -> None:
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path} is not a file, nothing can be written there")
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from pixelgait.policies.training.configs import ImitateConfig, TrainConfig, Walk
 from pixelgait.robot.errors import run_command
 from pixelgait.robot.runtime.commands import main
 from tests.conftest import trotting_weights
+from tests.test_architecture import ROOT
 
 SCENE = """nan = float("nan")
 from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene
@@ -70,6 +71,10 @@ NUMBERS = [
     *options("pixelgait-eval iap", "camera-pitch", "nan 46.0 -46.0"),
     ("pixelgait-eval iap --camera-pitch 5 --baseline teacher", "--camera-pitch is nothing to it"),
     ("pixelgait-train imitate --out runs/x --encoder strided:wide=0.3", "wide is 0.3, expected"),
+    (
+        f"pixelgait-train --recipe {ROOT / 'docs' / 'walk.gif'} --out runs/x",
+        "expected lines of text",
+    ),
     ("pixelgait-eval iap --looks test --baseline bug", "--baseline bug does not look: --looks"),
     (
         "pixelgait-eval walk --task follow --scene flat --looks test",

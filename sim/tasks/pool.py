@@ -6,10 +6,14 @@ import multiprocessing
 import os
 import signal
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import forkserver
+from contextlib import contextmanager
+from itertools import islice
+from multiprocessing import forkserver, resource_tracker
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from threading import Thread
 from typing import Any, Protocol
@@ -17,6 +21,7 @@ from typing import Any, Protocol
 from pixelgait.robot.errors import UserError
 
 MOST_DEATHS = 5  # in a row: then something is wrong that repeating does not mend
+AHEAD = 64  # jobs for each worker that are handed over before the first one's result is there
 
 
 class Readable(Protocol):
@@ -67,13 +72,20 @@ class Pool(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End the workers."""
+        """End the workers, once they have done what they are at."""
+
+    def abort(self) -> None:
+        """End the workers at once."""
+        self.close()
 
     def __enter__(self) -> Pool:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, exception: type[BaseException] | None, *_: object) -> None:
+        if exception is None:
+            self.close()
+        else:
+            self.abort()
 
 
 class WorkerPool(Pool):
@@ -82,6 +94,7 @@ class WorkerPool(Pool):
     def __init__(self, workers: int, initialise: Callable[..., None], *arguments: Any) -> None:
         self._workers = workers
         self._initialise = (initialise, arguments)
+        self._lifeline, self._line = multiprocessing.Pipe(duplex=False)
         self._executor = self._start()
 
     def shared(self, file: Path) -> Readable:
@@ -91,9 +104,11 @@ class WorkerPool(Pool):
         done = deaths = 0
         while done < len(jobs):
             try:
-                futures = [self._executor.submit(function, job) for job in jobs[done:]]
-                for future in futures:
-                    result = future.result()
+                submitted = (self._submit(function, job) for job in jobs[done:])
+                futures = deque(islice(submitted, AHEAD * self._workers))
+                while futures:
+                    result = futures.popleft().result()
+                    futures.extend(islice(submitted, 1))
                     done += 1
                     deaths = 0
                     yield result
@@ -107,12 +122,23 @@ class WorkerPool(Pool):
 
     def close(self) -> None:
         self._executor.shutdown(wait=True, cancel_futures=True)
+        self._line.close()
+
+    def abort(self) -> None:
+        self._line.close()
+        self._executor.shutdown(wait=True, cancel_futures=True)
+
+    def _submit(self, function: Callable[[Any], Any], job: Any) -> Future[Any]:
+        """Hand over a job, which may start a worker; of one half started nobody would know."""
+        with _ctrl_c_later():
+            return self._executor.submit(function, job)
 
     def _start(self) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("forkserver")
         # What workers need is imported once, by the server that they are forked from; it ends with
         # the last of them. Ctrl-C, which a terminal sends to all, is for the parent: it may save.
         context.set_forkserver_preload([self._initialise[0].__module__])
+        resource_tracker.ensure_running()  # at its start it unblocks Ctrl-C
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
             forkserver.ensure_running()
@@ -122,19 +148,34 @@ class WorkerPool(Pool):
             self._workers,
             mp_context=context,
             initializer=_initialise,
-            initargs=self._initialise,
+            initargs=(self._lifeline, *self._initialise),
         )
 
 
-def _initialise(initialise: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-    """One thread for the work, and one that ends this process when the parent does."""
-    Thread(target=_end_with_parent, daemon=True).start()
+@contextmanager
+def _ctrl_c_later() -> Iterator[None]:
+    """Ctrl-C waits until the end of the block."""
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    for number in came[:1]:
+        signal.raise_signal(number)
+
+
+def _initialise(
+    lifeline: Connection, initialise: Callable[..., None], arguments: tuple[Any, ...]
+) -> None:
+    """One thread for the work, and one that ends this process when the parent does or says so."""
+    Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
     os.environ["OMP_NUM_THREADS"] = "1"
     initialise(*arguments)
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(lifeline: Connection) -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
-    parent.join()
+    wait([parent.sentinel, lifeline])  # nothing is ever sent: it is closed
     os._exit(1)

@@ -1,0 +1,165 @@
+"""What ends a command early is one line, whatever it was; and Ctrl-C ends it at once."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import write_atomic
+from tests.conftest import child_environment
+
+SHORT = "walk --task follow --scene flat --seconds 0.1 --episodes 1 --workers 1"
+LONG = "pixelgait-eval walk --task follow --scene flat --seconds 3600 --episodes 4 --workers 2"
+TRAIN = "pixelgait-train walk --out run --steps 100 --validation-steps 100 --workers 2"
+SMALL = 64  # bytes: more than what looks for a place for temporary files writes
+
+
+def script(name: str) -> str:
+    return str(Path(sys.executable).parent / name)
+
+
+def ended(
+    *command: str, stdout: int | None = subprocess.PIPE, setup: Callable[[], object] | None = None
+) -> tuple[int, str]:
+    """Exit code and standard error of a command."""
+    done = subprocess.run(
+        command,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=child_environment(),
+        preexec_fn=setup,
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
+def last_line(said: str) -> str:
+    """Behind the bar, which writes over itself."""
+    assert "Traceback" not in said
+    return said.replace("\r", "\n").strip().splitlines()[-1]
+
+
+def test_a_full_output_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        code, said = ended(script("pixelgait-eval"), *SHORT.split(), stdout=full.fileno())
+    assert (code, last_line(said)) == (1, "error: No space left on device")
+
+
+def test_a_file_that_does_not_fit_is_named(tmp_path: Path) -> None:
+    """A file cannot grow: as on a full disk, checks before the work find nothing wrong."""
+    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (SMALL, resource.RLIM_INFINITY))
+    target = tmp_path / "figures.json"
+    write = f"write_atomic(Path({str(target)!r}), bytes({SMALL + 1}))"
+    imports = (
+        "from pathlib import Path",
+        "from pixelgait.robot.errors import run_command",
+        "from pixelgait.robot.files import write_atomic",
+    )
+    code, said = ended(
+        sys.executable, "-c", "; ".join((*imports, f"run_command(lambda: {write})")), setup=limit
+    )
+    assert (code, said) == (1, f"error: {target}: File too large\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_who_stops_reading_is_told_nothing() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    code, said = ended(script("pixelgait-eval"), "--help", stdout=writer)
+    os.close(writer)
+    assert (code, said) == (1, "")
+
+
+def test_a_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+
+    def leave() -> None:
+        os.chdir(gone)
+        gone.rmdir()
+
+    code, said = ended(script("pixelgait-eval"), *SHORT.split(), "--json", "f.json", setup=leave)
+    assert code == 1
+    assert last_line(said).startswith("error: ")
+    assert "No such file or directory" in last_line(said)
+
+
+def test_what_a_terminal_cannot_show_is_written_otherwise(tmp_path: Path) -> None:
+    target = tmp_path / "漢.json"
+    environment = {**child_environment(), "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        [script("pixelgait-eval"), *SHORT.split(), "--json", str(target)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert target.exists()
+    assert r"\u6f22.json" in done.stdout
+
+
+def test_a_name_of_two_lines_is_told_in_one() -> None:
+    code, said = ended(script("pixelgait-eval"), "two\nlines")
+    assert code == 1
+    assert len(said.strip().splitlines()) == 1
+
+
+def test_nothing_but_a_file_is_replaced(tmp_path: Path) -> None:
+    pipe, link = tmp_path / "pipe", tmp_path / "link.json"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    for path in (pipe, link, tmp_path):
+        with pytest.raises(UserError, match="is not a file, nothing can be written there"):
+            write_atomic(path, b"content")
+    assert pipe.is_fifo()
+    assert sorted(tmp_path.iterdir()) == [link, pipe]
+
+
+@pytest.mark.parametrize("command", [LONG, f"{TRAIN} --iterations 100000"])
+@pytest.mark.parametrize("seconds", [0.0, 4.0])
+def test_ctrl_c_of_a_terminal_ends_all_of_a_command_at_once(
+    tmp_path: Path, command: str, seconds: float
+) -> None:
+    """A terminal sends it to workers as well, which say nothing; no job of an hour delays it."""
+    name, *arguments = command.split()
+    with (tmp_path / "said").open("w+") as said:
+        process = subprocess.Popen(
+            [script(name), *arguments],
+            stdout=said,
+            stderr=said,
+            cwd=tmp_path,
+            env=child_environment(),
+            start_new_session=True,
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.default_int_handler),
+        )
+        deadline = time.monotonic() + 120.0
+        while not workers(process.pid):
+            assert process.poll() is None, (tmp_path / "said").read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(seconds)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(60.0) == 130
+    text = (tmp_path / "said").read_text()
+    assert "Traceback" not in text
+    assert "error: interrupted" in text
+
+
+def workers(parent: int) -> list[str]:
+    """Processes of the session that its leader has begun."""
+    own = subprocess.run(
+        ["ps", "-o", "pid=", "-s", str(parent)], capture_output=True, text=True, check=False
+    )
+    return [pid for pid in own.stdout.split() if int(pid) != parent]
