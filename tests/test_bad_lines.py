@@ -20,6 +20,7 @@ from pixelgait.robot.runtime.commands import main
 from tests.conftest import trotting_weights
 from tests.test_architecture import ROOT
 
+GIF = ROOT / "docs" / "walk.gif"
 SCENE = """nan = float("nan")
 from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene
 class Own(Scene):
