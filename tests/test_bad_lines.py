@@ -106,6 +106,47 @@ NUMBERS = [
     *options(TRAIN["course"], "contact-cost difficulty", UNREAL),
     *options(TRAIN["joint"], "contact-cost", "-1.0"),
 ]
+# Options that would do nothing beside another, or with such a policy.
+IGNORED = [
+    ("pixelgait-eval walk --looks test", "this policy does not look: --looks"),
+    ("pixelgait-eval walk --distractors test", "does not look: --distractors"),
+    ("pixelgait-eval walk --camera-pitch 5", "does not look: --camera-pitch"),
+    ("pixelgait-eval walk --baseline blind", "this policy does not look"),
+    ("pixelgait-eval walk --baseline freeze-image", "this policy does not look"),
+    ("pixelgait-eval iap --looks test --baseline blind", "--looks is nothing to it"),
+    ("pixelgait-eval iap --baseline no-goal", "this policy is not told where to go"),
+    ("pixelgait-eval iap --baseline forgetful", "this policy has no memory"),
+    ("pixelgait-eval iap --gui --workers 3", "--gui and --workers: one of them"),
+    ("pixelgait-eval iap --gui --cluster auto", "--gui and --cluster: one of them"),
+    ("pixelgait-eval iap --workers=2 --cluster auto", "--workers and --cluster: one"),
+    ("pixelgait-eval iap --json f.gif --video ./f.gif", "--json is the same file"),
+    ("pixelgait-train --recipe iap --workers 3 --cluster auto", "--workers and"),
+    ("pixelgait-train walk --out new --workers 3 --cluster auto", "--workers and"),
+    ("pixelgait-train --recipe iap --cluster 127.0.0.1:1", "--cluster "),  # it means no workers
+    ("pixelgait-train --out short --resume --start walk", "--resume and --start: one"),
+    (f"{TRAIN['walk']} --es.method openai --es.top 4", "--es.top is nothing to --es.method"),
+    (f"{TRAIN['walk']} --es.method cma --es.step 0.1", "--es.step is nothing to --es.method"),
+    (f"{TRAIN['walk']} --es.method cma --es.decay 0.9", "--es.decay is nothing to"),
+    (f"{TRAIN['imitate']} --encoder cnn --dagger.students 3", "so none compete"),
+    (f"{TRAIN['imitate']} --start iap --dagger.students 3", "--start gives one"),
+    (f"{TRAIN['imitate']} --dagger.recolour", "--dagger.recolour: no gradient reaches"),
+    (f"{TRAIN['imitate']} --dagger.rate 0.1", "--dagger.rate: a head alone is fitted"),
+    (
+        f"{TRAIN['imitate']} --encoder strided:channels=1 --dagger.recolour",
+        "--dagger.recolour: depth images have no colours",
+    ),
+    (f"{TRAIN['course']} --scene flat --curriculum 3", "--curriculum: flat is as hard"),
+    ("pixelgait-profile slow.json --seconds 3", "--seconds is nothing to a report"),
+    ("pixelgait-profile slow.json --seed 3", "--seed is nothing to a report"),
+    ("pixelgait-profile slow.json --no-realtime", "--no-realtime is nothing to a"),
+    ("pixelgait-profile slow.json --page ./slow.json", "what is read is the same file"),
+    ("pixelgait-profile iap --json f --page f", "--page f: --json is the same file"),
+    ("pixelgait-profile --compare a b --json f", "--compare and --json: one of them"),
+    ("pixelgait-profile --compare a b --seconds 3", "--compare and --seconds: one"),
+    ("pixelgait-run iap --arm", "--arm over --link ros: no real Go2 is reached"),
+    ("pixelgait-run iap --link go2:lo:0 --arm --dry-run", "--dry-run commands nobody"),
+    ("pixelgait-run iap --duration 3 --no-autostart", "--duration is nothing to"),
+]
 OTHERS = [
     ('pixelgait-eval ""', "argument 1 is empty"),
     ('pixelgait-eval iap --json ""', "argument 3 is empty"),
@@ -312,7 +353,7 @@ def typed(desk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     return run
 
 
-@pytest.mark.parametrize(("line", "words"), [*NUMBERS, *OTHERS])
+@pytest.mark.parametrize(("line", "words"), [*NUMBERS, *IGNORED, *OTHERS])
 def test_bad_input_gets_one_line(typed: Typed, line: str, words: str) -> None:
     one_line(typed(line), words)
 

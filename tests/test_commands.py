@@ -21,7 +21,8 @@ from pixelgait.export.reports.generated import markers
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.runtime.commands import COMMANDS, main
 from pixelgait.robot.runtime.provenance import git_state, version
-from pixelgait.sim.evaluate import EvalConfig, run_episodes
+from pixelgait.sim.eval_options import EvalConfig
+from pixelgait.sim.evaluate import run_episodes
 from tests.conftest import Command, alive, child_environment, children
 from tests.test_architecture import ROOT
 

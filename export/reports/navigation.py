@@ -15,7 +15,8 @@ from pixelgait.export.reports.generated import (
 )
 from pixelgait.robot.errors import run_command
 from pixelgait.robot.runtime.options import Count, Workers, parse
-from pixelgait.sim.evaluate import EvalConfig, run_episodes
+from pixelgait.sim.eval_options import EvalConfig
+from pixelgait.sim.evaluate import run_episodes
 from pixelgait.sim.figures import figures_of
 from pixelgait.sim.scenes.registry import SCENES
 from pixelgait.sim.tasks.episode import Episode

@@ -34,7 +34,8 @@ from pixelgait.robot.bundle import CONTRACT, SHIPPED
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
 from pixelgait.robot.runtime.options import Count, parse
-from pixelgait.sim.evaluate import EvalConfig, evaluate, film, run_episodes
+from pixelgait.sim.eval_options import EvalConfig
+from pixelgait.sim.evaluate import evaluate, film, run_episodes
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.tasks.options import WorkerOptions
 from pixelgait.sim.world.seeds import Stream

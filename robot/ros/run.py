@@ -81,6 +81,8 @@ def run(config: RunConfig) -> None:
             robot shall arm itself, or the controller stopped with a fault.
     """
     warnings = []
+    if config.duration and not config.autostart:
+        raise UserError("--duration is nothing to --no-autostart: who starts it ends it as well")
     if rehearsed(config):
         config = replace(config, dry_run=True)
         warnings.append("dry run: only with --arm is a real robot commanded")
@@ -109,10 +111,15 @@ def rehearsed(config: RunConfig) -> bool:
     """Whether there may be a real robot that nobody has allowed to be commanded.
 
     Raises:
-        UserError: no link of that name, or a real robot that shall get up by itself.
+        UserError: no link of that name, a real robot that shall get up by itself, or --arm where
+            there is nobody to be commanded.
     """
     address = parse_link(config.link)
-    if config.dry_run or not isinstance(address, Go2) or address.simulated:
+    real = isinstance(address, Go2) and not address.simulated
+    if config.arm and (config.dry_run or not real):
+        why = "--dry-run commands nobody" if config.dry_run else "no real Go2 is reached by that"
+        raise UserError(f"--arm over --link {config.link}: {why}")
+    if config.dry_run or not real:
         return False
     if config.arm and config.auto_arm:
         raise UserError("--arm and --auto-arm: a real robot does not get up by itself")
