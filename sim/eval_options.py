@@ -87,7 +87,7 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
             from pixelgait.sim.watching import require_display
 
             require_display()
-        check_outputs({"json": self.json, "video": self.video})
+        check_outputs(("json", self.json), ("video", self.video))
 
     def check_bundle(self, bundle: Bundle) -> None:
         """Raises UserError if an option is nothing to the bundle, which lacks what it is about."""

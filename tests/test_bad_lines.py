@@ -48,6 +48,8 @@ def options(command: str, names: str, values: str) -> list[tuple[str, str]]:
     ]
 
 
+# Folders where commands want to write files.
+TAKEN = ("low_level.onnx", "encoders.png", "latency.json", "trajectory.npz")
 WALK = Path(__file__).resolve().parent / "recordings" / "iap.mcap"
 HALVES = "0 -1"  # of what counts something
 UNREAL = "nan inf -inf"
@@ -173,6 +175,20 @@ OTHERS = [
     ("pixelgait-profile iap --json .", ". is not a file"),
     ("pixelgait-export --low-level walk --out b --json .", ". is not a file"),
     ("pixelgait-export --low-level walk --out note.txt", "note.txt"),
+    ("pixelgait-export --low-level walk --out taken", "taken/low_level.onnx is not a file"),
+    (
+        "pixelgait-export --low-level walk --out b --json b/golden.json",
+        "--out b/golden.json: --json is the same file",
+    ),
+    ("pixelgait-encoders --out taken", "taken/encoders.png is not a file"),
+    ("pixelgait-encoders --out note.txt", "note.txt"),
+    ("pixelgait-run iap --out taken", "taken/latency.json is not a file"),
+    ("pixelgait-run iap --out note.txt", "note.txt"),
+    ("pixelgait-run iap --record walk.bag", "--record walk.bag: expected a file .mcap"),
+    ("pixelgait-run iap --record diary.mcap", "--record diary.mcap: no recording is there"),
+    ("pixelgait-run iap --record note.txt/w.mcap", "note.txt"),
+    ("pixelgait-sim --out taken", "taken/trajectory.npz is not a file"),
+    ("pixelgait-sim --out note.txt", "note.txt"),
     ("pixelgait-benchmark --json .", ". is not a file"),
     ("pixelgait-train walk --out note.txt", "note.txt"),
     ("pixelgait-train walk --out full", "full holds something else (thesis.tex)"),
@@ -284,6 +300,9 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "link.json").symlink_to("/dev/null")
     (folder / "full").mkdir()
     (folder / "full" / "thesis.tex").write_text("years of work")
+    (folder / "diary.mcap").write_text("dear diary")
+    for name in TAKEN:
+        (folder / "taken" / name).mkdir(parents=True)
     for name, code in SCENES.items():
         (folder / name).write_text(SCENE + code)
     weights = trotting_weights()
@@ -406,6 +425,8 @@ def test_nothing_of_it_has_left_anything(desk: Path) -> None:
     assert not [path for path in ("new", "b", "film") if list(desk.glob(f"{path}/*"))]
     assert (desk / "full" / "thesis.tex").read_text() == "years of work"
     assert (desk / "link.json").is_symlink()
+    assert (desk / "diary.mcap").read_text() == "dear diary"
+    assert sorted(path.name for path in (desk / "taken").iterdir()) == sorted(TAKEN)
 
 
 def test_ctrl_c_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,7 +61,7 @@ def profile(config: ProfileConfig) -> None:
     if (config.compare is None) == (config.bundle == ""):
         raise UserError("name a bundle or a report, or two reports behind --compare")
     written = _written(config)
-    check_outputs({"json": config.json, "page": config.page}, written)
+    check_outputs(("json", config.json), ("page", config.page), inputs=written)
     if config.compare is not None:
         reports = [read_report(path) for path in config.compare]
         print(format_comparison(*reports))

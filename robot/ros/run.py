@@ -14,7 +14,8 @@ import tyro
 
 from pixelgait.robot.bundle import find_bundle
 from pixelgait.robot.errors import UserError, run_command
-from pixelgait.robot.recording.recorder import Recorder
+from pixelgait.robot.files import require_writable
+from pixelgait.robot.recording.recorder import Recorder, require_recordable
 from pixelgait.robot.ros.address import parse_link
 from pixelgait.robot.runtime.options import Range, parse
 from pixelgait.robot.runtime.realtime import lock_memory, pin, request_priority
@@ -77,7 +78,7 @@ def run(config: RunConfig) -> None:
     """Run the node until it is told to stop, its duration is over, or a fault occurs.
 
     Raises:
-        UserError: the bundle or the output folder cannot be used, ROS 2 is not installed, a real
+        UserError: the bundle or the place of a file cannot be used, ROS 2 is not installed, a real
             robot shall arm itself, or the controller stopped with a fault.
     """
     warnings = []
@@ -88,7 +89,10 @@ def run(config: RunConfig) -> None:
         warnings.append("dry run: only with --arm is a real robot commanded")
     find_bundle(config.bundle)  # before ROS starts; to configure is to load and verify it
     if config.out is not None:
-        config.out.mkdir(parents=True, exist_ok=True)
+        for name in ("latency.json", "decisions.npz"):
+            require_writable(config.out / name)
+    if config.record is not None:
+        require_recordable(config.record)
     from pixelgait.robot.ros.wire import common as ros
 
     # Before this process asks for real-time priority, and before threads exist: they inherit it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
@@ -63,8 +63,8 @@ def parse(
     return config
 
 
-def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path] = ()) -> None:
-    """To be called before long work: every file that is asked for, by its option, can be written.
+def check_outputs(*outputs: tuple[str, Path | None], inputs: Iterable[Path] = ()) -> None:
+    """To be called before long work: every file, behind its option's name, can be written.
 
     Raises:
         UserError: something else than a file is there, two options name the same one, or one of
@@ -72,7 +72,7 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path] = (
         OSError: no file can be made in its folder.
     """
     taken = {os.path.realpath(path): "what is read" for path in inputs}
-    for option, path in outputs.items():
+    for option, path in outputs:
         if path is None:
             continue
         if other := taken.get(where := os.path.realpath(path)):
