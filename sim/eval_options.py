@@ -12,7 +12,14 @@ import tyro
 from pixelgait.robot.bundle import Bundle, find_bundle
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import CONTROL_DT_S
-from pixelgait.robot.runtime.options import Count, Range, Seed, check_numbers, check_outputs
+from pixelgait.robot.runtime.options import (
+    LARGEST_SEED,
+    Episodes,
+    Range,
+    Seed,
+    check_numbers,
+    check_outputs,
+)
 from pixelgait.sim.baselines import SIGHTLESS, Baseline
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.registry import Move, moved_scene
@@ -45,7 +52,7 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
     no-goal (straight ahead, wherever the destination is), forgetful (nothing is remembered),
     straight (to the destination, seeing nothing), bug (so, and along the walls it meets), teacher
     (a map instead of a camera) or random (random commands)."""
-    episodes: Count = 100
+    episodes: Episodes = 100
     seed: Seed = FIRST_EVALUATION_SEED
     """Seed of the first episode; from 10000 on no training has seen them."""
     seconds: Annotated[float, Range(CONTROL_DT_S, MOST_S)] = 60.0
@@ -68,6 +75,11 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
     def check(self) -> None:
         """Raises UserError if a value makes no sense, or a file cannot be written."""
         check_numbers(self)
+        episodes = max(self.episodes, self.video_episodes)
+        if self.seed + episodes - 1 > LARGEST_SEED:
+            raise UserError(
+                f"{episodes} episodes from --seed {self.seed} on: the last is {LARGEST_SEED}"
+            )
         if self.task == "follow":
             self._check_looks("--task follow")
         elif self.baseline in (*SIGHTLESS, "blind"):

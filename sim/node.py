@@ -54,9 +54,9 @@ class SimConfig(SceneOptions):
     camera: Annotated[tuple[int, int], Range(1, 1024)] = (32, 32)
     """Height and width of the camera images [pixels]. Above 64 x 64 rendering one takes longer than
     a physics step (2 ms)."""
-    odom_scale: float = 1.0
+    odom_scale: Annotated[float, Range(0.5, 2.0)] = 1.0
     """Factor on the lengths that odom measures: 1.02 believes to be 2 % further."""
-    odom_turn: float = 0.0
+    odom_turn: Annotated[float, Range(-1.0, 1.0)] = 0.0
     """How far the heading of odom turns away on every metre [rad]."""
     gui: bool = False
     """Show the robot in the simulator's own window."""

@@ -58,7 +58,7 @@ class EncoderProfileConfig:
 
     encoder: tuple[str, ...] = ()
     """Only these; all if none is named."""
-    size: tuple[int, ...] = ()
+    size: Annotated[tuple[int, ...], Range(1, 10_000)] = ()
     """Only images of these heights (32, 64, 128, 240)."""
     seconds: Annotated[float, Range(0.001, 3600.0)] = 0.5
     """Longest time for one graph, after warming up."""

@@ -53,7 +53,7 @@ class RunConfig:
     pilot: Literal["bundle", "policy", "cmd_vel"] = "bundle"
     """Who says where to: the policy's high level or cmd_vel, as the bundle has a trained high level
     or not."""
-    goal: tuple[float, float] | None = None
+    goal: Annotated[tuple[float, float] | None, Range(-10_000.0, 10_000.0)] = None
     """Walk to x, y [m] in odom's frame, as soon as there is odometry; goal_pose says other ones."""
     autostart: bool = True
     """Configure and activate at once; otherwise wait for lifecycle transitions."""

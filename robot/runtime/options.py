@@ -34,7 +34,9 @@ class Range:
         return f"expected {self.least:g} to {self.most:.10g}"
 
 
-Seed = Annotated[int, Range(0, 2**32 - 1)]
+LARGEST_SEED = 2**32 - 1
+Seed = Annotated[int, Range(0, LARGEST_SEED)]
+Episodes = Annotated[int, Range(1, 10**6)]
 Count = Annotated[int, Range(1, 10**9)]
 Workers = Annotated[int, Range(1, 256)]
 Minutes = Annotated[float, Range(0.0, 1e6)]  # two years
