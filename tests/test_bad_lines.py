@@ -344,6 +344,8 @@ MODULES = [
     ("pixelgait.export.faults.table --only weather", "weather"),
     ('pixelgait.export.faults.table --page ""', "argument 2 is empty"),
     ("pixelgait.export.reports.walk_card gone", "bundle 'gone'"),
+    ("pixelgait.export.reports.gait_study --out taken/latency.svg", "expected a file .png"),
+    ("pixelgait.export.reports.gait_study --out taken/encoders.png", "is not a file"),
     ("pixelgait.policies.training.calibration gone", "gone: not a run folder"),
 ]
 
