@@ -5,8 +5,12 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from pixelgait.robot.files import write_atomic
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PICTURE = "curve.png"
 Row = dict[str, float]
@@ -34,6 +38,11 @@ def draw_curve(path: Path, curve: Sequence[Row], title: str = "") -> None:
         axes.grid(alpha=0.3)
         if axes.lines:
             axes.legend(loc="lower right")
+    write_atomic(path, picture_of(figure))
+
+
+def picture_of(figure: Figure, dpi: float | Literal["figure"] = "figure") -> bytes:
+    """A figure as PNG, by default at its own resolution."""
     picture = io.BytesIO()
-    figure.savefig(picture, format="png")
-    write_atomic(path, picture.getvalue())
+    figure.savefig(picture, format="png", dpi=dpi)
+    return picture.getvalue()

@@ -5,116 +5,31 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-import tyro
-
-from pixelgait.robot.bundle import find_bundle, load_bundle
+from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.controller import Controller
-from pixelgait.robot.errors import UserError, run_command
-from pixelgait.robot.files import json_bytes, require_writable, write_atomic
+from pixelgait.robot.errors import run_command
+from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.low_level import CONTROL_DT_S
-from pixelgait.robot.runtime.options import Count, Range, Seed, check_numbers, parse
+from pixelgait.robot.runtime.options import parse
 from pixelgait.robot.runtime.provenance import git_state, version
 from pixelgait.robot.spec import find_robot
-from pixelgait.sim.baselines import SIGHTLESS, Baseline, make_baseline
+from pixelgait.sim.baselines import make_baseline
 from pixelgait.sim.body.camera import camera_for
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.registry import make_body
+from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.exported import as_bundle
 from pixelgait.sim.figures import figures_of, format_figures
-from pixelgait.sim.scenes.flat import FlatGround
-from pixelgait.sim.scenes.registry import Move, moved_scene
-from pixelgait.sim.scenes.rough import Rough
 from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.follow import Follow
 from pixelgait.sim.tasks.navigate import way_through
-from pixelgait.sim.tasks.options import DisturbanceOptions, SceneOptions, WorkerOptions
 from pixelgait.sim.tasks.task import Task
-from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 
 SCHEMA = 1  # of the figures in JSON
-MOST_S = 3600.0  # of an episode
-
-
-@dataclass(frozen=True)
-class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
-    """Evaluate a policy bundle over many episodes, with 95 % intervals and baselines.
-
-    Task forward: how far along the scene, by camera; indoors, whether it stops at its destination.
-    Task follow: how well the low level follows
-    speed and yaw-rate commands that change every second, under pushes (scene flat or rough).
-
-    A baseline keeps the low level and replaces what the high level sees or decides. Ctrl-C ends
-    the evaluation with the figures of the episodes that are done.
-    """
-
-    bundle: Annotated[str, tyro.conf.Positional]
-    """Folder of a policy bundle or of a training run, or the name of a shipped bundle."""
-    task: Literal["forward", "follow"] = "forward"
-    baseline: Baseline | None = None
-    """Instead of the policy: blind (one gray image), freeze-image (the first image for ever),
-    no-goal (straight ahead, wherever the destination is), forgetful (nothing is remembered),
-    straight (to the destination, seeing nothing), bug (so, and along the walls it meets), teacher
-    (a map instead of a camera) or random (random commands)."""
-    episodes: Count = 100
-    seed: Seed = FIRST_EVALUATION_SEED
-    """Seed of the first episode; from 10000 on no training has seen them."""
-    seconds: Annotated[float, Range(CONTROL_DT_S, MOST_S)] = 60.0
-    """Longest episode."""
-    body: str = "pybullet"
-    """Simulator: pybullet or mujoco."""
-    robot: str | None = None
-    """The robot the bundle must be for; by default the one it names."""
-    camera_pitch: Annotated[float, Range(-45.0, 45.0)] = 0.0
-    """How much further down the camera looks than the policy was made for [degrees]."""
-    json: Path | None = None
-    """Write the figures there."""
-    video: Path | None = None
-    """Film the first episode (.mp4 or .gif; .png for a strip of frames)."""
-    video_episodes: Annotated[int, Range(1, 16)] = 1
-    """How many episodes the film shows, side by side."""
-    gui: bool = False
-    """Watch the episodes in the simulator's own window, one after the other, in real time."""
-
-    def check(self) -> None:
-        """Raises UserError if a value makes no sense, or a file cannot be written."""
-        check_numbers(self)
-        seen = {"distractors": self.distractors, "camera-pitch": self.camera_pitch}
-        seen["looks"] = self.looks != "plain"
-        asked_for = [name for name, asked in seen.items() if asked]
-        if asked_for and (self.task == "follow" or self.baseline in SIGHTLESS):
-            who = "--task follow" if self.task == "follow" else f"--baseline {self.baseline}"
-            raise UserError(f"{who} does not look: --{asked_for[0]} is nothing to it")
-        open_ground = self.scene in (FlatGround.name, Rough.name) and self.baseline is None
-        if self.task == "follow" and not open_ground:
-            raise UserError(
-                "--task follow gives the commands itself: --scene flat or rough, no --baseline"
-            )
-        from pixelgait.sim.video import SUFFIXES
-
-        if self.video is not None and self.video.suffix not in SUFFIXES:
-            raise UserError(f"--video {self.video}: expected a file {', '.join(SUFFIXES)}")
-        if self.video is None and self.video_episodes != 1:
-            raise UserError("--video-episodes says what --video shows: give both")
-        if self.gui:
-            from pixelgait.sim.watching import require_display
-
-            require_display()
-        for path in (self.json, self.video):
-            if path is not None:
-                require_writable(path)
-
-    def moved(self, move: Move) -> EvalConfig:
-        """The same, its files moved."""
-        return replace(
-            self,
-            bundle=str(move(find_bundle(self.bundle))),
-            scene=moved_scene(self.scene, move),
-            delays_from=self.delays_from and move(self.delays_from),
-        )
 
 
 def main() -> None:
@@ -257,6 +172,7 @@ def watch_episodes(config: EvalConfig) -> Iterator[Episode]:
 def _player(config: EvalConfig) -> tuple[Controller, SimulatedBody, Task]:
     """Controller, body and task of this process."""
     bundle = load_bundle(config.bundle, find_robot(config.robot) if config.robot else None)
+    config.check_bundle(bundle)
     scene = config.make_scene()
     camera = camera_for(bundle.spec.camera, bundle.image_shape)
     camera = camera.moved((0.0, 0.0, 0.0), math.radians(config.camera_pitch))

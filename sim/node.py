@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pixelgait.robot.errors import UserError, run_command
-from pixelgait.robot.files import write_atomic
+from pixelgait.robot.files import require_writable, write_atomic
 from pixelgait.robot.ros.address import Address, Ros2Control, parse_link
 from pixelgait.robot.runtime.options import Range, Seed, parse
 from pixelgait.robot.spec import GO2, RobotSpec, find_robot
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pixelgait.sim.standin.robot import Wire
     from pixelgait.sim.watching import Window
 
+TRAJECTORY = "trajectory.npz"
 LATE_STEPS = 500  # a second's worth: below that nobody would notice
 
 
@@ -53,9 +54,9 @@ class SimConfig(SceneOptions):
     camera: Annotated[tuple[int, int], Range(1, 1024)] = (32, 32)
     """Height and width of the camera images [pixels]. Above 64 x 64 rendering one takes longer than
     a physics step (2 ms)."""
-    odom_scale: float = 1.0
+    odom_scale: Annotated[float, Range(0.5, 2.0)] = 1.0
     """Factor on the lengths that odom measures: 1.02 believes to be 2 % further."""
-    odom_turn: float = 0.0
+    odom_turn: Annotated[float, Range(-1.0, 1.0)] = 0.0
     """How far the heading of odom turns away on every metre [rad]."""
     gui: bool = False
     """Show the robot in the simulator's own window."""
@@ -86,12 +87,12 @@ def run(config: SimConfig) -> None:
     robot = find_robot(config.robot)
     if isinstance(address, Go2) and robot is not GO2:
         raise UserError(f"--link {config.link} is a Go2's: expected --robot go2, not {robot.name}")
+    if config.out is not None:
+        require_writable(config.out / TRAJECTORY)
     height, width = config.camera
     body = make_body(config.body, robot, scene, camera=Camera(robot.camera, width, height))
     if config.faults:
         body = FaultyBody(body, parse_faults(config.faults))
-    if config.out is not None:
-        config.out.mkdir(parents=True, exist_ok=True)
     shown: AbstractContextManager[Window | None] = nullcontext()
     if config.gui:
         from pixelgait.sim.watching import opened, require_display
@@ -124,7 +125,7 @@ def run(config: SimConfig) -> None:
     finally:
         node.stop()
         if config.out is not None:
-            write_atomic(config.out / "trajectory.npz", node.recording())
+            write_atomic(config.out / TRAJECTORY, node.recording())
         executor.shutdown()
         node.destroy_node()
         ros.rclpy.shutdown()

@@ -50,6 +50,8 @@ def options(command: str, names: str, values: str) -> list[tuple[str, str]]:
     ]
 
 
+# Folders where commands want to write files.
+TAKEN = ("low_level.onnx", "encoders.png", "latency.json", "trajectory.npz")
 WALK = Path(__file__).resolve().parent / "recordings" / "iap.mcap"
 HALVES = "0 -1"  # of what counts something
 UNREAL = "nan inf -inf"
@@ -65,6 +67,14 @@ NUMBERS = [
     *options("pixelgait-eval iap", "seconds difficulty", UNREAL),
     *options("pixelgait-eval iap", "episodes workers", HALVES),
     *options("pixelgait-eval iap", "seed", "-1 4294967296"),
+    *options("pixelgait-eval iap", "episodes", "1000001"),
+    ("pixelgait-eval iap --episodes 3 --seed 4294967294", "3 episodes from --seed 4294967294 on"),
+    *options("pixelgait-sim", "odom-scale odom-turn", f"{UNREAL} 3.0 -3.0"),
+    *[
+        (f"pixelgait-run iap --goal {goal}", f"--goal is {number}")
+        for goal, number in (("nan 0", "nan"), ("0 inf", "inf"), ("1 1e6", "1000000.0"))
+    ],
+    *options("pixelgait-encoders", "size", HALVES),
     *options("pixelgait-eval iap", "workers", "1000"),
     *options("pixelgait-eval iap --video f.mp4", "video-episodes", "0 17"),
     *options("pixelgait-eval iap", "seconds", "0.0 -1.0 3601.0"),
@@ -112,6 +122,47 @@ NUMBERS = [
     *options(TRAIN["course"], "contact-cost difficulty", UNREAL),
     *options(TRAIN["joint"], "contact-cost", "-1.0"),
 ]
+# Options that would do nothing beside another, or with such a policy.
+IGNORED = [
+    ("pixelgait-eval walk --looks test", "this policy does not look: --looks"),
+    ("pixelgait-eval walk --distractors test", "does not look: --distractors"),
+    ("pixelgait-eval walk --camera-pitch 5", "does not look: --camera-pitch"),
+    ("pixelgait-eval walk --baseline blind", "this policy does not look"),
+    ("pixelgait-eval walk --baseline freeze-image", "this policy does not look"),
+    ("pixelgait-eval iap --looks test --baseline blind", "--looks is nothing to it"),
+    ("pixelgait-eval iap --baseline no-goal", "this policy is not told where to go"),
+    ("pixelgait-eval iap --baseline forgetful", "this policy has no memory"),
+    ("pixelgait-eval iap --gui --workers 3", "--gui and --workers: one of them"),
+    ("pixelgait-eval iap --gui --cluster auto", "--gui and --cluster: one of them"),
+    ("pixelgait-eval iap --workers=2 --cluster auto", "--workers and --cluster: one"),
+    ("pixelgait-eval iap --json f.gif --video ./f.gif", "--json is the same file"),
+    ("pixelgait-train --recipe iap --workers 3 --cluster auto", "--workers and"),
+    ("pixelgait-train walk --out new --workers 3 --cluster auto", "--workers and"),
+    ("pixelgait-train --recipe iap --cluster 127.0.0.1:1", "--cluster "),  # it means no workers
+    ("pixelgait-train --out short --resume --start walk", "--resume and --start: one"),
+    (f"{TRAIN['walk']} --es.method openai --es.top 4", "--es.top is nothing to --es.method"),
+    (f"{TRAIN['walk']} --es.method cma --es.step 0.1", "--es.step is nothing to --es.method"),
+    (f"{TRAIN['walk']} --es.method cma --es.decay 0.9", "--es.decay is nothing to"),
+    (f"{TRAIN['imitate']} --encoder cnn --dagger.students 3", "so none compete"),
+    (f"{TRAIN['imitate']} --start iap --dagger.students 3", "--start gives one"),
+    (f"{TRAIN['imitate']} --dagger.recolour", "--dagger.recolour: no gradient reaches"),
+    (f"{TRAIN['imitate']} --dagger.rate 0.1", "--dagger.rate: a head alone is fitted"),
+    (
+        f"{TRAIN['imitate']} --encoder strided:channels=1 --dagger.recolour",
+        "--dagger.recolour: depth images have no colours",
+    ),
+    (f"{TRAIN['course']} --scene flat --curriculum 3", "--curriculum: flat is as hard"),
+    ("pixelgait-profile slow.json --seconds 3", "--seconds is nothing to a report"),
+    ("pixelgait-profile slow.json --seed 3", "--seed is nothing to a report"),
+    ("pixelgait-profile slow.json --no-realtime", "--no-realtime is nothing to a"),
+    ("pixelgait-profile slow.json --page ./slow.json", "what is read is the same file"),
+    ("pixelgait-profile iap --json f --page f", "--page f: --json is the same file"),
+    ("pixelgait-profile --compare a b --json f", "--compare and --json: one of them"),
+    ("pixelgait-profile --compare a b --seconds 3", "--compare and --seconds: one"),
+    ("pixelgait-run iap --arm", "--arm over --link ros: no real Go2 is reached"),
+    ("pixelgait-run iap --link go2:lo:0 --arm --dry-run", "--dry-run commands nobody"),
+    ("pixelgait-run iap --duration 3 --no-autostart", "--duration is nothing to"),
+]
 OTHERS = [
     ('pixelgait-eval ""', "argument 1 is empty"),
     ('pixelgait-eval iap --json ""', "argument 3 is empty"),
@@ -138,6 +189,20 @@ OTHERS = [
     ("pixelgait-profile iap --json .", ". is not a file"),
     ("pixelgait-export --low-level walk --out b --json .", ". is not a file"),
     ("pixelgait-export --low-level walk --out note.txt", "note.txt"),
+    ("pixelgait-export --low-level walk --out taken", "taken/low_level.onnx is not a file"),
+    (
+        "pixelgait-export --low-level walk --out b --json b/golden.json",
+        "--out b/golden.json: --json is the same file",
+    ),
+    ("pixelgait-encoders --out taken", "taken/encoders.png is not a file"),
+    ("pixelgait-encoders --out note.txt", "note.txt"),
+    ("pixelgait-run iap --out taken", "taken/latency.json is not a file"),
+    ("pixelgait-run iap --out note.txt", "note.txt"),
+    ("pixelgait-run iap --record walk.bag", "--record walk.bag: expected a file .mcap"),
+    ("pixelgait-run iap --record diary.mcap", "--record diary.mcap: no recording is there"),
+    ("pixelgait-run iap --record note.txt/w.mcap", "note.txt"),
+    ("pixelgait-sim --out taken", "taken/trajectory.npz is not a file"),
+    ("pixelgait-sim --out note.txt", "note.txt"),
     ("pixelgait-benchmark --json .", ". is not a file"),
     ("pixelgait-train walk --out note.txt", "note.txt"),
     ("pixelgait-train walk --out full", "full holds something else (thesis.tex)"),
@@ -249,6 +314,9 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "link.json").symlink_to("/dev/null")
     (folder / "full").mkdir()
     (folder / "full" / "thesis.tex").write_text("years of work")
+    (folder / "diary.mcap").write_text("dear diary")
+    for name in TAKEN:
+        (folder / "taken" / name).mkdir(parents=True)
     for name, code in SCENES.items():
         (folder / name).write_text(SCENE + code)
     weights = trotting_weights()
@@ -282,6 +350,8 @@ MODULES = [
     ("pixelgait.export.faults.table --only weather", "weather"),
     ('pixelgait.export.faults.table --page ""', "argument 2 is empty"),
     ("pixelgait.export.reports.walk_card gone", "bundle 'gone'"),
+    ("pixelgait.export.reports.gait_study --out taken/latency.svg", "expected a file .png"),
+    ("pixelgait.export.reports.gait_study --out taken/encoders.png", "is not a file"),
     ("pixelgait.policies.training.calibration gone", "gone: not a run folder"),
 ]
 
@@ -318,7 +388,7 @@ def typed(desk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     return run
 
 
-@pytest.mark.parametrize(("line", "words"), [*NUMBERS, *OTHERS])
+@pytest.mark.parametrize(("line", "words"), [*NUMBERS, *IGNORED, *OTHERS])
 def test_bad_input_gets_one_line(typed: Typed, line: str, words: str) -> None:
     one_line(typed(line), words)
 
@@ -371,6 +441,8 @@ def test_nothing_of_it_has_left_anything(desk: Path) -> None:
     assert not [path for path in ("new", "b", "film") if list(desk.glob(f"{path}/*"))]
     assert (desk / "full" / "thesis.tex").read_text() == "years of work"
     assert (desk / "link.json").is_symlink()
+    assert (desk / "diary.mcap").read_text() == "dear diary"
+    assert sorted(path.name for path in (desk / "taken").iterdir()) == sorted(TAKEN)
 
 
 def test_ctrl_c_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,8 @@ from pixelgait.export.reports.generated import markers
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.runtime.commands import COMMANDS, main
 from pixelgait.robot.runtime.provenance import git_state, version
-from pixelgait.sim.evaluate import EvalConfig, run_episodes
+from pixelgait.sim.eval_options import EvalConfig
+from pixelgait.sim.evaluate import run_episodes
 from tests.conftest import Command, alive, child_environment, children
 from tests.test_architecture import ROOT
 
@@ -293,7 +294,7 @@ def test_the_figures_say_of_what_they_are(
 ) -> None:
     done = command(
         *("pixelgait-eval", iap_bundle, "--episodes", 1, "--seconds", 1, "--seed", 10007),
-        *("--baseline", "blind", "--randomise", "--faults", "mixed", "--json", "one.json"),
+        *("--baseline", "freeze-image", "--randomise", "--faults", "mixed", "--json", "one.json"),
         *("--camera-pitch", -5),
     )
     assert done.returncode == 0, done.stderr
@@ -313,7 +314,7 @@ def test_the_figures_say_of_what_they_are(
         "distractors": None,
         "looks": "plain",
         "body": "pybullet",
-        "baseline": "blind",
+        "baseline": "freeze-image",
         "randomise": True,
         "delays_from": None,
         "faults": ["mixed"],
@@ -322,7 +323,7 @@ def test_the_figures_say_of_what_they_are(
         "seconds": 1.0,
     }
     assert {name: figures[name] for name in HEAD} == head
-    for word in ("blind", "randomised", "faults mixed"):
+    for word in ("freeze-image", "randomised", "faults mixed"):
         assert word in done.stdout.splitlines()[0]
 
 

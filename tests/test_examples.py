@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.bundle import SHIPPED
-from pixelgait.sim.evaluate import EvalConfig, evaluate
+from pixelgait.sim.eval_options import EvalConfig
+from pixelgait.sim.evaluate import evaluate
 from pixelgait.sim.world.own_scene import load_own_scene
 from tests.conftest import child_environment
 from tests.helpers import change_contract

@@ -30,8 +30,9 @@ from pixelgait.robot.bundle import (
     load_bundle,
 )
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.files import json_bytes, require_writable, write_atomic
+from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.low_level import LinearLowLevel
+from pixelgait.robot.runtime.options import check_outputs
 from pixelgait.sim.world.seeds import VALIDATION
 
 
@@ -39,15 +40,14 @@ def export(config: ExportConfig) -> list[parity.Parity]:
     """Write and verify the bundle; returns the parity figures.
 
     Raises:
-        UserError: a run folder cannot be used, or ONNX differs from torch.
+        UserError: a run folder or the place of a file cannot be used, or ONNX differs from torch.
     """
     low_level_run = find_run(config.low_level, "low_level")
     low_level = trained_low_level(low_level_run)
     high_level_run = config.high_level and find_run(config.high_level, "high_level")
     high_level = make_high_level(config, high_level_run)
-    for path in (config.json, config.out / CONTRACT):
-        if path is not None:
-            require_writable(path)
+    files = [("out", config.out / name) for name in (*FILES, CONTRACT)]
+    check_outputs(("json", config.json), *files)
     provenance = {
         "low_level": provenance_of(low_level_run),
         "high_level": high_level_run and provenance_of(high_level_run),

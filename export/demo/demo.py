@@ -26,7 +26,8 @@ from pixelgait.robot.recording.replay import format_figures, replay
 from pixelgait.robot.recording.steps import read_recording
 from pixelgait.robot.spec import find_robot
 from pixelgait.sim.engines.urdf import find_urdf
-from pixelgait.sim.evaluate import EvalConfig, evaluate
+from pixelgait.sim.eval_options import EvalConfig
+from pixelgait.sim.evaluate import evaluate
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.video import FRAMES_PER_S, write_strip, write_video

@@ -30,7 +30,7 @@ from pixelgait.export.reports.graph_timing import time_graph
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.runtime.latency import machine
-from pixelgait.robot.runtime.options import Range, parse
+from pixelgait.robot.runtime.options import Range, check_outputs, parse
 from pixelgait.robot.runtime.processes import die_with_parent
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body.camera import Camera
@@ -58,7 +58,7 @@ class EncoderProfileConfig:
 
     encoder: tuple[str, ...] = ()
     """Only these; all if none is named."""
-    size: tuple[int, ...] = ()
+    size: Annotated[tuple[int, ...], Range(1, 10_000)] = ()
     """Only images of these heights (32, 64, 128, 240)."""
     seconds: Annotated[float, Range(0.001, 3600.0)] = 0.5
     """Longest time for one graph, after warming up."""
@@ -96,20 +96,23 @@ def profile_encoders(config: EncoderProfileConfig) -> list[EncoderRow]:
     """Export, measure, print what was found and write it with its plot.
 
     Raises:
-        UserError: there is no such encoder, no time to measure, or no place on the page.
+        UserError: there is no such encoder, no time to measure, no place on the page, or a file
+            cannot be written.
     """
     from pixelgait.export.reports.plots import encoder_times
 
     if config.page is not None:
         require_markers(config.page, "encoders", "encoders")
+    data, table, picture = (config.out / f"encoders.{kind}" for kind in ("json", "md", "png"))
+    check_outputs(*(("out", path) for path in (data, table, picture)), ("page", config.page))
     rows = _measure_all(_jobs(config), config.seconds)
     where = machine()
     found = [f"Measured on {format_machine(where)}", *findings(rows)]
     print("\n".join([format_rows(rows), "", *summary(rows), "", *found]))
     report = {"machine": where, "findings": found, "rows": [asdict(row) for row in rows]}
-    write_atomic(config.out / "encoders.json", json_bytes(report))
-    write_atomic(config.out / "encoders.md", format_rows(rows).encode())
-    encoder_times(config.out / "encoders.png", rows)
+    write_atomic(data, json_bytes(report))
+    write_atomic(table, format_rows(rows).encode())
+    encoder_times(picture, rows)
     if config.page is not None:
         lines = [*summary(rows), "", f"{found[0]}:", "", *(f"* {each}" for each in found[1:])]
         write_between(config.page, "encoders", "encoders", lines)

@@ -8,7 +8,8 @@ from typing import Any
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, write_atomic
-from pixelgait.sim.evaluate import EvalConfig, describe
+from pixelgait.sim.eval_options import EvalConfig
+from pixelgait.sim.evaluate import describe
 
 Figures = dict[str, Any]  # as pixelgait-eval writes them; `episodes` is their number
 MAKER = ("version", "commit", "modified")  # who measured, not what

@@ -19,10 +19,12 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
+from pixelgait.policies.curve_picture import picture_of
 from pixelgait.robot import gait
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.controller import Controller, Decision, LowLevel, latent_for
-from pixelgait.robot.errors import run_command
+from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.files import require_writable, write_atomic
 from pixelgait.robot.gait import joint_map
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.runtime.options import parse
@@ -133,7 +135,14 @@ def main() -> None:
 
 
 def study(config: StudyConfig) -> None:
-    """Sweep, plot, and print the figures worth quoting."""
+    """Sweep, plot, and print the figures worth quoting.
+
+    Raises:
+        UserError: the picture cannot be written, or there is no such bundle.
+    """
+    if config.out.suffix != ".png":
+        raise UserError(f"--out {config.out}: expected a file .png")
+    require_writable(config.out)
     bundle = load_bundle(config.bundle)
     track = Track()
     figure, axes = plt.subplots(2, 3, figsize=(13, 7), layout="constrained")
@@ -146,8 +155,7 @@ def study(config: StudyConfig) -> None:
     for axis in axes.flat:
         axis.grid(alpha=0.3)
         axis.legend(fontsize=8)
-    config.out.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(config.out, dpi=90)
+    write_atomic(config.out, picture_of(figure, dpi=90))
     print(config.out)
 
 

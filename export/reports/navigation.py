@@ -14,8 +14,9 @@ from pixelgait.export.reports.generated import (
     write_between,
 )
 from pixelgait.robot.errors import run_command
-from pixelgait.robot.runtime.options import Count, Workers, parse
-from pixelgait.sim.evaluate import EvalConfig, run_episodes
+from pixelgait.robot.runtime.options import Episodes, Workers, parse
+from pixelgait.sim.eval_options import EvalConfig
+from pixelgait.sim.evaluate import run_episodes
 from pixelgait.sim.figures import figures_of
 from pixelgait.sim.scenes.registry import SCENES
 from pixelgait.sim.tasks.episode import Episode
@@ -56,7 +57,7 @@ class NavigationConfig:
 
     table: Literal["all", "navigation", "teacher"] = "all"
     """Which of the two to write."""
-    episodes: Count = 100
+    episodes: Episodes = 100
     workers: Workers = 2
     page: Path = Path("docs/results.md")
 

@@ -13,9 +13,12 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from pixelgait.export.reports.encoder_report import SUMMARY, EncoderRow, slope
+from pixelgait.policies.curve_picture import picture_of
+from pixelgait.robot.files import write_atomic
 from pixelgait.robot.spec import A1, Array
 from pixelgait.sim.scenes.obstacle_course import (
     LENGTH_M,
@@ -50,8 +53,7 @@ def learning_curves(path: Path, imitated: dict[str, Curve], tried: dict[str, Cur
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=3, fontsize=8)
     panels[0].set(ylabel="validation success", xlabel="round of imitation", ylim=(-0.05, 1.05))
     panels[1].set(xlabel="iteration of the evolution strategy")
-    figure.savefig(path, dpi=90)
-    plt.close(figure)
+    _write(path, figure, dpi=90)
 
 
 def paths_on_courses(path: Path, courses: list[ObstacleCourse], tracks: list[Array]) -> None:
@@ -64,8 +66,7 @@ def paths_on_courses(path: Path, courses: list[ObstacleCourse], tracks: list[Arr
         axes.plot(*track[-1], "o", color="tab:blue")
         axes.set(xlim=(-START_M, LENGTH_M), ylim=(-WIDTH_M / 2, WIDTH_M / 2), aspect="equal")
         axes.set(xticks=[], yticks=[])
-    figure.savefig(path, dpi=80)
-    plt.close(figure)
+    _write(path, figure, dpi=80)
 
 
 def path_on_course(path: Path, course: ObstacleCourse, tracks: dict[str, Array]) -> None:
@@ -78,8 +79,7 @@ def path_on_course(path: Path, course: ObstacleCourse, tracks: dict[str, Array])
     axes.set(xlabel="x [m]", ylabel="y [m]", aspect="equal")
     axes.set(xlim=(-START_M - 0.5, LENGTH_M + 0.5), ylim=(-WIDTH_M / 2 - 0.4, WIDTH_M / 2 + 0.4))
     axes.legend(loc="upper right")
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    _write(path, figure, dpi=120)
 
 
 def way_on_map(path: Path, scene: Scene, layout: Layout, track: Array) -> None:
@@ -98,7 +98,12 @@ def way_on_map(path: Path, scene: Scene, layout: Layout, track: Array) -> None:
     axes.set(xlim=(low[0] - 0.5, high[0] + 0.5), ylim=(low[1] - 0.5, high[1] + 0.5))
     axes.set(xlabel="x [m]", ylabel="y [m]", aspect="equal")
     axes.legend(loc="upper right")
-    figure.savefig(path, dpi=120)
+    _write(path, figure, dpi=120)
+
+
+def _write(path: Path, figure: Figure, dpi: int) -> None:
+    """Write a figure atomically, and let it go."""
+    write_atomic(path, picture_of(figure, dpi))
     plt.close(figure)
 
 
@@ -125,8 +130,7 @@ def latency(path: Path, report: dict[str, Any]) -> None:
     axes.axvline(report["period_nominal_us"], color="gray", ls="--", lw=1)
     axes.grid(alpha=0.3, which="both")
     axes.legend()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    _write(path, figure, dpi=120)
 
 
 def encoder_times(path: Path, rows: Sequence[EncoderRow]) -> None:
@@ -149,5 +153,4 @@ def encoder_times(path: Path, rows: Sequence[EncoderRow]) -> None:
     axes.grid(alpha=0.3, which="both")
     axes.legend(fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=100)
-    plt.close(figure)
+    _write(path, figure, dpi=100)

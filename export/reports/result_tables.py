@@ -9,7 +9,7 @@ from typing import Any
 
 from pixelgait.export.reports.figure_store import Figures
 from pixelgait.export.reports.generated import table_head, table_line
-from pixelgait.sim.evaluate import EvalConfig
+from pixelgait.sim.eval_options import EvalConfig
 
 # Columns: what is otherwise than in the command's defaults, of which medium is the evaluation.
 COLUMNS: dict[str, dict[str, Any]] = {

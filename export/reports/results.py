@@ -33,8 +33,9 @@ from pixelgait.policies.trained import provenance_of
 from pixelgait.robot.bundle import CONTRACT, SHIPPED
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
-from pixelgait.robot.runtime.options import Count, parse
-from pixelgait.sim.evaluate import EvalConfig, evaluate, film, run_episodes
+from pixelgait.robot.runtime.options import Episodes, parse
+from pixelgait.sim.eval_options import EvalConfig
+from pixelgait.sim.evaluate import evaluate, film, run_episodes
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.tasks.options import WorkerOptions
 from pixelgait.sim.world.seeds import Stream
@@ -65,7 +66,7 @@ class ResultsConfig(WorkerOptions):
     """Everything that was measured."""
     out: Path = Path("runs/results")
     """Folder of the bundles of training runs that are not shipped."""
-    episodes: Count = 100
+    episodes: Episodes = 100
     rows: tuple[str, ...] = ()
     """Policies to measure, as iap or teacher, or all; of the others is shown what is known."""
     columns: tuple[str, ...] = ()

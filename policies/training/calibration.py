@@ -19,6 +19,7 @@ from pixelgait.policies.runs import Checkpoint, Run, find_run
 from pixelgait.policies.trained import body_of, robot_of, trained_low_level
 from pixelgait.robot.controller import MAX_SPEED_M_PER_S, Controller, Decision, latent_for
 from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.files import locked
 from pixelgait.robot.gait import STRIDE
 from pixelgait.robot.low_level import (
     CONTROL_DT_S,
@@ -78,20 +79,23 @@ def calibrate_run(config: CalibrateConfig) -> None:
     """Calibrate the run's best checkpoint and print what each round found.
 
     Raises:
-        UserError: the folder holds no run of a low level, or this one does not walk faster when it
-            is told to.
+        UserError: the folder holds no run of a low level, or is in use, or this one falls, or does
+            not walk faster when it is told to.
     """
     folder = find_run(config.run, "low_level")
     trained_low_level(folder)  # refuses what is none
-    run = Run(folder)
-    best, mirror = run.load("best"), bool(run.config.get("mirror"))
-    spec = robot_of(folder)
-    bodies = [make_body(name, spec, FlatGround()) for name in simulators(body_of(folder))]
-    for _ in range(ROUNDS):
-        best = _round(best, mirror, bodies)
-    run.save(best, "best")
-    for body in bodies:
-        body.close()
+    with locked(folder):
+        run = Run(folder)
+        best, mirror = run.load("best"), bool(run.config.get("mirror"))
+        spec = robot_of(folder)
+        bodies = [make_body(name, spec, FlatGround()) for name in simulators(body_of(folder))]
+        try:
+            for _ in range(ROUNDS):
+                best = _round(best, mirror, bodies)
+        finally:
+            for body in bodies:
+                body.close()
+        run.save(best, "best")
 
 
 def _round(checkpoint: Checkpoint, mirror: bool, bodies: list[SimulatedBody]) -> Checkpoint:

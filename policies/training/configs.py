@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from pixelgait.policies.runs import CONFIG, GIT, find_run, read_run_config
+from pixelgait.policies.runs import CONFIG, GIT, find_run
 from pixelgait.policies.training.plan import BodyName, DAggerConfig, DeviceName, Plan, TaskName
 from pixelgait.policies.training.strategies import ESConfig
 from pixelgait.robot.errors import UserError
@@ -16,6 +16,7 @@ from pixelgait.robot.spec import A1, find_robot
 from pixelgait.sim.body.faults import parse_faults
 from pixelgait.sim.body.measured_delays import make_randomisation
 from pixelgait.sim.engines.registry import find_simulator, simulators
+from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.tasks.options import SceneOptions, WorkerOptions
 from pixelgait.sim.world.seeds import VALIDATION
 
@@ -37,6 +38,7 @@ class TrainConfig(WorkerOptions):
     """What all tasks share."""
 
     task: ClassVar[TaskName]
+    APART = (*WorkerOptions.APART, ("--resume", "--start"))
 
     out: Path
     """Run folder: config, git state, checkpoints, learning curve, TensorBoard events."""
@@ -118,8 +120,8 @@ class EvolutionConfig(TrainConfig):
 
     def check(self) -> None:
         super().check()
-        if self.es.top > self.es.directions:
-            raise UserError(f"--es.top is {self.es.top}, expected 1 to {self.es.directions}")
+        if not self.resume:  # what it began with, it goes on with
+            self.es.check()
         for name in simulators(self.body):
             find_simulator(name)
 
@@ -155,6 +157,8 @@ class CameraConfig(SceneOptions, TrainConfig):
         except ValueError as error:
             raise UserError(f"--encoder or --memory: {error}") from None
         self.make_scene()
+        if self.curriculum and not self.resume and self.scene == FlatGround.name:
+            raise UserError("--curriculum: flat is as hard at every difficulty")
 
     def plan(self) -> Plan:
         return replace(
@@ -214,6 +218,15 @@ class ImitateConfig(CameraConfig):
     device: DeviceName = "cpu"
     """Where students are fitted; auto: on a GPU if there is one, which rounds otherwise."""
 
+    def check(self) -> None:
+        from pixelgait.policies.high_level import make_high_level
+        from pixelgait.policies.training.fitting import has_gradient
+
+        super().check()
+        if not self.resume:
+            student = make_high_level(self.architecture(), self.seed)
+            self.dagger.check(student, has_gradient(student), self.start is not None)
+
 
 @dataclass(frozen=True, kw_only=True)
 class CourseConfig(CurriculumConfig):
@@ -252,46 +265,3 @@ class JointConfig(CurriculumConfig):
 KINDS: dict[str, type[TrainConfig]] = {
     kind.task: kind for kind in (WalkConfig, FollowConfig, ImitateConfig, CourseConfig, JointConfig)
 }
-
-
-def config_of_run(folder: Path) -> TrainConfig:
-    """The configuration that continues the run in a folder.
-
-    Raises:
-        UserError: there is no run that can go on, or its configuration is not that of one.
-    """
-    stored = read_run_config(folder)
-    stored |= stored.get("budget", {})
-    for name, copy in (("low_level", folder / LOW_LEVEL), ("delays_from", folder / DELAYS)):
-        if stored.get(name) is not None and copy.exists():
-            stored[name] = str(copy)
-    try:
-        config = config_from(KINDS[stored["task"]], {**stored, "out": str(folder), "resume": True})
-        check_numbers(config)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{folder / CONFIG}: not that of a training run ({error!r})") from None
-    return config
-
-
-def config_from(kind: type[TrainConfig], values: dict[str, Any]) -> TrainConfig:
-    """A configuration from values as JSON holds them; what they do not name has its default.
-
-    Raises:
-        KeyError, TypeError, ValueError: they are not of that kind.
-    """
-    hints = get_type_hints(kind)
-    known = [field.name for field in fields(kind) if field.name in values]
-    return kind(**{name: _from_json(hints[name], values[name]) for name in known})
-
-
-def _from_json(hint: Any, value: Any) -> Any:
-    """A value of a field with this type."""
-    if is_dataclass(hint):
-        return hint(**value)  # type: ignore[operator]
-    if Path in (hint, *get_args(hint)) and value is not None:
-        return Path(value)
-    if type(value) is list:
-        return tuple(value)
-    if type(value) not in (int, float, str, bool, type(None)):
-        raise TypeError(f"{value} is not of type {hint}")
-    return value

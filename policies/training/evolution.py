@@ -91,7 +91,10 @@ class Evolution:
             for episode in flat:
                 self.normaliser = self.normaliser.including(episode.observations)
         self._decisions += [episode.decisions for episode in flat]
-        return returns, {**summary("train", flat), "train/difficulty": difficulty}
+        return returns, {
+            **summary("train", flat, self.plan.has_goal),
+            "train/difficulty": difficulty,
+        }
 
 
 def check_history(checkpoint: Checkpoint, config: ESConfig) -> None:

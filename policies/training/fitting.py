@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from pixelgait.policies.high_level import HighLevelNetwork
-from pixelgait.policies.training.plan import DAggerConfig, DeviceName
+from pixelgait.policies.training.plan import COLOURS, DAggerConfig, DeviceName
 from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.tasks.teacher import HOLD_STEPS
@@ -27,7 +27,6 @@ SHORT = 2.0 * (HOLD_STEPS - SHORTEST_STEPS) / (LONGEST_STEPS - SHORTEST_STEPS) -
 UNROLLED = 32  # decisions through which gradients go back in time
 STEEPEST = 1.0  # norm of a gradient that went through time
 CPU = torch.device("cpu")  # where lessons are drawn
-COLOURS = 3  # the first channels of RGB and RGB-D images
 # Standard deviations of light, of its colour [log of gain] and of black [of 255]; ours.
 LIGHT, TINT, BLACK = 0.3, 0.2, 15.0
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
 from pixelgait.robot.runtime.options import Range
 from pixelgait.robot.spec import A1, Array, RobotSpec, find_robot
@@ -15,18 +16,21 @@ from pixelgait.sim.body.faults import Fault
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.registry import simulators
 from pixelgait.sim.scenes.distractors import Split
+from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import Move, moved_scene
+from pixelgait.sim.scenes.rough import Rough
 from pixelgait.sim.world.appearance import LooksOption
 from pixelgait.sim.world.seeds import TRAINING
 
 if TYPE_CHECKING:  # torch is not needed to plan
-    from pixelgait.policies.high_level import Architecture
+    from pixelgait.policies.high_level import Architecture, HighLevelNetwork
 
 TaskName = Literal["walk", "follow", "imitate", "course", "joint"]
 BodyName = Literal["pybullet", "mujoco", "mixture"]
 DeviceName = Literal["auto", "cpu", "cuda"]
 DIFFICULTY_STEP = 0.1  # workers keep one course per difficulty
+COLOURS = 3  # the first channels of RGB and RGB-D images
 TRIAL_COURSES = 256  # courses on which students compete in a round, shared among them
 
 
@@ -47,6 +51,22 @@ class DAggerConfig:
     once, and one twice as wide has died at the default."""
     recolour: bool = False
     """Other colours and light for every image in every step of gradient descent."""
+
+    def check(self, student: HighLevelNetwork, gradient: bool, started: bool) -> None:
+        """Raises UserError if an option is nothing to such a student.
+
+        `gradient`: its encoder has one; `started`: from a run's weights.
+        """
+        default = DAggerConfig()
+        if self.students != default.students and (gradient or started):
+            why = "--start gives one" if started else "a gradient reaches the encoder of one"
+            raise UserError(f"--dagger.students: {why}, so none compete")
+        if self.recolour and not gradient:
+            raise UserError("--dagger.recolour: no gradient reaches the encoder, nor do colours")
+        if self.recolour and student.image_shape[-1] < COLOURS:
+            raise UserError("--dagger.recolour: depth images have no colours")
+        if self.rate != default.rate and not (gradient or student.memory):
+            raise UserError("--dagger.rate: a head alone is fitted, which has its own rate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +104,11 @@ class Plan:
     def sees(self) -> bool:
         """Whether a high level is trained, in a scene."""
         return self.task in ("imitate", "course", "joint")
+
+    @property
+    def has_goal(self) -> bool:
+        """Whether there is something to reach: without it, success is to stay on one's feet."""
+        return self.sees and self.scene not in (FlatGround.name, Rough.name)
 
     @property
     def glides(self) -> bool:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
 
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.runtime.options import Count, Range
 from pixelgait.robot.spec import Array
 from pixelgait.sim.world.seeds import TRAINING
@@ -35,6 +36,19 @@ class ESConfig:
     """Noise and step shrink by this factor every iteration; below 1 the search settles."""
     courses: Count = 1
     """Episodes per candidate; all candidates of an iteration see the same ones."""
+
+    def check(self) -> None:
+        """Raises UserError if an option is nothing to the method, or does not fit another."""
+        default = ESConfig()
+        for name, methods in USED_BY.items():
+            if self.method not in methods and getattr(self, name) != getattr(default, name):
+                raise UserError(f"--es.{name} is nothing to --es.method {self.method}")
+        if self.method == "ars" and self.top > self.directions:
+            raise UserError(f"--es.top is {self.top}, expected 1 to {self.directions}")
+
+
+# What not every method has.
+USED_BY = {"top": ("ars",), "step": ("ars", "openai"), "decay": ("ars", "openai")}
 
 
 class Strategy(Protocol):

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_args, get_type_hints
 
 import numpy as np
 import tyro
 
 from pixelgait.policies.recipe import read_recipe
-from pixelgait.policies.runs import Run
+from pixelgait.policies.runs import CONFIG, Run, read_run_config
 from pixelgait.policies.training.configs import (
+    DELAYS,
     KINDS,
+    LOW_LEVEL,
     CourseConfig,
     FollowConfig,
     ImitateConfig,
     JointConfig,
     TrainConfig,
     WalkConfig,
-    config_of_run,
 )
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import write_atomic
 from pixelgait.robot.runtime.commands import own_arguments
-from pixelgait.robot.runtime.options import parse
+from pixelgait.robot.runtime.options import check_numbers, parse
 from pixelgait.sim.tasks.options import WorkerOptions
 
 PROGRAM = "pixelgait-train"
@@ -111,8 +112,9 @@ def cook(config: RecipeConfig) -> None:
     stages = read_recipe(config.recipe, out)
     for stage in stages:
         print(f"{PROGRAM} {' '.join(stage.arguments)}", flush=True)
-        line = [*stage.arguments, "--out", str(stage.folder), "--workers", str(config.workers)]
-        line += ["--cluster", config.cluster] if config.cluster else []
+        line = [*stage.arguments, "--out", str(stage.folder)]
+        where = ("--cluster", config.cluster), ("--workers", str(config.workers))
+        line += next([option, value] for option, value in where if value)
         wanted: TrainConfig = parse(Command, PROGRAM, line)  # type: ignore[arg-type]
         begun = (stage.folder / "last.npz").exists()
         if not begun or Run(stage.folder).load().iteration < wanted.iterations:
@@ -147,6 +149,49 @@ def command_line() -> TrainConfig | EncodersConfig | RecipeConfig:
     if arguments[0] in KINDS and (task := arguments.pop(0)) != config.task:
         raise UserError(f"{where.out}: a run of task {config.task}, not {task}")
     return parse(type(config), f"{PROGRAM} {config.task}", arguments, default=config)
+
+
+def config_of_run(folder: Path) -> TrainConfig:
+    """The configuration that continues the run in a folder.
+
+    Raises:
+        UserError: there is no run that can go on, or its configuration is not that of one.
+    """
+    stored = read_run_config(folder)
+    stored |= stored.get("budget", {})
+    for name, copy in (("low_level", folder / LOW_LEVEL), ("delays_from", folder / DELAYS)):
+        if stored.get(name) is not None and copy.exists():
+            stored[name] = str(copy)
+    try:
+        config = config_from(KINDS[stored["task"]], {**stored, "out": str(folder), "resume": True})
+        check_numbers(config)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{folder / CONFIG}: not that of a training run ({error!r})") from None
+    return config
+
+
+def config_from(kind: type[TrainConfig], values: dict[str, Any]) -> TrainConfig:
+    """A configuration from values as JSON holds them; what they do not name has its default.
+
+    Raises:
+        KeyError, TypeError, ValueError: they are not of that kind.
+    """
+    hints = get_type_hints(kind)
+    known = [field.name for field in fields(kind) if field.name in values]
+    return kind(**{name: _from_json(hints[name], values[name]) for name in known})
+
+
+def _from_json(hint: Any, value: Any) -> Any:
+    """A value of a field with this type."""
+    if is_dataclass(hint):
+        return hint(**value)  # type: ignore[operator]
+    if Path in (hint, *get_args(hint)) and value is not None:
+        return Path(value)
+    if type(value) is list:
+        return tuple(value)
+    if type(value) not in (int, float, str, bool, type(None)):
+        raise TypeError(f"{value} is not of type {hint}")
+    return value
 
 
 def closing(config: TrainConfig, run: Run) -> str:

@@ -38,11 +38,12 @@ class Validation:
         seeds = VALIDATION[: self.episodes]
         jobs = [Job(weights, normaliser, [seed], self.steps, difficulty) for seed in seeds]
         ran: list[list[Episode]] = self.pool.map(run_job, jobs, "validation")
-        return summary("validation", [episode for each in ran for episode in each])
+        episodes = [episode for each in ran for episode in each]
+        return summary("validation", episodes, self.plan.has_goal)
 
 
-def summary(group: str, episodes: Sequence[Episode]) -> Figures:
-    """Mean figures of many episodes, named for TensorBoard."""
+def summary(group: str, episodes: Sequence[Episode], has_goal: bool) -> Figures:
+    """Mean figures of many episodes, named for TensorBoard; of success where there is a goal."""
     decisions = np.concatenate([e.decisions for e in episodes])
     images = np.sum([e.images for e in episodes])
     figures = {
@@ -50,12 +51,13 @@ def summary(group: str, episodes: Sequence[Episode]) -> Figures:
         "distance": np.mean([e.distance_m for e in episodes]),
         "shortest": np.min([e.distance_m for e in episodes]),
         "falls": np.mean([e.fell for e in episodes]),
-        "success": np.mean([e.success for e in episodes]),
         "images": np.mean([e.images for e in episodes]),
         "duration_steps": np.sum([e.steps for e in episodes]) / images,
         "latent_speed": decisions[:, 0].mean(),
         "latent_turn": np.abs(decisions[:, 1]).mean(),
     }
+    if has_goal:
+        figures["success"] = np.mean([e.success for e in episodes])
     for name in episodes[0].metrics:
         figures[name] = np.mean([e.metrics[name] for e in episodes if name in e.metrics])
     return {f"{group}/{name}": float(value) for name, value in figures.items()}

@@ -13,12 +13,12 @@ import tyro
 
 from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.errors import UserError, run_command
-from pixelgait.robot.files import json_bytes, require_writable, write_atomic
+from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.profiling.comparison import format_comparison, read_report
 from pixelgait.robot.profiling.page import page
 from pixelgait.robot.runtime.latency import LatencyProfiler, format_table
-from pixelgait.robot.runtime.options import Range, Seed, parse
+from pixelgait.robot.runtime.options import Range, Seed, check_outputs, parse
 from pixelgait.robot.runtime.realtime import RateKeeper, request_priority
 
 
@@ -30,6 +30,8 @@ class ProfileConfig:
     real messages, run pixelgait-run with --out; its report (latency.json) can be looked at here.
     To compare encoders, pixelgait-encoders.
     """
+
+    APART = (*(("--compare", each) for each in ("--json", "--seconds", "--seed", "--no-realtime")),)
 
     bundle: Annotated[str, tyro.conf.Positional] = ""
     """Folder of a policy bundle, or the name of a shipped one; or a report that was written."""
@@ -56,16 +58,15 @@ def profile(config: ProfileConfig) -> None:
     Raises:
         UserError: a bundle or report cannot be used, or there is no time to measure.
     """
-    for path in (config.json, config.page):
-        if path is not None:
-            require_writable(path)
     if (config.compare is None) == (config.bundle == ""):
         raise UserError("name a bundle or a report, or two reports behind --compare")
+    written = _written(config)
+    check_outputs(("json", config.json), ("page", config.page), inputs=written)
     if config.compare is not None:
         reports = [read_report(path) for path in config.compare]
         print(format_comparison(*reports))
     else:
-        reports = [_report(config)]
+        reports = [read_report(*written) if written else _measured(config)]
         print(format_table(reports[0]))
     if config.json is not None:
         write_atomic(config.json, json_bytes(reports[-1]))
@@ -73,10 +74,24 @@ def profile(config: ProfileConfig) -> None:
         write_atomic(config.page, page(reports).encode())
 
 
-def _report(config: ProfileConfig) -> dict[str, Any]:
-    """One that was written, or of what is measured now."""
-    if Path(config.bundle).suffix == ".json":
-        return read_report(Path(config.bundle))
+def _written(config: ProfileConfig) -> tuple[Path, ...]:
+    """The reports to be looked at; none if one is measured.
+
+    Raises:
+        UserError: an option says how to measure, where nothing is.
+    """
+    if config.compare is not None:
+        return config.compare
+    if Path(config.bundle).suffix != ".json":
+        return ()
+    for option, name in (("seconds", "seconds"), ("seed", "seed"), ("no-realtime", "realtime")):
+        if getattr(config, name) != getattr(ProfileConfig, name):
+            raise UserError(f"--{option} is nothing to a report that was written")
+    return (Path(config.bundle),)
+
+
+def _measured(config: ProfileConfig) -> dict[str, Any]:
+    """The report of what is measured now."""
     bundle = load_bundle(config.bundle)
     if config.realtime and (refusal := request_priority()):
         print(f"warning: {refusal}")

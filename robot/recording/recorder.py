@@ -18,11 +18,13 @@ from typing import Any
 
 from pixelgait.robot.bundle import CONTRACT, FILES, Bundle
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import require_writable
 from pixelgait.robot.runtime.loop import Step
 from pixelgait.robot.runtime.provenance import git_state, version
 
 MOST_WAITING = 1000  # steps, 10 s: then the disk is too slow, and steps are lost
 CLOSE_S = 10.0
+SUFFIX, MAGIC = ".mcap", b"\x89MCAP0\r\n"  # with which such a file begins
 
 
 class Recorder:
@@ -31,14 +33,12 @@ class Recorder:
     `problem` says why the recording has ended early, or is not complete, or is None.
 
     Raises:
-        UserError: the library mcap is missing, or no such file can be written.
+        UserError: the library mcap is missing, or see `require_recordable`.
     """
 
     def __init__(self, path: Path) -> None:
         require_library()
-        if path.is_dir():
-            raise UserError(f"{path} is a folder, nothing can be written there")
-        path.parent.mkdir(parents=True, exist_ok=True)
+        require_recordable(path)
         self.path = path
         self.problem: str | None = None
         self.lost = 0
@@ -105,6 +105,23 @@ class Recorder:
         if self._writer.wait() != 0:
             reason = said.splitlines()[-1] if said else "its process was killed"
             self.problem = f"the recording has ended: {reason}"
+
+
+def require_recordable(path: Path) -> None:
+    """To be called before a walk: only an older recording may be replaced by that of it.
+
+    Raises:
+        UserError: the file is not called .mcap, or something else than a recording is there.
+        OSError: no file can be made in its folder.
+    """
+    if path.suffix != SUFFIX:
+        raise UserError(f"--record {path}: expected a file {SUFFIX}")
+    if path.is_file():
+        with path.open("rb") as file:
+            if file.read(len(MAGIC)) not in (b"", MAGIC):
+                raise UserError(f"--record {path}: no recording is there, it would be overwritten")
+    if not path.is_char_device():  # a link to /dev/full is a full disk
+        require_writable(path)
 
 
 def require_library() -> None:

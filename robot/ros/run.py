@@ -14,7 +14,8 @@ import tyro
 
 from pixelgait.robot.bundle import find_bundle
 from pixelgait.robot.errors import UserError, run_command
-from pixelgait.robot.recording.recorder import Recorder
+from pixelgait.robot.files import require_writable
+from pixelgait.robot.recording.recorder import Recorder, require_recordable
 from pixelgait.robot.ros.address import parse_link
 from pixelgait.robot.runtime.options import Range, parse
 from pixelgait.robot.runtime.realtime import lock_memory, pin, request_priority
@@ -52,7 +53,7 @@ class RunConfig:
     pilot: Literal["bundle", "policy", "cmd_vel"] = "bundle"
     """Who says where to: the policy's high level or cmd_vel, as the bundle has a trained high level
     or not."""
-    goal: tuple[float, float] | None = None
+    goal: Annotated[tuple[float, float] | None, Range(-10_000.0, 10_000.0)] = None
     """Walk to x, y [m] in odom's frame, as soon as there is odometry; goal_pose says other ones."""
     autostart: bool = True
     """Configure and activate at once; otherwise wait for lifecycle transitions."""
@@ -77,16 +78,21 @@ def run(config: RunConfig) -> None:
     """Run the node until it is told to stop, its duration is over, or a fault occurs.
 
     Raises:
-        UserError: the bundle or the output folder cannot be used, ROS 2 is not installed, a real
+        UserError: the bundle or the place of a file cannot be used, ROS 2 is not installed, a real
             robot shall arm itself, or the controller stopped with a fault.
     """
     warnings = []
+    if config.duration and not config.autostart:
+        raise UserError("--duration is nothing to --no-autostart: who starts it ends it as well")
     if rehearsed(config):
         config = replace(config, dry_run=True)
         warnings.append("dry run: only with --arm is a real robot commanded")
     find_bundle(config.bundle)  # before ROS starts; to configure is to load and verify it
     if config.out is not None:
-        config.out.mkdir(parents=True, exist_ok=True)
+        for name in ("latency.json", "decisions.npz"):
+            require_writable(config.out / name)
+    if config.record is not None:
+        require_recordable(config.record)
     from pixelgait.robot.ros.wire import common as ros
 
     # Before this process asks for real-time priority, and before threads exist: they inherit it.
@@ -109,10 +115,15 @@ def rehearsed(config: RunConfig) -> bool:
     """Whether there may be a real robot that nobody has allowed to be commanded.
 
     Raises:
-        UserError: no link of that name, or a real robot that shall get up by itself.
+        UserError: no link of that name, a real robot that shall get up by itself, or --arm where
+            there is nobody to be commanded.
     """
     address = parse_link(config.link)
-    if config.dry_run or not isinstance(address, Go2) or address.simulated:
+    real = isinstance(address, Go2) and not address.simulated
+    if config.arm and (config.dry_run or not real):
+        why = "--dry-run commands nobody" if config.dry_run else "no real Go2 is reached by that"
+        raise UserError(f"--arm over --link {config.link}: {why}")
+    if config.dry_run or not real:
         return False
     if config.arm and config.auto_arm:
         raise UserError("--arm and --auto-arm: a real robot does not get up by itself")

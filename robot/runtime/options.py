@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import tyro
 
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import require_writable
 from pixelgait.robot.runtime.commands import own_arguments
 
 Config = TypeVar("Config")
@@ -31,7 +34,9 @@ class Range:
         return f"expected {self.least:g} to {self.most:.10g}"
 
 
-Seed = Annotated[int, Range(0, 2**32 - 1)]
+LARGEST_SEED = 2**32 - 1
+Seed = Annotated[int, Range(0, LARGEST_SEED)]
+Episodes = Annotated[int, Range(1, 10**6)]
 Count = Annotated[int, Range(1, 10**9)]
 Workers = Annotated[int, Range(1, 256)]
 Minutes = Annotated[float, Range(0.0, 1e6)]  # two years
@@ -42,16 +47,40 @@ def parse(
 ) -> Config:
     """The command line as a configuration; behind --ros-args it is not ours.
 
+    A configuration may have pairs of options of which only one means something, `APART`.
+
     Raises:
-        UserError: an argument is empty, as of a shell variable that is not set, or a number makes
-            no sense, see `check_numbers`.
+        UserError: an argument is empty, as of a shell variable that is not set, both of a pair are
+            given, or a number makes no sense, see `check_numbers`.
     """
     arguments = own_arguments() if arguments is None else arguments
     if "" in arguments:
         raise UserError(f"argument {arguments.index('') + 1} is empty")
     config: Config = tyro.cli(kind, prog=program, args=arguments, **options)
+    options_given = {word.partition("=")[0].replace("_", "-") for word in arguments}
+    for one, other in getattr(config, "APART", ()):
+        if {one, other} <= options_given:
+            raise UserError(f"{one} and {other}: one of them would be ignored, give the other")
     check_numbers(config)
     return config
+
+
+def check_outputs(*outputs: tuple[str, Path | None], inputs: Iterable[Path] = ()) -> None:
+    """To be called before long work: every file, behind its option's name, can be written.
+
+    Raises:
+        UserError: something else than a file is there, two options name the same one, or one of
+            the files that are read.
+        OSError: no file can be made in its folder.
+    """
+    taken = {os.path.realpath(path): "what is read" for path in inputs}
+    for option, path in outputs:
+        if path is None:
+            continue
+        if other := taken.get(where := os.path.realpath(path)):
+            raise UserError(f"--{option} {path}: {other} is the same file")
+        require_writable(path)
+        taken[where] = f"--{option}"
 
 
 def check_numbers(config: Any) -> None:

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from pixelgait.robot.controller import Controller, latent_for
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import JointCommand
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.spec import Array
@@ -16,6 +17,7 @@ from pixelgait.sim.body.interface import SUBSTEPS, Loads, SimulatedBody
 from pixelgait.sim.tasks.task import fallen, planar_pose, planar_velocity
 
 SETTLE_S = 1.5  # after the command has come, before anything is measured
+LEAST_POSES = 2  # from one to the next is a velocity
 LEAST_AIR_STEPS = 10  # of physics: shorter ones are a foot that trembles
 IMPACT_STEPS = 10  # of physics (20 ms) after a touch-down: when its force peaks
 AT_LIMIT = 0.99  # share of a limit from which on it counts as reached
@@ -46,6 +48,9 @@ def walk(
     """Drive a body for so long under a command of speed [m/s] and yaw rate [rad/s].
 
     It starts at rest in its scene's layout of seed 0.
+
+    Raises:
+        UserError: it falls before there is anything to measure.
     """
     command = latent_for(speed, yaw_rate)
     reading = body.reset(0)
@@ -65,6 +70,11 @@ def walk(
             loads += under_load
         if fallen(body):
             break
+    if len(poses) < LEAST_POSES:
+        raise UserError(
+            f"told to walk at {speed:.2f} m/s and to turn at {yaw_rate:.2f} rad/s it fell within "
+            f"{SETTLE_S:g} s: nothing to measure, so train it longer"
+        )
     return _walked(body, start, np.array(poses), np.array(targets), loads)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pixelgait.robot.runtime.options import Range, Workers
 from pixelgait.sim.body.faults import Fault, parse_faults
@@ -79,6 +79,8 @@ class DisturbanceOptions:
 @dataclass(frozen=True, kw_only=True)
 class WorkerOptions:
     """Who does the work."""
+
+    APART: ClassVar[tuple[tuple[str, str], ...]] = (("--workers", "--cluster"),)
 
     workers: Workers = 2
     """Worker processes."""

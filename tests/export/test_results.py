@@ -20,7 +20,8 @@ from pixelgait.export.reports.result_tables import (
 )
 from pixelgait.export.reports.results import ResultsConfig, write_results
 from pixelgait.robot.errors import UserError
-from pixelgait.sim.evaluate import EvalConfig, describe
+from pixelgait.sim.eval_options import EvalConfig
+from pixelgait.sim.evaluate import describe
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = ROOT / "docs" / "results.json"

@@ -14,6 +14,7 @@ from pixelgait.policies.trained import trained_low_level
 from pixelgait.policies.training.calibration import CalibrateConfig, calibrate_run
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import locked
 from pixelgait.robot.gait import LIFT, STRIDE
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, RESIDUAL_SIZE, LinearLowLevel
 from pixelgait.robot.spec import A1
@@ -74,6 +75,22 @@ def test_a_low_level_that_does_not_walk_faster_is_refused_and_left_alone(tmp_pat
     with pytest.raises(UserError, match="walks faster when told to"):
         calibrate_run(CalibrateConfig(folder))
     np.testing.assert_array_equal(Run(folder).load("best").weights, before)
+
+
+def test_a_low_level_that_falls_at_once_gets_a_line_and_is_left_alone(tmp_path: Path) -> None:
+    folder = low_level_run(tmp_path / "low", 0.2)
+    run = Run(folder)
+    wild = np.random.default_rng(0).normal(0.0, 5.0, LOW_LEVEL_WEIGHTS)
+    run.save(Checkpoint.first(wild, Normaliser.empty()), "best")
+    with pytest.raises(UserError, match=r"it fell within 1\.5 s: nothing to measure"):
+        calibrate_run(CalibrateConfig(folder))
+    np.testing.assert_array_equal(run.load("best").weights, wild)
+
+
+def test_a_run_that_is_being_written_is_not_calibrated(tmp_path: Path) -> None:
+    folder = low_level_run(tmp_path / "low", 0.2)
+    with locked(folder), pytest.raises(UserError, match=f"{folder} is in use by another process"):
+        calibrate_run(CalibrateConfig(folder))
 
 
 def test_a_stride_at_its_limit_stays_there(

@@ -25,7 +25,8 @@ from pixelgait.policies.training.plan import DAggerConfig
 from pixelgait.policies.training.session import train
 from pixelgait.policies.training.strategies import ESConfig
 from pixelgait.robot.errors import UserError
-from pixelgait.sim.evaluate import EvalConfig, run_episodes
+from pixelgait.sim.eval_options import EvalConfig
+from pixelgait.sim.evaluate import run_episodes
 from pixelgait.sim.tasks.cluster import ClusterPool
 from tests.conftest import Command, child_environment, children
 from tests.policies import jobs

@@ -62,6 +62,17 @@ def last_line(done: subprocess.CompletedProcess[str]) -> str:
     return done.stderr.strip().splitlines()[-1]
 
 
+def test_success_is_told_where_there_is_something_to_reach(trained: Train, tmp_path: Path) -> None:
+    """Walking on is none: a robot that fell back 0.1 m, on its feet, had a success of 100 %."""
+    trained(f"walk --out low {SMALL} {SEARCH} --iterations 1")
+    (row,) = json.loads((tmp_path / "low" / "curve.json").read_text())
+    assert {"train/distance", "validation/distance"} <= row.keys()
+    assert not {"train/success", "validation/success"} & row.keys()
+    trained(f"course --low-level walk --out high --encoder cnn {SMALL} {SEARCH} --iterations 1")
+    (row,) = json.loads((tmp_path / "high" / "curve.json").read_text())
+    assert {"train/success", "validation/success"} <= row.keys()
+
+
 def test_a_run_goes_on_by_its_folder_alone(
     command: Command, trained: Train, tmp_path: Path
 ) -> None:

@@ -25,7 +25,8 @@ from pixelgait.sim.body.faults import parse_faults, schedule
 from pixelgait.sim.body.measured_delays import BUS_DELAY_S, with_measured_delays
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.registry import BODIES, make_body
-from pixelgait.sim.evaluate import EvalConfig, evaluate
+from pixelgait.sim.eval_options import EvalConfig
+from pixelgait.sim.evaluate import evaluate
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.tasks.episode import Episode, run_episode

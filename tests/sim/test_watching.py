@@ -13,7 +13,8 @@ import pytest
 from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.engines.pybullet_client import pybullet
-from pixelgait.sim.evaluate import EvalConfig, film
+from pixelgait.sim.eval_options import EvalConfig
+from pixelgait.sim.evaluate import film
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.watching import PyBulletWindow, RealTime
 from tests.helpers import HOLD

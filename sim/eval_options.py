@@ -1,0 +1,140 @@
+"""What pixelgait-eval is asked for, and which options go together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import tyro
+
+from pixelgait.robot.bundle import Bundle, find_bundle
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.runtime.options import (
+    LARGEST_SEED,
+    Episodes,
+    Range,
+    Seed,
+    check_numbers,
+    check_outputs,
+)
+from pixelgait.sim.baselines import SIGHTLESS, Baseline
+from pixelgait.sim.scenes.flat import FlatGround
+from pixelgait.sim.scenes.registry import Move, moved_scene
+from pixelgait.sim.scenes.rough import Rough
+from pixelgait.sim.tasks.options import DisturbanceOptions, SceneOptions, WorkerOptions
+from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
+
+MOST_S = 3600.0  # of an episode
+
+
+@dataclass(frozen=True)
+class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
+    """Evaluate a policy bundle over many episodes, with 95 % intervals and baselines.
+
+    Task forward: how far along the scene, by camera; indoors, whether it stops at its destination.
+    Task follow: how well the low level follows
+    speed and yaw-rate commands that change every second, under pushes (scene flat or rough).
+
+    A baseline keeps the low level and replaces what the high level sees or decides. Ctrl-C ends
+    the evaluation with the figures of the episodes that are done.
+    """
+
+    APART = (*WorkerOptions.APART, ("--gui", "--workers"), ("--gui", "--cluster"))
+
+    bundle: Annotated[str, tyro.conf.Positional]
+    """Folder of a policy bundle or of a training run, or the name of a shipped bundle."""
+    task: Literal["forward", "follow"] = "forward"
+    baseline: Baseline | None = None
+    """Instead of the policy: blind (one gray image), freeze-image (the first image for ever),
+    no-goal (straight ahead, wherever the destination is), forgetful (nothing is remembered),
+    straight (to the destination, seeing nothing), bug (so, and along the walls it meets), teacher
+    (a map instead of a camera) or random (random commands)."""
+    episodes: Episodes = 100
+    seed: Seed = FIRST_EVALUATION_SEED
+    """Seed of the first episode; from 10000 on no training has seen them."""
+    seconds: Annotated[float, Range(CONTROL_DT_S, MOST_S)] = 60.0
+    """Longest episode."""
+    body: str = "pybullet"
+    """Simulator: pybullet or mujoco."""
+    robot: str | None = None
+    """The robot the bundle must be for; by default the one it names."""
+    camera_pitch: Annotated[float, Range(-45.0, 45.0)] = 0.0
+    """How much further down the camera looks than the policy was made for [degrees]."""
+    json: Path | None = None
+    """Write the figures there."""
+    video: Path | None = None
+    """Film the first episode (.mp4 or .gif; .png for a strip of frames)."""
+    video_episodes: Annotated[int, Range(1, 16)] = 1
+    """How many episodes the film shows, side by side."""
+    gui: bool = False
+    """Watch the episodes in the simulator's own window, one after the other, in real time."""
+
+    def check(self) -> None:
+        """Raises UserError if a value makes no sense, or a file cannot be written."""
+        check_numbers(self)
+        episodes = max(self.episodes, self.video_episodes)
+        if self.seed + episodes - 1 > LARGEST_SEED:
+            raise UserError(
+                f"{episodes} episodes from --seed {self.seed} on: the last is {LARGEST_SEED}"
+            )
+        if self.task == "follow":
+            self._check_looks("--task follow")
+        elif self.baseline in (*SIGHTLESS, "blind"):
+            self._check_looks(f"--baseline {self.baseline}")
+        open_ground = self.scene in (FlatGround.name, Rough.name) and self.baseline is None
+        if self.task == "follow" and not open_ground:
+            raise UserError(
+                "--task follow gives the commands itself: --scene flat or rough, no --baseline"
+            )
+        from pixelgait.sim.video import SUFFIXES
+
+        if self.video is not None and self.video.suffix not in SUFFIXES:
+            raise UserError(f"--video {self.video}: expected a file {', '.join(SUFFIXES)}")
+        if self.video is None and self.video_episodes != 1:
+            raise UserError("--video-episodes says what --video shows: give both")
+        if self.gui:
+            from pixelgait.sim.watching import require_display
+
+            require_display()
+        check_outputs(("json", self.json), ("video", self.video))
+
+    def check_bundle(self, bundle: Bundle) -> None:
+        """Raises UserError if an option is nothing to the bundle, which lacks what it is about."""
+        if self.task == "follow" or self.baseline in SIGHTLESS:
+            return
+        if self.baseline == "no-goal" and "goal" not in bundle.takes:
+            raise UserError("--baseline no-goal: this policy is not told where to go")
+        if self.baseline == "forgetful" and "state" not in bundle.takes:
+            raise UserError("--baseline forgetful: this policy has no memory")
+        if not _looks(bundle):
+            if self.baseline in ("blind", "freeze-image"):
+                raise UserError(f"--baseline {self.baseline}: this policy does not look")
+            self._check_looks("this policy")
+
+    def _check_looks(self, who: str) -> None:
+        """Raises UserError if what the camera sees shall differ for someone who does not look."""
+        seen = {"distractors": self.distractors, "camera-pitch": self.camera_pitch}
+        seen["looks"] = self.looks != "plain"
+        for name, asked in seen.items():
+            if asked:
+                raise UserError(f"{who} does not look: --{name} is nothing to it")
+
+    def moved(self, move: Move) -> EvalConfig:
+        """The same, its files moved."""
+        return replace(
+            self,
+            bundle=str(move(find_bundle(self.bundle))),
+            scene=moved_scene(self.scene, move),
+            delays_from=self.delays_from and move(self.delays_from),
+        )
+
+
+def _looks(bundle: Bundle) -> bool:
+    """Whether a bundle's high level looks at its images: noise is not what darkness is to it."""
+    noise = np.random.default_rng(0).integers(0, 256, bundle.image_shape, np.uint8)
+    first, second = (bundle.high_level(image) for image in (noise, np.zeros_like(noise)))
+    outputs = (first.latent, second.latent), (first.attention, second.attention)
+    return not all(np.array_equal(np.asarray(one), np.asarray(other)) for one, other in outputs)

@@ -1,0 +1,49 @@
+"""Options of all commands: no number is without its range."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from dataclasses import fields, is_dataclass
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from pixelgait.robot.runtime.options import Range
+from tests.test_architecture import MODULES, name_of
+
+
+def configurations() -> list[type]:
+    """Every class that a command line is made into, or a part of it."""
+    found = {}
+    for path in MODULES:
+        if re.search(r"^class \w+(Config|Options)\b", path.read_text(), re.MULTILINE):
+            module = importlib.import_module(name_of(path))
+            for name, kind in vars(module).items():
+                own = isinstance(kind, type) and kind.__module__ == module.__name__
+                if own and name.endswith(("Config", "Options")) and is_dataclass(kind):
+                    found[name] = kind
+    return [kind for name, kind in sorted(found.items()) if name not in INSIDE]
+
+
+INSIDE = ("NodeOptions",)  # made of a RunConfig, whose numbers are checked
+
+
+def counts(hint: Any) -> bool:
+    """Whether values of this type are numbers, or hold some."""
+    return hint in (int, float) or any(counts(part) for part in get_args(hint))
+
+
+@pytest.mark.parametrize("kind", configurations())
+def test_every_number_has_its_range(kind: type) -> None:
+    hints = get_type_hints(kind, include_extras=True)
+    for field in fields(kind):
+        if counts(hint := hints[field.name]):
+            known = any(isinstance(each, Range) for each in getattr(hint, "__metadata__", ()))
+            assert known, f"{kind.__name__}.{field.name} has no Range that check_numbers would see"
+
+
+def test_no_configuration_is_overlooked() -> None:
+    names = {kind.__name__ for kind in configurations()}
+    assert {"EvalConfig", "SimConfig", "RunConfig", "ESConfig", "DAggerConfig"} <= names
+    assert {"WalkConfig", "DemoConfig", "ResultsConfig", "SceneOptions"} <= names
