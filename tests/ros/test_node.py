@@ -13,6 +13,7 @@ import pytest
 
 from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.registry import BODIES
+from tests.helpers import documented_keys
 from tests.ros.support import AUTO, WALKING, Client, FakeRobot, Processes
 
 
@@ -64,6 +65,8 @@ def test_a_depth_policy_walks_the_robot_by_depth(
     output, _ = run.communicate(timeout=60)
     assert run.returncode == 0, output
     report = json.loads((tmp_path / "latency.json").read_text())
+    assert report.keys() == documented_keys("Latency report")
+    assert report["command"] == "pixelgait-run"
     topics = {"joint_states", "imu/data", "camera/depth/image_rect_raw"}
     assert set(report["sensor_age_us"]) == topics
     with np.load(tmp_path / "decisions.npz") as decisions:

@@ -15,6 +15,7 @@ from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.runtime.attention import draw_attention
 from pixelgait.robot.runtime.latency import format_table
 from pixelgait.robot.runtime.loop import ControlLoop
+from pixelgait.robot.runtime.provenance import head
 
 OVERLAY_PIXELS = 256  # of the longer side: 192 KiB, below what Fast DDS loses
 
@@ -45,7 +46,7 @@ def report(loop: ControlLoop, contract: Mapping[str, Any], out: Path | None) -> 
     Raises:
         OSError: they cannot be written.
     """
-    latency = loop.profiler.report(contract)
+    latency = {**head("pixelgait-run"), **loop.profiler.report(contract)}
     print(format_table(latency), flush=True)
     if out is None:
         return
