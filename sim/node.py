@@ -125,6 +125,7 @@ def run(config: SimConfig) -> None:
         node.stop()
         if config.out is not None:
             write_atomic(config.out / "trajectory.npz", node.recording())
+            print(f"wrote {config.out / 'trajectory.npz'}", flush=True)
         executor.shutdown()
         node.destroy_node()
         ros.rclpy.shutdown()

@@ -440,13 +440,15 @@ def test_what_an_export_and_a_replay_write_has_the_documented_keys(
     command: Command, tmp_path: Path
 ) -> None:
     commit = {"commit": git_state()["commit"], "version": version(), "schema": 1}
-    line = ("pixelgait-export", "--low-level", "walk", "--out", "b", "--json", "parity.json")
+    line = ("pixelgait-export", "--low-level", "walk", "--out", "a b", "--json", "parity.json")
     done = command(*line)
     assert done.returncode == 0, done.stderr
+    wrote = ["wrote the bundle a b", "wrote parity.json", "next: pixelgait-eval 'a b'"]
+    assert done.stdout.splitlines()[-3:] == wrote
     parity = strict_json(tmp_path / "parity.json")
     assert parity.keys() == documented_keys("Parity")
     assert parity["command"] == "pixelgait-export"
-    assert parity["sha256"] == strict_json(tmp_path / "b" / "contract.json")["sha256"]
+    assert parity["sha256"] == strict_json(tmp_path / "a b" / "contract.json")["sha256"]
     assert commit.items() <= parity.items()
     done = command("pixelgait-replay", WALK, "--bundle", "iap", "--json", "replay.json")
     assert done.stdout.endswith("wrote replay.json\n"), done.stderr

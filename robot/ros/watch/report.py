@@ -50,9 +50,12 @@ def report(loop: ControlLoop, contract: Mapping[str, Any], out: Path | None) -> 
     print(format_table(latency), flush=True)
     if out is None:
         return
-    write_atomic(out / "latency.json", json_bytes(latency))
+    files = {"latency.json": json_bytes(latency)}
     if loop.decisions:
-        write_atomic(out / "decisions.npz", _decisions(loop))
+        files["decisions.npz"] = _decisions(loop)
+    for name, data in files.items():
+        write_atomic(out / name, data)
+        print(f"wrote {out / name}", flush=True)
 
 
 def _decisions(loop: ControlLoop) -> bytes:
