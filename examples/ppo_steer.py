@@ -1,11 +1,11 @@
 """A policy that walks past a wall, learned by stable-baselines3's PPO in minutes.
 
     python examples/ppo_steer.py
-    pixelgait-eval runs/ppo/bundle --scene examples/wall.py --seconds 20
 
 The agent is a high level: it sees a depth image and says how fast to walk and to turn, three times
 a second. It learns on a robot that glides, and then walks on the shipped low level, in a bundle
-like any other. Its network is one that pixelgait can export: an encoder, ten tanh units, an output.
+like any other, past walls that it has not seen; the figures are printed. Its network is one that
+pixelgait can export: an encoder, ten tanh units, an output.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from pixelgait.policies.high_level import HIDDEN, HighLevelNetwork
 from pixelgait.policies.runs import find_run
 from pixelgait.policies.trained import provenance_of, trained_low_level
 from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS
+from pixelgait.robot.errors import run_command
+from pixelgait.sim.evaluate import EvalConfig, report
 
 ENCODER = "strided:channels=1"
 SCENE = Path(__file__).with_name("wall.py")
@@ -46,6 +48,8 @@ class Options:
     robots: int = 8
     """Environments side by side, in this process."""
     seed: int = 0
+    episodes: int = 20
+    """Unseen walls to walk past, at the end."""
 
 
 class Eyes(BaseFeaturesExtractor):
@@ -119,13 +123,13 @@ def export(model: PPO, options: Options) -> Path:
 
 
 def main(options: Options) -> None:
-    """Train, save, export."""
+    """Train, save, export, evaluate."""
     options.out.mkdir(parents=True, exist_ok=True)
     model = train(options)
     model.save(options.out / "ppo.zip")
     bundle = export(model, options)
-    print(f"next: pixelgait-eval {bundle} --scene {SCENE} --seconds 20")
+    report(EvalConfig(str(bundle), scene=str(SCENE), episodes=options.episodes, seconds=20.0))
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Options))
+    run_command(lambda: main(tyro.cli(Options)))

@@ -5,7 +5,7 @@ Registered on import: `gymnasium.make("pixelgait.sim.envs:PixelGait/ObstacleCour
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import gymnasium
 import numpy as np
@@ -23,14 +23,15 @@ from pixelgait.robot.low_level import (
     act,
     features,
 )
-from pixelgait.robot.observation import imu_vector, policy_image
+from pixelgait.robot.observation import goal_vector, imu_vector, policy_image
 from pixelgait.robot.spec import A1, Array, find_robot
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.camera import CHANNELS, Camera, Kind
 from pixelgait.sim.body.faults import parse_faults
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.kinematic_body import KinematicBody
-from pixelgait.sim.engines.registry import make_body
+from pixelgait.sim.engines.registry import BODIES, make_body
+from pixelgait.sim.env_options import EnvOptions, check_eyes
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.follow import Follow
@@ -45,21 +46,8 @@ if TYPE_CHECKING:
 
 NO_LATENT = np.zeros(LATENT_SIZE)  # an agent asks for motions, not for speeds
 CAMERA_STEPS = 3  # from one frame of a 30 Hz camera to the next
+Task = Literal["forward", "follow"]
 Observation = dict[str, Any]
-
-
-class EnvOptions(TypedDict, total=False):
-    """What every environment can be asked for beside its scene; see `PixelGaitEnv`."""
-
-    robot: str
-    render_mode: str | None
-    distractors: Split | None
-    looks: LooksOption
-    camera: Kind
-    body: str
-    randomise: bool
-    faults: tuple[str, ...]
-    field_of_view_rad: float | None
 
 
 class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
@@ -68,7 +56,11 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
     `image_size` is (height, width) [pixels], or None for no image; `field_of_view_rad` is vertical,
     by default the robot's. An action lasts `frame_skip` control steps (10 ms), and rewards add up.
     `render_mode` is "rgb_array", the robot from behind, or "camera", what its camera sees, in
-    colour of any kind. `faults` as in pixelgait-eval --faults.
+    colour of any kind. `faults` as in pixelgait-eval --faults. With `goal` the agent is told where
+    the scene's destination is, as a high level is: by its distance and bearing, from the odometry.
+
+    Raises:
+        UserError: a value cannot be used, or not with another.
     """
 
     metadata = {"render_modes": ["rgb_array", "camera"], "render_fps": 30}  # noqa: RUF012
@@ -90,15 +82,23 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         randomise: bool = False,
         faults: tuple[str, ...] = (),
         field_of_view_rad: float | None = None,
+        goal: bool = False,
     ) -> None:
         if frame_skip < 1:
             raise UserError(f"frame_skip is {frame_skip}, needs at least 1")
+        check_eyes(image_size, camera, field_of_view_rad)
+        if image_size is None and (distractors is not None or looks != "plain"):
+            raise UserError("image_size is None: there is no image for looks or distractors")
+        if body == "glide" and faults:
+            raise UserError("faults are of sensors that body 'glide' does not have")
         self.render_mode, self.frame_skip = render_mode, frame_skip
         self.robot = spec = find_robot(robot)
-        self.sees = image_size is not None
+        self.sees, self.told = image_size is not None, goal
         height, width = image_size or (32, 32)
         eye = Camera(spec.camera, width, height, camera).with_field_of_view(field_of_view_rad)
         place, ranges = make_scene(scene, difficulty, distractors, looks), None
+        if goal and not place.tells_destination:
+            raise UserError(f"goal: scene '{scene}' tells no destination, as rooms does")
         if randomise:
             ranges = Randomisation()
         if body == "glide":
@@ -109,10 +109,16 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         self.channels = CHANNELS[camera]
         self._renderer: Any = None
 
-    def image_space(self) -> dict[str, spaces.Space[Any]]:
-        """`image` (H, W, C) uint8, unless there is none."""
+    def seen_space(self) -> dict[str, spaces.Space[Any]]:
+        """`image` (H, W, C) uint8, unless there is none; `goal` (2,) [m, rad], if it is told."""
         shape = (self.body.camera.height, self.body.camera.width, self.channels)
-        return {"image": spaces.Box(0, 255, shape, np.uint8)} if self.sees else {}
+        seen: dict[str, spaces.Space[Any]] = {}
+        if self.sees:
+            seen["image"] = spaces.Box(0, 255, shape, np.uint8)
+        if self.told:
+            most = np.array((np.inf, np.pi), np.float32)
+            seen["goal"] = spaces.Box(np.array((0.0, -np.pi), np.float32), most)
+        return seen
 
     def begin(self, seed: int | None) -> int:
         """Lay the scene out from the seed, or from the next number of the environment's own."""
@@ -122,11 +128,18 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         self.steps = 0
         return self.seed
 
-    def image(self) -> Observation:
-        """The newest frame, every third control step a new one."""
-        if self.sees and (self.steps % CAMERA_STEPS == 0 or self.frame_skip >= CAMERA_STEPS):
-            self._image = policy_image(self.reading.image().pixels)
-        return {"image": self._image.copy()} if self.sees else {}
+    def seen(self) -> Observation:
+        """The newest frame, every third control step a new one, and where the destination is."""
+        seen: Observation = {}
+        if self.sees:
+            if self.steps % CAMERA_STEPS == 0 or self.frame_skip >= CAMERA_STEPS:
+                self._image = policy_image(self.reading.image().pixels)
+            seen["image"] = self._image.copy()
+        odometry = self.reading.odometry
+        if self.told and odometry is not None:  # no simulated robot is without
+            goal = goal_vector(self.body.scene.destination, odometry)
+            seen["goal"] = goal.astype(np.float32)
+        return seen
 
     def render(self) -> NDArray[np.uint8] | None:
         """The robot from behind (320, 480, 3), or what its camera sees (H, W, 3)."""
@@ -166,6 +179,9 @@ class GaitEnv(PixelGaitEnv):
     training, how well speed and yaw-rate commands are followed that change every second, under
     pushes; `command` (2,) is the present one, in [-1, 1]. Terminated by a fall, a fault of the
     supervisor or at the goal; truncation is left to Gymnasium's TimeLimit.
+
+    Raises:
+        UserError: as of `PixelGaitEnv`, there is no such task, or the body has no legs.
     """
 
     def __init__(
@@ -174,9 +190,14 @@ class GaitEnv(PixelGaitEnv):
         difficulty: float = 0.5,
         image_size: tuple[int, int] | None = (32, 32),
         frame_skip: int = 1,
-        task: Literal["forward", "follow"] = "forward",
+        task: Task = "forward",
         **options: Unpack[EnvOptions],
     ) -> None:
+        if task not in get_args(Task):
+            raise UserError(f"unknown task '{task}', choose from {', '.join(get_args(Task))}")
+        if options.get("body") == "glide":
+            legs = ", ".join(BODIES)
+            raise UserError(f"body 'glide' has no legs for an agent to move, choose from {legs}")
         super().__init__(scene, difficulty, image_size, frame_skip, **options)
         self.task: Follow | Forward = way_through(self.body.scene, steps=0)
         if task == "follow":
@@ -189,7 +210,7 @@ class GaitEnv(PixelGaitEnv):
         vectors = {
             n: spaces.Box(-most, most, (size,), np.float32) for n, (size, most) in sizes.items()
         }
-        self.observation_space = spaces.Dict({**self.image_space(), **vectors})
+        self.observation_space = spaces.Dict({**self.seen_space(), **vectors})
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -238,7 +259,7 @@ class GaitEnv(PixelGaitEnv):
     def _observe(self) -> Observation:
         phase, reading = self.controller.phase, self.reading
         x = features(NO_LATENT, imu_vector(reading), reading.joint_angles, phase)
-        seen = {**self.image(), "proprioception": np.asarray(x[LATENT_SIZE:], dtype=np.float32)}
+        seen = {**self.seen(), "proprioception": np.asarray(x[LATENT_SIZE:], dtype=np.float32)}
         if isinstance(self.task, Follow):
             seen["command"] = self.task.latent.astype(np.float32)
         return seen

@@ -126,6 +126,7 @@ def run(config: SimConfig) -> None:
         node.stop()
         if config.out is not None:
             write_atomic(config.out / TRAJECTORY, node.recording())
+            print(f"wrote {config.out / TRAJECTORY}", flush=True)
         executor.shutdown()
         node.destroy_node()
         ros.rclpy.shutdown()

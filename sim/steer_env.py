@@ -14,20 +14,26 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import LATENT_SIZE
 from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import Supervisor
-from pixelgait.sim.envs import EnvOptions, Observation, PixelGaitEnv, no_high_level
+from pixelgait.sim.env_options import EnvOptions
+from pixelgait.sim.envs import Observation, PixelGaitEnv, no_high_level
 from pixelgait.sim.tasks.navigate import way_through
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+SHIPPED_LOW_LEVEL = "walk"
 
 
 class SteerEnv(PixelGaitEnv):
     """The agent is the high level: it sees, and says how fast to walk and to turn.
 
     Action (2,) in [-1, 1]: the latent command, speed and yaw rate, for `frame_skip` control steps.
-    Observation: `image`. Body pybullet or mujoco walks on a shipped low level; glide has no legs,
-    follows commands about as well, and is many times as fast. The reward is the capped advance to
-    the goal [m]; ends as `GaitEnv` does.
+    Observation: `image`, and `goal` if it is told. Body pybullet or mujoco walks on a low level, by
+    default the shipped one; glide has no legs, follows commands about as well, and is many times as
+    fast. The reward is the capped advance to the goal [m]; ends as `GaitEnv` does.
+
+    Raises:
+        UserError: as of `PixelGaitEnv`, or there is no such low level for this robot or body.
     """
 
     def __init__(
@@ -36,19 +42,25 @@ class SteerEnv(PixelGaitEnv):
         difficulty: float = 0.5,
         image_size: tuple[int, int] = (36, 36),
         frame_skip: int = 20,
-        low_level: str = "walk",
+        low_level: str | None = None,
         **options: Unpack[EnvOptions],
     ) -> None:
+        if image_size is None:
+            raise UserError("image_size is None: who steers has to see, needs (height, width)")
+        glides = options.get("body") == "glide"
+        if glides and low_level is not None:
+            raise UserError(f"low_level '{low_level}' moves legs that body 'glide' does not have")
         super().__init__(scene, difficulty, image_size, frame_skip, **options)
         self.task = way_through(self.body.scene, steps=0)
         self.controller: Controller | None = None
-        if options.get("body") != "glide":
-            walk = load_bundle(low_level)
+        if not glides:
+            name = low_level or SHIPPED_LOW_LEVEL
+            walk = load_bundle(name)
             if walk.spec is not self.robot:
-                raise UserError(f"low_level '{low_level}' is of {walk.spec.name}, see robot=")
+                raise UserError(f"low_level '{name}' is of {walk.spec.name}, see robot=")
             self.controller = Controller(no_high_level, walk.low_level, Supervisor(self.robot))
         self.action_space = spaces.Box(-1.0, 1.0, (LATENT_SIZE,), np.float32)
-        self.observation_space = spaces.Dict(self.image_space())
+        self.observation_space = spaces.Dict(self.seen_space())
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -58,7 +70,7 @@ class SteerEnv(PixelGaitEnv):
         self.task.reset(self.body, episode)
         if self.controller is not None:
             self.controller.reset()
-        return self.image(), {"seed": episode}
+        return self.seen(), {"seed": episode}
 
     def step(
         self, action: NDArray[np.floating[Any]]
@@ -76,7 +88,7 @@ class SteerEnv(PixelGaitEnv):
                 break
         x, y, _ = self.body.pose()[0]
         info = {"x_m": x, "y_m": y, "is_success": self.task.succeeded()}
-        return self.image(), float(total), bool(over), False, info
+        return self.seen(), float(total), bool(over), False, info
 
     def _walk(self, latent: Array) -> bool:
         """One control step; whether it was the last there can be."""

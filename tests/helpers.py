@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -74,3 +75,11 @@ def change_contract(folder: Path, edit: Callable[[dict[str, Any]], object]) -> N
     if "sha256" in contract:
         contract["sha256"] = contract_hash(contract)
     path.write_text(json.dumps(contract))
+
+
+def documented_keys(title: str) -> set[str]:
+    """The keys that docs/commands.md lists of the file format under this heading."""
+    text = (Path(__file__).resolve().parent.parent / "docs" / "commands.md").read_text()
+    section = text.partition(f"\n### {title}")[2].partition("\n### ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| `")]
+    return {key for row in rows for key in re.findall("`([^`]+)`", row.split(" | ")[0])}

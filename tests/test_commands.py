@@ -24,6 +24,7 @@ from pixelgait.robot.runtime.provenance import git_state, version
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import run_episodes
 from tests.conftest import Command, alive, child_environment, children
+from tests.helpers import documented_keys
 from tests.test_architecture import ROOT
 
 WALK = ROOT / "tests" / "recordings" / "iap.mcap"
@@ -426,7 +427,9 @@ def test_encoders_are_timed_and_written_on_a_page(tmp_path: Path) -> None:
         env=child_environment(),
     )
     assert done.returncode == 0, done.stderr
-    (row,) = strict_json(tmp_path / "runs" / "encoders" / "encoders.json")["rows"]
+    encoders = strict_json(tmp_path / "runs" / "encoders" / "encoders.json")
+    assert encoders.keys() == documented_keys("Encoders")
+    (row,) = encoders["rows"]
     assert (row["encoder"], row["height"], row["weights"]) == ("cnn", 32, 14555)
     assert row["p50_ms"] > 0.0
     assert page.read_text().startswith(f"before\n{begin}\n| encoder | patch | weights | 32 x 32 |")
@@ -434,10 +437,33 @@ def test_encoders_are_timed_and_written_on_a_page(tmp_path: Path) -> None:
     assert "| cnn | - | 14555 |" in page.read_text()
 
 
+def test_what_an_export_and_a_replay_write_has_the_documented_keys(
+    command: Command, tmp_path: Path
+) -> None:
+    commit = {"commit": git_state()["commit"], "version": version(), "schema": 1}
+    line = ("pixelgait-export", "--low-level", "walk", "--out", "a b", "--json", "parity.json")
+    done = command(*line)
+    assert done.returncode == 0, done.stderr
+    wrote = ["wrote the bundle a b", "wrote parity.json", "next: pixelgait-eval 'a b'"]
+    assert done.stdout.splitlines()[-3:] == wrote
+    parity = strict_json(tmp_path / "parity.json")
+    assert parity.keys() == documented_keys("Parity")
+    assert parity["command"] == "pixelgait-export"
+    assert parity["sha256"] == strict_json(tmp_path / "a b" / "contract.json")["sha256"]
+    assert commit.items() <= parity.items()
+    done = command("pixelgait-replay", WALK, "--bundle", "iap", "--json", "replay.json")
+    assert done.stdout.endswith("wrote replay.json\n"), done.stderr
+    replayed = strict_json(tmp_path / "replay.json")
+    assert replayed.keys() == documented_keys("Replay")
+    assert commit.items() <= replayed.items()
+
+
 def test_profile_writes_its_report(command: Command, iap_bundle: Path, tmp_path: Path) -> None:
     done = command("pixelgait-profile", iap_bundle, "--seconds", 1, "--json", "latency.json")
     assert done.returncode == 0, done.stderr
     report = json.loads((tmp_path / "latency.json").read_text())
+    assert report.keys() == documented_keys("Latency report")
+    assert report["command"] == "pixelgait-profile"
     assert report["ticks"] == 100
     assert report["stages"]["low_level"]["count"] == 100
     assert 1 <= report["stages"]["high_level"]["count"] <= 10
@@ -448,6 +474,7 @@ def test_benchmark_reports_rates_and_their_ratio(command: Command, tmp_path: Pat
     done = command("pixelgait-benchmark", "--steps", 200, "--rounds", 2, "--json", "speed.json")
     assert done.returncode == 0, done.stderr
     speed = json.loads((tmp_path / "speed.json").read_text())
+    assert speed.keys() == documented_keys("Speed")
     for rollout in speed["rollouts"].values():
         assert 0.0 < rollout["ratio"] < 1.0
         assert rollout["bare_steps_per_s"] > rollout["rollout_steps_per_s"] > 0.0

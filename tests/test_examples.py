@@ -43,9 +43,27 @@ def ppo(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def test_what_ppo_has_learned_is_evaluated_as_a_bundle(ppo: ModuleType, tmp_path: Path) -> None:
-    options = ppo.Options(out=tmp_path, steps=128, robots=2)
-    model = ppo.train(options)
+def test_ppo_trains_exports_and_evaluates_by_itself(tmp_path: Path) -> None:
+    pytest.importorskip("stable_baselines3")
+    line = [sys.executable, str(EXAMPLES / "ppo_steer.py"), "--out", "ppo", "--steps", "128"]
+    done = subprocess.run(
+        [*line, "--robots", "2", "--episodes", "1"],
+        cwd=tmp_path,
+        env=child_environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    printed = done.stdout.splitlines()
+    (head,) = (row for row in printed if row.startswith("ppo/bundle ("))
+    assert "on a1, task forward, scene " in head
+    assert "success_rate" in done.stdout
+    assert printed[-1] == "1 episodes, seeds 10000 to 10000"
+    assert (tmp_path / "ppo" / "ppo.zip").is_file()
+
+
+def test_what_ppo_has_learned_is_what_its_network_decides(ppo: ModuleType, tmp_path: Path) -> None:
+    model = ppo.train(ppo.Options(out=tmp_path, steps=128, robots=2))
     seen = model.get_env().reset()
     wanted, _ = model.predict(seen, deterministic=True)
     network = ppo.high_level_of(model)
@@ -53,11 +71,6 @@ def test_what_ppo_has_learned_is_evaluated_as_a_bundle(ppo: ModuleType, tmp_path
         decision = network.decide(image.transpose(1, 2, 0))
         np.testing.assert_allclose(decision.latent, action, atol=1e-5)
         assert decision.duration_steps == ppo.STEPS_OF_AN_ACTION
-    bundle = ppo.export(model, options)
-    figures = evaluate(
-        EvalConfig(str(bundle), scene=str(ppo.SCENE), episodes=1, seconds=1.0, workers=1)
-    )
-    assert figures["episodes"][0]["images"] == 4
 
 
 def test_the_wall_is_in_the_way_and_can_be_passed() -> None:

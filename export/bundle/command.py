@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from pixelgait.export.bundle.options import ExportConfig
 from pixelgait.robot.errors import run_command
 from pixelgait.robot.runtime.options import parse
@@ -16,6 +18,7 @@ def _export(config: ExportConfig) -> None:
     from pixelgait.export.bundle.export import export
 
     export(config)
+    print(f"next: pixelgait-eval {shlex.quote(str(config.out))}")
 
 
 if __name__ == "__main__":

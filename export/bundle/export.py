@@ -30,9 +30,10 @@ from pixelgait.robot.bundle import (
     load_bundle,
 )
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.files import json_bytes, write_atomic
+from pixelgait.robot.files import json_bytes, read_json, write_atomic
 from pixelgait.robot.low_level import LinearLowLevel
 from pixelgait.robot.runtime.options import check_outputs
+from pixelgait.robot.runtime.provenance import head
 from pixelgait.sim.world.seeds import VALIDATION
 
 
@@ -54,7 +55,7 @@ def export(config: ExportConfig) -> list[parity.Parity]:
     }
     rows = write_bundle(config.out, high_level, low_level, provenance, config.name, config.seed)
     if config.json is not None:
-        write_atomic(config.json, json_bytes([_row(row) for row in rows]))
+        write_atomic(config.json, json_bytes(_figures(config, rows)))
         print(f"wrote {config.json}")
     return rows
 
@@ -148,6 +149,12 @@ def _replace(out: Path, files: dict[str, bytes]) -> None:
         load_bundle(aside)
     for name in (*FILES, CONTRACT):
         write_atomic(out / name, files[name])
+
+
+def _figures(config: ExportConfig, rows: list[parity.Parity]) -> dict[str, Any]:
+    """The parity figures as they are written."""
+    about = {"bundle": config.name, "sha256": read_json(config.out / CONTRACT)["sha256"]}
+    return {**head("pixelgait-export"), **about, "rows": [_row(row) for row in rows]}
 
 
 def _row(row: parity.Parity) -> dict[str, Any]:

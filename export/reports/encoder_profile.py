@@ -32,6 +32,7 @@ from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.runtime.latency import machine
 from pixelgait.robot.runtime.options import Range, check_outputs, parse
 from pixelgait.robot.runtime.processes import die_with_parent
+from pixelgait.robot.runtime.provenance import head
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
@@ -109,7 +110,12 @@ def profile_encoders(config: EncoderProfileConfig) -> list[EncoderRow]:
     where = machine()
     found = [f"Measured on {format_machine(where)}", *findings(rows)]
     print("\n".join([format_rows(rows), "", *summary(rows), "", *found]))
-    report = {"machine": where, "findings": found, "rows": [asdict(row) for row in rows]}
+    report = {
+        **head("pixelgait-encoders"),
+        "machine": where,
+        "findings": found,
+        "rows": [asdict(row) for row in rows],
+    }
     write_atomic(data, json_bytes(report))
     write_atomic(table, format_rows(rows).encode())
     encoder_times(picture, rows)

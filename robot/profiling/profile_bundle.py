@@ -19,6 +19,7 @@ from pixelgait.robot.profiling.comparison import format_comparison, read_report
 from pixelgait.robot.profiling.page import page
 from pixelgait.robot.runtime.latency import LatencyProfiler, format_table
 from pixelgait.robot.runtime.options import Range, Seed, check_outputs, parse
+from pixelgait.robot.runtime.provenance import head
 from pixelgait.robot.runtime.realtime import RateKeeper, request_priority
 
 
@@ -70,8 +71,10 @@ def profile(config: ProfileConfig) -> None:
         print(format_table(reports[0]))
     if config.json is not None:
         write_atomic(config.json, json_bytes(reports[-1]))
+        print(f"wrote {config.json}")
     if config.page is not None:
         write_atomic(config.page, page(reports).encode())
+        print(f"wrote {config.page}")
 
 
 def _written(config: ProfileConfig) -> tuple[Path, ...]:
@@ -96,7 +99,7 @@ def _measured(config: ProfileConfig) -> dict[str, Any]:
     if config.realtime and (refusal := request_priority()):
         print(f"warning: {refusal}")
     profiler = run_loop(bundle, config.seconds, np.random.default_rng(config.seed))
-    return profiler.report(bundle.contract)
+    return {**head("pixelgait-profile"), **profiler.report(bundle.contract)}
 
 
 def run_loop(bundle: Bundle, seconds: float, rng: np.random.Generator) -> LatencyProfiler:

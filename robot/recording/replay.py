@@ -19,6 +19,7 @@ from pixelgait.robot.recording.recorder import require_library
 from pixelgait.robot.recording.steps import RecordedStep, Recording, read_recording
 from pixelgait.robot.runtime.operation import Operation
 from pixelgait.robot.runtime.options import parse
+from pixelgait.robot.runtime.provenance import head
 from pixelgait.robot.supervisor import Patience
 
 MOST_TOLD = 5  # differences in the terminal
@@ -64,7 +65,8 @@ def report(config: ReplayConfig) -> None:
     figures = replay(recording, bundle)
     print(format_figures(figures))
     if config.json is not None:
-        write_atomic(config.json, json_bytes(figures))
+        write_atomic(config.json, json_bytes({**head("pixelgait-replay"), **figures}))
+        print(f"wrote {config.json}")
     if figures["same_bundle"] and figures["different"]:
         raise UserError(f"{figures['different']} commands differ from those recorded")
 

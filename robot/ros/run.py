@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import threading
 import time
@@ -108,6 +109,9 @@ def run(config: RunConfig) -> None:
             recorder.close()
             if recorder.problem:
                 print(f"warning: {recorder.problem}", file=sys.stderr)
+            if recorder.path.is_file():
+                print(f"wrote {recorder.path}")
+                print(f"next: pixelgait-replay {shlex.quote(str(recorder.path))}", flush=True)
         ros.rclpy.utilities.try_shutdown()
 
 

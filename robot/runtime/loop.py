@@ -26,6 +26,7 @@ from pixelgait.robot.runtime.stages import StageWatch
 from pixelgait.robot.spec import Array
 
 SENSOR_WAIT_S = 15.0  # discovery on loopback was seen to take up to 2.6 s; a robot boots slower
+SILENCE_S = 2.0  # after so long a wait people are told what for
 DAMP_MESSAGES = 5
 MOST_DECISIONS = 10_000  # kept for the record: a quarter of an hour of short ones
 
@@ -77,6 +78,7 @@ class ControlLoop:
         self.changes: deque[tuple[State, str]] = deque(maxlen=100)  # of state, with their causes
         self.watch = StageWatch(controller.supervisor.patience)  # of the sensors
         self.sensing = threading.Event()  # all sensors send
+        self.missing: tuple[str, ...] = ()  # those that did not after `SILENCE_S`
         self.walking_since: float | None = None  # monotonic [s]
         self.fault: str | None = None
         self.steps = self.misses = 0  # of all its steps; deadlines that passed
@@ -112,13 +114,16 @@ class ControlLoop:
 
     def _wait_for_sensors(self) -> bool:
         """Whether all sensors send, and a first image can be used, before anyone stops the loop."""
-        deadline = time.monotonic() + SENSOR_WAIT_S
+        began_s = time.monotonic()
         self.link.forget()
         while missing := self.controller.supervisor.silent(self.link.ages()):
             if self._stop.wait(0.01):
                 return False
             self.link.take()
-            if time.monotonic() > deadline:
+            waited_s = time.monotonic() - began_s
+            if waited_s > SILENCE_S and not self.missing:
+                self.missing = tuple(missing)
+            if waited_s > SENSOR_WAIT_S:
                 doubts = self._doubts(missing)
                 raise UserError(
                     f"no message on {', '.join(missing)} for {SENSOR_WAIT_S:.0f} s{doubts}"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 DISTRIBUTION = "pixelgait"
+SCHEMA = 1  # of the JSON files that begin with a `head`
 DOCUMENTATION = (":(top,exclude)docs", ":(top,exclude)*.md")  # for git status; commands write it
 
 
@@ -41,6 +42,11 @@ def git_state() -> dict[str, Any]:
         return {"commit": None, "modified": None}
     changed = git("status", "--porcelain", "--", ":/", *DOCUMENTATION)
     return {"commit": git("rev-parse", "HEAD"), "modified": bool(changed)}
+
+
+def head(command: str) -> dict[str, Any]:
+    """What has written a JSON file: its first keys."""
+    return {"schema": SCHEMA, "command": command, "version": version(), **git_state()}
 
 
 @cache

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import time
+from contextlib import ExitStack
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import gymnasium
 import numpy as np
@@ -20,40 +23,76 @@ from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.follow import Follow
 
 ENVIRONMENTS, SKIP = 2, 20  # side by side, each in a process; control steps of an action
+CONTEXT: Final = "forkserver"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
-def vector_rates(spec: RobotSpec, steps: int, rounds: int, seed: int) -> dict[str, float]:
+def vector_rates(
+    spec: RobotSpec, steps: int, rounds: int, seed: int, skip: int = SKIP
+) -> dict[str, float]:
     """Rates [control steps/s of processor time] and their ratio, medians over rounds.
 
-    The task is PixelGait/Follow-v0, trotting on the spot, an action every 0.2 s. Counted
-    is the time of all processors: simulation, messages between processes, Gymnasium's own checks;
-    not that one waits for another.
+    The task is PixelGait/Follow-v0, trotting on the spot, an action every `skip` control steps.
+    Both run in as many processes at once: two that share a processor's caches are slower than one,
+    whoever they are. Counted is the time of all processors: simulation, messages between processes,
+    Gymnasium's own checks; not that one waits for another.
     """
-    actions = max(1, steps // SKIP)
+    actions = max(1, steps // skip)
     vector: Any = gymnasium.make_vec(
         f"{envs.__name__}:PixelGait/Follow-v0",
         num_envs=ENVIRONMENTS,
         vectorization_mode="async",
-        vector_kwargs={"context": "forkserver"},
-        frame_skip=SKIP,
+        vector_kwargs={"context": CONTEXT},
+        frame_skip=skip,
         robot=spec.name,
     )
-    body = PyBulletBody(spec, make_scene("flat"))
     rows = []
-    for _ in range(rounds):
-        rows.append((_native_s(body, actions * SKIP, seed), _vector_s(vector, actions, seed)))
-    body.close()
+    with ExitStack() as loops:
+        natives = [loops.enter_context(NativeLoop(spec)) for _ in range(ENVIRONMENTS)]
+        for _ in range(rounds):
+            native_s = _native_s(natives, actions * skip, seed)
+            rows.append((native_s, _vector_s(vector, actions, seed)))
     vector.close()
     native_s, vector_s = np.median(rows, axis=0)
     return {
-        "native_steps_per_s": actions * SKIP / float(native_s),
-        "vector_steps_per_s": actions * SKIP / float(vector_s),
+        "native_steps_per_s": actions * skip / float(native_s),
+        "vector_steps_per_s": actions * skip / float(vector_s),
         "vector_ratio": float(np.median([native / vector for native, vector in rows])),
     }
 
 
-def _native_s(body: PyBulletBody, steps: int, seed: int) -> float:
+class NativeLoop:
+    """One robot in a bare loop, in a process of its own."""
+
+    def __init__(self, spec: RobotSpec) -> None:
+        context = multiprocessing.get_context(CONTEXT)
+        self.pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, spec), daemon=True)
+
+    def __enter__(self) -> NativeLoop:
+        self._process.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.pipe.send(None)
+        self._process.join()
+
+
+def _native_s(loops: list[NativeLoop], steps: int, seed: int) -> float:
+    """Processor time [s] of so many steps, per loop, all of them at once."""
+    for loop in loops:
+        loop.pipe.send((steps, seed))
+    return float(np.mean([loop.pipe.recv() for loop in loops]))
+
+
+def _serve(pipe: Connection, spec: RobotSpec) -> None:
+    body = PyBulletBody(spec, make_scene("flat"))
+    while (asked := pipe.recv()) is not None:
+        pipe.send(_steps_s(body, *asked))
+    body.close()
+
+
+def _steps_s(body: PyBulletBody, steps: int, seed: int) -> float:
     """Processor time [s] of the steps of one robot, in a loop."""
     action = np.zeros(OUTPUT_SIZE)
 

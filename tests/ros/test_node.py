@@ -13,6 +13,7 @@ import pytest
 
 from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.registry import BODIES
+from tests.helpers import documented_keys
 from tests.ros.support import AUTO, WALKING, Client, FakeRobot, Processes
 
 
@@ -31,7 +32,10 @@ def test_the_shipped_policy_walks_the_robot_by_camera(
     assert run.returncode == 0, output
     assert "sensor_to_command" in output
     sim.send_signal(signal.SIGINT)
-    assert sim.wait(10) == 0
+    assert sim.communicate(timeout=30)[0].endswith(f"wrote {tmp_path / 'trajectory.npz'}\n")
+    assert sim.returncode == 0
+    for name in ("latency.json", "decisions.npz"):
+        assert f"\nwrote {tmp_path / name}\n" in output
     report = json.loads((tmp_path / "latency.json").read_text())
     assert report["ticks"] > 400
     assert report["stages"]["sensor_to_command"]["count"] > 400
@@ -64,6 +68,8 @@ def test_a_depth_policy_walks_the_robot_by_depth(
     output, _ = run.communicate(timeout=60)
     assert run.returncode == 0, output
     report = json.loads((tmp_path / "latency.json").read_text())
+    assert report.keys() == documented_keys("Latency report")
+    assert report["command"] == "pixelgait-run"
     topics = {"joint_states", "imu/data", "camera/depth/image_rect_raw"}
     assert set(report["sensor_age_us"]) == topics
     with np.load(tmp_path / "decisions.npz") as decisions:
@@ -242,9 +248,14 @@ def test_a_dead_driver_is_noticed_when_activated_again(
 def test_without_sensors_the_controller_gives_up_by_name(
     processes: Processes, iap_bundle: Path
 ) -> None:
-    run = processes.start("pixelgait-run", iap_bundle)
+    names = ("--ros-args", "-r", "__ns:=/dog", "-r", "imu/data:=imu/filtered")
+    run = processes.start("pixelgait-run", iap_bundle, *names)
     output, _ = run.communicate(timeout=60)
     assert run.returncode == 1
+    waits = [line for line in output.splitlines() if "waiting for" in line]
+    expected = "joints on /dog/joint_states, imu on /dog/imu/filtered, camera on /dog/camera/color/"
+    assert len(waits) == 1
+    assert expected in waits[0]
     assert "error: no message on joint_states, imu/data" in output
 
 

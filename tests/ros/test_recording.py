@@ -34,11 +34,12 @@ def recorded_walk(
 def test_a_walk_is_replayed_bit_for_bit(
     processes: Processes, tmp_path: Path, command: Command
 ) -> None:
-    file = tmp_path / "walk.mcap"
+    file = tmp_path / "a walk.mcap"
     processes.start("pixelgait-sim", "--seed", 10000)
     run = processes.start("pixelgait-run", "iap", "--duration", 4, "--record", file, *AUTO)
     output, _ = run.communicate(timeout=60)
     assert run.returncode == 0, output
+    assert output.endswith(f"wrote {file}\nnext: pixelgait-replay '{file}'\n")
     same = command("pixelgait-replay", file, "--json", tmp_path / "same.json")
     assert same.returncode == 0, same.stderr
     figures = json.loads((tmp_path / "same.json").read_text())

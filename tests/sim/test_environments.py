@@ -8,6 +8,7 @@ import pytest
 
 import pixelgait.sim.envs
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.rotation import heading
 from pixelgait.robot.spec import ROBOTS
 
 PREFIX = f"{pixelgait.sim.envs.__name__}:PixelGait/"
@@ -92,3 +93,73 @@ def test_one_sees_the_robot_from_behind(body: str) -> None:
         env.step(AHEAD)
     assert not np.array_equal(first, env.render())
     env.close()
+
+
+def test_an_agent_is_told_where_to_go_as_a_high_level_is() -> None:
+    for name, body in (("Steer", "glide"), ("Steer", "pybullet"), ("ObstacleCourse", "pybullet")):
+        env = made(name, scene="rooms", body=body, goal=True)
+        seen, _ = env.reset(seed=4)
+        robot, place = env.unwrapped.body, env.unwrapped.body.scene.destination
+        start = robot.layout.start
+        assert seen["goal"][0] == pytest.approx(
+            np.hypot(place[0] - start.x, place[1] - start.y), 1e-3
+        )
+        for _ in range(5):
+            seen, *_ = env.step(np.zeros(env.action_space.shape))
+        assert env.observation_space.contains(seen)
+        (x, y, _), orientation = robot.pose()
+        bearing = seen["goal"][1] + heading(orientation)
+        there = np.array((x, y)) + seen["goal"][0] * np.array((np.cos(bearing), np.sin(bearing)))
+        np.testing.assert_allclose(there, place, atol=1e-3)
+        env.close()
+
+
+def test_a_policy_reads_the_goal_off_the_observation() -> None:
+    """Turning towards the bearing brings the robot nearer to it."""
+    env = made("Steer", scene="rooms", body="glide", goal=True)
+    seen, _ = env.reset(seed=4)
+    before = abs(float(seen["goal"][1]))
+    for _ in range(20):
+        seen, *_ = env.step(np.array((-1.0, np.sign(seen["goal"][1]))))
+    assert before > 0.5 > abs(float(seen["goal"][1]))
+    env.close()
+
+
+LOOKS = "image_size is None: there is no image for looks or distractors"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "expected"),
+    [
+        ("Walk", {"goal": True}, "goal: scene 'flat' tells no destination, as rooms does"),
+        ("Steer", {"goal": True}, "goal: scene 'obstacle-course' tells no destination"),
+        *(
+            (
+                "Walk",
+                {"field_of_view_rad": angle},
+                f"field_of_view_rad is {angle}, needs more than 0",
+            )
+            for angle in (0.0, float("nan"), 4.0)
+        ),
+        ("Walk", {"image_size": (0, 0)}, "image_size is (0, 0), needs (height, width)"),
+        ("Walk", {"image_size": (32,)}, "image_size is (32,), needs (height, width)"),
+        ("Walk", {"camera": "grey"}, "unknown camera 'grey', choose from rgb, depth, rgbd"),
+        ("Walk", {"task": "dance"}, "unknown task 'dance', choose from forward, follow"),
+        ("Walk", {"body": "glide"}, "body 'glide' has no legs for an agent to move, choose from"),
+        ("Walk", {"image_size": None, "looks": "training"}, LOOKS),
+        ("Walk", {"image_size": None, "distractors": "training"}, LOOKS),
+        ("Steer", {"image_size": None}, "image_size is None: who steers has to see"),
+        (
+            "Steer",
+            {"body": "glide", "faults": ("mixed",)},
+            "faults are of sensors that body 'glide'",
+        ),
+        ("Steer", {"body": "glide", "low_level": "walk"}, "low_level 'walk' moves legs that body"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    name: str, options: dict[str, object], expected: str
+) -> None:
+    with pytest.raises(UserError) as refused:
+        made(name, **options)
+    assert str(refused.value).startswith(expected)

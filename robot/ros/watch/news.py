@@ -7,6 +7,7 @@ from typing import Any
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import String
 
+from pixelgait.robot.ros.wire.link import GO2, TOPICS
 from pixelgait.robot.runtime.loop import ControlLoop
 from pixelgait.robot.supervisor import Stage
 
@@ -14,10 +15,14 @@ LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
 class News:
-    """`~/state` and `~/sensors` (std_msgs/String, latched): every change and its cause."""
+    """`~/state` and `~/sensors` (std_msgs/String, latched): every change and its cause.
+
+    In the log beside that, once: which sensors the robot still waits for.
+    """
 
     def __init__(self, node: Any) -> None:
-        self._logger = node.get_logger()
+        self._node, self._logger = node, node.get_logger()
+        self._missing: tuple[str, ...] = ()
         self._state = node.create_publisher(String, "~/state", LATCHED)
         self._sensors = node.create_publisher(String, "~/sensors", LATCHED)
 
@@ -34,3 +39,12 @@ class News:
             state, cause = loop.changes.popleft()
             self._state.publish(String(data=f"{state.value}: {cause}"))
             self._logger.info(f"{state.value}: {cause}")
+        if loop.missing is not self._missing:
+            self._missing = loop.missing
+            if self._missing:
+                self._logger.warning(f"waiting for {', '.join(map(self._place, self._missing))}")
+
+    def _place(self, sensor: str) -> str:
+        """A sensor, and where it is awaited: its topic under the namespace and remappings."""
+        topic = self._node.resolve_topic_name(sensor) if sensor in TOPICS else sensor
+        return f"{(TOPICS | GO2)[sensor]} on {topic}"

@@ -15,6 +15,7 @@ from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.runtime.attention import draw_attention
 from pixelgait.robot.runtime.latency import format_table
 from pixelgait.robot.runtime.loop import ControlLoop
+from pixelgait.robot.runtime.provenance import head
 
 OVERLAY_PIXELS = 256  # of the longer side: 192 KiB, below what Fast DDS loses
 
@@ -45,13 +46,16 @@ def report(loop: ControlLoop, contract: Mapping[str, Any], out: Path | None) -> 
     Raises:
         OSError: they cannot be written.
     """
-    latency = loop.profiler.report(contract)
+    latency = {**head("pixelgait-run"), **loop.profiler.report(contract)}
     print(format_table(latency), flush=True)
     if out is None:
         return
-    write_atomic(out / "latency.json", json_bytes(latency))
+    files = {"latency.json": json_bytes(latency)}
     if loop.decisions:
-        write_atomic(out / "decisions.npz", _decisions(loop))
+        files["decisions.npz"] = _decisions(loop)
+    for name, data in files.items():
+        write_atomic(out / name, data)
+        print(f"wrote {out / name}", flush=True)
 
 
 def _decisions(loop: ControlLoop) -> bytes:
