@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 
 from pixelgait.export.reports.generated import markers
@@ -437,7 +438,7 @@ def test_encoders_are_timed_and_written_on_a_page(tmp_path: Path) -> None:
     assert "| cnn | - | 14555 |" in page.read_text()
 
 
-def test_what_an_export_and_a_replay_write_has_the_documented_keys(
+def test_what_an_export_and_a_replay_write_is_as_documented(
     command: Command, tmp_path: Path
 ) -> None:
     commit = {"commit": git_state()["commit"], "version": version(), "schema": 1}
@@ -451,6 +452,15 @@ def test_what_an_export_and_a_replay_write_has_the_documented_keys(
     assert parity["command"] == "pixelgait-export"
     assert parity["sha256"] == strict_json(tmp_path / "a b" / "contract.json")["sha256"]
     assert commit.items() <= parity.items()
+    contract = strict_json(tmp_path / "a b" / "contract.json")
+    for graph in ("high_level.onnx", "low_level.onnx"):
+        session = onnxruntime.InferenceSession(tmp_path / "a b" / graph)
+        told = session.get_modelmeta().custom_metadata_map
+        assert told.pop("bundle") == contract["name"]
+        keys = {"joint_names", "kp_nm_per_rad", "kd_nms_per_rad", "default_pose_rad"}
+        assert {key: json.loads(told[key]) for key in told} == {
+            key: contract["spec"][key] for key in keys
+        }
     done = command("pixelgait-replay", WALK, "--bundle", "iap", "--json", "replay.json")
     assert done.stdout.endswith("wrote replay.json\n"), done.stderr
     replayed = strict_json(tmp_path / "replay.json")

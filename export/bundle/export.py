@@ -34,6 +34,7 @@ from pixelgait.robot.files import json_bytes, read_json, write_atomic
 from pixelgait.robot.low_level import LinearLowLevel
 from pixelgait.robot.runtime.options import check_outputs
 from pixelgait.robot.runtime.provenance import head
+from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.world.seeds import VALIDATION
 
 
@@ -88,7 +89,7 @@ def write_bundle(
         samples = parity.samples_of(recording, file)
         rows += parity.compare(file, graph, modules[file], samples)
         golden[file] = _golden(graph, samples)
-        _add_metadata(graph, name, low_level.spec.joint_names)
+        _add_metadata(graph, name, low_level.spec)
     print(parity.format_table(rows))
     parity.check(rows)
     content = {file: graph.SerializeToString() for file, graph in graphs.items()}
@@ -130,9 +131,16 @@ def _golden(graph: onnx.ModelProto, samples: Sequence[parity.Tensors]) -> dict[s
     }
 
 
-def _add_metadata(graph: onnx.ModelProto, name: str, joint_names: tuple[str, ...]) -> None:
-    """A graph separated from its folder still says what it belongs to."""
-    for key, value in (("bundle", name), ("joint_names", json.dumps(joint_names))):
+def _add_metadata(graph: onnx.ModelProto, name: str, spec: RobotSpec) -> None:
+    """A graph separated from its folder still says what it belongs to, and how joints obey it."""
+    joints = {
+        "joint_names": spec.joint_names,
+        "kp_nm_per_rad": spec.kp_nm_per_rad.tolist(),
+        "kd_nms_per_rad": spec.kd_nms_per_rad.tolist(),
+        "default_pose_rad": spec.default_pose_rad.tolist(),
+    }
+    told = {"bundle": name, **{key: json.dumps(values) for key, values in joints.items()}}
+    for key, value in told.items():
         entry = graph.metadata_props.add()
         entry.key, entry.value = key, value
 
