@@ -160,13 +160,12 @@ def run_episodes(config: EvalConfig) -> Iterator[Episode]:
 
 def watch_episodes(config: EvalConfig) -> Iterator[Episode]:
     """As `run_episodes`, but in a window, in real time."""
-    from pixelgait.sim.watching import RealTime, opened
+    from pixelgait.sim.watching import RealTime, opened, view_of
 
     controller, body, task = _player(config)
-    with opened(body, config.seed) as window:
+    with opened(view_of(config, config.body, body.spec, config.seed)) as window:
         for seed in range(config.seed, config.seed + config.episodes):
-            window.lay_out(seed)
-            yield run_episode(controller, body, task, seed, RealTime(window))
+            yield run_episode(controller, body, task, seed, RealTime(window, body, seed))
 
 
 def _player(config: EvalConfig) -> tuple[Controller, SimulatedBody, Task]:

@@ -19,6 +19,7 @@ from pixelgait.robot.unitree.address import Go2
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.faults import parse_faults
 from pixelgait.sim.body.faulty_body import FaultyBody
+from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.body.odometry import DriftingOdometry
 from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.tasks.options import SceneOptions
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pixelgait.sim.watching import Window
 
 TRAJECTORY = "trajectory.npz"
+SPIN_S = 0.03  # a window wants to be told of 30 moments a second
 LATE_STEPS = 500  # a second's worth: below that nobody would notice
 
 
@@ -59,7 +61,7 @@ class SimConfig(SceneOptions):
     odom_turn: Annotated[float, Range(-1.0, 1.0)] = 0.0
     """How far the heading of odom turns away on every metre [rad]."""
     gui: bool = False
-    """Show the robot in the simulator's own window."""
+    """Show the robot in the simulator's own window; then without real-time priority."""
     link: str = "ros"
     """How to reach it: ros, by topics; ros2-control, by its forward_position_controller; or go2:lo,
     a Unitree Go2's own DDS, whose motors have to be released first. Camera and odometry by topics
@@ -93,17 +95,26 @@ def run(config: SimConfig) -> None:
     body = make_body(config.body, robot, scene, camera=Camera(robot.camera, width, height))
     if config.faults:
         body = FaultyBody(body, parse_faults(config.faults))
-    shown: AbstractContextManager[Window | None] = nullcontext()
-    if config.gui:
-        from pixelgait.sim.watching import opened, require_display
+    with _window(config, robot) as window:
+        _serve(config, address, body, window)
 
-        require_display()
-        shown = opened(body, config.seed)
+
+def _window(config: SimConfig, robot: RobotSpec) -> AbstractContextManager[Window | None]:
+    if not config.gui:
+        return nullcontext()
+    from pixelgait.sim.watching import opened, view_of
+
+    return opened(view_of(config, config.body, robot, config.seed))
+
+
+def _serve(config: SimConfig, address: Address, body: SimulatedBody, window: Window | None) -> None:
+    """Be the robot until SIGINT or SIGTERM; see `run`."""
     from pixelgait.robot.ros.wire import common as ros
     from pixelgait.robot.runtime.realtime import request_priority
     from pixelgait.sim.standin.robot import SimulatedRobot
 
-    refusal = request_priority() if config.realtime else None
+    # Who watches needs the cores for graphics, too.
+    refusal = request_priority() if config.realtime and window is None else None
     stop = ros.start(sys.argv)
     odometry = DriftingOdometry(config.odom_scale, config.odom_turn)
     recorded = config.out is not None
@@ -114,14 +125,13 @@ def run(config: SimConfig) -> None:
     executor.add_node(node)
     node.start()
     try:
-        with shown as window:
-            while not (stop.is_set() or node.fault):
-                try:
-                    executor.spin_once(timeout_sec=0.05)
-                except Exception as error:  # a malformed request is none of the robot's
-                    node.get_logger().error(f"{type(error).__name__}: {error}")
-                if window is not None:
-                    window.show(node.reading.joint_angles)
+        while not (stop.is_set() or node.fault):
+            try:
+                executor.spin_once(timeout_sec=SPIN_S)
+            except Exception as error:  # a malformed request is none of the robot's
+                node.get_logger().error(f"{type(error).__name__}: {error}")
+            if window is not None:
+                window.show(config.seed, *node.seen)
     finally:
         node.stop()
         if config.out is not None:

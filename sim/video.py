@@ -45,12 +45,13 @@ FIELD_OF_VIEW_RAD = 0.9
 
 
 class SceneRenderer:
-    """Renders a robot with its meshes in a scene, from recorded poses."""
+    """Renders a robot with its meshes in a scene, from recorded poses.
 
-    def __init__(
-        self, spec: RobotSpec, scene: Scene, seed: int, mode: int = pybullet.DIRECT
-    ) -> None:
-        self.client = pybullet.connect(mode)
+    In a client of its own, or in one that is connected.
+    """
+
+    def __init__(self, spec: RobotSpec, scene: Scene, seed: int, client: int | None = None) -> None:
+        self.client = pybullet.connect(pybullet.DIRECT) if client is None else client
         self.scene = PyBulletScene(scene, self.client)
         self.lay_out(seed)
         bare = scene.scene if isinstance(scene, Distracted | Dressed) else scene
@@ -69,8 +70,10 @@ class SceneRenderer:
         """Put the base at a position [m] and orientation xyzw, joints at these angles [rad]."""
         pose = pybullet.multiplyTransforms(position, orientation, *self.inertial)
         pybullet.resetBasePositionAndOrientation(self.robot, *pose, physicsClientId=self.client)
-        for joint, angle in zip(self.joints, joint_angles, strict=True):
-            pybullet.resetJointState(self.robot, joint, angle, physicsClientId=self.client)
+        angles = [[angle] for angle in joint_angles.tolist()]
+        pybullet.resetJointStatesMultiDof(  # in a window every call waits for a frame
+            self.robot, self.joints, angles, physicsClientId=self.client
+        )
 
     def frame(
         self,

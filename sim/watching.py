@@ -4,87 +4,87 @@ from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from dataclasses import fields
+from functools import partial
+from multiprocessing import Pipe
 
 import numpy as np
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Reading
 from pixelgait.robot.low_level import CONTROL_DT_S
-from pixelgait.robot.spec import Array
-from pixelgait.sim.body.interface import SimulatedBody
-from pixelgait.sim.engines.pybullet_client import pybullet
-from pixelgait.sim.video import SceneRenderer
+from pixelgait.robot.runtime.processes import die_with_parent
+from pixelgait.robot.spec import Array, RobotSpec
+from pixelgait.sim.body.interface import BasePose, SimulatedBody
+from pixelgait.sim.tasks.options import SceneOptions
+from pixelgait.sim.window import Moment, View
 
-DISTANCE_M, YAW_DEG, PITCH_DEG = 1.8, -60.0, -25.0  # of the eye from the robot
-
-
-class Window(Protocol):
-    """Shows one robot in one scene."""
-
-    def lay_out(self, seed: int) -> None:
-        """Show the scene of another episode."""
-
-    def show(self, joint_angles: Array) -> None:
-        """Show where the body is now; raises KeyboardInterrupt once the window was closed."""
-
-    def close(self) -> None:
-        """Close the window."""
+FRAME_S = 1.0 / 30.0
+CATCH_UP_S = 0.5  # what was lost by more than that is lost
+CLOSING_S = 2.0
 
 
-class PyBulletWindow:
-    """PyBullet's viewer: the robot with its meshes, the scene, an eye that follows."""
+class Window:
+    """A window in a process of its own: to show never takes time, frames it has none for are left
+    out."""
 
-    def __init__(self, body: SimulatedBody, seed: int, mode: int = pybullet.GUI) -> None:
-        self.body = body
-        self.renderer = SceneRenderer(body.spec, body.scene, seed, mode)
-        client = {"physicsClientId": self.renderer.client}
-        pybullet.configureDebugVisualizer(pybullet.COV_ENABLE_GUI, 0, **client)
+    def __init__(self, view: View) -> None:
+        """Returns when it is open.
 
-    def lay_out(self, seed: int) -> None:
-        self.renderer.lay_out(seed)
-
-    def show(self, joint_angles: Array) -> None:
-        position, orientation = self.body.pose()
-        self.renderer.scene.move(self.body.time_s)
+        Raises:
+            UserError: it cannot be opened; standard error may say more.
+        """
+        self._pipe, theirs = Pipe()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "pixelgait.sim.window", str(theirs.fileno())],
+            pass_fds=(theirs.fileno(),),
+            preexec_fn=partial(die_with_parent, os.getpid()),
+        )
+        theirs.close()
         try:
-            self.renderer.place(position, orientation, joint_angles)
-            pybullet.resetDebugVisualizerCamera(
-                DISTANCE_M, YAW_DEG, PITCH_DEG, position, physicsClientId=self.renderer.client
-            )
-        except pybullet.error:
+            self._pipe.send(view)
+            self._pipe.recv()
+        except (EOFError, ConnectionError):
+            code = self.process.wait()
+            raise UserError(f"--gui: the window could not be opened (exit code {code})") from None
+        except BaseException:  # Ctrl-C
+            self.close()
+            raise
+        self.frames, self._free, self._shown_s = 0, True, 0.0  # drawn so far
+
+    def show(self, seed: int, time_s: float, pose: BasePose, joint_angles: Array) -> None:
+        """Show where the base and the joints (12,) [rad] are, so long after the episode's reset.
+
+        Left out if the last such moment is not drawn yet, or was sent just now.
+
+        Raises:
+            KeyboardInterrupt: the window was closed.
+        """
+        try:
+            if not self._free and self._pipe.poll():
+                self._pipe.recv()
+                self._free, self.frames = True, self.frames + 1
+            now = time.monotonic()
+            if self._free and now >= self._shown_s + FRAME_S:
+                angles = np.nan_to_num(joint_angles)  # of sensors that may fail
+                self._pipe.send(Moment(seed, time_s, pose, angles))
+                self._free, self._shown_s = False, now
+        except (EOFError, ConnectionError):
             raise KeyboardInterrupt("the window was closed") from None
 
     def close(self) -> None:
-        if pybullet.isConnected(physicsClientId=self.renderer.client):
-            self.renderer.close()
-
-
-class MuJoCoWindow:
-    """MuJoCo's passive viewer of the body's own model."""
-
-    def __init__(self, body: Any) -> None:
-        from mujoco import viewer
-
-        self.body = body
-        self.viewer = viewer.launch_passive(body.model, body.data)
-        self.viewer.cam.distance = DISTANCE_M
-        self.viewer.cam.azimuth, self.viewer.cam.elevation = YAW_DEG + 90.0, PITCH_DEG
-
-    def lay_out(self, seed: int) -> None:
-        """The body does that to itself."""
-
-    def show(self, joint_angles: Array) -> None:
-        if not self.viewer.is_running():
-            raise KeyboardInterrupt("the window was closed")
-        self.viewer.cam.lookat[:] = self.body.pose()[0]
-        self.viewer.sync()
-
-    def close(self) -> None:
-        self.viewer.close()
+        """Close the window, by force if its graphics hang."""
+        self._pipe.close()
+        try:
+            self.process.wait(CLOSING_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
 
 
 def require_display() -> None:
@@ -108,16 +108,21 @@ def require_display() -> None:
     x11.XCloseDisplay(ctypes.c_void_p(display))
 
 
+def view_of(options: SceneOptions, simulator: str, spec: RobotSpec, seed: int) -> View:
+    """What to show of a command: of its options those alone that say where the robot is."""
+    where = {field.name: getattr(options, field.name) for field in fields(SceneOptions)}
+    return View(simulator, spec, SceneOptions(**where), seed)
+
+
 @contextmanager
-def opened(body: SimulatedBody, seed: int) -> Iterator[Window]:
-    """The window of the simulator that a body is of.
+def opened(view: View) -> Iterator[Window]:
+    """A simulator's own window.
 
     Raises:
-        UserError: there is no display.
+        UserError: there is no display, or the window cannot be opened.
     """
     require_display()
-    bare: Any = getattr(body, "body", body)  # of one whose sensors fail
-    window: Window = MuJoCoWindow(bare) if hasattr(bare, "model") else PyBulletWindow(body, seed)
+    window = Window(view)
     try:
         yield window
     finally:
@@ -125,15 +130,16 @@ def opened(body: SimulatedBody, seed: int) -> Iterator[Window]:
 
 
 class RealTime:
-    """Shows every step of an episode when its time has come."""
+    """Shows an episode at the pace of real time, after every control step."""
 
-    def __init__(self, window: Window) -> None:
-        self.window, self.due_s = window, time.monotonic()
+    def __init__(self, window: Window, body: SimulatedBody, seed: int) -> None:
+        self.window, self.body, self.seed = window, body, seed
 
     def __call__(self, step: int, reading: Reading) -> None:
-        """After a control step; what sensors read may be nonsense, then joints stay."""
-        angles = np.nan_to_num(reading.joint_angles)
-        self.window.show(angles)
+        body = self.body
+        self.window.show(self.seed, body.time_s, body.pose(), reading.joint_angles)
         now = time.monotonic()
-        self.due_s = max(self.due_s + CONTROL_DT_S, now)
-        time.sleep(self.due_s - now)
+        if step == 1:
+            self.due_s = now
+        self.due_s = max(self.due_s + CONTROL_DT_S, now - CATCH_UP_S)
+        time.sleep(max(0.0, self.due_s - now))

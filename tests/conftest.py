@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -94,6 +95,31 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("house")
     write_rooms(folder, seed=1, difficulty=1.0)
     return folder
+
+
+@pytest.fixture(scope="session")
+def screen() -> Iterator[str]:
+    """A screen that nobody sees, drawn without a GPU, and its name."""
+    if shutil.which("Xvfb") is None:
+        pytest.skip("no Xvfb: apt-get install xvfb")
+    told, tells = os.pipe()
+    server = subprocess.Popen(
+        ["Xvfb", "-displayfd", str(tells), "-noreset", "-screen", "0", "640x480x24"],
+        pass_fds=(tells,),
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(tells)
+    with os.fdopen(told) as number:
+        yield f":{number.readline().strip()}"
+    server.terminate()
+    server.wait()
+
+
+@pytest.fixture
+def display(screen: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The screen, for the processes of a test."""
+    monkeypatch.setenv("DISPLAY", screen)
+    return screen
 
 
 def children(pid: int) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
@@ -200,9 +201,12 @@ def closing(config: TrainConfig, run: Run) -> str:
     if np.isfinite(best.best_score):
         score = f"validation return {best.best_score:.2f}"
     done = run.load().iteration
+    trial = f"pixelgait-eval {shlex.quote(str(config.out))}{TRIALS.get(config.task, '')}"
     return (
         f"wrote {config.out}: best of {done} iterations is {best.iteration}, {score}\n"
-        f"next: pixelgait-eval {config.out}{TRIALS.get(config.task, '')}"
+        f"to watch it: {trial} --episodes 3 --gui\n"
+        f"on film: {trial} --episodes 1 --video film.mp4\n"
+        f"next: {trial}"
     )
 
 

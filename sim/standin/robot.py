@@ -68,7 +68,8 @@ class SimulatedRobot(Node):
         self._odometry, self._drifting = self.create_publisher(Odometry, "odom", sensor), odometry
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="physics")
-        self.reading = body.reset(seed)
+        reading = body.reset(seed)
+        self.seen = (body.time_s, body.pose(), reading.joint_angles)  # now, as sensors tell
         self.fault: str | None = None
         self.late = 0  # physics steps that began after the next was due
         self.path: list[tuple[float, ...]] = []  # time [s], base pose (7), joint angles (12)
@@ -100,8 +101,9 @@ class SimulatedRobot(Node):
         at_first = standing(self.body.spec)
         while not self._stop.is_set():
             self.body.step(self._wire.command() or at_first)
-            self.reading = self.body.read()
-            self._publish(step, self.reading)
+            reading = self.body.read()
+            self.seen = (self.body.time_s, self.body.pose(), reading.joint_angles)
+            self._publish(step, reading)
             step += 1
             self.late += rate.wait()
 

@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import shutil
 import signal
 import struct
@@ -49,7 +50,7 @@ def trained(
 
     def run(line: str) -> str:
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", ["pixelgait-train", *line.split()])
+        monkeypatch.setattr(sys, "argv", ["pixelgait-train", *shlex.split(line)])
         main()
         return capsys.readouterr().out
 
@@ -213,15 +214,19 @@ def test_a_run_is_evaluated_as_it_is(
     command: Command, trained: Train, tmp_path: Path, task: str
 ) -> None:
     line = {"follow": f"follow {SMALL} {SEARCH} --iterations 1", "imitate": f"imitate {IMITATE}"}
-    said = trained(f"{line[task]} --out run")
-    assert said.strip().splitlines()[-1].startswith("next: pixelgait-eval run")
-    trial = ("--episodes", 1, "--seconds", 1, "--workers", 1, "--json", "figures.json")
-    done = command("pixelgait-eval", "run", *trial)
+    said = trained(f"{line[task]} --out 'my run'")
+    watched, filmed, typed = said.strip().splitlines()[-3:]
+    assert watched.startswith("to watch it: pixelgait-eval 'my run' ")
+    assert watched.endswith(" --episodes 3 --gui")
+    assert filmed.endswith(" --episodes 1 --video film.mp4")
+    name, *trial = shlex.split(typed.removeprefix("next: "))
+    trial += ["--episodes", "1", "--seconds", "1", "--workers", "1", "--json", "figures.json"]
+    done = command(name, *trial)
     assert done.returncode == 0, done.stderr
     figures = json.loads((tmp_path / "figures.json").read_text())
-    assert figures["bundle"] == "run"
+    assert figures["bundle"] == "my run"
     assert re.fullmatch("[0-9a-f]{64}", figures["sha256"])
-    assert not (tmp_path / "run" / "contract.json").exists()
+    assert not (tmp_path / "my run" / "contract.json").exists()
 
 
 RECIPE = f"""# two stages

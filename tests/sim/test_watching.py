@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
+import sys
 import time
 from pathlib import Path
 
@@ -10,42 +14,130 @@ import imageio.v2 as imageio
 import numpy as np
 import pytest
 
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import A1
+from pixelgait.sim import watching
+from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import film
 from pixelgait.sim.scenes.registry import make_scene
-from pixelgait.sim.watching import PyBulletWindow, RealTime
+from pixelgait.sim.tasks.options import SceneOptions
+from pixelgait.sim.watching import CATCH_UP_S, RealTime, View, opened
+from pixelgait.sim.window import ClosedError, Moment, PyBulletWindow
+from tests.conftest import Command
 from tests.helpers import HOLD
 
+FLAT = SceneOptions(scene="flat")
 
-def test_a_window_shows_the_robot_where_it_is_in_real_time() -> None:
+
+def test_a_window_shows_the_robot_where_it_is() -> None:
     """On PyBullet without a window, which takes the same calls."""
     body = PyBulletBody(A1, make_scene("obstacle-course"))
-    reading = body.reset(3)
-    window = PyBulletWindow(body, 0, pybullet.DIRECT)
-    window.lay_out(3)
-    shown, start = RealTime(window), time.monotonic()
-    for step in range(1, 21):
-        body.apply(HOLD)
-        reading = body.read()
-        shown(step, reading)
-    assert time.monotonic() - start >= 0.2  # 20 control steps
-    client = window.renderer.client
-    inertial, _ = pybullet.getBasePositionAndOrientation(
-        window.renderer.robot, physicsClientId=client
-    )
+    body.reset(3)
+    body.apply(HOLD)
+    window = PyBulletWindow(A1, body.scene, 0, pybullet.DIRECT)
+    moment = Moment(3, body.time_s, body.pose(), body.read().joint_angles)
+    window.show(moment)
+    client, robot = window.renderer.client, window.renderer.robot
+    inertial, _ = pybullet.getBasePositionAndOrientation(robot, physicsClientId=client)
     np.testing.assert_allclose(inertial, body.pose()[0], atol=0.02)  # its trunk's centre is near
     joints = [
-        pybullet.getJointState(window.renderer.robot, joint, physicsClientId=client)[0]
+        pybullet.getJointState(robot, joint, physicsClientId=client)[0]
         for joint in window.renderer.joints
     ]
-    np.testing.assert_allclose(joints, reading.joint_angles, atol=1e-6)
-    window.close()
-    with pytest.raises(KeyboardInterrupt, match="window was closed"):
-        shown(21, reading)
+    np.testing.assert_allclose(joints, moment.joint_angles, atol=1e-6)
+    assert window.renderer.scene.layout.movable == body.layout.movable  # of seed 3
+    window.renderer.close()
+    with pytest.raises(ClosedError):
+        window.show(moment)
     body.close()
+
+
+class StallingWindow:
+    """A window and the clock: the tenth moment takes 0.3 s, the fiftieth 10 s."""
+
+    def __init__(self) -> None:
+        self.now_s, self.shown = 100.0, 0
+
+    def show(self, *_: object) -> None:
+        self.shown += 1
+        self.now_s += {10: 0.3, 50: 10.0}.get(self.shown, 0.002)
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+def test_an_episode_is_shown_at_the_pace_of_real_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a short stall has cost is caught up; after a long one nobody sees a robot race."""
+    body = PyBulletBody(A1, make_scene("flat"))
+    reading, window = body.reset(0), StallingWindow()
+    monkeypatch.setattr(watching, "time", window)
+    shown = RealTime(window, body, 0)  # type: ignore[arg-type]
+    times = []
+    for step in range(1, 201):
+        shown(step, reading)
+        times.append(window.now_s - 100.002)
+    assert window.shown == 200
+    np.testing.assert_allclose(times[:9], 0.01 * np.arange(1, 10), atol=1e-6)
+    assert times[9] == pytest.approx(0.39, abs=1e-6)
+    assert times[48] == pytest.approx(0.49, abs=1e-6)  # nothing is lost
+    assert times[199] == pytest.approx(2.0 + 10.0 - 0.01 - CATCH_UP_S, abs=1e-6)
+    body.close()
+
+
+@pytest.mark.parametrize("simulator", ["pybullet", "mujoco"])
+def test_episodes_are_watched_in_a_window(command: Command, display: str, simulator: str) -> None:
+    """On standard output figures alone; nobody is left behind, and nothing crashes at the end."""
+    options = ("--scene", "flat", "--episodes", 2, "--seconds", 0.5, "--body", simulator)
+    done = command("pixelgait-eval", "walk", *options, "--gui", "--json", "figures.json")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("walk (")
+    assert lines[-2:] == ["2 episodes, seeds 10000 to 10001", "wrote figures.json"]
+    assert len(lines) == 12
+
+
+@pytest.mark.parametrize("simulator", ["pybullet", "mujoco"])
+def test_a_window_draws_while_the_robot_goes_on(display: str, simulator: str) -> None:
+    pose = BasePose((0.0, 0.0, 0.3), (0.0, 0.0, 0.0, 1.0))
+    with opened(View(simulator, A1, FLAT, 0)) as window:
+        drawn = 0
+        for _ in range(2):
+            deadline = time.monotonic() + 60.0
+            while window.frames == drawn and time.monotonic() < deadline:
+                window.show(0, 0.0, pose, np.full(12, np.nan))  # joints may say nonsense
+                time.sleep(0.01)
+            assert window.frames > drawn
+            drawn = window.frames
+        os.kill(window.process.pid, signal.SIGSTOP)  # graphics that hang
+        for _ in range(20):
+            window.show(0, 0.0, pose, A1.default_pose_rad)
+            time.sleep(0.01)
+    assert window.process.returncode == -signal.SIGKILL  # closed all the same
+
+
+def test_who_closes_the_window_ends_the_command(display: str) -> None:
+    pose = BasePose((0.0, 0.0, 0.3), (0.0, 0.0, 0.0, 1.0))
+    with opened(View("pybullet", A1, FLAT, 0)) as window:
+        window.process.terminate()
+        window.process.wait()
+        with pytest.raises(KeyboardInterrupt, match="the window was closed"):
+            window.show(0, 0.0, pose, A1.default_pose_rad)
+
+
+def test_a_window_that_cannot_open_is_a_line(display: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+    with (
+        pytest.raises(UserError, match=r"the window could not be opened \(exit code 1\)"),
+        opened(View("pybullet", A1, FLAT, 0)),
+    ):
+        pass
 
 
 def test_a_film_shows_several_episodes_side_by_side(tmp_path: Path) -> None:
