@@ -148,7 +148,7 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         return self._from_behind() if self.render_mode == "rgb_array" else None
 
     def _from_behind(self) -> NDArray[np.uint8]:
-        from pixelgait.sim.video import SceneRenderer
+        from pixelgait.sim.viewing.video import SceneRenderer
         from pixelgait.sim.world.seeds import Stream
 
         if self._renderer is None:

@@ -89,14 +89,14 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
             raise UserError(
                 "--task follow gives the commands itself: --scene flat or rough, no --baseline"
             )
-        from pixelgait.sim.video import SUFFIXES
+        from pixelgait.sim.viewing.video import SUFFIXES
 
         if self.video is not None and self.video.suffix not in SUFFIXES:
             raise UserError(f"--video {self.video}: expected a file {', '.join(SUFFIXES)}")
         if self.video is None and self.video_episodes != 1:
             raise UserError("--video-episodes says what --video shows: give both")
         if self.gui:
-            from pixelgait.sim.watching import require_display
+            from pixelgait.sim.viewing.watching import require_display
 
             require_display()
         check_outputs(("json", self.json), ("video", self.video))

@@ -135,7 +135,7 @@ def format_description(described: dict[str, Any]) -> str:
 
 def film(config: EvalConfig, path: Path) -> None:
     """Film the first episodes: .mp4, .gif, or .png for a strip of frames."""
-    from pixelgait.sim.video import record_video
+    from pixelgait.sim.viewing.video import record_video
 
     seeds = range(config.seed, config.seed + config.video_episodes)
     record_video(*_player(config), seeds, path)
@@ -160,7 +160,7 @@ def run_episodes(config: EvalConfig) -> Iterator[Episode]:
 
 def watch_episodes(config: EvalConfig) -> Iterator[Episode]:
     """As `run_episodes`, but in a window, in real time."""
-    from pixelgait.sim.watching import RealTime, opened, view_of
+    from pixelgait.sim.viewing.watching import RealTime, opened, view_of
 
     controller, body, task = _player(config)
     with opened(view_of(config, config.body, body.spec, config.seed)) as window:

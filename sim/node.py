@@ -27,7 +27,7 @@ from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 
 if TYPE_CHECKING:
     from pixelgait.sim.standin.robot import Wire
-    from pixelgait.sim.watching import Window
+    from pixelgait.sim.viewing.watching import Window
 
 TRAJECTORY = "trajectory.npz"
 SPIN_S = 0.03  # a window wants to be told of 30 moments a second
@@ -102,7 +102,7 @@ def run(config: SimConfig) -> None:
 def _window(config: SimConfig, robot: RobotSpec) -> AbstractContextManager[Window | None]:
     if not config.gui:
         return nullcontext()
-    from pixelgait.sim.watching import opened, view_of
+    from pixelgait.sim.viewing.watching import opened, view_of
 
     return opened(view_of(config, config.body, robot, config.seed))
 

@@ -29,6 +29,7 @@ LAYERS = (
     ("robot.ros", "sim.body", "sim.scenes"),
     ("policies", "sim.engines"),
     ("sim.tasks", "sim.standin"),
+    ("sim.viewing",),
     ("sim", "policies.training", "export.bundle"),
     ("export.reports", "export.faults", "sim.benchmarks"),
     ("export.demo",),

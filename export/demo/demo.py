@@ -30,7 +30,7 @@ from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import evaluate
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import make_scene
-from pixelgait.sim.video import FRAMES_PER_S, write_strip, write_video
+from pixelgait.sim.viewing.video import FRAMES_PER_S, write_strip, write_video
 from pixelgait.sim.world.scene import Layout, Scene
 from pixelgait.sim.world.seeds import VALIDATION, Stream
 

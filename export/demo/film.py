@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from pixelgait.robot.runtime.attention import draw_attention
 from pixelgait.robot.spec import Array, RobotSpec
-from pixelgait.sim.video import FRAMES_PER_S, INSET, SceneRenderer
+from pixelgait.sim.viewing.video import FRAMES_PER_S, INSET, SceneRenderer
 from pixelgait.sim.world.scene import Scene
 
 

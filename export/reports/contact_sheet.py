@@ -19,7 +19,7 @@ from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.registry import SCENES, make_scene
-from pixelgait.sim.video import HEIGHT, INSET, WIDTH, SceneRenderer
+from pixelgait.sim.viewing.video import HEIGHT, INSET, WIDTH, SceneRenderer
 from pixelgait.sim.world.appearance import Looks
 from pixelgait.sim.world.looks.materials import PATTERNS, draw_pattern
 from pixelgait.sim.world.scene import Scene

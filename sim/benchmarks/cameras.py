@@ -20,7 +20,7 @@ from pixelgait.sim.engines.pybullet_camera import projection_matrix, view_matrix
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.registry import make_scene
-from pixelgait.sim.video import SceneRenderer
+from pixelgait.sim.viewing.video import SceneRenderer
 from pixelgait.sim.world.appearance import LooksOption
 from pixelgait.sim.world.scene import Scene
 

@@ -22,7 +22,7 @@ from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.tasks.episode import run_episode
 from pixelgait.sim.tasks.follow import Follow
-from pixelgait.sim.video import record_video
+from pixelgait.sim.viewing.video import record_video
 from tests.conftest import gentle_weights
 
 NOMINAL = Randomisation(**{name: (value, value) for name, value in asdict(Sample()).items()})

@@ -24,8 +24,8 @@ from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import film
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.options import SceneOptions
-from pixelgait.sim.watching import CATCH_UP_S, RealTime, View, opened
-from pixelgait.sim.window import ClosedError, Moment, PyBulletWindow
+from pixelgait.sim.viewing.watching import CATCH_UP_S, RealTime, View, opened
+from pixelgait.sim.viewing.window import ClosedError, Moment, PyBulletWindow
 from tests.conftest import Command
 from tests.helpers import HOLD
 

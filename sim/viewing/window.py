@@ -1,4 +1,4 @@
-"""The simulators' own windows, each in a process of its own, see `sim.watching`.
+"""The simulators' own windows, each in a process of its own, see `sim.viewing.watching`.
 
 Whatever graphics do, the simulation neither waits for them nor ends with them: to draw may take
 longer than a control step, and to close a window may hang or crash.
@@ -19,7 +19,7 @@ from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.tasks.options import SceneOptions
-from pixelgait.sim.video import SceneRenderer
+from pixelgait.sim.viewing.video import SceneRenderer
 from pixelgait.sim.world.scene import Scene
 from pixelgait.sim.world.seeds import Stream
 

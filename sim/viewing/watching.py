@@ -22,7 +22,7 @@ from pixelgait.robot.runtime.processes import die_with_parent
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.interface import BasePose, SimulatedBody
 from pixelgait.sim.tasks.options import SceneOptions
-from pixelgait.sim.window import Moment, View
+from pixelgait.sim.viewing.window import Moment, View
 
 FRAME_S = 1.0 / 30.0
 CATCH_UP_S = 0.5  # what was lost by more than that is lost
@@ -41,7 +41,7 @@ class Window:
         """
         self._pipe, theirs = Pipe()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "pixelgait.sim.window", str(theirs.fileno())],
+            [sys.executable, "-m", "pixelgait.sim.viewing.window", str(theirs.fileno())],
             pass_fds=(theirs.fileno(),),
             preexec_fn=partial(die_with_parent, os.getpid()),
         )
