@@ -15,7 +15,7 @@ from pixelgait.robot.errors import run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.runtime.options import parse
-from pixelgait.robot.runtime.provenance import git_state, version
+from pixelgait.robot.runtime.provenance import head
 from pixelgait.robot.spec import find_robot
 from pixelgait.sim.baselines import make_baseline
 from pixelgait.sim.body.camera import camera_for
@@ -28,8 +28,6 @@ from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.follow import Follow
 from pixelgait.sim.tasks.navigate import way_through
 from pixelgait.sim.tasks.task import Task
-
-SCHEMA = 1  # of the figures in JSON
 
 
 def main() -> None:
@@ -90,10 +88,7 @@ def describe(config: EvalConfig) -> dict[str, Any]:
     """
     contract = load_bundle(config.bundle).contract
     return {
-        "schema": SCHEMA,
-        "command": "pixelgait-eval",
-        "version": version(),
-        **git_state(),
+        **head("pixelgait-eval"),
         "bundle": config.bundle,
         "sha256": contract["sha256"],
         "robot": contract["robot"],

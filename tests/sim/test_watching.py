@@ -16,7 +16,6 @@ import pytest
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import A1
-from pixelgait.sim import watching
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.engines.pybullet_client import pybullet
@@ -24,6 +23,7 @@ from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import film
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.options import SceneOptions
+from pixelgait.sim.viewing import watching
 from pixelgait.sim.viewing.watching import CATCH_UP_S, RealTime, View, opened
 from pixelgait.sim.viewing.window import ClosedError, Moment, PyBulletWindow
 from tests.conftest import Command
