@@ -31,7 +31,8 @@ def run_command(main: Callable[[], object]) -> None:
         _discard_output()
         sys.exit(1)
     except OSError as error:
-        _discard_output()
+        if error.filename is None:
+            _discard_output()
         _end(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
     except MemoryError:
         _end("there is not enough memory for that")
