@@ -138,7 +138,7 @@ def alive(pid: int) -> bool:
     """Whether a process runs still; one that nobody waited for does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it may end between opening and reading
         return False
     return state != "Z"
 
