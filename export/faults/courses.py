@@ -7,10 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from tqdm import tqdm
 
-from pixelgait.export.faults.driver import Heard
+from pixelgait.export.faults.driver import Heard, hear
 from pixelgait.export.faults.trial import START_S, Observer, worst
 from pixelgait.robot.bundle import Bundle
 from pixelgait.robot.errors import UserError
@@ -38,9 +37,7 @@ class Courses(Observer):
         self.controller = self.start(*command, *options, *parameters, output=self.output)
 
     def _hear(self, message: Any) -> None:
-        position = np.array(message.position) if message.position else None
-        # By stamp, not by arrival: what a busy observer misses must not look like a leap.
-        self.heard.append(Heard(ros.seconds(message.header.stamp), position))
+        self.heard.append(hear(message))
 
     def transition(self, number: int) -> bool:
         from lifecycle_msgs.srv import ChangeState

@@ -29,7 +29,14 @@ class Heard:
     """A joint command, as it came over the wire."""
 
     time_s: float  # of its arrival, monotonic
+    sent_s: float  # by its stamp
     position: Array | None  # (12,) [rad]; None: damp
+
+
+def hear(command: Any) -> Heard:
+    """What a `JointState` on the topic of commands says."""
+    position = np.array(command.position) if command.position else None
+    return Heard(time.monotonic(), ros.seconds(command.header.stamp), position)
 
 
 class FakeDriver:
@@ -79,8 +86,7 @@ class FakeDriver:
                 taken = self._commands.handle.take_message(ros.JointState, False)
             if taken is None:
                 return
-            position = np.array(taken[0].position) if taken[0].position else None
-            self.heard.append(Heard(time.monotonic(), position))
+            self.heard.append(hear(taken[0]))
 
     def _publish(self, tick: int) -> None:
         velocities = self._velocities()

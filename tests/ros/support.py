@@ -147,10 +147,16 @@ class Client:
         return str(self.call(self.get, self.get.srv_type.Request()).current_state.label)
 
     def spin(self, until: Any, timeout: float = DISCOVERY_S) -> None:
+        assert self.spins(until, timeout), "timed out"
+
+    def spins(self, until: Any, timeout: float) -> bool:
+        """Whether it comes about in time."""
         deadline = time.monotonic() + timeout
         while not until():
-            assert time.monotonic() < deadline, "timed out"
+            if time.monotonic() > deadline:
+                return False
             self.executor.spin_once(timeout_sec=0.05)
+        return True
 
     def close(self) -> None:
         self.executor.shutdown()

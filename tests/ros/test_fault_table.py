@@ -53,11 +53,11 @@ def test_events_are_judged_by_what_the_driver_hears(tmp_path: Path) -> None:
 
 def test_a_robot_that_stays_stiff_is_told() -> None:
     pose, now = A1.default_pose_rad, time.monotonic()
-    heard = [Heard(now - 0.01 * age, pose) for age in range(100, 0, -1)]
+    heard = [Heard(now - 0.01 * age, now - 0.01 * age, pose) for age in range(100, 0, -1)]
     trial = SimpleNamespace(
         driver=SimpleNamespace(heard=heard), bundle=load_bundle("iap"), ended=lambda: False
     )
     assert judge(trial, 0, now - 1.0, must_damp=False) is None  # type: ignore[arg-type]
     assert "still stiff" in str(judge(trial, 0, now - 1.0, must_damp=True))  # type: ignore[arg-type]
-    heard[50] = Heard(heard[50].time_s, pose + 3.0)
+    heard[50] = replace(heard[50], position=pose + 3.0)
     assert "outside limits" in str(judge(trial, 0, now, must_damp=False))  # type: ignore[arg-type]
