@@ -2,23 +2,22 @@
 
 A bundle is a folder:
 
-    contract.json     how to feed the graphs: joints, gains, limits, rates, camera, units, hashes
+    contract.json     how to feed the graphs: tensors, joints, gains, limits, rates, units, hashes
     high_level.onnx   image uint8 [H, W, C], goal [2], state [n]
                       -> latent [2], duration_steps [1], attention [H', W'], next_state [n]
     low_level.onnx    latent [2], imu [4], joint_angles [12], phase [1]
                       -> joint_targets [12], next_phase [1]
     golden.json       inputs and outputs of both graphs, re-checked on the CPU that loads them
 
-A high level that is not told where to go has no goal, and one without memory no states.
-
-What does not fit is refused with a `BundleError` that names it.
+A high level that is not told where to go has no goal, and one without memory no states. What does
+not fit is refused with a `BundleError` that names it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,23 +26,18 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from pixelgait.robot.controller import (
-    HEADING_HOLD,
-    NO_STOPWATCH,
-    Controller,
-    Decision,
-    HighLevel,
-    State,
-    Stopwatch,
-)
+from pixelgait.robot import controller as levels
+from pixelgait.robot.controller import NO_STOPWATCH, Controller, Decision, State
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
-from pixelgait.robot.low_level import CONTROL_DT_S, SIGNATURE
-from pixelgait.robot.observation import ENCODINGS, NO_GOAL, camera_contract
-from pixelgait.robot.spec import ROBOTS, Array, RobotSpec, spec_contract
-from pixelgait.robot.supervisor import Patience, Supervisor, patience_of
+from pixelgait.robot.low_level import CONTROL_DT_S, LATENT_SIZE, RESULTS, SIGNATURE
+from pixelgait.robot.observation import IMU, NO_GOAL, camera_contract
+from pixelgait.robot.spec import Array, RobotSpec, find_robot, spec_contract
+from pixelgait.robot.supervisor import TILT_LIMIT_RAD, Patience, Supervisor, patience_of
 
-SCHEMA = 2
+Tensors = dict[str, dict[str, Any]]  # of a graph: by side and name, with type and shape
+
+SCHEMA = 3
 CONTRACT, GOLDEN = "contract.json", "golden.json"
 HIGH_LEVEL, LOW_LEVEL = "high_level.onnx", "low_level.onnx"
 FILES = (HIGH_LEVEL, LOW_LEVEL, GOLDEN)
@@ -51,15 +45,26 @@ WARM_UP = 20  # inferences
 TOLERANCE = 1e-5  # largest difference between runtimes or CPUs
 SHIPPED = Path(__file__).resolve().parent.parent / "policies" / "pretrained"
 
-# What a contract must say, beside what comes from the robot's specification.
+# What a contract says; some of it for programs other than this one.
 KEYS = (
-    "schema", "name", "robot", "spec", "control_dt_s", "camera", "low_level", "high_level",
-    "units", "quaternion", "heading_hold", "provenance", "files", "sha256",
+    "schema", "name", "robot", "control_dt_s", "units", "quaternion", "graphs", "spec", "imu",
+    "camera", "low_level", "high_level", "heading_hold", "motors", "start", "patience",
+    "tilt_limit_rad", "golden_tolerance", "provenance", "files", "sha256",
 )  # fmt: skip
 
-# Conventions of this runtime that a policy must have been trained with.
-CONVENTIONS = {"units": "SI, radians", "quaternion": "xyzw, base in world"}
-FIXED = {"control_dt_s": CONTROL_DT_S, "heading_hold": HEADING_HOLD, **CONVENTIONS}
+# How this runtime feeds every policy, as it stands in contracts.
+FIXED = {
+    "control_dt_s": CONTROL_DT_S,
+    "units": "SI, radians",
+    "quaternion": "xyzw, base in world",
+    "imu": IMU,
+    "high_level": levels.HIGH_LEVEL_CONTRACT,
+    "heading_hold": levels.HEADING_HOLD,
+    "tilt_limit_rad": TILT_LIMIT_RAD,
+    "golden_tolerance": TOLERANCE,
+}
+DECISION, MEMORY = ("latent", "duration_steps", "attention"), "next_state"
+TYPES = {"tensor(float)": "float32", "tensor(uint8)": "uint8"}  # as onnxruntime calls them
 
 
 class BundleError(UserError):
@@ -91,8 +96,7 @@ class Bundle:
     folder: Path
     contract: dict[str, Any]
     spec: RobotSpec
-    _high_level: ort.InferenceSession
-    _low_level: ort.InferenceSession
+    _graphs: dict[str, ort.InferenceSession]  # by file
 
     @property
     def control_dt_s(self) -> float:
@@ -108,20 +112,22 @@ class Bundle:
     @property
     def takes(self) -> dict[str, list[int]]:
         """What the high level is given, by name, with shapes."""
-        inputs: dict[str, list[int]] = self.contract["high_level"]["inputs"]
-        return inputs
+        inputs = self.contract["graphs"][HIGH_LEVEL]["inputs"]
+        return {name: tensor["shape"] for name, tensor in inputs.items()}
 
     def high_level(
         self, image: NDArray[np.uint8], goal: Array = NO_GOAL, state: State = None
     ) -> Decision:
         """The controller's high level: image (H, W, C), goal (2,) and state (n,) to decision."""
         inputs: dict[str, NDArray[Any]] = {"image": image}
-        if "goal" in self.takes:
+        takes, gives = self.takes, [*DECISION]
+        if "goal" in takes:
             inputs["goal"] = goal.astype(np.float32)
-        if "state" in self.takes:
-            remembered = np.zeros(self.takes["state"]) if state is None else state
+        if "state" in takes:
+            remembered = np.zeros(takes["state"]) if state is None else state
             inputs["state"] = remembered.astype(np.float32)
-        latent, duration, attention, *memory = self._high_level.run(None, inputs)
+            gives.append(MEMORY)
+        latent, duration, attention, *memory = self._graphs[HIGH_LEVEL].run(gives, inputs)
         after = memory[0].astype(np.float64) if memory else None
         return Decision(latent.astype(np.float64), int(duration[0]), attention, after)
 
@@ -131,7 +137,7 @@ class Bundle:
         """The controller's low level, see `LinearLowLevel`."""
         values = (latent, imu, joint_angles, phase)
         inputs = {n: v.astype(np.float32) for n, v in zip(SIGNATURE, values, strict=True)}
-        targets, phase = self._low_level.run(None, inputs)
+        targets, phase = self._graphs[LOW_LEVEL].run([*RESULTS], inputs)
         return targets.astype(np.float64), phase.astype(np.float64)
 
     def warm_up(self) -> None:
@@ -143,9 +149,9 @@ class Bundle:
 
     def controller(
         self,
-        high_level: HighLevel | None = None,
+        high_level: levels.HighLevel | None = None,
         patience: Mapping[str, Patience] | None = None,
-        stopwatch: Stopwatch = NO_STOPWATCH,
+        stopwatch: levels.Stopwatch = NO_STOPWATCH,
     ) -> Controller:
         """A controller of this bundle, or of its low level under another high level.
 
@@ -168,6 +174,10 @@ def load_bundle(name: str | Path, spec: RobotSpec | None = None) -> Bundle:
     folder = find_bundle(str(name))
     try:
         return _load(folder, spec)
+    except BundleError:
+        raise
+    except UserError as error:  # of what the contract says
+        raise BundleError(f"{folder / CONTRACT}: {error}") from None
     except (KeyError, TypeError, AttributeError) as error:
         raise BundleError(f"{folder / CONTRACT}: malformed ({error!r})") from None
 
@@ -175,13 +185,16 @@ def load_bundle(name: str | Path, spec: RobotSpec | None = None) -> Bundle:
 def _load(folder: Path, spec: RobotSpec | None) -> Bundle:
     contract = read_json(folder / CONTRACT, BundleError)
     _check_contract(folder, contract)
-    _check_camera(folder, contract["camera"])
+    spec = spec or find_robot(contract["robot"])
+    if contract["robot"] != spec.name:
+        raise UserError(f"made for robot '{contract['robot']}', not for '{spec.name}'")
+    graphs = {name: _open(folder / name) for name in (HIGH_LEVEL, LOW_LEVEL)}
+    bundle = Bundle(folder, contract, spec, graphs)
     patience_of(contract)
-    spec = spec or _robot_of(folder, contract)
-    _check_robot(folder, contract, spec)
-    high_level, low_level = (_open(folder / name) for name in (HIGH_LEVEL, LOW_LEVEL))
-    bundle = Bundle(folder, contract, spec, high_level, low_level)
-    _check_shapes(bundle)
+    _check_values(contract, FIXED)
+    _check_values(contract["spec"], spec_contract(spec), "spec.")
+    _check_values(contract["camera"], camera_contract(bundle.image_shape), "camera.")
+    _check_graphs(bundle)
     _check_golden(bundle)
     return bundle
 
@@ -189,18 +202,11 @@ def _load(folder: Path, spec: RobotSpec | None) -> Bundle:
 def _check_contract(folder: Path, contract: dict[str, Any]) -> None:
     for key in KEYS:
         if key not in contract:
-            raise BundleError(f"{folder / CONTRACT}: key '{key}' is missing")
-    if contract["schema"] != SCHEMA:
-        raise BundleError(
-            f"{folder / CONTRACT}: schema {contract['schema']}, this version reads {SCHEMA}"
-        )
-    for key, value in FIXED.items():
-        if contract[key] != value:
-            raise BundleError(
-                f"{folder / CONTRACT}: {key} is {contract[key]}, this runtime works with {value}"
-            )
+            raise UserError(f"key '{key}' is missing")
+        if key == "schema" and contract[key] != SCHEMA:
+            raise UserError(f"schema {contract[key]}, this version reads {SCHEMA}")
     if contract_hash(contract) != contract["sha256"]:
-        raise BundleError(f"{folder / CONTRACT}: content does not match its sha256, was it edited?")
+        raise UserError("content does not match its sha256, was it edited?")
     for file in FILES:
         if not (folder / file).is_file():
             raise BundleError(f"{folder / file}: file is missing")
@@ -209,26 +215,16 @@ def _check_contract(folder: Path, contract: dict[str, Any]) -> None:
             raise BundleError(f"{folder / file}: content does not match the contract's sha256")
 
 
-def _robot_of(folder: Path, contract: dict[str, Any]) -> RobotSpec:
-    name = contract["robot"]
-    if name not in ROBOTS:
-        raise BundleError(
-            f"{folder / CONTRACT}: unknown robot '{name}', known are {', '.join(ROBOTS)}"
-        )
-    return ROBOTS[name]
-
-
-def _check_robot(folder: Path, contract: dict[str, Any], spec: RobotSpec) -> None:
-    if contract["robot"] != spec.name:
-        raise BundleError(
-            f"{folder / CONTRACT}: made for robot '{contract['robot']}', not for '{spec.name}'"
-        )
-    for key, value in spec_contract(spec).items():
-        if contract["spec"].get(key) != value:
-            raise BundleError(
-                f"{folder / CONTRACT}: {key} differs from robot '{spec.name}': "
-                f"{contract['spec'].get(key)} instead of {value}"
-            )
+def _check_values(said: Any, needed: dict[str, Any], within: str = "") -> None:
+    """Whether a contract says what this runtime does, key by key."""
+    for key, value in needed.items():
+        name = within + key
+        if key not in said:
+            raise UserError(f"key '{name}' is missing")
+        if isinstance(value, dict):
+            _check_values(said[key], value, f"{name}.")
+        elif said[key] != value:
+            raise UserError(f"{name} is {said[key]}, this runtime works with {value}")
 
 
 def single_thread_session(model: bytes) -> ort.InferenceSession:
@@ -246,45 +242,57 @@ def _open(path: Path) -> ort.InferenceSession:
         raise BundleError(f"{path}: onnxruntime cannot load it ({error})") from None
 
 
-def _check_camera(folder: Path, camera: dict[str, Any]) -> None:
-    if (channels := camera["channels"]) not in ENCODINGS:
-        known = ", ".join(f"{count} ({name})" for count, name in ENCODINGS.items())
-        raise BundleError(
-            f"{folder / CONTRACT}: camera with {channels} channels, this runtime feeds {known}"
-        )
-    for key, value in camera_contract((camera["height"], camera["width"], channels)).items():
-        if camera.get(key) != value:
-            raise BundleError(
-                f"{folder / CONTRACT}: camera with {channels} channels and {key} "
-                f"{camera.get(key)}, this runtime feeds {value}"
-            )
-
-
-def _check_shapes(bundle: Bundle) -> None:
-    expected: dict[str, Any] = {
-        HIGH_LEVEL: {**bundle.takes, "image": list(bundle.image_shape)},
-        LOW_LEVEL: {name: [size] for name, size in SIGNATURE.items()},
+def tensors_of(graph: ort.InferenceSession) -> Tensors:
+    """A graph's inputs and outputs by name, each with type and shape, as contracts have them."""
+    nodes = {"inputs": graph.get_inputs(), "outputs": graph.get_outputs()}
+    return {
+        s: {n.name: _tensor(n.shape, TYPES.get(n.type, n.type)) for n in nodes[s]} for s in nodes
     }
-    sessions = {HIGH_LEVEL: bundle._high_level, LOW_LEVEL: bundle._low_level}
-    for file, inputs in expected.items():
-        found = {node.name: node.shape for node in sessions[file].get_inputs()}
-        if found != inputs:
-            raise BundleError(
-                f"{bundle.folder / file}: inputs {found} of the graph, {inputs} in the contract"
-            )
+
+
+def _tensor(shape: Sequence[Any], kind: str = "float32") -> dict[str, Any]:
+    return {"type": kind, "shape": list(shape)}
+
+
+def _tensors_used(bundle: Bundle) -> dict[str, Tensors]:
+    """What this runtime gives and takes, of a policy with the goal and memory its contract says."""
+    said = bundle.contract["graphs"][HIGH_LEVEL]
+    attention = said["outputs"].get("attention", {}).get("shape", ("H'", "W'"))
+    inputs = {"image": _tensor(bundle.image_shape, "uint8")}
+    outputs = dict(zip(DECISION, map(_tensor, ((LATENT_SIZE,), (1,), attention)), strict=True))
+    if "goal" in said["inputs"]:
+        inputs["goal"] = _tensor(NO_GOAL.shape)
+    if "state" in said["inputs"]:
+        inputs["state"] = outputs[MEMORY] = _tensor(said["inputs"]["state"]["shape"])
+    given, got = ({n: _tensor((size,)) for n, size in low.items()} for low in (SIGNATURE, RESULTS))
+    low_level = {"inputs": given, "outputs": got}
+    return {HIGH_LEVEL: {"inputs": inputs, "outputs": outputs}, LOW_LEVEL: low_level}
+
+
+def _check_graphs(bundle: Bundle) -> None:
+    for file, used in _tensors_used(bundle).items():
+        said = bundle.contract["graphs"][file]
+        for where, there in (("graph", tensors_of(bundle._graphs[file])), ("runtime", used)):
+            for side, tensors in there.items():
+                for name in sorted({*said[side], *tensors}):
+                    one, two = (_told(each.get(name)) for each in (said[side], tensors))
+                    if one != two:
+                        what = f"{file}: {side[:-1]} '{name}' is {one} here, {two} in this {where}"
+                        raise UserError(what)
+
+
+def _told(tensor: dict[str, Any] | None) -> str:
+    return f"{tensor['type']} {tensor['shape']}" if tensor else "missing"
 
 
 def _check_golden(bundle: Bundle) -> None:
     golden = read_json(bundle.folder / GOLDEN, BundleError)
-    for file, session in ((HIGH_LEVEL, bundle._high_level), (LOW_LEVEL, bundle._low_level)):
-        types = {node.name: node.type for node in session.get_inputs()}
-        inputs = {
-            name: np.array(value, np.uint8 if types[name] == "tensor(uint8)" else np.float32)
-            for name, value in golden[file]["inputs"].items()
-        }
-        names = [node.name for node in session.get_outputs()]
-        for name, value in zip(names, session.run(None, inputs), strict=True):
-            difference = np.max(np.abs(value - np.array(golden[file]["outputs"][name])))
+    for file, graph in bundle._graphs.items():
+        said, wanted = bundle.contract["graphs"][file], golden[file]["outputs"]
+        types = {name: tensor["type"] for name, tensor in said["inputs"].items()}
+        given = {n: np.array(v, types[n]) for n, v in golden[file]["inputs"].items()}
+        for name, value in zip(said["outputs"], graph.run([*said["outputs"]], given), strict=True):
+            difference = np.max(np.abs(value - np.array(wanted[name])))
             if not difference <= TOLERANCE:
                 raise BundleError(
                     f"{bundle.folder / file}: golden output '{name}' is off by {difference:.2g} "

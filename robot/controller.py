@@ -19,11 +19,27 @@ from pixelgait.robot.supervisor import NO_AGES, PATIENCE, Stage, Supervisor
 SHORTEST_STEPS, LONGEST_STEPS = 10, 800  # of a decision (IAP paper, section 5.3)
 # From a destination: within the 0.36 m of Habitat's point goals, with room for an odometry's error.
 ARRIVAL_M = 0.3
+ODOMETRY_TIMEOUT_S = 0.5  # silent for longer: nobody knows where the robot is; ours, 0.3 m at most
 SLOW_S = 0.3  # from full speed to a stand, when a sensor is stale; ours
 
 # What a latent command stands for, a velocity command: (-1..1, -1..1) is speed and yaw rate.
 MAX_SPEED_M_PER_S = 0.6
 MAX_YAW_RATE_RAD_PER_S = 1.0
+
+# As it stands in the contract.
+HIGH_LEVEL_CONTRACT = {
+    "latent": {
+        "speed_m_per_s": [0.0, MAX_SPEED_M_PER_S],
+        "yaw_rate_rad_per_s": [-MAX_YAW_RATE_RAD_PER_S, MAX_YAW_RATE_RAD_PER_S],
+    },
+    "duration_steps": [SHORTEST_STEPS, LONGEST_STEPS],
+    "look_again": {"steps": SHORTEST_STEPS, "stand_after_s": PATIENCE["camera"].stale_s},
+    "slow_s": SLOW_S,
+    "goal": "distance m, bearing rad, left positive; inf and 0: none, straight ahead",
+    "arrival_m": ARRIVAL_M,
+    "odometry_timeout_s": ODOMETRY_TIMEOUT_S,
+    "state": "start with 0, feed next_state back; anew when the goal changes",
+}
 
 
 def commanded(latent: Array) -> tuple[float, float]:

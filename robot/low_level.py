@@ -20,6 +20,7 @@ from pixelgait.robot.spec import Array, RobotSpec
 LATENT_SIZE = 2
 # What goes in, by name and size; latent in [-1, 1], imu [rad, rad/s], angles and phase [rad].
 SIGNATURE = {"latent": LATENT_SIZE, "imu": 4, "joint_angles": 12, "phase": 1}
+RESULTS = {"joint_targets": 12, "next_phase": 1}  # what comes out, likewise [rad]
 INPUT_SIZE = sum(SIGNATURE.values()) + 1  # the phase as cosine and sine
 _FIRST_JOINT = SIGNATURE["latent"] + SIGNATURE["imu"]
 JOINTS = slice(_FIRST_JOINT, _FIRST_JOINT + SIGNATURE["joint_angles"])  # of the inputs

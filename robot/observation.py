@@ -9,13 +9,33 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Reading
 from pixelgait.robot.rotation import roll_pitch, wrap_angle
 from pixelgait.robot.spec import Array
 
 NO_GOAL = np.array((np.inf, 0.0))  # distance [m], bearing [rad]: no destination, straight ahead
 DEPTH_RANGE_M = 3.0  # ideal range of the RealSense D435 ends here (its data sheet)
+DEPTH_SAMPLES = 3  # in each direction of a larger image's cell: the fewest that outvote an outlier
 ENCODINGS = {1: "depth", 3: "rgb8", 4: "rgbd"}  # of images (H, W, C) uint8, by their channels
+
+# As it stands in the contract.
+BASE_FRAME = "base: x forward, y left, z up (REP 103)"
+IMU = {
+    "frame": BASE_FRAME,
+    "euler": "z-y-x: yaw, pitch, roll",
+    "values": ["roll_rad", "pitch_rad", "roll_rate_rad_per_s", "pitch_rate_rad_per_s"],
+}
+_ORDER = "rows from the top, pixels from the left"
+_CROP = "the largest part in the middle with the ratio of height and width"
+_RESIZE = {
+    "rgb8": "mean by area",
+    "depth": f"lower median of what {DEPTH_SAMPLES} x {DEPTH_SAMPLES} even samples measured",
+}
+_HOLES = (
+    "what measured nothing takes the farthest of the next pixels left, right, above and below that "
+    "measured; with none above, and beside none or only nearer ones than below, it is beyond range"
+)
 
 
 def imu_vector(reading: Reading) -> Array:
@@ -38,11 +58,21 @@ def camera_contract(image_shape: tuple[int, int, int]) -> dict[str, Any]:
 
     Encoding rgb8 is red, green, blue; depth is one byte from 0 at the lens to 255 at
     `depth_range_m` along the optical axis, and beyond; rgbd is both, aligned pixel by pixel.
+
+    Raises:
+        UserError: there are no images with so many channels.
     """
     height, width, channels = image_shape
+    if channels not in ENCODINGS:
+        known = ", ".join(f"{count} ({name})" for count, name in ENCODINGS.items())
+        raise UserError(f"camera with {channels} channels, this runtime feeds {known}")
     encoding = ENCODINGS[channels]
     camera = {"height": height, "width": width, "channels": channels, "encoding": encoding}
-    return camera if encoding == "rgb8" else {**camera, "depth_range_m": DEPTH_RANGE_M}
+    camera |= {"frame": BASE_FRAME, "order": _ORDER, "crop": _CROP}
+    camera["resize"] = _RESIZE if encoding == "rgbd" else {encoding: _RESIZE[encoding]}
+    if encoding != "rgb8":
+        camera |= {"depth_range_m": DEPTH_RANGE_M, "depth_holes": _HOLES}
+    return camera
 
 
 def depth_bytes(depth: NDArray[np.float32]) -> NDArray[np.uint8]:

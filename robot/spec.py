@@ -34,7 +34,7 @@ class RobotSpec:
     """One quadruped. Arrays are (12,), in the order of `joint_names`."""
 
     name: str
-    urdf: str  # for simulators: below pybullet_data, or example-robot-data's share folder
+    urdf: str  # zero and axes of the joints; which Python package has it, and where in that
     joint_names: tuple[str, ...]
     foot_links: tuple[str, ...]  # for simulators: in the URDF, one per leg
     joint_lower_rad: Array
@@ -64,13 +64,19 @@ class RobotSpec:
 def spec_contract(spec: RobotSpec) -> dict[str, Any]:
     """What a policy relies on of its robot, as it stands in a bundle's contract."""
     return {
+        "urdf": spec.urdf,
         "joint_names": list(spec.joint_names),
+        "abduction_signs": list(spec.abduction_signs),
+        "swing_sign": spec.swing_sign,
+        "extension_sign": spec.extension_sign,
         "joint_lower_rad": spec.joint_lower_rad.tolist(),
         "joint_upper_rad": spec.joint_upper_rad.tolist(),
         "torque_limit_nm": spec.torque_limit_nm.tolist(),
+        "velocity_limit_rad_per_s": spec.velocity_limit_rad_per_s.tolist(),
         "target_speed_limit_rad_per_s": spec.target_speed_limit_rad_per_s.tolist(),
         "kp_nm_per_rad": spec.kp_nm_per_rad.tolist(),
         "kd_nms_per_rad": spec.kd_nms_per_rad.tolist(),
+        "damping_nms_per_rad": spec.damping_nms_per_rad,
         "default_pose_rad": spec.default_pose_rad.tolist(),
         "camera_position_m": list(spec.camera.position_m),
         "camera_pitch_down_rad": spec.camera.pitch_down_rad,
@@ -80,7 +86,7 @@ def spec_contract(spec: RobotSpec) -> dict[str, Any]:
 
 A1 = RobotSpec(
     name="a1",
-    urdf="a1/a1.urdf",  # in pybullet_data
+    urdf="pybullet_data/a1/a1.urdf",
     joint_names=tuple(f"{leg}_{j}_joint" for leg in LEGS for j in ("hip", "upper", "lower")),
     foot_links=tuple(f"{leg}_toe" for leg in LEGS),
     # URDF limits; tests/test_robot_spec.py compares them with the loaded model.
@@ -111,7 +117,7 @@ A1 = RobotSpec(
 
 MINI_CHEETAH = RobotSpec(
     name="mini_cheetah",
-    urdf="mini_cheetah/mini_cheetah.urdf",
+    urdf="pybullet_data/mini_cheetah/mini_cheetah.urdf",
     joint_names=tuple(
         f"{joint}_{leg}_j"
         for leg in ("fr", "fl", "hr", "hl")
@@ -143,7 +149,7 @@ MINI_CHEETAH = RobotSpec(
 
 LAIKAGO = RobotSpec(
     name="laikago",
-    urdf="laikago/laikago_toes_zup.urdf",
+    urdf="pybullet_data/laikago/laikago_toes_zup.urdf",
     joint_names=tuple(
         f"{leg}_{name}_joint"
         for leg in LEGS

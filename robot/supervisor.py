@@ -53,7 +53,8 @@ PATIENCE: Mapping[str, Patience] = MappingProxyType(
     }
 )
 NO_AGES: Mapping[str, float] = MappingProxyType({})
-LEAST_UP_Z = math.cos(1.2)  # tilt that ends an episode in Google's Laikago v2 environment
+TILT_LIMIT_RAD = 1.2  # ends an episode in Google's Laikago v2 environment
+LEAST_UP_Z = math.cos(TILT_LIMIT_RAD)
 UNIT_TOLERANCE = 0.02  # of the squared norm of a quaternion, float32 rounding and more
 
 
@@ -175,16 +176,13 @@ def patience_contract() -> dict[str, dict[str, float]]:
 
 
 def patience_of(contract: Mapping[str, Any]) -> Mapping[str, Patience]:
-    """What a contract says of ages, or the defaults where it says nothing.
+    """What a contract says of ages.
 
     Raises:
         UserError: it says something else than positive numbers of seconds.
     """
-    said = contract.get("patience")
-    if said is None:
-        return PATIENCE
     try:
-        patience = {name: Patience(**said[name]) for name in PATIENCE}
+        patience = {name: Patience(**contract["patience"][name]) for name in PATIENCE}
         if all(0.0 < age < math.inf for each in patience.values() for age in each):
             return patience
     except (KeyError, TypeError):

@@ -8,9 +8,11 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -171,7 +173,26 @@ def test_a_cpp_program_reproduces_the_golden_vector(checker: list[str]) -> None:
 
 
 @compiler
-def test_the_cpp_program_refuses_what_does_not_fit(checker: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (
+            lambda graph: graph["inputs"]["image"].update(shape=[32, 32, 1]),
+            "input 'image' is uint8 [32, 32, 1] in the contract, uint8 [32, 32, 3] in the graph",
+        ),
+        (
+            lambda graph: graph["outputs"].update(speed=graph["outputs"].pop("latent")),
+            "output 'latent' is missing in the contract, float32 [2] in the graph",
+        ),
+        (
+            lambda graph: graph["inputs"].update(goal={"type": "float32", "shape": [2]}),
+            'input "goal" is missing in the graph',
+        ),
+    ],
+)
+def test_the_cpp_program_refuses_what_does_not_fit(
+    checker: list[str], tmp_path: Path, edit: Callable[[dict[str, Any]], object], message: str
+) -> None:
     import hashlib
 
     bundle = tmp_path / "bundle"
@@ -185,6 +206,10 @@ def test_the_cpp_program_refuses_what_does_not_fit(checker: list[str], tmp_path:
     done = checked(checker, bundle)
     assert done.returncode == 1
     assert done.stderr == "error: low_level.onnx: beyond the tolerance\n"
+    change_contract(bundle, lambda contract: edit(contract["graphs"]["high_level.onnx"]))
+    done = checked(checker, bundle)
+    assert done.returncode == 1
+    assert done.stderr == f"error: high_level.onnx: {message}\n"
     contract = bundle / "contract.json"
     contract.write_text(contract.read_text().replace("0.01", "0.02", 1))
     assert "error: contract.json was changed" in checked(checker, bundle).stderr

@@ -11,18 +11,23 @@ ROBOT = ROOT / "robot"
 VIEWER = ("view", "listener")  # of another command
 FILES = [
     *(path for path in sorted((ROBOT / "ros").rglob("*.py")) if path.stem not in VIEWER),
-    *(ROBOT / f"{name}.py" for name in ("bundle", "supervisor", "plausibility")),
+    *(
+        ROBOT / f"{name}.py"
+        for name in ("bundle", "spec", "observation", "supervisor", "plausibility")
+    ),
     *(ROBOT / "runtime" / f"{name}.py" for name in ("loop", "operation", "freshness", "stages")),
     ROBOT / "runtime" / "realtime.py",
     ROBOT / "recording" / "recorder.py",
     *sorted((ROBOT / "unitree").glob("*.py")),
 ]
-# Descriptions of parameters, conventions, XML; what only a programming error would say.
+# Descriptions of parameters, what contracts say, XML; what only a programming error would say.
 OTHER = (
     "of XCDR1",
     "[s].",
     "SI, radians",
     "xyzw, base in world",
+    *("(REP 103)", "yaw, pitch, roll", "of height and width", "mean by area", "samples measured"),
+    *("beyond range", "from the left"),
     "the image of a recorded step is beside it",
 )
 DESCRIPTIONS = ("<", "Nothing new is decided, the last decision holds", "The robot ")

@@ -1,4 +1,5 @@
-// Loads a policy bundle without Python: its hashes, its graphs, its golden vector (docs/contract.md).
+// Loads a policy bundle without Python: its hashes, its graphs, their names and shapes, its golden vector
+// (docs/contract.md).
 //
 //     g++ -std=c++17 -O2 check_bundle.cpp -I$ORT/include -L$ORT/lib -lonnxruntime -o check_bundle
 //     ./check_bundle policies/pretrained/iap
@@ -47,13 +48,65 @@ void check_hashes(const std::string& folder, Json contract) {
     }
 }
 
-// The largest difference between what a graph puts out and what it should.
-float golden_difference(OrtEnv* env, const std::string& path, const Json& golden) {
+// A tensor as in "uint8 [32, 32, 3]": of the contract, and of a graph.
+std::string told(const Json& tensor) { return tensor.at("type").string() + " " + tensor.at("shape").canonical(); }
+
+std::string told(const OrtTypeInfo* info) {
+    const OrtTensorTypeAndShapeInfo* tensor;
+    ONNXTensorElementDataType type;
+    size_t rank;
+    check(ort->CastTypeInfoToTensorInfo(info, &tensor));
+    if (!tensor) return "no tensor";
+    check(ort->GetTensorElementType(tensor, &type));
+    check(ort->GetDimensionsCount(tensor, &rank));
+    std::vector<int64_t> shape(rank);
+    check(ort->GetDimensions(tensor, shape.data(), rank));
+    std::string text;
+    for (int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
+    const char* kind = type == ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8   ? "uint8"
+                       : type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT ? "float32"
+                                                                     : "another type";
+    return kind + (" [" + text + "]");
+}
+
+// Whether a graph takes and gives what the contract says: names, types, shapes.
+void check_tensors(const OrtSession* session, const std::string& file, const Json& said) {
+    OrtAllocator* allocator;
+    check(ort->GetAllocatorWithDefaultOptions(&allocator));
+    for (bool in : {true, false}) {
+        const std::string side = in ? "input" : "output";
+        auto missing = said.at(side + "s").members;  // in the graph, so far
+        size_t count;
+        check((in ? ort->SessionGetInputCount : ort->SessionGetOutputCount)(session, &count));
+        for (size_t i = 0; i < count; ++i) {
+            char* name;
+            OrtTypeInfo* info;
+            check((in ? ort->SessionGetInputName : ort->SessionGetOutputName)(session, i, allocator, &name));
+            check((in ? ort->SessionGetInputTypeInfo : ort->SessionGetOutputTypeInfo)(session, i, &info));
+            const auto found = missing.find('"' + std::string(name) + '"');
+            const std::string wanted = found == missing.end() ? "missing" : told(found->second);
+            if (told(info) != wanted)
+                throw std::runtime_error(file + ": " + side + " '" + name + "' is " + wanted +
+                                         " in the contract, " + told(info) + " in the graph");
+            missing.erase(found);
+        }
+        if (!missing.empty())
+            throw std::runtime_error(file + ": " + side + " " + missing.begin()->first +
+                                     " is missing in the graph");
+    }
+}
+
+OrtSession* open(OrtEnv* env, const std::string& path) {
     OrtSessionOptions* options;
     OrtSession* session;
-    OrtMemoryInfo* memory;
     check(ort->CreateSessionOptions(&options));
     check(ort->CreateSession(env, path.c_str(), options, &session));
+    return session;
+}
+
+// The largest difference between what a graph puts out and what it should; `types` are its inputs'.
+float golden_difference(OrtSession* session, const Json& types, const Json& golden) {
+    OrtMemoryInfo* memory;
     check(ort->CreateCpuMemoryInfo(OrtArenaAllocator, OrtMemTypeDefault, &memory));
 
     std::vector<std::string> names;  // inputs, then outputs, without their quotes
@@ -70,11 +123,11 @@ float golden_difference(OrtEnv* env, const std::string& path, const Json& golden
         std::vector<int64_t> shape;
         golden.at("inputs").at(names[i]).flatten(floats[i], &shape);
         bytes[i].assign(floats[i].begin(), floats[i].end());
-        const bool image = names[i] == "image";  // uint8; everything else is float32
+        const bool byte = types.at(names[i]).at("type").string() == "uint8";
         check(ort->CreateTensorWithDataAsOrtValue(
-            memory, image ? (void*)bytes[i].data() : (void*)floats[i].data(),
-            floats[i].size() * (image ? 1 : sizeof(float)), shape.data(), shape.size(),
-            image ? ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8 : ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &given[i]));
+            memory, byte ? (void*)bytes[i].data() : (void*)floats[i].data(),
+            floats[i].size() * (byte ? 1 : sizeof(float)), shape.data(), shape.size(),
+            byte ? ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8 : ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &given[i]));
     }
     check(ort->Run(session, nullptr, pointers.data(), given.data(), inputs, pointers.data() + inputs,
                    outputs, got.data()));
@@ -93,14 +146,17 @@ float golden_difference(OrtEnv* env, const std::string& path, const Json& golden
 int main(int count, char** arguments) try {
     const std::string folder = count > 1 ? arguments[1] : ".";
     const Json contract = read_json(folder + "/contract.json");
-    if (contract.at("schema").text != "2") throw std::runtime_error("expected a contract of schema 2");
+    if (contract.at("schema").text != "3") throw std::runtime_error("expected a contract of schema 3");
     check_hashes(folder, contract);
     OrtEnv* env;
     check(ort->CreateEnv(ORT_LOGGING_LEVEL_WARNING, "pixelgait", &env));
     const float tolerance = std::stof(contract.at("golden_tolerance").text);
     for (auto& [name, golden] : read_json(folder + "/golden.json").members) {
         const std::string file = name.substr(1, name.size() - 2);
-        const float worst = golden_difference(env, folder + "/" + file, golden);
+        const Json& said = contract.at("graphs").at(file);
+        OrtSession* session = open(env, folder + "/" + file);
+        check_tensors(session, file, said);
+        const float worst = golden_difference(session, said.at("inputs"), golden);
         std::cout << file << ": golden vector within " << worst << "\n";
         if (!(worst <= tolerance)) throw std::runtime_error(file + ": beyond the tolerance");
     }

@@ -3,55 +3,50 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
-from pixelgait.robot.bundle import (
-    FIXED,
-    SCHEMA,
-    TOLERANCE,
-    contract_hash,
-)
-from pixelgait.robot.controller import (
-    ARRIVAL_M,
-    LONGEST_STEPS,
-    MAX_SPEED_M_PER_S,
-    MAX_YAW_RATE_RAD_PER_S,
-    SHORTEST_STEPS,
-)
+from pixelgait.robot.bundle import FIXED, HIGH_LEVEL, SCHEMA, Tensors, contract_hash
 from pixelgait.robot.files import json_bytes
-from pixelgait.robot.gait import A_STANCE_RAD, PARAMETERS, TROT
+from pixelgait.robot.gait import A_STANCE_RAD, PARAMETERS, TROT, standing_targets
 from pixelgait.robot.low_level import LEAST_COMMAND, RESIDUAL_RANGE_RAD
 from pixelgait.robot.observation import camera_contract
+from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S, FADE_S, STAND_S
 from pixelgait.robot.runtime.provenance import git_state
 from pixelgait.robot.spec import RobotSpec, spec_contract
 from pixelgait.robot.supervisor import patience_contract
+from pixelgait.sim.body.interface import PHYSICS_DT_S
+from pixelgait.sim.body.randomisation import Sample
 
 
 def make_contract(
     name: str,
     spec: RobotSpec,
-    inputs: dict[str, list[int]],
-    provenance: dict[str, Any],
-    files: dict[str, str],
+    graphs: Mapping[str, Tensors],
+    provenance: Mapping[str, Any],
+    files: Mapping[str, str],
 ) -> dict[str, Any]:
     """The contract as a JSON object.
 
-    `inputs` are shapes of what the high level takes, `files` maps file names to their SHA-256.
+    `graphs` and `files` map file names to tensors and SHA-256, `provenance` a level to how it was
+    trained, if it was.
     """
-    height, width, channels = inputs["image"]
+    height, width, channels = graphs[HIGH_LEVEL]["inputs"]["image"]["shape"]
+    high_level, low_level = provenance.get("high_level"), provenance.get("low_level")
     content = {
         "schema": SCHEMA,
         "name": name,
         "robot": spec.name,
-        "spec": spec_contract(spec),
         **FIXED,
+        "graphs": graphs,
+        "spec": spec_contract(spec),
         "camera": {
             **camera_contract((height, width, channels)),
-            "frame": "base: x forward, y left, z up (REP 103)",
+            "trained_latency_s": _trained(high_level, "camera_latency_s"),
+            "trained_period_s": _trained(high_level, "camera_period_s"),
         },
         "low_level": {
-            "imu": ["roll_rad", "pitch_rad", "roll_rate_rad_per_s", "pitch_rate_rad_per_s"],
             "joint_targets": "rad, absolute, in the order of joint_names",
             "phase": "rad in [0, 2 pi); start with 0, feed next_phase back",
             "residual_range_rad": RESIDUAL_RANGE_RAD,
@@ -60,22 +55,30 @@ def make_contract(
             "stance_amplitude_rad": A_STANCE_RAD,
             "least_command": LEAST_COMMAND,
         },
-        "high_level": {
-            "inputs": inputs,
-            "goal": "distance m, bearing rad, left positive; inf and 0: none, straight ahead",
-            "arrival_m": ARRIVAL_M,
-            "state": "start with 0, feed next_state back; anew when the goal changes",
-            "latent": [
-                f"speed: -1..1 is 0..{MAX_SPEED_M_PER_S} m/s",
-                f"yaw rate: -1..1 is -{MAX_YAW_RATE_RAD_PER_S}..{MAX_YAW_RATE_RAD_PER_S} rad/s",
-            ],
-            "duration_steps": [SHORTEST_STEPS, LONGEST_STEPS],
+        "motors": {
+            "torque": "kp (target - q) - kd dq, within torque_limit_nm",
+            "period_s": PHYSICS_DT_S,
+            "trained_delay_s": _trained(low_level, "delay_s"),
+            "timeout_s": DRIVER_TIMEOUT_S,
+        },
+        "start": {
+            "pose_rad": standing_targets(spec).tolist(),
+            "ramp_s": STAND_S,
+            "stiffness_ramp_s": FADE_S,
         },
         "patience": patience_contract(),
-        "golden_tolerance": TOLERANCE,
         "provenance": {"date": date.today().isoformat(), "export": git_state(), **provenance},
         "files": files,
     }
     contract: dict[str, Any] = json.loads(json_bytes(content))  # as it will be read
     contract["sha256"] = contract_hash(contract)
     return contract
+
+
+def _trained(level: Mapping[str, Any] | None, name: str) -> list[float] | None:
+    """Least and most of a delay or a period that a level was trained with; None: it was not."""
+    if level is None:
+        return None
+    ranges = level.get("config", {}).get("randomisation") or {}
+    ideal = getattr(Sample(), name)
+    return list(ranges.get(name, (ideal, ideal)))

@@ -28,6 +28,8 @@ from pixelgait.robot.bundle import (
     HIGH_LEVEL,
     LOW_LEVEL,
     load_bundle,
+    single_thread_session,
+    tensors_of,
 )
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, read_json, write_atomic
@@ -95,8 +97,8 @@ def write_bundle(
     content = {file: graph.SerializeToString() for file, graph in graphs.items()}
     content[GOLDEN] = json_bytes(golden)
     hashes = {file: hashlib.sha256(data).hexdigest() for file, data in content.items()}
-    takes = high_level_module.inputs
-    contract = make_contract(name, low_level.spec, takes, provenance, hashes)
+    tensors = {f: tensors_of(single_thread_session(content[f])) for f in graphs}
+    contract = make_contract(name, low_level.spec, tensors, provenance, hashes)
     _replace(out, {**content, CONTRACT: json_bytes(contract)})
     print(f"wrote the bundle {out}")
     return rows

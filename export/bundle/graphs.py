@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from pixelgait.policies.high_level import Decider
 from pixelgait.policies.low_level import LowLevelGraph
-from pixelgait.robot.low_level import SIGNATURE
+from pixelgait.robot.low_level import RESULTS, SIGNATURE
 from pixelgait.robot.runtime.processes import interrupt_later
 
 LEAST_SAVING_BYTES = 1 << 12
@@ -61,7 +61,7 @@ def high_level_graph(high_level: Decider) -> onnx.ModelProto:
 def low_level_graph(low_level: LowLevelGraph) -> onnx.ModelProto:
     """The low level with its gait generator as ONNX."""
     inputs = {name: torch.zeros(size) for name, size in SIGNATURE.items()}
-    return _export(low_level, inputs, ["joint_targets", "next_phase"])
+    return _export(low_level, inputs, list(RESULTS))
 
 
 def _export(module: nn.Module, inputs: dict[str, Tensor], outputs: list[str]) -> onnx.ModelProto:

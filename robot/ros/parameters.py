@@ -9,6 +9,7 @@ from typing import Any
 from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor, SetParametersResult
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
 
+from pixelgait.robot.controller import ODOMETRY_TIMEOUT_S
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.eyes import PAIR
@@ -20,7 +21,6 @@ STAMPED = "enable_stamped_cmd_vel"  # as Nav2 calls it
 CAMERA_INFO = "check_camera_info"
 VELOCITY_TIMEOUT_S = 0.5  # Nav2's
 ODOMETRY_TIMEOUT = "odom_timeout_s"
-ODOMETRY_TIMEOUT_S = 0.5  # ours: 0.3 m at full speed
 SHORTEST_S, LONGEST_S = 0.02, 10.0  # of time-outs
 SIM_TIME = "use_sim_time"
 # Prefix of the parameters of every sensor: what happens when it has said nothing new for so long.

@@ -112,8 +112,8 @@ def find_urdf(spec: RobotSpec) -> Path:
         if not Path(own).is_file():
             raise UserError(f"{_variable(spec)}: no file {own}, expected a URDF")
         return Path(own).resolve()
-    package, _, _ = spec.urdf.partition("/")
-    path = _share(spec) / spec.urdf if package == EXAMPLE_ROBOT_DATA else _bullet() / spec.urdf
+    package, _, below = spec.urdf.partition("/")
+    path = _share(spec) / spec.urdf if package == EXAMPLE_ROBOT_DATA else _bullet() / below
     if not path.is_file():
         raise UserError(f"robot '{spec.name}': no {path}")
     return path

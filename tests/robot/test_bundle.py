@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,6 +25,8 @@ from pixelgait.robot.bundle import (
     BundleError,
     load_bundle,
 )
+from pixelgait.robot.interface import Image, Reading
+from pixelgait.robot.runtime.operation import Goal, Inputs, Operation, Orders
 from pixelgait.robot.spec import A1, GO2
 from tests.conftest import make_bundle
 from tests.helpers import change_contract
@@ -81,6 +85,11 @@ def test_a_missing_key_is_refused_by_name(copy: Path, key: str) -> None:
         load_bundle(copy)
 
 
+def test_a_contract_has_these_keys_and_no_others(iap_bundle: Path) -> None:
+    for folder in (iap_bundle, *SHIPPED.glob("*/")):
+        assert json.loads((folder / "contract.json").read_text()).keys() == set(KEYS)
+
+
 @pytest.mark.parametrize("file", FILES)
 def test_a_missing_file_is_refused_by_name(copy: Path, file: str) -> None:
     (copy / file).unlink()
@@ -91,13 +100,25 @@ def test_a_missing_file_is_refused_by_name(copy: Path, file: str) -> None:
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (lambda c: c["spec"]["joint_names"].reverse(), "joint_names differs"),
-        (lambda c: c["spec"]["kp_nm_per_rad"].__setitem__(3, 50.0), "kp_nm_per_rad differs"),
-        (lambda c: c["camera"].update(height=64), "'image': .64, 32, 3.} in the contract"),
+        (lambda c: c["spec"]["joint_names"].reverse(), r"spec\.joint_names is \['RL_lower_joint'"),
+        (lambda c: c["spec"]["kp_nm_per_rad"].__setitem__(3, 50.0), r"spec\.kp_nm_per_rad is "),
+        (lambda c: c["spec"].update(urdf="go2.urdf"), r"spec\.urdf is go2.urdf, this runtime "),
+        (lambda c: c["spec"].pop("swing_sign"), r"key 'spec\.swing_sign' is missing"),
+        (lambda c: c["camera"].update(resize={"rgb8": "nearest"}), r"camera\.resize\.rgb8 is near"),
         (lambda c: c.update(robot="spot"), "unknown robot 'spot'"),
-        (lambda c: c.update(schema=99), "schema 99"),
+        (lambda c: c.update(schema=2), r"contract\.json: schema 2, this version reads 3$"),
         (lambda c: c.update(quaternion="wxyz"), "quaternion"),
         (lambda c: c.update(control_dt_s=0.02), "control_dt_s"),
+        (
+            lambda c: c["imu"].update(euler="x-y-z"),
+            r"imu\.euler is x-y-z, this runtime works with ",
+        ),
+        (lambda c: c["high_level"]["look_again"].update(steps=5), r"look_again\.steps is 5, this "),
+        (
+            lambda c: c.update(tilt_limit_rad=0.5),
+            "tilt_limit_rad is 0.5, this runtime works with 1.2",
+        ),
+        (lambda c: c["patience"]["imu"].pop("dead_s"), "patience needs joints, imu, camera"),
     ],
 )
 def test_a_contract_that_does_not_fit_is_refused_by_name(
@@ -108,6 +129,101 @@ def test_a_contract_that_does_not_fit_is_refused_by_name(
         load_bundle(copy)
 
 
+def tensors(contract: dict[str, Any], graph: str, side: str) -> dict[str, Any]:
+    found: dict[str, Any] = contract["graphs"][graph][side]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("graph", "edit", "message"),
+    [
+        (
+            HIGH_LEVEL,
+            lambda inputs, _: inputs["image"].update(shape=[64, 64, 3]),
+            "input 'image' is uint8 [64, 64, 3] here, uint8 [32, 32, 3] in this graph",
+        ),
+        (
+            HIGH_LEVEL,
+            lambda inputs, _: inputs["image"].update(type="float32"),
+            "input 'image' is float32 [32, 32, 3] here, uint8 [32, 32, 3] in this graph",
+        ),
+        (
+            HIGH_LEVEL,
+            lambda inputs, _: inputs.update(speed={"type": "float32", "shape": [1]}),
+            "input 'speed' is float32 [1] here, missing in this graph",
+        ),
+        (
+            HIGH_LEVEL,
+            lambda _, outputs: outputs.pop("attention"),
+            "output 'attention' is missing here, float32 [32, 32] in this graph",
+        ),
+        (
+            LOW_LEVEL,
+            lambda _, outputs: outputs["joint_targets"].update(shape=[8]),
+            "output 'joint_targets' is float32 [8] here, float32 [12] in this graph",
+        ),
+    ],
+)
+def test_tensors_that_are_not_those_of_the_graph_are_refused_in_one_line(
+    copy: Path, graph: str, edit: Callable[..., object], message: str
+) -> None:
+    change_contract(copy, lambda c: edit(tensors(c, graph, "inputs"), tensors(c, graph, "outputs")))
+    with pytest.raises(BundleError) as refused:
+        load_bundle(copy)
+    assert str(refused.value) == f"{copy / 'contract.json'}: {graph}: {message}"
+
+
+def test_a_graph_that_this_runtime_cannot_feed_is_refused_in_one_line(copy: Path) -> None:
+    """Contract and graph agree: the low level wants to know something else of the IMU."""
+    model = onnx.load(copy / LOW_LEVEL)
+    for node in model.graph.node:
+        node.input[:] = ["gyroscope" if name == "imu" else name for name in node.input]
+    (imu,) = (each for each in model.graph.input if each.name == "imu")
+    imu.name = "gyroscope"
+    onnx.save(model, copy / LOW_LEVEL)
+
+    def agree(contract: dict[str, Any]) -> None:
+        given = tensors(contract, LOW_LEVEL, "inputs")
+        given["gyroscope"] = given.pop("imu")
+        digest = hashlib.sha256((copy / LOW_LEVEL).read_bytes()).hexdigest()
+        contract["files"][LOW_LEVEL] = digest
+
+    change_contract(copy, agree)
+    with pytest.raises(BundleError) as refused:
+        load_bundle(copy)
+    what = "input 'gyroscope' is float32 [4] here, missing in this runtime"
+    assert str(refused.value) == f"{copy / 'contract.json'}: {LOW_LEVEL}: {what}"
+
+
+def test_a_contract_says_how_its_policy_was_trained_to_see() -> None:
+    cameras = {
+        name: load_bundle(name).contract["camera"] for name in ("iap", "rover", "walk")
+    }  # ideal camera, flawed ones, no high level
+    assert cameras["iap"]["trained_latency_s"] == cameras["iap"]["trained_period_s"] == [0.0, 0.0]
+    assert cameras["rover"]["trained_latency_s"] == [0.02, 0.12]
+    assert cameras["rover"]["trained_period_s"] == pytest.approx([1 / 30, 1 / 15])
+    assert cameras["walk"]["trained_latency_s"] is cameras["walk"]["trained_period_s"] is None
+
+
+@pytest.mark.parametrize("name", ["walk", "walk-go2"])
+def test_a_robot_stands_up_as_its_contract_says(name: str) -> None:
+    bundle = load_bundle(name)
+    start, dt_s = bundle.contract["start"], bundle.control_dt_s
+    operation = Operation(bundle.controller())
+    angles, level = bundle.spec.default_pose_rad, np.array((0.0, 0.0, 0.0, 1.0))
+    commands = []
+    for step in range(round(start["ramp_s"] / dt_s)):
+        reading = Reading(step * dt_s, angles, np.zeros(12), level, np.zeros(3), no_image)
+        commands.append(operation.step(Inputs(reading, {}, Orders(True, Goal.READY))))
+    np.testing.assert_allclose(commands[-1].targets, start["pose_rad"], atol=1e-12)
+    stiff = [np.array_equal(command.kp, bundle.spec.kp_nm_per_rad) for command in commands]
+    assert stiff.index(True) == round(start["stiffness_ramp_s"] / dt_s) - 1
+
+
+def no_image() -> Image:
+    raise AssertionError("nobody looks")
+
+
 def test_another_robot_is_refused_by_name(copy: Path) -> None:
     with pytest.raises(BundleError, match="made for robot 'a1', not for 'a2'"):
         load_bundle(copy, replace(A1, name="a2"))
@@ -115,8 +231,6 @@ def test_another_robot_is_refused_by_name(copy: Path) -> None:
 
 def test_weights_that_do_not_reproduce_the_golden_output_are_refused(copy: Path) -> None:
     """As if this CPU computed something else: other weights, hashes that fit."""
-    import hashlib
-
     model = onnx.load(copy / "low_level.onnx")
     largest = max(model.graph.initializer, key=lambda tensor: len(tensor.raw_data))
     values = np.frombuffer(largest.raw_data, np.float32) + 1e-3

@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image
-from pixelgait.robot.observation import ENCODINGS, fill_holes, rgbd
+from pixelgait.robot.observation import DEPTH_SAMPLES, ENCODINGS, fill_holes, rgbd
 from pixelgait.robot.ros.wire import common as ros
 
 TOPICS = {"rgb8": (ros.COLOUR,), "depth": (ros.DEPTH,), "rgbd": (ros.COLOUR, ros.DEPTH)}
 APART_NS = ros.NANOSECONDS // 30  # colour and depth of an image: a frame of a 30 Hz camera
 COLOURS = {"rgb8": None, "bgr8": cv2.COLOR_BGR2RGB, "mono8": cv2.COLOR_GRAY2RGB}
 DEPTHS = {"32FC1": ("f4", 1), "16UC1": ("u2", 1000)}  # REP 118: type, units per metre
-SAMPLES = 3  # looked at in each direction of a depth pixel: the fewest that outvote one outlier
 
 
 def camera_topics(image_shape: tuple[int, int, int]) -> tuple[str, ...]:
@@ -159,11 +158,11 @@ def _cells(pixels: NDArray[Any], height: int, width: int) -> NDArray[Any]:
     Of 480 x 480 pixels the medians of whole cells take 1.7 ms, of nine samples 0.2 ms.
     """
     rows, columns = (
-        ((np.arange(SAMPLES * wanted) + 0.5) * there / (SAMPLES * wanted)).astype(int)
+        ((np.arange(DEPTH_SAMPLES * wanted) + 0.5) * there / (DEPTH_SAMPLES * wanted)).astype(int)
         for wanted, there in zip((height, width), pixels.shape, strict=True)
     )
-    samples = pixels[np.ix_(rows, columns)].reshape(height, SAMPLES, width, SAMPLES)
-    return samples.swapaxes(1, 2).reshape(height, width, SAMPLES * SAMPLES)
+    samples = pixels[np.ix_(rows, columns)].reshape(height, DEPTH_SAMPLES, width, DEPTH_SAMPLES)
+    return samples.swapaxes(1, 2).reshape(height, width, DEPTH_SAMPLES * DEPTH_SAMPLES)
 
 
 def _median(samples: NDArray[np.float32]) -> NDArray[np.float32]:
