@@ -17,7 +17,7 @@ SITE := .venv/lib/python*/site-packages
 PYTEST := $(BIN)/python -m pytest --numprocesses 2
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test long lint faults endurance recordings signals cluster view benchmark results navigation encoders gait-study walk-card walk-gif contact-sheet clean
+.PHONY: demo test long lint faults endurance recordings signals cluster view benchmark speed results navigation encoders gait-study walk-card walk-gif contact-sheet clean
 
 ROBOT ?= a1
 demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo; ROBOT=go2
@@ -69,6 +69,9 @@ benchmark: $(INSTALLED)  ## rollout speed against bare physics
 
 results: $(INSTALLED)  ## docs/results.md and the README's table: 100 unseen courses for each row and column
 	$(BIN)/python -m pixelgait.export.reports.results
+
+speed: $(INSTALLED)  ## seconds to a policy and episodes/s, by number of workers: idle machine, 1.5 h
+	$(BIN)/python -m pixelgait.export.speed.speed
 
 navigation: $(INSTALLED)  ## docs/results.md: point goals in 100 unseen houses a row
 	$(BIN)/python -m pixelgait.export.reports.navigation
