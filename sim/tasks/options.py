@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.runtime.options import Range, Workers
 from pixelgait.sim.body.faults import Fault, parse_faults
 from pixelgait.sim.body.measured_delays import make_randomisation
@@ -17,6 +18,14 @@ from pixelgait.sim.tasks.cluster import Argument, ClusterPool
 from pixelgait.sim.tasks.pool import Pool, WorkerPool
 from pixelgait.sim.world.appearance import LooksOption
 from pixelgait.sim.world.scene import Scene
+
+FILMS = (".mp4", ".gif", ".png")  # the last one a strip of frames
+
+
+def check_film(video: Path | None) -> None:
+    """Raises UserError if what --video names is no film; whether it can be written is not seen."""
+    if video is not None and video.suffix not in FILMS:
+        raise UserError(f"--video {video}: expected a file {', '.join(FILMS)}")
 
 
 @dataclass(frozen=True, kw_only=True)
