@@ -19,7 +19,7 @@ from launch_ros.actions import Node
 # Of pixelgait-sim, by their names on its command line.
 OPTIONS = (
     ("scene", "obstacle-course", "Where it stands."),
-    ("difficulty", "0.5", "Of that scene, 0 to 1."),
+    ("difficulty", "", "Of that scene, 0 to 1; if it has but one, none."),
     ("distractors", "", "train or test: pictures and hovering objects of that set."),
     ("looks", "", "train or test: other textures, light and sky every time."),
     ("robot", "a1", "a1, mini_cheetah, laikago or go2."),

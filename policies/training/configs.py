@@ -24,7 +24,7 @@ from pixelgait.robot.spec import A1, find_robot
 from pixelgait.sim.body.faults import parse_faults
 from pixelgait.sim.body.measured_delays import make_randomisation
 from pixelgait.sim.engines.registry import find_simulator, simulators
-from pixelgait.sim.scenes.flat import FlatGround
+from pixelgait.sim.scenes.registry import is_graded
 from pixelgait.sim.tasks.options import SceneOptions, WorkerOptions, check_film
 from pixelgait.sim.world.seeds import VALIDATION
 
@@ -171,8 +171,8 @@ class CameraConfig(SceneOptions, TrainConfig):
         except ValueError as error:
             raise UserError(f"--encoder or --memory: {error}") from None
         self.make_scene()
-        if self.curriculum and not self.resume and self.scene == FlatGround.name:
-            raise UserError("--curriculum: flat is as hard at every difficulty")
+        if self.curriculum and not self.resume and not is_graded(self.scene):
+            raise UserError(f"--curriculum: {self.scene} is as hard at every difficulty")
 
     def plan(self) -> Plan:
         return replace(
