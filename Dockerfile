@@ -3,6 +3,8 @@
 # docker run --rm --network host pixelgait pixelgait-run iap --duration 20
 
 FROM ros:jazzy-ros-base AS runtime
+# Ubuntu keeps no older versions that could be asked for.
+# hadolint ignore=DL3008
 RUN apt-get update -q \
     && apt-get install -qy --no-install-recommends python3-venv \
     && rm -rf /var/lib/apt/lists/*

@@ -16,14 +16,17 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 SITE := .venv/lib/python*/site-packages
 PYTEST := $(BIN)/python -m pytest --numprocesses 2
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
+# Around what installs: when it began, and what it came to. A recipe is expanded before it runs.
+INSTALLING = $(eval BEGAN := $(shell date +%s))
+CAME_TO = echo "$$(du -sh .venv | cut -f1) on disk in .venv, installed in $$(($$(date +%s) - $(BEGAN))) s"
 
-.PHONY: demo test long lint faults endurance recordings signals cluster view benchmark results navigation encoders gait-study walk-card walk-gif contact-sheet clean
+.PHONY: demo test long lint faults endurance recordings signals cluster view benchmark speed results navigation encoders gait-study walk-card walk-gif contact-sheet clean
 
 ROBOT ?= a1
 demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo; ROBOT=go2
 	@test '$(ROBOT)' != go2 -o -n '$(PIXELGAIT_GO2_URDF)' || { \
 		echo "the Go2's URDF comes in a wheel of 131 MB; less: docs/robot.md, 'A Unitree Go2'"; \
-		$(PIP) --editable '.[go2-model]'; }
+		$(INSTALLING)$(PIP) --editable '.[go2-model]' && $(CAME_TO); }
 	$(BIN)/pixelgait-demo --robot $(ROBOT)
 
 # Tests start thousands of processes: what these import is compiled once, even where (as in many
@@ -57,11 +60,11 @@ signals: $(INSTALLED)  ## no command leaves a process behind, whenever it is sto
 	$(BIN)/python -m tests.signals
 
 cluster: $(INSTALLED)  ## tests on a real Ray cluster of two nodes: another 0.3 GB on disk, 3 min
-	$(PIP) --editable '.[dev,ros,cluster]'
+	@$(INSTALLING)$(PIP) --editable '.[dev,ros,cluster]' && $(CAME_TO)
 	$(BIN)/python -m pytest -m cluster tests/policies/test_cluster.py
 
 view: $(INSTALLED)  ## pixelgait-view with Rerun itself, read back: another 0.8 GB on disk
-	$(PIP) --editable '.[dev,ros,view]'
+	@$(INSTALLING)$(PIP) --editable '.[dev,ros,view]' && $(CAME_TO)
 	$(BIN)/python -m pytest -m view tests/robot/test_viewing.py
 
 benchmark: $(INSTALLED)  ## rollout speed against bare physics
@@ -69,6 +72,9 @@ benchmark: $(INSTALLED)  ## rollout speed against bare physics
 
 results: $(INSTALLED)  ## docs/results.md and the README's table: 100 unseen courses for each row and column
 	$(BIN)/python -m pixelgait.export.reports.results
+
+speed: $(INSTALLED)  ## seconds to a policy and episodes/s, by number of workers: idle machine, 1.5 h
+	$(BIN)/python -m pixelgait.export.speed.speed
 
 navigation: $(INSTALLED)  ## docs/results.md: point goals in 100 unseen houses a row
 	$(BIN)/python -m pixelgait.export.reports.navigation
@@ -90,10 +96,13 @@ contact-sheet: $(INSTALLED)  ## every scene, and looks of both sets: docs/scenes
 	$(BIN)/python -m pixelgait.export.reports.contact_sheet
 
 $(DEMO_INSTALLED):
-	@echo "installing for the demo into .venv: 0.6 GB to download, 1.5 GB on disk; several more with CUDA"
+	@$(INSTALLING)echo "installing for the demo into .venv: 0.6 GB to download, 1.5 GB on disk; several more with CUDA"
 	$(PYTHON) -m venv .venv
-	@$(PIP) --retries 1 --timeout 15 --extra-index-url $(TORCH_INDEX) $(TORCH)+cpu 2> /dev/null \
-		|| echo "no CPU build of torch to be had from $(TORCH_INDEX): taking PyPI's"
+	@echo "trying the CPU build of torch first: $(TORCH)+cpu from $(TORCH_INDEX)"
+	@$(PIP) --retries 1 --timeout 15 --extra-index-url $(TORCH_INDEX) $(TORCH)+cpu 2> .venv/.torch || { \
+		if grep -q 'connection broken' .venv/.torch; then why="it cannot be reached"; \
+		else why="$$(tail -n 1 .venv/.torch)"; fi; \
+		echo "no CPU build of torch from $(TORCH_INDEX) ($$why): taking PyPI's, with CUDA, several GB more"; }
 	$(PIP) --editable '.[demo]'
 	@rm -rf $(SITE)/torch/{test,include} $(SITE)/torch/bin/{test_*,*Test,protoc*} .venv/include
 	@# Beside it first: who runs it at this moment has it mapped.
@@ -101,14 +110,14 @@ $(DEMO_INSTALLED):
 		strip --strip-debug -o $$so.small $$so 2> /dev/null && mv $$so.small $$so; done || true
 	@rm -f .venv/.demo-*
 	@touch $@
-	@du -sh .venv | sed 's/\t.*/ on disk/'
+	@$(CAME_TO)
 
 $(INSTALLED): $(DEMO_INSTALLED)
-	@echo "installing everything else into .venv: another 0.3 GB to download"
+	@$(INSTALLING)echo "installing everything else into .venv: another 0.3 GB to download"
 	$(PIP) --editable '.[dev,ros]'
 	@rm -f .venv/.installed-*
 	@touch $@
-	@du -sh .venv | sed 's/\t.*/ on disk/'
+	@$(CAME_TO)
 
 clean:
 	rm -rf .venv build runs

@@ -19,7 +19,7 @@ from launch_ros.actions import Node
 # Of pixelgait-sim, by their names on its command line.
 OPTIONS = (
     ("scene", "obstacle-course", "Where it stands."),
-    ("difficulty", "0.5", "Of that scene, 0 to 1."),
+    ("difficulty", "", "Of that scene, 0 to 1; if it has but one, none."),
     ("distractors", "", "train or test: pictures and hovering objects of that set."),
     ("looks", "", "train or test: other textures, light and sky every time."),
     ("robot", "a1", "a1, mini_cheetah, laikago or go2."),
@@ -31,7 +31,9 @@ OPTIONS = (
     ("odom_turn", "0.0", "How far odom's heading turns away on every metre [rad]."),
     ("link", "ros", "ros, ros2-control, or go2:lo: a Unitree Go2's own DDS."),
     ("sim_out", "", "Folder for trajectory.npz."),
+    ("video", "", "Film where it was, once it has stopped: .mp4, .gif, or .png."),
 )
+FILMING_S = "600"  # before it is told again to end
 ARGUMENTS = (
     ("auto_arm", "true", "Stand up and walk without being asked."),
     ("namespace", "", "Namespace of all nodes."),
@@ -59,6 +61,7 @@ def simulated_robot(context: LaunchContext) -> list[LaunchDescriptionEntity]:
             arguments=arguments,
             ros_arguments=["--log-level", value["log_level"]],
             on_exit=Shutdown(reason="the simulated robot has ended"),
+            sigterm_timeout=FILMING_S if value["video"] else "5",
         )
     ]
 

@@ -36,9 +36,18 @@ def run_command(main: Callable[[], object]) -> None:
         _end(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
     except MemoryError:
         _end("there is not enough memory for that")
-    except KeyboardInterrupt as stop:
-        print(f"error: interrupted{f', {stop}' if stop.args else ''}", file=sys.stderr)
+    except (KeyboardInterrupt, ImportError) as stop:
+        if not is_interrupt(stop):
+            raise
+        what = f", {stop}" if isinstance(stop, KeyboardInterrupt) and stop.args else ""
+        print(f"error: interrupted{what}", file=sys.stderr)
         sys.exit(130)
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether Ctrl-C is behind it: a library in C that is being loaded says that it failed to."""
+    cause = error.__cause__ or error.__context__
+    return isinstance(error, KeyboardInterrupt) or (cause is not None and is_interrupt(cause))
 
 
 def _end(message: str) -> None:

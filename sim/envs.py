@@ -33,7 +33,7 @@ from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.env_options import EnvOptions, check_eyes
 from pixelgait.sim.scenes.distractors import Split
-from pixelgait.sim.scenes.registry import make_scene
+from pixelgait.sim.scenes.registry import MEDIUM, is_graded, make_scene
 from pixelgait.sim.tasks.follow import Follow
 from pixelgait.sim.tasks.forward import Forward
 from pixelgait.sim.tasks.navigate import way_through
@@ -69,7 +69,7 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
     def __init__(
         self,
         scene: str,
-        difficulty: float,
+        difficulty: float | None,
         image_size: tuple[int, int] | None,
         frame_skip: int,
         *,
@@ -96,7 +96,10 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         self.sees, self.told = image_size is not None, goal
         height, width = image_size or (32, 32)
         eye = Camera(spec.camera, width, height, camera).with_field_of_view(field_of_view_rad)
-        place, ranges = make_scene(scene, difficulty, distractors, looks), None
+        if difficulty is not None and not is_graded(scene):
+            raise UserError(f"difficulty is nothing to scene '{scene}': it has but one")
+        graded = MEDIUM if difficulty is None else difficulty
+        place, ranges = make_scene(scene, graded, distractors, looks), None
         if goal and not place.tells_destination:
             raise UserError(f"goal: scene '{scene}' tells no destination, as rooms does")
         if randomise:
@@ -187,7 +190,7 @@ class GaitEnv(PixelGaitEnv):
     def __init__(
         self,
         scene: str,
-        difficulty: float = 0.5,
+        difficulty: float | None = None,
         image_size: tuple[int, int] | None = (32, 32),
         frame_skip: int = 1,
         task: Task = "forward",

@@ -24,7 +24,7 @@ from pixelgait.sim.baselines import SIGHTLESS, Baseline
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.registry import Move, moved_scene
 from pixelgait.sim.scenes.rough import Rough
-from pixelgait.sim.tasks.options import DisturbanceOptions, SceneOptions, WorkerOptions
+from pixelgait.sim.tasks.options import DisturbanceOptions, SceneOptions, WorkerOptions, check_film
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 
 MOST_S = 3600.0  # of an episode
@@ -89,10 +89,7 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
             raise UserError(
                 "--task follow gives the commands itself: --scene flat or rough, no --baseline"
             )
-        from pixelgait.sim.viewing.video import SUFFIXES
-
-        if self.video is not None and self.video.suffix not in SUFFIXES:
-            raise UserError(f"--video {self.video}: expected a file {', '.join(SUFFIXES)}")
+        check_film(self.video)
         if self.video is None and self.video_episodes != 1:
             raise UserError("--video-episodes says what --video shows: give both")
         if self.gui:

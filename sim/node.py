@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
+
 from pixelgait.robot.errors import UserError, run_command
-from pixelgait.robot.files import require_writable, write_atomic
+from pixelgait.robot.files import write_atomic
 from pixelgait.robot.ros.address import Address, Ros2Control, parse_link
-from pixelgait.robot.runtime.options import Range, Seed, parse
+from pixelgait.robot.runtime.options import Range, Seed, check_outputs, parse
 from pixelgait.robot.spec import GO2, RobotSpec, find_robot
 from pixelgait.robot.unitree.address import Go2
 from pixelgait.sim.body.camera import Camera
@@ -22,11 +24,11 @@ from pixelgait.sim.body.faulty_body import FaultyBody
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.body.odometry import DriftingOdometry
 from pixelgait.sim.engines.registry import make_body
-from pixelgait.sim.tasks.options import SceneOptions
+from pixelgait.sim.tasks.options import SceneOptions, check_film
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 
 if TYPE_CHECKING:
-    from pixelgait.sim.standin.robot import Wire
+    from pixelgait.sim.standin.robot import SimulatedRobot, Wire
     from pixelgait.sim.viewing.watching import Window
 
 TRAJECTORY = "trajectory.npz"
@@ -68,6 +70,8 @@ class SimConfig(SceneOptions):
     in any case."""
     out: Path | None = None
     """Folder for trajectory.npz, where the robot was."""
+    video: Path | None = None
+    """Film where the robot was (.mp4 or .gif; .png for a strip of frames), once it has stopped."""
     realtime: bool = True
     """Ask for real-time priority; without the right to it, warn and go on."""
 
@@ -89,14 +93,20 @@ def run(config: SimConfig) -> None:
     robot = find_robot(config.robot)
     if isinstance(address, Go2) and robot is not GO2:
         raise UserError(f"--link {config.link} is a Go2's: expected --robot go2, not {robot.name}")
-    if config.out is not None:
-        require_writable(config.out / TRAJECTORY)
+    check_film(config.video)
+    check_outputs(("out", config.out and config.out / TRAJECTORY), ("video", config.video))
     height, width = config.camera
     body = make_body(config.body, robot, scene, camera=Camera(robot.camera, width, height))
     if config.faults:
         body = FaultyBody(body, parse_faults(config.faults))
     with _window(config, robot) as window:
-        _serve(config, address, body, window)
+        node = _serve(config, address, body, window)
+    if config.video is not None:
+        _film(config, config.video, node)
+    if node.fault:
+        raise UserError(f"stand-in robot stopped: {node.fault}")
+    if node.late > LATE_STEPS:
+        print(f"warning: {node.late} physics steps began late, the robot was slower than real time")
 
 
 def _window(config: SimConfig, robot: RobotSpec) -> AbstractContextManager[Window | None]:
@@ -107,8 +117,30 @@ def _window(config: SimConfig, robot: RobotSpec) -> AbstractContextManager[Windo
     return opened(view_of(config, config.body, robot, config.seed))
 
 
-def _serve(config: SimConfig, address: Address, body: SimulatedBody, window: Window | None) -> None:
-    """Be the robot until SIGINT or SIGTERM; see `run`."""
+def _film(config: SimConfig, path: Path, node: SimulatedRobot) -> None:
+    """Film where the robot was. Nothing is real-time any more, and Ctrl-C ends it.
+
+    Raises:
+        UserError: it was nowhere yet.
+    """
+    from pixelgait.robot.ros.wire.common import heed_signals
+    from pixelgait.robot.runtime.realtime import give_up_priority
+    from pixelgait.sim.viewing.video import Track, film_track
+
+    heed_signals()
+    give_up_priority()
+    if not node.path:
+        raise UserError(f"--video {path}: stopped before there was anything to film")
+    track = Track(np.array(node.path), np.array(node.simulated_s))
+    print(f"filming {track.simulated_s[-1]:.0f} s; Ctrl-C leaves it out", flush=True)
+    film_track(path, node.body.spec, config.make_scene(), config.seed, track)
+    print(f"wrote {path}", flush=True)
+
+
+def _serve(
+    config: SimConfig, address: Address, body: SimulatedBody, window: Window | None
+) -> SimulatedRobot:
+    """Be the robot until SIGINT or SIGTERM; see `run`. Returns it, stopped."""
     from pixelgait.robot.ros.wire import common as ros
     from pixelgait.robot.runtime.realtime import request_priority
     from pixelgait.sim.standin.robot import SimulatedRobot
@@ -117,7 +149,7 @@ def _serve(config: SimConfig, address: Address, body: SimulatedBody, window: Win
     refusal = request_priority() if config.realtime and window is None else None
     stop = ros.start(sys.argv)
     odometry = DriftingOdometry(config.odom_scale, config.odom_turn)
-    recorded = config.out is not None
+    recorded = config.out is not None or config.video is not None
     node = SimulatedRobot(body, config.seed, odometry, recorded, wire_on(address))
     if refusal:
         node.get_logger().warning(refusal)
@@ -140,10 +172,7 @@ def _serve(config: SimConfig, address: Address, body: SimulatedBody, window: Win
         executor.shutdown()
         node.destroy_node()
         ros.rclpy.shutdown()
-    if node.fault:
-        raise UserError(f"stand-in robot stopped: {node.fault}")
-    if node.late > LATE_STEPS:
-        print(f"warning: {node.late} physics steps began late, the robot was slower than real time")
+    return node
 
 
 def wire_on(address: Address) -> Callable[[Any, RobotSpec], Wire]:

@@ -39,7 +39,7 @@ class SteerEnv(PixelGaitEnv):
     def __init__(
         self,
         scene: str,
-        difficulty: float = 0.5,
+        difficulty: float | None = None,
         image_size: tuple[int, int] = (36, 36),
         frame_skip: int = 20,
         low_level: str | None = None,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import imageio.v2 as imageio
 import numpy as np
 
 from pixelgait.robot.bundle import contract_hash
@@ -75,6 +76,14 @@ def change_contract(folder: Path, edit: Callable[[dict[str, Any]], object]) -> N
     if "sha256" in contract:
         contract["sha256"] = contract_hash(contract)
     path.write_text(json.dumps(contract))
+
+
+def played(film: Path) -> list[np.ndarray]:
+    """The frames of a film (H, W, 3), in which something has moved."""
+    frames = [np.asarray(frame)[..., :3] for frame in imageio.mimread(film, memtest=False)]
+    first, last = frames[0].astype(int), frames[-1].astype(int)
+    assert (np.abs(last - first) > 40).mean() > 0.002  # more than compression makes of it
+    return frames
 
 
 def documented_keys(title: str) -> set[str]:

@@ -31,7 +31,7 @@ LAYERS = (
     ("sim.tasks", "sim.standin"),
     ("sim.viewing",),
     ("sim", "policies.training", "export.bundle"),
-    ("export.reports", "export.faults", "sim.benchmarks"),
+    ("export.reports", "export.faults", "export.speed", "sim.benchmarks"),
     ("export.demo",),
     ("export",),
 )

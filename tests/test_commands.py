@@ -104,6 +104,39 @@ def test_every_command_tells_its_version(
     assert capsys.readouterr().out.split() == [name, version()]
 
 
+COMPLETED = {  # what is typed, up to the tabulator
+    "pixelgait-eval iap --vid": {"--video", "--video-episodes"},
+    "pixelgait-train im": {"imitate"},
+    "pixelgait-sim --loo": {"--looks"},
+}
+ASK_BASH = """
+source "$1"; line="$2"; read -ra COMP_WORDS <<< "$line"
+COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); COMP_LINE="$line"; COMP_POINT=${#line}
+spec=$(complete -p "${COMP_WORDS[0]}"); spec=${spec#*-F }
+${spec%% *} "${COMP_WORDS[0]}" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+@pytest.mark.parametrize("line", COMPLETED)
+def test_bash_completes_options(tmp_path: Path, line: str) -> None:
+    """As the documentation says, whose loop runs here for one command."""
+    section = (ROOT / "docs" / "commands.md").read_text().partition("## Shell completion")[2]
+    script = section.split("```\n")[1].replace("~/.local", str(tmp_path))
+    loop = re.sub("in train .*; do", f"in {line.split()[0].removeprefix('pixelgait-')}; do", script)
+    scripts = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**child_environment(), "PATH": scripts}
+    subprocess.run(["bash", "-c", loop], env=environment, check=True)
+    (written,) = (tmp_path / "share" / "bash-completion" / "completions").iterdir()
+    assert written.name == line.split()[0]
+    asked = subprocess.run(
+        ["bash", "-c", ASK_BASH, "bash", written, line],
+        capture_output=True,
+        text=True,
+    )
+    assert set(asked.stdout.split()) == COMPLETED[line], asked.stderr
+
+
 def test_every_command_has_its_script() -> None:
     scripts = re.findall(
         r"^(pixelgait-\w+) = ", (ROOT / "pyproject.toml").read_text(), re.MULTILINE

@@ -110,6 +110,20 @@ def test_what_a_terminal_cannot_show_is_written_otherwise(tmp_path: Path) -> Non
     assert r"\u6f22.json" in done.stdout
 
 
+def test_ctrl_c_in_a_library_that_calls_it_an_error_is_ctrl_c(tmp_path: Path) -> None:
+    """As onnxruntime's does, where the interrupt comes while it is loaded."""
+    library = tmp_path / "onnxruntime.py"
+    library.write_text("raise ImportError('initialization failed') from KeyboardInterrupt()")
+    done = subprocess.run(
+        [script("pixelgait-profile"), "iap"],
+        capture_output=True,
+        text=True,
+        env=child_environment() | {"PYTHONPATH": str(tmp_path)},
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
+
+
 def test_a_name_of_two_lines_is_told_in_one() -> None:
     code, said = ended(script("pixelgait-eval"), "two\nlines")
     assert code == 1

@@ -30,7 +30,7 @@ from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import evaluate
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import make_scene
-from pixelgait.sim.viewing.video import FRAMES_PER_S, write_strip, write_video
+from pixelgait.sim.viewing.video import FRAMES_PER_S, write_film
 from pixelgait.sim.world.scene import Layout, Scene
 from pixelgait.sim.world.seeds import VALIDATION, Stream
 
@@ -180,12 +180,13 @@ def show(config: DemoConfig, run: Run) -> None:
     plots.latency(out / "latency.png", report)
     track, course = walked(out), ObstacleCourse(0.5)
     frames = film(find_robot(config.robot), course, config.course_seed, track, out)
-    plots.path_on_course(out / "path.png", course, {"robot": track[:, 1:3]})
-    write_video(out / "walk.mp4", frames)
-    write_video(out / "walk.gif", frames[: round(GIF_S * FRAMES_PER_S)])
-    write_strip(out / "strip.png", frames)
-    x, y = track[-1, 1:3] - track[0, 1:3]
-    print(f"\nwalked {x:.1f} m ahead in {track[-1, 0] - track[0, 0]:.0f} s (sideways {y:+.1f} m)")
+    path = track.path
+    plots.path_on_course(out / "path.png", course, {"robot": path[:, 1:3]})
+    write_film(out / "walk.mp4", frames)
+    write_film(out / "walk.gif", frames[: round(GIF_S * FRAMES_PER_S)])
+    write_film(out / "strip.png", frames)
+    x, y = path[-1, 1:3] - path[0, 1:3]
+    print(f"\nwalked {x:.1f} m ahead in {path[-1, 0] - path[0, 0]:.0f} s (sideways {y:+.1f} m)")
     print(f"loop: {report['ticks']} ticks at {1e6 / report['period']['p50_us']:.0f} Hz")
 
 
@@ -195,10 +196,10 @@ def show_house(config: DemoConfig) -> None:
     house, layout = make_house(config)
     track = walked(out)
     robot = find_robot(config.robot)
-    write_video(out / "walk.mp4", film(robot, house, config.course_seed, track, out))
-    plots.way_on_map(out / "way.png", house, layout, track[:, 1:3])
+    write_film(out / "walk.mp4", film(robot, house, config.course_seed, track, out))
+    plots.way_on_map(out / "way.png", house, layout, track.path[:, 1:3])
     assert house.destination is not None
-    left_m = math.dist(track[-1, 1:3], house.destination)
+    left_m = math.dist(track.path[-1, 1:3], house.destination)
     print(f"in the house: {left_m:.2f} m from where it was told to go")
 
 

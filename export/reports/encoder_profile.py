@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from functools import cache
 from inspect import signature
@@ -26,12 +23,11 @@ from pixelgait.export.reports.encoder_report import (
     summary,
 )
 from pixelgait.export.reports.generated import require_markers, write_between
-from pixelgait.export.reports.graph_timing import time_graph
+from pixelgait.export.reports.graph_timing import time_apart
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.runtime.latency import machine
 from pixelgait.robot.runtime.options import Range, check_outputs, parse
-from pixelgait.robot.runtime.processes import die_with_parent
 from pixelgait.robot.runtime.provenance import head
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body.camera import Camera
@@ -213,13 +209,9 @@ def _export(job: Measurement) -> int | str:
 
 def _measure(job: Measurement, weights: int, folder: Path, seconds: float) -> EncoderRow | None:
     """One graph, in a process of its own; None if that was killed for its memory."""
-    frames = _frames(job.height, job.width)
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, context, die_with_parent, (os.getpid(),)) as pool:
-        try:
-            timed = pool.submit(time_graph, folder / job.graph, frames, seconds).result()
-        except BrokenProcessPool:
-            return None
+    timed = time_apart(folder / job.graph, _frames(job.height, job.width), seconds)
+    if timed is None:
+        return None
     times, memory_mb = timed
     p50, p95, p99 = (float(t) for t in np.percentile(times, (50, 95, 99)))
     return EncoderRow(*job, job.patches, weights, p50, p95, p99, memory_mb, len(times))

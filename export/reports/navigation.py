@@ -1,31 +1,38 @@
-"""The tables of point goals and of the teacher in docs/results.md. Run as `make navigation`."""
+"""The tables of point goals and of the teacher in docs/results.md.
+
+Run as `make navigation`. Evaluations are kept in docs/navigation.json and not repeated, as long as
+they are of the same policies.
+"""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import NamedTuple
 
+from pixelgait.export.reports.figure_store import Figures, FigureStore
 from pixelgait.export.reports.generated import (
     require_markers,
     table_head,
     table_line,
     write_between,
 )
-from pixelgait.robot.errors import run_command
-from pixelgait.robot.runtime.options import Episodes, Workers, parse
+from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.runtime.options import Episodes, parse
 from pixelgait.sim.eval_options import EvalConfig
-from pixelgait.sim.evaluate import run_episodes
+from pixelgait.sim.evaluate import describe, run_episodes
 from pixelgait.sim.figures import figures_of
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.registry import SCENES
 from pixelgait.sim.tasks.episode import Episode
+from pixelgait.sim.tasks.options import WorkerOptions
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 from pixelgait.sim.write_house import write_rooms
 
 HOUSES = 5  # that are written in Gibson's layout; others than those of training
-WRITTEN = "gibson:"  # its folder is not known yet
+WRITTEN = "gibson:written"  # their folders are made where they are evaluated
 ROOMS = EvalConfig("navigator", scene="rooms")
 # Rows: what walks, where.
 ROWS = {
@@ -51,17 +58,27 @@ TEACHER_COLUMNS = ("scene", "episodes", "success", "clean success", "falls")
 
 
 @dataclass(frozen=True)
-class NavigationConfig:
+class NavigationConfig(WorkerOptions):
     """Measure how well the shipped navigator finds its way, and what it would be without.
 
     And the teacher, in every scene.
     """
 
-    table: Literal["all", "navigation", "teacher"] = "all"
-    """Which of the two to write."""
-    episodes: Episodes = 100
-    workers: Workers = 2
     page: Path = Path("docs/results.md")
+    """Gets both tables, each between its two markers."""
+    figures: Path = Path("docs/navigation.json")
+    """Everything that was measured."""
+    episodes: Episodes = 100
+    rows: tuple[str, ...] = ()
+    """Rows to measure, as their first cells say, or all; of the others is shown what is known."""
+
+
+class Table(NamedTuple):
+    """A table of the page: what its rows evaluate, and what it says of their figures."""
+
+    columns: Sequence[str]
+    rows: dict[str, EvalConfig]
+    cells: Callable[[Figures], list[str]]
 
 
 def main() -> None:
@@ -70,51 +87,62 @@ def main() -> None:
 
 
 def write_tables(config: NavigationConfig) -> None:
-    """Evaluate row by row, and write the tables so far between their markers in the page.
+    """Evaluate what is missing, row by row, and write what is known between the page's markers.
 
     Raises:
-        UserError: the page has no such lines, or a number makes no sense.
+        UserError: the page has no such lines, there is no such row, or a number makes no sense.
     """
+    teacher = {f"`{scene}`": replace(TEACHER, scene=scene) for scene in WITH_A_GOAL}
     tables = {
-        "navigation": (COLUMNS, ROWS, _cells),
-        "teacher": (
-            TEACHER_COLUMNS,
-            {f"`{scene}`": replace(TEACHER, scene=scene) for scene in WITH_A_GOAL},
-            _teacher_cells,
-        ),
+        "navigation": Table(COLUMNS, ROWS, _cells),
+        "teacher": Table(TEACHER_COLUMNS, teacher, _teacher_cells),
     }
-    asked_for = [name for name in tables if config.table in ("all", name)]
-    for name in asked_for:
+    known = [label for table in tables.values() for label in table.rows]
+    if not set(config.rows) <= set(known):
+        raise UserError(f"--rows: choose from {', '.join(known)}")
+    for name in tables:
         require_markers(config.page, name, "navigation")
-    for name in asked_for:
-        columns, rows, cells = tables[name]
-        lines = table_head(columns)
-        for label, row in rows.items():
-            figures = _measure(replace(row, episodes=config.episodes, workers=config.workers))
-            lines.append(table_line([label, *cells(figures)]))
-            print(lines[-1], flush=True)
-            write_between(config.page, name, "navigation", lines)
+    store = FigureStore(config.figures)
+    for name, table in tables.items():
+        lines = table_head(table.columns)
+        for label, row in table.rows.items():
+            chosen = not config.rows or label in config.rows
+            if (figures := _figures(config, store, row, chosen)) is not None:
+                lines.append(table_line([label, *table.cells(figures)]))
+                print(lines[-1], flush=True)
+        write_between(config.page, name, "navigation", lines)
 
 
-def _measure(row: EvalConfig) -> dict[str, Any]:
-    """Figures of a row; written houses share its episodes."""
+def _figures(
+    config: NavigationConfig, store: FigureStore, row: EvalConfig, chosen: bool
+) -> Figures | None:
+    """Of a row: the known ones, or, if it is chosen, new ones."""
+    row = replace(row, episodes=config.episodes, workers=config.workers, cluster=config.cluster)
+    if (kept := store.find(row)) or not chosen:
+        return kept
+    return store.keep(row, {**describe(row), **figures_of(_episodes(row))})
+
+
+def _episodes(row: EvalConfig) -> list[Episode]:
+    """Of a row; written houses share them."""
     if row.scene != WRITTEN:
-        return figures_of(list(run_episodes(row)))
+        return list(run_episodes(row))
     each = max(1, row.episodes // HOUSES)
     episodes: list[Episode] = []
     for house in range(HOUSES):
         seed = FIRST_EVALUATION_SEED + house
         with tempfile.TemporaryDirectory() as folder:
             write_rooms(Path(folder), seed, row.difficulty)
-            part = replace(row, scene=WRITTEN + folder, episodes=each, seed=seed + house * each)
+            scene = f"gibson:{folder}"
+            part = replace(row, scene=scene, episodes=each, seed=seed + house * each)
             episodes += run_episodes(part)
-    return figures_of(episodes)
+    return episodes
 
 
-def _cells(figures: dict[str, Any]) -> list[str]:
+def _cells(figures: Figures) -> list[str]:
     rates = ("success_rate", "clean_success_rate", "contact_free_rate", "fall_rate")
     return [
-        str(len(figures["episodes"])),
+        str(figures["episodes"]),
         *(_share(figures, name) for name in rates),
         f"{figures['spl']:.2f}",
         f"{figures['contacts_per_episode']:.1f}",
@@ -124,12 +152,12 @@ def _cells(figures: dict[str, Any]) -> list[str]:
     ]
 
 
-def _teacher_cells(figures: dict[str, Any]) -> list[str]:
+def _teacher_cells(figures: Figures) -> list[str]:
     rates = ("success_rate", "clean_success_rate", "fall_rate")
-    return [str(len(figures["episodes"])), *(_share(figures, name) for name in rates)]
+    return [str(figures["episodes"]), *(_share(figures, name) for name in rates)]
 
 
-def _share(figures: dict[str, Any], name: str) -> str:
+def _share(figures: Figures, name: str) -> str:
     low, high = (100.0 * end for end in figures["interval_95"][name])
     return f"{100.0 * figures[name]:.0f} % [{low:.0f}, {high:.0f}]"
 

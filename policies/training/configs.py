@@ -6,18 +6,26 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from pixelgait.policies.curve_picture import PICTURE
 from pixelgait.policies.runs import CONFIG, GIT, find_run
 from pixelgait.policies.training.plan import BodyName, DAggerConfig, DeviceName, Plan, TaskName
 from pixelgait.policies.training.strategies import ESConfig
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import write_atomic
-from pixelgait.robot.runtime.options import Count, Minutes, Range, Seed, check_numbers
+from pixelgait.robot.runtime.options import (
+    Count,
+    Minutes,
+    Range,
+    Seed,
+    check_numbers,
+    check_outputs,
+)
 from pixelgait.robot.spec import A1, find_robot
 from pixelgait.sim.body.faults import parse_faults
 from pixelgait.sim.body.measured_delays import make_randomisation
 from pixelgait.sim.engines.registry import find_simulator, simulators
-from pixelgait.sim.scenes.flat import FlatGround
-from pixelgait.sim.tasks.options import SceneOptions, WorkerOptions
+from pixelgait.sim.scenes.registry import is_graded
+from pixelgait.sim.tasks.options import SceneOptions, WorkerOptions, check_film
 from pixelgait.sim.world.seeds import VALIDATION
 
 if TYPE_CHECKING:  # torch is not needed to be told what to do
@@ -25,7 +33,7 @@ if TYPE_CHECKING:  # torch is not needed to be told what to do
 
 # What may differ between a run and its continuation: where it lies and is computed, when it ends,
 # and the files it began with, of which the run keeps what it needs.
-PLACE = ("out", "resume", "cluster", "device")
+PLACE = ("out", "resume", "cluster", "device", "video")
 BUDGET = ("workers", "iterations", "minutes", "target_m")
 SOURCES = ("start", "low_level", "delays_from")
 LOW_LEVEL, DELAYS = "low_level", "delays.json"  # copies of them in the run folder
@@ -70,11 +78,17 @@ class TrainConfig(WorkerOptions):
     imitate only the camera's."""
     delays_from: Path | None = None
     """Latency report (latency.json) whose delays --randomise shall use."""
+    video: Path | None = None
+    """Film the best policy (.mp4 or .gif; .png for a strip of frames) once training has ended or
+    was interrupted: its first validation episode, on legs."""
 
     def check(self) -> None:
-        """Raises UserError if a value makes no sense."""
+        """Raises UserError if a value makes no sense, or the film cannot be written."""
         check_numbers(self)
         find_robot(self.robot)
+        check_film(self.video)
+        if self.video is not None:
+            check_outputs(("out", self.out / PICTURE), ("video", self.video))
 
     def plan(self) -> Plan:
         """What the workers need to know.
@@ -157,8 +171,8 @@ class CameraConfig(SceneOptions, TrainConfig):
         except ValueError as error:
             raise UserError(f"--encoder or --memory: {error}") from None
         self.make_scene()
-        if self.curriculum and not self.resume and self.scene == FlatGround.name:
-            raise UserError("--curriculum: flat is as hard at every difficulty")
+        if self.curriculum and not self.resume and not is_graded(self.scene):
+            raise UserError(f"--curriculum: {self.scene} is as hard at every difficulty")
 
     def plan(self) -> Plan:
         return replace(

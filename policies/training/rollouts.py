@@ -96,12 +96,15 @@ class Worker:
         self.task.steps = job.steps
         if self.plan.glides:
             return self._glide(job)
-        high_level, low_level = self._policy(job.weights, job.normaliser)
-        controller = Controller(high_level, low_level, Supervisor(self.spec))
+        controller = self.controller(job.weights, job.normaliser)
         return [
             run_episode(controller, self.body(job.difficulty, seed), self.task, seed)
             for seed in job.seeds
         ]
+
+    def controller(self, weights: Array, normaliser: Normaliser) -> Controller:
+        """Of a robot with legs: both levels and the supervisor."""
+        return Controller(*self._policy(weights, normaliser), Supervisor(self.spec))
 
     def close(self) -> None:
         for body in self._bodies.values():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import sys
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
@@ -26,8 +28,8 @@ from pixelgait.policies.training.configs import (
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import write_atomic
 from pixelgait.robot.runtime.commands import own_arguments
-from pixelgait.robot.runtime.options import check_numbers, parse
-from pixelgait.sim.tasks.options import WorkerOptions
+from pixelgait.robot.runtime.options import check_numbers, check_outputs, parse
+from pixelgait.sim.tasks.options import WorkerOptions, check_film
 
 PROGRAM = "pixelgait-train"
 # What says most about a low level, behind pixelgait-eval RUN.
@@ -47,6 +49,8 @@ class RecipeConfig(WorkerOptions):
     """Name of a shipped bundle, or a file."""
     out: Path | None = None
     """Folder of its runs; runs/NAME if none is given."""
+    video: Path | None = None
+    """Film the last run's best policy at the end (.mp4 or .gif; .png for a strip of frames)."""
 
 
 @dataclass(frozen=True)
@@ -95,12 +99,28 @@ def run_and_report(config: TrainConfig) -> None:
     except KeyboardInterrupt:
         if not (config.out / "last.npz").exists():
             raise
+        if config.video is not None and (config.out / "best.npz").exists():
+            print("filming the best policy so far; Ctrl-C leaves it out", file=sys.stderr)
+            with suppress(KeyboardInterrupt):
+                film(config.out, config.video)
         where = f" --cluster {config.cluster}" if config.cluster else ""
         again = f"{PROGRAM} --out {config.out} --resume{where}"
         raise KeyboardInterrupt(f"{again} goes on") from None
     if isinstance(config, (WalkConfig, FollowConfig)):
         print(straight_ahead(run))
+    if config.video is not None:
+        film(config.out, config.video)
     print(closing(config, run))
+
+
+def film(folder: Path, path: Path) -> None:
+    """Film the best policy of a run, as `pixelgait-eval` films a bundle."""
+    from pixelgait.policies.training.validation import film_best
+
+    config = config_of_run(folder)
+    episode = film_best(Run(folder), config.plan(), config.validation_steps, path)
+    fell = ", it falls" if episode.fell else ""
+    print(f"wrote {path}: validation seed {episode.seed}, {episode.distance_m:.1f} m{fell}")
 
 
 def cook(config: RecipeConfig) -> None:
@@ -109,6 +129,8 @@ def cook(config: RecipeConfig) -> None:
     Raises:
         UserError: there is no such recipe, or one of its lines is wrong.
     """
+    check_film(config.video)
+    check_outputs(("video", config.video))
     out = config.out or Path("runs") / Path(config.recipe).stem
     stages = read_recipe(config.recipe, out)
     for stage in stages:
@@ -125,6 +147,8 @@ def cook(config: RecipeConfig) -> None:
 
             calibrate_run(CalibrateConfig(stage.folder))
             write_atomic(marker, b"")
+    if config.video is not None:
+        film(stages[-1].folder, config.video)
 
 
 def command_line() -> TrainConfig | EncodersConfig | RecipeConfig:

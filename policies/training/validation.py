@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.policies.runs import Run
-from pixelgait.policies.trained import body_of, robot_of
+from pixelgait.policies.runs import Run, find_run
+from pixelgait.policies.trained import body_of, robot_of, trained_low_level
 from pixelgait.policies.training.plan import Plan
 from pixelgait.policies.training.rollouts import Job, Worker, run_job
+from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.tasks.pool import Pool
@@ -19,6 +21,7 @@ from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED, VALIDATION
 
 Figures = dict[str, float]
 FIRST_WALK_STEPS = 1000
+SHIPPED_LOW_LEVEL = SHIPPED / "walk"  # for who learned without one
 # Each with a push of its own at the start.
 FIRST_WALKS = range(FIRST_EVALUATION_SEED, FIRST_EVALUATION_SEED + 10)
 
@@ -90,3 +93,22 @@ def straight_ahead(run: Run) -> str:
         )
     worker.close()
     return "\n".join(lines)
+
+
+def film_best(run: Run, plan: Plan, steps: int, path: Path) -> Episode:
+    """Film the first validation episode of a run's best policy, of at most so many control steps.
+
+    Whoever learned on gliding robots walks on the shipped low level.
+    """
+    from pixelgait.sim.viewing.video import record_video
+
+    if plan.glides:
+        low = trained_low_level(find_run(SHIPPED_LOW_LEVEL, "low_level"))
+        plan = replace(plan, task="course", robot=low.spec.name, low_level=(low.matrix, low.bias))
+    worker, seed, best = Worker(plan), VALIDATION[0], run.load("best")
+    worker.task.steps = steps
+    controller = worker.controller(best.weights, best.normaliser)
+    body = worker.body(plan.difficulty, seed)
+    (episode,) = record_video(controller, body, worker.task, [seed], path)
+    worker.close()
+    return episode

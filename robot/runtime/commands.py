@@ -6,6 +6,7 @@ import importlib
 import sys
 from pathlib import Path
 
+from pixelgait.robot.errors import is_interrupt
 from pixelgait.robot.runtime.provenance import version
 
 # Command: (module with its `main`, extra that installs what it imports).
@@ -36,13 +37,14 @@ def main() -> None:
         return
     try:
         importlib.import_module(module).main()
-    except KeyboardInterrupt:  # while something was being imported
-        print("error: interrupted", file=sys.stderr)
-        sys.exit(130)
-    except ModuleNotFoundError as error:
-        if not error.name or error.name.startswith("pixelgait"):
+    except (KeyboardInterrupt, ImportError) as error:
+        if is_interrupt(error):  # while something was being imported
+            print("error: interrupted", file=sys.stderr)
+            sys.exit(130)
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if not missing or missing.startswith("pixelgait"):
             raise
-        sys.exit(f"error: {command} needs {error.name}: in the checkout, pip install '.[{extra}]'")
+        sys.exit(f"error: {command} needs {missing}: in the checkout, pip install '.[{extra}]'")
 
 
 def own_arguments() -> list[str]:

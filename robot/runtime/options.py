@@ -47,11 +47,13 @@ def parse(
 ) -> Config:
     """The command line as a configuration; behind --ros-args it is not ours.
 
-    A configuration may have pairs of options of which only one means something, `APART`.
+    A configuration may have pairs of options of which only one means something, `APART`, and may
+    look at all that were given itself, `check_given`.
 
     Raises:
         UserError: an argument is empty, as of a shell variable that is not set, both of a pair are
-            given, or a number makes no sense, see `check_numbers`.
+            given, or one that is nothing to another, or a number makes no sense, see
+            `check_numbers`.
     """
     arguments = own_arguments() if arguments is None else arguments
     if "" in arguments:
@@ -62,6 +64,8 @@ def parse(
         if {one, other} <= options_given:
             raise UserError(f"{one} and {other}: one of them would be ignored, give the other")
     check_numbers(config)
+    if (check_given := getattr(config, "check_given", None)) is not None:
+        check_given(options_given)
     return config
 
 

@@ -49,6 +49,11 @@ def request_priority() -> str | None:
     return None
 
 
+def give_up_priority() -> None:
+    """This thread is one among others again, as before `request_priority`."""
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
 def lock_memory() -> str | None:
     """Keep what this process touches in memory; returns why not, or None.
 

@@ -41,6 +41,7 @@ MIXED = {
 }
 GENTLER = {Ramps.name: 0.5, Rough.name: 0.5}  # share of the difficulty in the mixture
 
+MEDIUM = 0.5  # the difficulty, where none is said
 Move = Callable[[Path], Path]  # moves a file or folder; says where it is then
 
 SCENES: dict[str, Callable[[float], Scene]] = {
@@ -62,7 +63,7 @@ SCENES: dict[str, Callable[[float], Scene]] = {
 
 def make_scene(
     name: str,
-    difficulty: float = 0.5,
+    difficulty: float = MEDIUM,
     distractors: Split | None = None,
     looks: LooksOption = "plain",
 ) -> Scene:
@@ -93,6 +94,11 @@ def make_scene(
         known = f"{', '.join(SCENES)}, {Mixture.name}:KIND,..., {Gibson.name}:FOLDER or FILE.py"
         raise UserError(f"unknown scene '{name}', choose from {known}")
     return SCENES[name](difficulty)
+
+
+def is_graded(name: str) -> bool:
+    """Whether a scene can be easier or harder: flat ground is flat, a house as it was scanned."""
+    return name != FlatGround.name and not name.startswith(f"{Gibson.name}:")
 
 
 def moved_scene(name: str, move: Move) -> str:

@@ -73,6 +73,7 @@ class SimulatedRobot(Node):
         self.fault: str | None = None
         self.late = 0  # physics steps that began after the next was due
         self.path: list[tuple[float, ...]] = []  # time [s], base pose (7), joint angles (12)
+        self.simulated_s: list[float] = []  # since the reset, of each row
 
     def start(self) -> None:
         self._thread.start()
@@ -85,7 +86,8 @@ class SimulatedRobot(Node):
     def recording(self) -> bytes:
         """Time, base pose and joint angles at 50 Hz, as a numpy archive."""
         buffer = io.BytesIO()
-        np.savez_compressed(buffer, path=np.array(self.path).reshape(-1, 20))
+        path = np.array(self.path).reshape(-1, 20)
+        np.savez_compressed(buffer, path=path, simulated_s=np.array(self.simulated_s))
         return buffer.getvalue()
 
     def _run(self) -> None:
@@ -122,6 +124,7 @@ class SimulatedRobot(Node):
             self._odometry.publish(believed)
             if self.record:
                 self.path.append((now / 1e9, *position, *orientation, *reading.joint_angles))
+                self.simulated_s.append(self.body.time_s)
 
     def _info(self, now: int) -> Any:
         camera = self.body.camera

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.runtime.options import Range, Workers
 from pixelgait.sim.body.faults import Fault, parse_faults
 from pixelgait.sim.body.measured_delays import make_randomisation
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.scenes.distractors import Split
-from pixelgait.sim.scenes.registry import make_scene
+from pixelgait.sim.scenes.registry import MEDIUM, is_graded, make_scene
 from pixelgait.sim.tasks.cluster import Argument, ClusterPool
 from pixelgait.sim.tasks.pool import Pool, WorkerPool
 from pixelgait.sim.world.appearance import LooksOption
 from pixelgait.sim.world.scene import Scene
+
+FILMS = (".mp4", ".gif", ".png")  # the last one a strip of frames
+
+
+def check_film(video: Path | None) -> None:
+    """Raises UserError if what --video names is no film; whether it can be written is not seen."""
+    if video is not None and video.suffix not in FILMS:
+        raise UserError(f"--video {video}: expected a file {', '.join(FILMS)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +36,8 @@ class SceneOptions:
     """One of the scenes by name, as obstacle-course, gates, free-standing, slalom, clutter or
     rooms; mixture, another one in every episode, or mixture:KIND=WEIGHT,... (all: the usual ones;
     -KIND: without it); gibson:FOLDER, a house in Gibson's layout; FILE.py, a scene of your own."""
-    difficulty: Annotated[float, Range(0.0, 1.0)] = 0.5
-    """Difficulty of the scene, 0 to 1."""
+    difficulty: Annotated[float, Range(0.0, 1.0)] = MEDIUM
+    """Difficulty of the scene, 0 to 1; flat and gibson:FOLDER have but one."""
     distractors: Split | None = None
     """Pictures behind the scene, other surfaces, light and camera poses, and hovering objects:
     those of the training or of the test set."""
@@ -36,6 +45,11 @@ class SceneOptions:
     looks: LooksOption = "plain"
     """What everything looks like: as the scene says, or textures, colours, light, shadows and sky
     of the training or of the test set, drawn anew every episode."""
+
+    def check_given(self, options: Set[str]) -> None:
+        """Raises UserError if one of the options that were given is nothing to the scene."""
+        if "--difficulty" in options and not is_graded(self.scene):
+            raise UserError(f"--difficulty is nothing to --scene {self.scene}: it has but one")
 
     def make_scene(self) -> Scene:
         """The scene asked for.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import cv2
 import imageio.v2 as imageio
@@ -34,14 +36,27 @@ from pixelgait.sim.world.looks.dressed import Dressed
 from pixelgait.sim.world.scene import Scene
 from pixelgait.sim.world.seeds import Stream
 
-SUFFIXES = (".mp4", ".gif", ".png")
 WIDTH, HEIGHT = 480, 320
 FRAMES_PER_S = 10
+STRIP = (2, 4)  # rows and columns of a strip of frames
 INSET = 4  # magnification of the camera image
 EYE_M = np.array((-1.7, 0.0, 1.1))  # from the robot: behind and above
 LOOK_M = np.array((1.2, 0.0, 0.0))
 EYE_INDOORS_M = np.array((-1.0, 0.0, 6.0))  # walls would hide the robot from behind
 FIELD_OF_VIEW_RAD = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """Where a robot was, in the order of time; at least one row."""
+
+    path: Array  # (n, 20) time [s], base position (3) [m], orientation xyzw (4), joints (12) [rad]
+    simulated_s: Array  # (n,) since the reset: what swings in the scene goes by that
+
+    def frame_times(self) -> Array:
+        """When the frames of a film are taken, by the path's time [s]."""
+        first, last = self.path[[0, -1], 0]
+        return np.asarray(np.arange(first, max(last, first + 0.5 / FRAMES_PER_S), 1 / FRAMES_PER_S))
 
 
 class SceneRenderer:
@@ -107,25 +122,64 @@ class SceneRenderer:
         return self.scene.render_both(camera, pose)[0]
 
 
-def write_video(path: Path, frames: list[NDArray[np.uint8]]) -> None:
-    """Write frames as .mp4 or .gif, whole or not at all."""
+def write_film(path: Path, frames: Iterable[NDArray[np.uint8]]) -> None:
+    """Write frames as .mp4 or .gif, or a few of them as a strip (.png), whole or not at all."""
+    if path.suffix == ".png":
+        write_atomic(path, _strip([*frames]))
+        return
     with tempfile.TemporaryDirectory() as aside:
         film = Path(aside) / f"film{path.suffix}"
         if path.suffix == ".gif":
             imageio.mimsave(film, [*frames], duration=1000 / FRAMES_PER_S, loop=0)
         else:
-            imageio.mimsave(film, [*frames], fps=FRAMES_PER_S, macro_block_size=8)
+            writer: Any = imageio.get_writer(film, fps=FRAMES_PER_S, macro_block_size=8)
+            with writer:
+                for frame in frames:
+                    writer.append_data(frame)
         write_atomic(path, film.read_bytes())
 
 
-def write_strip(
-    path: Path, frames: list[NDArray[np.uint8]], columns: int = 4, rows: int = 2
-) -> None:
+def _strip(frames: list[NDArray[np.uint8]]) -> bytes:
     """Frames evenly taken from a film, as one PNG."""
-    chosen = [frames[i] for i in np.linspace(0, len(frames) - 1, columns * rows).astype(int)]
+    rows, columns = STRIP
+    chosen = [frames[i] for i in _evenly(len(frames))]
     lines = [np.hstack(chosen[r * columns : (r + 1) * columns]) for r in range(rows)]
     _, data = cv2.imencode(".png", np.vstack(lines)[:, :, ::-1])
-    write_atomic(path, data.tobytes())
+    return data.tobytes()
+
+
+def _evenly(frames: int) -> NDArray[np.int64]:
+    """Which of so many frames a strip shows."""
+    return np.linspace(0, frames - 1, STRIP[0] * STRIP[1]).astype(np.int64)
+
+
+def film_track(path: Path, spec: RobotSpec, scene: Scene, seed: int, track: Track) -> None:
+    """Film where a robot was, afterwards; of a strip no more frames are rendered than it shows."""
+    times = track.frame_times()
+    if path.suffix == ".png":
+        times = times[_evenly(len(times))]
+    write_film(path, render_track(spec, scene, seed, track, times))
+
+
+def render_track(
+    spec: RobotSpec,
+    scene: Scene,
+    seed: int,
+    track: Track,
+    times: Array,
+    inset: Callable[[float], NDArray[np.uint8]] | None = None,
+) -> Iterator[NDArray[np.uint8]]:
+    """Frames at these times [s] of a track; `inset` gives what is in the corner then."""
+    renderer = SceneRenderer(spec, scene, seed)
+    try:
+        for now in tqdm(times, "film", unit="frame", leave=False, disable=None):
+            i = min(int(np.searchsorted(track.path[:, 0], now)), len(track.path) - 1)
+            row = track.path[i]
+            renderer.scene.move(float(track.simulated_s[i]))
+            corner = None if inset is None else inset(now)
+            yield renderer.frame(row[1:4], row[4:8], row[8:20], corner)
+    finally:
+        renderer.close()
 
 
 def record_video(
@@ -159,11 +213,7 @@ def record_video(
             bar.update(number * expected - bar.n)
             episodes.append(run_episode(controller, body, task, seed, watch))
     renderer.close()
-    frames = side_by_side(films, columns)
-    if path.suffix == ".png":
-        write_strip(path, frames)
-    else:
-        write_video(path, frames)
+    write_film(path, side_by_side(films, columns))
     return episodes
 
 

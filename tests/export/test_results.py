@@ -11,6 +11,7 @@ import pytest
 
 from pixelgait.export.reports.figure_store import FigureStore
 from pixelgait.export.reports.generated import markers, write_between
+from pixelgait.export.reports.navigation import NavigationConfig, write_tables
 from pixelgait.export.reports.result_tables import (
     ResultRow,
     elsewhere_table,
@@ -118,6 +119,22 @@ def test_known_figures_are_shown_and_nothing_is_measured_again(tmp_path: Path) -
         assert copy.read_text() == (ROOT / name).read_text(), f"make results would change {name}"
     with pytest.raises(UserError, match="--columns: choose from low"):
         write_results(replace(config, columns=("nowhere",)))
+
+
+def test_a_row_of_navigation_is_measured_once(tmp_path: Path) -> None:
+    page, kept = tmp_path / "page.md", tmp_path / "figures.json"
+    parts = ("navigation", "teacher")
+    page.write_text("\n".join(line for part in parts for line in markers(part, "navigation")))
+    config = NavigationConfig(page=page, figures=kept, episodes=1, workers=1, rows=("`gates`",))
+    write_tables(config)
+    assert "| `gates` | 1 | 100 % [21, 100] | 100 % [21, 100] | 0 % [0, 79] |" in page.read_text()
+    (figures,) = json.loads(kept.read_text())
+    assert (figures["bundle"], figures["scene"], figures["episodes"]) == ("walk", "gates", 1)
+    kept.write_text(kept.read_text().replace('"success_rate": 1.0', '"success_rate": 0.5'))
+    write_tables(config)
+    assert "| `gates` | 1 | 50 % [21, 100] |" in page.read_text()
+    with pytest.raises(UserError, match="--rows: choose from"):
+        write_tables(replace(config, rows=("nowhere",)))
 
 
 def test_only_what_is_between_the_markers_changes(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
@@ -32,6 +33,7 @@ from pixelgait.robot.files import locked
 from pixelgait.robot.runtime.commands import main
 from pixelgait.robot.runtime.options import check_numbers, parse
 from tests.conftest import Command, child_environment
+from tests.helpers import played
 
 SMALL = "--steps 60 --validation-steps 60 --validation-episodes 2 --validate-every 1 --workers 1"
 SEARCH = "--es.directions 2 --es.top 2"
@@ -186,11 +188,11 @@ def test_ctrl_c_never_looks_like_a_damaged_archive(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
-    line = f"walk --out run {SMALL} {SEARCH} --iterations 1000"
+    line = f"walk --out run {SMALL} {SEARCH} --iterations 1000 --video film.mp4"
     process = subprocess.Popen(
         [sys.executable, "-m", "pixelgait.policies.training.train", *line.split()],
         cwd=tmp_path,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env=child_environment(),
@@ -202,8 +204,11 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    told, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
+    assert "filming the best policy so far; Ctrl-C leaves it out\n" in said
+    assert told.startswith("wrote film.mp4: validation seed 9000, ")
+    assert len(played(tmp_path / "film.mp4")) == 6  # 60 steps
     again = "error: interrupted, pixelgait-train --out run --resume goes on"
     assert said.strip().splitlines()[-1] == again
     assert (tmp_path / "run" / "curve.png").read_bytes().startswith(b"\x89PNG")
@@ -227,6 +232,19 @@ def test_a_run_is_evaluated_as_it_is(
     assert figures["bundle"] == "my run"
     assert re.fullmatch("[0-9a-f]{64}", figures["sha256"])
     assert not (tmp_path / "my run" / "contract.json").exists()
+
+
+def test_a_training_ends_with_its_film(trained: Train, tmp_path: Path) -> None:
+    """Who learned gliding is seen on legs; a recipe's film is of its last run."""
+    (tmp_path / "recipe.txt").write_text(f"imitate {IMITATE} --validation-steps 150")
+    said = trained("--recipe recipe.txt --out cooked --workers 1 --video films/cooked.gif")
+    assert said.splitlines()[-1].startswith("wrote films/cooked.gif: validation seed 9000, ")
+    assert len(played(tmp_path / "films" / "cooked.gif")) == 15
+    said = trained(f"follow --out run {SMALL} {SEARCH} --iterations 1 --video run/film.png")
+    assert "\nwrote run/film.png: validation seed 9000, " in said
+    strip = cv2.imread(str(tmp_path / "run" / "film.png"))
+    assert strip is not None
+    assert strip.shape == (2 * 320, 4 * 480, 3)
 
 
 RECIPE = f"""# two stages

@@ -13,12 +13,14 @@ import pytest
 
 from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.registry import BODIES
-from tests.helpers import documented_keys
+from tests.helpers import documented_keys, played
 from tests.ros.support import AUTO, WALKING, Client, FakeRobot, Processes
 
 
 def trajectory(folder: Path) -> np.ndarray:
     with np.load(folder / "trajectory.npz") as data:
+        assert set(data) == documented_keys("Trajectory")
+        assert np.all(np.diff(data["simulated_s"]) > 0.0)
         return np.array(data["path"])
 
 
@@ -52,12 +54,34 @@ def test_the_shipped_policy_walks_the_robot_by_camera(
 
 
 def test_a_distracted_robot_sees_pictures_for_a_sky(processes: Processes, tmp_path: Path) -> None:
-    processes.start("pixelgait-sim", "--scene", "flat", "--distractors", "test")
+    film = tmp_path / "film.mp4"
+    hovering = ("--scene", "flat", "--distractors", "test")
+    sim = processes.start("pixelgait-sim", *hovering, "--video", film)
     run = processes.start("pixelgait-run", "iap", "--duration", 2, "--out", tmp_path, *AUTO)
     output, _ = run.communicate(timeout=60)
     assert run.returncode == 0, output
     with np.load(tmp_path / "decisions.npz") as decisions:
         assert (decisions["images"][:, :8] == 255).mean() < 0.1
+    sim.send_signal(signal.SIGINT)
+    said, _ = sim.communicate(timeout=60)
+    assert sim.returncode == 0, said
+    assert said.splitlines()[-1] == f"wrote {film}"
+    assert len(played(film)) > 20  # ten a second
+
+
+def test_ctrl_c_ends_the_filming(processes: Processes, tmp_path: Path) -> None:
+    sim = processes.start("pixelgait-sim", "--scene", "flat", "--video", tmp_path / "film.mp4")
+    run = processes.start("pixelgait-run", "iap", "--duration", 5, *AUTO)
+    assert run.wait(timeout=60) == 0
+    sim.send_signal(signal.SIGINT)
+    assert sim.stdout is not None
+    while not (line := sim.stdout.readline()).startswith("filming "):
+        assert line, "it has ended"
+    sim.send_signal(signal.SIGINT)
+    said, _ = sim.communicate(timeout=30)
+    assert sim.returncode == 130, said
+    assert said == "error: interrupted\n"
+    assert list(tmp_path.glob("*.mp4")) == list(tmp_path.glob(".film*")) == []
 
 
 def test_a_depth_policy_walks_the_robot_by_depth(

@@ -131,6 +131,7 @@ LOOKS = "image_size is None: there is no image for looks or distractors"
 @pytest.mark.parametrize(
     ("name", "options", "expected"),
     [
+        ("Walk", {"difficulty": 0.5}, "difficulty is nothing to scene 'flat': it has but one"),
         ("Walk", {"goal": True}, "goal: scene 'flat' tells no destination, as rooms does"),
         ("Steer", {"goal": True}, "goal: scene 'obstacle-course' tells no destination"),
         *(

@@ -24,6 +24,7 @@ from pixelgait.sim.evaluate import film
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.options import SceneOptions
 from pixelgait.sim.viewing import watching
+from pixelgait.sim.viewing.video import Track, film_track, render_track
 from pixelgait.sim.viewing.watching import CATCH_UP_S, RealTime, View, opened
 from pixelgait.sim.viewing.window import ClosedError, Moment, PyBulletWindow
 from tests.conftest import Command
@@ -138,6 +139,23 @@ def test_a_window_that_cannot_open_is_a_line(display: str, monkeypatch: pytest.M
         opened(View("pybullet", A1, FLAT, 0)),
     ):
         pass
+
+
+def test_what_swings_is_filmed_where_it_was(tmp_path: Path) -> None:
+    """By simulated time: the robot's clock may have been any."""
+    rows = np.zeros((100, 20))
+    rows[:, 0] = 1.7e9 + 0.02 * np.arange(100)  # two seconds
+    rows[:, 3], rows[:, 7], rows[:, 8:] = A1.stand_height_m, 1.0, A1.default_pose_rad
+    scene = make_scene("flat", distractors="test")
+    track = Track(rows, 0.02 * np.arange(100))
+    frames = [*render_track(A1, scene, 3, track, track.frame_times())]
+    assert len(frames) == 20
+    assert not np.array_equal(frames[0], frames[-1])
+    stopped = Track(rows, np.full(100, 0.5))
+    first, last = render_track(A1, scene, 3, stopped, stopped.frame_times()[[0, -1]])
+    np.testing.assert_array_equal(first, last)
+    film_track(tmp_path / "one.png", A1, scene, 3, Track(rows[:1], np.zeros(1)))  # a single row
+    assert (tmp_path / "one.png").stat().st_size > 1000
 
 
 def test_a_film_shows_several_episodes_side_by_side(tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ SENSOR_QOS = qos_profile_sensor_data
 NEWEST_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 COMMAND_QOS = QoSProfile(depth=1)  # reliable, the newest only
 NANOSECONDS = 1_000_000_000
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)  # they end a process
 
 
 def start(arguments: list[str] | None = None) -> threading.Event:
@@ -68,9 +69,16 @@ def start(arguments: list[str] | None = None) -> threading.Event:
         reason = str(error).strip().splitlines()[0]
         raise UserError(f"arguments for ROS are not understood: {reason}") from None
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+    for number in ENDING:
         signal.signal(number, lambda *_: stop.set())
     return stop
+
+
+def heed_signals() -> None:
+    """After ROS was shut down: what ends a process does so again, Ctrl-C as an exception."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def quiet_node(beside: Any, name: str) -> Any:

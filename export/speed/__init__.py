@@ -1,0 +1,1 @@
+"""How long learning takes on this machine."""

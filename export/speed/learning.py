@@ -1,0 +1,106 @@
+"""Seconds until a policy is learned, by the command that people type."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pixelgait.policies.training.validation import Figures
+from pixelgait.robot.errors import UserError
+
+LOOK_S = 0.1  # how often the learning curve is read
+INTERRUPTED = (130, -signal.SIGINT)  # exit codes after Ctrl-C
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What is learned, and from which validation on it has been."""
+
+    command: str  # behind pixelgait-train, without --seed, --out and who does the work
+    learned: Callable[[Figures], bool]  # of a row of the learning curve with a validation
+    limit_s: float
+    enough: str  # `learned`, in words
+
+
+LESSONS = {
+    "walk from zero": Lesson(
+        "walk --mirror --iterations 200 --validate-every 1",
+        lambda row: row["validation/shortest"] >= 5.0 and row["validation/falls"] == 0.0,
+        300.0,
+        "8 of 8 walks of 10 s go 5 m or more, none falls",
+    ),
+    "follow from zero": Lesson(
+        "follow --mirror --iterations 200 --steps 400 --es.courses 1 --validate-every 2",
+        lambda row: (
+            row["validation/falls"] == 0.0
+            and row["validation/speed_error"] <= 0.1
+            and row["validation/yaw_rate_error"] <= 0.2
+        ),
+        900.0,
+        "no falls, errors of 0.1 m/s and 0.2 rad/s at most",
+    ),
+    "iap": Lesson(
+        "imitate --encoder iap --mirror --iterations 20",
+        lambda row: row["validation/success"] >= 0.95,
+        1800.0,
+        "95 % of 40 courses, gliding",
+    ),
+}
+
+
+def seconds_to_learn(lesson: Lesson, seed: int, workers: Sequence[str]) -> float | None:
+    """From the command's start to the validation that shows it; None: not within the limit.
+
+    `workers` are the options that say who does the work. The command is stopped as by Ctrl-C.
+
+    Raises:
+        UserError: the command ends with an error.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        words = [*shlex.split(lesson.command), "--seed", str(seed), "--out", str(run), *workers]
+        train = [sys.executable, "-m", "pixelgait.policies.training.train", *words]
+        with (Path(folder) / "said").open("w+") as said:
+            started = time.monotonic()
+            process = subprocess.Popen(train, stdout=said, stderr=said, start_new_session=True)
+            try:
+                took = _wait(process, run / "curve.json", lesson, started)
+            finally:
+                _stop(process)
+            if took is None and process.returncode not in (0, *INTERRUPTED):
+                said.seek(0)
+                raise UserError(f"{shlex.join(words)}: {said.read().strip().splitlines()[-1]}")
+    return took
+
+
+def _wait(
+    process: subprocess.Popen[bytes], curve: Path, lesson: Lesson, started: float
+) -> float | None:
+    """Seconds until the curve says that it is learned; None: the command or the time has ended."""
+    seen = 0
+    while (elapsed := time.monotonic() - started) < lesson.limit_s:
+        ended = process.poll() is not None
+        rows = json.loads(curve.read_text()) if curve.exists() else []
+        fresh = [row for row in rows[seen:] if "validation/return" in row]
+        if any(lesson.learned(row) for row in fresh):
+            return elapsed
+        if ended:
+            return None
+        seen = len(rows)
+        time.sleep(LOOK_S)
+    return None
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """As by Ctrl-C, if it still runs."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+    process.wait()

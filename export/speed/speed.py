@@ -1,0 +1,107 @@
+"""Seconds to a policy, and episodes/s, by who does the work. Run as `make speed`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
+
+from pixelgait.export.speed.episodes import episodes_per_s
+from pixelgait.export.speed.learning import LESSONS, Lesson, seconds_to_learn
+from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.files import json_bytes, require_writable, write_atomic
+from pixelgait.robot.runtime.latency import machine
+from pixelgait.robot.runtime.options import Count, Range, parse
+from pixelgait.robot.runtime.provenance import head
+
+FEWEST_EPISODES = 8  # of which the first two only fill the workers
+
+
+@dataclass(frozen=True)
+class SpeedConfig:
+    """Measure how long policies take to learn by two workers, one, and a Ray cluster.
+
+    And how many episodes a second 1, 2 and 4 workers do. The machine must be idle.
+    """
+
+    seeds: Count = 10
+    """Of every policy, from 0 on."""
+    lessons: tuple[str, ...] = tuple(LESSONS)
+    """What to learn: walk from zero, follow from zero, iap."""
+    workers: tuple[int, ...] = (1, 2, 4)
+    """Numbers of workers whose episodes/s are compared; none to leave that out."""
+    episodes: Annotated[int, Range(FEWEST_EPISODES, 10**6)] = 200
+    cluster: str | None = None
+    """Also on the Ray cluster that this machine is part of: auto or HOST:PORT."""
+    json: Path | None = None
+    """Write the figures there."""
+
+
+def main() -> None:
+    """Command line."""
+    run_command(lambda: print_report(parse(SpeedConfig, "make speed")))
+
+
+def print_report(config: SpeedConfig) -> None:
+    """Measure, print as it comes, and save.
+
+    Raises:
+        UserError: there is no such lesson or cluster, or the figures cannot be written.
+    """
+    if not set(config.lessons) <= set(LESSONS):
+        raise UserError(f"--lessons: choose from {', '.join(LESSONS)}")
+    if config.json is not None:
+        require_writable(config.json)
+    hands = {"2 workers": ("--workers", "2"), "1 worker": ("--workers", "1")}
+    if config.cluster is not None:
+        hands["Ray"] = ("--cluster", config.cluster)
+    learned = {
+        name: {
+            who: _learn(LESSONS[name], config.seeds, name, who, how) for who, how in hands.items()
+        }
+        for name in config.lessons
+    }
+    rates = _rates(config)
+    if config.json is not None:
+        figures = {"learning_s": learned, "episodes_per_s": rates, "machine": machine()}
+        write_atomic(config.json, json_bytes({**head("make speed"), **figures}))
+        print(f"wrote {config.json}")
+
+
+def _learn(
+    lesson: Lesson, seeds: int, name: str, who: str, how: Sequence[str]
+) -> list[float | None]:
+    """Seconds of every seed; None: more than the limit."""
+    took = [seconds_to_learn(lesson, seed, how) for seed in range(seeds)]
+    each = [seconds if seconds is not None else float("inf") for seconds in took]
+    print(
+        f"{name}, {who}: median {median(each):.0f} s of {seeds} seeds "
+        f"({min(each):.0f} to {max(each):.0f}; {lesson.enough})",
+        flush=True,
+    )
+    return took
+
+
+def _rates(config: SpeedConfig) -> list[dict[str, Any]]:
+    """Episodes/s of so many workers, and as a share of as many times one worker's."""
+    hands: list[tuple[int, str | None]] = [(workers, None) for workers in config.workers]
+    if config.cluster is not None:
+        hands.append((0, config.cluster))
+    rows: list[dict[str, Any]] = []
+    for workers, cluster in hands:
+        rate = episodes_per_s(config.episodes, max(1, workers), cluster)
+        row = {"workers": workers or None, "cluster": cluster, "episodes_per_s": rate}
+        label = f"{workers} workers" if workers else f"Ray, {cluster}"
+        rows.append(row)
+        alone = next((each["episodes_per_s"] for each in rows if each["workers"] == 1), None)
+        share = (
+            f", {rate / (workers * alone):.0%} of {workers} times one" if workers and alone else ""
+        )
+        print(f"{label}: {rate:.1f} episodes/s{share}", flush=True)
+    return rows
+
+
+if __name__ == "__main__":
+    main()

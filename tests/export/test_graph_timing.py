@@ -1,0 +1,79 @@
+"""A graph is timed in a process of its own, which never outlives who asked for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pixelgait.export.reports.graph_timing import time_apart
+from pixelgait.robot.bundle import HIGH_LEVEL, SHIPPED
+from pixelgait.robot.errors import UserError
+from tests.conftest import alive, child_environment, children
+
+GRAPH = SHIPPED / "iap" / HIGH_LEVEL
+FRAMES = np.zeros((2, 32, 32, 3), np.uint8)
+TIMING = """
+import sys
+from pathlib import Path
+import numpy as np
+from pixelgait.export.reports.graph_timing import time_apart
+time_apart(Path(sys.argv[1]), np.zeros((2, 32, 32, 3), np.uint8), 1.0)
+"""
+
+
+def test_a_graph_is_timed(tmp_path: Path) -> None:
+    timed = time_apart(GRAPH, FRAMES, 0.05)
+    assert timed is not None
+    times_ms, memory_mb = timed
+    assert len(times_ms) >= 3
+    assert (times_ms > 0.0).all()
+    assert 0.0 < memory_mb < 500.0
+    (tmp_path / "none.onnx").write_bytes(b"no graph")
+    with pytest.raises(UserError, match=r"^none\.onnx: .*Protobuf"):
+        time_apart(tmp_path / "none.onnx", FRAMES, 0.05)
+
+
+def started(line: list[str]) -> tuple[subprocess.Popen[bytes], int]:
+    """Who asks, and the process that times for it, stopped."""
+    asks = subprocess.Popen(line, env=child_environment())
+    deadline = time.monotonic() + 60.0
+    while not (found := [pid for pid in children(asks.pid) if times(pid)]):
+        assert asks.poll() is None
+        assert time.monotonic() < deadline
+    os.kill(found[0], signal.SIGSTOP)
+    return asks, found[0]
+
+
+def times(pid: int) -> bool:
+    """Whether it has become the process that times: before, it is a copy of who asks."""
+    try:
+        line = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return line[1:3] == [b"-m", b"pixelgait.export.reports.graph_timing"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_it_ends_with_who_asked(number: signal.Signals) -> None:
+    asks, timing = started([sys.executable, "-c", TIMING, str(GRAPH)])
+    asks.send_signal(number)
+    asks.wait()
+    deadline = time.monotonic() + 30.0
+    while alive(timing):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_one_that_is_killed_is_told() -> None:
+    """As by a system that is out of memory."""
+    script = TIMING.replace("time_apart(Path", "assert None is time_apart(Path")
+    asks, timing = started([sys.executable, "-c", script, str(GRAPH)])
+    os.kill(timing, signal.SIGKILL)
+    assert asks.wait() == 0

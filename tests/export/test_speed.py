@@ -1,0 +1,54 @@
+"""How long learning takes: commands that learn, that do not, and that cannot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pixelgait.export.speed.episodes import episodes_per_s
+from pixelgait.export.speed.learning import LESSONS, Lesson, seconds_to_learn
+from pixelgait.export.speed.speed import SpeedConfig, print_report
+from pixelgait.robot.errors import UserError
+
+SHORT = Lesson(
+    "walk --iterations 1000 --steps 20 --validation-steps 20 --validation-episodes 1 "
+    "--validate-every 2 --es.directions 1 --es.top 1 --es.courses 1",
+    lambda row: row["iteration"] >= 4,
+    120.0,
+    "two validations",
+)
+ONE = ("--workers", "1")
+
+
+def test_a_command_is_stopped_as_soon_as_it_has_learned() -> None:
+    took = seconds_to_learn(SHORT, 0, ONE)
+    assert took is not None
+    assert 0.0 < took < SHORT.limit_s
+
+
+def test_what_is_not_learned_in_time_or_iterations_is_not_learned() -> None:
+    never = replace(SHORT, learned=lambda row: False)
+    assert seconds_to_learn(replace(never, limit_s=8.0), 0, ONE) is None
+    assert (
+        seconds_to_learn(replace(never, command=f"{SHORT.command} --iterations 1"), 0, ONE) is None
+    )
+
+
+def test_a_command_that_cannot_be_is_told_in_its_own_words() -> None:
+    with pytest.raises(UserError, match="weather"):
+        seconds_to_learn(replace(SHORT, command="walk --weather bad"), 0, ONE)
+    with pytest.raises(UserError, match="--lessons: choose from walk from zero"):
+        print_report(SpeedConfig(lessons=("swim",)))
+
+
+def test_lessons_say_what_they_can_be_judged_by() -> None:
+    row = {"validation/falls": 0.0, "validation/success": 0.96, "validation/shortest": 5.1}
+    row |= {"validation/speed_error": 0.1, "validation/yaw_rate_error": 0.19}
+    assert all(lesson.learned(row) for lesson in LESSONS.values())
+    worse = {"validation/falls": 0.1, "validation/success": 0.94, "validation/shortest": 4.9}
+    assert not any(lesson.learned({**row, **worse}) for lesson in LESSONS.values())
+
+
+def test_episodes_are_counted_once_workers_work() -> None:
+    assert episodes_per_s(8, 1) > 0.0
