@@ -100,11 +100,13 @@ def run(config: SimConfig) -> None:
     if config.faults:
         body = FaultyBody(body, parse_faults(config.faults))
     with _window(config, robot) as window:
-        node = _serve(config, address, body, window)
+        node, closed = _serve(config, address, body, window)
     if config.video is not None:
         _film(config, config.video, node)
     if node.fault:
         raise UserError(f"stand-in robot stopped: {node.fault}")
+    if closed is not None:
+        raise closed
     if node.late > LATE_STEPS:
         print(f"warning: {node.late} physics steps began late, the robot was slower than real time")
 
@@ -139,8 +141,9 @@ def _film(config: SimConfig, path: Path, node: SimulatedRobot) -> None:
 
 def _serve(
     config: SimConfig, address: Address, body: SimulatedBody, window: Window | None
-) -> SimulatedRobot:
-    """Be the robot until SIGINT or SIGTERM; see `run`. Returns it, stopped."""
+) -> tuple[SimulatedRobot, KeyboardInterrupt | None]:
+    """Be the robot until SIGINT or SIGTERM; see `run`. Returns it, stopped, and what the window
+    said if its user has closed it."""
     from pixelgait.robot.ros.wire import common as ros
     from pixelgait.robot.runtime.realtime import request_priority
     from pixelgait.sim.standin.robot import SimulatedRobot
@@ -156,6 +159,7 @@ def _serve(
     executor = ros.rclpy.executors.SingleThreadedExecutor()
     executor.add_node(node)
     node.start()
+    closed = None
     try:
         while not (stop.is_set() or node.fault):
             try:
@@ -164,6 +168,8 @@ def _serve(
                 node.get_logger().error(f"{type(error).__name__}: {error}")
             if window is not None:
                 window.show(config.seed, *node.seen)
+    except KeyboardInterrupt as stopped:
+        closed = stopped
     finally:
         node.stop()
         if config.out is not None:
@@ -172,7 +178,7 @@ def _serve(
         executor.shutdown()
         node.destroy_node()
         ros.rclpy.shutdown()
-    return node
+    return node, closed
 
 
 def wire_on(address: Address) -> Callable[[Any, RobotSpec], Wire]:

@@ -94,7 +94,7 @@ def require_display() -> None:
         UserError: there is none that a window could open on.
     """
     name = os.environ.get("DISPLAY")
-    instead = "pixelgait-eval --video films instead"
+    instead = "--video films instead"
     if not name:
         raise UserError(f"--gui: there is no display (DISPLAY is not set); {instead}")
     try:

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import signal
+from pathlib import Path
 
 import pytest
 
 from tests.conftest import alive, children
 from tests.ros.support import Client, Processes
+
+
+def listen(processes: Processes) -> None:
+    """Until the stand-in has been heard: it opens its window first."""
+    client = Client(processes.domain)
+    from pixelgait.robot.ros.wire import common as ros
+
+    heard: list[object] = []
+    client.node.create_subscription(ros.JointState, ros.JOINT_STATES, heard.append, ros.SENSOR_QOS)
+    client.spin(lambda: len(heard) > 100, timeout=60.0)
+    client.close()
 
 
 @pytest.mark.parametrize(
@@ -17,16 +30,24 @@ def test_a_stand_in_is_watched_until_a_signal_ends_it(
     display: str, processes: Processes, simulator: str, number: signal.Signals
 ) -> None:
     sim = processes.start("pixelgait-sim", "--body", simulator, "--scene", "flat", "--gui")
-    client = Client(processes.domain)
-    from pixelgait.robot.ros.wire import common as ros
-
-    heard: list[object] = []
-    client.node.create_subscription(ros.JointState, ros.JOINT_STATES, heard.append, ros.SENSOR_QOS)
-    client.spin(lambda: len(heard) > 100, timeout=60.0)  # it opens its window first
-    client.close()
+    listen(processes)
     (window,) = children(sim.pid)
     sim.send_signal(number)
     output, _ = sim.communicate(timeout=10)
     assert sim.returncode == 0, output
     assert not alive(window)
     assert all("warning" in line for line in output.splitlines()), output  # a busy machine is slow
+
+
+def test_who_closes_the_window_has_the_film(
+    display: str, processes: Processes, tmp_path: Path
+) -> None:
+    film = tmp_path / "film.gif"
+    sim = processes.start("pixelgait-sim", "--scene", "flat", "--gui", "--video", film)
+    listen(processes)
+    (window,) = children(sim.pid)
+    os.kill(window, signal.SIGTERM)
+    output, _ = sim.communicate(timeout=60)
+    assert sim.returncode == 130, output
+    assert output.endswith(f"wrote {film}\nerror: interrupted, the window was closed\n")
+    assert film.read_bytes().startswith(b"GIF")
