@@ -155,6 +155,10 @@ IGNORED = [
     (f"{TRAIN['joint']} --scene flat --difficulty=0.3", "--difficulty is nothing to --scene flat"),
     (f"{TRAIN['imitate']} --scene flat --difficulty 0.5", "--difficulty is nothing to"),
     ("pixelgait-eval walk --scene flat --difficulty 0.5", "--difficulty is nothing to --scene"),
+    (
+        "pixelgait-eval walk --scene mixture:flat=2 --difficulty 1",
+        "nothing to --scene mixture:",
+    ),
     ("pixelgait-eval iap --difficulty 1 --scene gibson:house", "nothing to --scene gibson:house"),
     ("pixelgait-sim --scene flat --difficulty 1", "--difficulty is nothing to --scene flat"),
     ("pixelgait-profile slow.json --seconds 3", "--seconds is nothing to a report"),

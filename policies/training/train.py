@@ -18,6 +18,7 @@ from pixelgait.policies.training.configs import (
     DELAYS,
     KINDS,
     LOW_LEVEL,
+    CameraConfig,
     CourseConfig,
     FollowConfig,
     ImitateConfig,
@@ -29,11 +30,12 @@ from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import write_atomic
 from pixelgait.robot.runtime.commands import own_arguments
 from pixelgait.robot.runtime.options import check_numbers, check_outputs, parse
-from pixelgait.sim.tasks.options import WorkerOptions, check_film
+from pixelgait.sim.tasks.options import SceneOptions, WorkerOptions, check_film
 
 PROGRAM = "pixelgait-train"
 # What says most about a low level, behind pixelgait-eval RUN.
 TRIALS = {"walk": " --scene flat", "follow": " --task follow --scene flat"}
+USUAL_SCENE = SceneOptions.scene
 
 
 @dataclass(frozen=True)
@@ -225,7 +227,10 @@ def closing(config: TrainConfig, run: Run) -> str:
     if np.isfinite(best.best_score):
         score = f"validation return {best.best_score:.2f}"
     done = run.load().iteration
-    trial = f"pixelgait-eval {shlex.quote(str(config.out))}{TRIALS.get(config.task, '')}"
+    where = TRIALS.get(config.task, "")
+    if isinstance(config, CameraConfig) and config.scene != USUAL_SCENE:
+        where = f" --scene {shlex.quote(config.scene)}"
+    trial = f"pixelgait-eval {shlex.quote(str(config.out))}{where}"
     return (
         f"wrote {config.out}: best of {done} iterations is {best.iteration}, {score}\n"
         f"to watch it: {trial} --episodes 3 --gui\n"

@@ -97,7 +97,13 @@ def make_scene(
 
 
 def is_graded(name: str) -> bool:
-    """Whether a scene can be easier or harder: flat ground is flat, a house as it was scanned."""
+    """Whether a scene can be easier or harder: flat ground is flat, a house as it was scanned.
+
+    Raises:
+        UserError: it is a mixture of something else than kinds and weights.
+    """
+    if name.startswith(f"{Mixture.name}:"):
+        return any(map(is_graded, _weights(name)))
     return name != FlatGround.name and not name.startswith(f"{Gibson.name}:")
 
 
@@ -113,7 +119,14 @@ def moved_scene(name: str, move: Move) -> str:
 
 
 def _mixture(name: str, difficulty: float) -> Mixture:
-    """`mixture`, or `mixture:KIND=WEIGHT,...`: `all` of the usual ones, -KIND takes one out."""
+    """`mixture`, or `mixture:KIND=WEIGHT,...`."""
+    return Mixture(
+        [(make_scene(k, difficulty * GENTLER.get(k, 1.0)), w) for k, w in _weights(name).items()]
+    )
+
+
+def _weights(name: str) -> dict[str, float]:
+    """How often a mixture's kinds come: `all` are the usual ones, -KIND takes one out."""
     _, _, listed = name.partition(":")
     weights: dict[str, float] = {}
     for part in (listed or "all").split(","):
@@ -128,9 +141,7 @@ def _mixture(name: str, difficulty: float) -> Mixture:
             weights[kind] = _weight(name, weight or "1")
     if not weights:
         raise UserError(f"{name}: nothing is left")
-    return Mixture(
-        [(make_scene(k, difficulty * GENTLER.get(k, 1.0)), w) for k, w in weights.items()]
-    )
+    return weights
 
 
 def _weight(name: str, text: str) -> float:

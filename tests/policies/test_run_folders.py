@@ -218,11 +218,15 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
 def test_a_run_is_evaluated_as_it_is(
     command: Command, trained: Train, tmp_path: Path, task: str
 ) -> None:
-    line = {"follow": f"follow {SMALL} {SEARCH} --iterations 1", "imitate": f"imitate {IMITATE}"}
+    line = {
+        "follow": f"follow {SMALL} {SEARCH} --iterations 1",
+        "imitate": f"imitate {IMITATE} --scene slalom",
+    }
+    where = {"follow": "--task follow --scene flat", "imitate": "--scene slalom"}
     said = trained(f"{line[task]} --out 'my run'")
     watched, filmed, typed = said.strip().splitlines()[-3:]
     assert watched.startswith("to watch it: pixelgait-eval 'my run' ")
-    assert watched.endswith(" --episodes 3 --gui")
+    assert watched.endswith(f" {where[task]} --episodes 3 --gui")
     assert filmed.endswith(" --episodes 1 --video film.mp4")
     name, *trial = shlex.split(typed.removeprefix("next: "))
     trial += ["--episodes", "1", "--seconds", "1", "--workers", "1", "--json", "figures.json"]
