@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -123,9 +124,12 @@ def display(screen: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def children(pid: int) -> list[int]:
-    """Processes that a process has started."""
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    """Processes that a process has started; threads that end while they are asked have none."""
+    started: list[int] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):
+            started += map(int, (task / "children").read_text().split())
+    return started
 
 
 def child_environment() -> dict[str, str]:

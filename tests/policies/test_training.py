@@ -49,7 +49,7 @@ from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
 from pixelgait.robot.spec import LAIKAGO
-from tests.conftest import Command, alive, child_environment, gentle_weights, write_run
+from tests.conftest import Command, alive, child_environment, children, gentle_weights, write_run
 
 QUICK = ["--iterations", "4", "--steps", "60", "--validation-steps", "100", "--validate-every", "2"]
 QUICK += ["--validation-episodes", "4"]
@@ -333,11 +333,6 @@ def start_training(out: Path, *arguments: str) -> subprocess.Popen[str]:
         text=True,
         env=child_environment(),
     )
-
-
-def children(pid: int) -> list[int]:
-    tasks = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for task in tasks for child in task.read_text().split()]
 
 
 def without_times(curve: list[dict[str, Any]]) -> list[dict[str, Any]]:

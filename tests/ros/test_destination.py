@@ -170,7 +170,7 @@ def arrives(processes: Processes, folder: Path, house: int) -> bool:
         client.wait_for_state("walking", timeout=60.0)
         person = Person(client, publishes_odometry=False)
         client.spin(lambda: person.distances, timeout=20.0)
-        reached = client.spins(lambda: person.distances[-1] < 0.3, timeout=60.0)
+        reached = client.spins(lambda: person.distances[-1] < 0.2, timeout=60.0)
         client.spin_for(2.0)
     finally:
         client.close()
@@ -181,6 +181,6 @@ def arrives(processes: Processes, folder: Path, house: int) -> bool:
     with np.load(folder / "trajectory.npz") as data:
         ended = data["path"][-1, 1:3]
     if reached:
-        assert np.hypot(*(ended - (x, y))) < 0.4
+        assert np.hypot(*(ended - (x, y))) < 0.3
         assert "goal_pose: arrived" in output
     return reached
