@@ -21,7 +21,7 @@ from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.envs import GaitEnv
 from pixelgait.sim.scenes.flat import FlatGround
-from pixelgait.sim.scenes.registry import SCENES, make_scene
+from pixelgait.sim.scenes.registry import SCENES, is_graded, make_scene
 from pixelgait.sim.world.scene import HeightField, Layout, Pose
 from tests.helpers import (
     EVERY_SCENE,
@@ -79,7 +79,9 @@ def test_memory_is_flat_over_resets(body: SimulatedBody) -> None:
 def test_every_scene_is_an_environment(scene: str, name: str, house: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        env = GaitEnv(located(scene, house), 0.5, render_mode="rgb_array", body=name)
+        place = located(scene, house)
+        difficulty = 0.5 if is_graded(place) else None
+        env = GaitEnv(place, difficulty, render_mode="rgb_array", body=name)
         env.spec = gymnasium.spec("PixelGait/ObstacleCourse-v0")
         check_env(env, skip_render_check=True, skip_close_check=True)
     env.close()
