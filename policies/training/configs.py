@@ -75,7 +75,7 @@ class TrainConfig(WorkerOptions):
     """Make the networks left-right symmetric: they turn either way alike."""
     randomise: bool = False
     """Draw body, motors, delays, sensor noise and the camera's flaws anew every episode; for
-    imitate only the camera's."""
+    imitate only the camera's and the odometry's."""
     delays_from: Path | None = None
     """Latency report (latency.json) whose delays --randomise shall use."""
     video: Path | None = None

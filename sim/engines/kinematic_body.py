@@ -19,6 +19,7 @@ from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import BasePose, Loads
+from pixelgait.sim.body.odometry import DriftingOdometry
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.body.sensors import CameraStream
 from pixelgait.sim.body.sway import Sway
@@ -72,12 +73,13 @@ class Glide:
     free_steps: float = 0.0  # until it can have hit something
     stopped: bool = False  # by an obstacle, in the last step
     camera: CameraStream | None = None  # None: an ideal one
+    odometry: DriftingOdometry | None = None  # likewise
 
 
 class KinematicBody:
     """One gliding robot in one scene, with what tasks and cameras need of a `SimulatedBody`.
 
-    Of a randomisation only the camera's part means anything here.
+    Of a randomisation only the camera's part and the odometry's mean anything here.
     """
 
     state: Glide  # since the first reset
@@ -126,6 +128,8 @@ class KinematicBody:
             sample = self.randomisation.sample(Stream.GLIDER_CAMERA.rng(seed))
             self.state.camera = CameraStream(sample, self.camera, self._scene.render, seed)
             self.state.camera.observe(self.time_s, self._swaying())
+            drift = sample.odometry_scale, sample.odometry_turn_rad_per_m
+            self.state.odometry = DriftingOdometry(*drift)
         return self.read()
 
     @property
@@ -138,6 +142,8 @@ class KinematicBody:
         none, state = np.zeros(len(self.spec.joint_names)), self.state
         orientation = np.array(self.pose().orientation)
         odometry = np.array((state.x, state.y, state.yaw))
+        if state.odometry is not None:
+            odometry = state.odometry.read(odometry)
         return Reading(self.time_s, none, none, orientation, np.zeros(3), self.render, odometry)
 
     def render(self) -> Image:

@@ -125,6 +125,22 @@ def test_a_randomised_camera_is_late_and_dark_and_episodes_stay_bit_equal() -> N
     real.close()
 
 
+@pytest.mark.parametrize("randomised", [False, True])
+def test_a_randomised_odometry_measures_ways_too_long(randomised: bool) -> None:
+    ranges = replace(Randomisation(), odometry_scale=(1.1, 1.1), odometry_turn_rad_per_m=(0.0, 0.0))
+    body = KinematicBody(A1, FlatGround(), randomisation=ranges if randomised else None)
+    body.reset(9000)
+    start = planar_pose(body)[:2]
+    for _ in range(300):
+        body.follow(latent_for(0.6, 0.3))
+        measured = body.read().odometry
+    assert measured is not None
+    walked, believed = (np.hypot(*(pose[:2] - start)) for pose in (planar_pose(body), measured))
+    assert walked > 1.0
+    assert believed / walked == pytest.approx(1.1 if randomised else 1.0)
+    body.close()
+
+
 def test_walls_stop_it_and_turning_frees_it() -> None:
     body = KinematicBody(A1, ObstacleCourse(0.5))
     body.reset(3)
