@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.runtime.attention import draw_attention
 from pixelgait.robot.spec import RobotSpec
-from pixelgait.sim.viewing.video import INSET, Track, render_track
+from pixelgait.sim.viewing.video import INSET, Track, counted, render_track
 from pixelgait.sim.world.scene import Scene
 
 
@@ -34,4 +34,5 @@ def film(
         i = max(0, int(np.searchsorted(times, now, side="right")) - 1)
         return draw_attention(images[i], attention[i], INSET)
 
-    return [*render_track(spec, scene, seed, track, track.frame_times(), seen)]
+    taken = track.frame_times()
+    return [*counted(render_track(spec, scene, seed, track, taken, seen), len(taken))]

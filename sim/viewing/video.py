@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import cv2
 import imageio.v2 as imageio
@@ -44,6 +44,8 @@ EYE_M = np.array((-1.7, 0.0, 1.1))  # from the robot: behind and above
 LOOK_M = np.array((1.2, 0.0, 0.0))
 EYE_INDOORS_M = np.array((-1.0, 0.0, 6.0))  # walls would hide the robot from behind
 FIELD_OF_VIEW_RAD = 0.9
+
+Frame = NDArray[np.uint8]  # (H, W, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +97,8 @@ class SceneRenderer:
         position: Array,
         orientation: Array,
         joint_angles: Array,
-        inset: NDArray[np.uint8] | None,
-    ) -> NDArray[np.uint8]:
+        inset: Frame | None,
+    ) -> Frame:
         """One frame (HEIGHT, WIDTH, 3); `inset` goes into the upper left corner."""
         self.place(position, orientation, joint_angles)
         ground = np.array((position[0], 0.5 * position[1], 0.0))
@@ -113,7 +115,7 @@ class SceneRenderer:
             frame[8 : 8 + framed.shape[0], 8 : 8 + framed.shape[1]] = framed
         return frame
 
-    def _in_look(self, eye: Array, ahead: Array) -> NDArray[np.uint8]:
+    def _in_look(self, eye: Array, ahead: Array) -> Frame:
         """The same view, through a camera as painters know it."""
         x, y, z = ahead.tolist()
         mount = CameraMount((0.0, 0.0, 0.0), math.atan2(-z, math.hypot(x, y)), FIELD_OF_VIEW_RAD)
@@ -122,7 +124,7 @@ class SceneRenderer:
         return self.scene.render_both(camera, pose)[0]
 
 
-def write_film(path: Path, frames: Iterable[NDArray[np.uint8]]) -> None:
+def write_film(path: Path, frames: Iterable[Frame]) -> None:
     """Write frames as .mp4 or .gif, or a few of them as a strip (.png), whole or not at all."""
     if path.suffix == ".png":
         write_atomic(path, _strip([*frames]))
@@ -139,7 +141,7 @@ def write_film(path: Path, frames: Iterable[NDArray[np.uint8]]) -> None:
         write_atomic(path, film.read_bytes())
 
 
-def _strip(frames: list[NDArray[np.uint8]]) -> bytes:
+def _strip(frames: list[Frame]) -> bytes:
     """Frames evenly taken from a film, as one PNG."""
     rows, columns = STRIP
     chosen = [frames[i] for i in _evenly(len(frames))]
@@ -158,7 +160,7 @@ def film_track(path: Path, spec: RobotSpec, scene: Scene, seed: int, track: Trac
     times = track.frame_times()
     if path.suffix == ".png":
         times = times[_evenly(len(times))]
-    write_film(path, render_track(spec, scene, seed, track, times))
+    write_film(path, counted(render_track(spec, scene, seed, track, times), len(times)))
 
 
 def render_track(
@@ -167,12 +169,12 @@ def render_track(
     seed: int,
     track: Track,
     times: Array,
-    inset: Callable[[float], NDArray[np.uint8]] | None = None,
-) -> Iterator[NDArray[np.uint8]]:
+    inset: Callable[[float], Frame | None] | None = None,
+) -> Iterator[Frame]:
     """Frames at these times [s] of a track; `inset` gives what is in the corner then."""
     renderer = SceneRenderer(spec, scene, seed)
     try:
-        for now in tqdm(times, "film", unit="frame", leave=False, disable=None):
+        for now in times:
             i = min(int(np.searchsorted(track.path[:, 0], now)), len(track.path) - 1)
             row = track.path[i]
             renderer.scene.move(float(track.simulated_s[i]))
@@ -182,56 +184,90 @@ def render_track(
         renderer.close()
 
 
+def counted(frames: Iterable[Frame], number: int) -> Iterator[Frame]:
+    """The frames, while a passing bar on a terminal says how many of so many there are."""
+    yield from tqdm(frames, "film", number, unit="frame", leave=False, disable=None)
+
+
+class Take(NamedTuple):
+    """An episode that was filmed: every row of the track is a frame."""
+
+    seed: int
+    track: Track
+    insets: dict[float, Frame | None]  # by the track's time [s]
+
+    def render(self, body: SimulatedBody, frames: NDArray[np.int64]) -> Iterator[Frame]:
+        """These frames of it, once each; for those behind its end, its last."""
+        times = self.track.path[np.unique(np.minimum(frames, len(self.track.path) - 1)), 0]
+        insets = self.insets.__getitem__
+        return render_track(body.spec, body.scene, self.seed, self.track, times, insets)
+
+
 def record_video(
     controller: Controller, body: SimulatedBody, task: Task, seeds: Sequence[int], path: Path
 ) -> list[Episode]:
-    """Run episodes and film them, several side by side in a grid; a .png becomes a strip."""
-    renderer = SceneRenderer(body.spec, body.scene, seeds[0])
-    every = round(1.0 / FRAMES_PER_S / CONTROL_DT_S)
-    columns = math.ceil(math.sqrt(len(seeds)))
-    shrink = columns / 1.5 if columns > 1 else 1.0  # grids are half as wide again
-    size = (round(WIDTH / shrink), round(HEIGHT / shrink))
-    films: list[list[NDArray[np.uint8]]] = []
+    """Run episodes and film them, several side by side in a grid; a .png becomes a strip.
 
-    def watch(step: int, reading: Reading) -> None:
-        if step % every == 1:
-            position, orientation = map(np.array, body.pose())
-            renderer.scene.move(body.time_s)
-            pose = (position, orientation, reading.joint_angles)
-            frame = renderer.frame(*pose, _inset(controller))
-            films[-1].append(cv2.resize(frame, size, interpolation=cv2.INTER_AREA))  # type: ignore[arg-type]
-            bar.update()
-
-    # Episodes may end before their time: then the bar leaps.
-    expected = task.steps // every
-    total = expected * len(seeds)
-    episodes = []
-    with tqdm(total=total, desc="film", unit="frame", leave=False, disable=None) as bar:
+    They are rendered afterwards, frame by frame, of a strip no more than it shows.
+    """
+    takes, episodes = [], []
+    with tqdm(
+        desc="walking", total=task.steps * len(seeds), unit="step", leave=False, disable=None
+    ) as bar:
         for number, seed in enumerate(seeds):
-            films.append([])
-            renderer.lay_out(seed)
-            bar.update(number * expected - bar.n)
-            episodes.append(run_episode(controller, body, task, seed, watch))
-    renderer.close()
-    write_film(path, side_by_side(films, columns))
+            bar.update(number * task.steps - bar.n)  # episodes may end before their time
+            take, episode = _take(controller, body, task, seed, bar.update)
+            takes.append(take)
+            episodes.append(episode)
+    longest = max(len(take.track.path) for take in takes)
+    frames = _evenly(longest) if path.suffix == ".png" else np.arange(longest)
+    films = side_by_side([take.render(body, frames) for take in takes])
+    write_film(path, counted(films, len(frames)))
     return episodes
 
 
-def side_by_side(films: Sequence[list[NDArray[np.uint8]]], columns: int) -> list[NDArray[np.uint8]]:
-    """Frames (H, W, 3) of a grid of films; who has ended stands still, free places are black."""
+def _take(
+    controller: Controller, body: SimulatedBody, task: Task, seed: int, progress: Callable[[], Any]
+) -> tuple[Take, Episode]:
+    """Run an episode, and keep what its film needs."""
+    every = round(1.0 / FRAMES_PER_S / CONTROL_DT_S)
+    rows: list[Array] = []
+    simulated_s: list[float] = []
+    insets: dict[float, Frame | None] = {}
+
+    def watch(step: int, reading: Reading) -> None:
+        progress()
+        if step % every == 1:
+            now = step * CONTROL_DT_S
+            rows.append(np.array((now, *np.concatenate(body.pose()), *reading.joint_angles)))
+            simulated_s.append(body.time_s)
+            insets[now] = _inset(controller)
+
+    episode = run_episode(controller, body, task, seed, watch)
+    return Take(seed, Track(np.array(rows), np.array(simulated_s)), insets), episode
+
+
+def side_by_side(films: Sequence[Iterator[Frame]]) -> Iterator[Frame]:
+    """Frames of a grid of films; who has ended stands still, free places are black."""
+    columns = math.ceil(math.sqrt(len(films)))
     rows = math.ceil(len(films) / columns)
-    height, width, _ = films[0][0].shape
-    frames = []
-    for i in range(max(map(len, films))):
-        grid = np.zeros((rows * height, columns * width, 3), np.uint8)
+    shrink = columns / 1.5 if columns > 1 else 1.0  # grids are half as wide again
+    width, height = round(WIDTH / shrink), round(HEIGHT / shrink)
+    grid = np.zeros((rows * height, columns * width, 3), np.uint8)
+    while True:
+        over = True
         for place, film in enumerate(films):
-            y, x = place // columns * height, place % columns * width
-            grid[y : y + height, x : x + width] = film[min(i, len(film) - 1)]
-        frames.append(grid)
-    return frames
+            if (frame := next(film, None)) is not None:
+                over = False
+                y, x = place // columns * height, place % columns * width
+                small = cv2.resize(frame, (width, height), interpolation=cv2.INTER_AREA)
+                grid[y : y + height, x : x + width] = small
+        if over:
+            return
+        yield grid.copy()
 
 
-def _inset(controller: Controller) -> NDArray[np.uint8] | None:
+def _inset(controller: Controller) -> Frame | None:
     image, decision = controller.image, controller.decision
     if image is None or decision is None:
         return None
