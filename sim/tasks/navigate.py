@@ -66,12 +66,12 @@ class Navigate(Forward):
         return float(np.hypot(*(self.destination - self._places[-1])))
 
     def metrics(self) -> dict[str, float]:
-        """SPL, whether the robot ended near the destination, and how far from it [m]."""
+        """SPL, whether and how far from the destination it ended [m], its way [m] and time [s]."""
         way = self._way_m / max(self._walked_m, self._way_m)
         return {
             "spl": way * self.succeeded(),
             "near_rate": float(self._left_m() < NEAR_M),
             "left_m": self._left_m(),
             "walked_m": self._walked_m,
-            "seconds": self._steps * CONTROL_DT_S,
+            "time_s": self._steps * CONTROL_DT_S,
         }

@@ -121,18 +121,27 @@ def test_known_figures_are_shown_and_nothing_is_measured_again(tmp_path: Path) -
         write_results(replace(config, columns=("nowhere",)))
 
 
+def test_the_tables_of_navigation_are_those_of_the_figures_beside_them(tmp_path: Path) -> None:
+    page, kept = tmp_path / "results.md", tmp_path / "navigation.json"
+    page.write_text((ROOT / "docs/results.md").read_text())
+    kept.write_bytes((ROOT / "docs/navigation.json").read_bytes())
+    write_tables(NavigationConfig(page=page, figures=kept, rows=("`gates`", "**navigator**")))
+    assert kept.read_bytes() == (ROOT / "docs/navigation.json").read_bytes(), "was measured again"
+    assert page.read_text() == (ROOT / "docs/results.md").read_text()
+
+
 def test_a_row_of_navigation_is_measured_once(tmp_path: Path) -> None:
     page, kept = tmp_path / "page.md", tmp_path / "figures.json"
     parts = ("navigation", "teacher")
     page.write_text("\n".join(line for part in parts for line in markers(part, "navigation")))
-    config = NavigationConfig(page=page, figures=kept, episodes=1, workers=1, rows=("`gates`",))
+    config = NavigationConfig(page=page, figures=kept, episodes=1, workers=1, rows=("`rooms`",))
     write_tables(config)
-    assert "| `gates` | 1 | 100 % [21, 100] | 100 % [21, 100] | 0 % [0, 79] |" in page.read_text()
+    assert "| `rooms` | 1 | 100 % [21, 100] | 100 % [21, 100] | 0 % [0, 79] |" in page.read_text()
     (figures,) = json.loads(kept.read_text())
-    assert (figures["bundle"], figures["scene"], figures["episodes"]) == ("walk", "gates", 1)
+    assert (figures["bundle"], figures["scene"], figures["episodes"]) == ("walk", "rooms", 1)
     kept.write_text(kept.read_text().replace('"success_rate": 1.0', '"success_rate": 0.5'))
     write_tables(config)
-    assert "| `gates` | 1 | 50 % [21, 100] |" in page.read_text()
+    assert "| `rooms` | 1 | 50 % [21, 100] |" in page.read_text()
     with pytest.raises(UserError, match="--rows: choose from"):
         write_tables(replace(config, rows=("nowhere",)))
 
