@@ -17,7 +17,7 @@ from pixelgait.policies.training.validation import Figures
 from pixelgait.robot.errors import UserError
 
 LOOK_S = 0.1  # how often the learning curve is read
-INTERRUPTED = (130, -signal.SIGINT)  # exit codes after Ctrl-C
+STOPPED = (128 + signal.SIGTERM, -signal.SIGTERM)  # exit codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,8 @@ LESSONS = {
 def seconds_to_learn(lesson: Lesson, seed: int, workers: Sequence[str]) -> float | None:
     """From the command's start to the validation that shows it; None: not within the limit.
 
-    `workers` are the options that say who does the work. The command is stopped as by Ctrl-C.
+    `workers` are the options that say who does the work. The command is stopped by SIGTERM: Ctrl-C
+    is nothing to whom a shell has started in the background.
 
     Raises:
         UserError: the command ends with an error.
@@ -75,7 +76,7 @@ def seconds_to_learn(lesson: Lesson, seed: int, workers: Sequence[str]) -> float
                 took = _wait(process, run / "curve.json", lesson, started)
             finally:
                 _stop(process)
-            if took is None and process.returncode not in (0, *INTERRUPTED):
+            if took is None and process.returncode not in (0, *STOPPED):
                 said.seek(0)
                 raise UserError(f"{shlex.join(words)}: {said.read().strip().splitlines()[-1]}")
     return took
@@ -100,7 +101,7 @@ def _wait(
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """As by Ctrl-C, if it still runs."""
+    """Unless it has ended."""
     if process.poll() is None:
-        process.send_signal(signal.SIGINT)
+        process.terminate()
     process.wait()
