@@ -145,6 +145,9 @@ MINI_CHEETAH = RobotSpec(
     # The robot has no camera of its own: ahead of the front hips, as on the A1.
     camera=CameraMount(position_m=(0.21, 0.0, 0.05), pitch_down_rad=0.2, vertical_fov_rad=1.05),
     hip_share=0.41,  # links of unequal length: (l2^2 + l1 l2 cos q) / leg_length^2
+    # URDF: all links; thigh 0.062 m beside the abduction's axis, 0.209 m from hip to knee.
+    carried_kg=8.852,
+    load_levers_m=(0.062, 0.209 * float(np.sin(0.7854))),
 )
 
 LAIKAGO = RobotSpec(
