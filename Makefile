@@ -20,7 +20,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 INSTALLING = $(eval BEGAN := $(shell date +%s))
 CAME_TO = echo "$$(du -sh .venv | cut -f1) on disk in .venv, installed in $$(($$(date +%s) - $(BEGAN))) s"
 
-.PHONY: demo test long lint faults endurance recordings signals cluster view benchmark speed results navigation encoders gait-study walk-card walk-gif contact-sheet clean
+.PHONY: demo test long lint faults endurance recordings signals cluster view benchmark speed results navigation learning encoders gait-study walk-card walk-gif contact-sheet clean
 
 ROBOT ?= a1
 demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo; ROBOT=go2
@@ -78,6 +78,9 @@ speed: $(INSTALLED)  ## seconds to a policy and episodes/s, by number of workers
 
 navigation: $(INSTALLED)  ## docs/results.md: point goals in 100 unseen houses a row
 	$(BIN)/python -m pixelgait.export.reports.navigation
+
+learning: $(INSTALLED)  ## docs/results.md: size of patches, mirror symmetry, three seeds each: XX h
+	$(BIN)/python -m pixelgait.export.studies.learning
 
 encoders: $(INSTALLED)  ## latencies of all encoders: docs/encoders.md and .png: idle machine, 8 min
 	$(BIN)/pixelgait-encoders --page docs/encoders.md
