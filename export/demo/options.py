@@ -20,7 +20,8 @@ class DemoConfig:
     2. That low level and the shipped camera policy become one ONNX bundle.
     3. A simulated robot and the controller, two processes, talk over real ROS 2 topics. What was
        recorded goes through the controller once more: the same commands, bit for bit.
-    4. The shipped navigator is told a place in an unseen house, over goal_pose, and walks there.
+    4. The shipped navigator is told a place in an unseen house, in an unseen look, over goal_pose,
+       and walks there.
     5. Latency table, learning curve, ways and films lie in the output folder.
     """
 
