@@ -20,6 +20,7 @@ from pixelgait.robot.supervisor import NO_AGES
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.delays import DelayLine
 from pixelgait.sim.body.interface import (
+    DAMPED_PARTS,
     PHYSICS_DT_S,
     START_ABOVE_M,
     SUBSTEPS,
@@ -78,6 +79,7 @@ class LeggedBody(ABC):
         self._commands = DelayLine(standing(spec))
         self._command: JointCommand | None = None  # that `_motors` are under
         self._motors: list[Motor] = []
+        self._parts = 1  # of a physics step
         self._torques: list[float] = [0.0] * len(spec.joint_names)  # in the last physics step
 
     def reset(self, seed: int) -> Reading:
@@ -131,10 +133,19 @@ class LeggedBody(ABC):
             if command is not self._command:
                 self._command = command
                 self._motors = motors_under(command, self.spec, self._sample)
-            self._torques = motor_torques(self._motors, *self._joints())
-            self._drive(self._torques)
-            self.advance()
+                self._divide(command)
+            for _ in range(self._parts):
+                self._torques = motor_torques(self._motors, *self._joints())
+                self._drive(self._torques)
+                self.advance()
             self._tick()
+
+    def _divide(self, command: JointCommand) -> None:
+        """Physics steps into as many parts as motors under this command need."""
+        parts = 1 if command.kp.any() else DAMPED_PARTS
+        if parts != self._parts:
+            self._parts = parts
+            self._set_step(PHYSICS_DT_S / parts)
 
     def _tick(self) -> None:
         """A physics step is over."""
@@ -190,7 +201,11 @@ class LeggedBody(ABC):
 
     @abstractmethod
     def advance(self) -> None:
-        """One physics step of the engine alone, with the torques that are set."""
+        """One step of the engine alone, with the torques that are set."""
+
+    @abstractmethod
+    def _set_step(self, step_s: float) -> None:
+        """How long a step of the engine is [s], from the next one on."""
 
     @abstractmethod
     def _measure(self, pose: BasePose) -> Reading:

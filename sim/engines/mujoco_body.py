@@ -8,7 +8,7 @@ torques differ from ours by rounding.
 Different, and left so, because a policy that only works with one engine's contacts works with none:
 
 * Contacts are soft constraints (MuJoCo's default, a time constant of 20 ms) instead of hard ones,
-  with elliptic friction cones. Contact stiffness and spinning friction in a URDF are ignored.
+  with elliptic friction cones. Contact stiffness in a URDF is ignored.
 * The feet's friction counts for all links; in PyBullet every link has its own.
 * PyBullet damps the base's velocity by 4 % per second; MuJoCo does not.
 * Inertias that no rigid body can have (the Mini Cheetah's thighs) become those of a ball of their
@@ -106,7 +106,8 @@ class MuJoCoBody(LeggedBody):
         if command is not self._command:
             self._command = command
             self._power(command)
-        self.advance(steps)
+            self._divide(command)
+        self.advance(steps * self._parts)
         self._torques = self.data.actuator_force.tolist()
         for _ in range(steps):
             self._tick()
@@ -122,8 +123,11 @@ class MuJoCoBody(LeggedBody):
         self.data.ctrl[:] = command.targets
 
     def advance(self, steps: int = 1) -> None:
-        """Physics steps of the engine alone, with the torques or motors that are set."""
+        """Steps of the engine alone, with the torques or motors that are set."""
         mujoco.mj_step(self.model, self.data, steps)
+
+    def _set_step(self, step_s: float) -> None:
+        self.model.opt.timestep = step_s
 
     def _joints(self) -> tuple[Sequence[float], Sequence[float]]:
         return self.data.qpos[self._q].tolist(), self.data.qvel[self._v].tolist()

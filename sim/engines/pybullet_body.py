@@ -98,9 +98,12 @@ class PyBulletBody(LeggedBody):
         return self._states
 
     def advance(self) -> None:
-        """One physics step of the engine alone, with the torques that are set."""
+        """One step of the engine alone, with the torques that are set."""
         pybullet.stepSimulation(physicsClientId=self.client)
         self._states = self._pose = None
+
+    def _set_step(self, step_s: float) -> None:
+        pybullet.setTimeStep(step_s, physicsClientId=self.client)
 
     def _joints(self) -> tuple[Sequence[float], Sequence[float]]:
         angles, speeds, _, _ = zip(*self._joint_states(), strict=True)

@@ -16,6 +16,7 @@ from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import JointCommand
 from pixelgait.robot.low_level import INPUT_SIZE, LOW_LEVEL_WEIGHTS, OUTPUT_SIZE, LinearLowLevel
+from pixelgait.robot.rotation import heading
 from pixelgait.robot.spec import A1, ROBOTS, RobotSpec
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.camera import FAR_M, Camera
@@ -103,12 +104,45 @@ def test_every_robot_stands_and_trots_upright_for_five_seconds(name: str, robot:
 
 
 @pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_every_robot_turns_on_the_spot(name: str, robot: str) -> None:
+    """No foot sticks to the ground, which would leave less than 0.1 rad/s."""
+    body = make_body(name, ROBOTS[robot], FlatGround())
+    path = run(body, trotting(ROBOTS[robot], turn_rad=0.1), 300)
+    turned = np.unwrap([heading(row[3:7].tolist()) for row in path])
+    assert turned[-1] / 3.0 > 0.3
+    body.close()
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_who_is_damped_sinks_down_and_lies_still(name: str, robot: str) -> None:
+    """Unless the loop of its motors diverges, which makes it crawl."""
+    body = make_body(name, ROBOTS[robot], FlatGround())
+    reading, supervisor = body.reset(0), Supervisor(ROBOTS[robot])
+    heights = []
+    for _ in range(1000):
+        heights.append(body.pose().position[2])
+        body.apply(supervisor.damp(reading.time_s))
+        reading = body.read()
+        if reading.time_s > 8.0:
+            assert abs(reading.joint_velocities).max() < 0.2
+    (x, y, z), orientation = body.pose()
+    assert z < 0.5 * ROBOTS[robot].stand_height_m
+    assert np.diff(heights).max() < 1e-3  # [m]
+    assert np.hypot(x, y) < 0.1
+    assert abs(heading(orientation)) < 0.05
+    body.close()
+
+
+@pytest.mark.parametrize("name", BODIES)
 def test_an_episode_depends_on_nothing_but_its_seed(name: str) -> None:
     body = make_body(name, A1, ObstacleCourse(0.5))
     controller = trotting(A1, stride_m=0.05)
     first = run(body, controller, 100, seed=3)
     image = body.render().pixels
     run(body, controller, 50, seed=4)
+    body.apply(controller.supervisor.damp(body.time_s))  # in shorter steps
     np.testing.assert_array_equal(first, run(body, controller, 100, seed=3))
     np.testing.assert_array_equal(image, body.render().pixels)
     body.close()
