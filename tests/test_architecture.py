@@ -32,7 +32,7 @@ LAYERS = (
     ("sim.viewing",),
     ("sim", "policies.training", "export.bundle"),
     ("export.reports", "export.faults", "export.speed", "sim.benchmarks"),
-    ("export.demo",),
+    ("export.demo", "export.studies"),
     ("export",),
 )
 MOST_FILES = 12
