@@ -93,7 +93,7 @@ def _rates(config: SpeedConfig) -> list[dict[str, Any]]:
     for workers, cluster in hands:
         rate = episodes_per_s(config.episodes, max(1, workers), cluster)
         row = {"workers": workers or None, "cluster": cluster, "episodes_per_s": rate}
-        label = f"{workers} workers" if workers else f"Ray, {cluster}"
+        label = f"{workers} worker{'s' * (workers > 1)}" if workers else f"Ray, {cluster}"
         rows.append(row)
         alone = next((each["episodes_per_s"] for each in rows if each["workers"] == 1), None)
         share = (

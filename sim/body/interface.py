@@ -17,9 +17,6 @@ from pixelgait.sim.world.scene import Layout, Scene
 
 PHYSICS_DT_S = 0.002  # 2 ms, as in Google's envs_v2
 SUBSTEPS = round(CONTROL_DT_S / PHYSICS_DT_S)
-# Into so many parts a step is divided while motors do nothing but damp. An explicit loop diverges
-# where kd dt / inertia is above 2: in steps of 2 ms it is 3.2 at an A1's knees, 4.2 at a Go2's.
-DAMPED_PARTS = 4
 GRAVITY_MS2 = -9.8
 START_ABOVE_M = 0.01  # the feet start this far above the ground
 

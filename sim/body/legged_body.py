@@ -20,7 +20,6 @@ from pixelgait.robot.supervisor import NO_AGES
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.delays import DelayLine
 from pixelgait.sim.body.interface import (
-    DAMPED_PARTS,
     PHYSICS_DT_S,
     START_ABOVE_M,
     SUBSTEPS,
@@ -79,7 +78,7 @@ class LeggedBody(ABC):
         self._commands = DelayLine(standing(spec))
         self._command: JointCommand | None = None  # that `_motors` are under
         self._motors: list[Motor] = []
-        self._parts = 1  # of a physics step
+        self._damped = False  # its motors do nothing else
         self._torques: list[float] = [0.0] * len(spec.joint_names)  # in the last physics step
 
     def reset(self, seed: int) -> Reading:
@@ -133,19 +132,22 @@ class LeggedBody(ABC):
             if command is not self._command:
                 self._command = command
                 self._motors = motors_under(command, self.spec, self._sample)
-                self._divide(command)
-            for _ in range(self._parts):
-                self._torques = motor_torques(self._motors, *self._joints())
-                self._drive(self._torques)
-                self.advance()
+                self._settle(command)
+            self._torques = motor_torques(self._motors, *self._joints())
+            self._drive(self._torques)
+            self.advance()
             self._tick()
 
-    def _divide(self, command: JointCommand) -> None:
-        """Physics steps into as many parts as motors under this command need."""
-        parts = 1 if command.kp.any() else DAMPED_PARTS
-        if parts != self._parts:
-            self._parts = parts
-            self._set_step(PHYSICS_DT_S / parts)
+    def _settle(self, command: JointCommand) -> None:
+        """Let joints that are only damped come to rest.
+
+        Explicit damping diverges where kd dt / inertia is above 2, and of light legs without a load
+        it is: 3.2 at an A1's knees, 4.2 at a Go2's.
+        """
+        damped = not command.kp.any()
+        if damped != self._damped:
+            self._damped = damped
+            self._damp(command.kd if damped else np.zeros_like(command.kd))
 
     def _tick(self) -> None:
         """A physics step is over."""
@@ -201,11 +203,11 @@ class LeggedBody(ABC):
 
     @abstractmethod
     def advance(self) -> None:
-        """One step of the engine alone, with the torques that are set."""
+        """One physics step of the engine alone, with the torques that are set."""
 
     @abstractmethod
-    def _set_step(self, step_s: float) -> None:
-        """How long a step of the engine is [s], from the next one on."""
+    def _damp(self, kd: Array) -> None:
+        """From now on motors do nothing but damp, by these kd (12,) [Nm s/rad]; 0: no longer."""
 
     @abstractmethod
     def _measure(self, pose: BasePose) -> Reading:

@@ -31,7 +31,7 @@ from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.rotation import Quaternion, Vector
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.camera import Camera
-from pixelgait.sim.body.interface import BasePose, Loads
+from pixelgait.sim.body.interface import PHYSICS_DT_S, BasePose, Loads
 from pixelgait.sim.body.legged_body import LeggedBody
 from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.engines.mujoco_model import compile_model, foot_friction, foot_geoms, wxyz
@@ -106,8 +106,8 @@ class MuJoCoBody(LeggedBody):
         if command is not self._command:
             self._command = command
             self._power(command)
-            self._divide(command)
-        self.advance(steps * self._parts)
+            self._settle(command)
+        self.advance(steps)
         self._torques = self.data.actuator_force.tolist()
         for _ in range(steps):
             self._tick()
@@ -123,11 +123,14 @@ class MuJoCoBody(LeggedBody):
         self.data.ctrl[:] = command.targets
 
     def advance(self, steps: int = 1) -> None:
-        """Steps of the engine alone, with the torques or motors that are set."""
+        """Physics steps of the engine alone, with the torques or motors that are set."""
         mujoco.mj_step(self.model, self.data, steps)
 
-    def _set_step(self, step_s: float) -> None:
-        self.model.opt.timestep = step_s
+    def _damp(self, kd: Array) -> None:
+        """With an inertia of kd dt more the same torque is that of implicit Euler:
+        (I + kd dt) (v' - v) / dt = -kd v is I (v' - v) / dt = -kd v'.
+        """
+        self.model.dof_armature[self._v] = kd * PHYSICS_DT_S
 
     def _joints(self) -> tuple[Sequence[float], Sequence[float]]:
         return self.data.qpos[self._q].tolist(), self.data.qvel[self._v].tolist()

@@ -98,18 +98,18 @@ class PyBulletBody(LeggedBody):
         return self._states
 
     def advance(self) -> None:
-        """One step of the engine alone, with the torques that are set."""
+        """One physics step of the engine alone, with the torques that are set."""
         pybullet.stepSimulation(physicsClientId=self.client)
         self._states = self._pose = None
-
-    def _set_step(self, step_s: float) -> None:
-        pybullet.setTimeStep(step_s, physicsClientId=self.client)
 
     def _joints(self) -> tuple[Sequence[float], Sequence[float]]:
         angles, speeds, _, _ = zip(*self._joint_states(), strict=True)
         return angles, speeds
 
     def _drive(self, torques: list[float]) -> None:
+        if self._damped:
+            self._brake([abs(torque) for torque in torques])
+            return
         pybullet.setJointMotorControlArray(
             self.robot,
             self.joints,
@@ -117,6 +117,21 @@ class PyBulletBody(LeggedBody):
             forces=torques,
             physicsClientId=self.client,
         )
+
+    def _brake(self, torques: list[float]) -> None:
+        """Slow the joints down by at most so much [Nm], to a stand at most."""
+        pybullet.setJointMotorControlArray(
+            self.robot,
+            self.joints,
+            pybullet.VELOCITY_CONTROL,
+            targetVelocities=[0.0] * len(torques),
+            forces=torques,
+            physicsClientId=self.client,
+        )
+
+    def _damp(self, kd: Array) -> None:
+        """A damper's torque as a brake's cannot turn a joint around, whatever its inertia."""
+        self._brake([0.0] * len(kd))
 
     def _randomise(self, sample: Sample) -> None:
         for link, (mass, inertia) in self._links.items():
