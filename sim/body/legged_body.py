@@ -83,6 +83,7 @@ class LeggedBody(ABC):
 
     def reset(self, seed: int) -> Reading:
         """Lay the scene out from the seed and stand the robot at its start."""
+        self._settle(damped=False)
         if self.randomisation is not None:
             self._sample = self.randomisation.sample(Stream.ROBOT.rng(seed))
             self._randomise(self._sample)
@@ -132,22 +133,21 @@ class LeggedBody(ABC):
             if command is not self._command:
                 self._command = command
                 self._motors = motors_under(command, self.spec, self._sample)
-                self._settle(command)
+                self._settle(damped=not command.kp.any())
             self._torques = motor_torques(self._motors, *self._joints())
             self._drive(self._torques)
             self.advance()
             self._tick()
 
-    def _settle(self, command: JointCommand) -> None:
-        """Let joints that are only damped come to rest.
+    def _settle(self, damped: bool) -> None:
+        """Let joints come to rest whose motors do nothing but damp, from now on.
 
         Explicit damping diverges where kd dt / inertia is above 2, and of light legs without a load
         it is: 3.2 at an A1's knees, 4.2 at a Go2's.
         """
-        damped = not command.kp.any()
         if damped != self._damped:
             self._damped = damped
-            self._damp(command.kd if damped else np.zeros_like(command.kd))
+            self._damp(self.spec.damping_nms_per_rad if damped else 0.0)
 
     def _tick(self) -> None:
         """A physics step is over."""
@@ -206,8 +206,8 @@ class LeggedBody(ABC):
         """One physics step of the engine alone, with the torques that are set."""
 
     @abstractmethod
-    def _damp(self, kd: Array) -> None:
-        """From now on motors do nothing but damp, by these kd (12,) [Nm s/rad]; 0: no longer."""
+    def _damp(self, kd: float) -> None:
+        """Motors do nothing but damp from now on, by about so much [Nm s/rad]; 0: no longer."""
 
     @abstractmethod
     def _measure(self, pose: BasePose) -> Reading:

@@ -106,7 +106,7 @@ class MuJoCoBody(LeggedBody):
         if command is not self._command:
             self._command = command
             self._power(command)
-            self._settle(command)
+            self._settle(damped=not command.kp.any())
         self.advance(steps)
         self._torques = self.data.actuator_force.tolist()
         for _ in range(steps):
@@ -126,7 +126,7 @@ class MuJoCoBody(LeggedBody):
         """Physics steps of the engine alone, with the torques or motors that are set."""
         mujoco.mj_step(self.model, self.data, steps)
 
-    def _damp(self, kd: Array) -> None:
+    def _damp(self, kd: float) -> None:
         """With an inertia of kd dt more the same torque is that of implicit Euler:
         (I + kd dt) (v' - v) / dt = -kd v is I (v' - v) / dt = -kd v'.
         """

@@ -129,9 +129,9 @@ class PyBulletBody(LeggedBody):
             physicsClientId=self.client,
         )
 
-    def _damp(self, kd: Array) -> None:
+    def _damp(self, kd: float) -> None:
         """A damper's torque as a brake's cannot turn a joint around, whatever its inertia."""
-        self._brake([0.0] * len(kd))
+        self._brake([0.0] * len(self.joints))
 
     def _randomise(self, sample: Sample) -> None:
         for link, (mass, inertia) in self._links.items():

@@ -162,7 +162,7 @@ def test_mujocos_own_motors_move_a_robot_as_ours_do(robot: str) -> None:
     spec, joints = ROBOTS[robot], np.arange(12)
     stand, ways = standing(spec), np.sign(np.sin(joints + 1.0))
     swing = replace(stand, targets=spec.default_pose_rad + 0.2 * ways)
-    beyond_rad = 4.0 * ways * spec.torque_limit_nm / spec.kp_nm_per_rad
+    beyond_rad = 3.0 * ways * spec.torque_limit_nm / spec.kp_nm_per_rad
     commands = {
         "stands": stand,
         "leans on feed-forward torques": replace(stand, feed_forward=np.cos(joints)),
