@@ -27,7 +27,7 @@ from pixelgait.robot.bundle import (
 )
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.runtime.operation import Goal, Inputs, Operation, Orders
-from pixelgait.robot.spec import A1, GO2
+from pixelgait.robot.spec import A1, ROBOTS
 from tests.conftest import make_bundle
 from tests.helpers import change_contract
 
@@ -205,7 +205,7 @@ def test_a_contract_says_how_its_policy_was_trained_to_see() -> None:
     assert cameras["walk"]["trained_latency_s"] is cameras["walk"]["trained_period_s"] is None
 
 
-@pytest.mark.parametrize("name", ["walk", "walk-go2"])
+@pytest.mark.parametrize("name", ["walk", "walk-go2", "walk-laikago"])
 def test_a_robot_stands_up_as_its_contract_says(name: str) -> None:
     bundle = load_bundle(name)
     start, dt_s = bundle.contract["start"], bundle.control_dt_s
@@ -259,7 +259,7 @@ def test_shipped_bundles_load() -> None:
     names = [folder.name for folder in SHIPPED.iterdir() if folder.is_dir()]
     assert "iap" in names
     for name in names:
-        assert load_bundle(name).spec is (GO2 if name.endswith("-go2") else A1)
+        assert load_bundle(name).spec is ROBOTS.get(name.rpartition("-")[2], A1)
 
 
 @pytest.mark.parametrize("graph", [HIGH_LEVEL, LOW_LEVEL])
