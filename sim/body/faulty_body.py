@@ -78,6 +78,9 @@ class FaultyBody:
     def render_rgb(self) -> NDArray[np.uint8]:
         return self.body.render_rgb()
 
+    def render_depth(self) -> NDArray[np.float32]:
+        return self.body.render_depth()
+
     def render_both(self) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         return self.body.render_both()
 

@@ -89,6 +89,9 @@ class SimulatedBody(Body, Walker, Protocol):
     def render_rgb(self) -> NDArray[np.uint8]:
         """Colours (H, W, 3) of this instant, whatever the camera's kind."""
 
+    def render_depth(self) -> NDArray[np.float32]:
+        """Depth (H, W) [m] of this instant, whatever the camera's kind."""
+
     def render_both(self) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """Colours (H, W, 3) and depth (H, W) [m] of this instant, whatever the camera's kind."""
 

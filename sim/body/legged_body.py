@@ -166,6 +166,13 @@ class LeggedBody(ABC):
             return self.render().pixels
         return self.render_both()[0]
 
+    def render_depth(self) -> NDArray[np.float32]:
+        """Depth (H, W) [m] of this instant, whatever the camera's kind; no look is painted."""
+        depth: NDArray[np.float32] = self._scene.render(
+            replace(self._mounted, kind="depth"), self.pose()
+        )
+        return depth
+
     def render_both(self) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """Colours (H, W, 3) and depth (H, W) [m] of this instant, whatever the camera's kind."""
         return self._scene.render_both(self._mounted, self.pose())

@@ -133,13 +133,16 @@ class SimulatedRobot(Node):
     def _publish_images(self, now: int, reading: Reading) -> None:
         """Faults of a camera act where colour alone is subscribed: then it is the reading's."""
         colour, depth = (p.get_subscription_count() > 0 for p in (self._colour, self._depth))
-        if depth:
+        if depth and colour:
             pixels, metres = self.body.render_both()
-            self._depth.publish(ros.image_message(now, "camera", metres))
-            self._infos[ros.DEPTH].publish(self._info(now))
+        elif depth:
+            metres = self.body.render_depth()
         elif colour:
             image = reading.image()
             pixels, now = image.pixels, now - round((self.body.time_s - image.time_s) * 1e9)
+        if depth:
+            self._depth.publish(ros.image_message(now, "camera", metres))
+            self._infos[ros.DEPTH].publish(self._info(now))
         if colour:
             self._colour.publish(ros.image_message(now, "camera", pixels))
             self._infos[ros.COLOUR].publish(self._info(now))

@@ -24,6 +24,7 @@ from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import make_scene
+from pixelgait.sim.world.appearance import LooksOption
 from tests.helpers import EVERY_SCENE, located, seen
 
 NOMINAL = {name: (value, value) for name, value in asdict(Sample()).items()}
@@ -120,6 +121,19 @@ def test_a_wall_that_is_run_into_is_not_looked_through(name: str) -> None:
         nearest = min(nearest, float(depth.min()))
     assert touched > 20
     assert nearest > NEAR_M
+    body.close()
+
+
+@both
+@pytest.mark.parametrize("looks", ["plain", "test"])
+def test_depth_alone_is_what_it_is_beside_colours(name: str, looks: LooksOption) -> None:
+    """Looks are paint: by depth nobody sees them, and nothing has to be painted."""
+    body = make_body(name, A1, make_scene("rooms", looks=looks), camera=Camera(A1.camera, 64, 48))
+    body.reset(3)
+    alone, (_, beside) = body.render_depth(), body.render_both()
+    assert alone.shape == beside.shape == (48, 64)
+    near = np.abs(alone - beside) < 0.01 * beside
+    assert near.mean() > 0.99  # but for edges: rays are cast at looks, triangles are drawn
     body.close()
 
 
