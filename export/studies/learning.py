@@ -131,7 +131,8 @@ def write_tables(config: LearningConfig) -> None:
         kept.append(_measure(config, variant, seed))
         write_atomic(config.figures, json_bytes(kept))
     for study, table in TABLES.items():
-        lines = table([each for each in kept if each["study"] == study])
+        rows = [each for each in kept if each["study"] == study]
+        lines = table(rows) if rows else ["Not measured yet."]
         print("\n".join(lines))
         write_between(config.page, study, "learning", lines)
 
