@@ -15,6 +15,18 @@ Figures = dict[str, Any]  # as pixelgait-eval writes them; `episodes` is their n
 MAKER = ("version", "commit", "modified")  # who measured, not what
 
 
+def read_figures(path: Path) -> list[Figures]:
+    """A list of figures in a file.
+
+    Raises:
+        UserError: there is something else in it.
+    """
+    try:
+        return [dict(each) for each in json.loads(path.read_text())]
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{path}: no list of figures ({error})") from None
+
+
 class FigureStore:
     """Figures by what was evaluated, policies by their weights: new ones are other policies.
 
@@ -24,12 +36,7 @@ class FigureStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._kept: list[Figures] = []
-        if path.exists():
-            try:
-                self._kept = [dict(each) for each in json.loads(path.read_text())]
-            except (TypeError, ValueError) as error:
-                raise UserError(f"{path}: no list of figures ({error})") from None
+        self._kept = read_figures(path) if path.exists() else []
 
     def find(self, evaluation: EvalConfig) -> Figures | None:
         """Figures of this evaluation, by whatever version of the code."""

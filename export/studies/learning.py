@@ -7,17 +7,18 @@ docs/learning.json, and its tables in docs/results.md.
 
 from __future__ import annotations
 
-import json
+import os
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from statistics import median
-from typing import Any
 
+from pixelgait.export.reports.figure_store import Figures, read_figures
 from pixelgait.export.reports.generated import (
     require_markers,
     table_head,
@@ -26,14 +27,13 @@ from pixelgait.export.reports.generated import (
 )
 from pixelgait.policies.runs import load_checkpoint
 from pixelgait.robot.errors import UserError, run_command
-from pixelgait.robot.files import json_bytes, read_json, write_atomic
+from pixelgait.robot.files import json_bytes, read_json, require_writable, write_atomic
 from pixelgait.robot.runtime.options import Count, Episodes, parse
+from pixelgait.robot.runtime.processes import die_with_parent
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import evaluate
 from pixelgait.sim.exported import as_bundle
 from pixelgait.sim.tasks.options import WorkerOptions
-
-Figures = dict[str, Any]
 
 # Side and stride of a patch [pixels], and the reward the IAP paper gives for it (table 2).
 PAPER = {
@@ -125,7 +125,8 @@ def write_tables(config: LearningConfig) -> None:
     """
     for study in TABLES:
         require_markers(config.page, study, "learning")
-    kept = _rows(config.figures) if config.figures.exists() else []
+    require_writable(config.figures)
+    kept = read_figures(config.figures) if config.figures.exists() else []
     for variant, seed in _missing(config, kept):
         print(f"{variant.study}: {variant.name}, seed {seed}", flush=True)
         kept.append(_measure(config, variant, seed))
@@ -152,8 +153,8 @@ def _measure(config: LearningConfig, variant: Variant, seed: int) -> Figures:
     name = variant.name.replace(" ", "").replace("/", "-").replace(",", "-")
     run = config.out / f"{variant.study}-{name}-{seed}"
     options = f"{variant.options} --seed {seed}"
-    _train(run, options, config.workers)
-    rounds = _rows(run / "curve.json")
+    _train(run, options, config)
+    rounds = read_figures(run / "curve.json")
     courses = read_json(run / "config.json")["dagger"]["courses"]
     figures: Figures = {
         "study": variant.study,
@@ -168,24 +169,31 @@ def _measure(config: LearningConfig, variant: Variant, seed: int) -> Figures:
     }
     if variant.walks:
         with as_bundle(str(run)) as bundle:
-            walked = evaluate(EvalConfig(bundle, episodes=config.episodes, workers=config.workers))
+            walked = evaluate(
+                EvalConfig(
+                    bundle,
+                    episodes=config.episodes,
+                    workers=config.workers,
+                    cluster=config.cluster,
+                )
+            )
         names = ("success_rate", "clean_success_rate", "fall_rate", "distance_m")
         figures["walking"] = {name: walked[name] for name in names}
     return figures
 
 
-def _rows(path: Path) -> list[Figures]:
-    """Of a file with a list of figures."""
-    rows: list[Figures] = json.loads(path.read_text())
-    return rows
-
-
-def _train(run: Path, options: str, workers: int) -> None:
+def _train(run: Path, options: str, config: LearningConfig) -> None:
     """Unless it is there; a run that was killed goes on."""
     words = [sys.executable, "-m", "pixelgait.policies.training.train", "imitate"]
     words += ["--out", str(run)]
     words += ["--resume"] if (run / "config.json").exists() else shlex.split(options)
-    done = subprocess.run([*words, "--workers", str(workers)], check=False)
+    if config.cluster is not None:
+        words += ["--cluster", config.cluster]
+    else:
+        words += ["--workers", str(config.workers)]
+    done = subprocess.run(words, check=False, preexec_fn=partial(die_with_parent, os.getpid()))
+    if done.returncode < 0 or done.returncode == 130:
+        raise KeyboardInterrupt
     if done.returncode:
         raise UserError(f"{shlex.join(words)}: exit code {done.returncode}")
 

@@ -142,7 +142,7 @@ def test_an_episode_depends_on_nothing_but_its_seed(name: str) -> None:
     first = run(body, controller, 100, seed=3)
     image = body.render().pixels
     run(body, controller, 50, seed=4)
-    body.apply(controller.supervisor.damp(body.time_s))  # in shorter steps
+    body.apply(controller.supervisor.damp(body.time_s))  # nothing of it is left
     np.testing.assert_array_equal(first, run(body, controller, 100, seed=3))
     np.testing.assert_array_equal(image, body.render().pixels)
     body.close()
