@@ -79,7 +79,7 @@ speed: $(INSTALLED)  ## seconds to a policy and episodes/s, by number of workers
 navigation: $(INSTALLED)  ## docs/results.md: point goals in 100 unseen houses a row
 	$(BIN)/python -m pixelgait.export.reports.navigation
 
-learning: $(INSTALLED)  ## docs/results.md: size of patches, mirror symmetry, three seeds each: 4 h
+learning: $(INSTALLED)  ## docs/results.md: size of patches, encoders, mirror symmetry, three seeds each: 12 h
 	$(BIN)/python -m pixelgait.export.studies.learning
 
 encoders: $(INSTALLED)  ## latencies of all encoders: docs/encoders.md and .png: idle machine, 8 min

@@ -63,6 +63,8 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
     """The robot the bundle must be for; by default the one it names."""
     camera_pitch: Annotated[float, Range(-45.0, 45.0)] = 0.0
     """How much further down the camera looks than the policy was made for [degrees]."""
+    camera_roll: Annotated[float, Range(-180.0, 180.0)] = 0.0
+    """How far to the right the camera is turned about its line of sight [degrees]."""
     json: Path | None = None
     """Write the figures there."""
     video: Path | None = None
@@ -113,8 +115,12 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
 
     def _check_looks(self, who: str) -> None:
         """Raises UserError if what the camera sees shall differ for someone who does not look."""
-        seen = {"distractors": self.distractors, "camera-pitch": self.camera_pitch}
-        seen["looks"] = self.looks != "plain"
+        seen = {
+            "distractors": self.distractors is not None,
+            "camera-pitch": self.camera_pitch != 0.0,
+            "camera-roll": self.camera_roll != 0.0,
+            "looks": self.looks != "plain",
+        }
         for name, asked in seen.items():
             if asked:
                 raise UserError(f"{who} does not look: --{name} is nothing to it")

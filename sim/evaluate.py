@@ -103,6 +103,7 @@ def describe(config: EvalConfig) -> dict[str, Any]:
         "delays_from": config.delays_from and str(config.delays_from),
         "faults": list(config.faults),
         "camera_pitch_deg": config.camera_pitch,
+        "camera_roll_deg": config.camera_roll,
         "seed": config.seed,
         "seconds": config.seconds,
     }
@@ -125,6 +126,8 @@ def format_description(described: dict[str, Any]) -> str:
         parts.append(f"faults {' '.join(described['faults'])}")
     if described["camera_pitch_deg"]:
         parts.append(f"camera {described['camera_pitch_deg']:+g} degrees down")
+    if described["camera_roll_deg"]:
+        parts.append(f"camera rolled by {described['camera_roll_deg']:+g} degrees")
     return ", ".join(parts)
 
 
@@ -170,6 +173,7 @@ def _player(config: EvalConfig) -> tuple[Controller, SimulatedBody, Task]:
     scene = config.make_scene()
     camera = camera_for(bundle.spec.camera, bundle.image_shape)
     camera = camera.moved((0.0, 0.0, 0.0), math.radians(config.camera_pitch))
+    camera = replace(camera, roll_rad=math.radians(config.camera_roll))
     body = make_body(
         config.body,
         bundle.spec,

@@ -80,6 +80,7 @@ NUMBERS = [
     *options("pixelgait-eval iap", "seconds", "0.0 -1.0 3601.0"),
     *options("pixelgait-eval iap", "difficulty", "-0.1 1.1"),
     *options("pixelgait-eval iap", "camera-pitch", "nan 46.0 -46.0"),
+    *options("pixelgait-eval iap", "camera-roll", "nan 181.0 -181.0"),
     ("pixelgait-eval iap --camera-pitch 5 --baseline teacher", "--camera-pitch is nothing to it"),
     ("pixelgait-train imitate --out runs/x --encoder strided:wide=0.3", "wide is 0.3, expected"),
     (
@@ -127,6 +128,7 @@ IGNORED = [
     ("pixelgait-eval walk --looks test", "this policy does not look: --looks"),
     ("pixelgait-eval walk --distractors test", "does not look: --distractors"),
     ("pixelgait-eval walk --camera-pitch 5", "does not look: --camera-pitch"),
+    ("pixelgait-eval walk --camera-roll 90", "does not look: --camera-roll"),
     ("pixelgait-eval walk --baseline blind", "this policy does not look"),
     ("pixelgait-eval walk --baseline freeze-image", "this policy does not look"),
     ("pixelgait-eval iap --looks test --baseline blind", "--looks is nothing to it"),

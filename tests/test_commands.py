@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ HEAD |= {
     "delays_from",
     "faults",
 }
-HEAD |= {"camera_pitch_deg", "seed", "seconds", "modified"}
+HEAD |= {"camera_pitch_deg", "camera_roll_deg", "seed", "seconds", "modified"}
 EPISODE = {"seed", "success", "distance_m", "return_m", "fell", "fault", "images", "steps"}
 EPISODE |= {"contacts", "contact_s", "contact_impulse_ns"}
 
@@ -316,12 +317,14 @@ def test_evaluation_writes_its_schema(command: Command, iap_bundle: Path, tmp_pa
     assert again.stdout.splitlines() == table  # the same, whatever the number of workers
 
 
-def test_by_a_camera_that_looks_at_the_floor_it_decides_otherwise() -> None:
-    seen = []
-    for pitch in (0.0, 45.0):
-        config = EvalConfig("iap", episodes=1, workers=1, seconds=1.0, camera_pitch=pitch)
-        seen.append(next(run_episodes(config)).decisions)
-    assert not np.array_equal(*seen)
+@pytest.mark.parametrize("randomise", [False, True])
+@pytest.mark.parametrize("crooked", [{"camera_pitch": 45.0}, {"camera_roll": 90.0}])
+def test_by_a_camera_that_looks_at_the_floor_or_lies_on_its_side_it_decides_otherwise(
+    crooked: dict[str, float], randomise: bool
+) -> None:
+    config = EvalConfig("iap", episodes=1, workers=1, seconds=1.0, randomise=randomise)
+    straight = next(run_episodes(config)).decisions
+    assert not np.array_equal(straight, next(run_episodes(replace(config, **crooked))).decisions)
 
 
 def test_the_figures_say_of_what_they_are(
@@ -330,7 +333,7 @@ def test_the_figures_say_of_what_they_are(
     done = command(
         *("pixelgait-eval", iap_bundle, "--episodes", 1, "--seconds", 1, "--seed", 10007),
         *("--baseline", "freeze-image", "--randomise", "--faults", "mixed", "--json", "one.json"),
-        *("--camera-pitch", -5),
+        *("--camera-pitch", -5, "--camera-roll", 90),
     )
     assert done.returncode == 0, done.stderr
     figures = strict_json(tmp_path / "one.json")
@@ -354,6 +357,7 @@ def test_the_figures_say_of_what_they_are(
         "delays_from": None,
         "faults": ["mixed"],
         "camera_pitch_deg": -5.0,
+        "camera_roll_deg": 90.0,
         "seed": 10007,
         "seconds": 1.0,
     }

@@ -1,8 +1,8 @@
-"""What the size of patches, and mirror symmetry, mean to learning. Run as `make learning`.
+"""What patches, mirror symmetry and encoders mean to learning. Run as `make learning`.
 
-Every variant learns by the command that people type, with the same budget and several seeds. A run
-that is there is not repeated, and one that was killed goes on. What was measured is kept in
-docs/learning.json, and its tables in docs/results.md.
+Every variant learns by the command that people type, with the same budget as the others of its
+study. A run that is there is not repeated, and one that was killed goes on. What was measured is
+kept in docs/learning.json, and its tables in docs/results.md.
 """
 
 from __future__ import annotations
@@ -11,21 +11,24 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from statistics import median
+from typing import Any
+
+import numpy as np
 
 from pixelgait.export.reports.figure_store import Figures, read_figures
-from pixelgait.export.reports.generated import (
-    require_markers,
-    table_head,
-    table_line,
-    write_between,
-)
+from pixelgait.export.reports.generated import require_markers, write_between
+from pixelgait.export.reports.result_tables import COLUMNS, ELSEWHERE
+from pixelgait.export.studies import encoders, patches, symmetry
+from pixelgait.export.studies.variant import Variant
 from pixelgait.policies.runs import load_checkpoint
+from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, read_json, require_writable, write_atomic
 from pixelgait.robot.runtime.options import Count, Episodes, parse
@@ -35,62 +38,14 @@ from pixelgait.sim.evaluate import evaluate
 from pixelgait.sim.exported import as_bundle
 from pixelgait.sim.tasks.options import WorkerOptions
 
-# Side and stride of a patch [pixels], and the reward the IAP paper gives for it (table 2).
-PAPER = {
-    **{(1, 1): 8.0, (4, 2): 6.9, (4, 4): 7.5, (8, 4): 6.3, (8, 8): 7.5},
-    **{(16, 8): 6.6, (16, 16): 7.6},
+STUDIES = {study.STUDY: study for study in (patches, symmetry, encoders)}
+COURSES: dict[str, dict[str, Any]] = {
+    **COLUMNS,
+    **ELSEWHERE,
+    "camera on its side": {"camera_roll": 90.0},
 }
-IMAGE = 32  # pixels a side
-SELECTED = 1 / 16  # of the patches: 64 of the smallest, one of the largest, as in figure 9; ours
-COURSES = 8  # in a round of the learners whose images are counted
-LEARNED = 0.9  # of the validation courses
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """One way to learn."""
-
-    study: str
-    name: str
-    options: str  # of pixelgait-train imitate, without --seed and --out
-    walks: bool  # whether what was learned is evaluated on legs
-
-
-def count_patches(patch: int, stride: int) -> int:
-    """In an image."""
-    return ((IMAGE - patch) // stride + 1) ** 2
-
-
-def selected(patch: int, stride: int) -> int:
-    """How many of them the policy sees the places of."""
-    return max(1, round(SELECTED * count_patches(patch, stride)))
-
-
-VARIANTS = (
-    *(
-        Variant(
-            "patches",
-            f"{patch} / {stride}",
-            f"--encoder iap:patch={patch},stride={stride},selected={selected(patch, stride)} "
-            "--mirror --iterations 3 --dagger.students 16",
-            walks=True,
-        )
-        for patch, stride in PAPER
-    ),
-    *(
-        Variant(
-            "mirror",
-            f"{label}, {'symmetric' if mirror else 'free'}",
-            f"{options} {mirror} --iterations 12 --dagger.courses {COURSES}",
-            walks=False,
-        )
-        for label, options in (
-            ("CNN", "--encoder cnn"),
-            ("strided CNN", "--encoder strided --dagger.steps 200"),
-        )
-        for mirror in ("--mirror", "")
-    ),
-)
+FIGURES = ("success_rate", "clean_success_rate", "fall_rate", "distance_m")
+TIMED = 300  # images
 
 
 @dataclass(frozen=True)
@@ -103,12 +58,16 @@ class LearningConfig(WorkerOptions):
     """Everything that was measured."""
     out: Path = Path("runs/learning")
     """Folder of the training runs."""
+    studies: tuple[str, ...] = ()
+    """Studies to measure (patches, mirror, encoders), or all."""
+    variants: tuple[str, ...] = ()
+    """Variants to measure, as the tables call them, or all."""
     seeds: Count = 3
     """Of every variant, from 0 on."""
     episodes: Episodes = 100
     """On legs, of every run that is evaluated so."""
     measure: bool = True
-    """Train what is missing; otherwise only write what is known."""
+    """Train and evaluate what is missing; otherwise only write what is known."""
 
 
 def main() -> None:
@@ -120,70 +79,108 @@ def write_tables(config: LearningConfig) -> None:
     """Measure what is missing, run by run, and write what is known between the page's markers.
 
     Raises:
-        UserError: the page has no such lines, a training ends with an error, or there are figures
-            of another kind.
+        UserError: the page has no such lines, there is no such study or variant, a training ends
+            with an error, or there are figures of another kind.
     """
-    for study in TABLES:
+    for study in STUDIES:
         require_markers(config.page, study, "learning")
     require_writable(config.figures)
     kept = read_figures(config.figures) if config.figures.exists() else []
-    for variant, seed in _missing(config, kept):
-        print(f"{variant.study}: {variant.name}, seed {seed}", flush=True)
-        kept.append(_measure(config, variant, seed))
-        write_atomic(config.figures, json_bytes(kept))
-    for study, table in TABLES.items():
-        rows = [each for each in kept if each["study"] == study]
-        lines = table(rows) if rows else ["Not measured yet."]
+    for variant, seed in _chosen(config):
+        if config.measure:
+            _measure(config, variant, seed, kept)
+    for name, study in STUDIES.items():
+        rows = [each for each in kept if each["study"] == name]
+        lines = study.table(rows) if rows else ["Not measured yet."]
         print("\n".join(lines))
-        write_between(config.page, study, "learning", lines)
+        write_between(config.page, name, "learning", lines)
 
 
-def _missing(config: LearningConfig, kept: Sequence[Figures]) -> Iterator[tuple[Variant, int]]:
-    if not config.measure:
-        return
-    known = {(each["study"], each["variant"], each["seed"]) for each in kept}
+def _chosen(config: LearningConfig) -> Iterator[tuple[Variant, int]]:
+    """What shall be measured: all of the first seed before any of the second."""
+    known = [variant for study in STUDIES.values() for variant in study.VARIANTS]
+    for option, named, names in (
+        ("studies", config.studies, list(STUDIES)),
+        ("variants", config.variants, [variant.name for variant in known]),
+    ):
+        if not set(named) <= set(names):
+            raise UserError(f"--{option}: choose from {', '.join(names)}")
     for seed in range(config.seeds):
-        for variant in VARIANTS:
-            if (variant.study, variant.name, seed) not in known:
+        for variant in known:
+            if config.studies and variant.study not in config.studies:
+                continue
+            if not config.variants or variant.name in config.variants:
                 yield variant, seed
 
 
-def _measure(config: LearningConfig, variant: Variant, seed: int) -> Figures:
-    """Train one run and say what came of it."""
+def _measure(config: LearningConfig, variant: Variant, seed: int, kept: list[Figures]) -> None:
+    """Train one run if it is not known, and evaluate it where it was not yet; keep all of it."""
+    key = {"study": variant.study, "variant": variant.name, "seed": seed}
+    figures = next((each for each in kept if key.items() <= each.items()), None)
+    if figures is not None and set(variant.walks) <= set(figures["walking"]):
+        return
+    print(f"{variant.study}: {variant.name}, seed {seed}", flush=True)
     name = variant.name.replace(" ", "").replace("/", "-").replace(",", "-")
     run = config.out / f"{variant.study}-{name}-{seed}"
     options = f"{variant.options} --seed {seed}"
     _train(run, options, config)
+    if figures is None:
+        figures = {**key, "command": f"pixelgait-train imitate {options}", **_learned(run)}
+        kept.append(figures)
+        write_atomic(config.figures, json_bytes(kept))
+    if not variant.walks:
+        return
+    with as_bundle(str(run)) as bundle:
+        figures["image_ms"] = _image_ms(bundle)
+        for course in variant.walks:
+            if course not in figures["walking"]:
+                figures["walking"][course] = _walked(config, bundle, course)
+                write_atomic(config.figures, json_bytes(kept))
+
+
+def _learned(run: Path) -> Figures:
+    """What a training run says of itself."""
     rounds = read_figures(run / "curve.json")
     courses = read_json(run / "config.json")["dagger"]["courses"]
-    figures: Figures = {
-        "study": variant.study,
-        "variant": variant.name,
-        "seed": seed,
-        "command": f"pixelgait-train imitate {options}",
+    return {
         "commit": read_json(run / "git.json")["commit"],
         "weights": int(load_checkpoint(run / "best.npz").weights.size),
         "images": list(accumulate(round(courses * each["train/images"]) for each in rounds)),
         "gliding": [each["validation/success"] for each in rounds],
         "gliding_m": [each["validation/distance"] for each in rounds],
+        "walking": {},
     }
-    if variant.walks:
-        with as_bundle(str(run)) as bundle:
-            walked = evaluate(
-                EvalConfig(
-                    bundle,
-                    episodes=config.episodes,
-                    workers=config.workers,
-                    cluster=config.cluster,
-                )
-            )
-        names = ("success_rate", "clean_success_rate", "fall_rate", "distance_m")
-        figures["walking"] = {name: walked[name] for name in names}
-    return figures
+
+
+def _image_ms(bundle: str) -> float:
+    """Median time of the high level for an image [ms], on one thread of this machine."""
+    high_level = load_bundle(bundle)
+    images = np.random.default_rng(0).integers(0, 256, (8, *high_level.image_shape), np.uint8)
+    times = []
+    for i in range(TIMED):
+        start = time.perf_counter()
+        high_level.high_level(images[i % len(images)])
+        times.append(time.perf_counter() - start)
+    return 1e3 * median(times)
+
+
+def _walked(config: LearningConfig, bundle: str, course: str) -> Figures:
+    """What came of walking courses of a kind."""
+    evaluation = EvalConfig(
+        bundle,
+        episodes=config.episodes,
+        workers=config.workers,
+        cluster=config.cluster,
+        **COURSES[course],
+    )
+    figures = evaluate(evaluation)
+    return {name: figures[name] for name in FIGURES}
 
 
 def _train(run: Path, options: str, config: LearningConfig) -> None:
     """Unless it is there; a run that was killed goes on."""
+    if _is_done(run):
+        return
     words = [sys.executable, "-m", "pixelgait.policies.training.train", "imitate"]
     words += ["--out", str(run)]
     words += ["--resume"] if (run / "config.json").exists() else shlex.split(options)
@@ -198,60 +195,12 @@ def _train(run: Path, options: str, config: LearningConfig) -> None:
         raise UserError(f"{shlex.join(words)}: exit code {done.returncode}")
 
 
-def patch_table(rows: Sequence[Figures]) -> list[str]:
-    """By size of a patch: gliding and walking success, mean of the seeds, each in brackets."""
-    head = ("patch / stride", "patches", "selected", "weights", "gliding", "walking")
-    lines = table_head([*head, "advance walking [m]", "reward in the paper"])
-    for (patch, stride), reward in PAPER.items():
-        name = f"{patch} / {stride}"
-        if not (runs := [each for each in rows if each["variant"] == name]):
-            continue
-        cells = [
-            name,
-            str(count_patches(patch, stride)),
-            str(selected(patch, stride)),
-            str(runs[0]["weights"]),
-            _rates([max(run["gliding"]) for run in runs]),
-            _rates([run["walking"]["success_rate"] for run in runs]),
-            f"{sum(run['walking']['distance_m'] for run in runs) / len(runs):.1f}",
-            f"{reward:.1f}",
-        ]
-        lines.append(table_line(cells))
-    return lines
-
-
-def mirror_table(rows: Sequence[Figures]) -> list[str]:
-    """Images until most validation courses are done, with and without symmetry."""
-    lines = table_head(["network", "symmetric", "free", "ratio of medians"])
-    for label in dict.fromkeys(each["variant"].partition(",")[0] for each in rows):
-        needed = {
-            kind: [_images(each) for each in rows if each["variant"] == f"{label}, {kind}"]
-            for kind in ("symmetric", "free")
-        }
-        cells = [", ".join(_number(each) for each in column) for column in needed.values()]
-        symmetric, free = (median(column or [float("inf")]) for column in needed.values())
-        ratio = f"{free / symmetric:.1f}" if symmetric < free < float("inf") else "-"
-        lines.append(table_line([label, *cells, ratio]))
-    return lines
-
-
-TABLES = {"patches": patch_table, "mirror": mirror_table}
-
-
-def _images(run: Figures) -> float:
-    """How many were shown when so much was learned first."""
-    pairs = zip(run["images"], run["gliding"], strict=True)
-    return next((images for images, rate in pairs if rate >= LEARNED), float("inf"))
-
-
-def _number(images: float) -> str:
-    return f"{images:.0f}" if images < float("inf") else "not"
-
-
-def _rates(rates: Sequence[float]) -> str:
-    """Mean, and each."""
-    each = ", ".join(f"{100.0 * rate:.0f}" for rate in rates)
-    return f"{100.0 * sum(rates) / len(rates):.0f} % ({each})"
+def _is_done(run: Path) -> bool:
+    """Whether all rounds are there."""
+    if not (run / "curve.json").exists():
+        return False
+    wanted: int = read_json(run / "config.json")["budget"]["iterations"]
+    return len(read_figures(run / "curve.json")) >= wanted
 
 
 if __name__ == "__main__":

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pixelgait.export.reports.generated import markers
-from pixelgait.export.studies.learning import (
-    PAPER,
-    TABLES,
-    VARIANTS,
-    LearningConfig,
-    count_patches,
-    mirror_table,
-    selected,
-    write_tables,
-)
+from pixelgait.export.studies import encoders, patches, symmetry
+from pixelgait.export.studies.learning import STUDIES, LearningConfig, write_tables
+from pixelgait.export.studies.patches import PAPER, count_patches, selected
+from pixelgait.export.studies.variant import Variant
+from pixelgait.policies.encoder_registry import ENCODERS
 from pixelgait.policies.high_level import Architecture, make_high_level
+from pixelgait.robot.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = ROOT / "docs" / "learning.json"
@@ -33,7 +32,7 @@ def test_the_tables_are_those_of_the_figures_beside_them(tmp_path: Path) -> None
 
 
 def test_every_size_of_a_patch_is_an_encoder_that_selects_as_much_of_the_image() -> None:
-    for variant, (patch, stride) in zip(VARIANTS, PAPER, strict=False):
+    for variant, (patch, stride) in zip(patches.VARIANTS, PAPER, strict=True):
         encoder = variant.options.split()[1]
         network = make_high_level(Architecture(encoder), 0)
         assert network.encoder.features == 2 * selected(patch, stride)
@@ -53,7 +52,7 @@ def test_mirror_symmetry_is_worth_the_ratio_of_medians() -> None:
         *(learned("ViT, symmetric", seed, [0.9]) for seed in range(2)),
         *(learned("ViT, free", seed, [0.1]) for seed in range(2)),
     ]
-    assert mirror_table(rows)[2:] == [
+    assert symmetry.table(rows)[2:] == [
         "| CNN | 2000, 4000, 6000 | 5000, 10000, 15000 | 2.5 |",
         "| ViT | 1000, 2000 | not, not | - |",
     ]
@@ -61,12 +60,68 @@ def test_mirror_symmetry_is_worth_the_ratio_of_medians() -> None:
 
 def test_what_is_known_is_written_without_training(tmp_path: Path) -> None:
     page, kept = tmp_path / "page.md", tmp_path / "learning.json"
-    page.write_text("\n".join(line for part in TABLES for line in markers(part, "learning")))
+    page.write_text("\n".join(line for part in STUDIES for line in markers(part, "learning")))
     row = {
         **learned("16 / 16", 0, [0.1, 0.3, 0.2]),
         **{"study": "patches", "weights": 42},
-        "walking": {"success_rate": 0.25, "distance_m": 7.04},
+        "walking": {"medium": {"success_rate": 0.25, "distance_m": 7.04}},
     }
     kept.write_text(json.dumps([row]))
     write_tables(LearningConfig(page=page, figures=kept, measure=False))
     assert "| 16 / 16 | 4 | 1 | 42 | 30 % (30) | 25 % (25) | 7.0 | 7.6 |" in page.read_text()
+
+
+def test_encoders_are_compared_on_the_courses_they_walked() -> None:
+    walking = {"medium": {"success_rate": 0.95}, "high": {"success_rate": 0.4}}
+    told = {"weights": 42, "image_ms": 0.123, "walking": walking}
+    rows = [{**learned("vit", 0, [0.5, 0.925, 0.9]), **told}]
+    assert encoders.table(rows)[2:] == [
+        "| `vit` | 42 | 0.12 | 2000 | 92 % (92) | 95 % (95) | 40 % (40) | - | - | - |"
+    ]
+
+
+def test_every_encoder_but_variants_of_a_kernel_is_compared() -> None:
+    compared = {name.partition(":")[0] for name in encoders.ENCODERS}
+    kernels = {name for name in ENCODERS if name.startswith("iap-")}
+    assert compared == {*ENCODERS} - kernels - {"brute-force"}
+
+
+def test_a_study_nobody_knows_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("\n".join(line for part in STUDIES for line in markers(part, "learning")))
+    config = LearningConfig(page=page, figures=tmp_path / "f.json", out=tmp_path, seeds=1)
+    with pytest.raises(UserError, match="--studies: choose from patches, mirror, encoders"):
+        write_tables(replace(config, studies=("patch",)))
+    with pytest.raises(UserError, match="--variants: choose from 1 / 1"):
+        write_tables(replace(config, variants=("8/8",)))
+
+
+def test_what_is_missing_is_trained_and_walked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, kept = tmp_path / "page.md", tmp_path / "learning.json"
+    page.write_text("\n".join(line for part in STUDIES for line in markers(part, "learning")))
+    small = Variant(
+        "encoders",
+        "cnn",
+        "--encoder cnn --iterations 1 --steps 100 --validation-steps 100 --validation-episodes 2 "
+        "--dagger.courses 2 --dagger.steps 2",
+        ("medium", "camera on its side"),
+    )
+    monkeypatch.setattr(encoders, "VARIANTS", (small,))
+    config = LearningConfig(
+        page=page, figures=kept, out=tmp_path, seeds=1, episodes=1, workers=1, studies=("encoders",)
+    )
+    write_tables(config)
+    written = kept.read_text()
+    [run] = json.loads(written)
+    assert run["command"].startswith("pixelgait-train imitate --encoder cnn")
+    assert [*run["walking"]] == ["medium", "camera on its side"]
+    assert 0.0 < run["image_ms"] < 100.0
+    assert "| `cnn` | 14555 |" in page.read_text()
+    write_tables(config)
+    assert kept.read_text() == written
+    del run["walking"]["medium"]
+    kept.write_text(json.dumps([run]))
+    write_tables(config)
+    assert json.loads(kept.read_text())[0]["walking"] == json.loads(written)[0]["walking"]
