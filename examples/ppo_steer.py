@@ -5,11 +5,17 @@
 The agent is a high level: it sees a depth image and says how fast to walk and to turn, three times
 a second. It learns on a robot that glides, and then walks on the shipped low level, in a bundle
 like any other, past walls that it has not seen; the figures are printed. Its network is one that
-pixelgait can export: an encoder, ten tanh units, an output.
+pixelgait can export: an encoder, ten tanh units, an output. In other scenes, by other eyes:
+
+    python examples/ppo_steer.py --scene obstacle-course --encoder strided --seconds 60
+
+An action is an option of several control steps (Sutton et al. 1999). All are of the same length, so
+one discount for each of them is the right one.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,22 +25,24 @@ import stable_baselines3
 import torch
 import tyro
 from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 
 import pixelgait.sim.envs  # noqa: F401 (registers the environments)
 from pixelgait.export.bundle.export import write_bundle
-from pixelgait.policies.high_level import HIDDEN, HighLevelNetwork
+from pixelgait.policies.high_level import HIDDEN, HighLevelNetwork, flat_weights
 from pixelgait.policies.runs import find_run
 from pixelgait.policies.trained import provenance_of, trained_low_level
 from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS
 from pixelgait.robot.errors import run_command
+from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.sim.body.camera import KIND_OF_CHANNELS
 from pixelgait.sim.evaluate import EvalConfig, report
 
-ENCODER = "strided:channels=1"
-SCENE = Path(__file__).with_name("wall.py")
+WALL = str(Path(__file__).with_name("wall.py"))
 STEPS_OF_AN_ACTION = 30  # control steps: 0.3 s
-ACTIONS = 60  # of an episode: 18 s
+DISCOUNT = 0.97  # of an action: what comes in 10 s counts a third
 
 
 @dataclass
@@ -42,47 +50,75 @@ class Options:
     """Train by PPO, and export."""
 
     out: Path = Path("runs/ppo")
-    """Folder for the bundle and for what stable-baselines3 saves."""
+    """Folder for the bundle, for curve.json and for what stable-baselines3 saves."""
+    scene: str = WALL
+    """Where it learns, and is evaluated."""
+    encoder: str = "strided:channels=1"
+    """Eyes that a gradient reaches, of pixelgait-train encoders."""
+    seconds: float = 20.0
+    """Longest episode."""
     steps: int = 20_000
     """Actions to learn from."""
     robots: int = 8
     """Environments side by side, in this process."""
     seed: int = 0
     episodes: int = 20
-    """Unseen walls to walk past, at the end."""
+    """Unseen courses to walk, at the end."""
 
 
 class Eyes(BaseFeaturesExtractor):
     """One of pixelgait's encoders, as stable-baselines3 wants it."""
 
-    def __init__(self, space: gymnasium.spaces.Dict) -> None:
-        encoder = HighLevelNetwork(ENCODER).encoder
-        super().__init__(space, encoder.features)
-        self.encoder = encoder
+    def __init__(self, space: gymnasium.spaces.Dict, encoder: str) -> None:
+        eyes = HighLevelNetwork(encoder).encoder
+        super().__init__(space, eyes.features)
+        self.encoder = eyes
 
     def forward(self, seen: dict[str, torch.Tensor]) -> torch.Tensor:
         """Features (B, F) of images (B, C, H, W), 0 to 255."""
         return self.encoder(seen["image"].permute(0, 2, 3, 1))[0]
 
 
+class Curve(BaseCallback):
+    """How many of the last 100 episodes were successes, by images that were seen."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path, self.points = path, []
+
+    def _on_step(self) -> bool:
+        return True
+
+    def _on_rollout_end(self) -> None:
+        done = self.model.ep_success_buffer
+        if len(done) == done.maxlen:
+            success = sum(done) / len(done)
+            self.points.append({"images": self.num_timesteps, "success": success})
+
+    def _on_training_end(self) -> None:
+        self.path.write_text(json.dumps(self.points, indent=2) + "\n")
+
+
 def train(options: Options) -> PPO:
-    """Gliding robots in front of walls."""
+    """Gliding robots on courses of training seeds."""
     torch.set_num_threads(1)
+    height, width, channels = HighLevelNetwork(options.encoder).image_shape
     make = partial(
         gymnasium.make,
         "PixelGait/Steer-v0",
-        scene=str(SCENE),
+        scene=options.scene,
         body="glide",
-        camera="depth",
-        image_size=(32, 32),
+        camera=KIND_OF_CHANNELS[channels],
+        image_size=(height, width),
         frame_skip=STEPS_OF_AN_ACTION,
-        max_episode_steps=ACTIONS,
+        max_episode_steps=round(options.seconds / CONTROL_DT_S / STEPS_OF_AN_ACTION),
     )
     model = PPO(
         "MultiInputPolicy",
         make_vec_env(make, options.robots, options.seed),
         policy_kwargs={
             "features_extractor_class": Eyes,
+            "features_extractor_kwargs": {"encoder": options.encoder},
             "normalize_images": False,  # the encoder does
             "net_arch": {"pi": [HIDDEN], "vf": [64]},
             "activation_fn": torch.nn.Tanh,
@@ -92,16 +128,16 @@ def train(options: Options) -> PPO:
         batch_size=128,
         learning_rate=1e-3,
         target_kl=0.03,
-        gamma=0.97,
+        gamma=DISCOUNT,
         verbose=1,
         seed=options.seed,
     )
-    return model.learn(options.steps)
+    return model.learn(options.steps, Curve(options.out / "curve.json"))
 
 
-def high_level_of(model: PPO) -> HighLevelNetwork:
+def high_level_of(model: PPO, encoder: str) -> HighLevelNetwork:
     """The trained weights in pixelgait's network, whose decisions hold for one action's time."""
-    network, actor = HighLevelNetwork(ENCODER), model.policy
+    network, actor = HighLevelNetwork(encoder), model.policy
     network.encoder.load_state_dict(actor.features_extractor.encoder.state_dict())
     network.hidden.load_state_dict(actor.mlp_extractor.policy_net[0].state_dict())
     share = (STEPS_OF_AN_ACTION - SHORTEST_STEPS) / (LONGEST_STEPS - SHORTEST_STEPS)
@@ -116,9 +152,13 @@ def export(model: PPO, options: Options) -> Path:
     """The bundle of what was learned and the shipped low level."""
     walk = find_run(Path("walk"), "low_level")
     trained_by = f"PPO of stable-baselines3 {stable_baselines3.__version__}, {options}"
-    provenance = {"low_level": provenance_of(walk), "high_level": {"trained_by": trained_by}}
-    bundle = options.out / "bundle"
-    write_bundle(bundle, high_level_of(model), trained_low_level(walk), provenance, name="ppo")
+    bundle, high_level = options.out / "bundle", high_level_of(model, options.encoder)
+    weights = flat_weights(high_level).size
+    provenance = {
+        "low_level": provenance_of(walk),
+        "high_level": {"trained_by": trained_by, "weights": weights},
+    }
+    write_bundle(bundle, high_level, trained_low_level(walk), provenance, name="ppo")
     return bundle
 
 
@@ -128,7 +168,11 @@ def main(options: Options) -> None:
     model = train(options)
     model.save(options.out / "ppo.zip")
     bundle = export(model, options)
-    report(EvalConfig(str(bundle), scene=str(SCENE), episodes=options.episodes, seconds=20.0))
+    report(
+        EvalConfig(
+            str(bundle), scene=options.scene, episodes=options.episodes, seconds=options.seconds
+        )
+    )
 
 
 if __name__ == "__main__":

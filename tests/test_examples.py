@@ -68,7 +68,7 @@ def test_what_ppo_has_learned_is_what_its_network_decides(ppo: ModuleType, tmp_p
     model = ppo.train(ppo.Options(out=tmp_path, steps=128, robots=2))
     seen = model.get_env().reset()
     wanted, _ = model.predict(seen, deterministic=True)
-    network = ppo.high_level_of(model)
+    network = ppo.high_level_of(model, ppo.Options().encoder)
     for image, action in zip(seen["image"], wanted, strict=True):
         decision = network.decide(image.transpose(1, 2, 0))
         np.testing.assert_allclose(decision.latent, action, atol=1e-5)

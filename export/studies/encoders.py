@@ -20,6 +20,11 @@ STUDY = "encoders"
 COURSES = ("medium", "high", "medium, randomised", "unseen looks", "camera on its side")
 BUDGET = "--iterations 4 --dagger.courses 30 --dagger.steps 300 --dagger.batch 64"
 COMPETING = "--dagger.students 16"  # a selection has no gradient: so many are drawn, see imitation
+# By trial, without a teacher: stable-baselines3's PPO on the gliding robot, with like networks.
+TRIAL = "python examples/ppo_steer.py --scene obstacle-course --seconds 60 --steps 60000"
+PPO = {
+    f"{name}, PPO": f"{TRIAL} --episodes 1 --encoder {name}" for name in ("cnn", "strided", "vit")
+}
 # By encoder, what it has beside the budget.
 ENCODERS = {
     "cnn": "",
@@ -39,22 +44,24 @@ ENCODERS = {
     "sit-star": "",
 }
 
-VARIANTS = tuple(
-    Variant(
-        STUDY, name, " ".join(filter(None, (f"--encoder {name} --mirror", BUDGET, more))), COURSES
-    )
+IMITATION = {
+    name: f"pixelgait-train imitate --encoder {name} --mirror {BUDGET} {more}".rstrip()
     for name, more in ENCODERS.items()
+}
+
+VARIANTS = tuple(
+    Variant(STUDY, name, command, COURSES) for name, command in (IMITATION | PPO).items()
 )
 
 
 def table(rows: Sequence[Figures]) -> list[str]:
     """By encoder: weights, time, images until it glides, success on legs by kind of course."""
     lines = table_head(["encoder", "weights", "ms", "images to 90 %", "gliding", *COURSES])
-    for name in ENCODERS:
+    for name in IMITATION | PPO:
         if not (runs := [each for each in rows if each["variant"] == name]):
             continue
         cells = [
-            f"`{name}`",
+            " ".join((f"`{name.partition(', ')[0]}`", *name.split(", ")[1:])),
             str(runs[0]["weights"]),
             f"{min(run['image_ms'] for run in runs):.2g}",
             ", ".join(number(images_needed(run)) for run in runs),

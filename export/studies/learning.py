@@ -28,7 +28,7 @@ from pixelgait.export.reports.result_tables import COLUMNS, ELSEWHERE
 from pixelgait.export.studies import encoders, patches, symmetry
 from pixelgait.export.studies.variant import Variant
 from pixelgait.policies.runs import load_checkpoint
-from pixelgait.robot.bundle import load_bundle
+from pixelgait.robot.bundle import CONTRACT, load_bundle
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, read_json, require_writable, write_atomic
 from pixelgait.robot.runtime.options import Count, Episodes, parse
@@ -45,7 +45,9 @@ COURSES: dict[str, dict[str, Any]] = {
     "camera on its side": {"camera_roll": 90.0},
 }
 FIGURES = ("success_rate", "clean_success_rate", "fall_rate", "distance_m")
+TRAIN, MODULE = "pixelgait-train imitate", "pixelgait.policies.training.train"
 TIMED = 300  # images
+BUNDLE = "bundle"  # that examples/ppo_steer.py leaves
 
 
 @dataclass(frozen=True)
@@ -122,15 +124,15 @@ def _measure(config: LearningConfig, variant: Variant, seed: int, kept: list[Fig
     print(f"{variant.study}: {variant.name}, seed {seed}", flush=True)
     name = variant.name.replace(" ", "").replace("/", "-").replace(",", "-")
     run = config.out / f"{variant.study}-{name}-{seed}"
-    options = f"{variant.options} --seed {seed}"
-    _train(run, options, config)
+    command = f"{variant.command} --seed {seed}"
+    _train(run, command, config)
     if figures is None:
-        figures = {**key, "command": f"pixelgait-train imitate {options}", **_learned(run)}
+        figures = {**key, "command": command, **_learned(run)}
         kept.append(figures)
         write_atomic(config.figures, json_bytes(kept))
     if not variant.walks:
         return
-    with as_bundle(str(run)) as bundle:
+    with as_bundle(str(run / BUNDLE if (run / BUNDLE).exists() else run)) as bundle:
         figures["image_ms"] = _image_ms(bundle)
         for course in variant.walks:
             if course not in figures["walking"]:
@@ -140,6 +142,11 @@ def _measure(config: LearningConfig, variant: Variant, seed: int, kept: list[Fig
 
 def _learned(run: Path) -> Figures:
     """What a training run says of itself."""
+    return {**(_tried if (run / BUNDLE).exists() else _imitated)(run), "walking": {}}
+
+
+def _imitated(run: Path) -> Figures:
+    """A run of pixelgait-train: figures by round, of validation courses."""
     rounds = read_figures(run / "curve.json")
     courses = read_json(run / "config.json")["dagger"]["courses"]
     return {
@@ -147,8 +154,19 @@ def _learned(run: Path) -> Figures:
         "weights": int(load_checkpoint(run / "best.npz").weights.size),
         "images": list(accumulate(round(courses * each["train/images"]) for each in rounds)),
         "gliding": [each["validation/success"] for each in rounds],
-        "gliding_m": [each["validation/distance"] for each in rounds],
-        "walking": {},
+    }
+
+
+def _tried(run: Path) -> Figures:
+    """A run of examples/ppo_steer.py: figures of the last 100 episodes, ten times in between."""
+    curve = read_figures(run / "curve.json")
+    points = curve[:: max(1, len(curve) // 10)]
+    provenance = read_json(run / BUNDLE / CONTRACT)["provenance"]
+    return {
+        "commit": provenance["export"]["commit"],
+        "weights": provenance["high_level"]["weights"],
+        "images": [each["images"] for each in points],
+        "gliding": [each["success"] for each in points],
     }
 
 
@@ -177,17 +195,18 @@ def _walked(config: LearningConfig, bundle: str, course: str) -> Figures:
     return {name: figures[name] for name in FIGURES}
 
 
-def _train(run: Path, options: str, config: LearningConfig) -> None:
-    """Unless it is there; a run that was killed goes on."""
+def _train(run: Path, command: str, config: LearningConfig) -> None:
+    """Unless it is there; a run of pixelgait-train that was killed goes on."""
     if _is_done(run):
         return
-    words = [sys.executable, "-m", "pixelgait.policies.training.train", "imitate"]
-    words += ["--out", str(run)]
-    words += ["--resume"] if (run / "config.json").exists() else shlex.split(options)
-    if config.cluster is not None:
-        words += ["--cluster", config.cluster]
-    else:
-        words += ["--workers", str(config.workers)]
+    words = [sys.executable, *shlex.split(command)[1:], "--out", str(run)]
+    if command.startswith(TRAIN):
+        options = ["--resume"] if (run / "config.json").exists() else shlex.split(command)[2:]
+        words = [sys.executable, "-m", MODULE, "imitate", "--out", str(run), *options]
+        if config.cluster is not None:
+            words += ["--cluster", config.cluster]
+        else:
+            words += ["--workers", str(config.workers)]
     done = subprocess.run(words, check=False, preexec_fn=partial(die_with_parent, os.getpid()))
     if done.returncode < 0 or done.returncode == 130:
         raise KeyboardInterrupt
@@ -197,8 +216,8 @@ def _train(run: Path, options: str, config: LearningConfig) -> None:
 
 def _is_done(run: Path) -> bool:
     """Whether all rounds are there."""
-    if not (run / "curve.json").exists():
-        return False
+    if (run / BUNDLE).exists() or not (run / "curve.json").exists():
+        return (run / BUNDLE).exists()
     wanted: int = read_json(run / "config.json")["budget"]["iterations"]
     return len(read_figures(run / "curve.json")) >= wanted
 

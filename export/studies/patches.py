@@ -32,8 +32,8 @@ VARIANTS = tuple(
     Variant(
         STUDY,
         f"{patch} / {stride}",
-        f"--encoder iap:patch={patch},stride={stride},selected={selected(patch, stride)} "
-        "--mirror --iterations 3 --dagger.students 16",
+        f"pixelgait-train imitate --encoder iap:patch={patch},stride={stride},"
+        f"selected={selected(patch, stride)} --mirror --iterations 3 --dagger.students 16",
         walks=("medium",),
     )
     for patch, stride in PAPER

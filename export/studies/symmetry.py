@@ -21,7 +21,7 @@ VARIANTS = tuple(
     Variant(
         STUDY,
         f"{label}, {kind}",
-        f"{options} {mirror} --iterations 12 --dagger.courses {COURSES}",
+        f"pixelgait-train imitate {options} {mirror} --iterations 12 --dagger.courses {COURSES}",
     )
     for label, options in NETWORKS.items()
     for kind, mirror in KINDS.items()

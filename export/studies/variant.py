@@ -16,7 +16,7 @@ class Variant:
 
     study: str
     name: str
-    options: str  # of pixelgait-train imitate, without --seed and --out
+    command: str  # that trains it, without --seed and --out
     walks: tuple[str, ...] = ()  # on what it is evaluated on legs, by name
 
 

@@ -33,7 +33,7 @@ def test_the_tables_are_those_of_the_figures_beside_them(tmp_path: Path) -> None
 
 def test_every_size_of_a_patch_is_an_encoder_that_selects_as_much_of_the_image() -> None:
     for variant, (patch, stride) in zip(patches.VARIANTS, PAPER, strict=True):
-        encoder = variant.options.split()[1]
+        encoder = variant.command.split()[3]
         network = make_high_level(Architecture(encoder), 0)
         assert network.encoder.features == 2 * selected(patch, stride)
         share = selected(patch, stride) / count_patches(patch, stride)
@@ -81,7 +81,7 @@ def test_encoders_are_compared_on_the_courses_they_walked() -> None:
 
 
 def test_every_encoder_but_variants_of_a_kernel_is_compared() -> None:
-    compared = {name.partition(":")[0] for name in encoders.ENCODERS}
+    compared = {name.partition(":")[0] for name in encoders.IMITATION}
     kernels = {name for name in ENCODERS if name.startswith("iap-")}
     assert compared == {*ENCODERS} - kernels - {"brute-force"}
 
@@ -104,8 +104,8 @@ def test_what_is_missing_is_trained_and_walked_once(
     small = Variant(
         "encoders",
         "cnn",
-        "--encoder cnn --iterations 1 --steps 100 --validation-steps 100 --validation-episodes 2 "
-        "--dagger.courses 2 --dagger.steps 2",
+        "pixelgait-train imitate --encoder cnn --iterations 1 --dagger.courses 2 --dagger.steps 2 "
+        "--steps 100 --validation-steps 100 --validation-episodes 2",
         ("medium", "camera on its side"),
     )
     monkeypatch.setattr(encoders, "VARIANTS", (small,))
