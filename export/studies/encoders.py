@@ -18,6 +18,7 @@ STUDY = "encoders"
 # Nobody has learned anywhere but on the first. The last is a claim of the SiT paper: what does not
 # depend on rotations sees the same by a camera that lies on its side.
 COURSES = ("medium", "high", "medium, randomised", "unseen looks", "camera on its side")
+EPISODES = 50  # of each: there are 90 of these cells, of one seed
 BUDGET = "--iterations 4 --dagger.courses 30 --dagger.steps 300 --dagger.batch 64"
 COMPETING = "--dagger.students 16"  # a selection has no gradient: so many are drawn, see imitation
 # By trial, without a teacher: stable-baselines3's PPO on the gliding robot, with like networks.
@@ -50,7 +51,7 @@ IMITATION = {
 }
 
 VARIANTS = tuple(
-    Variant(STUDY, name, command, COURSES) for name, command in (IMITATION | PPO).items()
+    Variant(STUDY, name, command, COURSES, EPISODES) for name, command in (IMITATION | PPO).items()
 )
 
 

@@ -31,7 +31,7 @@ from pixelgait.policies.runs import load_checkpoint
 from pixelgait.robot.bundle import CONTRACT, load_bundle
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, read_json, require_writable, write_atomic
-from pixelgait.robot.runtime.options import Count, Episodes, parse
+from pixelgait.robot.runtime.options import Count, parse
 from pixelgait.robot.runtime.processes import die_with_parent
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import evaluate
@@ -66,8 +66,6 @@ class LearningConfig(WorkerOptions):
     """Variants to measure, as the tables call them, or all."""
     seeds: Count = 3
     """Of every variant, from 0 on."""
-    episodes: Episodes = 100
-    """On legs, of every run that is evaluated so."""
     measure: bool = True
     """Train and evaluate what is missing; otherwise only write what is known."""
 
@@ -136,7 +134,7 @@ def _measure(config: LearningConfig, variant: Variant, seed: int, kept: list[Fig
         figures["image_ms"] = _image_ms(bundle)
         for course in variant.walks:
             if course not in figures["walking"]:
-                figures["walking"][course] = _walked(config, bundle, course)
+                figures["walking"][course] = _walked(config, bundle, course, variant.episodes)
                 write_atomic(config.figures, json_bytes(kept))
 
 
@@ -182,11 +180,11 @@ def _image_ms(bundle: str) -> float:
     return 1e3 * median(times)
 
 
-def _walked(config: LearningConfig, bundle: str, course: str) -> Figures:
-    """What came of walking courses of a kind."""
+def _walked(config: LearningConfig, bundle: str, course: str, episodes: int) -> Figures:
+    """What came of walking so many courses of a kind."""
     evaluation = EvalConfig(
         bundle,
-        episodes=config.episodes,
+        episodes=episodes,
         workers=config.workers,
         cluster=config.cluster,
         **COURSES[course],

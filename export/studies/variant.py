@@ -18,6 +18,7 @@ class Variant:
     name: str
     command: str  # that trains it, without --seed and --out
     walks: tuple[str, ...] = ()  # on what it is evaluated on legs, by name
+    episodes: int = 100  # of each of them
 
 
 def images_needed(run: Figures) -> float:

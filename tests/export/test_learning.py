@@ -107,10 +107,11 @@ def test_what_is_missing_is_trained_and_walked_once(
         "pixelgait-train imitate --encoder cnn --iterations 1 --dagger.courses 2 --dagger.steps 2 "
         "--steps 100 --validation-steps 100 --validation-episodes 2",
         ("medium", "camera on its side"),
+        episodes=1,
     )
     monkeypatch.setattr(encoders, "VARIANTS", (small,))
     config = LearningConfig(
-        page=page, figures=kept, out=tmp_path, seeds=1, episodes=1, workers=1, studies=("encoders",)
+        page=page, figures=kept, out=tmp_path, seeds=1, workers=1, studies=("encoders",)
     )
     write_tables(config)
     written = kept.read_text()
