@@ -64,6 +64,8 @@ class LearningConfig(WorkerOptions):
     """Studies to measure (patches, mirror, encoders), or all."""
     variants: tuple[str, ...] = ()
     """Variants to measure, as the tables call them, or all."""
+    courses: tuple[str, ...] = ()
+    """Of those they are evaluated on, which to walk, or all."""
     seeds: Count = 3
     """Of every variant, from 0 on."""
     measure: bool = True
@@ -102,6 +104,7 @@ def _chosen(config: LearningConfig) -> Iterator[tuple[Variant, int]]:
     for option, named, names in (
         ("studies", config.studies, list(STUDIES)),
         ("variants", config.variants, [variant.name for variant in known]),
+        ("courses", config.courses, list(COURSES)),
     ):
         if not set(named) <= set(names):
             raise UserError(f"--{option}: choose from {', '.join(names)}")
@@ -117,7 +120,8 @@ def _measure(config: LearningConfig, variant: Variant, seed: int, kept: list[Fig
     """Train one run if it is not known, and evaluate it where it was not yet; keep all of it."""
     key = {"study": variant.study, "variant": variant.name, "seed": seed}
     figures = next((each for each in kept if key.items() <= each.items()), None)
-    if figures is not None and set(variant.walks) <= set(figures["walking"]):
+    courses = [each for each in variant.walks if not config.courses or each in config.courses]
+    if figures is not None and set(courses) <= set(figures["walking"]):
         return
     print(f"{variant.study}: {variant.name}, seed {seed}", flush=True)
     name = variant.name.replace(" ", "").replace("/", "-").replace(",", "-")
@@ -128,11 +132,11 @@ def _measure(config: LearningConfig, variant: Variant, seed: int, kept: list[Fig
         figures = {**key, "command": command, **_learned(run)}
         kept.append(figures)
         write_atomic(config.figures, json_bytes(kept))
-    if not variant.walks:
+    if not courses:
         return
     with as_bundle(str(run / BUNDLE if (run / BUNDLE).exists() else run)) as bundle:
         figures["image_ms"] = _image_ms(bundle)
-        for course in variant.walks:
+        for course in courses:
             if course not in figures["walking"]:
                 figures["walking"][course] = _walked(config, bundle, course, variant.episodes)
                 write_atomic(config.figures, json_bytes(kept))

@@ -94,6 +94,8 @@ def test_a_study_nobody_knows_is_refused_before_anything_is_measured(tmp_path: P
         write_tables(replace(config, studies=("patch",)))
     with pytest.raises(UserError, match="--variants: choose from 1 / 1"):
         write_tables(replace(config, variants=("8/8",)))
+    with pytest.raises(UserError, match="--courses: choose from low, medium"):
+        write_tables(replace(config, courses=("easy",)))
 
 
 def test_what_is_missing_is_trained_and_walked_once(
@@ -113,6 +115,8 @@ def test_what_is_missing_is_trained_and_walked_once(
     config = LearningConfig(
         page=page, figures=kept, out=tmp_path, seeds=1, workers=1, studies=("encoders",)
     )
+    write_tables(replace(config, courses=("medium",)))
+    assert [*json.loads(kept.read_text())[0]["walking"]] == ["medium"]
     write_tables(config)
     written = kept.read_text()
     [run] = json.loads(written)

@@ -1,0 +1,241 @@
+"""What does not depend on the order of its inputs, where their order changes. Run as `make order`.
+
+AttentionNeuron (arXiv 2109.02869): as a low level over 20 numbers, learned here from the shipped
+one, and as an encoder over patches, learned by `make learning`. What was measured is kept in
+docs/order.json, and its tables in docs/results.md.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+
+from pixelgait.export.reports.figure_store import Figures, read_figures
+from pixelgait.export.reports.generated import (
+    require_markers,
+    table_head,
+    table_line,
+    write_between,
+)
+from pixelgait.export.studies import distillation, puzzle
+from pixelgait.export.studies.distillation import SHUFFLE_STEPS, Walk
+from pixelgait.export.studies.puzzle import Puzzle
+from pixelgait.policies.sensory_neurons import SensoryNeurons
+from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.files import json_bytes, require_writable, write_atomic
+from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
+from pixelgait.robot.runtime.options import Count, Range, Seed, parse
+from pixelgait.robot.runtime.provenance import git_state
+from pixelgait.sim.exported import as_bundle
+from pixelgait.sim.tasks.episode import Episode
+from pixelgait.sim.tasks.options import WorkerOptions
+from pixelgait.sim.tasks.pool import Pool, WorkerPool
+from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
+
+FIRST_WALKS, WALKS = 16, 8  # that a student learns from in the first round, and more in every other
+LINEAR, NEURONS = "walk (linear)", "sensory neurons"
+PUZZLES = {
+    "as it is": Puzzle(),
+    "patches shuffled": Puzzle(SHUFFLE_STEPS),
+    "70 % black": Puzzle(None, 0.7),
+    "30 % of the patches, shuffled": Puzzle(SHUFFLE_STEPS, 0.7),
+}
+EYES = ("attention-neuron", "vit", "cnn")
+TABLES = LOW, HIGH = "order-low", "order-high"
+
+
+@dataclass(frozen=True)
+class OrderConfig(WorkerOptions):
+    """Teach a low level whose inputs have no order, measure, and write what is known."""
+
+    page: Path = Path("docs/results.md")
+    """Gets the tables, each between its two markers."""
+    figures: Path = Path("docs/order.json")
+    """Everything that was measured."""
+    learned: Path = Path("runs/learning")
+    """Folder of the training runs of make learning."""
+    out: Path = Path("runs/order")
+    """Folder of the low level that is taught here; one that is there is not taught again."""
+    rounds: Count = 6
+    """Of DAgger."""
+    steps: Count = 1000
+    """Of gradient descent in a round."""
+    hidden: Annotated[int, Range(1, 256)] = 24
+    """Units of a sensory neuron's cell."""
+    episodes: Count = 50
+    """For each cell of the tables."""
+    seed: Seed = 0
+    """Of the training; evaluations begin at seed 10000."""
+    tables: tuple[str, ...] = TABLES
+    """What to measure: order-low, order-high, or nothing; of the rest is shown what is known."""
+
+
+def main() -> None:
+    """Command line."""
+    run_command(lambda: write_tables(parse(OrderConfig, "make order")))
+
+
+def write_tables(config: OrderConfig) -> None:
+    """Measure what is missing and write what is known between the page's markers.
+
+    Raises:
+        UserError: the page has no such lines, there are figures of another kind, or a run of make
+            learning is missing.
+    """
+    for table in TABLES:
+        require_markers(config.page, table, "order")
+    if not set(config.tables) <= set(TABLES):
+        raise UserError(f"--tables: choose from {', '.join(TABLES)}")
+    require_writable(config.figures)
+    kept = read_figures(config.figures) if config.figures.exists() else []
+    if LOW in config.tables:
+        _measure_low_levels(config, kept)
+    if HIGH in config.tables:
+        _measure_eyes(config, kept)
+    for name, lines in ((LOW, low_level_table(kept)), (HIGH, eyes_table(kept))):
+        print("\n".join(lines))
+        write_between(config.page, name, "order", lines)
+
+
+def teach(config: OrderConfig, pool: Pool) -> SensoryNeurons:
+    """A student that has walked and been corrected, in rounds."""
+    torch.manual_seed(config.seed)
+    network, file = SensoryNeurons(config.hidden), config.out / "neurons.pt"
+    if file.exists():
+        network.load_state_dict(torch.load(file, weights_only=True))
+        return network
+    seeds = itertools.count(config.seed)  # of training
+    walks = _walks(pool, [(None, 0, next(seeds)) for _ in range(FIRST_WALKS)])[1]
+    for number in range(config.rounds):
+        loss = distillation.fit(network, walks, config.steps, number)
+        jobs = [(network, SHUFFLE_STEPS * (i % 2), next(seeds)) for i in range(WALKS)]
+        episodes, more = _walks(pool, jobs)
+        walks += more
+        returns = np.mean([episode.return_m for episode in episodes])
+        print(f"round {number + 1}: loss {loss:.4f}, return {returns:.2f}", flush=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    buffer = io.BytesIO()
+    torch.save(network.state_dict(), buffer)
+    write_atomic(file, buffer.getvalue())
+    return network
+
+
+def _walks(pool: Pool, jobs: Sequence[Any]) -> tuple[list[Episode], list[Walk]]:
+    episodes, walks = zip(*pool.map(distillation.walk, jobs, "walks"), strict=True)
+    return list(episodes), list(walks)
+
+
+def _measure_low_levels(config: OrderConfig, kept: list[Figures]) -> None:
+    seeds = range(FIRST_EVALUATION_SEED, FIRST_EVALUATION_SEED + config.episodes)
+    with WorkerPool(config.workers, distillation.start) as pool:
+        for name in (LINEAR, NEURONS):
+            for shuffle in (0, SHUFFLE_STEPS):
+                cell = {"table": LOW, "name": name, "shuffle_steps": shuffle}
+                if _find(kept, cell):
+                    continue
+                network = teach(config, pool) if name == NEURONS else None
+                if network is None:
+                    done = pool.map(distillation.walk_linear, [(shuffle, s) for s in seeds], name)
+                else:
+                    done = pool.map(distillation.walk, [(network, shuffle, s) for s in seeds], name)
+                weights = LOW_LEVEL_WEIGHTS if network is None else _size(network)
+                figures = {**cell, "weights": weights, **_followed([each for each, _ in done])}
+                _keep(config, kept, figures)
+
+
+def _measure_eyes(config: OrderConfig, kept: list[Figures]) -> None:
+    seeds = range(FIRST_EVALUATION_SEED, FIRST_EVALUATION_SEED + config.episodes)
+    for name in EYES:
+        missing = [p for p in PUZZLES if not _find(kept, {"table": HIGH, "name": name, "seen": p})]
+        if not missing:
+            continue
+        run = config.learned / f"encoders-{name}-0"
+        if not run.is_dir():
+            raise UserError(f"{run}: no such run, make learning trains it")
+        with (
+            as_bundle(str(run)) as bundle,
+            WorkerPool(config.workers, puzzle.start, bundle) as pool,
+        ):
+            for seen in missing:
+                jobs = [(PUZZLES[seen], seed) for seed in seeds]
+                episodes = pool.map(puzzle.walk, jobs, f"{name}, {seen}")
+                figures = {
+                    "table": HIGH,
+                    "name": name,
+                    "seen": seen,
+                    "episodes": len(episodes),
+                    "success_rate": float(np.mean([each.success for each in episodes])),
+                    "distance_m": float(np.mean([each.distance_m for each in episodes])),
+                }
+                _keep(config, kept, figures)
+
+
+def _followed(episodes: Sequence[Episode]) -> Figures:
+    """What came of following commands; errors are those of who did not fall at once."""
+    errors = [each.metrics for each in episodes if each.metrics]
+    names = ("speed_error", "yaw_rate_error")
+    return {
+        "episodes": len(episodes),
+        "fall_rate": float(np.mean([each.fell for each in episodes])),
+        "return": float(np.mean([each.return_m for each in episodes])),
+        **{n: float(np.mean([each[n] for each in errors])) if errors else None for n in names},
+    }
+
+
+def _find(kept: Sequence[Figures], cell: Figures) -> Figures | None:
+    return next((each for each in kept if cell.items() <= each.items()), None)
+
+
+def _keep(config: OrderConfig, kept: list[Figures], figures: Figures) -> None:
+    kept.append({**figures, **git_state()})
+    write_atomic(config.figures, json_bytes(kept))
+
+
+def _size(network: SensoryNeurons) -> int:
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+def low_level_table(kept: Sequence[Figures]) -> list[str]:
+    """Falls, errors and return of low levels, inputs in their order and shuffled."""
+    head = ("low level", "weights", "inputs", "falls", "speed error", "yaw-rate error", "return")
+    lines = table_head(head)
+    for each in kept:
+        if each["table"] == LOW:
+            shuffled = f"shuffled every {each['shuffle_steps']} steps"
+            cells = [
+                each["name"],
+                str(each["weights"]),
+                shuffled if each["shuffle_steps"] else "as always",
+                f"{100.0 * each['fall_rate']:.0f} %",
+                _error(each["speed_error"], "m/s"),
+                _error(each["yaw_rate_error"], "rad/s"),
+                f"{each['return']:.2f}",
+            ]
+            lines.append(table_line(cells))
+    return lines
+
+
+def _error(value: float | None, unit: str) -> str:
+    return "-" if value is None else f"{value:.2f} {unit}"
+
+
+def eyes_table(kept: Sequence[Figures]) -> list[str]:
+    """Success of encoders on courses that they see as puzzles."""
+    lines = table_head(("encoder", *PUZZLES))
+    for name in EYES:
+        cells = [_find(kept, {"table": HIGH, "name": name, "seen": seen}) for seen in PUZZLES]
+        if any(cells):
+            rates = [f"{100.0 * each['success_rate']:.0f} %" if each else "-" for each in cells]
+            lines.append(table_line([f"`{name}`", *rates]))
+    return lines
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""The study of inputs without an order: puzzles, sensory neurons, its tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from pixelgait.export.reports.generated import markers
+from pixelgait.export.studies import distillation
+from pixelgait.export.studies.order import TABLES, OrderConfig, write_tables
+from pixelgait.export.studies.puzzle import PATCH, Puzzle, tiles, untiled
+from pixelgait.policies.sensory_neurons import NeuronPolicy, SensoryNeurons
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.low_level import INPUT_SIZE, OUTPUT_SIZE
+
+ROOT = Path(__file__).resolve().parents[2]
+RNG = np.random.default_rng(0)
+IMAGE = RNG.integers(1, 256, (32, 32, 3), np.uint8)
+
+
+def neurons() -> SensoryNeurons:
+    torch.manual_seed(0)
+    return SensoryNeurons()
+
+
+@pytest.mark.parametrize("inputs", [1, 2, 5, INPUT_SIZE, 257])
+def test_actions_do_not_depend_on_the_order_of_inputs_however_many(inputs: int) -> None:
+    values = RNG.standard_normal((50, inputs))
+    order = RNG.permutation(inputs)
+    one, other = NeuronPolicy(neurons()), NeuronPolicy(neurons())
+    for row in values:
+        action, shuffled = one(row), other(row[order])
+        assert action.shape == (OUTPUT_SIZE,)
+        np.testing.assert_allclose(shuffled, action, atol=1e-5)
+
+
+def test_who_is_shuffled_in_the_middle_has_to_find_out_anew() -> None:
+    values = RNG.standard_normal((20, INPUT_SIZE)) + np.arange(INPUT_SIZE)
+    one, other = NeuronPolicy(neurons()), NeuronPolicy(neurons())
+    for row in values:
+        one(row), other(row)
+    assert np.abs(one(values[0]) - other(values[0][::-1].copy())).max() > 1e-4
+
+
+def test_what_is_felt_is_what_decides() -> None:
+    policy = NeuronPolicy(neurons())
+    assert np.abs(policy(np.zeros(INPUT_SIZE)) - policy(np.ones(INPUT_SIZE))).max() > 1e-3
+
+
+def test_a_sequence_at_once_is_the_same_as_step_by_step() -> None:
+    network, values = neurons(), RNG.standard_normal((30, INPUT_SIZE))
+    policy = NeuronPolicy(network)
+    actions = np.array([policy(row) for row in values])
+    last = np.concatenate((np.zeros((1, OUTPUT_SIZE)), actions[:-1]))
+    x, a = (torch.tensor(v[:, None], dtype=torch.float32) for v in (values, last))
+    with torch.no_grad():
+        together = network(x, a)[0][:, 0].clamp(-1.0, 1.0)
+    np.testing.assert_allclose(together, actions, atol=1e-5)
+
+
+def test_a_student_comes_nearer_to_what_it_is_taught_whatever_the_order() -> None:
+    distillation.start()
+    walks = [distillation.walk((None, 0, seed))[1] for seed in range(2)]
+    assert all(walk.inputs.shape == (1000, INPUT_SIZE) for walk in walks)
+    assert np.array_equal(walks[0].done, walks[0].taught)  # led
+    assert not np.array_equal(walks[1].done, walks[1].taught)  # led astray
+    network = neurons()
+    first = distillation.fit(network, walks, 2, 0)
+    assert distillation.fit(network, walks, 30, 0) < 0.5 * first
+
+
+def test_the_shipped_low_level_falls_when_its_inputs_change_places() -> None:
+    distillation.start()
+    assert not distillation.walk_linear((0, 10_000))[0].fell
+    assert distillation.walk_linear((100, 10_000))[0].fell
+
+
+def test_a_puzzle_has_the_same_patches_in_another_order() -> None:
+    puzzled = Puzzle(100).applied(IMAGE, seed=1, time_s=0.0)
+    assert not np.array_equal(puzzled, IMAGE)
+    pieces, known = ({patch.tobytes() for patch in tiles(i)} for i in (puzzled, IMAGE))
+    assert pieces == known
+    assert np.array_equal(Puzzle(100).applied(IMAGE, seed=1, time_s=0.99), puzzled)
+    assert not np.array_equal(Puzzle(100).applied(IMAGE, seed=1, time_s=1.0), puzzled)
+    assert np.array_equal(untiled(tiles(IMAGE), IMAGE.shape), IMAGE)
+    assert np.array_equal(Puzzle().applied(IMAGE, seed=1, time_s=0.0), IMAGE)
+
+
+def test_black_patches_are_as_many_as_said_and_the_others_stay() -> None:
+    seen = tiles(Puzzle(None, 0.7).applied(IMAGE, seed=1, time_s=0.0))
+    black = ~seen.any((1, 2, 3))
+    assert black.sum() == round(0.7 * (32 // PATCH) ** 2)
+    assert np.array_equal(seen[~black], tiles(IMAGE)[~black])
+
+
+def empty_page(folder: Path) -> Path:
+    page = folder / "page.md"
+    page.write_text("\n".join(line for part in TABLES for line in markers(part, "order")))
+    return page
+
+
+def test_the_tables_are_those_of_the_figures_beside_them(tmp_path: Path) -> None:
+    page, kept = tmp_path / "results.md", tmp_path / "order.json"
+    page.write_text((ROOT / "docs/results.md").read_text())
+    kept.write_bytes((ROOT / "docs/order.json").read_bytes())
+    write_tables(OrderConfig(page=page, figures=kept, tables=()))
+    assert page.read_text() == (ROOT / "docs/results.md").read_text()
+
+
+def test_a_student_is_taught_and_measured_once(tmp_path: Path) -> None:
+    page, kept = empty_page(tmp_path), tmp_path / "order.json"
+    config = OrderConfig(
+        **{"page": page, "figures": kept, "out": tmp_path, "tables": ("order-low",)},
+        **{"rounds": 1, "steps": 1, "hidden": 2, "episodes": 1},
+    )
+    write_tables(config)
+    rows = json.loads(kept.read_text())
+    assert [(row["name"], row["shuffle_steps"]) for row in rows] == [
+        *(("walk (linear)", 0), ("walk (linear)", 100)),
+        *(("sensory neurons", 0), ("sensory neurons", 100)),
+    ]
+    assert rows[0]["fall_rate"] == 0.0
+    assert "| walk (linear) | 399 | shuffled every 100 steps | 100 % |" in page.read_text()
+    before = kept.read_bytes()
+    write_tables(config)
+    assert kept.read_bytes() == before
+
+
+def test_eyes_that_nobody_has_trained_are_named(tmp_path: Path) -> None:
+    config = OrderConfig(
+        page=empty_page(tmp_path), figures=tmp_path / "f.json", learned=tmp_path / "none"
+    )
+    with pytest.raises(UserError, match="encoders-attention-neuron-0: no such run, make learning"):
+        write_tables(OrderConfig(**{**vars(config), "tables": ("order-high",)}))
