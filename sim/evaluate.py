@@ -136,7 +136,7 @@ def film(config: EvalConfig, path: Path) -> None:
     from pixelgait.sim.viewing.video import record_video
 
     seeds = range(config.seed, config.seed + config.video_episodes)
-    record_video(*_player(config), seeds, path)
+    record_video(*player(config), seeds, path)
 
 
 def run_episodes(config: EvalConfig) -> Iterator[Episode]:
@@ -148,7 +148,7 @@ def run_episodes(config: EvalConfig) -> Iterator[Episode]:
     from tqdm import tqdm
 
     config.check()
-    _player(config)[1].close()  # whatever cannot be used shows here, not in the workers
+    player(config)[1].close()  # whatever cannot be used shows here, not in the workers
     seeds = range(config.seed, config.seed + config.episodes)
     with config.open_pool(_start, config) as pool:
         yield from tqdm(pool.imap(_run, seeds), total=len(seeds), unit="episode")
@@ -160,14 +160,18 @@ def watch_episodes(config: EvalConfig) -> Iterator[Episode]:
     """As `run_episodes`, but in a window, in real time."""
     from pixelgait.sim.viewing.watching import RealTime, opened, view_of
 
-    controller, body, task = _player(config)
+    controller, body, task = player(config)
     with opened(view_of(config, config.body, body.spec, config.seed)) as window:
         for seed in range(config.seed, config.seed + config.episodes):
             yield run_episode(controller, body, task, seed, RealTime(window, body, seed))
 
 
-def _player(config: EvalConfig) -> tuple[Controller, SimulatedBody, Task]:
-    """Controller, body and task of this process."""
+def player(config: EvalConfig) -> tuple[Controller, SimulatedBody, Task]:
+    """Controller, body and task of an evaluation, for this process.
+
+    Raises:
+        UserError: bundle, scene, body or another value cannot be used.
+    """
     bundle = load_bundle(config.bundle, find_robot(config.robot) if config.robot else None)
     config.check_bundle(bundle)
     scene = config.make_scene()
@@ -195,7 +199,7 @@ _run_seed: Callable[[int], Episode]
 
 def _start(config: EvalConfig) -> None:
     global _run_seed
-    controller, body, task = _player(config)
+    controller, body, task = player(config)
 
     def run_seed(seed: int) -> Episode:
         return run_episode(controller, body, task, seed)

@@ -44,7 +44,7 @@ def write_contact_sheet(path: Path) -> None:
         scenes = [make_scene(DISTRACTED, d, split) for d in DIFFICULTIES]
         label = f"{DISTRACTED}, {split} distractors"
         rows.append([_at(label, d, s) for d, s in zip(DIFFICULTIES, scenes, strict=True)])
-    _write(path, np.vstack([np.hstack(row) for row in rows]))
+    write_sheet(path, np.vstack([np.hstack(row) for row in rows]))
 
 
 def _house(difficulty: float) -> NDArray[np.uint8]:
@@ -89,10 +89,10 @@ def write_looks_sheet(path: Path) -> None:
             scene = make_scene(name, looks=looks)
             rows.append(np.hstack([view(f"{name}, {looks}", scene, seed) for seed in LOOKS_SEEDS]))
         rows.append(_patterns(looks, rows[-1].shape[1]))
-    _write(path, np.vstack(rows))
+    write_sheet(path, np.vstack(rows))
 
 
-def _write(path: Path, image: NDArray[np.uint8]) -> None:
+def write_sheet(path: Path, image: NDArray[np.uint8]) -> None:
     """Write an RGB image (H, W, 3) as PNG, atomically."""
     _, encoded = cv2.imencode(".png", image[:, :, ::-1])
     write_atomic(path, encoded.tobytes())

@@ -216,7 +216,7 @@ def record_video(
     ) as bar:
         for number, seed in enumerate(seeds):
             bar.update(number * task.steps - bar.n)  # episodes may end before their time
-            take, episode = _take(controller, body, task, seed, bar.update)
+            take, episode = film_episode(controller, body, task, seed, bar.update)
             takes.append(take)
             episodes.append(episode)
     longest = max(len(take.track.path) for take in takes)
@@ -226,10 +226,14 @@ def record_video(
     return episodes
 
 
-def _take(
-    controller: Controller, body: SimulatedBody, task: Task, seed: int, progress: Callable[[], Any]
+def film_episode(
+    controller: Controller,
+    body: SimulatedBody,
+    task: Task,
+    seed: int,
+    progress: Callable[[], Any] = lambda: None,
 ) -> tuple[Take, Episode]:
-    """Run an episode, and keep what its film needs."""
+    """Run an episode, and keep what its film needs; `progress` is called after every step."""
     every = round(1.0 / FRAMES_PER_S / CONTROL_DT_S)
     rows: list[Array] = []
     simulated_s: list[float] = []
