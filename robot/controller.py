@@ -14,7 +14,7 @@ from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.observation import NO_GOAL, goal_vector, imu_vector, policy_image
 from pixelgait.robot.rotation import heading, wrap_angle
 from pixelgait.robot.spec import Array
-from pixelgait.robot.supervisor import NO_AGES, PATIENCE, Stage, Supervisor
+from pixelgait.robot.supervisor import CAMERA, NO_AGES, PATIENCE, Patience, Stage, Supervisor
 
 SHORTEST_STEPS, LONGEST_STEPS = 10, 800  # of a decision (IAP paper, section 5.3)
 # From a destination, by odometry: within the 0.36 m of Habitat's point goals even where it errs.
@@ -34,7 +34,7 @@ HIGH_LEVEL_CONTRACT = {
         "yaw_rate_rad_per_s": [-MAX_YAW_RATE_RAD_PER_S, MAX_YAW_RATE_RAD_PER_S],
     },
     "duration_steps": [SHORTEST_STEPS, LONGEST_STEPS],
-    "look_again": {"steps": SHORTEST_STEPS, "stand_after_s": PATIENCE["camera"].stale_s},
+    "look_again": {"steps": SHORTEST_STEPS, "stand_after_s": PATIENCE[CAMERA].stale_s},
     "slow_s": SLOW_S,
     "goal": "distance m, bearing rad, left positive; inf and 0: none, straight ahead",
     "arrival_m": ARRIVAL_M,
@@ -99,6 +99,7 @@ class DecisionScheduler:
     def __init__(self, high_level: HighLevel, stopwatch: Stopwatch = NO_STOPWATCH) -> None:
         self.high_level = high_level
         self.stopwatch = stopwatch
+        self.patience: Mapping[str, Patience] = PATIENCE
         self.decision: Decision | None = None
         self.image: Image | None = None  # of the last decision, as the high level saw it
         self.images = 0
@@ -159,7 +160,8 @@ class DecisionScheduler:
 
     def _without_news(self, age_s: float, last: Decision) -> Decision:
         """What to do while the camera still shows the frame of the last decision."""
-        latent = last.latent if age_s <= PATIENCE["camera"].stale_s else STAND
+        patience = self.patience.get(CAMERA, PATIENCE[CAMERA])
+        latent = last.latent if age_s <= patience.stale_s else STAND
         return replace(last, latent=latent, duration_steps=SHORTEST_STEPS)
 
 
@@ -232,6 +234,7 @@ class Controller(DecisionScheduler):
         super().__init__(high_level, stopwatch)
         self.low_level = low_level
         self.supervisor = supervisor
+        self.patience = supervisor.patience
         self.heading_hold = HeadingHold()
         self.phase = np.zeros(1)
         self.followed = STAND  # latent command (2,) of the last step

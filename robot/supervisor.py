@@ -43,13 +43,14 @@ class Patience(NamedTuple):
         return Stage.STALE if age_s > self.stale_s else Stage.AGEING
 
 
+CAMERA = "camera"  # the controller's, whatever a link calls what brings its images
 # All ours. The robot falls within tenths of a second without its joints, but not without its eyes:
 # the camera may miss a few dozen frames. Until it is stale it walks 0.3 m unseeing at full speed.
 PATIENCE: Mapping[str, Patience] = MappingProxyType(
     {
         "joints": Patience(0.03, 0.06, 0.1),
         "imu": Patience(0.03, 0.06, 0.1),
-        "camera": Patience(0.3, 0.5, 2.0),
+        CAMERA: Patience(0.3, 0.5, 2.0),
     }
 )
 NO_AGES: Mapping[str, float] = MappingProxyType({})

@@ -33,7 +33,7 @@ CASES = {
     "navigator, difficulty 1": EvalConfig("navigator", scene="rooms", difficulty=1.0),
 }
 BEFORE_THE_END_S = (4.0, 2.0, 1.0, 0.0)  # when a failure is shown
-SCALE = 0.5  # of a frame
+SCALE = 0.4  # of a frame
 
 
 @dataclass(frozen=True)

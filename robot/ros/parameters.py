@@ -14,7 +14,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.eyes import PAIR
 from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S
-from pixelgait.robot.supervisor import Patience
+from pixelgait.robot.supervisor import CAMERA, Patience
 
 DRIVER_TIMEOUT, VELOCITY_TIMEOUT = "driver_timeout_s", "cmd_vel_timeout_s"
 STAMPED = "enable_stamped_cmd_vel"  # as Nav2 calls it
@@ -49,7 +49,7 @@ class Parameters:
         sensors: Mapping[str, str],
         changed: Callable[[], None],
     ) -> None:
-        self._node, self._sensors = node, tuple(sensors)
+        self._node, self._sensors = node, dict(sensors)
         self.patience: dict[str, Patience] = {}
         fixed = ParameterDescriptor(
             description="Folder of the policy bundle, or the name of a shipped one.", read_only=True
@@ -117,6 +117,9 @@ class Parameters:
             ages = (self.seconds(stage_name(stage, topic)) for stage in STAGES)
             self.patience[topic] = Patience(*ages)
         self.patience[PAIR] = self.patience[ros.DEPTH]
+        # For the controller, which looks at one camera, whatever its topics are.
+        cameras = [topic for topic, sensor in self._sensors.items() if sensor == CAMERA]
+        self.patience[CAMERA] = max((self.patience[c] for c in cameras), key=lambda p: p.stale_s)
 
     def _refuse(self, parameters: list[Any]) -> SetParametersResult:
         for parameter in parameters:

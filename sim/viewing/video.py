@@ -42,6 +42,7 @@ STRIP = (2, 4)  # rows and columns of a strip of frames
 INSET = 4  # magnification of the camera image
 EYE_M = np.array((-1.7, 0.0, 1.1))  # from the robot: behind and above
 LOOK_M = np.array((1.2, 0.0, 0.0))
+MOST_ASIDE_M = 0.75  # of the robot, from the middle of the picture
 EYE_INDOORS_M = np.array((-1.0, 0.0, 6.0))  # walls would hide the robot from behind
 FIELD_OF_VIEW_RAD = 0.9
 
@@ -101,7 +102,8 @@ class SceneRenderer:
     ) -> Frame:
         """One frame (HEIGHT, WIDTH, 3); `inset` goes into the upper left corner."""
         self.place(position, orientation, joint_angles)
-        ground = np.array((position[0], 0.5 * position[1], 0.0))
+        aside = np.clip(0.5 * position[1], -MOST_ASIDE_M, MOST_ASIDE_M)
+        ground = np.array((position[0], position[1] - aside, 0.0))
         eye, target = ground + EYE_M, ground + LOOK_M
         if self.indoors:
             eye, target = position + EYE_INDOORS_M, position

@@ -33,5 +33,5 @@ def test_failures_are_shown_with_how_they_ended(
     assert random.startswith("random, seed 10000: left the ground after")
     assert stuck.startswith("into the wall, seed 10000: no advance for 15 s, after")
     rows, columns, _ = cv2.imread(str(picture)).shape
-    assert rows > 3 * 160
-    assert columns > 4 * 240
+    assert rows > 3 * 128
+    assert columns > 4 * 192

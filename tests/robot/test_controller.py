@@ -9,6 +9,8 @@ import pytest
 
 from pixelgait.robot.controller import (
     MAX_SPEED_M_PER_S,
+    SHORTEST_STEPS,
+    STAND,
     Controller,
     Decision,
     commanded,
@@ -314,6 +316,23 @@ def test_what_is_remembered_ends_with_the_way() -> None:
     for _ in range(30):  # no new image: nothing new to remember either
         controller.latent(frozen)
     assert len(states) == 4
+
+
+@pytest.mark.parametrize(("stale_s", "stands_after_s"), [(0.5, 0.6), (1.5, 1.6)])
+def test_it_walks_on_without_a_new_image_for_as_long_as_it_is_told_to(
+    stale_s: float, stands_after_s: float
+) -> None:
+    patience = {**PATIENCE, "camera": Patience(0.3, stale_s, 2.0)}
+    ahead = Decision(np.array((1.0, 0.0)), SHORTEST_STEPS)
+    still = A1.default_pose_rad, np.zeros(1)
+    controller = Controller(lambda *_: ahead, lambda *_: still, Supervisor(A1, patience))
+    image = reading(0).image()
+    walked = [
+        controller.latent(replace(reading(step), image=lambda: image)).tolist() != STAND.tolist()
+        for step in range(200)
+    ]
+    assert 0.01 * walked.index(False) == pytest.approx(stands_after_s, abs=0.1)
+    assert not any(walked[walked.index(False) :])
 
 
 def test_at_its_destination_and_without_odometry_it_stands() -> None:
