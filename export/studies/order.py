@@ -40,6 +40,11 @@ from pixelgait.sim.tasks.pool import Pool, WorkerPool
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 
 FIRST_WALKS, WALKS = 16, 8  # that a student learns from in the first round, and more in every other
+SHUFFLES = {
+    0: "as always",
+    SHUFFLE_STEPS: f"shuffled every {SHUFFLE_STEPS} steps",
+    1: "shuffled every step",
+}
 LINEAR, NEURONS = "walk (linear)", "sensory neurons"
 PUZZLES = {
     "as it is": Puzzle(),
@@ -136,7 +141,7 @@ def _measure_low_levels(config: OrderConfig, kept: list[Figures]) -> None:
     seeds = range(FIRST_EVALUATION_SEED, FIRST_EVALUATION_SEED + config.episodes)
     with WorkerPool(config.workers, distillation.start) as pool:
         for name in (LINEAR, NEURONS):
-            for shuffle in (0, SHUFFLE_STEPS):
+            for shuffle in SHUFFLES:
                 cell = {"table": LOW, "name": name, "shuffle_steps": shuffle}
                 if _find(kept, cell):
                     continue
@@ -206,19 +211,19 @@ def low_level_table(kept: Sequence[Figures]) -> list[str]:
     """Falls, errors and return of low levels, inputs in their order and shuffled."""
     head = ("low level", "weights", "inputs", "falls", "speed error", "yaw-rate error", "return")
     lines = table_head(head)
-    for each in kept:
-        if each["table"] == LOW:
-            shuffled = f"shuffled every {each['shuffle_steps']} steps"
-            cells = [
-                each["name"],
+    cells = [(name, shuffle) for name in (LINEAR, NEURONS) for shuffle in SHUFFLES]
+    for name, shuffle in cells:
+        if each := _find(kept, {"table": LOW, "name": name, "shuffle_steps": shuffle}):
+            columns = [
+                name,
                 str(each["weights"]),
-                shuffled if each["shuffle_steps"] else "as always",
+                SHUFFLES[shuffle],
                 f"{100.0 * each['fall_rate']:.0f} %",
                 _error(each["speed_error"], "m/s"),
                 _error(each["yaw_rate_error"], "rad/s"),
                 f"{each['return']:.2f}",
             ]
-            lines.append(table_line(cells))
+            lines.append(table_line(columns))
     return lines
 
 

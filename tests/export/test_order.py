@@ -120,8 +120,8 @@ def test_a_student_is_taught_and_measured_once(tmp_path: Path) -> None:
     write_tables(config)
     rows = json.loads(kept.read_text())
     assert [(row["name"], row["shuffle_steps"]) for row in rows] == [
-        *(("walk (linear)", 0), ("walk (linear)", 100)),
-        *(("sensory neurons", 0), ("sensory neurons", 100)),
+        *(("walk (linear)", 0), ("walk (linear)", 100), ("walk (linear)", 1)),
+        *(("sensory neurons", 0), ("sensory neurons", 100), ("sensory neurons", 1)),
     ]
     assert rows[0]["fall_rate"] == 0.0
     assert "| walk (linear) | 399 | shuffled every 100 steps | 100 % |" in page.read_text()
