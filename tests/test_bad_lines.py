@@ -363,7 +363,9 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 MODULES = [
     *options("pixelgait.export.reports.navigation", "episodes workers", HALVES),
     *options("pixelgait.export.reports.results", "episodes workers", HALVES),
-    *options("pixelgait.export.studies.learning", "seeds episodes workers", HALVES),
+    *options("pixelgait.export.studies.failures", "each episodes", HALVES),
+    *options("pixelgait.export.studies.learning", "seeds workers", HALVES),
+    *options("pixelgait.export.studies.order", "rounds steps hidden episodes workers", HALVES),
     *options("pixelgait.sim.write_house house", "seed", "-1"),
     *options("pixelgait.sim.write_house house", "difficulty", UNREAL),
     ("pixelgait.export.faults.table --only weather", "weather"),
