@@ -31,11 +31,10 @@ from pixelgait.policies.sensory_neurons import SensoryNeurons
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, require_writable, write_atomic
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
-from pixelgait.robot.runtime.options import Count, Range, Seed, parse
+from pixelgait.robot.runtime.options import Count, Range, Seed, Workers, parse
 from pixelgait.robot.runtime.provenance import git_state
 from pixelgait.sim.exported import as_bundle
 from pixelgait.sim.tasks.episode import Episode
-from pixelgait.sim.tasks.options import WorkerOptions
 from pixelgait.sim.tasks.pool import Pool, WorkerPool
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 
@@ -57,7 +56,7 @@ TABLES = LOW, HIGH = "order-low", "order-high"
 
 
 @dataclass(frozen=True)
-class OrderConfig(WorkerOptions):
+class OrderConfig:
     """Teach a low level whose inputs have no order, measure, and write what is known."""
 
     page: Path = Path("docs/results.md")
@@ -74,6 +73,8 @@ class OrderConfig(WorkerOptions):
     """Of gradient descent in a round."""
     hidden: Annotated[int, Range(1, 256)] = 24
     """Units of a sensory neuron's cell."""
+    workers: Workers = 2
+    """Worker processes."""
     episodes: Count = 50
     """For each cell of the tables."""
     seed: Seed = 0
