@@ -39,10 +39,13 @@ from pixelgait.sim.exported import as_bundle
 from pixelgait.sim.tasks.options import WorkerOptions
 
 STUDIES = {study.STUDY: study for study in (patches, symmetry, encoders)}
+TABLES = {part: study for study in STUDIES.values() for part in study.TABLES}
 COURSES: dict[str, dict[str, Any]] = {
     **COLUMNS,
     **ELSEWHERE,
     "camera on its side": {"camera_roll": 90.0},
+    "camera upside down": {"camera_roll": 180.0},
+    "camera mirrored": {"faults": ("camera-mirrored:at=0,for=60",)},
 }
 FIGURES = ("success_rate", "clean_success_rate", "fall_rate", "distance_m")
 TRAIN, MODULE = "pixelgait-train imitate", "pixelgait.policies.training.train"
@@ -84,18 +87,18 @@ def write_tables(config: LearningConfig) -> None:
         UserError: the page has no such lines, there is no such study or variant, a training ends
             with an error, or there are figures of another kind.
     """
-    for study in STUDIES:
-        require_markers(config.page, study, "learning")
+    for part in TABLES:
+        require_markers(config.page, part, "learning")
     require_writable(config.figures)
     kept = read_figures(config.figures) if config.figures.exists() else []
     for variant, seed in _chosen(config):
         if config.measure:
             _measure(config, variant, seed, kept)
-    for name, study in STUDIES.items():
-        rows = [each for each in kept if each["study"] == name]
-        lines = study.table(rows) if rows else ["Not measured yet."]
+    for part, study in TABLES.items():
+        rows = [each for each in kept if each["study"] == study.STUDY]
+        lines = study.TABLES[part](rows) if rows else ["Not measured yet."]
         print("\n".join(lines))
-        write_between(config.page, name, "learning", lines)
+        write_between(config.page, part, "learning", lines)
 
 
 def _chosen(config: LearningConfig) -> Iterator[tuple[Variant, int]]:

@@ -61,3 +61,6 @@ def table(rows: Sequence[Figures]) -> list[str]:
         ]
         lines.append(table_line(cells))
     return lines
+
+
+TABLES = {STUDY: table}

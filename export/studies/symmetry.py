@@ -41,3 +41,6 @@ def table(rows: Sequence[Figures]) -> list[str]:
         ratio = f"{free / symmetric:.1f}" if symmetric < free < float("inf") else "-"
         lines.append(table_line([label, *cells, ratio]))
     return lines
+
+
+TABLES = {STUDY: table}

@@ -19,12 +19,14 @@ from pixelgait.sim.world.seeds import Stream
 #   offset  one hip's angle is off, always by as much
 #   stuck   one hip's encoder shows the same angle again and again, and no velocity
 #   black   an image without light
+#   mirrored  left and right of the image change places, as some drivers have it
 FAULT_KINDS = {
     "joints": ("frozen", "late", "lost", "nan", "spike", "degrees", "offset", "stuck"),
     "imu": ("frozen", "late", "lost", "nan", "spike"),
-    "camera": ("frozen", "late", "lost", "black"),
+    "camera": ("frozen", "late", "lost", "black", "mirrored"),
 }
 NOT_SURVIVABLE = ("nan", "degrees", "offset", "stuck")  # a robot must be damped
+LASTING = ("mirrored",)  # no passing fault, but a camera that is mounted or set up wrongly
 MIXED = "mixed"
 TIMES = {"at": "start_s", "for": "for_s", "by": "by_s"}
 FAULTS_HELP = (
@@ -83,7 +85,7 @@ def schedule(faults: tuple[Fault, ...], seed: int) -> list[Fault]:
 def _mixed(rng: np.random.Generator) -> list[Fault]:
     """Survivable faults of all sensors, one every few seconds."""
     kinds = [(s, kind) for s, kinds in FAULT_KINDS.items() for kind in kinds]
-    choices = [each for each in kinds if each[1] not in NOT_SURVIVABLE]
+    choices = [each for each in kinds if each[1] not in (*NOT_SURVIVABLE, *LASTING)]
     faults = []
     for start in np.arange(FIRST_S, MIXED_UNTIL_S, MIXED_EVERY_S):
         sensor, kind = choices[rng.integers(len(choices))]

@@ -167,6 +167,8 @@ class FailingCamera:
         fault, take = self.fault, reading.image
         if fault.kind == "black":
             return replace(reading, image=lambda: _black(take()))
+        if fault.kind == "mirrored":
+            return replace(reading, image=lambda: _mirrored(take()))
         if self._late is None:
             self._late = DelayLine(take(), fault.by_s)
         elif fault.kind == "late":
@@ -179,6 +181,10 @@ class FailingCamera:
 
 def _black(image: Image) -> Image:
     return replace(image, pixels=np.zeros_like(image.pixels))
+
+
+def _mirrored(image: Image) -> Image:
+    return replace(image, pixels=np.ascontiguousarray(np.flip(image.pixels, axis=1)))
 
 
 def _values(reading: Reading, sensor: str) -> Array:

@@ -71,7 +71,8 @@ class DisturbanceOptions:
     faults: tuple[str, ...] = ()
     """What sensors fail: SENSOR-KIND[:at=S,for=S,by=S], as in camera-frozen:at=2,for=1, several of
     them, or mixed for short ones of every kind. joints and imu: frozen, late, lost, nan, spike;
-    joints: degrees, offset, stuck as well; camera: frozen, late, lost, black."""
+    joints: degrees, offset, stuck as well; camera: frozen, late, lost, black,
+    mirrored."""
 
     def make_randomisation(self) -> Randomisation | None:
         """What is drawn anew every episode; None: nothing.

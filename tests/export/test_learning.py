@@ -11,7 +11,7 @@ import pytest
 
 from pixelgait.export.reports.generated import markers
 from pixelgait.export.studies import encoders, patches, symmetry
-from pixelgait.export.studies.learning import STUDIES, LearningConfig, write_tables
+from pixelgait.export.studies.learning import TABLES, LearningConfig, write_tables
 from pixelgait.export.studies.patches import PAPER, count_patches, selected
 from pixelgait.export.studies.variant import Variant
 from pixelgait.policies.encoder_registry import ENCODERS
@@ -60,7 +60,7 @@ def test_mirror_symmetry_is_worth_the_ratio_of_medians() -> None:
 
 def test_what_is_known_is_written_without_training(tmp_path: Path) -> None:
     page, kept = tmp_path / "page.md", tmp_path / "learning.json"
-    page.write_text("\n".join(line for part in STUDIES for line in markers(part, "learning")))
+    page.write_text("\n".join(line for part in TABLES for line in markers(part, "learning")))
     row = {
         **learned("16 / 16", 0, [0.1, 0.3, 0.2]),
         **{"study": "patches", "weights": 42},
@@ -76,7 +76,16 @@ def test_encoders_are_compared_on_the_courses_they_walked() -> None:
     told = {"weights": 42, "image_ms": 0.123, "walking": walking}
     rows = [{**learned("vit", 0, [0.5, 0.925, 0.9]), **told}]
     assert encoders.table(rows)[2:] == [
-        "| `vit` | 42 | 0.12 | 2000 | 92 % (92) | 95 % (95) | 40 % (40) | - | - | - |"
+        "| `vit` | 42 | 0.12 | 2000 | 92 % (92) | 95 % (95) | 40 % (40) | - | - |"
+    ]
+    assert len(encoders.cameras_table(rows)) == 2  # by no other camera has it walked
+
+
+def test_encoders_are_compared_by_crooked_cameras() -> None:
+    walking = {"medium": {"success_rate": 1.0}, "camera mirrored": {"success_rate": 0.1}}
+    rows = [{**learned("sit", seed, [1.0]), "walking": walking} for seed in range(2)]
+    assert encoders.cameras_table(rows)[2:] == [
+        "| `sit` | 100 % (100, 100) | - | - | 10 % (10, 10) |"
     ]
 
 
@@ -88,7 +97,7 @@ def test_every_encoder_but_variants_of_a_kernel_is_compared() -> None:
 
 def test_a_study_nobody_knows_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("\n".join(line for part in STUDIES for line in markers(part, "learning")))
+    page.write_text("\n".join(line for part in TABLES for line in markers(part, "learning")))
     config = LearningConfig(page=page, figures=tmp_path / "f.json", out=tmp_path, seeds=1)
     with pytest.raises(UserError, match="--studies: choose from patches, mirror, encoders"):
         write_tables(replace(config, studies=("patch",)))
@@ -102,7 +111,7 @@ def test_what_is_missing_is_trained_and_walked_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page, kept = tmp_path / "page.md", tmp_path / "learning.json"
-    page.write_text("\n".join(line for part in STUDIES for line in markers(part, "learning")))
+    page.write_text("\n".join(line for part in TABLES for line in markers(part, "learning")))
     small = Variant(
         "encoders",
         "cnn",

@@ -142,6 +142,12 @@ def test_every_fault_does_what_its_name_says(name: str) -> None:
     assert max(off[10:]) > 0.1
     black = readings("camera-black:at=0.1,for=0.05")
     assert [bool(row.image().pixels.any()) for row in black[9:16]] == [True] + 5 * [False] + [True]
+    mirrored = readings("camera-mirrored:at=0.1,for=0.05")
+    for i in range(9, 16):
+        straight = true[i].image().pixels
+        seen = straight[:, ::-1] if 10 <= i < 15 else straight
+        np.testing.assert_array_equal(mirrored[i].image().pixels, seen)
+    assert not np.array_equal(true[10].image().pixels, mirrored[10].image().pixels)
     stuck = readings("camera-frozen:at=0.1")
     assert stuck[20].image().time_s == pytest.approx(0.2)
     np.testing.assert_array_equal(stuck[20].image().pixels, stuck[10].image().pixels)
