@@ -32,6 +32,7 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 import pixelgait.sim.envs  # noqa: F401 (registers the environments)
 from pixelgait.export.bundle.export import write_bundle
 from pixelgait.policies.high_level import HIDDEN, HighLevelNetwork, flat_weights
+from pixelgait.policies.low_level import LinearGraph
 from pixelgait.policies.runs import find_run
 from pixelgait.policies.trained import provenance_of, trained_low_level
 from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS
@@ -158,7 +159,7 @@ def export(model: PPO, options: Options) -> Path:
         "low_level": provenance_of(walk),
         "high_level": {"trained_by": trained_by, "weights": weights},
     }
-    write_bundle(bundle, high_level, trained_low_level(walk), provenance, name="ppo")
+    write_bundle(bundle, high_level, LinearGraph(trained_low_level(walk)), provenance, name="ppo")
     return bundle
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -22,7 +23,7 @@ from pixelgait.robot.low_level import (
 from pixelgait.robot.spec import Array, RobotSpec
 
 # The gait generator is written for numpy and torch; these are the functions it uses, in float32.
-_TORCH = SimpleNamespace(
+TORCH = SimpleNamespace(
     asarray=lambda value: torch.as_tensor(value, dtype=torch.float32),
     concatenate=torch.cat,
     cos=torch.cos,
@@ -63,22 +64,47 @@ def carried_over(
 
 
 class LowLevelGraph(nn.Module):
-    """The low level with its gait generator as one torch graph: what the bundle carries."""
+    """A low level with its gait generator as one torch graph: what the bundle carries."""
+
+    def __init__(self, spec: RobotSpec, state_size: int = 0) -> None:
+        super().__init__()
+        self.spec, self.state_size = spec, state_size
+
+    @abstractmethod
+    def act(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """The action (19,) in [-1, 1] and the next state (n,) from inputs (20,) and state (n,)."""
+
+    def forward(
+        self, latent: Tensor, imu: Tensor, joint_angles: Tensor, phase: Tensor, *state: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Joint targets (12,) [rad], next phase (1,) [rad] and, with a state (n,), the next one."""
+        x = features(latent, imu, joint_angles, phase, TORCH)
+        action, following = self.act(x, state[0] if state else torch.zeros(0))
+        targets, phase = act(self.spec, latent, action, phase, TORCH)
+        return (targets, phase, following) if state else (targets, phase)
+
+    @torch.no_grad()
+    def step(
+        self, latent: Array, imu: Array, joint_angles: Array, carried: Array
+    ) -> tuple[Array, Array]:
+        """The same as the controller's low level, in numpy."""
+        state = carried[1:] if carried.size > 1 else np.zeros(self.state_size)
+        values = (latent, imu, joint_angles, carried[:1], *([state] if self.state_size else []))
+        targets, *after = self(*(torch.tensor(value, dtype=torch.float32) for value in values))
+        return targets.double().numpy(), torch.cat(after).double().numpy()
+
+
+class LinearGraph(LowLevelGraph):
+    """A `LinearLowLevel`."""
 
     matrix: Tensor
     bias: Tensor
 
     def __init__(self, low_level: LinearLowLevel) -> None:
-        super().__init__()
-        self.spec = low_level.spec
+        super().__init__(low_level.spec)
         self.register_buffer("matrix", torch.tensor(low_level.matrix, dtype=torch.float32))
         self.register_buffer("bias", torch.tensor(low_level.bias, dtype=torch.float32))
 
-    def forward(
-        self, latent: Tensor, imu: Tensor, joint_angles: Tensor, phase: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Joint targets (12,) [rad] and next phase (1,) [rad]; see `LinearLowLevel`."""
-        x = features(latent, imu, joint_angles, phase, _TORCH)
-        action = (self.matrix @ x + self.bias).clamp(-1.0, 1.0)
-        targets, phase = act(self.spec, latent, action, phase, _TORCH)
-        return targets, phase
+    def act(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """See `LowLevelGraph`; it remembers nothing."""
+        return (self.matrix @ x + self.bias).clamp(-1.0, 1.0), state

@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pixelgait.policies.encoders.attention_neuron import POSITIONS, sinusoids
-from pixelgait.robot.low_level import OUTPUT_SIZE
-from pixelgait.robot.spec import Array
+from pixelgait.policies.low_level import LowLevelGraph
+from pixelgait.robot.low_level import INPUT_SIZE, OUTPUT_SIZE
+from pixelgait.robot.spec import Array, RobotSpec
 
 State = tuple[Tensor, Tensor]  # of all cells: (1, B N, hidden) each
 
@@ -59,6 +60,26 @@ class SensoryNeurons(nn.Module):
         weights = torch.tanh(self.query(self.questions) @ keys.transpose(-1, -2))  # (T, B, M, N)
         message = torch.tanh((weights @ values[..., None])[..., 0])
         return self.out(message), state
+
+
+class NeuronGraph(LowLevelGraph):
+    """Sensory neurons that drive a gait generator: a low level, step by step and to export.
+
+    Its state is the last action, then what the cells remember.
+    """
+
+    def __init__(self, spec: RobotSpec, network: SensoryNeurons) -> None:
+        size = INPUT_SIZE * network.cell.hidden_size
+        super().__init__(spec, network.actions + 2 * size)
+        self.network, self._sizes = network, [network.actions, size, size]
+
+    def act(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """See `LowLevelGraph`."""
+        last, *cells = state.split(self._sizes)
+        before = tuple(each.view(1, INPUT_SIZE, -1) for each in cells)
+        action, after = self.network(x[None, None], last[None, None], before)
+        action = action[0, 0].clamp(-1.0, 1.0)
+        return action, torch.cat([action, *(each.flatten() for each in after)])
 
 
 class NeuronPolicy:

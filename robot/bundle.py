@@ -5,19 +5,19 @@ A bundle is a folder:
     contract.json     how to feed the graphs: tensors, joints, gains, limits, rates, units, hashes
     high_level.onnx   image uint8 [H, W, C], goal [2], state [n]
                       -> latent [2], duration_steps [1], attention [H', W'], next_state [n]
-    low_level.onnx    latent [2], imu [4], joint_angles [12], phase [1]
-                      -> joint_targets [12], next_phase [1]
+    low_level.onnx    latent [2], imu [4], joint_angles [12], phase [1], state [n]
+                      -> joint_targets [12], next_phase [1], next_state [n]
     golden.json       inputs and outputs of both graphs, re-checked on the CPU that loads them
 
-A high level that is not told where to go has no goal, and one without memory no states. What does
-not fit is refused with a `BundleError` that names it.
+A high level that is not told where to go has no goal, and levels without memory have no states.
+What does not fit is refused with a `BundleError` that names it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,8 +84,7 @@ def find_bundle(name: str) -> Path:
             return folder
     if (Path(name) / "config.json").is_file():
         raise BundleError(f"'{name}' is a training run: pixelgait-export makes a bundle of it")
-    shipped = sorted(p.parent.name for p in SHIPPED.glob(f"*/{CONTRACT}"))
-    known = ", ".join(shipped) or "none"
+    known = ", ".join(sorted(p.parent.name for p in SHIPPED.glob(f"*/{CONTRACT}"))) or "none"
     raise BundleError(f"bundle '{name}': no {CONTRACT} in that folder, and none shipped ({known})")
 
 
@@ -119,32 +118,35 @@ class Bundle:
         self, image: NDArray[np.uint8], goal: Array = NO_GOAL, state: State = None
     ) -> Decision:
         """The controller's high level: image (H, W, C), goal (2,) and state (n,) to decision."""
-        inputs: dict[str, NDArray[Any]] = {"image": image}
-        takes, gives = self.takes, [*DECISION]
-        if "goal" in takes:
-            inputs["goal"] = goal.astype(np.float32)
-        if "state" in takes:
-            remembered = np.zeros(takes["state"]) if state is None else state
-            inputs["state"] = remembered.astype(np.float32)
-            gives.append(MEMORY)
-        latent, duration, attention, *memory = self._graphs[HIGH_LEVEL].run(gives, inputs)
+        inputs: dict[str, NDArray[Any]] = {"image": image, "goal": goal}
+        latent, duration, attention, *memory = self._run(HIGH_LEVEL, DECISION, inputs, state)
         after = memory[0].astype(np.float64) if memory else None
         return Decision(latent.astype(np.float64), int(duration[0]), attention, after)
 
     def low_level(
-        self, latent: Array, imu: Array, joint_angles: Array, phase: Array
+        self, latent: Array, imu: Array, joint_angles: Array, carried: Array
     ) -> tuple[Array, Array]:
-        """The controller's low level, see `LinearLowLevel`."""
-        values = (latent, imu, joint_angles, phase)
-        inputs = {n: v.astype(np.float32) for n, v in zip(SIGNATURE, values, strict=True)}
-        targets, phase = self._graphs[LOW_LEVEL].run([*RESULTS], inputs)
-        return targets.astype(np.float64), phase.astype(np.float64)
+        """The controller's low level."""
+        values = (latent, imu, joint_angles, carried[:1])
+        inputs = dict(zip(SIGNATURE, values, strict=True))
+        targets, *after = self._run(LOW_LEVEL, RESULTS, inputs, carried[1:])
+        return targets.astype(np.float64), np.concatenate(after, dtype=np.float64)
+
+    def _run(
+        self, file: str, gives: Iterable[str], inputs: dict[str, NDArray[Any]], state: State
+    ) -> list[NDArray[Any]]:
+        """These outputs of a graph for what it takes of the inputs, then its next state if any."""
+        takes = self.contract["graphs"][file]["inputs"]
+        if cell := takes.get("state"):
+            inputs["state"] = np.zeros(cell["shape"]) if state is None or not state.size else state
+            gives = (*gives, MEMORY)
+        given = {name: inputs[name].astype(takes[name]["type"], copy=False) for name in takes}
+        return list(self._graphs[file].run([*gives], given))
 
     def warm_up(self) -> None:
         """Run both graphs a few times: the first inferences are slow."""
-        image = np.zeros(self.image_shape, np.uint8)
         for _ in range(WARM_UP):
-            self.high_level(image)
+            self.high_level(np.zeros(self.image_shape, np.uint8))
             self.low_level(*(np.zeros(size) for size in SIGNATURE.values()))
 
     def controller(
@@ -245,28 +247,27 @@ def _open(path: Path) -> ort.InferenceSession:
 def tensors_of(graph: ort.InferenceSession) -> Tensors:
     """A graph's inputs and outputs by name, each with type and shape, as contracts have them."""
     nodes = {"inputs": graph.get_inputs(), "outputs": graph.get_outputs()}
-    return {
-        s: {n.name: _tensor(n.shape, TYPES.get(n.type, n.type)) for n in nodes[s]} for s in nodes
-    }
+    return {s: {n.name: _tensor(n.shape, n.type) for n in nodes[s]} for s in nodes}
 
 
 def _tensor(shape: Sequence[Any], kind: str = "float32") -> dict[str, Any]:
-    return {"type": kind, "shape": list(shape)}
+    return {"type": TYPES.get(kind, kind), "shape": list(shape)}
 
 
 def _tensors_used(bundle: Bundle) -> dict[str, Tensors]:
     """What this runtime gives and takes, of a policy with the goal and memory its contract says."""
-    said = bundle.contract["graphs"][HIGH_LEVEL]
-    attention = said["outputs"].get("attention", {}).get("shape", ("H'", "W'"))
-    inputs = {"image": _tensor(bundle.image_shape, "uint8")}
-    outputs = dict(zip(DECISION, map(_tensor, ((LATENT_SIZE,), (1,), attention)), strict=True))
-    if "goal" in said["inputs"]:
-        inputs["goal"] = _tensor(NO_GOAL.shape)
-    if "state" in said["inputs"]:
-        inputs["state"] = outputs[MEMORY] = _tensor(said["inputs"]["state"]["shape"])
+    said = bundle.contract["graphs"]
+    attention = said[HIGH_LEVEL]["outputs"].get("attention", {}).get("shape", ("H'", "W'"))
+    image = {"image": _tensor(bundle.image_shape, "uint8")}
+    decision = dict(zip(DECISION, map(_tensor, ((LATENT_SIZE,), (1,), attention)), strict=True))
+    if "goal" in bundle.takes:
+        image["goal"] = _tensor(NO_GOAL.shape)
     given, got = ({n: _tensor((size,)) for n, size in low.items()} for low in (SIGNATURE, RESULTS))
-    low_level = {"inputs": given, "outputs": got}
-    return {HIGH_LEVEL: {"inputs": inputs, "outputs": outputs}, LOW_LEVEL: low_level}
+    graphs = {HIGH_LEVEL: (image, decision), LOW_LEVEL: (given, got)}
+    for file, (inputs, outputs) in graphs.items():
+        if "state" in said[file]["inputs"]:
+            inputs["state"] = outputs[MEMORY] = _tensor(said[file]["inputs"]["state"]["shape"])
+    return {file: {"inputs": i, "outputs": o} for file, (i, o) in graphs.items()}
 
 
 def _check_graphs(bundle: Bundle) -> None:
@@ -288,11 +289,10 @@ def _told(tensor: dict[str, Any] | None) -> str:
 def _check_golden(bundle: Bundle) -> None:
     golden = read_json(bundle.folder / GOLDEN, BundleError)
     for file, graph in bundle._graphs.items():
-        said, wanted = bundle.contract["graphs"][file], golden[file]["outputs"]
-        types = {name: tensor["type"] for name, tensor in said["inputs"].items()}
-        given = {n: np.array(v, types[n]) for n, v in golden[file]["inputs"].items()}
+        said, told = bundle.contract["graphs"][file], golden[file]
+        given = {n: np.array(v, said["inputs"][n]["type"]) for n, v in told["inputs"].items()}
         for name, value in zip(said["outputs"], graph.run([*said["outputs"]], given), strict=True):
-            difference = np.max(np.abs(value - np.array(wanted[name])))
+            difference = np.max(np.abs(value - np.array(told["outputs"][name])))
             if not difference <= TOLERANCE:
                 raise BundleError(
                     f"{bundle.folder / file}: golden output '{name}' is off by {difference:.2g} "

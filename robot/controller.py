@@ -72,7 +72,9 @@ STAND = latent_for(speed=0.0, yaw_rate=0.0)
 
 # From image (H, W, C), goal (2,) and what the last decision left to remember.
 HighLevel = Callable[[NDArray[np.uint8], Array, State], Decision]
-LowLevel = Callable[[Array, Array, Array, Array], tuple[Array, Array]]  # see LinearLowLevel
+# From latent (2,), imu (4,), joint angles (12,) and what it carries from step to step to targets
+# (12,) and that again: the phase (1,) [rad], then what it remembers, which at first is left out.
+LowLevel = Callable[[Array, Array, Array, Array], tuple[Array, Array]]
 
 
 class Stopwatch:
@@ -236,13 +238,18 @@ class Controller(DecisionScheduler):
         self.supervisor = supervisor
         self.patience = supervisor.patience
         self.heading_hold = HeadingHold()
-        self.phase = np.zeros(1)
+        self.carried = np.zeros(1)  # by the low level
         self.followed = STAND  # latent command (2,) of the last step
+
+    @property
+    def phase(self) -> Array:
+        """Of the gait generator (1,) [rad]."""
+        return self.carried[:1]
 
     def reset(self) -> None:
         """Start a new episode: phase 0, a decision due at the next step, no fault."""
         super().reset()
-        self.phase = np.zeros(1)
+        self.carried = np.zeros(1)
         self.followed = STAND
         self.heading_hold.reset()
         self.supervisor.reset()
@@ -275,7 +282,7 @@ class Controller(DecisionScheduler):
     ) -> JointCommand:
         self.followed = latent
         latent = self.heading_hold.corrected(latent, reading.orientation)
-        targets, self.phase = self.low_level(latent, imu, reading.joint_angles, self.phase)
+        targets, self.carried = self.low_level(latent, imu, reading.joint_angles, self.carried)
         self.stopwatch.lap("low_level")
         command = self.supervisor.review(reading, targets, ages)
         self.stopwatch.lap("supervise")

@@ -18,7 +18,7 @@ from pixelgait.export.bundle.graphs import HighLevelGraph, high_level_graph, low
 from pixelgait.export.bundle.options import ExportConfig
 from pixelgait.export.bundle.recording import record
 from pixelgait.policies.high_level import Decider, HighLevelNetwork, StraightAhead
-from pixelgait.policies.low_level import LowLevelGraph
+from pixelgait.policies.low_level import LinearGraph, LowLevelGraph
 from pixelgait.policies.runs import find_run
 from pixelgait.policies.trained import provenance_of, trained_high_level, trained_low_level
 from pixelgait.robot.bundle import (
@@ -33,7 +33,6 @@ from pixelgait.robot.bundle import (
 )
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, read_json, write_atomic
-from pixelgait.robot.low_level import LinearLowLevel
 from pixelgait.robot.runtime.options import check_outputs
 from pixelgait.robot.runtime.provenance import head
 from pixelgait.robot.spec import RobotSpec
@@ -47,7 +46,7 @@ def export(config: ExportConfig) -> list[parity.Parity]:
         UserError: a run folder or the place of a file cannot be used, or ONNX differs from torch.
     """
     low_level_run = find_run(config.low_level, "low_level")
-    low_level = trained_low_level(low_level_run)
+    low_level = LinearGraph(trained_low_level(low_level_run))
     high_level_run = config.high_level and find_run(config.high_level, "high_level")
     high_level = make_high_level(config, high_level_run)
     files = [("out", config.out / name) for name in (*FILES, CONTRACT)]
@@ -66,7 +65,7 @@ def export(config: ExportConfig) -> list[parity.Parity]:
 def write_bundle(
     out: Path,
     high_level: Decider,
-    low_level: LinearLowLevel,
+    low_level: LowLevelGraph,
     provenance: dict[str, Any],
     name: str = "policy",
     seed: int = VALIDATION.start,
@@ -78,13 +77,8 @@ def write_bundle(
     Raises:
         UserError: ONNX differs from torch.
     """
-    low_level_module = LowLevelGraph(low_level)
-    high_level_module = HighLevelGraph(high_level)
-    modules = {HIGH_LEVEL: high_level_module, LOW_LEVEL: low_level_module}
-    graphs = {
-        HIGH_LEVEL: high_level_graph(high_level),
-        LOW_LEVEL: low_level_graph(low_level_module),
-    }
+    modules = {HIGH_LEVEL: HighLevelGraph(high_level), LOW_LEVEL: low_level}
+    graphs = {HIGH_LEVEL: high_level_graph(high_level), LOW_LEVEL: low_level_graph(low_level)}
     recording = record(high_level, low_level, seed)
     rows, golden = [], {}
     for file, graph in graphs.items():

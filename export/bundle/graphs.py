@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from pixelgait.policies.high_level import Decider
 from pixelgait.policies.low_level import LowLevelGraph
+from pixelgait.robot.bundle import DECISION, MEMORY
 from pixelgait.robot.low_level import RESULTS, SIGNATURE
 from pixelgait.robot.runtime.processes import interrupt_later
 
@@ -34,12 +35,12 @@ class HighLevelGraph(nn.Module):
         super().__init__()
         self.high_level = high_level
         self.inputs = {"image": list(high_level.image_shape)}
-        self.outputs = ["latent", "duration_steps", "attention"]
+        self.outputs = [*DECISION]
         if high_level.sees_goal:
             self.inputs["goal"] = [2]
         if high_level.state_size:
             self.inputs["state"] = [high_level.state_size]
-            self.outputs.append("next_state")
+            self.outputs.append(MEMORY)
 
     def forward(self, image: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
         """Image (H, W, C) uint8, goal (2,), state (n,) to latent (2,), duration (1,), attention
@@ -61,7 +62,11 @@ def high_level_graph(high_level: Decider) -> onnx.ModelProto:
 def low_level_graph(low_level: LowLevelGraph) -> onnx.ModelProto:
     """The low level with its gait generator as ONNX."""
     inputs = {name: torch.zeros(size) for name, size in SIGNATURE.items()}
-    return _export(low_level, inputs, list(RESULTS))
+    outputs = list(RESULTS)
+    if low_level.state_size:
+        inputs["state"] = torch.zeros(low_level.state_size)
+        outputs.append(MEMORY)
+    return _export(low_level, inputs, outputs)
 
 
 def _export(module: nn.Module, inputs: dict[str, Tensor], outputs: list[str]) -> onnx.ModelProto:

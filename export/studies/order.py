@@ -27,12 +27,15 @@ from pixelgait.export.reports.generated import (
 from pixelgait.export.studies import distillation, puzzle
 from pixelgait.export.studies.distillation import SHUFFLE_STEPS, Walk
 from pixelgait.export.studies.puzzle import Puzzle
-from pixelgait.policies.sensory_neurons import SensoryNeurons
+from pixelgait.policies.high_level import StraightAhead
+from pixelgait.policies.sensory_neurons import NeuronGraph, SensoryNeurons
+from pixelgait.robot.bundle import CONTRACT
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, require_writable, write_atomic
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
 from pixelgait.robot.runtime.options import Count, Range, Seed, Workers, parse
 from pixelgait.robot.runtime.provenance import git_state
+from pixelgait.robot.spec import A1
 from pixelgait.sim.exported import as_bundle
 from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.tasks.pool import Pool, WorkerPool
@@ -45,6 +48,7 @@ SHUFFLES = {
     1: "shuffled every step",
 }
 LINEAR, NEURONS = "walk (linear)", "sensory neurons"
+STUDENT, BUNDLE = "neurons.pt", "bundle"
 PUZZLES = {
     "as it is": Puzzle(),
     "patches shuffled": Puzzle(SHUFFLE_STEPS),
@@ -66,7 +70,7 @@ class OrderConfig:
     learned: Path = Path("runs/learning")
     """Folder of the training runs of make learning."""
     out: Path = Path("runs/order")
-    """Folder of the low level that is taught here; one that is there is not taught again."""
+    """Folder of the low level that is taught here and of its bundle; what is there stays."""
     rounds: Count = 6
     """Of DAgger."""
     steps: Count = 1000
@@ -103,6 +107,7 @@ def write_tables(config: OrderConfig) -> None:
     kept = read_figures(config.figures) if config.figures.exists() else []
     if LOW in config.tables:
         _measure_low_levels(config, kept)
+        _export(config)
     if HIGH in config.tables:
         _measure_eyes(config, kept)
     for name, lines in ((LOW, low_level_table(kept)), (HIGH, eyes_table(kept))):
@@ -112,11 +117,11 @@ def write_tables(config: OrderConfig) -> None:
 
 def teach(config: OrderConfig, pool: Pool) -> SensoryNeurons:
     """A student that has walked and been corrected, in rounds."""
-    torch.manual_seed(config.seed)
-    network, file = SensoryNeurons(config.hidden), config.out / "neurons.pt"
+    file = config.out / STUDENT
     if file.exists():
-        network.load_state_dict(torch.load(file, weights_only=True))
-        return network
+        return _load(config)
+    torch.manual_seed(config.seed)
+    network = SensoryNeurons(config.hidden)
     seeds = itertools.count(config.seed)  # of training
     walks = _walks(pool, [(None, 0, next(seeds)) for _ in range(FIRST_WALKS)])[1]
     for number in range(config.rounds):
@@ -130,6 +135,28 @@ def teach(config: OrderConfig, pool: Pool) -> SensoryNeurons:
     buffer = io.BytesIO()
     torch.save(network.state_dict(), buffer)
     write_atomic(file, buffer.getvalue())
+    return network
+
+
+def _export(config: OrderConfig) -> None:
+    """A bundle of the student, which walks straight ahead, unless it is there."""
+    from pixelgait.export.bundle.export import write_bundle
+
+    if (config.out / BUNDLE / CONTRACT).exists() or not (config.out / STUDENT).exists():
+        return
+    taught = {
+        "task": "order",
+        **{name: getattr(config, name) for name in ("rounds", "steps", "hidden", "seed")},
+    }
+    provenance = {"low_level": {"config": taught, "git": git_state()}, "high_level": None}
+    graph = NeuronGraph(A1, _load(config))
+    write_bundle(config.out / BUNDLE, StraightAhead(), graph, provenance, name="neurons")
+    print(f"next: pixelgait-eval {config.out / BUNDLE} --task follow --scene flat")
+
+
+def _load(config: OrderConfig) -> SensoryNeurons:
+    network = SensoryNeurons(config.hidden)
+    network.load_state_dict(torch.load(config.out / STUDENT, weights_only=True))
     return network
 
 

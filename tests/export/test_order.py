@@ -9,13 +9,21 @@ import numpy as np
 import pytest
 import torch
 
+from pixelgait.export.bundle.export import write_bundle
 from pixelgait.export.reports.generated import markers
 from pixelgait.export.studies import distillation
 from pixelgait.export.studies.order import TABLES, OrderConfig, write_tables
 from pixelgait.export.studies.puzzle import PATCH, Puzzle, tiles, untiled
-from pixelgait.policies.sensory_neurons import NeuronPolicy, SensoryNeurons
+from pixelgait.policies.high_level import StraightAhead
+from pixelgait.policies.sensory_neurons import NeuronGraph, NeuronPolicy, SensoryNeurons
+from pixelgait.robot.bundle import TOLERANCE, load_bundle
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.low_level import INPUT_SIZE, OUTPUT_SIZE
+from pixelgait.robot.low_level import INPUT_SIZE, OUTPUT_SIZE, act, features
+from pixelgait.robot.spec import A1
+from pixelgait.sim.engines.registry import make_body
+from pixelgait.sim.scenes.flat import FlatGround
+from pixelgait.sim.tasks.episode import run_episode
+from pixelgait.sim.tasks.forward import Forward
 
 ROOT = Path(__file__).resolve().parents[2]
 RNG = np.random.default_rng(0)
@@ -60,6 +68,44 @@ def test_a_sequence_at_once_is_the_same_as_step_by_step() -> None:
     with torch.no_grad():
         together = network(x, a)[0][:, 0].clamp(-1.0, 1.0)
     np.testing.assert_allclose(together, actions, atol=1e-5)
+
+
+def test_neurons_are_exported_with_what_they_remember(tmp_path: Path) -> None:
+    """As low level of a bundle they do over a walk what they did in torch."""
+    graph = NeuronGraph(A1, neurons())
+    rows = write_bundle(tmp_path, StraightAhead(), graph, {})
+    assert max(row.difference for row in rows) <= TOLERANCE
+    assert {row.output for row in rows} > {"joint_targets", "next_phase", "next_state"}
+    bundle = load_bundle(tmp_path)
+    size = OUTPUT_SIZE + 2 * INPUT_SIZE * 24
+    said = bundle.contract["graphs"]["low_level.onnx"]
+    assert said["inputs"]["state"] == said["outputs"]["next_state"]
+    assert said["inputs"]["state"] == {"type": "float32", "shape": [size]}
+    one = other = np.zeros(1)
+    policy, rng = NeuronPolicy(neurons()), np.random.default_rng(0)
+    for _ in range(200):
+        sensed = [rng.uniform(-0.5, 0.5, n) for n in (2, 4, 12)]
+        x, phase = features(*sensed, one[:1]), one[:1]
+        targets, one = bundle.low_level(*sensed, one)
+        expected, other = graph.step(*sensed, other)
+        assert one.shape == other.shape == (1 + size,)
+        np.testing.assert_allclose(targets, expected, atol=1e-4)
+        np.testing.assert_allclose(targets, act(A1, sensed[0], policy(x), phase)[0], atol=1e-4)
+    fresh = bundle.low_level(*sensed, one[:1])[0]  # who remembers nothing does otherwise
+    assert np.abs(fresh - bundle.low_level(*sensed, one)[0]).max() > 1e-3
+
+
+def test_a_controller_begins_every_episode_without_memories(tmp_path: Path) -> None:
+    write_bundle(tmp_path, StraightAhead(), NeuronGraph(A1, neurons()), {})
+    controller = load_bundle(tmp_path).controller()
+    body = make_body("pybullet", A1, FlatGround())
+    first, again = (run_episode(controller, body, Forward(50), 3) for _ in range(2))
+    body.close()
+    assert controller.carried.size > 1
+    assert first.distance_m == again.distance_m
+    assert first.return_m == again.return_m
+    controller.reset()
+    assert controller.carried.tolist() == [0.0]
 
 
 def test_a_student_comes_nearer_to_what_it_is_taught_whatever_the_order() -> None:
@@ -126,6 +172,8 @@ def test_a_student_is_taught_and_measured_once(tmp_path: Path) -> None:
     assert rows[0]["fall_rate"] == 0.0
     assert "| walk (linear) | 399 | shuffled every 100 steps | 100 % |" in page.read_text()
     before = kept.read_bytes()
+    provenance = load_bundle(tmp_path / "bundle").contract["provenance"]["low_level"]
+    assert provenance["config"]["hidden"] == 2
     write_tables(config)
     assert kept.read_bytes() == before
 

@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 import pytest
 
+from pixelgait.policies.low_level import LinearGraph
 from pixelgait.policies.trained import trained_high_level, trained_low_level
 from pixelgait.robot.bundle import (
     FILES,
@@ -46,7 +47,9 @@ def test_onnx_equals_torch_on_a_walk(fixture: str, request: pytest.FixtureReques
     low_level = trained_low_level(folder.parent / "low")
     from pixelgait.export.bundle.recording import record
 
-    recording = record(high_level, low_level, seed=9001)  # another course than the export's
+    recording = record(
+        high_level, LinearGraph(low_level), seed=9001
+    )  # another course than the export's
     assert len(recording.low_level) > 100
     assert len(recording.high_level) > 3
     for given in recording.high_level:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from pixelgait.policies.low_level import LowLevelGraph
+from pixelgait.policies.low_level import LinearGraph
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.robot import gait
 from pixelgait.robot.controller import STAND, Controller, Decision, latent_for
@@ -141,7 +141,7 @@ def test_swing_turns_the_leg_and_extension_changes_only_its_length() -> None:
 def test_torch_graph_equals_numpy_for_random_weights_and_inputs(spec: RobotSpec) -> None:
     rng = np.random.default_rng(0)
     low_level = LinearLowLevel.from_weights(spec, 0.3 * rng.standard_normal(LOW_LEVEL_WEIGHTS))
-    graph = LowLevelGraph(low_level)
+    graph = LinearGraph(low_level)
     for _ in range(100):
         inputs = [rng.standard_normal(n) for n in (2, 4, 12)] + [rng.uniform(0, 6.28, 1)]
         targets, phase = low_level(*inputs)
