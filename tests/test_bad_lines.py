@@ -284,6 +284,8 @@ OTHERS = [
     ("pixelgait-export --low-level walk --high-level short --out b", "trains no high level"),
     ("pixelgait-export --low-level walk --encoder ear --out b", "unknown encoder 'ear'"),
     ("pixelgait-export --low-level walk --encoder iap:height=20000 --out b", "height is 20000"),
+    ("pixelgait-export --low-level walk --encoder vit:dim=800000 --out b", "dim is 800000"),
+    ("pixelgait-export --low-level walk --encoder iap:kernel=favor,m=1000000000 --out b", "m is 1"),
     ("pixelgait-train --recipe stew", "recipe 'stew': no such file, and none shipped (cnn, iap"),
     ("pixelgait-train --recipe empty.txt", "a recipe without lines"),
     ("pixelgait-train --recipe ahead.txt", "ahead.txt:1"),
@@ -310,6 +312,7 @@ OTHERS = [
     ("pixelgait-train course --out new --low-level sized", "trains no low level"),
     ("pixelgait-train imitate --out new --encoder iap:width=20000", "width is 20000"),
     ("pixelgait-train imitate --out new --encoder iap:channels=2", "2 channels"),
+    ("pixelgait-train imitate --out new --encoder sit:height=512,width=512", "4096 patches"),
     ("pixelgait-train imitate --out new --encoder iap:pet=cat", "no option 'pet=cat'"),
 ]
 

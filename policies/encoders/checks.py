@@ -4,14 +4,45 @@ from __future__ import annotations
 
 from pixelgait.robot.observation import ENCODINGS
 
+# More takes minutes to export, or more memory than there is; ours.
 MOST_PIXELS = 1024  # of an image's height and width
+MOST_SEEDS = 1 << 32
+MOST_OTHERWISE = 1024
+MOST = {
+    "layers": 32,
+    "local_layers": 32,
+    "global_layers": 32,
+    "r": 64,
+    "mlp_ratio": 64,
+    "selected": MOST_PIXELS**2,
+}
 
 
 def require_positive(**values: int) -> None:
-    """Raises ValueError if one of the named integers is below 1."""
+    """Raises ValueError if one of the named integers is below 1, or takes hours."""
+    require_at_least(1, **values)
+
+
+def require_at_least(least: int, **values: int) -> None:
+    """Raises ValueError if one of the named integers is smaller, or takes hours."""
     for name, value in values.items():
-        if value < 1:
-            raise ValueError(f"{name} is {value}, expected at least 1")
+        most = MOST.get(name, MOST_OTHERWISE)
+        if value < least:
+            raise ValueError(f"{name} is {value}, expected at least {least}")
+        if value > most:
+            raise ValueError(f"{name} is {value}, expected at most {most}")
+
+
+def require_seed(seed: int) -> None:
+    """Raises ValueError for what seeds no random numbers."""
+    if not 0 <= seed < MOST_SEEDS:
+        raise ValueError(f"seed is {seed}, expected 0 to {MOST_SEEDS - 1}")
+
+
+def require_few(patches: int, most: int) -> None:
+    """Raises ValueError for more patches than all-to-all attention has time and memory for."""
+    if patches > most:
+        raise ValueError(f"{patches} patches are too many, this encoder takes at most {most}")
 
 
 def require_image(height: int, width: int, channels: int) -> None:

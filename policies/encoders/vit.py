@@ -6,8 +6,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pixelgait.policies.encoders.checks import require_heads, require_positive, require_tiling
+from pixelgait.policies.encoders.checks import (
+    require_at_least,
+    require_few,
+    require_heads,
+    require_positive,
+    require_tiling,
+)
 from pixelgait.policies.encoders.tiles import tiles
+
+MOST_PATCHES = 4096  # attention has 16 million entries a head
 
 
 class Block(nn.Module):
@@ -63,8 +71,8 @@ class ViT(nn.Module):
         require_tiling(height, width, channels, patch)
         require_heads(dim, heads)
         require_positive(layers=layers)
-        if mlp_ratio < 0:
-            raise ValueError(f"mlp_ratio is {mlp_ratio}, expected at least 0")
+        require_at_least(0, mlp_ratio=mlp_ratio)
+        require_few(height // patch * (width // patch), MOST_PATCHES)
         self.patch, self.rows, self.columns = patch, height // patch, width // patch
         self.embed = nn.Linear(patch * patch * channels, dim)
         self.token = nn.Parameter(0.02 * torch.randn(1, 1, dim))

@@ -6,6 +6,7 @@ import shlex
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -160,6 +161,8 @@ def command_line() -> TrainConfig | EncodersConfig | RecipeConfig:
         UserError: there is no such run.
     """
     arguments = own_arguments()
+    if "--encoder=list" in arguments or ("--encoder", "list") in pairwise(arguments):
+        return EncodersConfig()
     if "--recipe" in arguments and "--help" not in arguments:
         return parse(RecipeConfig, PROGRAM, arguments)
     if "--resume" not in arguments or "--help" in arguments:

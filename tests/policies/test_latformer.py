@@ -340,7 +340,7 @@ def test_every_weight_of_the_encoder_learns() -> None:
         ({"channels": 2}, "2 channels"),
         ({"dim": 0}, "dim is 0, expected at least 1"),
         ({"layers": 0}, "layers is 0, expected at least 1"),
-        ({"patch": 1}, "1024 patches are too many, masks take at most 256"),
+        ({"patch": 1}, "1024 patches are too many, this encoder takes at most 256"),
         ({"experts": "shear"}, "unknown expert 'shear', choose from translation, reflection"),
         ({"width": 64}, "rotation needs a square lattice, not 8 x 16"),
     ],

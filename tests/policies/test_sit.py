@@ -151,8 +151,11 @@ def test_triangles_add_up_as_in_the_paper(token: bool) -> None:
 
 @pytest.mark.parametrize("triangles", [0, 1, 2])
 @pytest.mark.parametrize("matrices", ["qk", "qkvg"])
-def test_the_token_alone_gets_what_it_gets_among_patches(triangles: int, matrices: str) -> None:
-    options = Attention(16, 4, "rotation", matrices, triangles, dropout=0.0)
+@pytest.mark.parametrize("antisymmetric", [False, True])
+def test_the_token_alone_gets_what_it_gets_among_patches(
+    triangles: int, matrices: str, antisymmetric: bool
+) -> None:
+    options = Attention(16, 4, "rotation", matrices, triangles, 0.0, antisymmetric)
     layer = random_weights(GlobalGSA(options, 3, 3))
     x = torch.randn(2, 10, 16)
     for alone, among in zip(layer(x, token_only=True), layer(x), strict=True):
@@ -178,13 +181,32 @@ def test_scores_are_symmetric(matrices: str) -> None:
     torch.testing.assert_close(scores, scores.transpose(-2, -1), rtol=0, atol=1e-6)
 
 
+def test_anti_symmetric_scores_have_a_softmax_of_their_own() -> None:
+    """Equation 6."""
+    options = Attention(16, 4, "rotation", "qk", triangles=0, dropout=0.0, antisymmetric=True)
+    attention = random_weights(GraphAttention(options, 3, 3))
+    q, k, v = torch.randn(3, 1, 4, 9, 4, generator=torch.Generator().manual_seed(3))
+    gamma = q @ k.transpose(-2, -1) / 2.0  # the root of 16 / 4
+    both = (gamma + gamma.mT).softmax(-1) + (gamma - gamma.mT).softmax(-1)
+    torch.testing.assert_close(attention(q, k, v)[1], both)
+    torch.testing.assert_close(attention(q, k, v)[0], both @ v)
+
+
 # Whole encoders
 
 
-@pytest.mark.parametrize("matrices", ["qk", "qkvg"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"matrices": matrices} for matrices in ("qk", "qkvg")),
+        {"antisymmetric": True},
+        {"local_layers": 0},
+        {"local_layers": 1, "global_layers": 3},
+    ],
+)
 @pytest.mark.parametrize("variant", ["sit", "sit-star"])
-def test_sit_is_invariant_to_rotations_but_not_to_flips(variant: Any, matrices: str) -> None:
-    encoder = random_weights(SiT(variant=variant, matrices=matrices))
+def test_sit_is_invariant_to_rotations_but_not_to_flips(variant: Any, options: Any) -> None:
+    encoder = random_weights(SiT(variant=variant, **options))
     image = random_image()
     reference, *turned = features(encoder, *(image.rot90(k) for k in range(4)))
     for values in turned:

@@ -411,7 +411,8 @@ def test_every_task_shows_its_own_defaults(command: Command) -> None:
         assert f"Control steps (10 ms) of a training episode. (default: {steps})" in words
 
 
-def test_encoders_are_listed_with_their_weights(command: Command) -> None:
-    done = command("pixelgait-train", "encoders")
+@pytest.mark.parametrize("asked", ["encoders", "imitate --out new --encoder list"])
+def test_encoders_are_listed_with_their_weights(command: Command, asked: str) -> None:
+    done = command("pixelgait-train", *asked.split())
     assert done.returncode == 0
     assert ["iap", "64", "1786"] in [line.split() for line in done.stdout.splitlines()]

@@ -8,12 +8,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pixelgait.policies.encoders.checks import require_heads, require_positive, require_tiling
+from pixelgait.policies.encoders.checks import (
+    require_few,
+    require_heads,
+    require_positive,
+    require_tiling,
+)
 from pixelgait.policies.encoders.ge_vit.group_attention import Attention, GroupAttention
 from pixelgait.policies.encoders.ge_vit.groups import Encoding, Group
 from pixelgait.policies.encoders.maps import even_and_odd, odd_size
 
 MAP_CHANNELS = 4  # of the equivariant features, per patch
+MOST_PATCHES = 8192  # more take minutes to export
+LARGEST_WINDOW = 31
 
 
 class Block(nn.Module):
@@ -83,6 +90,7 @@ class GEViT(nn.Module):
         require_tiling(height, width, channels, patch)
         require_heads(dim, heads)
         require_positive(layers=layers)
+        require_few(height // patch * (width // patch), MOST_PATCHES)
         _check(height, width, window, group, encoding)
         self.patch, self.rows, self.columns = patch, height // patch, width // patch
         options = Attention(dim, heads, self.rows, self.columns, window, group, encoding)
@@ -126,5 +134,7 @@ def _check(height: int, width: int, window: int, group: str, encoding: str) -> N
             raise ValueError(f"unknown {name} '{value}', choose from {', '.join(get_args(known))}")
     if window < 3 or window % 2 == 0:
         raise ValueError(f"window is {window}, expected an odd number of at least 3")
+    if window > LARGEST_WINDOW:
+        raise ValueError(f"window is {window}, expected at most {LARGEST_WINDOW}")
     if group != "flip" and height != width:
         raise ValueError(f"group '{group}' needs a square image, not {height} x {width}")

@@ -19,6 +19,8 @@ class BruteForceEncoder(PatchSelector):
     Options are those of `PatchSelector`. Queries are taken in blocks, so memory stays bounded.
     """
 
+    MOST_PATCHES = 1 << 15  # a thousand million pairs
+
     def rate(self, x: Tensor) -> Tensor:
         """Importance (B, L) of patches (B, c, L); they sum to L."""
         keys = self.key(x)

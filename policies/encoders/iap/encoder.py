@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from pixelgait.policies.encoders.checks import require_positive
+from pixelgait.policies.encoders.checks import require_positive, require_seed
 from pixelgait.policies.encoders.iap.kernels import (
     KERNELS,
     RANDOM_KERNELS,
@@ -55,6 +55,7 @@ class IAPEncoder(PatchSelector):
         size = (height, width, channels, patch, stride)
         super().__init__(*size, dim, selected, values, placed, gated)
         require_positive(m=m, r=r)
+        require_seed(seed)
         if kernel not in KERNELS:
             raise ValueError(f"unknown kernel '{kernel}', choose from {', '.join(KERNELS)}")
         if kernel in RANDOM_KERNELS:

@@ -7,7 +7,13 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from pixelgait.policies.encoders.checks import require_image, require_positive
+from pixelgait.policies.encoders.checks import (
+    MOST_PIXELS,
+    require_at_least,
+    require_few,
+    require_image,
+    require_positive,
+)
 from pixelgait.policies.encoders.iap.ordered import Projection
 from pixelgait.policies.encoders.selection import first_best
 
@@ -62,6 +68,7 @@ class PatchSelector(nn.Module, ABC):
             there are no values to place or gate.
     """
 
+    MOST_PATCHES = MOST_PIXELS**2
     centres: Tensor
 
     def __init__(
@@ -85,8 +92,7 @@ class PatchSelector(nn.Module, ABC):
                 f"patch {patch} is larger than the image ({height} x {width}), "
                 f"expected at most {min(height, width)}"
             )
-        if values < 0:
-            raise ValueError(f"values is {values}, expected at least 0")
+        require_at_least(0, values=values)
         if not values and (placed or gated):
             raise ValueError("placed and gated are about values, and values is 0")
         self.image_shape = (height, width, channels)
@@ -94,6 +100,7 @@ class PatchSelector(nn.Module, ABC):
         self.patch, self.stride, self.selected = patch, stride, selected
         self.rows = (height - patch) // stride + 1
         self.columns = (width - patch) // stride + 1
+        require_few(self.rows * self.columns, self.MOST_PATCHES)
         if selected > self.rows * self.columns:
             raise ValueError(
                 f"selected {selected} exceeds the {self.rows * self.columns} patches of the image"

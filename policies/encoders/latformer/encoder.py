@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from pixelgait.policies.encoders.checks import require_positive, require_tiling
+from pixelgait.policies.encoders.checks import require_few, require_positive, require_tiling
 from pixelgait.policies.encoders.latformer.experts import EXPERTS, Lattice, MaskExpert
 from pixelgait.policies.encoders.tiles import tiles
 
@@ -102,8 +102,7 @@ class LatFormer(nn.Module):
         require_positive(dim=dim, layers=layers)
         self.patch, self.rows, self.columns = patch, height // patch, width // patch
         cells = self.rows * self.columns
-        if cells > MOST_CELLS:
-            raise ValueError(f"{cells} patches are too many, masks take at most {MOST_CELLS}")
+        require_few(cells, MOST_CELLS)
         powers = (max(self.rows, self.columns) - 1).bit_length()
         lattice = Lattice(self.rows, self.columns, tuple(experts.split("+")), powers)
         self.embed = nn.Linear(patch * patch * channels, dim)

@@ -97,6 +97,8 @@ class MaskExpert(nn.Module):
         for name in lattice.experts:
             if name not in EXPERTS:
                 raise ValueError(f"unknown expert '{name}', choose from {', '.join(EXPERTS)}")
+        if len(set(lattice.experts)) < len(lattice.experts):
+            raise ValueError(f"experts are {'+'.join(lattice.experts)}, expected each but once")
         rows, columns = lattice.rows, lattice.columns
         self.lattice = lattice
         self.rows, self.columns = AxisMask(rows, lattice), AxisMask(columns, lattice)
@@ -118,7 +120,8 @@ class MaskExpert(nn.Module):
     def smoothing(self, time: float) -> Tensor:
         """Heat kernel (n, n) that smooths masks when multiplied from the left (section 4.2).
 
-        Neighbours are one cell, one reflection or 90 degrees apart. Scaling is no group.
+        Neighbours are one cell, one reflection or 90 degrees apart. Scaling is no group: where it
+        is alone, cells have no neighbours, and nothing is smoothed.
         """
         rows, columns = self.lattice.rows, self.lattice.columns
         cells = torch.arange(rows * columns).reshape(rows, columns)
@@ -129,4 +132,4 @@ class MaskExpert(nn.Module):
             motions += [cells[reflected(rows)], cells[:, reflected(columns)]]
         if "rotation" in self.lattice.experts:
             motions += [rotated(rows, columns)]
-        return heat([motion.flatten() for motion in motions], time)
+        return heat([motion.flatten() for motion in motions or [cells]], time)

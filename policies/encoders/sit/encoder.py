@@ -8,7 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pixelgait.policies.encoders.checks import require_heads, require_tiling
+from pixelgait.policies.encoders.checks import (
+    require_at_least,
+    require_few,
+    require_heads,
+    require_positive,
+    require_tiling,
+)
 from pixelgait.policies.encoders.maps import even_and_odd, odd_size
 from pixelgait.policies.encoders.sit.graph_attention import Attention, GlobalGSA, LocalGSA
 from pixelgait.policies.encoders.sit.graph_symmetry import (
@@ -22,7 +28,7 @@ from pixelgait.policies.encoders.sit.graph_symmetry import (
 
 Variant = Literal["sit", "sit-star", "set", "siet"]
 TRIANGLES: dict[Variant, int] = {"sit": 1, "sit-star": 2, "set": 0, "siet": 0}
-LAYERS = 2  # local ones, and as many global ones (table 2)
+MOST_PATCHES = 1024  # more take minutes to export
 STEM_REACH = 2  # 5 x 5 pixels
 POOLING = 2
 MAP_CHANNELS = 4  # of the equivariant features, per patch
@@ -92,7 +98,7 @@ class Readout(nn.Module):
 
 
 class SiT(nn.Module):
-    """Two local and two global layers of graph symmetric attention, in four variants.
+    """Local, then global layers of graph symmetric attention, in four variants.
 
     `sit` and `sit-star` return the class token, which no symmetry of the graph changes; with the
     rotation graph their triangles (once or twice) see flips. `set` returns a map over the patches
@@ -101,6 +107,16 @@ class SiT(nn.Module):
     With the graphs `flip` and `flips`, which need no square image, the map comes as its even and
     its odd part: a mirror image (left-right) changes the sign of the last `odd` features and
     leaves all others.
+
+    Args:
+        height, width, channels: of the images; 3 for RGB, 1 for depth, 4 for RGB-D.
+        patch: side of a patch [pixels], which is a window of local attention.
+        dim, heads: features per pixel and patch, and heads which share them.
+        variant, graph: see above.
+        matrices: which graph matrices are learned, letters of "qkvg": G_q, G_k, G_v, and G itself.
+        dropout: of entries of graph matrices, the same for all that share a weight.
+        local_layers, global_layers: 2 and 2 in tables 1 and 2; none to 4, and 1 to 8 in others.
+        antisymmetric: a second softmax, of anti-symmetric scores (eq. 6).
 
     Raises:
         ValueError: sizes that do not fit, or options that do not exist.
@@ -118,6 +134,9 @@ class SiT(nn.Module):
         graph: Graph = "rotation",
         matrices: str = "qk",
         dropout: float = 0.0,
+        local_layers: int = 2,
+        global_layers: int = 2,
+        antisymmetric: bool = False,
     ) -> None:
         super().__init__()
         _check_names(variant, graph, matrices)
@@ -125,19 +144,21 @@ class SiT(nn.Module):
         require_heads(dim, heads)
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"dropout is {dropout}, expected at least 0 and below 1")
+        require_at_least(0, local_layers=local_layers)
+        require_positive(global_layers=global_layers)
         triangles = TRIANGLES[variant] if graph == "rotation" else 0
-        options = Attention(dim, heads, graph, matrices, triangles, dropout)
+        options = Attention(dim, heads, graph, matrices, triangles, dropout, antisymmetric)
         side, self.rows, self.columns = patch // POOLING, height // patch, width // patch
         self.token_read, self.map_read = variant != "set", variant in ("set", "siet")
         self.mirror = graph != "rotation"
         self.stem = Stem(channels, options)
         self.local_layers = nn.ModuleList(
-            LocalGSA(options, side, self.rows, self.columns) for _ in range(LAYERS)
+            LocalGSA(options, side, self.rows, self.columns) for _ in range(local_layers)
         )
         self.readout = Readout(options, side, variant != "set", self.map_read)
         self.token = nn.Parameter(0.02 * torch.randn(1, 1, dim))
         self.global_layers = nn.ModuleList(
-            GlobalGSA(options, self.rows, self.columns) for _ in range(LAYERS)
+            GlobalGSA(options, self.rows, self.columns) for _ in range(global_layers)
         )
         self.norm = nn.LayerNorm(dim)
         self.map_head = (
@@ -194,6 +215,7 @@ def _check_names(variant: str, graph: str, matrices: str) -> None:
 
 def _check_sizes(height: int, width: int, channels: int, patch: int, graph: str) -> None:
     require_tiling(height, width, channels, patch)
+    require_few(height // patch * (width // patch), MOST_PATCHES)
     if patch < 2 * POOLING or patch % POOLING:
         raise ValueError(f"patch {patch} must be even and at least {2 * POOLING}")
     if graph == "rotation" and height != width:

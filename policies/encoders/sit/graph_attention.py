@@ -3,12 +3,14 @@
     GSA(K, V, Q) = softmax(Gamma / sqrt(d)) G_v V,
     Gamma = symmetric((G_q Q [G_k K]^T) o G)                                    (eq. 3)
 
+and, if wanted, another softmax of the same with symmetric(M) = M + M^T replaced by M - M^T (eq. 6).
 The graph matrices give attention the symmetries of the grid instead of position embeddings.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +29,7 @@ class Attention:
     matrices: str  # which graph matrices are learned, of "q", "k", "v" and "g" (G itself)
     triangles: int  # triangle layers on the scores, 0 to 2
     dropout: float  # graph-symmetric
+    antisymmetric: bool = False  # a second softmax, of anti-symmetric scores (eq. 6)
 
     def matrix(self, name: str, reach: int) -> nn.Module:
         """G_q, G_k or G_v for all channels, or the identity."""
@@ -42,6 +45,7 @@ class GraphAttention(nn.Module):
         super().__init__()
         self.heads, self.rows, self.columns, self.token = options.heads, rows, columns, token
         self.scale = (options.dim // options.heads) ** -0.5
+        self.signs = (1.0, -1.0) if options.antisymmetric else (1.0,)
         reach = max(rows, columns) - 1
         self.hadamard = (
             GraphMatrix(options.heads, reach, options.graph, options.dropout)
@@ -53,22 +57,25 @@ class GraphAttention(nn.Module):
         )
         self.project = nn.Linear(options.dim, options.dim)
 
-    def scores(self, q: Tensor, k: Tensor) -> Tensor:
-        """Queries, keys (N, heads, n, d) to Gamma / sqrt(d) of eq. 3 and 4 (N, heads, n, n)."""
+    def scores(self, q: Tensor, k: Tensor, sign: float = 1.0) -> Tensor:
+        """Queries, keys (N, heads, n, d) to Gamma / sqrt(d) of eq. 3 and 4 (N, heads, n, n).
+
+        Symmetric before the triangles, with sign -1 anti-symmetric.
+        """
         gamma: Tensor = (q * self.scale) @ k.transpose(-2, -1)
         if self.hadamard is not None:
             graph = self.hadamard.matrix(self.rows, self.columns)
             gamma = gamma * (F.pad(graph, (1, 0, 1, 0), value=1.0) if self.token else graph)
-        gamma = gamma + gamma.transpose(-2, -1)
+        gamma = gamma + sign * gamma.transpose(-2, -1)
         for index, layer in enumerate(self.triangles):
             # SiT*: a second sum over triangles, of the activated scores.
             gamma = layer(gamma) if index == 0 else layer(F.gelu(gamma)) - gamma
         return gamma
 
-    def token_scores(self, q: Tensor, k: Tensor) -> Tensor:
+    def token_scores(self, q: Tensor, k: Tensor, sign: float = 1.0) -> Tensor:
         """The first row of `scores` (N, heads, 1, n): the token's, which is in no triangle."""
-        gamma: Tensor = q[:, :, :1] @ k.transpose(-2, -1) + k[:, :, :1] @ q.transpose(-2, -1)
-        gamma = gamma * self.scale
+        asked, was_asked = (a[:, :, :1] @ b.transpose(-2, -1) for a, b in ((q, k), (k, q)))
+        gamma: Tensor = (asked + sign * was_asked) * self.scale
         return F.gelu(gamma) - gamma if len(self.triangles) == 2 else gamma
 
     def forward(
@@ -78,8 +85,8 @@ class GraphAttention(nn.Module):
 
         With `token_only`, only the first row of both.
         """
-        scores = self.token_scores(q, k) if token_only else self.scores(q, k)
-        attention = scores.softmax(-1)
+        rate = self.token_scores if token_only else self.scores
+        attention = reduce(torch.add, [rate(q, k, sign).softmax(-1) for sign in self.signs])
         return attention @ v, attention
 
 
