@@ -15,7 +15,7 @@ from pixelgait.policies.encoders.checks import (
 )
 from pixelgait.policies.encoders.tiles import tiles
 
-MOST_PATCHES = 4096  # attention has 16 million entries a head
+MOST_PATCHES = 4800  # 240 x 320 pixels by 4: attention has 23 million entries a head
 
 
 class Block(nn.Module):

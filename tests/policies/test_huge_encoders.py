@@ -18,7 +18,7 @@ HUGE = {
     "sit:dim=80000": "dim is 80000, expected at most 1024",
     "sit:local_layers=33": "local_layers is 33, expected at most 32",
     "sit:global_layers=33": "global_layers is 33, expected at most 32",
-    "sit:height=512,width=512": "4096 patches are too many, this encoder takes at most 1024",
+    "sit:height=512,width=512": "4096 patches are too many, this encoder takes at most 1200",
     "vit:dim=800000": "dim is 800000, expected at most 1024",
     "vit:layers=100000": "layers is 100000, expected at most 32",
     "vit:mlp_ratio=65": "mlp_ratio is 65, expected at most 64",

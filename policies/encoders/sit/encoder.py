@@ -28,7 +28,7 @@ from pixelgait.policies.encoders.sit.graph_symmetry import (
 
 Variant = Literal["sit", "sit-star", "set", "siet"]
 TRIANGLES: dict[Variant, int] = {"sit": 1, "sit-star": 2, "set": 0, "siet": 0}
-MOST_PATCHES = 1024  # more take minutes to export
+MOST_PATCHES = 1200  # 240 x 320 pixels by 8; more take minutes to export
 STEM_REACH = 2  # 5 x 5 pixels
 POOLING = 2
 MAP_CHANNELS = 4  # of the equivariant features, per patch
