@@ -50,7 +50,7 @@ class ReLUKernel(nn.Module):
         """Importance (B, L) of patches (B, c, L)."""
         tiles = x.split(TILE, -1)
         total = reduce(torch.add, [self._sum(query(tile)) for tile in tiles])
-        return torch.cat([product(total, self._features(key(tile))) for tile in tiles], -1)[:, 0]
+        return torch.cat([alike(total, self._features(key(tile))) for tile in tiles], -1)[:, 0]
 
     def _features(self, u: Tensor) -> Tensor:
         return F.relu(u) + RELU_EPSILON
@@ -168,8 +168,7 @@ class SoftmaxKernel(nn.Module):
 def _attend(signs: Tensor, queries: Tensor, keys: Tensor, weights: Tensor) -> Tensor:
     """Sums over queries, for each row of signs (B, 1 + r, L), weighted by keys: (B, 1 + r, L)."""
     total = signs @ queries.transpose(1, 2) * weights  # (B, 1 + r, m)
-    # A matrix product treats all keys alike, as long as it does not degenerate to a vector.
-    return alike(total, keys) if total.shape[1] > 1 else product(total, keys)
+    return alike(total, keys)
 
 
 def _weights(name: str, m: int, r: int) -> Tensor:

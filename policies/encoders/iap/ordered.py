@@ -47,9 +47,12 @@ def whole_vectors(x: Tensor) -> Tensor:
 def alike(matrix: Tensor, x: Tensor) -> Tensor:
     """Matrix (..., n, c) times columns (B, c, L): (B, n, L), by a library's matrix product.
 
-    Its last columns, where they fill no vector, would be summed in another order.
+    Its last columns, where they fill no vector, would be summed in another order; so would some
+    of a product that has but one row, which is therefore taken twice.
     """
-    return (matrix @ whole_vectors(x))[..., : x.shape[-1]]
+    rows = matrix.shape[-2]
+    twice = matrix.expand(*matrix.shape[:-2], 2, -1) if rows == 1 else matrix
+    return (twice @ whole_vectors(x))[..., :rows, : x.shape[-1]]
 
 
 class Projection(nn.Linear):
