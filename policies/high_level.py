@@ -122,7 +122,10 @@ class HighLevelNetwork(Decider):
         return out[:, 1:], duration, attention, after
 
     def views(self, image: Tensor) -> tuple[list[Tensor], Tensor]:
-        """Features (B, F) of the image, with `mirror` also of its mirror image; attention."""
+        """Features (B, F) of the image, with `mirror` also of its mirror image; attention.
+
+        Both decide alike: attention is the mean of what is seen in both.
+        """
         features, attention = self.encoder(image)
         if not self.mirror:
             return [features], attention
@@ -131,7 +134,8 @@ class HighLevelNetwork(Decider):
             signs = torch.cat([torch.ones(even), -torch.ones(odd)])
             return [features, features * signs], attention
         # Two passes, not one batch: rounding may depend on the place in a batch.
-        return [features, self.encoder(image.flip(2))[0]], attention
+        others, mirrored = self.encoder(image.flip(2))
+        return [features, others], (attention + mirrored.flip(2)) / 2.0
 
     def heads(
         self, views: list[Tensor], goal: Tensor, state: Tensor

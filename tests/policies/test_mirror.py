@@ -79,7 +79,7 @@ def test_a_tied_low_level_commands_the_mirror_image() -> None:
     rng = np.random.default_rng(1)
     tied = tie(random_low_level())
     left, right = controller_of(tied, (0.3, 0.7)), controller_of(tied, (0.3, -0.7))
-    right.phase = np.array([np.pi])  # half a period apart
+    right.carried = np.array([np.pi])  # half a period apart
     for step in range(200):
         reading = random_reading(rng, 0.01 * step)
         for controller in (left, right):
@@ -92,7 +92,7 @@ def test_a_tied_low_level_commands_the_mirror_image() -> None:
 def test_an_untied_one_does_not_and_tying_twice_changes_nothing() -> None:
     free = random_low_level()
     left, right = controller_of(free, (0.3, 0.7)), controller_of(free, (0.3, -0.7))
-    right.phase = np.array([np.pi])
+    right.carried = np.array([np.pi])
     reading = random_reading(np.random.default_rng(1), 0.0)
     difference = mirrored_angles(left.step(reading).targets) - right.step(mirrored(reading)).targets
     assert np.abs(difference).max() > 0.05
@@ -108,7 +108,7 @@ def test_a_tied_robot_turns_left_as_it_turns_right() -> None:
     poses = []
     for latent, phase in ((1.0, 0.0), (-1.0, np.pi)):
         controller = controller_of(tied, (0.0, latent))
-        controller.phase = np.array([phase])
+        controller.carried = np.array([phase])
         reading = body.reset(0)
         for _ in range(200):
             body.apply(controller.step(reading))
@@ -131,6 +131,11 @@ def test_a_tied_robot_turns_left_as_it_turns_right() -> None:
         ("gsa-net", 0.0),
         ("latformer", 0.0),
         ("attention-neuron", 0.0),
+        ("attention-neuron:selected=10", 0.0),
+        ("attention-agent", 0.0),
+        ("sit", 0.0),
+        ("set", 0.0),
+        ("vit", 0.0),
     ],
 )
 def test_a_mirrored_image_negates_the_steering_and_nothing_else(
@@ -140,12 +145,15 @@ def test_a_mirrored_image_negates_the_steering_and_nothing_else(
     rng = np.random.default_rng(0)
     asymmetry = 0.0
     for _ in range(20):
-        image = rng.integers(0, 256, (32, 32, 3), dtype=np.uint8)
+        image = rng.integers(0, 256, symmetric.image_shape, dtype=np.uint8)
         image[rng.integers(4, 28) :, :] = rng.integers(0, 256, 3)  # flat, with ties
         flipped = np.ascontiguousarray(image[:, ::-1])
         one, other = symmetric.decide(image), symmetric.decide(flipped)
         np.testing.assert_allclose(one.latent * (1.0, -1.0), other.latent, rtol=0, atol=tolerance)
         assert one.duration_steps == other.duration_steps
+        assert one.attention is not None
+        assert other.attention is not None
+        np.testing.assert_allclose(one.attention[:, ::-1], other.attention, rtol=0, atol=1e-5)
         asymmetry += abs(free.decide(image).latent[1] + free.decide(flipped).latent[1])
     assert asymmetry > 0.1
     count = sum(p.numel() for p in symmetric.parameters())
@@ -159,7 +167,7 @@ def test_the_whole_controller_commands_the_mirror_image(encoder: str) -> None:
         high_level.output.bias[0] = -1.0  # short holds: it looks often
         high_level.output.weight[0] *= 0.0
     left, right = (Controller(high_level.decide, low_level, Supervisor(A1)) for _ in range(2))
-    right.phase = np.array([np.pi])
+    right.carried = np.array([np.pi])
     rng = np.random.default_rng(2)
     steered = []
     for step in range(100):
@@ -210,7 +218,7 @@ def test_on_a_mirrored_course_the_robot_walks_the_mirrored_path() -> None:
         reading = body.reset(9000)
         images.append(reading.image().pixels)
         controller = Controller(steering_network(images[0]).decide, low_level, Supervisor(A1))
-        controller.phase = np.array([phase])
+        controller.carried = np.array([phase])
         path = []
         for _ in range(160):
             body.apply(controller.step(reading))
