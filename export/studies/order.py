@@ -53,7 +53,8 @@ PUZZLES = {
     "as it is": Puzzle(),
     "patches shuffled": Puzzle(SHUFFLE_STEPS),
     "70 % black": Puzzle(None, 0.7),
-    "30 % of the patches, shuffled": Puzzle(SHUFFLE_STEPS, 0.7),
+    "70 % black, shuffled": Puzzle(SHUFFLE_STEPS, 0.7),
+    "75 % taken away, shuffled": Puzzle(SHUFFLE_STEPS, taken=0.75),
 }
 EYES = ("attention-neuron", "vit", "cnn")
 TABLES = LOW, HIGH = "order-low", "order-high"

@@ -1,4 +1,4 @@
-"""A camera image as a puzzle: its patches in another order, and some of them black."""
+"""A camera image as a puzzle: its patches in another order, some of them black, or taken away."""
 
 from __future__ import annotations
 
@@ -29,6 +29,10 @@ class Puzzle:
 
     shuffle_steps: int | None = None  # None: patches stay where they are
     hidden: float = 0.0  # share of patches that are black
+    taken: float = 0.0  # share of patches in whose places the others are repeated
+
+    # Where each of the others is there equally often, attention over a set of patches gives what
+    # it would give of them alone: as if the rest had been taken from the list.
 
     def applied(self, image: NDArray[np.uint8], seed: int, time_s: float) -> NDArray[np.uint8]:
         """The image (H, W, C) as it is so long after the beginning of an episode [s]."""
@@ -38,6 +42,9 @@ class Puzzle:
         order = rng.permutation(len(patches))
         black = order[: round(self.hidden * len(patches))]
         patches[black] = 0
+        if self.taken:
+            left = order[round(self.taken * len(patches)) :]
+            patches[order] = patches[np.resize(left, len(order))]
         if self.shuffle_steps is not None:
             patches = patches[rng.permutation(len(patches))]
         return untiled(patches, image.shape)

@@ -14,6 +14,7 @@ from pixelgait.export.reports.generated import markers
 from pixelgait.export.studies import distillation
 from pixelgait.export.studies.order import TABLES, OrderConfig, write_tables
 from pixelgait.export.studies.puzzle import PATCH, Puzzle, tiles, untiled
+from pixelgait.policies.encoders.attention_neuron import AttentionNeuron
 from pixelgait.policies.high_level import StraightAhead
 from pixelgait.policies.sensory_neurons import NeuronGraph, NeuronPolicy, SensoryNeurons
 from pixelgait.robot.bundle import TOLERANCE, load_bundle
@@ -141,6 +142,18 @@ def test_black_patches_are_as_many_as_said_and_the_others_stay() -> None:
     black = ~seen.any((1, 2, 3))
     assert black.sum() == round(0.7 * (32 // PATCH) ** 2)
     assert np.array_equal(seen[~black], tiles(IMAGE)[~black])
+
+
+def test_what_is_taken_away_counts_as_if_it_had_never_been_in_the_list() -> None:
+    encoder = AttentionNeuron()
+    puzzled = Puzzle(100, taken=0.75).applied(IMAGE, seed=1, time_s=0.0)
+    left = {patch.tobytes() for patch in tiles(puzzled)}
+    assert len(left) == 4
+    assert left < {patch.tobytes() for patch in tiles(IMAGE)}
+    kept = np.array([np.frombuffer(patch, np.uint8) for patch in left]) / np.float32(255.0)
+    with torch.no_grad():
+        alone = encoder.code(torch.tensor(kept[None]))[0].flatten(1)
+        torch.testing.assert_close(encoder(torch.tensor(puzzled[None]))[0], alone)
 
 
 def empty_page(folder: Path) -> Path:

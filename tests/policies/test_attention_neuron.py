@@ -156,5 +156,6 @@ def test_attention_agent_has_its_published_sizes() -> None:
     assert int(attention.sum()) == 10
     high_level = HighLevelNetwork("attention-agent", memory="lstm:16")
     controller = sum(p.numel() for p in high_level.memory.parameters())
-    head = 3 * 16 + 3
-    assert 2 * (147 * 4 + 4) + controller + head == 3667  # as in the authors' file
+    assert 2 * (147 * 4 + 4) + controller == 3667 - (3 * 16 + 3)  # the authors' file and head
+    hidden = 10 * 16 + 10  # ours has 10 tanh units before its three outputs, as all high levels
+    assert sum(p.numel() for p in high_level.parameters()) == 3667 - (3 * 16) + hidden + 3 * 10
