@@ -11,6 +11,9 @@ from pixelgait.policies.encoders.selection import first_best
 from pixelgait.policies.encoders.tiles import tiles
 
 POSITIONS = 8  # numbers per row of Q, as in the authors' code
+# First weights of what selects, which a gradient does not reach, are larger than usual by that much;
+# ours. With usual ones all queries see the mean of the image, and rounding decides the election.
+SHARPER = 4.0
 VOTING = 4  # length of AttentionAgent's queries and keys
 
 
@@ -78,6 +81,10 @@ class AttentionNeuron(nn.Module):
         self.norm = nn.LayerNorm(message)
         self.selected = selected
         self.votes = nn.Linear(message, 2 * VOTING) if selected else None
+        if self.votes is not None:
+            with torch.no_grad():
+                for layer in (self.query, self.key, self.votes):
+                    layer.weight *= SHARPER
         centres = (2.0 * torch.arange(side) + 1.0) / side - 1.0  # the grid spans [-1, 1]
         self.register_buffer("places", torch.cartesian_prod(centres, centres), persistent=False)
         self.register_buffer("questions", sinusoids(rows), persistent=False)
