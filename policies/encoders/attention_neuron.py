@@ -11,9 +11,9 @@ from pixelgait.policies.encoders.selection import first_best
 from pixelgait.policies.encoders.tiles import tiles
 
 POSITIONS = 8  # numbers per row of Q, as in the authors' code
-# First weights of what selects, which a gradient does not reach, are larger than usual by that much;
-# ours. With usual ones all queries see the mean of the image, and rounding decides the election.
-SHARPER = 4.0
+# First weights of what selects, which no gradient reaches, are so many times the usual ones; ours.
+# With those all queries see the mean of the image, and rounding decides the election.
+SHARPER = 3.0
 VOTING = 4  # length of AttentionAgent's queries and keys
 
 

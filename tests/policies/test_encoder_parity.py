@@ -1,0 +1,35 @@
+"""Encoders as they are trained: their graphs do what torch does, selections and votes included."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from pixelgait.policies.high_level import HighLevelNetwork
+from tests.policies.parity import require_parity
+
+
+@pytest.mark.parametrize(
+    ("encoder", "mirror"),
+    [
+        ("ge-vit", True),
+        ("gsa-net", True),
+        ("latformer:hard=true", True),
+        ("attention-neuron:selected=10", True),
+        ("attention-agent", False),
+        ("sit-star:antisymmetric=true", False),
+    ],
+)
+def test_the_graph_does_what_torch_does(encoder: str, mirror: bool) -> None:
+    torch.manual_seed(0)
+    high_level = HighLevelNetwork(encoder, mirror=mirror)
+    if encoder == "attention-agent":  # sums of 529 terms: first weights rate all patches alike
+        with torch.no_grad():
+            high_level.encoder.query.weight *= 10.0
+    rng = np.random.default_rng(0)
+    height, width, channels = high_level.image_shape
+    blocks = rng.integers(0, 256, (3, height // 4, width // 4, channels))
+    images = np.kron(blocks, np.ones((1, 4, 4, 1))).astype(np.uint8)
+    images[1:, height // 2 :] = 90  # a floor: patches that are alike
+    require_parity(high_level, list(images))
