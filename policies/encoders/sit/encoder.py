@@ -52,7 +52,7 @@ class Stem(nn.Module):
         kernel = self.embed.weight[:, :, None, None] * graph  # (d, C, 5, 5)
         kernel = (self.mix.weight @ kernel.flatten(1)).reshape(kernel.shape) / 255.0
         bias = self.mix.weight @ (self.embed.bias * graph.sum((1, 2, 3)))
-        x = F.conv2d(image.permute(0, 3, 1, 2).float(), kernel, bias, padding=STEM_REACH)
+        x = F.conv2d(image.permute(0, 3, 1, 2).to(kernel.dtype), kernel, bias, padding=STEM_REACH)
         return F.max_pool2d(F.relu(x), POOLING)
 
 
