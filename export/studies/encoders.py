@@ -11,6 +11,7 @@ from pixelgait.export.studies.variant import (
     images_needed,
     number,
     rates,
+    shortest,
     walked,
 )
 
@@ -68,7 +69,7 @@ def table(rows: Sequence[Figures]) -> list[str]:
         cells = [
             " ".join((f"`{name.partition(', ')[0]}`", *name.split(", ")[1:])),
             str(runs[0]["weights"]),
-            f"{min(run['image_ms'] for run in runs):.2g}",
+            shortest([run["image_ms"] for run in runs if "image_ms" in run]),
             ", ".join(number(images_needed(run)) for run in runs),
             rates([max(run["gliding"]) for run in runs]),
             *(rates(walked(runs, course, "success_rate")) for course in COURSES),

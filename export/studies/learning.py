@@ -83,22 +83,30 @@ def main() -> None:
 def write_tables(config: LearningConfig) -> None:
     """Measure what is missing, run by run, and write what is known between the page's markers.
 
+    A run that fails is left out, and said at the end.
+
     Raises:
-        UserError: the page has no such lines, there is no such study or variant, a training ends
-            with an error, or there are figures of another kind.
+        UserError: the page has no such lines, there is no such study or variant, a run has failed,
+            or there are figures of another kind.
     """
     for part in TABLES:
         require_markers(config.page, part, "learning")
     require_writable(config.figures)
     kept = read_figures(config.figures) if config.figures.exists() else []
-    for variant, seed in _chosen(config):
-        if config.measure:
+    failed, chosen = [], list(_chosen(config))
+    for variant, seed in chosen if config.measure else []:
+        try:
             _measure(config, variant, seed, kept)
+        except UserError as error:  # the others are worth hours
+            failed.append(f"{variant.name}, seed {seed}: {error}")
+            print(failed[-1], file=sys.stderr)
     for part, study in TABLES.items():
         rows = [each for each in kept if each["study"] == study.STUDY]
         lines = study.TABLES[part](rows) if rows else ["Not measured yet."]
         print("\n".join(lines))
         write_between(config.page, part, "learning", lines)
+    if failed:
+        raise UserError("; ".join(failed))
 
 
 def _chosen(config: LearningConfig) -> Iterator[tuple[Variant, int]]:

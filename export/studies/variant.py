@@ -32,6 +32,11 @@ def number(images: float) -> str:
     return f"{images:.0f}" if images < float("inf") else "not"
 
 
+def shortest(times: Sequence[float]) -> str:
+    """Of times [ms]; `-` of none."""
+    return f"{min(times):.2g}" if times else "-"
+
+
 def rates(each: Sequence[float]) -> str:
     """Mean of shares in per cent, and each of them; `-` of none."""
     if not each:

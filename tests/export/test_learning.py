@@ -79,6 +79,8 @@ def test_encoders_are_compared_on_the_courses_they_walked() -> None:
         "| `vit` | 42 | 0.12 | 2000 | 92 % (92) | 95 % (95) | 40 % (40) | - | - |"
     ]
     assert len(encoders.cameras_table(rows)) == 2  # by no other camera has it walked
+    unwalked = {**learned("vit", 0, [0.5]), "weights": 42, "walking": {}}
+    assert encoders.table([unwalked])[2] == "| `vit` | 42 | - | not | 50 % (50) | - | - | - | - |"
 
 
 def test_encoders_are_compared_by_crooked_cameras() -> None:
@@ -120,11 +122,14 @@ def test_what_is_missing_is_trained_and_walked_once(
         ("medium", "camera on its side"),
         episodes=1,
     )
-    monkeypatch.setattr(encoders, "VARIANTS", (small,))
+    deaf = replace(small, name="vit", command="pixelgait-train imitate --encoder ear")
+    monkeypatch.setattr(encoders, "VARIANTS", (deaf, small))
     config = LearningConfig(
         page=page, figures=kept, out=tmp_path, seeds=1, workers=1, studies=("encoders",)
     )
-    write_tables(replace(config, courses=("medium",)))
+    with pytest.raises(UserError, match=r"vit, seed 0: .*--encoder ear.*: exit code 1"):
+        write_tables(replace(config, courses=("medium",)))  # the other was measured
+    monkeypatch.setattr(encoders, "VARIANTS", (small,))
     assert [*json.loads(kept.read_text())[0]["walking"]] == ["medium"]
     write_tables(config)
     written = kept.read_text()
