@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -16,6 +16,7 @@ from pixelgait.robot.gait import joint_map
 from pixelgait.robot.low_level import (
     JOINTS,
     LOW_LEVEL_WEIGHTS,
+    SIGNATURE,
     LinearLowLevel,
     act,
     features,
@@ -63,7 +64,7 @@ def carried_over(
     return np.concatenate([matrix.ravel(), old.bias]), replace(normaliser, mean=mean)
 
 
-class LowLevelGraph(nn.Module):
+class LowLevelGraph(nn.Module, ABC):
     """A low level with its gait generator as one torch graph: what the bundle carries."""
 
     def __init__(self, spec: RobotSpec, state_size: int = 0) -> None:
@@ -83,14 +84,22 @@ class LowLevelGraph(nn.Module):
         targets, phase = act(self.spec, latent, action, phase, TORCH)
         return (targets, phase, following) if state else (targets, phase)
 
+    def inputs(
+        self, latent: Array, imu: Array, joint_angles: Array, carried: Array
+    ) -> dict[str, Array]:
+        """What the graph is given, by name, for what the controller gives its low level."""
+        given = dict(zip(SIGNATURE, (latent, imu, joint_angles, carried[:1]), strict=True))
+        if self.state_size:
+            given["state"] = carried[1:] if carried.size > 1 else np.zeros(self.state_size)
+        return given
+
     @torch.no_grad()
     def step(
         self, latent: Array, imu: Array, joint_angles: Array, carried: Array
     ) -> tuple[Array, Array]:
         """The same as the controller's low level, in numpy."""
-        state = carried[1:] if carried.size > 1 else np.zeros(self.state_size)
-        values = (latent, imu, joint_angles, carried[:1], *([state] if self.state_size else []))
-        targets, *after = self(*(torch.tensor(value, dtype=torch.float32) for value in values))
+        given = self.inputs(latent, imu, joint_angles, carried).values()
+        targets, *after = self(*(torch.tensor(value, dtype=torch.float32) for value in given))
         return targets.double().numpy(), torch.cat(after).double().numpy()
 
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from pixelgait.policies.high_level import Decider
 from pixelgait.policies.low_level import LowLevelGraph
 from pixelgait.robot.controller import Controller, Decision, State
-from pixelgait.robot.low_level import SIGNATURE
 from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.camera import camera_for
@@ -47,13 +46,9 @@ def record(high_level: Decider, low_level: LowLevelGraph, seed: int) -> Recordin
         recording.high_level.append(given)
         return high_level.decide(image, goal, state)
 
-    def move(latent: Array, imu: Array, joint_angles: Array, carried: Array) -> tuple[Array, Array]:
-        values = (latent, imu, joint_angles, carried[:1])
-        given: dict[str, NDArray[Any]] = dict(zip(SIGNATURE, values, strict=True))
-        if size := low_level.state_size:
-            given["state"] = carried[1:] if carried.size > 1 else np.zeros(size)
-        recording.low_level.append(given)
-        return low_level.step(latent, imu, joint_angles, carried)
+    def move(*values: Array) -> tuple[Array, Array]:
+        recording.low_level.append(low_level.inputs(*values))
+        return low_level.step(*values)
 
     camera = camera_for(low_level.spec.camera, high_level.image_shape)
     course = ObstacleCourse(0.5)

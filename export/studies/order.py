@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 
+from pixelgait.export.bundle.export import write_bundle
 from pixelgait.export.reports.figure_store import Figures, read_figures
 from pixelgait.export.reports.generated import (
     require_markers,
@@ -141,8 +142,6 @@ def teach(config: OrderConfig, pool: Pool) -> SensoryNeurons:
 
 def _export(config: OrderConfig) -> None:
     """A bundle of the student, which walks straight ahead, unless it is there."""
-    from pixelgait.export.bundle.export import write_bundle
-
     if (config.out / BUNDLE / CONTRACT).exists() or not (config.out / STUDENT).exists():
         return
     taught = {

@@ -59,8 +59,10 @@ def require_channels(channels: int) -> None:
         raise ValueError(f"{channels} channels, images have 1 (depth), 3 (RGB) or 4 (RGB-D)")
 
 
-def require_tiling(height: int, width: int, channels: int, patch: int) -> None:
-    """Raises ValueError unless patches (squares, side in pixels) tile camera images."""
+def require_tiling(
+    height: int, width: int, channels: int, patch: int, most: int = MOST_PIXELS**2
+) -> None:
+    """Raises ValueError unless patches (squares, side in pixels), not too many, tile the images."""
     image = f"image ({height} x {width})"
     require_image(height, width, channels)
     require_positive(patch=patch)
@@ -68,6 +70,7 @@ def require_tiling(height: int, width: int, channels: int, patch: int) -> None:
         raise ValueError(f"patch {patch} is larger than the {image}")
     if height % patch or width % patch:
         raise ValueError(f"the {image} is not a multiple of patch {patch}")
+    require_few(height // patch * (width // patch), most)
 
 
 def require_heads(dim: int, heads: int) -> None:

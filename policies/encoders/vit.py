@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from pixelgait.policies.encoders.checks import (
     require_at_least,
-    require_few,
     require_heads,
     require_positive,
     require_tiling,
@@ -68,11 +67,10 @@ class ViT(nn.Module):
         mlp_ratio: int = 4,
     ) -> None:
         super().__init__()
-        require_tiling(height, width, channels, patch)
+        require_tiling(height, width, channels, patch, MOST_PATCHES)
         require_heads(dim, heads)
         require_positive(layers=layers)
         require_at_least(0, mlp_ratio=mlp_ratio)
-        require_few(height // patch * (width // patch), MOST_PATCHES)
         self.patch, self.rows, self.columns = patch, height // patch, width // patch
         self.embed = nn.Linear(patch * patch * channels, dim)
         self.token = nn.Parameter(0.02 * torch.randn(1, 1, dim))

@@ -47,9 +47,8 @@ def test_onnx_equals_torch_on_a_walk(fixture: str, request: pytest.FixtureReques
     low_level = trained_low_level(folder.parent / "low")
     from pixelgait.export.bundle.recording import record
 
-    recording = record(
-        high_level, LinearGraph(low_level), seed=9001
-    )  # another course than the export's
+    graph = LinearGraph(low_level)
+    recording = record(high_level, graph, seed=9001)  # another course than the export's
     assert len(recording.low_level) > 100
     assert len(recording.high_level) > 3
     for given in recording.high_level:

@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pixelgait.policies.encoders.checks import (
-    require_few,
     require_heads,
     require_positive,
     require_tiling,
@@ -87,10 +86,9 @@ class GEViT(nn.Module):
         encoding: Encoding = "ge-vit",
     ) -> None:
         super().__init__()
-        require_tiling(height, width, channels, patch)
+        require_tiling(height, width, channels, patch, MOST_PATCHES)
         require_heads(dim, heads)
         require_positive(layers=layers)
-        require_few(height // patch * (width // patch), MOST_PATCHES)
         _check(height, width, window, group, encoding)
         self.patch, self.rows, self.columns = patch, height // patch, width // patch
         options = Attention(dim, heads, self.rows, self.columns, window, group, encoding)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from pixelgait.policies.encoders.checks import require_few, require_positive, require_tiling
+from pixelgait.policies.encoders.checks import require_positive, require_tiling
 from pixelgait.policies.encoders.latformer.experts import EXPERTS, Lattice, MaskExpert
 from pixelgait.policies.encoders.tiles import tiles
 
@@ -98,11 +98,10 @@ class LatFormer(nn.Module):
         hard: bool = False,
     ) -> None:
         super().__init__()
-        require_tiling(height, width, channels, patch)
+        require_tiling(height, width, channels, patch, MOST_CELLS)
         require_positive(dim=dim, layers=layers)
         self.patch, self.rows, self.columns = patch, height // patch, width // patch
         cells = self.rows * self.columns
-        require_few(cells, MOST_CELLS)
         powers = (max(self.rows, self.columns) - 1).bit_length()
         lattice = Lattice(self.rows, self.columns, tuple(experts.split("+")), powers)
         self.embed = nn.Linear(patch * patch * channels, dim)

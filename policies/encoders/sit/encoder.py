@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from pixelgait.policies.encoders.checks import (
     require_at_least,
-    require_few,
     require_heads,
     require_positive,
     require_tiling,
@@ -214,8 +213,7 @@ def _check_names(variant: str, graph: str, matrices: str) -> None:
 
 
 def _check_sizes(height: int, width: int, channels: int, patch: int, graph: str) -> None:
-    require_tiling(height, width, channels, patch)
-    require_few(height // patch * (width // patch), MOST_PATCHES)
+    require_tiling(height, width, channels, patch, MOST_PATCHES)
     if patch < 2 * POOLING or patch % POOLING:
         raise ValueError(f"patch {patch} must be even and at least {2 * POOLING}")
     if graph == "rotation" and height != width:
