@@ -56,13 +56,6 @@ class Performer(IAPEncoder):
         """(B, d, L)."""
         return F.relu(projection.weight @ x + projection.bias[:, None]) + RELU_EPSILON
 
-    def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
-        """See `PatchSelector`."""
-        scores = self.scores(image)
-        best = scores.topk(self.selected, 1).indices
-        chosen = torch.zeros_like(scores).scatter(1, best, 1.0)
-        return self.centres[best].flatten(1), chosen.reshape(-1, self.rows, self.columns)
-
 
 @dataclass(frozen=True)
 class PerformerConfig:
