@@ -76,7 +76,8 @@ class TrainingLoop:
             with SummaryWriter(str(self.run.folder), purge_step=first) as board, bar:
                 for iteration in range(first, self.budget.iterations + 1):
                     row = self._iterate(iteration)
-                    self._log(board, row)
+                    with interrupt_later():  # within it, its threads could wait for ever
+                        self._log(board, row)
                     bar.update()
                     bar.set_postfix_str(progress_line(row, self.validated))
                     if warning := going_blind(self.checkpoint.curve):
