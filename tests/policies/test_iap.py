@@ -136,6 +136,16 @@ def test_orthogonal_vectors_are_gaussian_one_by_one(dim: int) -> None:
         assert mean == pytest.approx(math.exp(0.49), rel=0.03)
 
 
+def test_orthogonal_vectors_make_the_error_smaller() -> None:
+    """Than the closed form for independent ones; at moderate lengths, where errors have a mean."""
+    generator = np.random.default_rng(0)
+    omega = np.stack([orthogonal_gaussian(8, 8, generator) for _ in range(20_000)])
+    x = torch.full((8,), 0.5 / math.sqrt(8)).double()
+    values = estimates(make_kernel("favor", torch.tensor(omega), torch.empty(0, 8)), x, x)
+    ratio = np.mean((values - math.exp(0.25)) ** 2) / errors(0.0, 0.5, 0.5, 8, 1)["favor"]
+    assert 0.5 < ratio < 0.95
+
+
 def test_random_vectors_are_the_same_everywhere_and_no_weights() -> None:
     kernel = IAPEncoder(kernel="hybrid", dim=4, m=6, r=3).kernel
     assert not kernel.state_dict()
@@ -167,13 +177,14 @@ def features_by_definition(
 
 @pytest.mark.parametrize("kind", RANDOM_KERNELS)
 @pytest.mark.parametrize("same_length", [False, True])
-@pytest.mark.parametrize("patch", [1, 4])  # random vectors folded into W, and not
+@pytest.mark.parametrize(("side", "patch"), [(16, 1), (16, 4), (32, 1)])  # W folded into, and not
 def test_scores_are_those_of_the_features_of_the_paper(
-    kind: str, same_length: bool, patch: int
+    kind: str, same_length: bool, side: int, patch: int
 ) -> None:
+    """And so is the choice, though one exponent for all patches keeps features from overflowing."""
     torch.manual_seed(4)
-    encoder = IAPEncoder(16, 16, patch=patch, selected=10, kernel=kind, same_length=same_length)
-    images = noise(16, 16, 3)
+    encoder = IAPEncoder(side, side, patch=patch, kernel=kind, same_length=same_length, selected=10)
+    images = noise(side, side, 3)
     x = encoder.columns_of(images)[0].double()
     with torch.no_grad():
         q, k = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from itertools import product
@@ -119,6 +120,16 @@ def test_every_code_of_gates_is_its_permutation_exactly(name: str, rows: int, co
     for code, picture in codes(name):
         found = expert(bits(*code))[0]
         assert torch.equal(found, permutation(picture, rows, columns)), code
+
+
+def test_every_code_of_scales_repeats_or_adds_up() -> None:
+    """Also where several gates are open, and downwards, where the last rows stay empty."""
+    expert = MaskExpert(Lattice(1, 12, ("scaling",), powers=0))
+    for *scales, down in product((0, 1), repeat=len(SCALES) + 1):
+        by = math.prod(factor for factor, chosen in zip(SCALES, scales, strict=True) if chosen)
+        repeated = torch.eye(12)[np.arange(12) // by]
+        found = expert(bits(*(0,) * (len(SCALES) + 1), *scales, down))[0]
+        assert torch.equal(found, repeated.T if down else repeated), (scales, down)
 
 
 def test_experts_compose_to_diagonal_reflection() -> None:
