@@ -23,7 +23,9 @@ def die_with_parent(parent: int) -> None:
 
 @contextmanager
 def interrupt_later() -> Iterator[None]:
-    """Ctrl-C waits for the end: for libraries that take an interrupt for an error of their own.
+    """Ctrl-C waits for the end: for what must not be cut off in the middle.
+
+    Libraries that take an interrupt for an error of their own, or hold a lock that others wait for.
 
     Raises:
         KeyboardInterrupt: at the end, if one came.
@@ -37,5 +39,5 @@ def interrupt_later() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-    if came and callable(before):
-        raise KeyboardInterrupt
+    for number in came[:1]:
+        signal.raise_signal(number)

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from itertools import islice
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -19,6 +18,7 @@ from threading import Thread
 from typing import Any, Protocol
 
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.runtime.processes import interrupt_later
 
 MOST_DEATHS = 5  # in a row: then something is wrong that repeating does not mend
 AHEAD = 64  # jobs for each worker that are handed over before the first one's result is there
@@ -130,7 +130,7 @@ class WorkerPool(Pool):
 
     def _submit(self, function: Callable[[Any], Any], job: Any) -> Future[Any]:
         """Hand over a job, which may start a worker; of one half started nobody would know."""
-        with _ctrl_c_later():
+        with interrupt_later():
             return self._executor.submit(function, job)
 
     def _start(self) -> ProcessPoolExecutor:
@@ -150,19 +150,6 @@ class WorkerPool(Pool):
             initializer=_initialise,
             initargs=(self._lifeline, *self._initialise),
         )
-
-
-@contextmanager
-def _ctrl_c_later() -> Iterator[None]:
-    """Ctrl-C waits until the end of the block."""
-    came: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    for number in came[:1]:
-        signal.raise_signal(number)
 
 
 def _initialise(
