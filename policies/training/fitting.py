@@ -117,7 +117,8 @@ def _fit(high_level: HighLevelNetwork, lessons: Lessons, config: DAggerConfig, s
     if config.recolour and whole:
         drawn = (replace(each, seen=recoloured(each.seen, batches)) for each in drawn)
     decisions = (each.to(torch.get_default_device()) for each in drawn)
-    losses = (_recurrent if high_level.memory else _memoryless)(high_level, decisions)
+    pairs = (_recurrent if high_level.memory else _memoryless)(high_level, decisions)
+    losses = (_loss(out, each, config.huber) for out, each in pairs)
     last: list[Tensor] = []
     for _, loss in zip(range(steps), losses, strict=False):
         optimiser.zero_grad()
@@ -168,17 +169,22 @@ def recoloured(images: Tensor, rng: torch.Generator) -> Tensor:
     return torch.cat([other.round().to(torch.uint8), images[..., COLOURS:]], -1)
 
 
-def _memoryless(high_level: HighLevelNetwork, decisions: Iterator[Lessons]) -> Iterator[Tensor]:
-    """Losses of batches of single decisions (1, B)."""
+def _memoryless(
+    high_level: HighLevelNetwork, decisions: Iterator[Lessons]
+) -> Iterator[tuple[Tensor, Lessons]]:
+    """Outputs (B, 3) for batches of single decisions (1, B), and these in a row."""
     for drawn in decisions:
         flat = drawn.flattened()
         views = list(_views(high_level, flat.seen).unbind(1))
         heads, _ = high_level.heads(views, flat.goals, torch.zeros(len(flat.goals), 0))
-        yield _loss(high_level.outputs(heads), flat)
+        yield high_level.outputs(heads), flat
 
 
-def _recurrent(high_level: HighLevelNetwork, decisions: Iterator[Lessons]) -> Iterator[Tensor]:
-    """Losses of batches of sequences (UNROLLED, readers), one going on where the last one ended.
+def _recurrent(
+    high_level: HighLevelNetwork, decisions: Iterator[Lessons]
+) -> Iterator[tuple[Tensor, Lessons]]:
+    """Outputs (B, 3) for batches of sequences (UNROLLED, readers), and these in a row; one
+    sequence goes on where the last one ended.
 
     A state is what the sequence before has left, and nothing at a start.
     """
@@ -197,7 +203,7 @@ def _recurrent(high_level: HighLevelNetwork, decisions: Iterator[Lessons]) -> It
             state = memory.advance(x, state * ~starts[:, None])
             remembered.append(state)
         read = memory.read(torch.stack(remembered, 1)).flatten(1, 2)
-        yield _loss(high_level.outputs(list(high_level.head(read))), flat)
+        yield high_level.outputs(list(high_level.head(read))), flat
         state = state.detach()
 
 
@@ -206,7 +212,12 @@ def _views(high_level: HighLevelNetwork, seen: Tensor) -> Tensor:
     return encode(high_level, seen) if seen.dtype == torch.uint8 else seen
 
 
-def _loss(out: Tensor, lessons: Lessons) -> Tensor:
-    """Weighted squared error of outputs (B, 3); durations shall be as short as the teacher's."""
+def _loss(out: Tensor, lessons: Lessons, huber: float) -> Tensor:
+    """Weighted squared error of outputs (B, 3), with `huber` beyond so much that of Huber (1964);
+    durations shall be as short as the teacher's."""
     wanted = torch.cat([torch.full_like(lessons.latents[:, :1], SHORT), lessons.latents], 1)
-    return (torch.tensor(LOSS_WEIGHTS) * (out - wanted) ** 2).sum(1).mean()
+    error = (out - wanted).abs()
+    square = error.square()
+    if huber:
+        square = torch.where(error < huber, square, huber * (2.0 * error - huber))
+    return (torch.tensor(LOSS_WEIGHTS) * square).sum(1).mean()

@@ -49,6 +49,9 @@ class DAggerConfig:
     rate: Annotated[float, Range(1e-6, 1.0)] = 0.003
     """Of gradient descent (Adam), falling to 0 in every round; at 0.01 one in three CNNs dies at
     once, and one twice as wide has died at the default."""
+    huber: Annotated[float, Range(0.0, 10.0)] = 0.0
+    """Error from which on the loss grows linearly, not with its square: of two ways that look
+    alike the likelier one is then learned, not their mean, which is to stand; 0: nowhere."""
     recolour: bool = False
     """Other colours and light for every image in every step of gradient descent."""
 

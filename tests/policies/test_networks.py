@@ -190,6 +190,22 @@ def test_what_is_recoloured_is_not_learned_by_its_colour(memory: str) -> None:
     assert loss(recolour=True) > 0.2
 
 
+@pytest.mark.parametrize("memory", ["", "gru:4"])
+@pytest.mark.parametrize(("huber", "turn"), [(0.0, 0.1), (0.1, 0.9)])
+def test_of_two_ways_that_look_alike_one_is_learned_or_their_mean(
+    huber: float, turn: float, memory: str
+) -> None:
+    """Five times the teacher turns left, four times right, and it looks the same."""
+    turns = torch.tensor([0.9] * 5 + [-0.9] * 4).repeat(8)
+    taught = torch.stack([torch.ones(72), turns], 1)
+    images, starts = torch.zeros(72, 16, 16, 3, dtype=torch.uint8), torch.ones(72)
+    lessons = Lessons(images, torch.zeros(72, 2), taught, starts.bool())
+    high_level = make_high_level(Architecture("strided:height=16,width=16", memory=memory), seed=0)
+    fit(high_level, lessons, DAggerConfig(steps=150, batch=256, huber=huber), seed=0)
+    decided = high_level.decide(images[0].numpy()).latent[1]
+    assert decided == pytest.approx(turn, abs=0.15)
+
+
 def test_recolouring_leaves_a_sequence_its_colours_and_depth_its_metres() -> None:
     image = random_images(8, count=1)
     pixels = torch.cat([image, image[..., :1]], -1).expand(5, 3, 8, 8, 4)  # 5 decisions, 3 readers
