@@ -20,7 +20,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 INSTALLING = $(eval BEGAN := $(shell date +%s))
 CAME_TO = echo "$$(du -sh .venv | cut -f1) on disk in .venv, installed in $$(($$(date +%s) - $(BEGAN))) s"
 
-.PHONY: demo test long lint faults endurance recordings signals cluster view benchmark speed results navigation learning failures order encoders performer gait-study walk-card walk-gif contact-sheet clean
+.PHONY: demo test long lint faults endurance recordings signals cluster view benchmark speed results navigation learning failures order encoders performer features gait-study walk-card walk-gif contact-sheet clean
 
 ROBOT ?= a1
 demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo; ROBOT=go2
@@ -94,6 +94,9 @@ encoders: $(INSTALLED)  ## latencies of all encoders: docs/encoders.md and .png:
 
 performer: $(INSTALLED)  ## docs/encoders.md: IAP's time by size of patch beside a Performer's: idle machine, 1 min
 	$(BIN)/python -m pixelgait.export.studies.performer
+
+features: $(INSTALLED)  ## docs/encoders.md: IAP's time and error by number of random features: idle machine, 1 min
+	$(BIN)/python -m pixelgait.export.studies.features
 
 gait-study: $(INSTALLED)  ## open-loop sweeps of the gait generator: docs/gait_study.png
 	$(BIN)/python -m pixelgait.export.reports.gait_study
