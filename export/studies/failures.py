@@ -30,7 +30,7 @@ CASES = {
     ),
     "iap, high, randomised": EvalConfig("iap", difficulty=1.0, randomise=True),
     "rover, passers-by": EvalConfig("rover", scene="examples/passers_by.py"),
-    "navigator, difficulty 1": EvalConfig("navigator", scene="rooms", difficulty=1.0),
+    "navigator, rooms": EvalConfig("navigator", scene="rooms"),
 }
 BEFORE_THE_END_S = (4.0, 2.0, 1.0, 0.0)  # when a failure is shown
 SCALE = 0.4  # of a frame
