@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,14 @@ from pixelgait.policies.runs import Checkpoint, Run, load_checkpoint
 from pixelgait.policies.training.loop import Budget, TrainingLoop
 from pixelgait.policies.training.validation import Figures
 from pixelgait.robot.spec import Array
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """As in a terminal: processes that run tests side by side ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 class Interrupted:
@@ -36,6 +45,7 @@ class Interrupted:
         return {"noted/to-the-end": self.weights}
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_leaves_no_figures_half_logged(tmp_path: Path) -> None:
     """TensorBoard's queue, cut off while it holds its lock, would wait for ever when closed."""
     run, first = Run(tmp_path), Checkpoint.first(np.zeros(2), Normaliser.empty())
