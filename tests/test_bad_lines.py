@@ -367,6 +367,8 @@ MODULES = [
     *options("pixelgait.export.reports.navigation", "episodes workers", HALVES),
     *options("pixelgait.export.reports.results", "episodes workers", HALVES),
     *options("pixelgait.export.studies.failures", "each episodes", HALVES),
+    *options("pixelgait.export.studies.features", "side draws", HALVES),
+    ("pixelgait.export.studies.features --picture taken/encoders.png", "is not a file"),
     *options("pixelgait.export.studies.learning", "seeds workers", HALVES),
     *options("pixelgait.export.studies.order", "rounds steps hidden episodes workers", HALVES),
     *options("pixelgait.sim.write_house house", "seed", "-1"),

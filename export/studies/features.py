@@ -37,7 +37,7 @@ from pixelgait.robot.bundle import single_thread_session
 from pixelgait.robot.errors import run_command
 from pixelgait.robot.files import write_atomic
 from pixelgait.robot.runtime.latency import machine
-from pixelgait.robot.runtime.options import Count, Range, parse
+from pixelgait.robot.runtime.options import Count, Range, check_outputs, parse
 from pixelgait.robot.spec import Array
 
 PART = "features"
@@ -75,8 +75,9 @@ def write_study(config: FeaturesConfig) -> None:
     """Measure, print, draw, and write between the page's markers.
 
     Raises:
-        UserError: the page has no such lines.
+        UserError: the page has no such lines, or the picture cannot be written.
     """
+    check_outputs(("picture", config.picture))
     require_markers(config.page, PART, PART)
     times = timed(config.side, config.seconds)
     errors = {_name(*each): relative_errors(*each, config.draws) for each in KERNELS}
