@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import onnxruntime as ort
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pixelgait.export.bundle.graphs import high_level_graph
@@ -104,20 +102,20 @@ def networks(height: int, width: int, patch: int) -> tuple[HighLevelNetwork, Hig
 
 def compared(height: int, width: int, patch: int, seconds: float) -> tuple[float, float]:
     """Shortest times [ms] of IAP and a Performer over the same images, in turns."""
-    graphs = [
-        single_thread_session(high_level_graph(network).SerializeToString())
-        for network in networks(height, width, patch)
-    ]
-    rng = np.random.default_rng(0)
-    images = rng.integers(0, 256, (FRAMES, height, width, 3), np.uint8)
-    iap, performer = shortest(graphs, images, seconds)
+    iap, performer = in_turns(networks(height, width, patch), height, width, seconds)
     return iap, performer
 
 
-def shortest(
-    graphs: Sequence[ort.InferenceSession], images: NDArray[np.uint8], seconds: float
+def in_turns(
+    high_levels: Sequence[HighLevelNetwork], height: int, width: int, seconds: float
 ) -> list[float]:
-    """Shortest time [ms] of each graph, all taking turns: what else runs here hits them alike."""
+    """Shortest time [ms] of each network's graph for an RGB image, all taking turns: what else
+    runs here hits them alike.
+    """
+    graphs = [
+        single_thread_session(high_level_graph(each).SerializeToString()) for each in high_levels
+    ]
+    images = np.random.default_rng(0).integers(0, 256, (FRAMES, height, width, 3), np.uint8)
     best, runs = [float("inf")] * len(graphs), 0
     end = time.perf_counter() + seconds
     while runs < LEAST_RUNS or time.perf_counter() < end:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from pixelgait.policies.high_level import HighLevelNetwork
@@ -216,8 +217,8 @@ def _loss(out: Tensor, lessons: Lessons, huber: float) -> Tensor:
     """Weighted squared error of outputs (B, 3), with `huber` beyond so much that of Huber (1964);
     durations shall be as short as the teacher's."""
     wanted = torch.cat([torch.full_like(lessons.latents[:, :1], SHORT), lessons.latents], 1)
-    error = (out - wanted).abs()
-    square = error.square()
     if huber:
-        square = torch.where(error < huber, square, huber * (2.0 * error - huber))
-    return (torch.tensor(LOSS_WEIGHTS) * square).sum(1).mean()
+        error = 2.0 * F.huber_loss(out, wanted, reduction="none", delta=huber)  # torch's is half
+    else:
+        error = F.mse_loss(out, wanted, reduction="none")
+    return (torch.tensor(LOSS_WEIGHTS) * error).sum(1).mean()

@@ -25,7 +25,7 @@ def test_errors_are_those_of_the_theorem() -> None:
     """Of independent vectors; within a block ours are orthogonal, which makes them smaller."""
     m, total = 10, 2.0 * LENGTH**2 * (1.0 + np.cos(math.pi * ANGLES))
     favor = np.sqrt(np.exp(total) * (1.0 - np.exp(-total)) / m)  # over the kernel
-    error = relative_errors("favor", m, 0, draws=400)
+    error = relative_errors("favor", m, 1, draws=400)
     assert np.all(error < 1.1 * favor + 1e-4)
     assert np.all(error > 0.4 * favor - 1e-4)
     hybrid = relative_errors("hybrid", m, 5, draws=400)
@@ -38,7 +38,7 @@ def test_errors_are_those_of_the_theorem() -> None:
 def test_times_and_errors_are_written_and_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(features, "KERNELS", [("hybrid", 4, 1)])
+    monkeypatch.setattr(features, "KERNELS", {"hybrid (4, 1)": ("hybrid", 4, 1)})
     page, picture = tmp_path / "page.md", tmp_path / "features.png"
     config = FeaturesConfig(side=8, seconds=0.01, draws=3, page=page, picture=picture)
     with pytest.raises(UserError, match="no lines"):
