@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
+import sys
 
 import pytest
 
@@ -12,8 +14,10 @@ from tests.signals import MARK, marked, stopped_at
 
 
 def test_whoever_is_left_behind_is_found() -> None:
+    # Who is left speaks up himself: while a program is loaded it has no environment to be read.
+    left = "import os, time; print(os.getpid(), flush=True); time.sleep(100)"
     shell = subprocess.Popen(
-        ["sh", "-c", "sleep 100 & echo $!"],  # for a moment its child is called as it is
+        ["sh", "-c", f"{shlex.quote(sys.executable)} -c {shlex.quote(left)} &"],
         env={**os.environ, MARK: "left"},
         stdout=subprocess.PIPE,
         text=True,
