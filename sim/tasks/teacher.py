@@ -19,6 +19,10 @@ from pixelgait.sim.world.traversability import TraversabilityMap
 HOLD_STEPS = 20
 LOOK_CELLS, LOOK_CELLS_TIGHT = 5, 3  # it walks to where its way is after half a metre, or less
 TURN_GAIN = 2.0  # [1/s] yaw rate per heading error
+# Who turns about goes on as he has begun: round the shorter side he could see neither why nor when
+# that side changes, and no student could learn it. It costs a quarter of a turn at most.
+BEHIND_RAD = 0.75 * math.pi  # a way so far round may be turned to on either side
+TURNING_RAD = 0.05  # since the last decision: more than swaying
 BEYOND_M = 0.3  # a goal without a destination is reached when it lies this far behind
 
 
@@ -30,15 +34,19 @@ class Teacher:
         self._layout: Layout | None = None  # that it knows its way in
         self._map: TraversabilityMap
         self._costs: Array
+        self._yaw: float  # at its last decision [rad]
 
     def decide(self, *_: object) -> Decision:
         """The decision for where the robot is now, whatever the camera sees."""
+        x, y, yaw = planar_pose(self.body)
         if self._layout is not self.body.layout:
             self._learn(self.body.scene, self.body.layout)
-        x, y, yaw = planar_pose(self.body)
+            self._yaw = yaw
+        turned = wrap_angle(yaw - self._yaw)
+        self._yaw = yaw
         far = LOOK_CELLS if self._map.turnable[self._map.cell(x, y)] else LOOK_CELLS_TIGHT
         target_x, target_y = self._map.ahead(self._costs, x, y, far)
-        return steer(wrap_angle(math.atan2(target_y - y, target_x - x) - yaw))
+        return steer(_way_round(wrap_angle(math.atan2(target_y - y, target_x - x) - yaw), turned))
 
     def _learn(self, scene: Scene, layout: Layout) -> None:
         self._map = walk_map(scene, layout, self.body.spec.stand_height_m)
@@ -50,6 +58,14 @@ def steer(error_rad: float) -> Decision:
     """Towards a place on this bearing [rad]: the faster, the straighter ahead it is."""
     speed = MAX_SPEED_M_PER_S * max(0.0, math.cos(1.5 * max(-1.0, min(1.0, error_rad))))
     return Decision(latent_for(speed, TURN_GAIN * error_rad), HOLD_STEPS)
+
+
+def _way_round(error_rad: float, turned_rad: float) -> float:
+    """How far to turn [rad], having turned so far since the last decision: on, if it is about."""
+    against = error_rad * turned_rad < 0.0 and abs(turned_rad) > TURNING_RAD
+    if against and abs(error_rad) > BEHIND_RAD:
+        return error_rad - math.copysign(2.0 * math.pi, error_rad)
+    return error_rad
 
 
 def _goals(scene: Scene, traversability_map: TraversabilityMap) -> NDArray[np.int64]:

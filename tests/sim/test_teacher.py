@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +80,28 @@ class Yard(Scene):
 
     def ground_m(self, x: float, y: float) -> float | None:
         return 0.0 if abs(x) < 2.0 and abs(y) < 1.5 else None
+
+
+@pytest.mark.parametrize(
+    ("headings_deg", "side"),
+    [
+        ([30], 1),  # its way lies behind, 150 degrees to the left
+        ([30, 35], 1),
+        ([30, 25], -1),  # to the left it would be less, but it is turning to the right
+        ([30, 25, 25], 1),  # it has stopped turning
+        ([60, 55], 1),  # the way does not lie behind
+    ],
+)
+def test_who_turns_about_goes_on_as_he_has_begun(headings_deg: list[int], side: int) -> None:
+    body = KinematicBody(A1, Yard())
+    body.reset(9000)
+    body.scene.destination = np.array((-1.8, 0.0))
+    teacher = Teacher(body)
+    for each in headings_deg:
+        body.state.yaw = math.radians(each)
+        decision = teacher.decide()
+    assert np.sign(decision.latent[1]) == side
+    body.close()
 
 
 def test_a_map_keeps_clear_of_boxes_and_edges_and_goes_below_what_hovers() -> None:
