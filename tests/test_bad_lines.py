@@ -149,6 +149,7 @@ IGNORED = [
     (f"{TRAIN['imitate']} --start iap --dagger.students 3", "--start gives one"),
     (f"{TRAIN['imitate']} --dagger.recolour", "--dagger.recolour: no gradient reaches"),
     (f"{TRAIN['imitate']} --dagger.rate 0.1", "--dagger.rate: a head alone is fitted"),
+    (f"{TRAIN['imitate']} --dagger.unrolled 64", "--dagger.unrolled: it has no memory"),
     (
         f"{TRAIN['imitate']} --encoder strided:channels=1 --dagger.recolour",
         "--dagger.recolour: depth images have no colours",

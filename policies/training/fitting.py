@@ -25,7 +25,6 @@ HEAD_RATE = 0.01  # of Adam, where a head alone is fitted
 HEAD_STEPS = 3  # a step of the head alone costs less than a tenth: it takes more
 LOSS_WEIGHTS = (0.1, 0.3, 1.0)  # of errors in duration, speed and turn: it is the turns that matter
 SHORT = 2.0 * (HOLD_STEPS - SHORTEST_STEPS) / (LONGEST_STEPS - SHORTEST_STEPS) - 1.0  # the output
-UNROLLED = 32  # decisions through which gradients go back in time
 STEEPEST = 1.0  # norm of a gradient that went through time
 CPU = torch.device("cpu")  # where lessons are drawn
 # Standard deviations of light, of its colour [log of gain] and of black [of 255]; ours.
@@ -114,7 +113,7 @@ def _fit(high_level: HighLevelNetwork, lessons: Lessons, config: DAggerConfig, s
     optimiser = torch.optim.Adam(parameters, lr=rate)
     cooling = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
     batches = torch.Generator("cpu").manual_seed(seed)
-    drawn = (_sequences if high_level.memory else _single)(lessons, config.batch, batches)
+    drawn = (_sequences if high_level.memory else _single)(lessons, config, batches)
     if config.recolour and whole:
         drawn = (replace(each, seen=recoloured(each.seen, batches)) for each in drawn)
     decisions = (each.to(torch.get_default_device()) for each in drawn)
@@ -132,25 +131,26 @@ def _fit(high_level: HighLevelNetwork, lessons: Lessons, config: DAggerConfig, s
     return float(torch.stack(last).mean())
 
 
-def _single(lessons: Lessons, batch: int, rng: torch.Generator) -> Iterator[Lessons]:
+def _single(lessons: Lessons, config: DAggerConfig, rng: torch.Generator) -> Iterator[Lessons]:
     """Batches of single decisions (1, batch), for ever."""
+    shape = 1, config.batch
     while True:
-        yield lessons[torch.randint(len(lessons.seen), (1, batch), generator=rng, device=CPU)]
+        yield lessons[torch.randint(len(lessons.seen), shape, generator=rng, device=CPU)]
 
 
-def _sequences(lessons: Lessons, batch: int, rng: torch.Generator) -> Iterator[Lessons]:
-    """Batches of sequences of decisions (UNROLLED, readers), for ever.
+def _sequences(lessons: Lessons, config: DAggerConfig, rng: torch.Generator) -> Iterator[Lessons]:
+    """Batches of sequences of decisions (unrolled, readers), for ever.
 
     All episodes are one endless tape with as many readers as there are sequences in a batch, each
     beginning at an episode.
     """
     begins = lessons.starts.nonzero()[:, 0]
-    readers = max(1, batch // UNROLLED)
+    readers = max(1, config.batch // config.unrolled)
     at = begins[torch.randint(len(begins), (readers,), generator=rng, device=CPU)]
-    steps = torch.arange(UNROLLED, device=CPU)[:, None]
+    steps = torch.arange(config.unrolled, device=CPU)[:, None]
     while True:
         yield lessons[(at + steps) % len(lessons.seen)]
-        at = (at + UNROLLED) % len(lessons.seen)
+        at = (at + config.unrolled) % len(lessons.seen)
 
 
 def recoloured(images: Tensor, rng: torch.Generator) -> Tensor:
@@ -184,7 +184,7 @@ def _memoryless(
 def _recurrent(
     high_level: HighLevelNetwork, decisions: Iterator[Lessons]
 ) -> Iterator[tuple[Tensor, Lessons]]:
-    """Outputs (B, 3) for batches of sequences (UNROLLED, readers), and these in a row; one
+    """Outputs (B, 3) for batches of sequences (unrolled, readers), and these in a row; one
     sequence goes on where the last one ended.
 
     A state is what the sequence before has left, and nothing at a start.

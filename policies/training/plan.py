@@ -52,6 +52,9 @@ class DAggerConfig:
     huber: Annotated[float, Range(0.0, 10.0)] = 0.0
     """Error from which on the loss grows linearly, not with its square: of two ways that look
     alike the likelier one is then learned, not their mean, which is to stand; 0: nowhere."""
+    unrolled: Annotated[int, Range(1, 1000)] = 32
+    """Decisions through which gradients go back in time, where there is a memory: the length of the
+    sequences in a batch."""
     recolour: bool = False
     """Other colours and light for every image in every step of gradient descent."""
 
@@ -68,6 +71,8 @@ class DAggerConfig:
             raise UserError("--dagger.recolour: no gradient reaches the encoder, nor do colours")
         if self.recolour and student.image_shape[-1] < COLOURS:
             raise UserError("--dagger.recolour: depth images have no colours")
+        if self.unrolled != default.unrolled and not student.memory:
+            raise UserError("--dagger.unrolled: it has no memory through which to go back")
         if self.rate != default.rate and not (gradient or student.memory):
             raise UserError("--dagger.rate: a head alone is fitted, which has its own rate")
 
