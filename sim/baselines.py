@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
+from types import ModuleType
 from typing import Literal
 
 import numpy as np
@@ -11,13 +14,35 @@ from pixelgait.robot.controller import Decision, HighLevel, State
 from pixelgait.robot.observation import NO_GOAL
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.sim.tasks import bug, teacher
 from pixelgait.sim.tasks.bug import Bug
 from pixelgait.sim.tasks.teacher import Teacher, steer
+from pixelgait.sim.world import raster, traversability
 
 Baseline = Literal[
     "blind", "freeze-image", "no-goal", "forgetful", "straight", "bug", "teacher", "random"
 ]
 SIGHTLESS: tuple[Baseline, ...] = ("straight", "bug", "teacher", "random")  # ask for no image
+
+# Where what decides instead of a policy is written.
+_SOURCES: dict[Baseline, tuple[ModuleType, ...]] = {
+    "straight": (teacher,),
+    "bug": (bug, teacher, raster, traversability),
+    "teacher": (teacher, raster, traversability),
+}
+
+
+def source_sha256(baseline: Baseline) -> str | None:
+    """SHA-256 of the code that decides in place of a policy: of another one are other figures.
+
+    None where a policy decides, or chance.
+    """
+    if baseline not in _SOURCES:
+        return None
+    digest = hashlib.sha256()
+    for module in _SOURCES[baseline]:
+        digest.update(Path(str(module.__file__)).read_bytes())
+    return digest.hexdigest()
 
 
 def make_baseline(baseline: Baseline | None, policy: HighLevel, body: SimulatedBody) -> HighLevel:

@@ -8,11 +8,14 @@ from typing import Any
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, write_atomic
+from pixelgait.sim.baselines import source_sha256
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import describe
 
 Figures = dict[str, Any]  # as pixelgait-eval writes them; `episodes` is their number
 MAKER = ("version", "commit", "modified")  # who measured, not what
+CODE = "baseline_sha256"  # of a baseline that decides by itself, instead of weights
+WHO = ("sha256", CODE)
 
 
 def read_figures(path: Path) -> list[Figures]:
@@ -30,6 +33,9 @@ def read_figures(path: Path) -> list[Figures]:
 class FigureStore:
     """Figures by what was evaluated, policies by their weights: new ones are other policies.
 
+    So is other code of a baseline that decides by itself: what was kept without knowing its code is
+    out of date.
+
     Raises:
         UserError: the file is there, but does not hold such figures.
     """
@@ -46,8 +52,8 @@ class FigureStore:
     def keep(self, evaluation: EvalConfig, figures: Figures) -> Figures:
         """Keep what `evaluate` returned, in place of the same of other weights."""
         wanted = question(evaluation)
-        kept = {**figures, "episodes": len(figures["episodes"])}
-        anew = {k: v for k, v in wanted.items() if k != "sha256"}
+        kept = {**_code(evaluation), **figures, "episodes": len(figures["episodes"])}
+        anew = {k: v for k, v in wanted.items() if k not in WHO}
         others = [each for each in self._kept if not anew.items() <= each.items()]
         self._kept = sorted([*others, kept], key=lambda each: json.dumps(each, sort_keys=True))
         write_atomic(self.path, json_bytes(self._kept))
@@ -55,6 +61,12 @@ class FigureStore:
 
 
 def question(evaluation: EvalConfig) -> Figures:
-    """What is evaluated, of which weights, on how many episodes."""
+    """What is evaluated, of which weights or code, on how many episodes."""
     described = {k: v for k, v in describe(evaluation).items() if k not in MAKER}
-    return {**described, "episodes": evaluation.episodes}
+    return {**described, **_code(evaluation), "episodes": evaluation.episodes}
+
+
+def _code(evaluation: EvalConfig) -> Figures:
+    """That of a baseline, if there is such."""
+    code = evaluation.baseline and source_sha256(evaluation.baseline)
+    return {CODE: code} if code else {}

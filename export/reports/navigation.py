@@ -107,9 +107,10 @@ def write_tables(config: NavigationConfig) -> None:
         lines = table_head(table.columns)
         for label, row in table.rows.items():
             chosen = not config.rows or label in config.rows
-            if (figures := _figures(config, store, row, chosen)) is not None:
-                lines.append(table_line([label, *table.cells(figures)]))
-                print(lines[-1], flush=True)
+            figures = _figures(config, store, row, chosen)
+            blank = ["-"] * (len(table.columns) - 1)
+            lines.append(table_line([label, *(table.cells(figures) if figures else blank)]))
+            print(lines[-1], flush=True)
         write_between(config.page, name, "navigation", lines)
 
 

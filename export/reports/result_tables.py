@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ COLUMNS: dict[str, dict[str, Any]] = {
 ELSEWHERE: dict[str, dict[str, Any]] = {
     "unseen looks": {"looks": "test"},
     "unseen looks, high": {"looks": "test", "difficulty": 1.0},
+    "unseen looks, MuJoCo": {"looks": "test", "body": "mujoco"},
     "all at once": {"looks": "test", "difficulty": 1.0, "randomise": True},
     **{name: {"scene": name} for name in ("gates", "free-standing", "slalom", "clutter", "rough")},
     "camera 5° down": {"camera_pitch": 5.0},
@@ -32,6 +33,11 @@ ELSEWHERE: dict[str, dict[str, Any]] = {
     "forest": {"scene": "examples/forest.py"},
     "passers-by": {"scene": "examples/passers_by.py"},
 }
+# Those that are none to a row which does not look.
+SEEN = ("looks", "camera_pitch")
+UNSEEING_COLUMNS = tuple(
+    name for name, other in {**COLUMNS, **ELSEWHERE}.items() if not set(SEEN) & set(other)
+)
 RUN_COLUMNS = ("medium", "medium, randomised")  # of training runs that are not shipped
 CLEAN_COLUMNS = ("medium", "high")  # where clean success stands in columns of its own
 SUMMARY_COLUMNS = ("medium", "high", "high, randomised", "high, MuJoCo", "unseen looks")
@@ -53,6 +59,10 @@ class ResultRow:
         """What it is called on the command line."""
         return self.evaluation.baseline or Path(self.evaluation.bundle).name
 
+    def cell(self, column: str) -> EvalConfig:
+        """What is evaluated in a column."""
+        return replace(self.evaluation, **{**COLUMNS, **ELSEWHERE}[column])
+
 
 Measured = Sequence[tuple[ResultRow, dict[str, Figures]]]  # figures by column
 
@@ -68,11 +78,12 @@ def full_table(measured: Measured) -> list[str]:
 
 
 def elsewhere_table(measured: Measured) -> list[str]:
-    """Success of all rows that were measured under other looks, or in other scenes."""
+    """Success of all rows that were measured under other looks, or in other scenes; clean behind
+    it, where contacts were looked for."""
     columns = _measured(measured, ELSEWHERE)
     lines = table_head(("high level", *columns))
     for row, figures in measured:
-        cells = [_cell(figures.get(name)) for name in columns]
+        cells = [_cell_and_clean(figures.get(name)) for name in columns]
         if any(cell != "-" for cell in cells):
             lines.append(table_line([row.label, *cells]))
     return lines
@@ -129,6 +140,11 @@ def _at_medium(row: ResultRow, figures: dict[str, Figures]) -> list[str]:
 
 def _cell(figures: Figures | None, rate: str = "success_rate") -> str:
     return "-" if figures is None else _rate(figures, rate)
+
+
+def _cell_and_clean(figures: Figures | None) -> str:
+    clean = None if figures is None else figures.get("clean_success_rate")
+    return _cell(figures) if clean is None else f"{_cell(figures)} / {100.0 * clean:.0f} %"
 
 
 def _rate(figures: dict[str, Any], name: str) -> str:

@@ -21,6 +21,7 @@ from pixelgait.export.reports.result_tables import (
     COLUMNS,
     ELSEWHERE,
     RUN_COLUMNS,
+    UNSEEING_COLUMNS,
     Measured,
     ResultRow,
     elsewhere_table,
@@ -89,7 +90,7 @@ def write_results(config: ResultsConfig) -> None:
         UserError: a page has no markers to write between, or there is no such row or column.
     """
     _require(config.columns, (*COLUMNS, *ELSEWHERE), "columns")
-    _require(config.rows, [row.name for row in _rows()], "rows")
+    _require(config.rows, [row.name for row in shipped_rows()], "rows")
     for page, part in (
         (config.page, "results"),
         (config.page, "elsewhere"),
@@ -97,7 +98,7 @@ def write_results(config: ResultsConfig) -> None:
         (config.readme, "results-summary"),
     ):
         require_markers(page, part, "results")
-    measured = _measure(config, _rows(), (*COLUMNS, *ELSEWHERE))
+    measured = _measure(config, shipped_rows(), (*COLUMNS, *ELSEWHERE))
     table = full_table(measured)
     write_between(config.page, "results", "results", table)
     write_between(config.page, "elsewhere", "results", elsewhere_table(measured))
@@ -131,10 +132,10 @@ def _measure(config: ResultsConfig, rows: Sequence[ResultRow], columns: Sequence
     return measured
 
 
-def _rows() -> list[ResultRow]:
+def shipped_rows() -> list[ResultRow]:
     """Teacher and shipped policies."""
-    teacher = EvalConfig("walk", baseline="teacher")
-    rows = [ResultRow("teacher (knows map and pose)", teacher, "teacher (knows map and pose)")]
+    teacher, label = EvalConfig("walk", baseline="teacher"), "teacher (knows map and pose)"
+    rows = [ResultRow(label, teacher, label, columns=UNSEEING_COLUMNS)]
     for name, label in POLICIES.items():
         weights = _weights(_runs(name)[0])
         rows.append(ResultRow(f"**{label}**", EvalConfig(name), label, weights))
@@ -201,11 +202,7 @@ def _figures(
 ) -> Figures | None:
     """The evaluation of one row for one column: a known one, or, if it is chosen, a new one."""
     evaluation = replace(
-        row.evaluation,
-        **{**COLUMNS, **ELSEWHERE}[column],
-        episodes=config.episodes,
-        workers=config.workers,
-        cluster=config.cluster,
+        row.cell(column), episodes=config.episodes, workers=config.workers, cluster=config.cluster
     )
     if (kept := store.find(evaluation)) or not chosen or column not in row.columns:
         return kept
