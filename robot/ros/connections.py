@@ -7,7 +7,12 @@ from typing import Any
 
 from pixelgait.robot.bundle import Bundle
 from pixelgait.robot.ros.address import Address, Ros2Control
-from pixelgait.robot.ros.parameters import ODOMETRY_TIMEOUT, VELOCITY_TIMEOUT, Parameters
+from pixelgait.robot.ros.parameters import (
+    GOAL_TIMEOUT,
+    ODOMETRY_TIMEOUT,
+    VELOCITY_TIMEOUT,
+    Parameters,
+)
 from pixelgait.robot.ros.people.destination import Destination
 from pixelgait.robot.ros.people.orders import OperatorServices
 from pixelgait.robot.ros.people.velocity import VelocityCommands
@@ -59,8 +64,9 @@ class Connections:
             mount = bundle.spec.camera
             self._camera = CameraInfoWatch(quiet, eyes.topics, bundle.image_shape, mount)
         if "goal" in bundle.takes and not piloted:
-            patience = partial(parameters.seconds, ODOMETRY_TIMEOUT)
-            self.destination = Destination(quiet, people.operator, patience, goal)
+            known = partial(parameters.seconds, ODOMETRY_TIMEOUT)
+            nearer = partial(parameters.seconds, GOAL_TIMEOUT)
+            self.destination = Destination(quiet, people.operator, known, nearer, goal)
             self.link.odometry = self.destination.odometry
 
     def camera_problem(self) -> str | None:
@@ -68,6 +74,10 @@ class Connections:
         if self._camera is None or not self._parameters.checks_camera:
             return None
         return self._camera.problem()
+
+    def way(self) -> tuple[bool, str] | None:
+        """Whether all is well on the way to the goal, and in words; None: it is told none."""
+        return None if self.destination is None else self.destination.status()
 
     def intruder(self) -> str | None:
         """Who publishes what this node or its robot's driver should, or None."""

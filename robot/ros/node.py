@@ -289,6 +289,7 @@ class ControllerNode(LifecycleNode):
 
     def _diagnose(self) -> None:
         link = self.connections.link if self.connections else None
-        self._diagnostics.publish(self.loop, link, self.fault)
+        way = self.connections.way() if self.connections else None
+        self._diagnostics.publish(self.loop, link, self.fault, way)
         if self.loop is not None:
             self._latency.publish(self.loop.profiler)

@@ -20,8 +20,10 @@ DRIVER_TIMEOUT, VELOCITY_TIMEOUT = "driver_timeout_s", "cmd_vel_timeout_s"
 STAMPED = "enable_stamped_cmd_vel"  # as Nav2 calls it
 CAMERA_INFO = "check_camera_info"
 VELOCITY_TIMEOUT_S = 0.5  # Nav2's
-ODOMETRY_TIMEOUT = "odom_timeout_s"
+ODOMETRY_TIMEOUT, GOAL_TIMEOUT = "odom_timeout_s", "goal_timeout_s"
+GOAL_TIMEOUT_S = 60.0  # ours: on the way round a house's walls one may come no nearer for 30 m
 SHORTEST_S, LONGEST_S = 0.02, 10.0  # of time-outs
+LONGEST_WAY_S = 3600.0
 SIM_TIME = "use_sim_time"
 # Prefix of the parameters of every sensor: what happens when it has said nothing new for so long.
 STAGES = {
@@ -72,6 +74,11 @@ class Parameters:
             self._declare(DRIVER_TIMEOUT, DRIVER_TIMEOUT_S, driver)
             odometry = "The robot stands when odom is silent for so long [s]."
             self._declare(ODOMETRY_TIMEOUT, ODOMETRY_TIMEOUT_S, odometry)
+            way = (
+                "The robot gives a goal up, and stands, when it has walked for so long without "
+                "coming 0.1 m nearer [s]; 0: never."
+            )
+            self._declare(GOAL_TIMEOUT, GOAL_TIMEOUT_S, way, (0.0, LONGEST_WAY_S))
             velocity = "The robot stands when cmd_vel is silent for so long [s]."
             self._declare(VELOCITY_TIMEOUT, VELOCITY_TIMEOUT_S, velocity)
         except (InvalidParameterTypeException, InvalidParameterValueException) as error:
@@ -99,14 +106,21 @@ class Parameters:
         """Whether camera_info must fit the policy."""
         return bool(self._node.get_parameter(CAMERA_INFO).value)
 
-    def _declare(self, name: str, value: float, description: str) -> None:
-        limits = FloatingPointRange(from_value=SHORTEST_S, to_value=LONGEST_S)
+    def _declare(
+        self,
+        name: str,
+        value: float,
+        description: str,
+        within: tuple[float, float] = (SHORTEST_S, LONGEST_S),
+    ) -> None:
+        shortest_s, longest_s = within
+        limits = FloatingPointRange(from_value=shortest_s, to_value=longest_s)
         descriptor = ParameterDescriptor(
             description=description, floating_point_range=[limits], dynamic_typing=False
         )
         given = self._node.declare_parameter(name, value, descriptor).value
         if not math.isfinite(given):  # no range holds NaN out
-            raise UserError(f"parameter {name} is {given}, needs {SHORTEST_S} to {LONGEST_S}")
+            raise UserError(f"parameter {name} is {given}, needs {shortest_s} to {longest_s}")
 
     def _take_over(self, parameters: list[Any]) -> None:
         self._read()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from pixelgait.export.bundle.export import export
 from pixelgait.export.bundle.options import ExportConfig
 from pixelgait.policies.high_level import Architecture, flat_weights, make_high_level
+from pixelgait.robot.ros.people.progress import Progress
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.world.seeds import Stream
 from tests.conftest import gentle_weights, write_run
@@ -50,14 +52,15 @@ class Person:
             Float64, "pixelgait/distance_to_goal", lambda m: self.distances.append(m.data), 1
         )
         self.x, self.silent = 0.0, not publishes_odometry
+        self.ahead_s = 0.0  # of its clock
         client.node.create_timer(0.02, self.move)
 
-    def stamp(self) -> Any:
-        return self.ros.stamp(self.client.node.get_clock().now().nanoseconds)
+    def stamp(self, ahead_s: float = 0.0) -> Any:
+        return self.ros.stamp(self.client.node.get_clock().now().nanoseconds + round(1e9 * ahead_s))
 
     def move(self) -> None:
         message = self.types[1]()
-        message.header.stamp, message.header.frame_id = self.stamp(), "odom"
+        message.header.stamp, message.header.frame_id = self.stamp(self.ahead_s), "odom"
         message.pose.pose.position.x, message.pose.pose.orientation.w = self.x, 1.0
         if not self.silent:
             self.odometry.publish(message)
@@ -120,6 +123,83 @@ def test_it_goes_where_it_is_told_and_stands_otherwise(
         assert line in said
 
 
+def test_a_goal_that_comes_no_nearer_is_given_up(
+    processes: Processes, told_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    """As one in a wall does: the robot stands and says so, and walks again to the next."""
+    from diagnostic_msgs.msg import DiagnosticArray
+
+    levels: dict[str, tuple[int, str]] = {}
+    client.node.create_subscription(
+        DiagnosticArray,
+        "/diagnostics",
+        lambda m: levels.update({s.name: (s.level[0], s.message) for s in m.status}),
+        1,
+    )
+    person = Person(client)
+    limit = ("-p", "goal_timeout_s:=3.0")
+    run = processes.start("pixelgait-run", told_bundle, "--goal", 2.0, 0.0, *AUTO, *limit)
+    client.wait_for_state("walking")
+
+    def until(holds: Callable[[], bool]) -> None:
+        client.commands.clear()
+        client.spin(lambda: len(client.commands) > 60 and holds())
+
+    until(lambda: not stands(client))
+    client.spin(lambda: levels.get("pixelgait: goal") == (0, "2.00 m to the goal"))
+    client.spin(lambda: np.isnan(person.distances[-1]), timeout=6.0)
+    until(lambda: stands(client))
+    given_up = "goal_pose: given up, no nearer than 2.0 m for 3 s"
+    client.spin(lambda: levels["pixelgait: goal"] == (1, given_up))
+    person.ask(4.0, 0.0)
+    client.spin(lambda: person.distances[-1] == 4.0)
+    for nearer in (0.5, 1.0, 1.5, 2.0):  # whoever gets nearer is given time again
+        client.spin_for(1.2)
+        person.x = nearer
+    until(lambda: not stands(client))
+    client.spin(lambda: levels["pixelgait: goal"] == (0, "2.00 m to the goal"))
+    run.send_signal(2)
+    output, _ = run.communicate(timeout=20)
+    assert run.returncode == 0
+    assert output.count("given up") == 1
+    assert f"{given_up}: the destination is void, the robot stands" in output
+
+
+def test_odometry_of_another_clock_is_named(
+    processes: Processes, told_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    person = Person(client)
+    person.ahead_s = 5.0
+    run = processes.start("pixelgait-run", told_bundle, "--goal", 2.0, 0.0, *AUTO)
+    client.wait_for_state("walking")
+    client.spin_for(0.5)
+    person.ask(1.0, 0.0)
+    client.spin_for(0.5)
+    assert not person.distances
+    person.ahead_s = 0.0
+    client.spin(lambda: person.distances)
+    run.send_signal(2)
+    said, _ = run.communicate(timeout=20)
+    ahead = r"odom: what arrives is stamped [45].\d\d s in the future"
+    assert re.search(f"{ahead}, the robot stands", said)
+    assert re.search(f"goal_pose: refused, nobody knows where the robot is: {ahead}", said)
+    assert "goal_pose: on the way to (2.00, 0.00)" in said
+
+
+def test_only_time_on_the_way_counts_and_only_what_is_nearer_than_ever_is_progress() -> None:
+    progress = Progress()
+    assert progress.waited_s(5.0, 100.0) == 0.0
+    assert progress.waited_s(5.2, 110.0) == 10.0
+    assert progress.waited_s(4.95, 120.0) == 20.0  # sways
+    progress.pause()
+    assert progress.waited_s(5.0, 200.0) == 20.0
+    assert progress.waited_s(4.8, 210.0) == 0.0
+    assert progress.waited_s(6.0, 220.0) == 10.0  # on the way round something
+    assert progress.nearest_m == 4.8
+    progress.begin()
+    assert progress.waited_s(6.0, 230.0) == 0.0
+
+
 def test_who_is_not_told_where_to_go_refuses_a_goal(processes: Processes, iap_bundle: Path) -> None:
     run = processes.start("pixelgait-run", iap_bundle, "--goal", 1.0, 0.0, *AUTO)
     output, _ = run.communicate(timeout=60)
@@ -164,11 +244,14 @@ def arrives(processes: Processes, folder: Path, house: int) -> bool:
     beeline_m = float(np.hypot(*(scene.destination - start)))
     assert -scene.progress_m(*start) > 1.2 * beeline_m  # walls are in between
     sim = processes.start("pixelgait-sim", "--scene", "rooms", "--seed", house, "--out", folder)
-    run = processes.start("pixelgait-run", "navigator", "--goal", x, y, *AUTO)
+    run = processes.start("pixelgait-run", "navigator", *AUTO)
     client = Client(processes.domain)
     try:
         client.wait_for_state("walking", timeout=60.0)
         person = Person(client, publishes_odometry=False)
+        client.spin(lambda: person.goals.get_subscription_count() > 0, timeout=20.0)
+        client.spin_for(0.5)
+        person.ask(x, y)
         client.spin(lambda: person.distances, timeout=20.0)
         reached = client.spins(lambda: person.distances[-1] < 0.2, timeout=60.0)
         client.spin_for(2.0)

@@ -13,11 +13,13 @@ from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
 from std_msgs.msg import Float64
 
+from pixelgait.robot.controller import ARRIVAL_M
 from pixelgait.robot.observation import goal_vector
+from pixelgait.robot.ros.people.progress import Progress
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.rotation import heading
 from pixelgait.robot.runtime.freshness import Freshness
-from pixelgait.robot.runtime.operation import Operator
+from pixelgait.robot.runtime.operation import Operator, State
 from pixelgait.robot.spec import Array
 
 GOAL, ODOMETRY = "goal_pose", "odom"
@@ -27,8 +29,9 @@ class Destination:
     """Hands goals to the operator and odometry to the loop; all in the control thread.
 
     A goal stands in the odometry's own frame (REP 105: `odom`): whoever has a map transforms it.
-    Odometry that is silent for `timeout_s()` is as good as none: the robot stands. `first` is
-    where to go to begin with, x, y [m]. `news` are lines for people.
+    Odometry that is silent for `timeout_s()` is as good as none: the robot stands. So it does when
+    it has walked for `patience_s()`, if that is not 0, and come no nearer: then the goal is given
+    up. `first` is where to go to begin with, x, y [m]. `news` are lines for people.
     """
 
     def __init__(
@@ -36,9 +39,10 @@ class Destination:
         node: Any,
         operator: Operator,
         timeout_s: Callable[[], float],
+        patience_s: Callable[[], float],
         first: tuple[float, float] | None = None,
     ) -> None:
-        self.operator, self._timeout_s = operator, timeout_s
+        self.operator, self._timeout_s, self._patience_s = operator, timeout_s, patience_s
         self._clock = node.get_clock()
         self.news: deque[str] = deque(maxlen=100)
         self._types = {GOAL: PoseStamped, ODOMETRY: Odometry}
@@ -51,6 +55,9 @@ class Destination:
         self._pose: Array | None = None  # (3,)
         self._known = True
         self._first = first
+        self._progress = Progress()
+        self._arrived = False
+        self._void: str | None = None  # why there is no destination any more, until the next
 
     def take(self) -> None:
         """Hear what has arrived.
@@ -64,16 +71,30 @@ class Destination:
                 taken = subscription.handle.take_message(self._types[topic], False)
             if taken is not None:
                 hear(taken[0])
+        self._watch()
 
     def odometry(self) -> Array | None:
         """(3,): x, y [m], heading [rad]; None if that is not known, or not any more."""
-        age_s = self._freshness.age_s(time.monotonic())
-        known = self._pose is not None and age_s <= self._timeout_s()
-        if known != self._known and self.operator.orders.destination is not None:
-            silent = "never sent" if math.isinf(age_s) else f"silent for {age_s:.1f} s"
-            self.news.append(f"{ODOMETRY}: {'back' if known else silent + ', the robot stands'}")
-            self._known = known
-        return self._pose if known else None
+        missing = self._missing()
+        walks = self.operator.state is State.WALKING
+        wanted = self.operator.orders.destination is not None or (self._first and walks)
+        if wanted and self._known != (missing is None):
+            self._known = missing is None
+            self.news.append(
+                f"{ODOMETRY}: {missing}, the robot stands" if missing else f"{ODOMETRY}: back"
+            )
+        return None if missing else self._pose
+
+    def status(self) -> tuple[bool, str]:
+        """Whether all is well on the way, and in words how it stands; from any thread."""
+        if self._void is not None:
+            return False, self._void
+        wanted = self.operator.orders.destination or self._first
+        if wanted and (missing := self._missing()):
+            return False, f"{ODOMETRY}: {missing}"
+        if (left_m := self.distance_m()) is None:
+            return True, "no goal"
+        return True, "arrived" if self._arrived else f"{left_m:.2f} m to the goal"
 
     def distance_m(self) -> float | None:
         """To the destination; None without one."""
@@ -81,6 +102,33 @@ class Destination:
         if wanted is None or self._pose is None:
             return None
         return float(goal_vector(np.array(wanted), self._pose)[0])
+
+    def _missing(self) -> str | None:
+        """Why nobody knows where the robot is; None: it is known."""
+        age_s, doubt = self._freshness.age_s(time.monotonic()), self._freshness.doubt
+        if math.isinf(age_s):
+            return doubt or "never sent"
+        if age_s > self._timeout_s():
+            return f"silent for {age_s:.1f} s" + (f" ({doubt})" if doubt else "")
+        return "x, y or the orientation is not finite" if self._pose is None else None
+
+    def _watch(self) -> None:
+        """Give the goal up if the robot walks and comes no nearer to it."""
+        if self.operator.orders.destination is None or self.operator.state is not State.WALKING:
+            self._set_out_anew()  # as soon as it walks again
+        elif self._missing() or (left_m := self.distance_m()) is None:
+            self._progress.pause()
+        elif self._arrived or left_m < ARRIVAL_M:
+            self._arrived = True
+        else:
+            waited_s = self._progress.waited_s(left_m, time.monotonic())
+            if 0.0 < (patience_s := self._patience_s()) < waited_s:
+                nearest = f"no nearer than {self._progress.nearest_m:.1f} m for {patience_s:g} s"
+                self._give_up(f"{GOAL}: given up, {nearest}")
+
+    def _set_out_anew(self) -> None:
+        self._progress.begin()
+        self._arrived = False
 
     def _moved(self, message: Any) -> None:
         stamp_s, now_s = ros.seconds(message.header.stamp), self._clock.now().nanoseconds / 1e9
@@ -103,7 +151,7 @@ class Destination:
         if self.operator.state is None:
             self._refuse("nobody operates the robot: the node is not active")
         elif self._pose is None:
-            self._refuse(f"nobody knows where the robot is: no {ODOMETRY}")
+            self._refuse(f"nobody knows where the robot is: {ODOMETRY}: {self._missing()}")
         elif frame != self._frame:
             self._refuse(f"its frame is '{frame}', that of {ODOMETRY} is '{self._frame}'")
         elif not (math.isfinite(place.x) and math.isfinite(place.y)):
@@ -112,7 +160,8 @@ class Destination:
             self._set_out(place.x, place.y)
 
     def _set_out(self, x: float, y: float) -> None:
-        self._first, self._known = None, True
+        self._first, self._known, self._void = None, True, None
+        self._set_out_anew()
         self.operator.go_to((x, y))
         self.news.append(f"{GOAL}: on the way to ({x:.2f}, {y:.2f})")
 
@@ -122,16 +171,20 @@ class Destination:
 
     def _give_up(self, reason: str) -> None:
         self.operator.go_to(None)
+        self._void = reason
         self.news.append(f"{reason}: the destination is void, the robot stands")
 
 
 class WayReport:
-    """Tells people how far it is (`~/distance_to_goal`), and logs what became of goals."""
+    """Tells people how far it is (`~/distance_to_goal`), and logs what became of goals.
+
+    A distance of NaN, once, says that there is no goal any more.
+    """
 
     def __init__(self, node: Any) -> None:
         self._logger = node.get_logger()
         self._distance = node.create_publisher(Float64, "~/distance_to_goal", 1)
-        self._arrived = False
+        self._arrived = self._told = False
 
     def publish(self, destination: Destination, arrived: bool) -> None:
         """From the executor's thread; `arrived` says whether the robot stands where it should."""
@@ -140,5 +193,7 @@ class WayReport:
         self._arrived = arrived
         while destination.news:
             self._logger.info(destination.news.popleft())
-        if (distance_m := destination.distance_m()) is not None:
-            self._distance.publish(Float64(data=distance_m))
+        distance_m = destination.distance_m()
+        if distance_m is not None or self._told:
+            self._distance.publish(Float64(data=math.nan if distance_m is None else distance_m))
+        self._told = distance_m is not None

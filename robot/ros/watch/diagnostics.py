@@ -21,18 +21,30 @@ OK, WARN, ERROR, STALE = (
 
 
 class Diagnostics:
-    """Robot, loop and every sensor: OK, WARN, ERROR, or STALE where nothing arrives."""
+    """Robot, way, loop and every sensor: OK, WARN, ERROR, or STALE where nothing arrives."""
 
     def __init__(self, node: Any) -> None:
         self._node = node
         self._publisher = node.create_publisher(DiagnosticArray, TOPIC, 1)
         self._before: tuple[float, int, int, dict[str, int]] | None = None
 
-    def publish(self, loop: ControlLoop | None, link: RosLink | None, fault: str | None) -> None:
-        """Of a node whose loop runs, or has stopped with a fault, or has not been started."""
+    def publish(
+        self,
+        loop: ControlLoop | None,
+        link: RosLink | None,
+        fault: str | None,
+        way: tuple[bool, str] | None = None,
+    ) -> None:
+        """Of a node whose loop runs, or has stopped with a fault, or has not been started.
+
+        `way` says whether all is well on the way to a goal, and how it stands.
+        """
         message = DiagnosticArray()
         message.header.stamp = self._node.get_clock().now().to_msg()
         message.status = [self._robot(loop, fault)]
+        if loop is not None and way is not None:
+            well, text = way
+            message.status.append(self._status("goal", OK if well else WARN, text, {}))
         if loop is not None and link is not None:
             message.status += self._rates(loop, link)
         else:
