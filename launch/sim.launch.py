@@ -29,6 +29,7 @@ OPTIONS = (
     ("camera", "32 32", "Height and width of its images [pixels]."),
     ("odom_scale", "1.0", "Factor on the lengths that odom measures."),
     ("odom_turn", "0.0", "How far odom's heading turns away on every metre [rad]."),
+    ("odom_noise", "0.0", "Noise of odom, standard deviation [m], of its heading [rad]."),
     ("link", "ros", "ros, ros2-control, or go2:lo: a Unitree Go2's own DDS."),
     ("sim_out", "", "Folder for trajectory.npz."),
     ("video", "", "Film where it was, once it has stopped: .mp4, .gif, or .png."),

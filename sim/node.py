@@ -25,7 +25,7 @@ from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.body.odometry import DriftingOdometry
 from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.tasks.options import SceneOptions, check_film
-from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
+from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED, Stream
 
 if TYPE_CHECKING:
     from pixelgait.sim.standin.robot import SimulatedRobot, Wire
@@ -62,6 +62,9 @@ class SimConfig(SceneOptions):
     """Factor on the lengths that odom measures: 1.02 believes to be 2 % further."""
     odom_turn: Annotated[float, Range(-1.0, 1.0)] = 0.0
     """How far the heading of odom turns away on every metre [rad]."""
+    odom_noise: Annotated[float, Range(0.0, 1.0)] = 0.0
+    """Standard deviation of the noise of every odom, which adds nothing up: of x and y [m], and of
+    the heading as many [rad]."""
     gui: bool = False
     """Show the robot in the simulator's own window; then without real-time priority."""
     link: str = "ros"
@@ -151,7 +154,8 @@ def _serve(
     # Who watches needs the cores for graphics, too.
     refusal = request_priority() if config.realtime and window is None else None
     stop = ros.start(sys.argv)
-    odometry = DriftingOdometry(config.odom_scale, config.odom_turn)
+    rng = Stream.ODOMETRY.rng(config.seed)
+    odometry = DriftingOdometry(config.odom_scale, config.odom_turn, config.odom_noise, rng)
     recorded = config.out is not None or config.video is not None
     node = SimulatedRobot(body, config.seed, odometry, recorded, wire_on(address))
     if refusal:

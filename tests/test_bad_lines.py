@@ -69,7 +69,7 @@ NUMBERS = [
     *options("pixelgait-eval iap", "seed", "-1 4294967296"),
     *options("pixelgait-eval iap", "episodes", "1000001"),
     ("pixelgait-eval iap --episodes 3 --seed 4294967294", "3 episodes from --seed 4294967294 on"),
-    *options("pixelgait-sim", "odom-scale odom-turn", f"{UNREAL} 3.0 -3.0"),
+    *options("pixelgait-sim", "odom-scale odom-turn odom-noise", f"{UNREAL} 3.0 -3.0"),
     *[
         (f"pixelgait-run iap --goal {goal}", f"--goal is {number}")
         for goal, number in (("nan 0", "nan"), ("0 inf", "inf"), ("1 1e6", "1000000.0"))

@@ -34,6 +34,7 @@ class Stream(IntEnum):
     FAULTS = 5  # when which sensor fails
     GLIDER_CAMERA = 5  # the gliding robot's randomised camera
     FAILING_SENSOR = 6  # and the fault's number: what a spike does
+    ODOMETRY = 7  # noise of the stand-in robot's
 
     def rng(self, seed: int, *more: int) -> np.random.Generator:
         """The generator of this stream of an episode; `more` tells apart those it has several of.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -225,6 +226,28 @@ def test_a_goal_from_before_it_was_activated_is_void(
     run.send_signal(2)
     output, _ = run.communicate(timeout=30)
     assert "goal_pose: refused, nobody operates the robot" in output
+
+
+def test_odometry_is_as_noisy_as_the_stand_in_robot_is_told(
+    processes: Processes, client: Client
+) -> None:
+    from nav_msgs.msg import Odometry
+
+    from pixelgait.robot.ros.wire import common as ros
+
+    heard: dict[str, dict[int, float]] = {"odom": {}, "ground_truth/odom": {}}
+
+    def keep(topic: str, message: Any) -> None:
+        heard[topic][ros.nanoseconds(message.header.stamp)] = message.pose.pose.position.x
+
+    for topic in heard:
+        client.node.create_subscription(Odometry, topic, partial(keep, topic), ros.SENSOR_QOS)
+    processes.start("pixelgait-sim", "--scene", "flat", "--odom-noise", 0.05)
+    client.spin(lambda: len(heard["odom"]) > 150)
+    believed, true = heard.values()
+    errors = [x - true[stamp] for stamp, x in believed.items() if stamp in true]
+    assert len(errors) > 100
+    assert np.std(errors) == pytest.approx(0.05, rel=0.25)
 
 
 HOUSES = (9010, 9013)  # validation houses

@@ -37,3 +37,14 @@ def test_lengths_are_off_and_headings_turn_away_with_the_way() -> None:
     end = [bent.read(true) for true in poses][-1]
     assert np.sin(end[2] - poses[-1, 2]) == pytest.approx(np.sin(0.05 * 8.0), abs=2e-3)
     assert np.hypot(*(end[:2] - poses[-1, :2])) > 0.1
+
+
+def test_noise_is_as_large_as_told_and_does_not_add_up() -> None:
+    poses = square()
+    noisy = DriftingOdometry(noise_m=0.02, rng=np.random.default_rng(1))
+    errors = np.array([noisy.read(true) for true in poses]) - poses
+    errors[:, 2] = np.arctan2(np.sin(errors[:, 2]), np.cos(errors[:, 2]))
+    np.testing.assert_allclose(errors.std(0), 0.02, rtol=0.1)  # [m], [m], [rad]
+    np.testing.assert_allclose(errors[-400:].mean(0), 0.0, atol=0.005)  # as at the start
+    again = DriftingOdometry(noise_m=0.02, rng=np.random.default_rng(1))
+    np.testing.assert_allclose((again.read(poses[0]) - poses[0])[:2], errors[0, :2])
