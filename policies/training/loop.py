@@ -149,7 +149,10 @@ def progress_line(row: Figures, validated: Figures) -> str:
         parts.append(f"errors {validated['validation/speed_error']:.2f} m/s")
         parts.append(f"{validated['validation/yaw_rate_error']:.2f} rad/s")
     elif "validation/success" in validated:
-        parts.append(f"success {validated['validation/success']:.0%}")
+        for name in ("success", "clean", "contact_free"):
+            parts.append(f"{name.replace('_', ' ')} {validated[f'validation/{name}']:.0%}")
+        if "validation/spl" in validated:
+            parts.append(f"SPL {validated['validation/spl']:.2f}")
     return ", ".join(parts).replace(", |", " |")
 
 

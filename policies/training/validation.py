@@ -46,7 +46,10 @@ class Validation:
 
 
 def summary(group: str, episodes: Sequence[Episode], has_goal: bool) -> Figures:
-    """Mean figures of many episodes, named for TensorBoard; of success where there is a goal."""
+    """Mean figures of many episodes, named for TensorBoard; of success where there is a goal.
+
+    A measure of the task is the mean over the episodes that have it.
+    """
     decisions = np.concatenate([e.decisions for e in episodes])
     images = np.sum([e.images for e in episodes])
     figures = {
@@ -61,7 +64,9 @@ def summary(group: str, episodes: Sequence[Episode], has_goal: bool) -> Figures:
     }
     if has_goal:
         figures["success"] = np.mean([e.success for e in episodes])
-    for name in episodes[0].metrics:
+        figures["clean"] = np.mean([e.clean_success for e in episodes])
+        figures["contact_free"] = np.mean([e.contacts.count == 0 for e in episodes])
+    for name in dict.fromkeys(name for e in episodes for name in e.metrics):
         figures[name] = np.mean([e.metrics[name] for e in episodes if name in e.metrics])
     return {f"{group}/{name}": float(value) for name, value in figures.items()}
 

@@ -12,9 +12,10 @@ import pytest
 
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs import Checkpoint, Run, load_checkpoint
-from pixelgait.policies.training.loop import Budget, TrainingLoop
-from pixelgait.policies.training.validation import Figures
+from pixelgait.policies.training.loop import Budget, TrainingLoop, progress_line
+from pixelgait.policies.training.validation import Figures, summary
 from pixelgait.robot.spec import Array
+from pixelgait.sim.tasks.episode import Contacts, Episode
 
 
 @pytest.fixture
@@ -55,3 +56,37 @@ def test_an_interrupt_leaves_no_figures_half_logged(tmp_path: Path) -> None:
     assert load_checkpoint(tmp_path / "last.npz").iteration == 1
     (events,) = tmp_path.glob("events.*")
     assert b"noted/to-the-end" in events.read_bytes()
+
+
+def episode(success: bool, contacts: int, metrics: dict[str, float]) -> Episode:
+    return Episode(
+        seed=9000,
+        success=success,
+        distance_m=1.0,
+        return_m=1.0,
+        fell=not success,
+        fault=None,
+        images=1,
+        steps=10,
+        path=np.zeros((1, 2)),
+        observations=np.zeros((1, 20)),
+        decisions=np.zeros((1, 3)),
+        metrics=metrics,
+        contacts=Contacts(contacts),
+    )
+
+
+def test_who_falls_at_once_hides_nobody_elses_measures() -> None:
+    """Nor do touches stay untold: a student that rubs along walls is none that succeeds."""
+    ran = [
+        episode(False, 0, {}),
+        episode(True, 0, {"spl": 0.9}),
+        episode(True, 2, {"spl": 0.7}),
+        episode(True, 1, {"spl": 0.8}),
+    ]
+    figures = summary("validation", ran, has_goal=True)
+    assert figures["validation/spl"] == pytest.approx(0.8)
+    assert figures["validation/clean"] == 0.25
+    assert figures["validation/contact_free"] == 0.5
+    line = progress_line({"train/return": 1.0}, figures)
+    assert line.endswith("success 75%, clean 25%, contact free 50%, SPL 0.80")
