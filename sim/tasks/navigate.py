@@ -57,9 +57,12 @@ class Navigate(Forward):
 
     def succeeded(self) -> bool:
         """Whether the robot has stopped at its destination."""
+        return self._stopped_within(REACHED_M)
+
+    def _stopped_within(self, reached_m: float) -> bool:
         first, last = self._places[0], self._places[-1]
         stopped = np.hypot(*(last - first)) < STOPPED_M and len(self._places) == STOPPED_STEPS
-        return bool(stopped and self._left_m() < REACHED_M)
+        return bool(stopped and self._left_m() < reached_m)
 
     def _left_m(self) -> float:
         """As the crow flies [m]."""
@@ -70,7 +73,7 @@ class Navigate(Forward):
         way = self._way_m / max(self._walked_m, self._way_m)
         return {
             "spl": way * self.succeeded(),
-            "near_rate": float(self._left_m() < NEAR_M),
+            "near_rate": float(self._stopped_within(NEAR_M)),
             "left_m": self._left_m(),
             "walked_m": self._walked_m,
             "time_s": self._steps * CONTROL_DT_S,

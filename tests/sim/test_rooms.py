@@ -95,6 +95,21 @@ def test_progress_is_the_way_round_walls_and_ends_at_the_mark(body: PyBulletBody
     assert max(detours) > 1.3
 
 
+def test_who_passes_by_has_not_stopped_near_the_destination(body: PyBulletBody) -> None:
+    task = Navigate(1000)
+    body.reset(0)
+    task.reset(body, 0)
+    x, y = task.destination
+    body.place((x + 0.45, y, 0.28), (0.0, 0.0, 0.0, 1.0))
+    task.step(body)
+    assert task.metrics()["left_m"] == pytest.approx(0.45)
+    assert task.metrics()["near_rate"] == 0.0
+    for _ in range(STOPPED_STEPS):
+        task.step(body)
+    assert task.metrics()["near_rate"] == 1.0
+    assert not task.succeeded()  # which is within 0.36 m
+
+
 def test_ways_are_the_shortest_within_eight_percent_and_extend_into_walls() -> None:
     """On a map with one wall, by hand."""
     image = np.full((800, 800), 255, dtype=np.uint8)
