@@ -35,7 +35,8 @@ its share of the weight (J^T F, F vertical at the foot in the default pose) over
 stiffness. As an offset it needs no torque on the wire.
 
 What depends on the phase is written once for numpy and torch (`xp` is the module to use), so the
-exported graph is the code that was trained.
+exported graph is the code that was trained; and for one robot or many at once, whose arrays have
+leading axes (...).
 """
 
 from __future__ import annotations
@@ -88,8 +89,18 @@ def amplitude_map(spec: RobotSpec) -> Array:
     return amplitudes.reshape(-1, len(names))
 
 
+def mapped(matrix: Any, vectors: Any) -> Any:
+    """A matrix (m, n) times vectors (..., n), each rounded as it would be alone."""
+    return matrix @ vectors if vectors.ndim == 1 else (matrix @ vectors[..., None])[..., 0]
+
+
+def column(parameters: Any, which: int) -> Any:
+    """One of parameters (..., 7), (..., 1)."""
+    return parameters[..., which : which + 1]
+
+
 def leg_phases(phase: Any, duty: Any, xp: Any = np) -> Any:
-    """Phase of each leg, (4,) [rad], from the master phase (1,) [rad].
+    """Phase of each leg, (..., 4) [rad], from the master phase and the duty (..., 1) [rad].
 
     The master phase runs uniformly; each leg spends the fraction `duty` of its period in
     [0, pi) (stance) and the rest in [pi, 2 pi) (swing), as t' in the PMTG paper's appendix.
@@ -100,24 +111,30 @@ def leg_phases(phase: Any, duty: Any, xp: Any = np) -> Any:
 
 
 def leg_poses(spec: RobotSpec, phase: Any, parameters: Any, xp: Any = np) -> Any:
-    """Leg poses (12,) [rad]: (abduction, swing, extension) per leg; phase (1,), parameters (7,)."""
-    phi = leg_phases(phase, parameters[DUTY], xp)
+    """Leg poses (..., 12) [rad]: (abduction, swing, extension) per leg.
+
+    Phase (..., 1), parameters (..., 7).
+    """
+    phi = leg_phases(phase, column(parameters, DUTY), xp)
     cos, sin = xp.cos(phi), xp.sin(phi)
-    amplitudes = (xp.asarray(amplitude_map(spec)) @ parameters).reshape(-1, 3)
-    step = xp.where(sin > 0.0, A_STANCE_RAD, -parameters[LIFT] * sin) * sin
-    poses = [amplitudes[:, 0] * cos, amplitudes[:, 1] * cos, amplitudes[:, 2] + step]
-    return xp.concatenate(poses)[LEG_BY_LEG]  # a stack takes numpy three times as long
+    amplitudes = mapped(xp.asarray(amplitude_map(spec)), parameters)
+    abduction, swing, height = (amplitudes[..., first::3] for first in range(3))
+    step = xp.where(sin > 0.0, A_STANCE_RAD, -column(parameters, LIFT) * sin) * sin
+    poses = [abduction * cos, swing * cos, height + step]
+    return xp.concatenate(poses, -1)[..., LEG_BY_LEG]  # a stack takes numpy three times as long
 
 
 def loads(phase: Any, duty: Any, step: Any, xp: Any = np) -> Any:
-    """Share of the weight that each leg bears, (4,), at a phase (1,) and a share of a step.
+    """Share of the weight that each leg bears, (..., 4).
+
+    At a phase (..., 1), with a duty and a share of a step (..., 1).
 
     Who takes no step (0) stands on all legs.
     """
     stance = LOADING * xp.sin(leg_phases(phase, duty, xp))
     stance = xp.minimum(xp.maximum(stance, xp.asarray(0.0)), xp.asarray(1.0))
     stance = 1.0 + step * (stance - 1.0)
-    return stance / xp.maximum(stance.sum(), xp.asarray(1.0))
+    return stance / xp.maximum(stance.sum(-1)[..., None], xp.asarray(1.0))
 
 
 @cache
@@ -139,7 +156,7 @@ def standing_targets(spec: RobotSpec) -> Array:
 
 
 def next_phase(phase: Any, frequency_hz: Any, dt_s: float, xp: Any = np) -> Any:
-    """Master phase (1,) one control step later, in [0, 2 pi)."""
+    """Master phase (..., 1) one control step later, in [0, 2 pi); frequency (..., 1)."""
     t = phase / TWO_PI + frequency_hz * dt_s
     return TWO_PI * (t - xp.floor(t))
 

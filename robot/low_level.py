@@ -34,46 +34,51 @@ CONTROL_DT_S = 0.01  # 100 Hz, as in Google's PMTG environments
 
 
 def features(latent: Any, imu: Any, joint_angles: Any, phase: Any, xp: Any = np) -> Any:
-    """The 20 inputs of the linear layer; phase (1,) [rad]."""
-    cycle = (xp.concatenate([xp.cos(phase), xp.sin(phase)]) + 1.0) / 2.0
-    return xp.concatenate([latent, imu, joint_angles, cycle])
+    """The inputs of the linear layer (..., 20); phase (..., 1) [rad]."""
+    cycle = (xp.concatenate([xp.cos(phase), xp.sin(phase)], -1) + 1.0) / 2.0
+    return xp.concatenate([latent, imu, joint_angles, cycle], -1)
 
 
 def share_of_step(latent: Any, xp: Any = np) -> Any:
-    """The share of a step that a latent command (2,) asks for, 0 to 1: 0 is a stand.
+    """The share of a step (..., 1) that a latent command (..., 2) asks for, 0 to 1: 0 is a stand.
 
     A linear low level that is the same to the left and to the right cannot tell a stand from a turn
     on the spot, nor keep out of a stand what depends on the phase.
     """
-    speed, turn = (latent[0] + 1.0) / 2.0 / LEAST_COMMAND, latent[1] / LEAST_COMMAND
+    speed, turn = (latent[..., :1] + 1.0) / 2.0 / LEAST_COMMAND, latent[..., 1:] / LEAST_COMMAND
     return xp.minimum(speed * speed + turn * turn, xp.asarray(1.0))
 
 
 def act(spec: RobotSpec, latent: Any, action: Any, phase: Any, xp: Any = np) -> tuple[Any, Any]:
-    """Joint targets (12,) [rad] and next phase (1,) [rad].
+    """Joint targets (..., 12) [rad] and next phase (..., 1) [rad].
 
-    For a latent command (2,) and an action (19,) in [-1, 1]. Leg poses count as far as a step is
-    taken: a robot that is told to stand does so in its default pose.
+    For a latent command (..., 2) and an action (..., 19) in [-1, 1]. Leg poses count as far as a
+    step is taken: a robot that is told to stand does so in its default pose.
     """
     low, high = xp.asarray(gait.PARAMETER_LOW), xp.asarray(gait.PARAMETER_HIGH)
-    parameters = low + (action[RESIDUAL_SIZE:] + 1.0) / 2.0 * (high - low)
+    parameters = low + (action[..., RESIDUAL_SIZE:] + 1.0) / 2.0 * (high - low)
     poses = gait.leg_poses(spec, phase, parameters, xp)
-    poses = poses + RESIDUAL_RANGE_RAD * action[:RESIDUAL_SIZE]
+    poses = poses + RESIDUAL_RANGE_RAD * action[..., :RESIDUAL_SIZE]
     step = share_of_step(latent, xp)
-    targets = xp.asarray(spec.default_pose_rad) + xp.asarray(joint_map(spec)) @ (step * poses)
+    offsets = gait.mapped(xp.asarray(joint_map(spec)), step * poses)
+    targets = xp.asarray(spec.default_pose_rad) + offsets
     if spec.carried_kg:
-        loads = gait.loads(phase, parameters[gait.DUTY], step, xp)
-        targets = targets + xp.asarray(gait.load_map(spec)) @ loads
-    return targets, gait.next_phase(phase, parameters[gait.FREQUENCY], CONTROL_DT_S, xp)
+        loads = gait.loads(phase, gait.column(parameters, gait.DUTY), step, xp)
+        targets = targets + gait.mapped(xp.asarray(gait.load_map(spec)), loads)
+    frequency = gait.column(parameters, gait.FREQUENCY)
+    return targets, gait.next_phase(phase, frequency, CONTROL_DT_S, xp)
 
 
 @dataclass(frozen=True, slots=True)
 class LinearLowLevel:
-    """The low level in numpy, as training runs it; `weights` is the flat vector, (399,)."""
+    """The low level in numpy, as training runs it; `weights` is the flat vector, (399,).
+
+    Or the low levels of many robots at once (...), each with its own weights.
+    """
 
     spec: RobotSpec
-    matrix: Array  # (19, 20)
-    bias: Array  # (19,)
+    matrix: Array  # (..., 19, 20)
+    bias: Array  # (..., 19)
 
     @classmethod
     def from_weights(cls, spec: RobotSpec, weights: Array) -> LinearLowLevel:
@@ -84,5 +89,5 @@ class LinearLowLevel:
         self, latent: Array, imu: Array, joint_angles: Array, phase: Array
     ) -> tuple[Array, Array]:
         x = features(latent, imu, joint_angles, phase)
-        action = np.minimum(np.maximum(self.matrix @ x + self.bias, -1.0), 1.0)
+        action = np.minimum(np.maximum(gait.mapped(self.matrix, x) + self.bias, -1.0), 1.0)
         return act(self.spec, latent, action, phase)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,13 +38,14 @@ class JointWatch:
     which is a fault, if most of them cannot. `trusted` says whether there has been a good one.
     """
 
-    def __init__(self, spec: RobotSpec) -> None:
+    def __init__(self, spec: RobotSpec, robots: tuple[int, ...] = ()) -> None:
+        """Of one robot, or with `robots` (n,) of so many, whose arrays are (n, 12)."""
         self.spec = spec
-        joints = len(spec.joint_names)
+        joints = (*robots, len(spec.joint_names))
         lower, upper = spec.joint_lower_rad, spec.joint_upper_rad
         self._middle = (lower + upper) / 2.0
         # Rows of both: position, velocity, way since the joint was trusted, drift from velocity.
-        self._found, self._bounds = np.zeros((4, joints)), np.zeros((4, joints))
+        self._found, self._bounds = np.zeros((4, *joints)), np.zeros((4, *joints))
         self._bounds[0] = (upper - lower) / 2.0 + LIMIT_TOLERANCE_RAD
         self._bounds[1] = SPEED_TOLERANCE * spec.velocity_limit_rad_per_s
         self._bounds[2] = self._reachable(CONTROL_DT_S)
@@ -84,12 +85,16 @@ class JointWatch:
         if self._recovering:
             self._count(0)
             self._trusted_s.fill(self._clock_s)
+        self._trust(reading, step_s)
+        return None
+
+    def _trust(self, reading: Reading, step_s: float) -> None:
+        """Rely on all of it."""
         self.trusted, self.in_doubt = True, False
-        self.angles, self.velocities = angles, velocities
-        self._last[:] = angles
+        self.angles, self.velocities = reading.joint_angles, reading.joint_velocities
+        self._last[:] = self.angles
         if step_s > 0.0:  # stamps that stand still say nothing of the drift
             self._drift[:] = self._new_drift
-        return None
 
     def _advance(self, stamp_s: float) -> float:
         """Time since the last reading [s]: 0 for the same once more, or an older one."""
@@ -116,7 +121,15 @@ class JointWatch:
         self._found[3] = drift
 
     def _find_stuck(self, angles: Array, sent: Array) -> str | None:
-        """A joint that reads exactly the same, though it was told to move."""
+        """What is wrong with a joint that is stuck."""
+        stuck = self._stuck(angles, sent)
+        if stuck is None or not np.count_nonzero(stuck):
+            return None
+        name, angle = self.spec.joint_names[np.argmax(stuck)], angles[np.argmax(stuck)]
+        return f"{name} stuck at {angle:.2f} rad while its target moves"
+
+    def _stuck(self, angles: Array, sent: Array) -> NDArray[np.bool_] | None:
+        """Which joints (12,) read exactly the same, though told to move; None: all turn."""
         changed = angles != self._seen
         if np.count_nonzero(changed) == changed.size:
             self._still = False
@@ -130,11 +143,7 @@ class JointWatch:
         np.minimum(self._low, sent, out=self._low)
         np.maximum(self._high, sent, out=self._high)
         long_still = self._clock_s - self._still_since_s >= STUCK_S
-        stuck = long_still & (self._high - self._low > STUCK_RAD)
-        if not np.count_nonzero(stuck):
-            return None
-        name, angle = self.spec.joint_names[np.argmax(stuck)], angles[np.argmax(stuck)]
-        return f"{name} stuck at {angle:.2f} rad while its target moves"
+        return np.asarray(long_still & (self._high - self._low > STUCK_RAD))
 
     def _doubt(self, reading: Reading, step_s: float) -> str | None:
         """Judge joint by joint: bridge those in doubt, or say what is wrong with one."""
@@ -212,14 +221,7 @@ class ImuWatch:
         if values == last:
             return self._find_frozen(reading.joint_angles, step_s)
         self._still_s = 0.0
-        turned = _turn(last, values)
-        keep = 1.0 - step_s / IMU_DRIFT_S
-        self._drift = x, y, z = tuple(
-            keep * drift + angle - 0.5 * step_s * (before + now)
-            for drift, angle, before, now in zip(
-                self._drift, turned, last[4:], values[4:], strict=True
-            )
-        )
+        self._drift = x, y, z = imu_drift(self._drift, last, values, step_s)
         distance = math.sqrt(x * x + y * y + z * z)
         self._bad = self._bad + 1 if distance > IMU_DRIFT_RAD else 0
         if self._bad > MOST_BRIDGED:
@@ -237,11 +239,25 @@ class ImuWatch:
         return f"the IMU shows the same for {self._still_s:.2f} s while joints move"
 
 
-def _turn(last: Sequence[float], now: Sequence[float]) -> tuple[float, float, float]:
+def imu_drift(drift: Any, last: Any, now: Any, step_s: float) -> tuple[Any, ...]:
+    """How far the orientation is from what the rate says, (3,) [rad], a step later.
+
+    From orientation (4) and rate (3) before and now, in one row (7,); of n robots (7, n).
+    """
+    keep = 1.0 - step_s / IMU_DRIFT_S
+    return tuple(
+        keep * drifted + angle - 0.5 * step_s * (before + after)
+        for drifted, angle, before, after in zip(
+            drift, _turn(last, now), last[4:], now[4:], strict=True
+        )
+    )
+
+
+def _turn(last: Any, now: Any) -> tuple[Any, Any, Any]:
     """From one orientation (4) to the next, as small angles about the base's axes [rad]."""
     a, b, c, d = -last[0], -last[1], -last[2], last[3]
     x, y, z, w = now[:4]
-    sign = 2.0 if d * w - a * x - b * y - c * z >= 0.0 else -2.0
+    sign = 2.0 - 4.0 * (d * w - a * x - b * y - c * z < 0.0)  # -2 for the other of two quaternions
     return (
         sign * (d * x + a * w + b * z - c * y),
         sign * (d * y - a * z + b * w + c * x),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,11 @@ Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]  # xyzw
 
 
-def up_z(orientation: Sequence[float]) -> float:
-    """The cosine of the tilt: how far the base's up axis (4,) points up, 1 to -1."""
+def up_z(orientation: Any) -> Any:
+    """The cosine of the tilt: how far the base's up axis points up, 1 to -1.
+
+    Of an orientation (4,), or of n, (4, n).
+    """
     x, y, _, _ = orientation
     return 1.0 - 2.0 * (x * x + y * y)
 

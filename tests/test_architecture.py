@@ -29,7 +29,7 @@ LAYERS = (
     ("robot.ros", "sim.body", "sim.scenes"),
     ("policies", "sim.engines"),
     ("sim.tasks", "sim.standin"),
-    ("sim.viewing",),
+    ("sim.viewing", "sim.batches"),
     ("sim", "policies.training", "export.bundle"),
     ("export.reports", "export.faults", "export.speed", "sim.benchmarks"),
     ("export.demo", "export.studies"),

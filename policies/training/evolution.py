@@ -6,13 +6,12 @@ import numpy as np
 
 from pixelgait.policies.runs import Checkpoint
 from pixelgait.policies.training.plan import Plan
-from pixelgait.policies.training.rollouts import Job, run_job
+from pixelgait.policies.training.rollouts import Job, evaluate
 from pixelgait.policies.training.strategies import ESConfig, make_strategy, training_seeds
 from pixelgait.policies.training.validation import Figures, Validation, summary
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import LATENT_SIZE, LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.spec import Array
-from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.tasks.pool import Pool
 
 # ARS explores all weights alike. The gait lives in the biases and in the latent's columns: they
@@ -84,7 +83,7 @@ class Evolution:
         seeds = training_seeds(self.config, self.seed, iteration)
         difficulty = self.plan.difficulty_in(iteration)
         jobs = [Job(trial, self.normaliser, seeds, self.plan.steps, difficulty) for trial in trials]
-        episodes: list[list[Episode]] = self.pool.map(run_job, jobs, f"iteration {iteration}")
+        episodes = evaluate(self.pool, self.plan, jobs, f"iteration {iteration}")
         returns = np.array([np.mean([e.return_m for e in each]) for each in episodes])
         flat = [episode for each in episodes for episode in each]
         if self.plan.low_level_weights:

@@ -124,6 +124,12 @@ class Plan:
         return self.task == "imitate"
 
     @property
+    def batched(self) -> bool:
+        """Whether many robots can be stepped at once: ideal ones, on flat ground, in MuJoCo."""
+        ideal = self.randomisation is None and not self.faults
+        return self.body == "mujoco" and not self.sees and ideal
+
+    @property
     def low_level_weights(self) -> int:
         """How many of the trained weights are the low level's; they come last."""
         return 0 if self.task in ("imitate", "course") else LOW_LEVEL_WEIGHTS

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -27,10 +29,15 @@ from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.follow import Follow
 from pixelgait.sim.tasks.glide import glide_episode
 from pixelgait.sim.tasks.navigate import way_through
+from pixelgait.sim.tasks.pool import Pool
 from pixelgait.sim.tasks.task import Task
 from pixelgait.sim.world.scene import Scene
 
+if TYPE_CHECKING:
+    from pixelgait.sim.batches.body import MuJoCoBatch
+
 LATENT_AHEAD = np.array((1.0, 0.0))  # full speed, straight on
+MOST_AT_ONCE = 64  # candidates: more gain nothing, and a worker that dies loses them
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,7 @@ class Worker:
         self.camera = camera_for(self.spec.camera, high.image_shape) if high else None
         self._bodies: dict[tuple[str, float], SimulatedBody] = {}
         self._gliders: dict[float, KinematicBody] = {}
+        self._batches: dict[int, MuJoCoBatch] = {}  # by the number of robots
 
     def body(self, difficulty: float, seed: int) -> SimulatedBody:
         """The body in the scene of a difficulty, in the simulator that a seed is for; each is made
@@ -93,9 +101,36 @@ class Worker:
 
     def run(self, job: Job) -> list[Episode]:
         """One episode per seed."""
-        self.task.steps = job.steps
-        if self.plan.glides:
-            return self._glide(job)
+        return self.run_all([job])[0]
+
+    def run_all(self, jobs: Sequence[Job]) -> list[list[Episode]]:
+        """Those of many candidates, of which all episodes last as long."""
+        self.task.steps = jobs[0].steps
+        if self.plan.batched:
+            return self._run_at_once(jobs)
+        return [self._glide(job) if self.plan.glides else self._run_alone(job) for job in jobs]
+
+    def _run_at_once(self, jobs: Sequence[Job]) -> list[list[Episode]]:
+        """All robots of all candidates; who meets anything odd is run again, alone."""
+        from pixelgait.sim.batches.body import MuJoCoBatch  # not everybody has MuJoCo
+        from pixelgait.sim.batches.control import stacked
+        from pixelgait.sim.batches.episodes import run_batch
+        from pixelgait.sim.batches.tasks import batch_of
+
+        candidates = [self._policy(job.weights, job.normaliser)[1] for job in jobs]
+        rows = [(i, seed) for i, job in enumerate(jobs) for seed in job.seeds]
+        seeds = [seed for _, seed in rows]
+        if len(rows) not in self._batches:
+            self._batches[len(rows)] = MuJoCoBatch(self.spec, len(rows))
+        low_levels = stacked([candidates[i] for i, _ in rows])
+        ran = run_batch(low_levels, self._batches[len(rows)], batch_of(self.task, seeds), seeds)
+        episodes: list[list[Episode]] = [[] for _ in jobs]
+        for (i, seed), episode in zip(rows, ran, strict=True):
+            episodes[i] += [episode] if episode else self._run_alone(replace(jobs[i], seeds=[seed]))
+        return episodes
+
+    def _run_alone(self, job: Job) -> list[Episode]:
+        """One robot after the other."""
         controller = self.controller(job.weights, job.normaliser)
         return [
             run_episode(controller, self.body(job.difficulty, seed), self.task, seed)
@@ -148,6 +183,15 @@ def this_worker() -> Worker:
     return _worker
 
 
-def run_job(job: Job) -> list[Episode]:
-    """Episodes of one candidate, in a worker process."""
-    return _worker.run(job)
+def run_jobs(jobs: Sequence[Job]) -> list[list[Episode]]:
+    """Episodes of some candidates, in a worker process."""
+    return _worker.run_all(jobs)
+
+
+def evaluate(pool: Pool, plan: Plan, jobs: Sequence[Job], label: str) -> list[list[Episode]]:
+    """Episodes of all candidates; where many robots are stepped at once, every worker has its
+    share of them, which makes no difference to the episodes.
+    """
+    size = min(MOST_AT_ONCE, math.ceil(len(jobs) / pool.hands)) if plan.batched else 1
+    shares = [jobs[i : i + size] for i in range(0, len(jobs), size)]
+    return [episodes for share in pool.map(run_jobs, shares, label) for episodes in share]

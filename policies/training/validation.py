@@ -12,7 +12,7 @@ from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs import Run, find_run
 from pixelgait.policies.trained import body_of, robot_of, trained_low_level
 from pixelgait.policies.training.plan import Plan
-from pixelgait.policies.training.rollouts import Job, Worker, run_job
+from pixelgait.policies.training.rollouts import Job, Worker, evaluate
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Episode
@@ -40,7 +40,7 @@ class Validation:
         difficulty = self.plan.difficulty
         seeds = VALIDATION[: self.episodes]
         jobs = [Job(weights, normaliser, [seed], self.steps, difficulty) for seed in seeds]
-        ran: list[list[Episode]] = self.pool.map(run_job, jobs, "validation")
+        ran = evaluate(self.pool, self.plan, jobs, "validation")
         episodes = [episode for each in ran for episode in each]
         return summary("validation", episodes, self.plan.has_goal)
 

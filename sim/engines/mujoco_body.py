@@ -55,14 +55,15 @@ class MuJoCoBody(LeggedBody):
         *,
         camera: Camera | None = None,
         randomisation: Randomisation | None = None,
+        foot_sensors: bool = False,
     ) -> None:
         super().__init__(spec, scene, camera=camera, randomisation=randomisation)
-        self.model = model = compile_model(spec, scene)
+        self.model = model = compile_model(spec, scene, foot_sensors=foot_sensors)
         self.data = mujoco.MjData(model)
         self._scene = MuJoCoScene(scene, model, self.data)
         joints = [model.joint(name) for name in spec.joint_names]
-        self._q = np.array([joint.qposadr[0] for joint in joints])
-        self._v = np.array([joint.dofadr[0] for joint in joints])
+        self.q = np.array([joint.qposadr[0] for joint in joints])
+        self.v = np.array([joint.dofadr[0] for joint in joints])
         self._pristine = [
             values.copy()
             for values in (
@@ -83,15 +84,15 @@ class MuJoCoBody(LeggedBody):
         self.model.actuator_gainprm[:] = self.model.actuator_biasprm[:] = 0.0  # no torque
 
     def _set_joints(self, angles: Array) -> None:
-        self.data.qpos[self._q] = angles
+        self.data.qpos[self.q] = angles
         mujoco.mj_forward(self.model, self.data)
 
     def _measure(self, pose: BasePose) -> Reading:
         data = self.data
         return Reading(
             self.time_s,
-            data.qpos[self._q],
-            data.qvel[self._v],
+            data.qpos[self.q],
+            data.qvel[self.v],
             np.array(pose.orientation),
             data.qvel[ANGULAR].copy(),
             self.render,
@@ -105,22 +106,25 @@ class MuJoCoBody(LeggedBody):
         command = self._commands.at(self.time_s)
         if command is not self._command:
             self._command = command
-            self._power(command)
+            self.stiffen(command)
+            self.data.ctrl[:] = command.targets
             self._settle(damped=not command.kp.any())
         self.advance(steps)
         self._torques = self.data.actuator_force.tolist()
         for _ in range(steps):
             self._tick()
 
-    def _power(self, command: JointCommand) -> None:
-        """Put MuJoCo's motors under a command: gain * target + bias, within their force range."""
+    def stiffen(self, command: JointCommand) -> None:
+        """Give MuJoCo's motors a command's gains: gain * target + bias, within their force range.
+
+        The targets are the controls.
+        """
         gain, bias = self.model.actuator_gainprm, self.model.actuator_biasprm
         strength = self._sample.strength
         gain[:, 0] = strength * command.kp
         bias[:, 0] = strength * command.feed_forward
         bias[:, 1] = -strength * command.kp
         bias[:, 2] = -strength * command.kd
-        self.data.ctrl[:] = command.targets
 
     def advance(self, steps: int = 1) -> None:
         """Physics steps of the engine alone, with the torques or motors that are set."""
@@ -130,13 +134,13 @@ class MuJoCoBody(LeggedBody):
         """With an inertia of kd dt more the same torque is that of implicit Euler:
         (I + kd dt) (v' - v) / dt = -kd v is I (v' - v) / dt = -kd v'.
         """
-        self.model.dof_armature[self._v] = kd * PHYSICS_DT_S
+        self.model.dof_armature[self.v] = kd * PHYSICS_DT_S
 
     def _joints(self) -> tuple[Sequence[float], Sequence[float]]:
-        return self.data.qpos[self._q].tolist(), self.data.qvel[self._v].tolist()
+        return self.data.qpos[self.q].tolist(), self.data.qvel[self.v].tolist()
 
     def _drive(self, torques: list[float]) -> None:
-        self.data.qfrc_applied[self._v] = torques
+        self.data.qfrc_applied[self.v] = torques
 
     def _randomise(self, sample: Sample) -> None:
         model = self.model
@@ -184,7 +188,7 @@ class MuJoCoBody(LeggedBody):
         for foot, leg in legs.items():
             mujoco.mj_objectVelocity(model, data, mujoco.mjtObj.mjOBJ_GEOM, foot, velocity, 0)
             sinking[leg] = -velocity[5]
-        return Loads(np.array(self._torques), data.qvel[self._v], forces, sinking)
+        return Loads(np.array(self._torques), data.qvel[self.v], forces, sinking)
 
     def push(self, velocity: Array) -> None:
         """Kick the base: add a velocity (3,) [m/s]."""

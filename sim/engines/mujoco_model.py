@@ -10,18 +10,21 @@ import numpy as np
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.rotation import Quaternion, upright
-from pixelgait.robot.spec import RobotSpec
+from pixelgait.robot.spec import LEGS, Array, RobotSpec
 from pixelgait.sim.body.interface import GRAVITY_MS2, PHYSICS_DT_S
 from pixelgait.sim.engines.urdf import base_link, find_urdf, simulated_robot
 from pixelgait.sim.world.scene import ORIGIN, Box, HeightField, Mesh, Plane, Scene, Shape
 
 SCENE_GROUP, ROBOT_GROUP = 0, 3  # the camera sees only the scene
 LINK_FRICTION = 0.5  # PyBullet's, of links whose URDF says nothing
+FOOT_CONTACTS = 4  # that sensors tell of at most: a round foot on flat ground has one
 BASE_M = 0.1  # of a height field, below its lowest point
 
 
-def compile_model(robot: RobotSpec, scene: Scene) -> mujoco.MjModel:
+def compile_model(robot: RobotSpec, scene: Scene, *, foot_sensors: bool = False) -> mujoco.MjModel:
     """The model; mocap body i is the scene's movable shape i, actuator i drives joint i.
+
+    With `foot_sensors` its sensor data is what `read_feet` takes.
 
     Raises:
         UserError: MuJoCo cannot use something in the scene.
@@ -56,7 +59,11 @@ def compile_model(robot: RobotSpec, scene: Scene) -> mujoco.MjModel:
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     spec.option.impratio = 100.0
     try:
-        return spec.compile()
+        model = spec.compile()
+        if foot_sensors:
+            _feel(spec, [spec.geoms[foot] for foot in foot_geoms(model, robot)])
+            model = spec.compile()
+        return model
     except ValueError as error:  # a user's mesh that cannot be used
         reason = " ".join(str(error).split())
         raise UserError(f"scene {scene.name}: MuJoCo cannot compile it ({reason})") from None
@@ -155,6 +162,35 @@ def foot_geoms(model: mujoco.MjModel, robot: RobotSpec) -> list[int]:
         geoms = (model.geom_bodyid == body).nonzero()[0]
         feet.append(int(geoms[np.linalg.norm(model.geom_pos[geoms], axis=1).argmax()]))
     return feet
+
+
+def _feel(spec: mujoco.MjSpec, feet: list[mujoco.MjsGeom]) -> None:
+    """Add sensors of the feet's contact forces and velocities."""
+    for foot, geom in enumerate(feet):
+        geom.name = f"foot-{foot}"
+        force = 1 << int(mujoco.mjtConDataField.mjCONDATA_FORCE)
+        spec.add_sensor(
+            type=mujoco.mjtSensor.mjSENS_CONTACT,
+            objtype=mujoco.mjtObj.mjOBJ_GEOM,
+            objname=geom.name,
+            intprm=[force, 0, FOOT_CONTACTS],  # each by itself, in its own frame: normal first
+        )
+    for geom in feet:
+        spec.add_sensor(
+            type=mujoco.mjtSensor.mjSENS_FRAMELINVEL,
+            objtype=mujoco.mjtObj.mjOBJ_GEOM,
+            objname=geom.name,
+        )
+
+
+def read_feet(sensors: Array) -> tuple[Array, Array]:
+    """Normal forces (n, feet) [N] and downward speeds (n, feet) [m/s] of the feet of n robots.
+
+    Of sensor data (n, m) of a model with `foot_sensors`.
+    """
+    split = len(LEGS) * FOOT_CONTACTS * 3
+    forces = sensors[:, :split:3].reshape(len(sensors), len(LEGS), FOOT_CONTACTS).sum(-1)
+    return forces, -sensors[:, split + 2 :: 3]
 
 
 def foot_friction(robot: RobotSpec) -> float:

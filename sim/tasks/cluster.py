@@ -60,6 +60,11 @@ class ClusterPool(Pool):
         self._workers: set[Worker] = set()
         self._work_s = self._held_s = 0.0  # what workers did; how long they were there to do it
 
+    @property
+    def hands(self) -> int:
+        """CPUs of the nodes that are there now; nobody waits for none."""
+        return max(1, int(self._ray.cluster_resources().get("CPU", 0.0)))
+
     def shared(self, file: Path) -> Readable:
         if file not in self._shared:
             self._shared[file] = SharedFile(self._ray.put(file.read_bytes()))
@@ -112,8 +117,7 @@ class ClusterPool(Pool):
         """How many jobs go into a task: some time's worth, but two tasks for every CPU."""
         if function not in self._job_s:
             return 1
-        cpus = self._ray.cluster_resources().get("CPU", 0.0)
-        fair = int(jobs / (2.0 * max(cpus, 1.0)))
+        fair = jobs // (2 * self.hands)
         return max(1, min(int(BATCH_S / max(self._job_s[function], 1e-6)), fair))
 
     def _submit(self, function: Callable[[Any], Any], batch: list[Any]) -> Any:

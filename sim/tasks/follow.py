@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from pixelgait.robot.controller import Decision, commanded
 from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.interface import Loads, Walker
-from pixelgait.sim.tasks.task import fallen, planar_pose, planar_velocity, push
+from pixelgait.sim.tasks.task import drawn_push, fallen, planar_pose, planar_velocity
 from pixelgait.sim.world.seeds import Stream
+
+Exponential = Callable[[Any], Any]
 
 
 class Follow:
@@ -28,8 +33,8 @@ class Follow:
     SETTLED_STEPS = 50  # after a new command, before errors count as tracking errors
     # Squared errors at which a term of the reward has fallen to 1/e: wide enough to have a slope
     # for a robot that stands (0.3 m/s off) and narrow enough to tell 0.1 from 0.2.
-    SPEED_SCALE_M2_PER_S2 = 0.03
-    TURN_SCALE_RAD2_PER_S2 = 0.15
+    SPEED_SCALE = 0.03  # [m2/s2]
+    TURN_SCALE = 0.15  # [rad2/s2]
     SIDEWAYS_WEIGHT = 0.5
     # How the body is carried counts too: a camera on a leaning or crouching robot sees less.
     POSTURE_WEIGHT = 0.2
@@ -48,16 +53,7 @@ class Follow:
 
     def command(self, *_: object) -> Decision:
         """The high level of this task: the next command, whatever the camera sees."""
-        self.latent = self._rng.uniform(-1.0, 1.0, 2)
-        which = self._rng.random()
-        if which < 0.1:
-            self.latent[:] = -1.0, 0.0
-        elif which < 0.25:
-            self.latent[0] = -1.0
-        elif which < 0.4:
-            self.latent[1] = 0.0
-        elif which < 0.5:
-            self.latent[0] = 1.0
+        self.latent = drawn_command(self._rng)
         return Decision(self.latent, self.COMMAND_STEPS)
 
     def reset(self, body: Walker, seed: int) -> None:
@@ -74,19 +70,49 @@ class Follow:
         velocity = planar_velocity(self._pose, pose)
         self._pose = pose
         self._velocity += self.SMOOTHING * (velocity - self._velocity)
-        forward, left, turn = self._velocity
+        forward, left, turn = self._velocity.tolist()
         speed, yaw_rate = commanded(self.latent)
-        speed_error, turn_error = forward - speed, turn - yaw_rate
-        if self._step % self.COMMAND_STEPS > self.SETTLED_STEPS:
-            self._errors.append((abs(speed_error), abs(turn_error)))
+        off = forward - speed, left, turn - yaw_rate
+        if self.settled(self._step):
+            self._errors.append((abs(off[0]), abs(off[2])))
         if self._step % self.PUSH_STEPS == 0:
-            push(body, self.PUSH_M_PER_S, self._rng)
-        off = speed_error**2 + self.SIDEWAYS_WEIGHT * left**2
-        tracked = math.exp(-off / self.SPEED_SCALE_M2_PER_S2)
-        turned = math.exp(-(turn_error**2) / self.TURN_SCALE_RAD2_PER_S2)
+            body.push(drawn_push(self.PUSH_M_PER_S, self._rng))
+        (x, y, z), orientation = body.pose()
+        height = z - (body.scene.ground_m(x, y) or 0.0)
+        posture = self.posture(height, orientation, body.spec)
+        return self.reward(off, posture) * CONTROL_DT_S - self._strain(body.loads()), fallen(body)
+
+    @classmethod
+    def settled(cls, step: int) -> bool:
+        """Whether errors count as tracking errors in a control step, counted from 1."""
+        return step % cls.COMMAND_STEPS > cls.SETTLED_STEPS
+
+    @classmethod
+    def reward(cls, off: Sequence[Any], posture: Any, exp: Exponential = math.exp) -> Any:
+        """Per second, of errors ahead, aside [m/s] and in turning [rad/s], and of the posture.
+
+        Of one robot, or of n with arrays (n,) and an `exp` for those.
+        """
+        ahead, aside, turn = off
+        tracked = exp(-(ahead * ahead + cls.SIDEWAYS_WEIGHT * (aside * aside)) / cls.SPEED_SCALE)
+        turned = exp(-(turn * turn) / cls.TURN_SCALE)
         followed = (tracked + turned) / 2.0
-        reward = followed + self.POSTURE_WEIGHT * (self._posture(body) - followed)
-        return reward * CONTROL_DT_S - self._strain(body.loads()), fallen(body)
+        return followed + cls.POSTURE_WEIGHT * (posture - followed)
+
+    @classmethod
+    def posture(
+        cls, height_m: Any, orientation: Any, spec: RobotSpec, exp: Exponential = math.exp
+    ) -> Any:
+        """1 for a level base at its height, towards 0 as it tilts or sinks; see `reward`."""
+        qx, qy, _, _ = orientation
+        tilt2 = 4.0 * (qx * qx + qy * qy)  # of small angles
+        low = height_m - cls.HEIGHT_SHARE * spec.stand_height_m
+        return exp(-tilt2 / cls.TILT_SCALE_RAD2 - low * low / cls.HEIGHT_SCALE_M2)
+
+    @classmethod
+    def landing_loss(cls, speeds: Array) -> float:
+        """What feet cost that come down at these speeds [m/s]."""
+        return float(cls.LANDING_WEIGHT_S2_PER_M2 * speeds.dot(speeds))
 
     def succeeded(self) -> bool:
         """Whether the time is over."""
@@ -98,20 +124,31 @@ class Follow:
         landing = (loads.foot_forces > 0.0) & (self._loads.foot_forces <= 0.0)
         speeds = self._loads.foot_sinking[landing]  # just before
         self._loads = loads
-        lost = self.LANDING_WEIGHT_S2_PER_M2 * speeds.dot(speeds)
-        return float(self.POWER_WEIGHT_PER_W * power * CONTROL_DT_S + lost)
-
-    def _posture(self, body: Walker) -> float:
-        """1 for a level base at its height, towards 0 as it tilts or sinks."""
-        (x, y, z), (qx, qy, _, _) = body.pose()
-        tilt2 = 4.0 * (qx * qx + qy * qy)  # of small angles
-        height = z - (body.scene.ground_m(x, y) or 0.0)
-        low = height - self.HEIGHT_SHARE * body.spec.stand_height_m
-        return math.exp(-tilt2 / self.TILT_SCALE_RAD2 - low * low / self.HEIGHT_SCALE_M2)
+        return float(self.POWER_WEIGHT_PER_W * power * CONTROL_DT_S) + self.landing_loss(speeds)
 
     def metrics(self) -> dict[str, float]:
         """Mean tracking errors [m/s], [rad/s] in the second half of every command."""
-        if not self._errors:
+        return self.mean_errors(self._errors)
+
+    @staticmethod
+    def mean_errors(errors: Sequence[Any]) -> dict[str, float]:
+        """Of pairs of errors (n, 2), by name; none of none."""
+        if not errors:
             return {}
-        speed, yaw_rate = np.mean(self._errors, axis=0)
+        speed, yaw_rate = np.mean(errors, axis=0)
         return {"speed_error": float(speed), "yaw_rate_error": float(yaw_rate)}
+
+
+def drawn_command(rng: np.random.Generator) -> Array:
+    """A latent command (2,), see `Follow`."""
+    latent = rng.uniform(-1.0, 1.0, 2)
+    which = rng.random()
+    if which < 0.1:
+        latent[:] = -1.0, 0.0
+    elif which < 0.25:
+        latent[0] = -1.0
+    elif which < 0.4:
+        latent[1] = 0.0
+    elif which < 0.5:
+        latent[0] = 1.0
+    return latent

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import Walker
-from pixelgait.sim.tasks.task import fallen, progress_m, push
+from pixelgait.sim.tasks.task import drawn_push, fallen, progress_m
 from pixelgait.sim.world.seeds import Stream
 
 
@@ -36,7 +37,12 @@ class Forward:
         self._since_best = self._steps = 0
         self._arrived = False
         self._endless = math.isinf(body.scene.goal_m)
-        push(body, self.SHOVE_M_PER_S, Stream.TASK.rng(seed))
+        body.push(self.shove(seed))
+
+    @classmethod
+    def shove(cls, seed: int) -> Array:
+        """The push (3,) [m/s] at the start of the episode of a seed."""
+        return drawn_push(cls.SHOVE_M_PER_S, Stream.TASK.rng(seed))
 
     def step(self, body: Walker) -> tuple[float, bool]:
         self._steps += 1

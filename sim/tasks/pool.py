@@ -66,6 +66,11 @@ class Pool(ABC):
     def _imap(self, function: Callable[[Any], Any], jobs: list[Any]) -> Iterator[Any]:
         """Results in the order of the jobs."""
 
+    @property
+    @abstractmethod
+    def hands(self) -> int:
+        """How many jobs can be done at a time now, about."""
+
     @abstractmethod
     def shared(self, file: Path) -> Readable:
         """For jobs: a file that will not change any more, to be read wherever they are done."""
@@ -96,6 +101,10 @@ class WorkerPool(Pool):
         self._initialise = (initialise, arguments)
         self._lifeline, self._line = multiprocessing.Pipe(duplex=False)
         self._executor = self._start()
+
+    @property
+    def hands(self) -> int:
+        return self._workers
 
     def shared(self, file: Path) -> Readable:
         return file

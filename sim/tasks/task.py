@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -40,8 +40,15 @@ def fallen(body: Walker) -> bool:
     """Whether the robot has tipped over, sunk down, or left the ground it can walk on."""
     (x, y, z), orientation = body.pose()
     ground = body.scene.ground_m(x, y)
-    tipped = up_z(orientation) < TIPPED_UP_Z
-    return tipped or ground is None or z - ground < FALLEN_HEIGHT_M
+    return ground is None or bool(off_its_feet(z - ground, orientation))
+
+
+def off_its_feet(height_m: Any, orientation: Any) -> Any:
+    """Whether a base so high above the ground, with this orientation (4,), has fallen.
+
+    Heights (n,) and orientations (4, n) are those of n robots.
+    """
+    return (up_z(orientation) < TIPPED_UP_Z) | (height_m < FALLEN_HEIGHT_M)
 
 
 def progress_m(body: Walker) -> float:
@@ -60,11 +67,10 @@ def planar_velocity(before: Array, after: Array) -> Array:
     """Forward, left [m/s] and yaw rate [rad/s] between two poses one control step apart, (3,)."""
     dx, dy, turn = (after - before).tolist()
     cos, sin = math.cos(after[2]), math.sin(after[2])
-    velocity = np.array((dx * cos + dy * sin, dy * cos - dx * sin, wrap_angle(turn)))
-    return velocity / CONTROL_DT_S
+    return np.array((dx * cos + dy * sin, dy * cos - dx * sin, wrap_angle(turn))) / CONTROL_DT_S
 
 
-def push(body: Walker, speed: float, rng: np.random.Generator) -> None:
-    """Add a velocity of so many m/s in a random horizontal direction."""
+def drawn_push(speed: float, rng: np.random.Generator) -> Array:
+    """A velocity (3,) of so many m/s in a random horizontal direction, for `Walker.push`."""
     angle = rng.uniform(0.0, 2.0 * math.pi)
-    body.push(speed * np.array((math.cos(angle), math.sin(angle), 0.0)))
+    return speed * np.array((math.cos(angle), math.sin(angle), 0.0))
