@@ -104,7 +104,7 @@ NUMBERS = [
     *options("pixelgait-demo", "seed course-seed workers", "-1"),
     *options("pixelgait-demo", "minutes seconds", f"{UNREAL} 0.0 -1.0"),
     *options("pixelgait-benchmark", "steps rounds camera-size", HALVES),
-    *options("pixelgait-benchmark", "camera-size", "20000"),
+    *options("pixelgait-benchmark", "camera-size at-once", "20000"),
     *options("pixelgait-benchmark", "seed", "-1"),
     *options("pixelgait-encoders", "seconds", f"{UNREAL} 0.0"),
     *options("pixelgait-export --low-level walk --out b", "seed", "-1"),

@@ -64,11 +64,15 @@ class MuJoCoBatch:
         if not self._stiff:
             self._first.stiffen(command)
             self._stiff = True
-        for robot in np.flatnonzero(self.staying).tolist():
-            self._targets[robot][:] = command.targets[robot]
-            mujoco.mj_step(self._model, self._states[robot], SUBSTEPS)
+        self.advance(command.targets)
         for _ in range(SUBSTEPS):  # rounded as a single robot's clock is
             self.time_s += PHYSICS_DT_S
+
+    def advance(self, targets: Array) -> None:
+        """The engine alone: a control step towards these targets (n, 12)."""
+        for robot in np.flatnonzero(self.staying).tolist():
+            self._targets[robot][:] = targets[robot]
+            mujoco.mj_step(self._model, self._states[robot], SUBSTEPS)
 
     def leave(self, who: NDArray[np.bool_]) -> None:
         """Those (n,) move no more."""

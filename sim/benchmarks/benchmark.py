@@ -23,15 +23,17 @@ class BenchmarkConfig:
     """Measure rollout speed per core against bare physics, and every camera's frames/s.
 
     The rollout is the whole loop of training to follow commands, in both simulators: sensors, low
-    level, gait generator, supervisor, PD motors, reward. Bare physics is the engine alone in the
-    same motion. Gymnasium's vector environments are compared with the same steps in a bare loop.
-    Both by processor time. Cameras are compared with PyBullet's getCameraImage as it comes, the
-    robot's meshes visible. Beside that, what a state and a command of a Go2's wire cost in Python,
-    without a network.
+    level, gait generator, supervisor, PD motors, reward; in MuJoCo also of many robots at once.
+    Bare physics is the engine alone in the same motion. Gymnasium's vector environments are
+    compared with the same steps in a bare loop. All by processor time. Cameras are compared with
+    PyBullet's getCameraImage as it comes, the robot's meshes visible. Beside that, what a state and
+    a command of a Go2's wire cost in Python, without a network.
     """
 
     robot: str = A1.name
     scene: str = "flat"
+    at_once: Annotated[tuple[int, ...], Range(1, 1024)] = (8, 16, 32, 64)
+    """Numbers of robots that are stepped at once, on flat ground."""
     steps: Count = 2000
     """Control steps (10 ms) per round."""
     rounds: Count = 5
@@ -57,6 +59,10 @@ def print_report(config: BenchmarkConfig) -> None:
         require_writable(config.json)
     figures = benchmark(config)
     _print_rollouts(figures["rollouts"])
+    print("robots at once in MuJoCo   rollout      bare     ratio")
+    for robots, row in figures["batches"].items():
+        rates = f"{row['rollout_steps_per_s']:10.0f}{row['bare_steps_per_s']:10.0f}"
+        print(f"  {robots:<21}{rates}{row['ratio']:10.2f}")
     print(f"Gymnasium     {figures['vector_steps_per_s']:8.0f} control steps/s per core (vector)")
     print(f"without it    {figures['native_steps_per_s']:8.0f} control steps/s per core")
     print(f"ratio         {figures['vector_ratio']:8.2f}")
@@ -95,14 +101,15 @@ def _print_rollouts(rollouts: dict[str, dict[str, Any]]) -> None:
 def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
     """Figures of `vector_rates` and `wire_costs`.
 
-    For every simulator also those of `rollout_rates`, for every scene those of `camera_rates` and
+    For every simulator also those of `rollout_rates`, for every number of robots at once those of
+    `batch_rates`, for every scene those of `camera_rates` and
     `look_rates`.
 
     Raises:
         UserError: unknown robot or scene.
     """
     from pixelgait.sim.benchmarks.cameras import camera_rates, look_rates
-    from pixelgait.sim.benchmarks.rollouts import rollout_rates
+    from pixelgait.sim.benchmarks.rollouts import batch_rates, rollout_rates
     from pixelgait.sim.benchmarks.vectors import vector_rates
     from pixelgait.sim.benchmarks.wire import wire_costs
 
@@ -114,6 +121,10 @@ def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
         "rollouts": {
             name: rollout_rates(name, spec, scene, config.steps, config.rounds, config.seed)
             for name in BODIES
+        },
+        "batches": {
+            str(robots): batch_rates(spec, robots, config.steps, config.rounds)
+            for robots in config.at_once
         },
         **vector_rates(spec, config.steps, config.rounds, config.seed),
         **wire_costs(),

@@ -13,6 +13,10 @@ from pixelgait.robot.controller import NO_STOPWATCH, Controller, Decision, Stopw
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.robot.supervisor import Supervisor
+from pixelgait.sim.batches.body import MuJoCoBatch
+from pixelgait.sim.batches.control import stacked
+from pixelgait.sim.batches.episodes import run_batch
+from pixelgait.sim.batches.tasks import FollowBatch
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.body.legged_body import LeggedBody
 from pixelgait.sim.engines.registry import make_body
@@ -49,6 +53,30 @@ def rollout_rates(
     }
 
 
+def batch_rates(spec: RobotSpec, robots: int, steps: int, rounds: int) -> dict[str, Any]:
+    """The same of so many robots at once, in MuJoCo on flat ground: as training steps ideal ones.
+
+    Rates [control steps of a robot/s] by processor time, medians over rounds of about so many steps
+    in all. Bare physics is the engine's part of them.
+    """
+    body = MuJoCoBatch(spec, robots)
+    trots = stacked([LinearLowLevel.from_weights(spec, np.zeros(LOW_LEVEL_WEIGHTS))] * robots)
+    advance, seeds, taken = body.advance, range(robots), max(1, steps // robots)
+    rollouts, bare = [], []
+    for _ in range(rounds):
+        body.advance = timed = Timed(advance)  # type: ignore[method-assign, assignment]
+        start = time.process_time()
+        run_batch(trots, body, FollowBatch(seeds, taken), seeds)
+        rollouts.append(time.process_time() - start)
+        bare.append(timed.seconds)
+    done = taken * robots
+    return {
+        "rollout_steps_per_s": done / float(np.median(rollouts)),
+        "bare_steps_per_s": done / float(np.median(bare)),
+        "ratio": float(np.median(np.array(bare) / rollouts)),
+    }
+
+
 class Laps(Stopwatch):
     """Adds up the time [s] of every stage."""
 
@@ -71,7 +99,7 @@ class Timed:
     def __init__(self, function: Callable[..., None]) -> None:
         self.function, self.seconds = function, 0.0
 
-    def __call__(self, *arguments: int) -> None:
+    def __call__(self, *arguments: Any) -> None:
         start = time.process_time()
         self.function(*arguments)
         self.seconds += time.process_time() - start
