@@ -518,7 +518,8 @@ def test_profile_writes_its_report(command: Command, iap_bundle: Path, tmp_path:
 
 
 def test_benchmark_reports_rates_and_their_ratio(command: Command, tmp_path: Path) -> None:
-    done = command("pixelgait-benchmark", "--steps", 200, "--rounds", 2, "--json", "speed.json")
+    options = ("--steps", 200, "--rounds", 2, "--at-once", 4, 16, "--json", "speed.json")
+    done = command("pixelgait-benchmark", *options)
     assert done.returncode == 0, done.stderr
     speed = json.loads((tmp_path / "speed.json").read_text())
     assert speed.keys() == documented_keys("Speed")
@@ -526,6 +527,9 @@ def test_benchmark_reports_rates_and_their_ratio(command: Command, tmp_path: Pat
         assert 0.0 < rollout["ratio"] < 1.0
         assert rollout["bare_steps_per_s"] > rollout["rollout_steps_per_s"] > 0.0
         assert sum(rollout["shares"].values()) == pytest.approx(1.0, abs=0.05)
+    assert speed["batches"].keys() == {"4", "16"}
+    for rollout in speed["batches"].values():
+        assert rollout["bare_steps_per_s"] > rollout["rollout_steps_per_s"] > 0.0
     assert speed["vector_ratio"] > 0.0
     assert speed["go2_pair_us"] > 0.0
 
