@@ -18,6 +18,11 @@ FLAGS = (
 )
 OPTIONS = (
     ("link", "ros", "ros, ros2-control, or go2:INTERFACE: a Unitree Go2's own DDS."),
+    (
+        "camera_stream",
+        "",
+        "The camera: a URL, GStreamer pipeline, device or file.",
+    ),
     ("pilot", "bundle", "bundle, policy or cmd_vel: who says where to."),
     ("goal", "", "Walk there first: 'x y' [m] in odom's frame."),
     ("duration", "0.0", "Stop after walking so many seconds; 0 to go on."),
@@ -25,6 +30,7 @@ OPTIONS = (
     ("cores", "", "Run on these processor cores alone: '2 3'."),
     ("record", "", "Record to this MCAP file; needs the extra record."),
 )
+SEVERAL = ("goal", "cores")  # numbers; all else is one word, whatever blanks are in it
 ARGUMENTS = (
     ("bundle", "iap", "Folder of a policy bundle, or the name of a shipped one."),
     *FLAGS,
@@ -45,7 +51,8 @@ def controller(context: LaunchContext) -> list[LaunchDescriptionEntity]:
         arguments.append(f"--{option}" if value[name] == "true" else f"--no-{option}")
     for name, _, _ in OPTIONS:
         if value[name]:
-            arguments += [f"--{name}", *value[name].split()]
+            several = value[name].split() if name in SEVERAL else [value[name]]
+            arguments += [f"--{name.replace('_', '-')}", *several]
     respawn = value["respawn"] == "true"
     if respawn and value["auto_arm"] == "true":
         raise RuntimeError("respawn with auto_arm: it would stand up by itself after a fault")

@@ -90,9 +90,32 @@ def depth_bytes(depth: NDArray[np.float32]) -> NDArray[np.uint8]:
     return np.asarray(np.round(255.0 * share), dtype=np.uint8)
 
 
-def rgbd(rgb: NDArray[np.uint8], depth: NDArray[np.float32]) -> NDArray[np.uint8]:
+def middle(pixels: NDArray[Any], height: int, width: int) -> NDArray[Any]:
+    """The largest part of an image (H, W, ...) in its middle with the sides' ratio wanted."""
+    full_rows, full_columns = pixels.shape[:2]
+    rows = min(full_rows, full_columns * height // width)
+    columns = min(full_columns, full_rows * width // height)
+    top, left = (full_rows - rows) // 2, (full_columns - columns) // 2
+    return pixels[top : top + rows, left : left + columns]
+
+
+def rgb(
+    pixels: NDArray[np.uint8], conversion: int | None, height: int, width: int
+) -> NDArray[np.uint8]:
+    """Colours (height, width, 3) of the middle of an image of a camera.
+
+    `conversion` is OpenCV's number of what makes them red, green, blue, None if they are.
+    """
+    pixels = middle(pixels, height, width)
+    colours = np.asarray(pixels if conversion is None else cv2.cvtColor(pixels, conversion))
+    if colours.shape[:2] != (height, width):
+        colours = np.asarray(cv2.resize(colours, (width, height), interpolation=cv2.INTER_AREA))
+    return np.ascontiguousarray(colours, dtype=np.uint8)
+
+
+def rgbd(colours: NDArray[np.uint8], depth: NDArray[np.float32]) -> NDArray[np.uint8]:
     """One image (H, W, 4) of colours (H, W, 3) and depth (H, W) [m]."""
-    image: NDArray[np.uint8] = np.asarray(cv2.cvtColor(rgb, cv2.COLOR_RGB2RGBA), dtype=np.uint8)
+    image: NDArray[np.uint8] = np.asarray(cv2.cvtColor(colours, cv2.COLOR_RGB2RGBA), dtype=np.uint8)
     image[:, :, 3] = depth_bytes(depth)
     return image
 

@@ -6,7 +6,10 @@ from functools import partial
 from typing import Any
 
 from pixelgait.robot.bundle import Bundle
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.observation import ENCODINGS
 from pixelgait.robot.ros.address import Address, Ros2Control
+from pixelgait.robot.ros.options import NodeOptions
 from pixelgait.robot.ros.parameters import (
     GOAL_TIMEOUT,
     ODOMETRY_TIMEOUT,
@@ -21,7 +24,8 @@ from pixelgait.robot.ros.watch.neighbours import Neighbours
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.driver import CommandTopic, TopicDriver
 from pixelgait.robot.ros.wire.eyes import RosEyes
-from pixelgait.robot.ros.wire.link import TOPICS, Driver, RosLink
+from pixelgait.robot.ros.wire.link import TOPICS, Driver, Eyes, RosLink
+from pixelgait.robot.ros.wire.video import OPTION, VideoEyes
 from pixelgait.robot.runtime.operation import Operator
 from pixelgait.robot.unitree.address import Go2
 
@@ -30,8 +34,11 @@ class Connections:
     """Made for a bundle at *configure*, closed at *cleanup*.
 
     `piloted` says that cmd_vel tells where to, instead of the bundle's high level: then there is a
-    `pilot` and no camera. A policy that is told where to go has a `destination`, first the
-    `goal` x, y [m]. A dry run hears everything and commands nobody.
+    `pilot` and no camera. A policy that is told where to go has a `destination`. A dry run hears
+    everything and commands nobody.
+
+    Raises:
+        UserError: the camera's stream cannot be opened, or is nothing to this policy.
     """
 
     def __init__(
@@ -41,15 +48,18 @@ class Connections:
         parameters: Parameters,
         people: OperatorServices,
         piloted: bool,
-        dry_run: bool,
-        goal: tuple[float, float] | None,
-        address: Address,
+        options: NodeOptions,
     ) -> None:
         self._parameters, self._people = parameters, people
-        shape = None if piloted else bundle.image_shape
+        dry_run = options.dry_run
         self._quiet = quiet = ros.quiet_node(node, f"{node.get_name()}_sensors")
-        eyes = None if shape is None else RosEyes(quiet, shape)
-        driver = _driver(address, node, quiet, bundle, people.operator)
+        driver = _driver(options.address, node, quiet, bundle, people.operator)
+        try:
+            eyes = _eyes(options, node, quiet, bundle, piloted)
+        except UserError:
+            driver.close()
+            quiet.destroy_node()
+            raise
         shadow = CommandTopic(node, bundle.spec, ros.SHADOW_COMMAND) if dry_run else None
         self.link = RosLink(node, driver, eyes, self._take, shadow)
         topics = tuple(name for name in self.link.sensors if name in TOPICS)
@@ -60,13 +70,13 @@ class Connections:
         if piloted:
             patience = partial(parameters.seconds, VELOCITY_TIMEOUT)
             self.pilot = VelocityCommands(quiet, parameters.stamped, patience)
-        elif eyes is not None:
+        elif isinstance(eyes, RosEyes):
             mount = bundle.spec.camera
-            self._camera = CameraInfoWatch(quiet, eyes.topics, bundle.image_shape, mount)
+            self._camera = CameraInfoWatch(quiet, eyes.sensors, bundle.image_shape, mount)
         if "goal" in bundle.takes and not piloted:
             known = partial(parameters.seconds, ODOMETRY_TIMEOUT)
             nearer = partial(parameters.seconds, GOAL_TIMEOUT)
-            self.destination = Destination(quiet, people.operator, known, nearer, goal)
+            self.destination = Destination(quiet, people.operator, known, nearer, options.goal)
             self.link.odometry = self.destination.odometry
 
     def camera_problem(self) -> str | None:
@@ -93,6 +103,21 @@ class Connections:
         self._people.take_stop()
         if self.destination is not None:
             self.destination.take()
+
+
+def _eyes(
+    options: NodeOptions, node: Any, quiet: Any, bundle: Bundle, piloted: bool
+) -> Eyes | None:
+    """The camera that a policy looks through, if it looks."""
+    shape, stream = bundle.image_shape, options.stream
+    if stream is None:
+        return None if piloted else RosEyes(quiet, shape)
+    if piloted:
+        raise UserError(f"{OPTION}: this policy does not look")
+    if ENCODINGS[shape[2]] != "rgb8":
+        raise UserError(f"{OPTION}: it has colours alone, this policy needs {ENCODINGS[shape[2]]}")
+    clock = node.get_clock()
+    return VideoEyes(stream, shape, lambda: clock.now().nanoseconds / 1e9)
 
 
 def _driver(address: Address, node: Any, quiet: Any, bundle: Bundle, operator: Operator) -> Driver:

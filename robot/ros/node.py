@@ -21,7 +21,7 @@ from pixelgait.robot.ros.watch.latency_topic import LatencyTopic
 from pixelgait.robot.ros.watch.news import News
 from pixelgait.robot.ros.watch.report import AttentionTopic, report
 from pixelgait.robot.ros.wire import common as ros
-from pixelgait.robot.ros.wire.link import GO2, TOPICS
+from pixelgait.robot.ros.wire.link import DRIVER, EYES, GO2, VIDEO
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.loop import MOST_DECISIONS, SENSOR_WAIT_S, ControlLoop
 from pixelgait.robot.runtime.operation import Operator, State
@@ -50,7 +50,8 @@ class ControllerNode(LifecycleNode):
         self.options, self._stop = options, stop
         self._joined_s = time.monotonic()
         patience = patience_of(read_json(find_bundle(options.bundle) / CONTRACT))
-        sensors = GO2 if isinstance(options.address, Go2) else TOPICS
+        sensors = GO2 if isinstance(options.address, Go2) else DRIVER
+        sensors = sensors | (EYES if options.stream is None else VIDEO)
         self.parameters = Parameters(self, options.bundle, patience, sensors, self._retune)
         self.operator = Operator(auto=options.auto_arm)
         self.bundle: Bundle | None = None
@@ -132,20 +133,15 @@ class ControllerNode(LifecycleNode):
             bundle.warm_up()
         except Exception as error:  # rclpy would swallow it without a word
             return self._failed(error)
-        piloted, dry_run = self._piloted(bundle), self.options.dry_run
-        goal = self.options.goal
-        if goal is not None and ("goal" not in bundle.takes or piloted):
+        piloted = self._piloted(bundle)
+        if self.options.goal is not None and ("goal" not in bundle.takes or piloted):
             return self._failed(UserError("--goal: this policy is not told where to go"))
-        self.connections = Connections(
-            self,
-            bundle,
-            self.parameters,
-            self._people,
-            piloted,
-            dry_run,
-            goal,
-            self.options.address,
-        )
+        try:
+            self.connections = Connections(
+                self, bundle, self.parameters, self._people, piloted, self.options
+            )
+        except UserError as error:
+            return self._failed(error)
         self.get_logger().info(f"bundle {bundle.folder} verified, golden outputs reproduced")
         return TransitionCallbackReturn.SUCCESS
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.ros.address import Address, Topics
+from pixelgait.robot.ros.wire.video import Stream
 
 
 @dataclass(frozen=True)
@@ -21,3 +22,4 @@ class NodeOptions:
     goal: tuple[float, float] | None = None  # x, y [m] to begin with, in odom's frame
     recorder: Recorder | None = None
     address: Address = field(default_factory=Topics)
+    stream: Stream | None = None  # of the camera, instead of its topics

@@ -130,7 +130,8 @@ class Parameters:
         for topic in self._sensors:
             ages = (self.seconds(stage_name(stage, topic)) for stage in STAGES)
             self.patience[topic] = Patience(*ages)
-        self.patience[PAIR] = self.patience[ros.DEPTH]
+        if ros.DEPTH in self._sensors:
+            self.patience[PAIR] = self.patience[ros.DEPTH]
         # For the controller, which looks at one camera, whatever its topics are.
         cameras = [topic for topic, sensor in self._sensors.items() if sensor == CAMERA]
         self.patience[CAMERA] = max((self.patience[c] for c in cameras), key=lambda p: p.stale_s)

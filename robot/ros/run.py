@@ -18,6 +18,7 @@ from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable
 from pixelgait.robot.recording.recorder import Recorder, require_recordable
 from pixelgait.robot.ros.address import parse_link
+from pixelgait.robot.ros.wire.video import Stream, parse_stream
 from pixelgait.robot.runtime.options import Range, parse
 from pixelgait.robot.runtime.realtime import lock_memory, pin, request_priority
 from pixelgait.robot.unitree.address import Go2
@@ -50,7 +51,10 @@ class RunConfig:
     link: str = "ros"
     """How to reach the robot: ros, by topics; ros2-control, by its forward_position_controller, or
     ros2-control:CONTROLLER; or go2:INTERFACE, a Unitree Go2's own DDS, as in go2:eth0 (go2:lo is a
-    simulated one). The camera by topics in any case."""
+    simulated one). The camera by topics in any case, or by --camera-stream."""
+    camera_stream: str | None = None
+    """Images (RGB) from there instead of the camera's topic: a URL as in rtsp://..., a GStreamer
+    pipeline that ends in an appsink, a video device, or a file. They count from their arrival."""
     pilot: Literal["bundle", "policy", "cmd_vel"] = "bundle"
     """Who says where to: the policy's high level or cmd_vel, as the bundle has a trained high level
     or not."""
@@ -94,6 +98,7 @@ def run(config: RunConfig) -> None:
             require_writable(config.out / name)
     if config.record is not None:
         require_recordable(config.record)
+    stream = None if config.camera_stream is None else parse_stream(config.camera_stream)
     from pixelgait.robot.ros.wire import common as ros
 
     # Before this process asks for real-time priority, and before threads exist: they inherit it.
@@ -103,7 +108,7 @@ def run(config: RunConfig) -> None:
         if config.realtime:
             granted += [request_priority(), lock_memory()]
         warnings += [each for each in granted if each]
-        operate(config, recorder, ros.start(sys.argv), warnings)
+        operate(config, stream, recorder, ros.start(sys.argv), warnings)
     finally:
         if recorder is not None:
             recorder.close()
@@ -135,7 +140,11 @@ def rehearsed(config: RunConfig) -> bool:
 
 
 def operate(
-    config: RunConfig, recorder: Recorder | None, stop: threading.Event, warnings: list[str]
+    config: RunConfig,
+    stream: Stream | None,
+    recorder: Recorder | None,
+    stop: threading.Event,
+    warnings: list[str],
 ) -> None:
     """Make the node and spin it until it is over; there are `warnings` to begin with.
 
@@ -156,6 +165,7 @@ def operate(
         config.goal,
         recorder,
         parse_link(config.link),
+        stream,
     )
     node = ControllerNode(options, stop)
     for warning in warnings:

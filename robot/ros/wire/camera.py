@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image
-from pixelgait.robot.observation import DEPTH_SAMPLES, ENCODINGS, fill_holes, rgbd
+from pixelgait.robot.observation import DEPTH_SAMPLES, ENCODINGS, fill_holes, middle, rgb, rgbd
 from pixelgait.robot.ros.wire import common as ros
 
 TOPICS = {"rgb8": (ros.COLOUR,), "depth": (ros.DEPTH,), "rgbd": (ros.COLOUR, ros.DEPTH)}
@@ -99,12 +99,7 @@ def rgb_frame(message: Any, height: int, width: int) -> NDArray[np.uint8]:
     """
     _check_encoding("camera", message, COLOURS)
     pixels = _pixels(message, np.dtype(np.uint8), 1 if message.encoding == "mono8" else 3)
-    pixels = _middle(pixels, height, width)
-    code = COLOURS[message.encoding]
-    colours = np.asarray(pixels if code is None else cv2.cvtColor(pixels, code))
-    if colours.shape[:2] != (height, width):
-        colours = np.asarray(cv2.resize(colours, (width, height), interpolation=cv2.INTER_AREA))
-    return np.ascontiguousarray(colours, dtype=np.uint8)
+    return rgb(pixels, COLOURS[message.encoding], height, width)
 
 
 def depth_frame(message: Any, height: int, width: int) -> NDArray[np.float32] | None:
@@ -119,7 +114,7 @@ def depth_frame(message: Any, height: int, width: int) -> NDArray[np.float32] | 
     _check_encoding("depth camera", message, DEPTHS)
     kind, per_metre = DEPTHS[message.encoding]
     order = ">" if message.is_bigendian else "<"
-    pixels = _middle(_pixels(message, np.dtype(order + kind), 1)[..., 0], height, width)
+    pixels = middle(_pixels(message, np.dtype(order + kind), 1)[..., 0], height, width)
     depth = _cells(pixels, height, width).astype(np.float32)
     depth[(depth <= 0.0) & np.isfinite(depth)] = np.nan
     if np.isnan(depth).all():
@@ -141,15 +136,6 @@ def _pixels(message: Any, kind: np.dtype[Any], channels: int) -> NDArray[Any]:
         raise UserError(f"camera image is cut short: {data.size} bytes, step {message.step}")
     rows = np.ascontiguousarray(data[:size].reshape(message.height, message.step)[:, :row])
     return rows.view(kind).reshape(message.height, message.width, channels)
-
-
-def _middle(pixels: NDArray[Any], height: int, width: int) -> NDArray[Any]:
-    """The largest part of an image (H, W, ...) in its middle with the sides' ratio wanted."""
-    full_rows, full_columns = pixels.shape[:2]
-    rows = min(full_rows, full_columns * height // width)
-    columns = min(full_columns, full_rows * width // height)
-    top, left = (full_rows - rows) // 2, (full_columns - columns) // 2
-    return pixels[top : top + rows, left : left + columns]
 
 
 def _cells(pixels: NDArray[Any], height: int, width: int) -> NDArray[Any]:

@@ -21,10 +21,10 @@ class RosEyes:
 
     def __init__(self, node: Any, image_shape: tuple[int, int, int]) -> None:
         self.camera = RosCamera(image_shape)
-        self.topics = self.camera.topics
-        self._inbox = Inbox(node, dict.fromkeys(self.topics, ros.Image))
-        self._pictures = {topic: PictureWatch() for topic in self.topics}
-        self._pair = Freshness(PAIR) if len(self.topics) > 1 else None
+        self.sensors = self.camera.topics
+        self._inbox = Inbox(node, dict.fromkeys(self.sensors, ros.Image))
+        self._pictures = {topic: PictureWatch() for topic in self.sensors}
+        self._pair = Freshness(PAIR) if len(self.sensors) > 1 else None
         self.received: Mapping[str, int] = self._inbox.received
 
     def take(self, joints: Array) -> None:
@@ -66,3 +66,6 @@ class RosEyes:
     def stamps(self) -> dict[str, float]:
         """When the newest of each topic was taken [s]."""
         return self._inbox.stamps()
+
+    def close(self) -> None:
+        """The topics are left with the node."""

@@ -1,4 +1,4 @@
-"""A robot's driver and a camera's topics as the `Link` of a control loop."""
+"""A robot's driver and a camera as the `Link` of a control loop."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.driver import CommandTopic
-from pixelgait.robot.ros.wire.eyes import RosEyes
 from pixelgait.robot.spec import Array
+from pixelgait.robot.supervisor import CAMERA
 
 # Sensors of a link, and what a contract calls them.
-EYES = {ros.COLOUR: "camera", ros.DEPTH: "camera"}
-TOPICS = {ros.JOINT_STATES: "joints", ros.IMU: "imu", **EYES}
-GO2 = {"lowstate": "joints", **EYES}
+DRIVER = {ros.JOINT_STATES: "joints", ros.IMU: "imu"}
+GO2 = {"lowstate": "joints"}
+EYES = {ros.COLOUR: CAMERA, ros.DEPTH: CAMERA}
+VIDEO = {CAMERA: CAMERA}
+TOPICS = DRIVER | EYES
 Value = TypeVar("Value")
 
 
@@ -69,8 +71,33 @@ class Driver(Protocol):
         """Leave the robot."""
 
 
+class Eyes(Protocol):
+    """A robot's camera; as a `Link`, but without a clock."""
+
+    sensors: tuple[str, ...]
+
+    @property
+    def received(self) -> Mapping[str, int]:
+        """Pictures taken, of each sensor."""
+
+    def take(self, joints: Array) -> None:
+        """Fetch what has arrived, with the joints' angles (12,) [rad] by now."""
+
+    def image(self) -> Image: ...
+
+    def forget(self) -> None: ...
+
+    def ages(self) -> Mapping[str, float]: ...
+
+    def doubts(self) -> Mapping[str, str]: ...
+
+    def stamps(self) -> Mapping[str, float]: ...
+
+    def close(self) -> None: ...
+
+
 class RosLink:
-    """Takes the newest of a driver and of a camera's topics, all in the control thread; a `Link`.
+    """Takes the newest of a driver and of a camera, all in the control thread; a `Link`.
 
     Without eyes there is no camera. `also_take` is called with every take. With a shadow, a topic
     for what would have been sent, the driver is not used but to hear. Stamps are on the clock of
@@ -81,15 +108,15 @@ class RosLink:
         self,
         node: Any,
         driver: Driver,
-        eyes: RosEyes | None,
+        eyes: Eyes | None,
         also_take: Callable[[], None] = lambda: None,
         shadow: CommandTopic | None = None,
     ) -> None:
         self.odometry: Callable[[], Array | None] = lambda: None  # (3,), see `Reading`
         self.driver, self.eyes = driver, eyes
         self._node, self._also_take, self._shadow = node, also_take, shadow
-        self._parts = (driver,) if eyes is None else (driver, eyes)
-        self.sensors = (*driver.sensors, *(() if eyes is None else eyes.topics))
+        self._parts: tuple[Driver | Eyes, ...] = (driver,) if eyes is None else (driver, eyes)
+        self.sensors = (*driver.sensors, *(() if eyes is None else eyes.sensors))
 
     @property
     def received(self) -> dict[str, int]:
@@ -146,6 +173,8 @@ class RosLink:
     def close(self) -> None:
         """Leave the robot."""
         self.driver.close()
+        if self.eyes is not None:
+            self.eyes.close()
         if self._shadow is not None:
             self._shadow.close()
 

@@ -1,0 +1,212 @@
+"""Images by OpenCV instead of a topic: files, real UDP streams, refusals, a node that looks."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import cv2
+import imageio_ffmpeg
+import numpy as np
+import pytest
+
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.ros.wire.video import STALL_S, Stream, VideoEyes, parse_stream
+from tests.ros.support import AUTO, Client, FakeRobot, Processes
+
+SHAPE = (32, 32, 3)
+STILL = np.zeros(12)  # joints' angles [rad]
+FPS = 20.0
+
+
+def write_film(path: Path, levels: list[int]) -> Path:
+    """A film of grey pictures (120, 160), their left border red, as bright as `levels` say."""
+    film = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"mp4v"), FPS, (160, 120))
+    for level in levels:
+        picture = np.full((120, 160, 3), level, np.uint8)
+        picture[:, :60] = (0, 0, 200)  # blue, green, red
+        film.write(picture)
+    film.release()
+    return path
+
+
+class Sender:
+    """FFMPEG, which sends a picture that moves as MPEG-TS to a UDP port of this computer."""
+
+    def __init__(self) -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.url = f"udp://127.0.0.1:{probe.getsockname()[1]}"
+        self.start()
+
+    def start(self) -> None:
+        source = ("-re", "-f", "lavfi", "-i", "testsrc=size=320x240:rate=30")
+        codec = ("-c:v", "mpeg2video", "-g", "5", "-f", "mpegts")
+        line = (imageio_ffmpeg.get_ffmpeg_exe(), "-loglevel", "error", *source, *codec)
+        self.process = subprocess.Popen([*line, f"{self.url}?pkt_size=1316"])
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def sender() -> Iterator[Sender]:
+    process = Sender()
+    yield process
+    process.stop()
+
+
+@pytest.fixture
+def look() -> Iterator[Callable[[str], VideoEyes]]:
+    """Opens eyes, which are closed in the end."""
+    opened: list[VideoEyes] = []
+
+    def begin(source: str) -> VideoEyes:
+        opened.append(VideoEyes(parse_stream(source), SHAPE, time.time))
+        return opened[-1]
+
+    yield begin
+    for eyes in opened:
+        eyes.close()
+
+
+def take(eyes: VideoEyes, until: Callable[[], Any], seconds: float = 10.0) -> float:
+    """As the control thread does, until something is so: after how long [s]."""
+    began_s = time.monotonic()
+    while not until():
+        assert time.monotonic() - began_s < seconds, eyes.doubts()
+        eyes.take(STILL)
+        time.sleep(0.002)
+    return time.monotonic() - began_s
+
+
+def test_a_file_is_seen_once_at_its_own_pace(tmp_path: Path, look: Any) -> None:
+    eyes = look(str(write_film(tmp_path / "film.mp4", list(range(60, 240, 6)))))
+    assert not eyes.stamps()
+    took_s = take(eyes, lambda: "ended" in str(eyes.doubts()))
+    assert 1.3 < took_s < 2.5  # 30 pictures of 20 Hz
+    assert 25 <= eyes.received["camera"] <= 30
+    assert eyes.doubts() == {"camera": f"{tmp_path / 'film.mp4'}: has ended"}
+    assert abs(eyes.stamps()["camera"] - time.time()) < 0.5
+    last = eyes.image()
+    assert last.pixels[16, 20, 0] > 200  # the last picture, and it stays
+    take(eyes, lambda: eyes.ages()["camera"] > 0.8)
+    assert eyes.image().time_s == last.time_s
+
+
+def test_an_image_is_that_of_a_topic(tmp_path: Path, look: Any) -> None:
+    from pixelgait.robot.ros.wire import common as ros
+    from pixelgait.robot.ros.wire.camera import rgb_frame
+
+    eyes = look(str(write_film(tmp_path / "film.mp4", [80] * 30)))
+    take(eyes, lambda: eyes.stamps())
+    image = eyes.image().pixels
+    read, pixels = cv2.VideoCapture(str(tmp_path / "film.mp4")).read()
+    assert read
+    message = ros.image_message(1, "camera", pixels)
+    message.encoding = "bgr8"
+    assert np.array_equal(image, rgb_frame(message, 32, 32))
+    assert image.shape == SHAPE
+    red, green, blue = image[16, 0].astype(int)
+    assert red > 150 > 60 > max(green, blue)
+
+
+def test_a_picture_that_stays_while_joints_move_is_no_news(tmp_path: Path, look: Any) -> None:
+    eyes = look(str(write_film(tmp_path / "film.mp4", [80] * 40)))
+    take(eyes, lambda: eyes.received["camera"] > 3)
+    assert eyes.ages()["camera"] < 0.2
+    began_s = time.monotonic()
+    while eyes.ages()["camera"] < 0.5:
+        eyes.take(STILL + time.monotonic() - began_s)
+        time.sleep(0.01)
+        assert time.monotonic() - began_s < 1.5
+    assert "the same picture again and again" in eyes.doubts()["camera"]
+
+
+def test_only_the_newest_of_a_stream_counts_and_it_is_opened_again(
+    sender: Sender, look: Any
+) -> None:
+    eyes = look(sender.url)
+    take(eyes, lambda: eyes.received["camera"] == 20)
+    time.sleep(0.5)  # nobody takes: 15 pictures
+    eyes.take(STILL)
+    assert eyes.received["camera"] == 21
+    assert eyes.ages()["camera"] < 0.2
+    assert eyes.image().pixels.std() > 30
+    sender.stop()
+    take(eyes, lambda: eyes.ages()["camera"] > STALL_S + 0.3)
+    assert eyes.doubts() == {"camera": f"{sender.url}: has ended, it is opened again"}
+    sender.start()
+    take(eyes, lambda: eyes.ages()["camera"] < 0.1)
+    assert not eyes.doubts()
+
+
+def test_what_is_no_stream_is_refused_in_a_line(tmp_path: Path, look: Any) -> None:
+    with pytest.raises(UserError, match=r"^--camera-stream nosuch\.mp4: expected a URL, a GStr"):
+        parse_stream("nosuch.mp4")
+    text = tmp_path / "text.mp4"
+    text.write_text("no film")
+    for source in (str(text), "/dev/video99", "99"):
+        with pytest.raises(UserError, match=rf"^--camera-stream {source}: cannot be opened$"):
+            look(source)
+    with pytest.raises(UserError) as refused:
+        look("rtsp://me:secret@127.0.0.1:9/x")
+    assert str(refused.value) == "--camera-stream rtsp://127.0.0.1:9/x: cannot be opened"
+
+
+def test_a_pipeline_needs_an_opencv_with_gstreamer(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = "udpsrc address=230.1.1.1 port=1720 ! decodebin ! videoconvert ! appsink"
+    has = cv2.videoio_registry.hasBackend(cv2.CAP_GSTREAMER)
+    assert not has, "another OpenCV than PyPI's: then the next lines show nothing"
+    with pytest.raises(UserError, match="built without GStreamer, as PyPI's is"):
+        parse_stream(pipeline)
+    monkeypatch.setattr(cv2.videoio_registry, "hasBackend", lambda backend: True)
+    stream = parse_stream(pipeline)
+    assert stream == Stream(pipeline, cv2.CAP_GSTREAMER)
+    assert str(stream) == "udpsrc address=230.1.1.1 port=1720 ! ..."
+
+
+def test_a_policy_walks_by_a_stream_and_is_damped_after_its_end(
+    processes: Processes, client: Client, robot: FakeRobot, sender: Sender
+) -> None:
+    from std_msgs.msg import Float64MultiArray
+
+    robot.publish_camera = False  # nobody is on the camera's topic
+    decisions: list[Any] = []
+    client.node.create_subscription(Float64MultiArray, "pixelgait/decision", decisions.append, 10)
+    line = ("--camera-stream", sender.url, *AUTO)
+    run = processes.start("pixelgait-run", "iap", *line)
+    client.wait_for_state("walking")
+    client.spin(lambda: len(decisions) > 3)
+    assert not any("camera" in told for told in client.sensors)
+    assert client.commands[-1].position
+    sender.stop()
+    client.spin(lambda: any("camera is stale" in told for told in client.sensors), 3.0)
+    assert client.commands[-1].position  # it stands
+    client.spin(lambda: not client.commands[-1].position, 5.0)
+    output, _ = run.communicate(timeout=15)
+    assert run.returncode == 1, output
+    last = output.splitlines()[-1]
+    assert last.startswith("error: controller stopped: camera is silent for 2.")
+    assert last.endswith(f"; camera: {sender.url}: has ended, it is opened again")
+
+
+REFUSED = {
+    "iap-depth": "--camera-stream: it has colours alone, this policy needs depth",
+    "walk": "--camera-stream: this policy does not look",
+    "iap": "--camera-stream rtsp://127.0.0.1:9/x: cannot be opened",
+}
+
+
+def test_a_stream_that_is_nothing_to_a_policy_ends_the_node(processes: Processes) -> None:
+    stream = ("--camera-stream", "rtsp://127.0.0.1:9/x")
+    runs = {bundle: processes.start("pixelgait-run", bundle, *stream) for bundle in REFUSED}
+    for bundle, run in runs.items():
+        output, _ = run.communicate(timeout=60)
+        assert run.returncode == 1
+        assert output.splitlines()[-1] == f"error: {REFUSED[bundle]}"
