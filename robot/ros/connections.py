@@ -25,7 +25,7 @@ from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.driver import CommandTopic, TopicDriver
 from pixelgait.robot.ros.wire.eyes import RosEyes
 from pixelgait.robot.ros.wire.link import TOPICS, Driver, Eyes, RosLink
-from pixelgait.robot.ros.wire.video import OPTION, VideoEyes
+from pixelgait.robot.ros.wire.video import VideoEyes
 from pixelgait.robot.runtime.operation import Operator
 from pixelgait.robot.unitree.address import Go2
 
@@ -113,9 +113,9 @@ def _eyes(
     if stream is None:
         return None if piloted else RosEyes(quiet, shape)
     if piloted:
-        raise UserError(f"{OPTION}: this policy does not look")
-    if ENCODINGS[shape[2]] != "rgb8":
-        raise UserError(f"{OPTION}: it has colours alone, this policy needs {ENCODINGS[shape[2]]}")
+        raise UserError("--camera-stream: this policy does not look")
+    if (needed := ENCODINGS[shape[2]]) != "rgb8":
+        raise UserError(f"--camera-stream: it has colours alone, this policy needs {needed}")
     clock = node.get_clock()
     return VideoEyes(stream, shape, lambda: clock.now().nanoseconds / 1e9)
 

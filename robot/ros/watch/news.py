@@ -8,7 +8,6 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import String
 
 from pixelgait.robot.ros.wire.link import GO2, TOPICS, VIDEO
-from pixelgait.robot.ros.wire.video import OPTION
 from pixelgait.robot.runtime.loop import ControlLoop
 from pixelgait.robot.supervisor import Stage
 
@@ -48,4 +47,5 @@ class News:
     def _place(self, sensor: str) -> str:
         """A sensor, and where it is awaited: its topic under the namespace and remappings."""
         place = self._node.resolve_topic_name(sensor) if sensor in TOPICS else sensor
-        return f"{(TOPICS | GO2 | VIDEO)[sensor]} on {OPTION if sensor in VIDEO else place}"
+        place = "--camera-stream" if sensor in VIDEO else place
+        return f"{(TOPICS | GO2 | VIDEO)[sensor]} on {place}"

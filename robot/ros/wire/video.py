@@ -19,7 +19,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image
 from pixelgait.robot.observation import rgb
 from pixelgait.robot.runtime.freshness import Freshness, PictureWatch
-from pixelgait.robot.runtime.realtime import give_up_priority
+from pixelgait.robot.runtime.realtime import step_back
 from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import CAMERA
 
@@ -27,7 +27,6 @@ OPEN_S = 8.0  # until a first picture: 0.1 to 1.4 s were seen of streams that se
 STALL_S = 1.0  # without a picture, before FFMPEG begins anew; ours
 RETRY_S = 0.5  # from an end to the next try; ours
 FILE_FPS = 30.0  # of a file that does not say
-OPTION = "--camera-stream"
 # Decoding in several threads FFMPEG is late by a picture for each but the first (33 ms of 30 Hz, on
 # two cores). A name that this OpenCV has not is left out.
 FFMPEG = {
@@ -82,15 +81,18 @@ def parse_stream(text: str) -> Stream:
     if "!" in text:
         if not cv2.videoio_registry.hasBackend(cv2.CAP_GSTREAMER):
             raise UserError(
-                f"{OPTION}: this OpenCV was built without GStreamer, as PyPI's is; the system's "
-                "has it (apt install python3-opencv, PyPI's removed), a URL or an .sdp needs none"
+                "--camera-stream: this OpenCV was built without GStreamer, as PyPI's is; the "
+                "system's has it (apt install python3-opencv, PyPI's removed), a URL or an .sdp "
+                "needs none"
             )
         return Stream(text, cv2.CAP_GSTREAMER)
     if text.isdecimal() or text.startswith("/dev/"):
         return Stream(text, cv2.CAP_V4L2)
     if Path(text).exists():  # a pipe
         return Stream(text)
-    raise UserError(f"{OPTION} {text}: expected a URL, a GStreamer pipeline, a device or a file")
+    raise UserError(
+        f"--camera-stream {text}: expected a URL, a GStreamer pipeline, a device or a file"
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,7 +137,7 @@ class VideoEyes:
             self._problem = f"no picture within {OPEN_S:.0f} s"
         if self._problem:
             self.close()
-            raise UserError(f"{OPTION} {self.stream}: {self._problem}")
+            raise UserError(f"--camera-stream {self.stream}: {self._problem}")
 
     def take(self, joints: Array) -> None:
         """The newest picture, with the joints' angles (12,) [rad] by now."""
@@ -187,7 +189,7 @@ class VideoEyes:
 
     def _run(self) -> None:
         """In a thread of its own: open, read, again and again."""
-        give_up_priority()  # the control thread's is not for decoding
+        step_back()
         while not self._closing.is_set():
             capture = self.stream.open()
             if capture.isOpened():
