@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 from typing import Any
 
@@ -35,7 +36,7 @@ class Connections:
 
     `piloted` says that cmd_vel tells where to, instead of the bundle's high level: then there is a
     `pilot` and no camera. A policy that is told where to go has a `destination`. A dry run hears
-    everything and commands nobody.
+    everything and commands nobody. `stop` ends the wait for a camera's stream.
 
     Raises:
         UserError: the camera's stream cannot be opened, or is nothing to this policy.
@@ -49,13 +50,14 @@ class Connections:
         people: OperatorServices,
         piloted: bool,
         options: NodeOptions,
+        stop: threading.Event,
     ) -> None:
         self._parameters, self._people = parameters, people
         dry_run = options.dry_run
         self._quiet = quiet = ros.quiet_node(node, f"{node.get_name()}_sensors")
         driver = _driver(options.address, node, quiet, bundle, people.operator)
         try:
-            eyes = _eyes(options, node, quiet, bundle, piloted)
+            eyes = _eyes(options, node, quiet, bundle, piloted, stop)
         except UserError:
             driver.close()
             quiet.destroy_node()
@@ -106,7 +108,12 @@ class Connections:
 
 
 def _eyes(
-    options: NodeOptions, node: Any, quiet: Any, bundle: Bundle, piloted: bool
+    options: NodeOptions,
+    node: Any,
+    quiet: Any,
+    bundle: Bundle,
+    piloted: bool,
+    stop: threading.Event,
 ) -> Eyes | None:
     """The camera that a policy looks through, if it looks."""
     shape, stream = bundle.image_shape, options.stream
@@ -117,7 +124,7 @@ def _eyes(
     if (needed := ENCODINGS[shape[2]]) != "rgb8":
         raise UserError(f"--camera-stream: it has colours alone, this policy needs {needed}")
     clock = node.get_clock()
-    return VideoEyes(stream, shape, lambda: clock.now().nanoseconds / 1e9)
+    return VideoEyes(stream, shape, lambda: clock.now().nanoseconds / 1e9, stop)
 
 
 def _driver(address: Address, node: Any, quiet: Any, bundle: Bundle, operator: Operator) -> Driver:

@@ -84,7 +84,9 @@ class ControllerNode(LifecycleNode):
             UserError: a transition failed; the message says why.
         """
         for trigger in (self.trigger_configure, self.trigger_activate):
-            if trigger() != TransitionCallbackReturn.SUCCESS and not self._stop.is_set():
+            if trigger() != TransitionCallbackReturn.SUCCESS:
+                if self._stop.is_set():
+                    return
                 raise UserError(self.fault or "the node could not be started")
 
     def ended(self, duration_s: float) -> bool:
@@ -138,7 +140,7 @@ class ControllerNode(LifecycleNode):
             return self._failed(UserError("--goal: this policy is not told where to go"))
         try:
             self.connections = Connections(
-                self, bundle, self.parameters, self._people, piloted, self.options
+                self, bundle, self.parameters, self._people, piloted, self.options, self._stop
             )
         except UserError as error:
             return self._failed(error)

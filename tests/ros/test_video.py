@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import threading
@@ -37,13 +38,18 @@ def write_film(path: Path, levels: list[int]) -> Path:
     return path
 
 
+def free_url() -> str:
+    """A UDP port of this computer that nobody uses."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"udp://127.0.0.1:{probe.getsockname()[1]}"
+
+
 class Sender:
     """FFMPEG, which sends a picture that moves as MPEG-TS to a UDP port of this computer."""
 
     def __init__(self) -> None:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.url = f"udp://127.0.0.1:{probe.getsockname()[1]}"
+        self.url = free_url()
         self.start()
 
     def start(self) -> None:
@@ -70,7 +76,7 @@ def look() -> Iterator[Callable[[str], VideoEyes]]:
     opened: list[VideoEyes] = []
 
     def begin(source: str) -> VideoEyes:
-        opened.append(VideoEyes(parse_stream(source), SHAPE, time.time))
+        opened.append(VideoEyes(parse_stream(source), SHAPE, time.time, threading.Event()))
         return opened[-1]
 
     yield begin
@@ -213,6 +219,21 @@ def test_a_policy_walks_by_a_stream_and_is_damped_after_its_end(
     last = output.splitlines()[-1]
     assert last.startswith("error: controller stopped: camera is silent for 2.")
     assert last.endswith(f"; camera: {sender.url}: has ended, it is opened again")
+
+
+def test_ctrl_c_ends_the_wait_for_a_stream(processes: Processes) -> None:
+    """Nobody sends on that port."""
+    url = free_url()
+    run = processes.start("pixelgait-run", "iap", "--camera-stream", url)
+    port = f":{int(url.rpartition(':')[2]):04X} "
+    deadline_s = time.monotonic() + 30.0
+    while port not in Path("/proc/net/udp").read_text():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+    run.send_signal(signal.SIGINT)
+    output, _ = run.communicate(timeout=5)
+    assert run.returncode == 0
+    assert "error" not in output
 
 
 REFUSED = {

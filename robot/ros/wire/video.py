@@ -23,7 +23,7 @@ from pixelgait.robot.runtime.realtime import step_back
 from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import CAMERA
 
-OPEN_S = 8.0  # until a first picture: 0.1 to 1.4 s were seen of streams that send; ours
+OPEN_S = 6.0  # until a first picture: 0.1 to 1.4 s were seen of streams that send; ours
 STALL_S = 1.0  # without a picture, before FFMPEG begins anew; ours
 RETRY_S = 0.5  # from an end to the next try; ours
 FILE_FPS = 30.0  # of a file that does not say
@@ -110,6 +110,7 @@ class VideoEyes:
     A thread reads, keeps the newest picture alone, and opens the stream again when it has ended; a
     file is over at its end. A stream has no stamps: pictures count from their arrival, by `now_s`
     [s], so how late a camera and its encoder are is not seen. A picture that repeats is no news.
+    `stop` ends the wait for the first.
 
     Raises:
         UserError: it cannot be opened, or there is no picture that can be used within `OPEN_S`.
@@ -118,7 +119,11 @@ class VideoEyes:
     sensors: tuple[str, ...] = (CAMERA,)
 
     def __init__(
-        self, stream: Stream, image_shape: tuple[int, int, int], now_s: Callable[[], float]
+        self,
+        stream: Stream,
+        image_shape: tuple[int, int, int],
+        now_s: Callable[[], float],
+        stop: threading.Event,
     ) -> None:
         self.stream, self.image_shape, self._now_s = stream, image_shape, now_s
         self.received: dict[str, int] = {CAMERA: 0}
@@ -133,11 +138,19 @@ class VideoEyes:
         os.environ.setdefault(FFMPEG_LOG, QUIET)
         self._thread = threading.Thread(target=self._run, name="camera", daemon=True)
         self._thread.start()
-        if not self._began.wait(OPEN_S):
+        if not self._wait(stop):
             self._problem = f"no picture within {OPEN_S:.0f} s"
         if self._problem:
-            self.close()
+            self._closing.set()
             raise UserError(f"--camera-stream {self.stream}: {self._problem}")
+
+    def _wait(self, stop: threading.Event) -> bool:
+        """Whether it has begun in time, or nobody wants it any more."""
+        deadline_s = time.monotonic() + OPEN_S
+        while not (self._began.wait(0.05) or stop.is_set()):
+            if time.monotonic() > deadline_s:
+                return False
+        return True
 
     def take(self, joints: Array) -> None:
         """The newest picture, with the joints' angles (12,) [rad] by now."""
