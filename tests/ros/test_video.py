@@ -204,7 +204,7 @@ def test_a_policy_walks_by_a_stream_and_is_damped_after_its_end(
     robot.publish_camera = False  # nobody is on the camera's topic
     decisions: list[Any] = []
     client.node.create_subscription(Float64MultiArray, "pixelgait/decision", decisions.append, 10)
-    line = ("--camera-stream", sender.url, *AUTO)
+    line = ("--camera-stream", sender.url, *AUTO, "-p", "timeout_s.camera:=1.5")
     run = processes.start("pixelgait-run", "iap", *line)
     client.wait_for_state("walking")
     client.spin(lambda: len(decisions) > 3)
@@ -217,7 +217,7 @@ def test_a_policy_walks_by_a_stream_and_is_damped_after_its_end(
     output, _ = run.communicate(timeout=15)
     assert run.returncode == 1, output
     last = output.splitlines()[-1]
-    assert last.startswith("error: controller stopped: camera is silent for 2.")
+    assert last.startswith("error: controller stopped: camera is silent for 1.5")
     assert last.endswith(f"; camera: {sender.url}: has ended, it is opened again")
 
 
