@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 
 from pixelgait.policies.high_level import make_high_level, set_weights
@@ -27,6 +26,7 @@ from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.follow import Follow
+from pixelgait.sim.tasks.forward import AHEAD
 from pixelgait.sim.tasks.glide import glide_episode
 from pixelgait.sim.tasks.navigate import way_through
 from pixelgait.sim.tasks.pool import Pool
@@ -36,7 +36,6 @@ from pixelgait.sim.world.scene import Scene
 if TYPE_CHECKING:
     from pixelgait.sim.batches.body import MuJoCoBatch
 
-LATENT_AHEAD = np.array((1.0, 0.0))  # full speed, straight on
 MOST_AT_ONCE = 64  # candidates: more gain nothing, and a worker that dies loses them
 
 
@@ -166,7 +165,7 @@ class Worker:
             return self.high_level.decide, low_level
         if isinstance(self.task, Follow):
             return self.task.command, low_level
-        return lambda *_: Decision(LATENT_AHEAD, self.task.steps), low_level
+        return lambda *_: Decision(AHEAD, self.task.steps), low_level
 
 
 _worker: Worker

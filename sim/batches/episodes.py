@@ -92,6 +92,6 @@ class BatchLog:
             path=np.array(path),
             observations=np.array([inputs[robot] for inputs in self._observations]),
             decisions=np.array([decisions[robot] for decisions in self._decisions]),
-            metrics=self.task.metrics(robot, self._steps),
+            metrics=self.task.metrics(robot),
             contacts=Contacts(),
         )

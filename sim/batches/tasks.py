@@ -19,7 +19,7 @@ from pixelgait.robot.spec import Array
 from pixelgait.sim.batches.body import MuJoCoBatch
 from pixelgait.sim.body.interface import Loads
 from pixelgait.sim.tasks.follow import Follow, drawn_command
-from pixelgait.sim.tasks.forward import Forward
+from pixelgait.sim.tasks.forward import AHEAD, Forward
 from pixelgait.sim.tasks.task import Task, drawn_push, off_its_feet
 from pixelgait.sim.world.seeds import Stream
 
@@ -39,8 +39,8 @@ class BatchTask(Protocol):
     def step(self, body: MuJoCoBatch) -> tuple[Array, Who]:
         """Rewards (n,) of the control step just taken, and whose episode is over."""
 
-    def metrics(self, robot: int, steps: int) -> dict[str, float]:
-        """Further figures of a robot whose episode took so many steps."""
+    def metrics(self, robot: int) -> dict[str, float]:
+        """Further figures of a robot's episode, up to now."""
 
 
 class FollowBatch:
@@ -62,7 +62,6 @@ class FollowBatch:
         self._velocities = np.zeros_like(self._poses)
         self._loads = body.loads()
         self._errors: list[Array] = []  # (2, n) each
-        self._counted: list[int] = []  # steps in which they were
 
     def step(self, body: MuJoCoBatch) -> tuple[Array, Who]:
         self._step += 1
@@ -74,7 +73,6 @@ class FollowBatch:
         off = forward - self._wanted[:, 0], left, turn - self._wanted[:, 1]
         if Follow.settled(self._step):
             self._errors.append(np.abs((off[0], off[2])))
-            self._counted.append(self._step)
         if self._step % Follow.PUSH_STEPS == 0:
             body.push(np.array([drawn_push(Follow.PUSH_M_PER_S, rng) for rng in self._rngs]))
         posture = Follow.posture(body.positions[:, 2], body.orientations.T, body.spec, _exp)
@@ -93,20 +91,13 @@ class FollowBatch:
         self._loads = loads
         return np.asarray(strain)
 
-    def metrics(self, robot: int, steps: int) -> dict[str, float]:
+    def metrics(self, robot: int) -> dict[str, float]:
         """See `Follow.metrics`."""
-        errors = [
-            each[:, robot]
-            for each, step in zip(self._errors, self._counted, strict=True)
-            if step <= steps
-        ]
-        return Follow.mean_errors(errors)
+        return Follow.mean_errors([errors[:, robot] for errors in self._errors])
 
 
 class ForwardBatch:
     """`Forward` without end, n times: straight ahead on flat ground."""
-
-    LATENT = np.array((1.0, 0.0))  # full speed, straight on
 
     def __init__(self, seeds: Sequence[int], steps: int, patience_steps: int) -> None:
         self.steps, self.patience_steps = steps, patience_steps
@@ -114,7 +105,7 @@ class ForwardBatch:
 
     def command(self, *_: object) -> Decision:
         """Ahead, (n, 2)."""
-        return Decision(np.tile(self.LATENT, (len(self._shoves), 1)), self.steps)
+        return Decision(np.tile(AHEAD, (len(self._shoves), 1)), self.steps)
 
     def reset(self, body: MuJoCoBatch) -> None:
         self._progress = body.positions[:, 0]
@@ -131,7 +122,7 @@ class ForwardBatch:
         self._best = np.where(better, progress, self._best)
         return rewards, (self._since_best > self.patience_steps) | _fallen(body)
 
-    def metrics(self, robot: int, steps: int) -> dict[str, float]:
+    def metrics(self, robot: int) -> dict[str, float]:
         """None."""
         return {}
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import Walker
 from pixelgait.sim.tasks.task import drawn_push, fallen, progress_m
 from pixelgait.sim.world.seeds import Stream
+
+AHEAD = np.array((1.0, 0.0))  # the latent command of full speed, straight on
 
 
 class Forward:
