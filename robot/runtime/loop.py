@@ -83,7 +83,8 @@ class ControlLoop:
         self.fault: str | None = None
         self.steps = self.misses = 0  # of all its steps; deadlines that passed
         self._looked: Image | None = None
-        self._late_s = 0.0  # a gap that was noticed only when a command was ready
+        self._sent_s = 0.0  # when the last command was handed over, monotonic
+        self._late_s = 0.0  # a gap that was noticed only when a command was ready, or out
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="control")
 
@@ -197,17 +198,24 @@ class ControlLoop:
         if fault is not None and self.fault is None:
             silent = self.controller.supervisor.silent(ages)
             self.fault = fault + self._doubts(silent[:1])
-        gap_s = time.monotonic() - self._sent_s
-        late = gap_s > self.operation.driver_timeout_s and self.operation.state in STIFF
+        before_s, self._sent_s = self._sent_s, time.monotonic()
+        late = self._note_gap(self._sent_s - before_s)
         if late:
-            self._late_s = gap_s
             command = self.controller.supervisor.damp(command.time_s)
         self.link.send(command)
-        self._sent_s = time.monotonic()
+        # When it came through nobody knows if that took long: it may be only now.
+        self._note_gap(time.monotonic() - before_s)
         self.profiler.lap("publish")
         age = self.link.now_s() - command.time_s
         self.profiler.stages["sensor_to_command"].record(round(age * 1e9))
         return not late
+
+    def _note_gap(self, gap_s: float) -> bool:
+        """Whether the driver of a stiff robot has let go in so long [s]; the next step heeds it."""
+        late = gap_s > self.operation.driver_timeout_s and self.operation.state in STIFF
+        if late:
+            self._late_s = gap_s
+        return late
 
     def _follow_state(self) -> bool:
         """Tell others what the robot does now; remember what it has decided. Has it looked anew?"""

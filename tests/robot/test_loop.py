@@ -17,7 +17,7 @@ from pixelgait.robot.runtime import loop as loop_module
 from pixelgait.robot.runtime import operation
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.loop import ControlLoop
-from pixelgait.robot.runtime.operation import Operator
+from pixelgait.robot.runtime.operation import Operator, State
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
@@ -38,6 +38,7 @@ class SimulatedLink:
         self.sent: list[JointCommand] = []
         self.silent_since: dict[str, float] = {}
         self.broken = False
+        self.blocks_s = 0.0  # so long the next command, once
 
     def take(self) -> None: ...
 
@@ -59,6 +60,9 @@ class SimulatedLink:
         return dict.fromkeys(SENSORS, self.body.time_s)
 
     def send(self, command: JointCommand) -> None:
+        if self.blocks_s:
+            blocks_s, self.blocks_s = self.blocks_s, 0.0
+            time.sleep(blocks_s)
         self.sent.append(command)
         self.body.apply(command)
 
@@ -128,6 +132,24 @@ def test_a_link_that_fails_leaves_the_robot_damped() -> None:
     loop.stop()
     assert loop.fault == "joint states lack FR_hip_joint"
     assert damped(link.sent[-1])
+
+
+def test_a_wire_that_blocks_is_a_stall_after_which_it_stands_up_again() -> None:
+    """The driver has let go before the blocked command came through, or right after it."""
+    link = SimulatedLink()
+    loop = start(link)
+    wait_for(lambda: loop.walking_since)
+    before, link.blocks_s = loop.operation.stalls, 0.35
+    wait_for(lambda: not link.blocks_s)
+    blocked = len(link.sent)
+    wait_for(lambda: len(link.sent) > blocked + 200 and loop.operator.state is State.WALKING)
+    loop.stop()
+    assert loop.operation.stalls > before
+    first = next(i for i, c in enumerate(link.sent) if i >= blocked - 1 and damped(c))
+    assert first <= blocked + 1  # no other stiff command has gone out
+    resting = link.sent[first : first + round(0.9 * operation.REST_S / PERIOD_S)]
+    assert all(damped(command) for command in resting)
+    assert any("no command for 0." in cause for _, cause in loop.changes)
 
 
 def test_a_robot_without_sensors_never_stands_up(monkeypatch: pytest.MonkeyPatch) -> None:
