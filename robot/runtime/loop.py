@@ -21,7 +21,7 @@ from pixelgait.robot.runtime.operation import (
     Operator,
     State,
 )
-from pixelgait.robot.runtime.realtime import RateKeeper
+from pixelgait.robot.runtime.realtime import RateKeeper, raise_priority
 from pixelgait.robot.runtime.stages import StageWatch
 from pixelgait.robot.spec import Array
 
@@ -103,6 +103,7 @@ class ControlLoop:
         self._stop.set()
 
     def _run(self) -> None:
+        raise_priority()
         try:
             if self._wait_for_sensors():
                 self._operate()

@@ -9,6 +9,7 @@ import resource
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 
 PRIORITY = 30
@@ -47,6 +48,16 @@ def request_priority() -> str | None:
     except (PermissionError, AttributeError) as error:
         return f"no real-time priority ({error}); raise rtprio in limits.conf for steadier timing"
     return None
+
+
+def raise_priority() -> None:
+    """One more for this thread than `request_priority` was granted, if it was, and if so much is.
+
+    Then neither the middleware's threads nor others of this process are ahead of it.
+    """
+    if os.sched_getscheduler(0) == os.SCHED_FIFO:
+        with suppress(PermissionError):
+            os.sched_setparam(0, os.sched_param(PRIORITY + 1))
 
 
 def give_up_priority() -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +17,7 @@ import pytest
 from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.registry import BODIES
 from tests.helpers import documented_keys, played
-from tests.ros.support import AUTO, WALKING, Client, FakeRobot, Processes
+from tests.ros.support import AUTO, PATIENT, WALKING, Client, FakeRobot, Processes
 
 
 def trajectory(folder: Path) -> np.ndarray:
@@ -314,6 +317,29 @@ def test_the_lifecycle_from_another_process(processes: Processes, iap_bundle: Pa
         assert run.poll() is None
     finally:
         client.close()
+
+
+def priorities(pid: int) -> list[int]:
+    """Real-time priority of every thread of a process; 0 of one that has none."""
+    stats = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    fields = [stat.rpartition(")")[2].split() for stat in stats]  # from the third on, see proc(5)
+    return [int(each[37]) if int(each[38]) == os.SCHED_FIFO else 0 for each in fields]
+
+
+def test_the_control_thread_is_above_all_others(
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    run = processes.start("pixelgait-run", iap_bundle, "--no-autostart", *PATIENT)
+    assert client.transition(1)
+    before = priorities(run.pid)
+    code = "from pixelgait.robot.runtime.realtime import request_priority as ask; print(ask())"
+    asked = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    granted = asked.stdout.strip() == "None"
+    assert granted == (max(before) > 0)
+    assert client.transition(3)
+    client.wait_for_state("limp")
+    above = [priority for priority in priorities(run.pid) if priority > max(before)]
+    assert above == ([max(before) + 1] if granted else [])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
