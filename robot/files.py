@@ -30,7 +30,7 @@ def read_json(path: Path, error: type[UserError] = UserError) -> dict[str, Any]:
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as cause:
+    except (OSError, ValueError, RecursionError) as cause:
         raise error(f"{path}: not readable as JSON ({cause})") from None
     if not isinstance(content, dict):
         raise error(f"{path}: expected a JSON object")

@@ -69,7 +69,7 @@ def read_recording(path: Path) -> Recording:
                 image = _image(messages[SEEN], step["image_time_s"])
             recording.steps.append(_step(step, messages, image))
             messages = {}
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, RecursionError) as error:
         raise UserError(f"{path}: no recording of pixelgait-run ({error!r})") from None
     if not recording.steps:
         raise UserError(f"{path}: no recording of pixelgait-run, or an empty one")

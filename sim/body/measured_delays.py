@@ -59,7 +59,7 @@ def with_measured_delays(randomisation: Randomisation, path: Path) -> Randomisat
 def _read(path: Path) -> dict[str, Any]:
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not a latency report, not even JSON ({error})") from None
     if not isinstance(report, dict):
         raise UserError(f"{path}: not a latency report, expected a JSON object")

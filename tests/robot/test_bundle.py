@@ -80,6 +80,17 @@ def test_one_changed_byte_is_refused_by_file(copy: Path, file: str, where: float
         load_bundle(copy)
 
 
+@pytest.mark.parametrize("depth", [900, 200_000])
+@pytest.mark.parametrize("text", ["[", '{"schema":'])
+def test_a_contract_that_is_nested_without_end_is_refused(
+    copy: Path, text: str, depth: int
+) -> None:
+    end = {"[": "]", "{": "}"}[text[0]]
+    (copy / "contract.json").write_text(depth * text + "1" + depth * end)
+    with pytest.raises(BundleError, match=r"contract\.json"):
+        load_bundle(copy)
+
+
 @pytest.mark.parametrize("key", KEYS)
 def test_a_missing_key_is_refused_by_name(copy: Path, key: str) -> None:
     change_contract(copy, lambda contract: contract.pop(key))
