@@ -25,13 +25,16 @@ OCTAVES = 40  # up to 2^40 ns = 18 minutes
 PERCENTILES = (("p50_us", 0.5), ("p95_us", 0.95), ("p99_us", 0.99), ("p999_us", 0.999))
 STAGES = (
     "sensor_to_command",
+    "take",  # what has arrived, and make it a reading
     "observe",
     "image_prepare",
     "high_level",
     "low_level",
     "supervise",
+    "compute",  # those of `COMPUTE` together, of the same step: percentiles of each do not add up
     "publish",
 )
+COMPUTE = ("observe", "low_level", "supervise")  # in every step; the last one ends it
 
 
 class Histogram:
@@ -109,7 +112,7 @@ class LatencyProfiler(Stopwatch):
         self.deadline_misses = 0
         self.ticks = 0
         self._last_start_ns = 0
-        self._lap_ns = 0
+        self._lap_ns = self._compute_ns = 0
 
     def start(self) -> None:
         """A control step begins."""
@@ -119,18 +122,23 @@ class LatencyProfiler(Stopwatch):
             self.period.record(now - self._last_start_ns)
         self.ticks += 1
         self._last_start_ns = self._lap_ns = now
+        self._compute_ns = 0
 
     def start_lap(self) -> None:
-        """What has happened since `start` belongs to no stage."""
+        """What has happened since the last stage belongs to none."""
         self._lap_ns = time.monotonic_ns()
 
     def lap(self, stage: str) -> None:
         """The named stage has ended; it began at `start` or at the last lap."""
         now = time.monotonic_ns()
-        self.stages[stage].record(now - self._lap_ns)
+        took, self._lap_ns = now - self._lap_ns, now
+        self.stages[stage].record(took)
         if stage == "publish":
-            self.stalls.publishing_ns += now - self._lap_ns
-        self._lap_ns = now
+            self.stalls.publishing_ns += took
+        if stage in COMPUTE:
+            self._compute_ns += took
+            if stage == COMPUTE[-1]:
+                self.stages["compute"].record(self._compute_ns)
 
     def missed_deadlines(self, count: int) -> None:
         """So many steps were due, and were not begun in time."""

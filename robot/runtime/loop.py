@@ -169,6 +169,7 @@ class ControlLoop:
         now = self.link.now_s()
         for sensor, stamp in self.link.stamps().items():
             self.profiler.sensor_age[sensor].record(round((now - stamp) * 1e9))
+        self.profiler.lap("take")
         return reading
 
     def _step(
@@ -203,6 +204,7 @@ class ControlLoop:
         late = self._note_gap(self._sent_s - before_s)
         if late:
             command = self.controller.supervisor.damp(command.time_s)
+        self.profiler.start_lap()
         self.link.send(command)
         # When it came through nobody knows if that took long: it may be only now.
         self._note_gap(time.monotonic() - before_s)

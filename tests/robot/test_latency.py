@@ -11,7 +11,13 @@ import time
 import numpy as np
 import pytest
 
-from pixelgait.robot.runtime.latency import STAGES, Histogram, LatencyProfiler, format_table
+from pixelgait.robot.runtime.latency import (
+    COMPUTE,
+    STAGES,
+    Histogram,
+    LatencyProfiler,
+    format_table,
+)
 from pixelgait.robot.runtime.realtime import StallWatch, pin
 
 
@@ -48,6 +54,7 @@ def test_the_report_keeps_its_schema_and_knows_its_machine() -> None:
             profiler.lap(stage)
     profiler.missed_deadlines(1)
     report = profiler.report(CONTRACT)
+    assert "compute" in format_table(report)
     assert (report["bundle"], report["sha256"]) == ("test", "0" * 64)
     assert set(report["stages"]) == set(STAGES)
     assert set(report["stages"]["observe"]) == {
@@ -63,6 +70,24 @@ def test_the_report_keeps_its_schema_and_knows_its_machine() -> None:
     assert set(report["sensor_age_us"]) == {"imu/data"}
     assert report["machine"]["cores"] >= 1
     assert "low_level" in format_table(report)
+
+
+def test_a_step_is_computed_in_the_sum_of_its_own_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more than any step took, whatever its stages took in other steps."""
+    profiler, now = LatencyProfiler(0.01, ()), 0
+    with monkeypatch.context() as patched:
+        patched.setattr(time, "monotonic_ns", lambda: now)
+        for observe, low_level in ((4000, 1000), (1000, 4000)) * 50:
+            profiler.start()
+            took = {"take": 9000, "observe": observe, "high_level": 7000, "low_level": low_level}
+            for stage, us in {**took, "supervise": 500, "publish": 8000}.items():
+                now += 1000 * us
+                profiler.lap(stage)
+    rows = profiler.report(CONTRACT)["stages"]
+    assert rows["compute"]["count"] == 100
+    assert rows["compute"]["max_us"] == 5500
+    assert sum(rows[stage]["max_us"] for stage in COMPUTE) == 8500
+    assert rows["take"]["max_us"] == 9000
 
 
 def test_what_held_a_loop_up_is_named() -> None:

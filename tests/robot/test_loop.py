@@ -15,7 +15,7 @@ from pixelgait.robot.interface import JointCommand, Link, Reading
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.runtime import loop as loop_module
 from pixelgait.robot.runtime import operation
-from pixelgait.robot.runtime.latency import LatencyProfiler
+from pixelgait.robot.runtime.latency import COMPUTE, LatencyProfiler
 from pixelgait.robot.runtime.loop import ControlLoop
 from pixelgait.robot.runtime.operation import Operator, State
 from pixelgait.robot.spec import A1
@@ -38,9 +38,11 @@ class SimulatedLink:
         self.sent: list[JointCommand] = []
         self.silent_since: dict[str, float] = {}
         self.broken = False
+        self.takes_s = 0.0  # until a message is taken
         self.blocks_s = 0.0  # so long the next command, once
 
-    def take(self) -> None: ...
+    def take(self) -> None:
+        time.sleep(self.takes_s)
 
     def forget(self) -> None: ...
 
@@ -73,8 +75,10 @@ class SimulatedLink:
 def start(link: Link, operator: Operator | None = None) -> ControlLoop:
     operator = operator or Operator(auto=True)
     low_level = LinearLowLevel.from_weights(A1, np.zeros(LOW_LEVEL_WEIGHTS))
-    controller = Controller(lambda *_: Decision(np.zeros(2), 20), low_level, Supervisor(A1))
     profiler = LatencyProfiler(PERIOD_S, SENSORS)
+    controller = Controller(
+        lambda *_: Decision(np.zeros(2), 20), low_level, Supervisor(A1), profiler
+    )
     loop = ControlLoop(link, controller, profiler, PERIOD_S, operator)
     loop.start()
     return loop
@@ -150,6 +154,20 @@ def test_a_wire_that_blocks_is_a_stall_after_which_it_stands_up_again() -> None:
     resting = link.sent[first : first + round(0.9 * operation.REST_S / PERIOD_S)]
     assert all(damped(command) for command in resting)
     assert any("no command for 0." in cause for _, cause in loop.changes)
+
+
+def test_what_is_taken_is_a_stage_of_its_own() -> None:
+    """Not the observation's: a wire that is slow must not look like slow code, nor publish."""
+    link = SimulatedLink()
+    link.takes_s = 0.004
+    loop = start(link)
+    wait_for(lambda: len(loop.decisions) >= 3)
+    loop.stop()
+    rows = loop.profiler.report({"name": "iap", "sha256": ""})["stages"]
+    assert rows["take"]["p50_us"] > 4000
+    assert all(rows[stage]["p50_us"] < 3000 for stage in COMPUTE)
+    assert rows["compute"]["count"] == rows["supervise"]["count"] > 20
+    assert rows["compute"]["max_us"] <= sum(rows[stage]["max_us"] for stage in COMPUTE)
 
 
 def test_a_robot_without_sensors_never_stands_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.bundle import load_bundle
+from pixelgait.robot.runtime.latency import STAGES
 from pixelgait.robot.spec import A1
 from pixelgait.robot.viewing.entries import PLOTS, Entry, Line, Numbers, Picture
 from tests import foxglove
@@ -95,3 +96,15 @@ def test_a_damped_robot_a_plain_camera_and_a_bad_message(
     assert isinstance(line, Line)
     assert "joint states lack FR_hip_joint" in line.text
     listener.close()
+
+
+def test_the_layout_for_foxglove_names_the_rows_of_live_latency() -> None:
+    from pixelgait.robot.ros.watch.latency_topic import COLUMNS
+
+    columns, rows = list(COLUMNS), [*STAGES, "period"]
+    panels = [foxglove.PANELS[f"Plot!live-{name}"]["paths"] for name in ("latency", "period")]
+    for path in (path for panel in panels for path in panel):
+        row, column = divmod(int(path["value"].split("[")[1].rstrip("]")), len(columns))
+        *stage, name, _ = path["label"].split()  # as in "observe p99 [us]"
+        assert (rows[row], columns[column]) == (*(stage or ["period"]), f"{name}_us")
+    assert [len(panel) for panel in panels] == [len(STAGES), len(columns)]
