@@ -80,6 +80,7 @@ class Connections:
             nearer = partial(parameters.seconds, GOAL_TIMEOUT)
             self.destination = Destination(quiet, people.operator, known, nearer, options.goal)
             self.link.odometry = self.destination.odometry
+            self.link.odometry_seen = self.destination.seen
 
     def camera_problem(self) -> str | None:
         """What does not fit the policy about the camera, if that shall be checked."""

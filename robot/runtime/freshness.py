@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.plausibility import STUCK_RAD
 from pixelgait.robot.spec import Array
+from pixelgait.robot.supervisor import Stage
 
 FUTURE_S = 0.05  # clocks of two computers may differ by so much; ours
 OLD_S = 0.05  # from here on an age by stamp is worth a word; ours
@@ -64,6 +65,15 @@ class Freshness:
     def age_s(self, monotonic_s: float) -> float:
         """Since the newest news were measured [s]; inf if there never were any."""
         return monotonic_s - self._measured_s
+
+
+class Seen(NamedTuple):
+    """What people are told of a sensor."""
+
+    stage: Stage
+    age_s: float
+    doubt: str | None
+    received: int  # messages taken
 
 
 class PictureWatch:

@@ -114,6 +114,18 @@ class Client:
             String, "pixelgait/sensors", lambda message: self.sensors.append(message.data), latched
         )
 
+    def diagnose(self) -> dict[str, Any]:
+        """From now on the newest of `/diagnostics`: a status of every part, by its name."""
+        from diagnostic_msgs.msg import DiagnosticArray
+
+        newest: dict[str, Any] = {}
+
+        def keep(message: Any) -> None:
+            newest.update({status.name.partition(": ")[2]: status for status in message.status})
+
+        self.node.create_subscription(DiagnosticArray, "/diagnostics", keep, 1)
+        return newest
+
     def call(self, client: Any, request: Any) -> Any:
         assert client.wait_for_service(DISCOVERY_S)
         future = client.call_async(request)
@@ -162,6 +174,11 @@ class Client:
         self.executor.shutdown()
         self.node.destroy_node()
         self.context.shutdown()
+
+
+def told(status: Any) -> tuple[int, str, dict[str, str]]:
+    """Level, message and values of a diagnostic status."""
+    return status.level[0], status.message, {value.key: value.value for value in status.values}
 
 
 class FakeRobot:

@@ -18,7 +18,7 @@ from pixelgait.robot.ros.people.progress import Progress
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.world.seeds import Stream
 from tests.conftest import gentle_weights, write_run
-from tests.ros.support import AUTO, Client, FakeRobot, Processes
+from tests.ros.support import AUTO, Client, FakeRobot, Processes, told
 
 ENCODER = "iap:patch=4,stride=4,selected=4"
 
@@ -85,6 +85,11 @@ def test_it_goes_where_it_is_told_and_stands_otherwise(
     person = Person(client)
     run = processes.start("pixelgait-run", told_bundle, *AUTO)
     client.wait_for_state("walking")
+    newest = client.diagnose()
+
+    def odometry(level: int, stage: str) -> bool:
+        found, _, values = told(newest["odom"]) if "odom" in newest else (-1, "", {})
+        return found == level and values["stage"] == stage and float(values["age_s"]) >= 0.0
 
     def until(holds: Callable[[], bool]) -> None:
         client.commands.clear()
@@ -98,8 +103,10 @@ def test_it_goes_where_it_is_told_and_stands_otherwise(
     person.ask(2.0, 0.0)
     until(lambda: not stands(client))
     assert person.distances[-1] == pytest.approx(2.0)
+    client.spin(lambda: odometry(0, "fresh"))
     person.silent = True
     until(lambda: stands(client))
+    client.spin(lambda: odometry(3, "stale"))
     person.silent = False
     until(lambda: not stands(client))
     person.x = 1.8

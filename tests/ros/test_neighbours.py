@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.ros.support import AUTO, PATIENT, WALKING, Client, FakeRobot, Processes
+from tests.ros.support import AUTO, PATIENT, WALKING, Client, FakeRobot, Processes, told
 
 PROFILE = "FASTRTPS_DEFAULT_PROFILES_FILE"
 # Another node that publishes a topic of joints, from a process of its own.
@@ -122,6 +122,37 @@ def test_a_node_that_is_managed_becomes_inactive_on_a_fault(
     robot.roll = 0.0
     assert client.transition(3)
     client.wait_for_state("walking")
+
+
+def test_diagnostics_warn_of_what_is_odd_and_tell_what_is_gone(
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    """Of a robot that is limp: there a silent sensor is no fault yet."""
+    run = processes.start("pixelgait-run", iap_bundle, *PATIENT)
+    client.wait_for_state("limp")
+    newest = client.diagnose()
+
+    def are(wanted: dict[str, int]) -> bool:
+        return all(part in newest and told(newest[part])[0] == wanted[part] for part in wanted)
+
+    ok, warn, stale = 0, 1, 3  # diagnostic_msgs/DiagnosticStatus
+    camera = "camera/color/image_raw"
+    client.spin(lambda: are({"robot": ok, "joint_states": ok, "imu/data": ok, camera: ok}))
+    robot.stamp = lambda topic, now: now - (150_000_000 if topic == camera else 0)
+    client.spin(lambda: are({"joint_states": ok, camera: warn}))
+    assert told(newest[camera])[1].startswith("what arrives was stamped 0.1")
+    robot.stamp = lambda topic, now: now
+    robot.publish_joints = False
+    client.spin(lambda: are({"joint_states": stale, "imu/data": ok, camera: ok}))
+    values = told(newest["joint_states"])[2]
+    assert (values["stage"], values["taken_hz"]) == ("dead", "0.0")
+    assert float(values["age_s"]) > 2.0
+    robot.publish_joints = True
+    client.spin(lambda: are({"robot": ok, "joint_states": ok}))
+    assert client.order("emergency_stop")[0]
+    client.spin(lambda: are({"robot": warn}))
+    assert told(newest["robot"])[1] == "stopped"
+    assert run.poll() is None
 
 
 def set_parameter(client: Client, name: str, value: float) -> tuple[bool, str]:

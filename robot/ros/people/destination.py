@@ -18,9 +18,10 @@ from pixelgait.robot.observation import goal_vector
 from pixelgait.robot.ros.people.progress import Progress
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.rotation import heading
-from pixelgait.robot.runtime.freshness import Freshness
+from pixelgait.robot.runtime.freshness import Freshness, Seen
 from pixelgait.robot.runtime.operation import Operator, State
 from pixelgait.robot.spec import Array
+from pixelgait.robot.supervisor import Stage
 
 GOAL, ODOMETRY = "goal_pose", "odom"
 
@@ -54,6 +55,7 @@ class Destination:
         self._frame: str | None = None  # of the odometry
         self._pose: Array | None = None  # (3,)
         self._known = True
+        self._received = 0
         self._first = first
         self._progress = Progress()
         self._arrived = False
@@ -96,6 +98,12 @@ class Destination:
             return True, "no goal"
         return True, "arrived" if self._arrived else f"{left_m:.2f} m to the goal"
 
+    def seen(self) -> Seen:
+        """The odometry as a sensor: fresh, or stale and the robot stands; never dead."""
+        age_s = self._freshness.age_s(time.monotonic())
+        stage = Stage.STALE if self._missing() else Stage.FRESH
+        return Seen(stage, age_s, self._freshness.doubt, self._received)
+
     def distance_m(self) -> float | None:
         """To the destination; None without one."""
         wanted = self.operator.orders.destination
@@ -131,6 +139,7 @@ class Destination:
         self._arrived = False
 
     def _moved(self, message: Any) -> None:
+        self._received += 1
         stamp_s, now_s = ros.seconds(message.header.stamp), self._clock.now().nanoseconds / 1e9
         if not self._freshness.arrived(stamp_s, now_s, time.monotonic()):
             return

@@ -8,12 +8,14 @@ from typing import Any
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
 from pixelgait.robot.ros.wire.link import RosLink
+from pixelgait.robot.runtime.freshness import Seen
 from pixelgait.robot.runtime.loop import ControlLoop
 from pixelgait.robot.runtime.operation import State
 from pixelgait.robot.supervisor import Stage
 
 TOPIC = "/diagnostics"  # absolute, as every ROS tool expects it; may be remapped
 PERIOD_S = 1.0
+ODOMETRY = "odom"  # never dead: without it the robot stands
 MOST_MISSES = 0.05  # of the steps of a second, before the loop is worth a warning; ours
 OK, WARN, ERROR, STALE = (
     getattr(DiagnosticStatus, level) for level in ("OK", "WARN", "ERROR", "STALE")
@@ -63,9 +65,9 @@ class Diagnostics:
         return self._status("robot", level, state.value, values)
 
     def _rates(self, loop: ControlLoop, link: RosLink) -> list[DiagnosticStatus]:
-        now, steps, misses, counts = (
-            time.monotonic(), loop.steps, loop.misses, dict(link.received)
-        )  # fmt: skip
+        seen = _seen(loop, link)
+        now, steps, misses = time.monotonic(), loop.steps, loop.misses
+        counts = {sensor: each.received for sensor, each in seen.items()}
         before, self._before = self._before, (now, steps, misses, counts)
         if before is None:
             return []
@@ -83,21 +85,21 @@ class Diagnostics:
         statuses = [self._status("loop", WARN if late else OK, f"{rate:.0f} Hz", values)]
         if health := link.driver.health():
             statuses.append(self._status("motors", OK, "", dict(health)))
-        doubts, ages = link.doubts(), link.ages()
-        patience = loop.controller.supervisor.patience
-        for sensor in link.sensors:
-            arrived = (counts.get(sensor, 0) - before[3].get(sensor, 0)) / elapsed
-            stage = patience[sensor].stage(ages[sensor])
-            doubtful = stage is not Stage.FRESH or sensor in doubts
-            level = STALE if stage is Stage.DEAD else WARN if doubtful else OK
-            text = doubts.get(sensor, f"{arrived:.0f} a second taken")
-            values = {
-                "stage": stage.name.lower(),
-                "age_s": f"{ages[sensor]:.3f}",
-                "taken_hz": f"{arrived:.1f}",
-            }
-            statuses.append(self._status(sensor, level, text, values))
+        for sensor, each in seen.items():
+            taken_hz = (each.received - before[3].get(sensor, 0)) / elapsed
+            statuses.append(self._sensor(sensor, each, taken_hz))
         return statuses
+
+    def _sensor(self, sensor: str, seen: Seen, taken_hz: float) -> DiagnosticStatus:
+        gone = seen.stage is (Stage.STALE if sensor == ODOMETRY else Stage.DEAD)
+        doubtful = seen.stage is not Stage.FRESH or seen.doubt is not None
+        level = STALE if gone else WARN if doubtful else OK
+        values = {
+            "stage": seen.stage.name.lower(),
+            "age_s": f"{seen.age_s:.3f}",
+            "taken_hz": f"{taken_hz:.1f}",
+        }
+        return self._status(sensor, level, seen.doubt or f"{taken_hz:.0f} a second taken", values)
 
     def _status(self, part: str, level: bytes, text: str, values: dict[str, Any]) -> Any:
         status = DiagnosticStatus()
@@ -106,3 +108,19 @@ class Diagnostics:
         status.hardware_id = "pixelgait"
         status.values = [KeyValue(key=key, value=str(value)) for key, value in values.items()]
         return status
+
+
+def _seen(loop: ControlLoop, link: RosLink) -> dict[str, Seen]:
+    """Every sensor, and the odometry of a policy that needs it."""
+    doubts, ages, received = link.doubts(), link.ages(), link.received
+    patience = loop.controller.supervisor.patience
+    seen = {
+        sensor: Seen(
+            patience[sensor].stage(ages[sensor]),
+            ages[sensor],
+            doubts.get(sensor),
+            received.get(sensor, 0),
+        )
+        for sensor in link.sensors
+    }
+    return seen if link.odometry_seen is None else {**seen, ODOMETRY: link.odometry_seen()}

@@ -9,6 +9,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.driver import CommandTopic
+from pixelgait.robot.runtime.freshness import Seen
 from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import CAMERA
 
@@ -113,6 +114,7 @@ class RosLink:
         shadow: CommandTopic | None = None,
     ) -> None:
         self.odometry: Callable[[], Array | None] = lambda: None  # (3,), see `Reading`
+        self.odometry_seen: Callable[[], Seen] | None = None  # where it is needed
         self.driver, self.eyes = driver, eyes
         self._node, self._also_take, self._shadow = node, also_take, shadow
         self._parts: tuple[Driver | Eyes, ...] = (driver,) if eyes is None else (driver, eyes)
