@@ -70,6 +70,15 @@ def test_a_second_controller_does_not_start(
     client.wait_for_state("limp")
     client.spin(lambda: len(client.commands) > 10)
     second = processes.start("pixelgait-run", iap_bundle, *PATIENT, "-r", "__node:=second")
+    wanted = ["second", "second_operator", "second_sensors"]
+    named: list[str] = []
+
+    def known() -> bool:
+        named[:] = sorted(n for n in client.node.get_node_names() if n.startswith("second"))
+        return named == wanted or second.poll() is not None
+
+    client.spin(known)
+    assert named == wanted  # each under a name of its own
     client.spin(lambda: first.poll() is not None or second.poll() is not None, timeout=40.0)
     ended = first if first.poll() is not None else second
     assert ended.stdout is not None

@@ -86,6 +86,8 @@ def quiet_node(beside: Any, name: str) -> Any:
     return rclpy.create_node(
         name,
         context=beside.context,
+        # An argument of the process, -r __node:=..., would give all of its nodes one name.
+        cli_args=["--ros-args", "-r", f"__node:={name}"],
         namespace=beside.get_namespace(),
         enable_rosout=False,
         start_parameter_services=False,
