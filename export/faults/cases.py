@@ -212,7 +212,7 @@ CAMERAS = [
 ]  # fmt: skip
 OTHERS = [
     Case("a second publisher of joint states", other("joint_states"), says="/somebody_else", watch_s=6.0),
-    Case("which talks of a gripper", other("joint_states", talks=True), says="", watch_s=6.0),
+    Case("which talks of a gripper", other("joint_states", talks=True), says="/somebody_else", watch_s=6.0),
     Case("a second publisher of IMU data", other("imu/data"), says="/somebody_else", watch_s=6.0),
     Case("a second controller", other("joint_command"), says="another node commands the joints: /somebody_else", watch_s=6.0),
     Case("five participants join", joins, WALKS, watch_s=5.0),
@@ -237,6 +237,8 @@ STARTS = [
     Case("images of an unknown encoding", on("camera", YUV), REFUSES, "'yuv422'", True, 15.0),
     Case("without stamps", on("joints", assign(header__stamp=ros.stamp(0))), REFUSES, "not stamped", True, 15.0),
     Case("a second controller", other("joint_command"), REFUSES, "/somebody_else", True, 30.0),
+    Case("a second publisher of joint states", other("joint_states"), REFUSES, "joint_states has 2 publishers: /driver, /somebody_else", True, 30.0),
+    Case("a second publisher of IMU data", other("imu/data"), REFUSES, "imu/data has 2 publishers: /driver, /somebody_else", True, 30.0),
     Case("a camera of another lens", other_lens, REFUSES, "the policy would see 1.78 rad high", True, 15.0),
     Case("not armed", lambda t: None, REFUSES, "limp: ", True, 10.0, ()),
     Case("sim time", lambda t: None, REFUSES, "use_sim_time is not", True, 10.0, ("--auto-arm", "--ros-args", "-p", "use_sim_time:=true")),

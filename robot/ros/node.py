@@ -109,11 +109,14 @@ class ControllerNode(LifecycleNode):
             return
         loop.stop()
         self._news.tell(loop)
+        self.fault = loop.fault
         if self.connections is not None:
             self.connections.link.settle()
-        self.fault = loop.fault
-        if loop.fault:
-            self.get_logger().error(loop.fault)
+            other = self.connections.intruder() if loop.fault else None
+            if other and other != loop.fault:  # what it says may have come before it was found
+                self.fault = f"{loop.fault}; {other}"
+        if self.fault:
+            self.get_logger().error(self.fault)
         if loop.profiler.ticks and loop.walking_since is not None:
             self._report(loop)
 

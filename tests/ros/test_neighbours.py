@@ -36,11 +36,12 @@ ros.rclpy.spin(node)
 
 
 @pytest.mark.parametrize(
-    ("topic", "reason"),
+    ("topic", "does", "reason"),
     [
-        ("joint_states", "joint_states has 2 publishers"),
-        ("imu/data", "imu/data has 2 publishers"),
-        ("joint_command", "another node commands the joints: /somebody_else"),
+        ("joint_states", "listen", "joint_states has 2 publishers"),
+        ("joint_states", "talk", "joint_states has 2 publishers"),  # whatever was noticed first
+        ("imu/data", "listen", "imu/data has 2 publishers"),
+        ("joint_command", "listen", "another node commands the joints: /somebody_else"),
     ],
 )
 def test_somebody_else_on_the_topics_is_noticed_while_walking(
@@ -49,12 +50,13 @@ def test_somebody_else_on_the_topics_is_noticed_while_walking(
     client: Client,
     robot: FakeRobot,
     topic: str,
+    does: str,
     reason: str,
 ) -> None:
     run = processes.start("pixelgait-run", iap_bundle, *AUTO)
     client.wait_for_state("walking")
     code = OTHER.replace("JointState, sys", "Imu, sys") if topic == "imu/data" else OTHER
-    processes.start("python", "-c", code, topic, "listen")
+    processes.start("python", "-c", code, topic, does)
     client.spin(lambda: run.poll() is not None)
     assert run.stdout is not None
     said = run.stdout.read()
