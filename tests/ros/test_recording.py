@@ -118,6 +118,7 @@ def test_a_recorder_that_fails_does_not_stop_the_robot(
         file.symlink_to("/dev/full")
     run = processes.start("pixelgait-run", iap_bundle, "--record", file, *AUTO)
     client.wait_for_state("walking")
+    last = client.commands[-1].header.stamp
     if how == "killed":
         (writer,) = children(run.pid)
         os.kill(writer, signal.SIGKILL)
@@ -129,6 +130,11 @@ def test_a_recorder_that_fails_does_not_stop_the_robot(
     assert run.returncode == 0, output
     assert "warning: " in output
     assert "the recording has ended" in output
+    if how == "killed":  # only its last chunk is missing
+        recording = read_recording(file)
+        assert not recording.complete
+        lost_s = last.sec + last.nanosec / 1e9 - recording.steps[-1].inputs.reading.time_s
+        assert lost_s < 0.5
 
 
 def test_a_node_that_cannot_start_leaves_no_recorder_behind(
