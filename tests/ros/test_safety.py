@@ -190,7 +190,7 @@ def test_an_emergency_stop_acts_within_a_step(
             client.spin(lambda order=order: client.order(order)[0])
         client.wait_for_state("ready")
         assert client.order("walk")[0]
-    assert sorted(counts)[2] <= 1
+    assert max(counts) <= 1, counts
 
 
 def test_a_stop_that_was_said_before_it_came_is_heard(
