@@ -6,9 +6,12 @@ encoding and decoding here take a tenth of the time of its own.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+from uuid import UUID
 
-from cyclonedds.core import DDSException, Qos
+from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsParticipant
+from cyclonedds.core import DDSException, Policy, Qos
 from cyclonedds.domain import Domain, DomainParticipant
 from cyclonedds.idl import IdlStruct, make_idl_struct, types
 from cyclonedds.pub import DataWriter
@@ -20,6 +23,7 @@ from pixelgait.robot.unitree.address import LOOPBACK, Go2
 from pixelgait.robot.unitree.messages import Codec, Message, Record
 
 MODULE = "unitree_go.msg.dds_"
+MOST_PARTICIPANTS = 1000  # of a domain, that are asked for their names
 NEWEST = 16  # samples fetched at once, of which the last counts; a Go2 keeps one
 # An 8-bit number is a `byte`: declared as uint8, whose type object is another one, it kills any
 # process of Cyclone DDS 0.10 that hears of it, such as the robot's own.
@@ -52,31 +56,36 @@ def idl_type(message: Message) -> type[IdlStruct]:
 
 
 def sample_type(message: Message) -> Any:
-    """Samples of a topic: they hold a `record`, and are its bytes."""
+    """Samples of a topic: they hold a `record`, and are its bytes.
+
+    Cyclone's own class with other methods: a class below it would be another type on the wire.
+    """
     codec = Codec(message)
+    kind: Any = idl_type(message)
 
-    class Sample(idl_type(message)):  # type: ignore[misc]
-        def __init__(self, record: Record) -> None:
-            self.record = record
+    def hold(sample: Any, record: Record) -> None:
+        sample.record = record
 
-        def serialize(self, *_: Any, **__: Any) -> bytes:
-            return codec.encode(self.record)
+    def serialize(sample: Any, *_: Any, **__: Any) -> bytes:
+        return codec.encode(sample.record)
 
-        @classmethod
-        def deserialize(cls, data: bytes, *_: Any, **__: Any) -> Any:
-            return cls(codec.decode(data))
+    def deserialize(data: bytes, *_: Any, **__: Any) -> Any:
+        return kind(codec.decode(data))
 
-        @classmethod
-        def deserialize_key(cls, *_: Any, **__: Any) -> None:
-            """Of the message that a writer has gone: there are no keys."""
+    def deserialize_key(*_: Any, **__: Any) -> None:
+        """Of the message that a writer has gone: there are no keys."""
 
-    return Sample
+    kind.__init__, kind.serialize = hold, serialize
+    kind.deserialize = staticmethod(deserialize)
+    kind.deserialize_key = staticmethod(deserialize_key)
+    return kind
 
 
 class Bus:
     """A participant of a DDS domain on one network interface.
 
-    One for each process: what else it has in that domain must have the same settings.
+    One for each process at a time: what else it has in that domain must have the same settings.
+    Closed, it makes room for the next, whoever still holds its readers and writers.
 
     Raises:
         UserError: there is no such interface, or this process is in the domain by other settings.
@@ -92,6 +101,10 @@ class Bus:
         except DDSException as error:
             raise UserError(f"no DDS on interface '{address.interface}': {error}") from error
 
+    def close(self) -> None:
+        """Leave the domain, with all readers and writers: they are of no use any more."""
+        self._domain.__del__()  # Cyclone's only way; whatever is in the domain goes with it
+
     def topic(self, name: str, kind: Any) -> Topic[Any]:
         """A topic of the domain, as rt/lowstate."""
         return Topic(self._participant, name, kind)
@@ -103,6 +116,24 @@ class Bus:
     def reader(self, name: str, kind: Any, quality: Qos | None = None) -> DataReader[Any]:
         """Cyclone's default quality of service, as on the robot, unless another is given."""
         return DataReader(self._participant, self.topic(name, kind), quality)
+
+    def writers(self, reader: DataReader[Any]) -> list[str]:
+        """Who writes what this reader hears, by their processes, as far as those tell."""
+        handles = reader.get_matched_publications()
+        found = [reader.get_matched_publication_data(handle) for handle in handles]
+        keys = {each.participant_key for each in found if each is not None}
+        if not keys:
+            return []
+        known = BuiltinDataReader(self._participant, BuiltinTopicDcpsParticipant)
+        told = {each.key: each.qos for each in known.read(N=MOST_PARTICIPANTS)}
+        return sorted(_process(key, told.get(key, ())) for key in keys)
+
+
+def _process(key: UUID, quality: Iterable[Any]) -> str:
+    """A participant's process, as Cyclone DDS 0.10 and newer tell it."""
+    told = {each.key: each.value for each in quality if isinstance(each, Policy.Property)}
+    name, number, host = (told.get(f"__{part}") for part in ("ProcessName", "Pid", "Hostname"))
+    return f"{name} (process {number} on {host})" if name else f"participant {key}"
 
 
 def newest(reader: DataReader[Any]) -> Record | None:
