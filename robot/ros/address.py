@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.ros.wire.names import BODY
+from pixelgait.robot.spec import RobotSpec
 from pixelgait.robot.unitree.address import Go2, parse_go2
 
+LONGEST_WAIT_S = 10.0  # that anybody may say of a driver; ours
 CONTROLLER = "forward_position_controller"  # as ros2_control's own examples call it
 
 
@@ -15,14 +20,26 @@ CONTROLLER = "forward_position_controller"  # as ros2_control's own examples cal
 class Topics:
     """Topics of a driver: joint_states and imu/data, joint_command."""
 
+    sensors: ClassVar[Mapping[str, str]] = BODY
+    robot: ClassVar[RobotSpec | None] = None
+    longest_wait_s: ClassVar[float] = LONGEST_WAIT_S
+    hardware: ClassVar[bool] = False  # but a driver, which decides whom it commands
+
 
 @dataclass(frozen=True)
 class Ros2Control:
     """joint_states and imu/data, and the commands of a controller of ros2_control by its name."""
 
     controller: str = CONTROLLER
+    sensors: ClassVar[Mapping[str, str]] = BODY
+    robot: ClassVar[RobotSpec | None] = None
+    longest_wait_s: ClassVar[float] = LONGEST_WAIT_S
+    hardware: ClassVar[bool] = True  # whether it is simulated cannot be seen
 
 
+# Each says which sensors it has besides a camera, and what a contract calls them; which robot is
+# there, if it can be but one; for how long at most its driver may wait for a command before it
+# damps by itself; and whether real motors may be there, with nobody between who decides.
 Address = Topics | Ros2Control | Go2
 
 

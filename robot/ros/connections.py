@@ -25,7 +25,8 @@ from pixelgait.robot.ros.watch.neighbours import Neighbours
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.driver import CommandTopic, TopicDriver
 from pixelgait.robot.ros.wire.eyes import RosEyes
-from pixelgait.robot.ros.wire.link import TOPICS, Driver, Eyes, RosLink
+from pixelgait.robot.ros.wire.link import Driver, Eyes, RosLink
+from pixelgait.robot.ros.wire.names import TOPICS
 from pixelgait.robot.ros.wire.video import VideoEyes
 from pixelgait.robot.runtime.operation import Operator
 from pixelgait.robot.unitree.address import Go2
@@ -39,7 +40,8 @@ class Connections:
     everything and commands nobody. `stop` ends the wait for a camera's stream.
 
     Raises:
-        UserError: the camera's stream cannot be opened, or is nothing to this policy.
+        UserError: the robot cannot be reached that way; the camera's stream cannot be opened, or is
+            nothing to this policy.
     """
 
     def __init__(
@@ -55,11 +57,13 @@ class Connections:
         self._parameters, self._people = parameters, people
         dry_run = options.dry_run
         self._quiet = quiet = ros.quiet_node(node, f"{node.get_name()}_sensors")
-        driver = _driver(options.address, node, quiet, bundle, people.operator)
+        driver: Driver | None = None
         try:
+            driver = _driver(options.address, node, quiet, bundle, people.operator)
             eyes = _eyes(options, node, quiet, bundle, piloted, stop)
         except UserError:
-            driver.close()
+            if driver is not None:
+                driver.close()
             quiet.destroy_node()
             raise
         shadow = CommandTopic(node, bundle.spec, ros.SHADOW_COMMAND) if dry_run else None
@@ -129,7 +133,11 @@ def _eyes(
 
 
 def _driver(address: Address, node: Any, quiet: Any, bundle: Bundle, operator: Operator) -> Driver:
-    """Of the robot at this address; only where it is wanted its messages are imported."""
+    """Of the robot at this address; only where it is wanted its messages are imported.
+
+    Raises:
+        UserError: it cannot be reached that way.
+    """
     if isinstance(address, Go2):
         return _go2(address, node, bundle, operator)
     if isinstance(address, Ros2Control):

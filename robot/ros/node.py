@@ -21,14 +21,12 @@ from pixelgait.robot.ros.watch.latency_topic import LatencyTopic
 from pixelgait.robot.ros.watch.news import News
 from pixelgait.robot.ros.watch.report import AttentionTopic, report
 from pixelgait.robot.ros.wire import common as ros
-from pixelgait.robot.ros.wire.link import DRIVER, EYES, GO2, VIDEO
+from pixelgait.robot.ros.wire.names import EYES, VIDEO
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.loop import MOST_DECISIONS, SENSOR_WAIT_S, ControlLoop
 from pixelgait.robot.runtime.operation import Operator, State
 from pixelgait.robot.runtime.realtime import freeze_collector
-from pixelgait.robot.spec import find_robot
 from pixelgait.robot.supervisor import patience_of
-from pixelgait.robot.unitree.address import Go2
 
 DISCOVERY_S = 3.0  # until all are known who were there before; 2.6 s were seen
 WATCH_PERIOD_S = 0.1
@@ -50,9 +48,9 @@ class ControllerNode(LifecycleNode):
         self.options, self._stop = options, stop
         self._joined_s = time.monotonic()
         patience = patience_of(read_json(find_bundle(options.bundle) / CONTRACT))
-        sensors = GO2 if isinstance(options.address, Go2) else DRIVER
-        sensors = sensors | (EYES if options.stream is None else VIDEO)
-        self.parameters = Parameters(self, options.bundle, patience, sensors, self._retune)
+        sensors = {**options.address.sensors, **(EYES if options.stream is None else VIDEO)}
+        wait_s = options.address.longest_wait_s
+        self.parameters = Parameters(self, options.bundle, patience, sensors, wait_s, self._retune)
         self.operator = Operator(auto=options.auto_arm)
         self.bundle: Bundle | None = None
         self.connections: Connections | None = None
@@ -62,7 +60,7 @@ class ControllerNode(LifecycleNode):
         self.left = False  # shut down for good
         self._attention = AttentionTopic(self)
         self._decision = DecisionTopic(self)
-        self._news = News(self)
+        self._news = News(self, sensors)
         self._diagnostics = Diagnostics(self)
         self._latency = LatencyTopic(self)
         self._people = OperatorServices(self, self.operator)
@@ -122,8 +120,9 @@ class ControllerNode(LifecycleNode):
 
     def _report(self, loop: ControlLoop) -> None:
         assert self.bundle is not None
+        pace = self.connections.link.driver.pace() if self.connections else {}
         try:
-            report(loop, self.bundle.contract, self.options.out)
+            report(loop, self.bundle.contract, pace, self.options.out)
         except OSError as error:
             problem = f"{self.options.out}: the report cannot be written ({error.strerror})"
             self.get_logger().error(problem)
@@ -133,22 +132,21 @@ class ControllerNode(LifecycleNode):
         """Load and verify the bundle, run its graphs warm, subscribe the sensors."""
         self.fault = None
         try:
-            go2 = find_robot("go2") if isinstance(self.options.address, Go2) else None
-            self.bundle = bundle = load_bundle(self.options.bundle, go2)
+            self.bundle = bundle = load_bundle(self.options.bundle, self.options.address.robot)
             bundle.warm_up()
+            self.connections = self._connect(bundle)
         except Exception as error:  # rclpy would swallow it without a word
-            return self._failed(error)
-        piloted = self._piloted(bundle)
-        if self.options.goal is not None and ("goal" not in bundle.takes or piloted):
-            return self._failed(UserError("--goal: this policy is not told where to go"))
-        try:
-            self.connections = Connections(
-                self, bundle, self.parameters, self._people, piloted, self.options, self._stop
-            )
-        except UserError as error:
             return self._failed(error)
         self.get_logger().info(f"bundle {bundle.folder} verified, golden outputs reproduced")
         return TransitionCallbackReturn.SUCCESS
+
+    def _connect(self, bundle: Bundle) -> Connections:
+        options, piloted = self.options, self._piloted(bundle)
+        if options.goal is not None and ("goal" not in bundle.takes or piloted):
+            raise UserError("--goal: this policy is not told where to go")
+        return Connections(
+            self, bundle, self.parameters, self._people, piloted, options, self._stop
+        )
 
     def _piloted(self, bundle: Bundle) -> bool:
         """Whether cmd_vel says where to: also where the bundle has no trained high level."""

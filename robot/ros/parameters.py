@@ -36,8 +36,9 @@ STAGES = {
 class Parameters:
     """Declares a node's parameters; `patience` with every sensor, by topic, stays up to date.
 
-    `patience` given is what the bundle's contract says, of what it calls the `sensors` of the link.
-    `changed` is called when one was set.
+    `patience` given is what the bundle's contract says, of what it calls the `sensors` of the link,
+    whose driver waits for a command for `longest_wait_s` at most. `changed` is called when one was
+    set.
 
     Raises:
         UserError: a value given at the start cannot be used.
@@ -49,6 +50,7 @@ class Parameters:
         bundle: str,
         patience: Mapping[str, Patience],
         sensors: Mapping[str, str],
+        longest_wait_s: float,
         changed: Callable[[], None],
     ) -> None:
         self._node, self._sensors = node, dict(sensors)
@@ -71,7 +73,7 @@ class Parameters:
                     what = f"{follows} when {topic} has said nothing new for so long [s]."
                     self._declare(stage_name(stage, topic), seconds, what)
             driver = "The robot's driver damps by itself when no command comes for so long [s]."
-            self._declare(DRIVER_TIMEOUT, DRIVER_TIMEOUT_S, driver)
+            self._declare(DRIVER_TIMEOUT, DRIVER_TIMEOUT_S, driver, (SHORTEST_S, longest_wait_s))
             odometry = "The robot stands when odom is silent for so long [s]."
             self._declare(ODOMETRY_TIMEOUT, ODOMETRY_TIMEOUT_S, odometry)
             way = (

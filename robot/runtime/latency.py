@@ -203,5 +203,8 @@ def format_table(report: dict[str, Any]) -> str:
         rows.append(
             f"began late by {cause}: {row['count']}, by {row['max_us'] / 1e3:.0f} ms at most"
         )
+    if pace := report.get("repeated_commands"):
+        every = f"every {pace['period_nominal_us'] / 1e3:.0f} ms"
+        rows.append(f"commands repeated {every}: {pace['due']} due, {pace['late']} late")
     rows.append(f"ticks {report['ticks']}, deadline misses {report['deadline_misses']}")
     return "\n".join(rows)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import ClassVar
 
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.spec import GO2, RobotSpec
 
 LOOPBACK = "lo"
 # The robot's own domain; simulated ones use another, so that they never mix (unitree_mujoco).
 DOMAIN, SIMULATED_DOMAIN = 0, 1
 MOST_DOMAIN = 232  # of DDS: ports end there
+SENSOR = "lowstate"
+# For which a command is repeated when none follows. The robot lets go by itself as well, after a
+# time that is not published: whoever waited longer would take for standing what lies. Ours.
+HOLD_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -20,11 +27,14 @@ class Go2:
 
     interface: str
     domain: int
+    sensors: ClassVar[Mapping[str, str]] = {SENSOR: "joints"}
+    robot: ClassVar[RobotSpec | None] = GO2
+    longest_wait_s: ClassVar[float] = HOLD_S
 
     @property
-    def simulated(self) -> bool:
-        """Whether no real robot can be there."""
-        return self.domain != DOMAIN
+    def hardware(self) -> bool:
+        """Whether a real robot may be there."""
+        return self.domain == DOMAIN
 
 
 def parse_go2(text: str, interface: str, domain: str = "") -> Go2:

@@ -14,33 +14,34 @@ from cyclonedds.pub import DataWriter
 
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.runtime.freshness import Freshness
-from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S
 from pixelgait.robot.runtime.realtime import RateKeeper
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.robot.unitree import messages as go2
+from pixelgait.robot.unitree.address import HOLD_S, SENSOR
 from pixelgait.robot.unitree.dds import Bus, newest, sample_type
 from pixelgait.robot.unitree.remote import Remote
 from pixelgait.robot.unitree.services import MotionSwitcher
 from pixelgait.robot.unitree.tick import TickClock
 
 STATE, COMMAND = "rt/lowstate", "rt/lowcmd"
-SENSOR = "lowstate"
 PERIOD_S = 0.002  # of commands, as in the vendor's samples
 # For which a thread of Python may keep others waiting: by default it is 5 ms, for which the control
 # step and the executor kept the repeating thread from its period.
 TURN_S = 1e-4
 DAMP_S = 0.3  # of damping at the end: the robot sinks instead of dropping; ours
-LISTEN_S = 0.3  # for somebody else's commands; the vendor's programs listen for 0.2 s
-# Of our own commands we hear nothing, of those of any other process everything.
+DISCOVERY_S = 0.3  # for whoever else writes; the vendor's programs listen for 0.2 s
+# Our own commands are none of its, those of any other process are.
 OTHERS_ALONE = Qos(Policy.IgnoreLocal.Participant)
 IN_ORDER = (1, 2, 3, 0)  # w x y z as x y z w
+# What people are warned of; both ours. Of motors that stand 30 to 50 deg C are reported.
+LOW_PERCENT, HOT_DEG_C = 20, 70
 
 
 class Go2Driver:
     """The `Driver` behind rt/lowstate and rt/lowcmd, the motors in the order of the SDK's.
 
-    A thread repeats the newest command at 500 Hz, and damps when there was none for as long as a
-    driver waits. Nothing is sent before a first command that makes joints stiff. `now_s` is the
+    A thread repeats the newest command at 500 Hz, and damps when there was none for `HOLD_S`.
+    Nothing is sent before a first command that makes joints stiff. `now_s` is the
     clock of stamps [s]. Orders of the remote go to `remote`.
     """
 
@@ -67,7 +68,7 @@ class Go2Driver:
         self._stamp_s = 0.0
         self._held: go2.Record | None = None  # the newest command; None before a stiff one
         self._held_s = self._sent_s = 0.0  # monotonic, of that command and of the last sending
-        self._late = 0  # commands that were due and not sent
+        self._due = self._late = 0  # times to repeat a command, and those that were missed
         self._lock, self._closing = threading.Lock(), threading.Event()
         self._repeater = threading.Thread(target=self._repeat, name="lowcmd", daemon=True)
 
@@ -83,20 +84,24 @@ class Go2Driver:
             self._writer = self._bus.writer(COMMAND, self._commands)
             sys.setswitchinterval(TURN_S)
             self._repeater.start()
-        newest(self._foreign)  # what they said before
-        time.sleep(LISTEN_S)
+        time.sleep(DISCOVERY_S)
 
     def intruder(self) -> str | None:
-        """Who else commands the motors, or None; called now and then."""
-        if newest(self._foreign) is None:
-            return None
-        return f"another program commands the motors on {COMMAND}"
+        """Who else could command the motors, whether it does or not, or None."""
+        others = self._bus.writers(self._foreign)
+        if others:
+            return f"another program commands the motors on {COMMAND}: {', '.join(others)}"
+        return None
 
     def settle(self) -> None:
         """The thread goes on damping."""
 
     def close(self) -> None:
-        """Damp for a moment, and give the motors back to the robot's own programs."""
+        """Damp for a moment, give the motors back to the robot's own programs, leave the bus.
+
+        Raises:
+            UserError: those programs do not answer, or refuse.
+        """
         self._closing.set()
         if self._writer is not None:
             self._repeater.join()
@@ -105,20 +110,24 @@ class Go2Driver:
             for _ in range(round(DAMP_S / PERIOD_S)):
                 self._write(self._damping())
                 rate.wait()
-        if self._switcher is not None:
-            self._switcher.give_back()
+        try:
+            if self._switcher is not None:
+                self._switcher.give_back()
+        finally:
+            self._bus.close()
 
     def take(self) -> None:
-        """Fetch the newest state; one with a wrong checksum is no news."""
+        """Fetch the newest state; of one with a wrong checksum nothing counts, nor its tick."""
         state = newest(self._reader)
         if state is None:
             return
         self.received[SENSOR] += 1
-        now_s, odd = self._now_s(), None
         if go2.checksum(state) != state["crc"]:
-            odd = "what arrives has a wrong checksum"
+            self._freshness.doubt = "what arrives has a wrong checksum"
+            return
+        now_s = self._now_s()
         stamp_s = self._clock.stamp_s(int(state["tick"]), now_s)
-        if self._freshness.arrived(stamp_s, now_s, time.monotonic(), odd):
+        if self._freshness.arrived(stamp_s, now_s, time.monotonic()):
             self._state, self._stamp_s = state, stamp_s
             self._remote.hear(state["wireless_remote"].tobytes())
 
@@ -168,6 +177,22 @@ class Go2Driver:
             "late_commands": str(self._late),
         }
 
+    def worry(self) -> str | None:
+        """A low battery, or a hot motor."""
+        if self._state is None:
+            return None
+        charge = int(self._state["bms_state"]["soc"])
+        if charge < LOW_PERCENT:
+            return f"battery at {charge} %"
+        motors = self._state["motor_state"][: len(self._spec.joint_names)]
+        hottest = int(motors["temperature"].argmax())
+        heat = int(motors["temperature"][hottest])
+        return f"{self._spec.joint_names[hottest]} has {heat} deg C" if heat >= HOT_DEG_C else None
+
+    def pace(self) -> Mapping[str, float]:
+        """Of the commands at 500 Hz, from the first stiff one on."""
+        return {"period_nominal_us": PERIOD_S * 1e6, "due": self._due, "late": self._late}
+
     def send(self, command: JointCommand) -> None:
         """At once; repeated until the next."""
         stiff = bool(command.kp.any())
@@ -212,7 +237,8 @@ class Go2Driver:
             with self._lock:  # chosen and sent at once: nothing old may follow something newer
                 now_s = time.monotonic()
                 if self._held is not None and now_s - self._sent_s >= PERIOD_S / 2.0:
-                    fresh = now_s - self._held_s < DRIVER_TIMEOUT_S
+                    fresh = now_s - self._held_s < HOLD_S
                     self._write(self._held if fresh else self._damping())
             missed = rate.wait()
-            self._late += 0 if self._held is None else missed
+            if self._held is not None:
+                self._due, self._late = self._due + 1 + missed, self._late + missed

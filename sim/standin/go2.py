@@ -121,7 +121,8 @@ class Go2Wire:
         return NOT_IMPLEMENTED, {}
 
     def close(self) -> None:
-        """Leave the bus with this process."""
+        """Leave the bus."""
+        self._bus.close()
 
 
 def motor_command(record: go2.Record, joints: int) -> JointCommand:

@@ -5,17 +5,23 @@ from __future__ import annotations
 import os
 import socket
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from cyclonedds.domain import DomainParticipant
+from cyclonedds.pub import DataWriter
+from cyclonedds.topic import Topic
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.address import Ros2Control, Topics, parse_link
 from pixelgait.robot.spec import A1
+from pixelgait.robot.spec import GO2 as GO2_SPEC
 from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.address import Go2
 from pixelgait.robot.unitree.dds import Bus, idl_type, sample_type
+from pixelgait.robot.unitree.driver import OTHERS_ALONE, Go2Driver
 from pixelgait.robot.unitree.remote import L2, STAND_UP, STOP, UP, A, B, Remote
 from pixelgait.robot.unitree.services import Request, Response
 from pixelgait.robot.unitree.tick import TickClock
@@ -34,6 +40,13 @@ TYPE_IDS = {
     go2.BMS_CMD: "f13e8eb67c25fde07e52cf51ed4a23",
     go2.BMS_STATE: "f1e118af070ba20bc2e0370cec4cbb",
 }
+
+
+@pytest.fixture
+def bus() -> Iterator[Bus]:
+    bus = Bus(Go2("lo", DOMAIN))
+    yield bus
+    bus.close()
 
 
 def random_record(message: go2.Message, seed: int = 0) -> go2.Record:
@@ -81,7 +94,10 @@ def test_checksums_are_the_vendors() -> None:
 
 @pytest.mark.parametrize("message", TYPE_IDS, ids=lambda message: message.name)
 def test_types_are_the_vendors(message: go2.Message) -> None:
-    assert type_id(idl_type(message)) == TYPE_IDS[message]
+    """Those declared, and those that go over the wire."""
+    for kind in (idl_type(message), sample_type(message)):
+        assert type_id(kind) == TYPE_IDS[message]
+        assert kind.__idl__.idl_transformed_typename == f"unitree_go::msg::dds_::{message.name}"
 
 
 def test_requests_are_the_vendors() -> None:
@@ -129,8 +145,7 @@ def test_motors_do_what_their_slots_say() -> None:
 
 
 @pytest.mark.parametrize("damage", ["none", "head", "level", "checksum", "not released"])
-def test_a_stand_in_obeys_whole_frames_alone(damage: str) -> None:
-    bus = Bus(Go2("lo", DOMAIN))
+def test_a_stand_in_obeys_whole_frames_alone(damage: str, bus: Bus) -> None:
     wire, kind = Go2Wire(bus, A1), sample_type(go2.LOW_CMD)
     writer, record = bus.writer("rt/lowcmd", kind), go2.Codec(go2.LOW_CMD).new()
     if damage != "not released":
@@ -164,6 +179,58 @@ def test_a_tick_is_a_time_on_our_clock() -> None:
     slow = TickClock()  # a clock that loses 50 us a second is followed
     stamps = [slow.stamp_s(round(1e3 * t), t * (1.0 + 5e-5)) for t in np.arange(1.0, 2000.0)]
     assert stamps[-1] == pytest.approx(1999.0 * (1.0 + 5e-5), abs=1e-3)
+
+
+def test_a_damaged_state_does_not_spoil_the_clock(bus: Bus) -> None:
+    """Its tick may be anything: half a second ahead, all later states looked as old."""
+    driver = Go2Driver(bus, GO2_SPEC, time.time, Remote({}))
+    kind = sample_type(go2.LOW_STATE)
+    writer = bus.writer("rt/lowstate", kind)
+
+    def hear(tick: int, damage: int = 0) -> None:
+        state, heard = go2.Codec(go2.LOW_STATE).new(), driver.received["lowstate"]
+        state["tick"] = tick
+        state["crc"] = go2.checksum(state) ^ damage
+        deadline = time.monotonic() + 10.0
+        while driver.received["lowstate"] == heard:
+            assert time.monotonic() < deadline
+            writer.write(kind(state))
+            driver.take()
+
+    hear(1000)
+    hear(1514, damage=1)
+    assert driver.doubts() == {"lowstate": "what arrives has a wrong checksum"}
+    hear(1004)
+    assert driver.doubts() == {}
+    assert driver.ages()["lowstate"] < 0.1
+
+
+def test_a_writer_is_seen_before_it_writes(bus: Bus) -> None:
+    """By the name of its process; that of one's own participant is none."""
+    kind = sample_type(go2.LOW_CMD)
+    reader = bus.reader("rt/lowcmd", kind, OTHERS_ALONE)
+    own = bus.writer("rt/lowcmd", kind)
+    assert bus.writers(reader) == []
+    someone = DomainParticipant(DOMAIN)
+    writer = DataWriter(someone, Topic(someone, "rt/lowcmd", sample_type(go2.LOW_CMD)))
+    deadline = time.monotonic() + 10.0
+    while not (others := bus.writers(reader)):
+        assert time.monotonic() < deadline
+    assert len(others) == 1
+    assert f"(process {os.getpid()} on {socket.gethostname()})" in others[0]
+    del writer, someone
+    while bus.writers(reader):
+        assert time.monotonic() < deadline
+    assert own.get_matched_subscriptions() == []
+
+
+def test_a_closed_bus_makes_room_for_the_next() -> None:
+    """Though its readers are still held."""
+    for _ in range(2):
+        bus = Bus(Go2("lo", DOMAIN))
+        held = bus.reader("rt/lowcmd", sample_type(go2.LOW_CMD))
+        bus.close()
+        assert held is not None
 
 
 def test_the_remote_gives_an_order_once_for_every_press() -> None:

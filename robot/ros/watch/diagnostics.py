@@ -84,7 +84,9 @@ class Diagnostics:
         }
         statuses = [self._status("loop", WARN if late else OK, f"{rate:.0f} Hz", values)]
         if health := link.driver.health():
-            statuses.append(self._status("motors", OK, "", dict(health)))
+            worry = link.driver.worry()
+            level = OK if worry is None else WARN
+            statuses.append(self._status("motors", level, worry or "", dict(health)))
         for sensor, each in seen.items():
             taken_hz = (each.received - before[3].get(sensor, 0)) / elapsed
             statuses.append(self._sensor(sensor, each, taken_hz))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import String
 
-from pixelgait.robot.ros.wire.link import GO2, TOPICS, VIDEO
+from pixelgait.robot.ros.wire.names import TOPICS, VIDEO
 from pixelgait.robot.runtime.loop import ControlLoop
 from pixelgait.robot.supervisor import Stage
 
@@ -17,11 +18,12 @@ LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 class News:
     """`~/state` and `~/sensors` (std_msgs/String, latched): every change and its cause.
 
-    In the log beside that, once: which sensors the robot still waits for.
+    In the log beside that, once: which sensors the robot still waits for, by what a contract
+    `calls` them.
     """
 
-    def __init__(self, node: Any) -> None:
-        self._node, self._logger = node, node.get_logger()
+    def __init__(self, node: Any, calls: Mapping[str, str]) -> None:
+        self._node, self._logger, self._calls = node, node.get_logger(), calls
         self._missing: tuple[str, ...] = ()
         self._state = node.create_publisher(String, "~/state", LATCHED)
         self._sensors = node.create_publisher(String, "~/sensors", LATCHED)
@@ -48,4 +50,4 @@ class News:
         """A sensor, and where it is awaited: its topic under the namespace and remappings."""
         place = self._node.resolve_topic_name(sensor) if sensor in TOPICS else sensor
         place = "--camera-stream" if sensor in VIDEO else place
-        return f"{(TOPICS | GO2 | VIDEO)[sensor]} on {place}"
+        return f"{self._calls[sensor]} on {place}"

@@ -40,13 +40,19 @@ class AttentionTopic:
         self._publisher.publish(ros.image_message(round(image.time_s * 1e9), "camera", pixels))
 
 
-def report(loop: ControlLoop, contract: Mapping[str, Any], out: Path | None) -> None:
+def report(
+    loop: ControlLoop, contract: Mapping[str, Any], pace: Mapping[str, float], out: Path | None
+) -> None:
     """Print the latency table; write the files, if there is a folder for them.
+
+    `pace` is that of commands which a driver repeats by itself, if it does.
 
     Raises:
         OSError: they cannot be written.
     """
     latency = {**head("pixelgait-run"), **loop.profiler.report(contract)}
+    if pace:
+        latency["repeated_commands"] = dict(pace)
     print(format_table(latency), flush=True)
     if out is None:
         return

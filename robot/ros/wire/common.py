@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.ros.wire.names import COLOUR, DEPTH, IMU, JOINT_STATES
 from pixelgait.robot.spec import Array
 
 # A robot's control traffic stays on its own computer unless the user says otherwise.
@@ -42,10 +43,8 @@ except ImportError as _error:
         "or, on x86-64 Linux, pip install '.[ros]' in the checkout"
     ) from None
 
-__all__ = ["Image", "Imu", "JointState", "rclpy"]
+__all__ = ["COLOUR", "DEPTH", "IMU", "JOINT_STATES", "Image", "Imu", "JointState", "rclpy"]
 
-JOINT_STATES, IMU = "joint_states", "imu/data"
-COLOUR, DEPTH = "camera/color/image_raw", "camera/depth/image_rect_raw"
 JOINT_COMMAND, ATTENTION = "joint_command", "attention"
 SHADOW_COMMAND = "joint_command_dry_run"
 SENSOR_QOS = qos_profile_sensor_data

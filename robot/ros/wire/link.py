@@ -7,18 +7,10 @@ from typing import Any, Protocol, TypeVar
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, JointCommand, Reading
-from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.driver import CommandTopic
 from pixelgait.robot.runtime.freshness import Seen
 from pixelgait.robot.spec import Array
-from pixelgait.robot.supervisor import CAMERA
 
-# Sensors of a link, and what a contract calls them.
-DRIVER = {ros.JOINT_STATES: "joints", ros.IMU: "imu"}
-GO2 = {"lowstate": "joints"}
-EYES = {ros.COLOUR: CAMERA, ros.DEPTH: CAMERA}
-VIDEO = {CAMERA: CAMERA}
-TOPICS = DRIVER | EYES
 Value = TypeVar("Value")
 
 
@@ -64,6 +56,12 @@ class Driver(Protocol):
 
     def health(self) -> Mapping[str, str]:
         """Battery, temperatures and the like, as far as they are known."""
+
+    def worry(self) -> str | None:
+        """What of that is worth a warning, or None."""
+
+    def pace(self) -> Mapping[str, float]:
+        """For reports: how many commands were due, and late, where it repeats them by itself."""
 
     def settle(self) -> None:
         """Nobody will send any more: leave the motors damped, as long as that takes."""

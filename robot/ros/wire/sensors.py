@@ -33,6 +33,13 @@ class TopicSensors:
         """Joint states tell nothing of it."""
         return {}
 
+    def worry(self) -> None:
+        """Nor is there anything to warn of."""
+
+    def pace(self) -> dict[str, float]:
+        """Every command goes out once."""
+        return {}
+
     def intruder(self) -> None:
         """Whoever publishes on the topics is found by `Neighbours`."""
 
