@@ -10,6 +10,7 @@ from launch.actions import (
     DeclareLaunchArgument,
     IncludeLaunchDescription,
     OpaqueFunction,
+    SetLaunchConfiguration,
     Shutdown,
 )
 from launch.launch_description_sources import PythonLaunchDescriptionSource
@@ -37,6 +38,7 @@ OPTIONS = (
 FILMING_S = "600"  # before it is told again to end
 ARGUMENTS = (
     ("auto_arm", "true", "Stand up and walk without being asked."),
+    ("arm", "", "true, or false for a dry run; by default true where ros2-control needs it."),
     ("namespace", "", "Namespace of all nodes."),
     ("realtime", "true", "Ask for real-time priority."),
     ("gui", "false", "Watch it in the simulator's own window."),
@@ -53,7 +55,9 @@ def simulated_robot(context: LaunchContext) -> list[LaunchDescriptionEntity]:
         if value[name]:
             option = name.removeprefix("sim_").replace("_", "-")
             arguments += [f"--{option}", *value[name].split()]
+    needed = "true" if value["link"].startswith("ros2-control") else "false"
     return [
+        SetLaunchConfiguration("arm", value["arm"] or needed),
         Node(
             package="pixelgait",
             executable="pixelgait-sim",
@@ -63,7 +67,7 @@ def simulated_robot(context: LaunchContext) -> list[LaunchDescriptionEntity]:
             ros_arguments=["--log-level", value["log_level"]],
             on_exit=Shutdown(reason="the simulated robot has ended"),
             sigterm_timeout=FILMING_S if value["video"] else "5",
-        )
+        ),
     ]
 
 

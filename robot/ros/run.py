@@ -44,8 +44,8 @@ class RunConfig:
     auto_arm: bool = False
     """Stand up and walk without being asked: for a simulated robot."""
     arm: bool = False
-    """Let a real Go2 be commanded, once it is armed. Without it, over go2 in the robots' domain 0
-    it is a dry run."""
+    """Let a real robot's motors be commanded, once it is armed. Without it, over ros2-control and
+    over go2 in the robots' domain 0, it is a dry run."""
     dry_run: bool = False
     """Command nobody, whatever the link: what would be commanded goes to joint_command_dry_run."""
     link: str = "ros"
@@ -128,15 +128,13 @@ def rehearsed(config: RunConfig) -> bool:
             there is nobody to be commanded.
     """
     address = parse_link(config.link)
-    real = isinstance(address, Go2) and not address.simulated
-    if config.arm and (config.dry_run or not real):
-        why = "--dry-run commands nobody" if config.dry_run else "no real Go2 is reached by that"
+    if config.arm and (config.dry_run or not address.hardware):
+        why = "--dry-run commands nobody" if config.dry_run else "that link commands without it"
         raise UserError(f"--arm over --link {config.link}: {why}")
-    if config.dry_run or not real:
-        return False
-    if config.arm and config.auto_arm:
+    # Behind ros2_control there may be a simulated robot, in the robots' own domain there is none.
+    if config.arm and config.auto_arm and isinstance(address, Go2):
         raise UserError("--arm and --auto-arm: a real robot does not get up by itself")
-    return not config.arm
+    return address.hardware and not (config.dry_run or config.arm)
 
 
 def operate(

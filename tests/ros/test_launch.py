@@ -41,6 +41,8 @@ class Launched:
             if kind == "DeclareLaunchArgument":
                 self.declared[entity.args[0]] = entity.options["description"]
                 self.configurations.setdefault(entity.args[0], entity.options["default_value"])
+            elif kind == "SetLaunchConfiguration":
+                self.configurations[entity.args[0]] = entity.args[1]
             elif kind == "OpaqueFunction":
                 self.visit(entity.options["function"](self))
             elif kind == "IncludeLaunchDescription":
@@ -69,7 +71,7 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
             name: action(name)
             for name in (
                 *("DeclareLaunchArgument", "IncludeLaunchDescription"),
-                *("OpaqueFunction", "Shutdown"),
+                *("OpaqueFunction", "SetLaunchConfiguration", "Shutdown"),
             )
         },
         "launch.substitutions": {
@@ -142,6 +144,14 @@ def test_arguments_arrive() -> None:
     assert "pixelgait-sim" in recorded.nodes
     with pytest.raises(RuntimeError, match="needs robot or sim"):
         launched("record.launch.py", what="both")
+
+
+def test_a_controller_is_commanded_where_the_robot_is_simulated() -> None:
+    """Over ros2-control alone: other links command without --arm, and refuse it."""
+    assert run_config(launched("sim.launch.py", link="ros2-control")).arm
+    assert not run_config(launched("sim.launch.py", link="ros2-control", arm="false")).arm
+    assert not run_config(launched("sim.launch.py", link="go2:lo")).arm
+    assert not run_config(launched("robot.launch.py", link="ros2-control")).arm
 
 
 def test_a_robot_that_is_started_again_does_not_stand_up_by_itself() -> None:
