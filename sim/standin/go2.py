@@ -97,6 +97,9 @@ class Go2Wire:
         motors["q"], motors["dq"] = reading.joint_angles, reading.joint_velocities
         record["bms_state"]["soc"], record["power_v"] = CHARGED_PERCENT, VOLTS
         record["tick"] = round((time.monotonic() - self._began_s) * 1e3)
+        self._tell(record)
+
+    def _tell(self, record: go2.Record) -> None:
         record["crc"] = go2.checksum(record)
         self._writer.write(self._states(record))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,3 +29,18 @@ def client(processes: Processes) -> Iterator[Client]:
 @pytest.fixture
 def robot(client: Client) -> FakeRobot:
     return FakeRobot(client)
+
+
+@pytest.fixture
+def heights(client: Client) -> list[float]:
+    """Of the simulated robot's base [m], as they come."""
+    from nav_msgs.msg import Odometry
+    from rclpy.qos import qos_profile_sensor_data
+
+    found: list[float] = []
+
+    def keep(message: Any) -> None:
+        found.append(message.pose.pose.position.z)
+
+    client.node.create_subscription(Odometry, "ground_truth/odom", keep, qos_profile_sensor_data)
+    return found

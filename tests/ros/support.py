@@ -49,9 +49,16 @@ class Processes:
         self.running: list[subprocess.Popen[str]] = []
 
     def start(self, name: str, *arguments: object) -> subprocess.Popen[str]:
-        script = Path(sys.executable).parent / name
+        return self._run([Path(sys.executable).parent / name, *arguments])
+
+    def script(self, code: str, *arguments: object) -> subprocess.Popen[str]:
+        """A few lines of Python that somebody else runs."""
+        return self._run([sys.executable, "-c", code, *arguments])
+
+    def _run(self, line: list[object]) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [script, *map(str, arguments)],
+            list(map(str, line)),
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -13,6 +13,7 @@ from pixelgait.robot.spec import A1
 from tests.ros.support import AUTO, PATIENT, Client, FakeRobot, Processes
 
 LINK = ("--link", "ros2-control")
+ARMED = (*LINK, "--arm")
 NAME = "forward_position_controller"
 
 
@@ -40,32 +41,17 @@ def hear(client: Client, topic: str) -> list[np.ndarray]:
     return heard
 
 
-@pytest.fixture
-def heights(client: Client) -> list[float]:
-    """Of the simulated robot's base [m], as they come."""
-    from nav_msgs.msg import Odometry
-    from rclpy.qos import qos_profile_sensor_data
-
-    found: list[float] = []
-
-    def keep(message: Any) -> None:
-        found.append(message.pose.pose.position.z)
-
-    client.node.create_subscription(Odometry, "ground_truth/odom", keep, qos_profile_sensor_data)
-    return found
-
-
 def test_the_shipped_policy_walks_past_obstacles_and_sinks_in_the_end(
     processes: Processes, client: Client, tmp_path: Path
 ) -> None:
     """Joint states and targets have other orders than the bundle, and than each other."""
-    sim = processes.start("pixelgait-sim", *LINK, "--out", tmp_path)
-    run = processes.start("pixelgait-run", "iap", *LINK, "--duration", 8, *AUTO)
+    sim = processes.start("pixelgait-sim", "--robot", "go2", *LINK, "--out", tmp_path)
+    run = processes.start("pixelgait-run", "iap-depth-go2", *ARMED, "--duration", 15, *AUTO)
     assert run.wait(90) == 0
     sim.send_signal(signal.SIGINT)
     assert sim.wait(20) == 0
     path = np.load(tmp_path / "trajectory.npz")["path"]
-    assert path[-1, 1] - path[0, 1] > 1.0  # [m] ahead
+    assert path[-1, 1] - path[0, 1] > 2.8  # [m] ahead: the first wall stands at 2.5
     assert path[-1, 3] < 0.15  # [m] of the base: it lies
     assert np.abs(np.diff(path[:, 3])).max() < 0.015  # [m] in 20 ms: it was not dropped
     assert not client.commands  # nothing goes to the topics of another link
@@ -76,7 +62,7 @@ def test_nothing_is_sent_before_it_is_armed_and_a_stop_lets_it_sink(
 ) -> None:
     processes.start("pixelgait-sim", *LINK, "--scene", "flat")
     heard = hear(client, f"{NAME}/commands")
-    run = processes.start("pixelgait-run", "walk", *LINK, *PATIENT)
+    run = processes.start("pixelgait-run", "walk", *ARMED, *PATIENT)
     client.wait_for_state("limp")
     assert client.order("arm")[0]
     client.spin_for(1.0)
@@ -95,7 +81,7 @@ def test_a_controller_holds_what_a_killed_node_has_said(
 ) -> None:
     """Nobody else can let the robot go: docs/robot.md says so."""
     processes.start("pixelgait-sim", *LINK, "--scene", "flat")
-    run = processes.start("pixelgait-run", "walk", *LINK, *PATIENT)
+    run = processes.start("pixelgait-run", "walk", *ARMED, *PATIENT)
     client.wait_for_state("limp")
     assert client.order("arm")[0]
     assert client.order("stand_up")[0]
@@ -120,7 +106,7 @@ def test_joint_states_that_end_or_lie_end_in_a_pose_that_was_seen(
     robot.pose = sagging = A1.default_pose_rad + 0.1
     backwards = list(reversed(A1.joint_names))
     controller = Controller(client, NAME, backwards, "position")
-    run = processes.start("pixelgait-run", "walk", *LINK, *AUTO)
+    run = processes.start("pixelgait-run", "walk", *ARMED, *AUTO)
     client.wait_for_state("walking")
     client.spin(lambda: len(controller.heard) > 150)
     np.testing.assert_allclose(controller.heard[0][::-1], sagging, atol=0.02)
@@ -149,7 +135,7 @@ def test_somebody_else_who_commands_the_controller_ends_the_walk(
     from std_msgs.msg import Float64MultiArray
 
     Controller(client, NAME, list(A1.joint_names), "position")
-    run = processes.start("pixelgait-run", "walk", *LINK, *AUTO)
+    run = processes.start("pixelgait-run", "walk", *ARMED, *AUTO)
     client.wait_for_state("walking")
     client.node.create_publisher(Float64MultiArray, f"{NAME}/commands", 1)
     client.spin(lambda: run.poll() is not None)
@@ -184,7 +170,7 @@ def test_another_controller_is_refused(
     reason: str,
 ) -> None:
     controller = Controller(client, NAME, joints, interface)
-    run = processes.start("pixelgait-run", "walk", *LINK, *AUTO)
+    run = processes.start("pixelgait-run", "walk", *ARMED, *AUTO)
     client.spin(lambda: run.poll() is not None)
     assert run.returncode == 1
     assert run.stdout is not None
@@ -192,12 +178,13 @@ def test_another_controller_is_refused(
     assert not controller.heard
 
 
-def test_a_dry_run_needs_no_controller(
+def test_it_is_rehearsed_unless_told_otherwise_and_then_needs_no_controller(
     processes: Processes, client: Client, robot: FakeRobot
 ) -> None:
+    """Nobody can see whether the motors behind it are real."""
     heard = hear(client, "legs/commands")
-    dry = ("walk", "--link", "ros2-control:legs", "--dry-run")
-    run = processes.start("pixelgait-run", *dry, *AUTO)
+    line = ("walk", "--link", "ros2-control:legs")
+    run = processes.start("pixelgait-run", *line, *AUTO)
     shadow: list[Any] = []
     kind, keep = robot.ros.JointState, shadow.append
     client.node.create_subscription(kind, robot.ros.SHADOW_COMMAND, keep, 10)
@@ -207,7 +194,9 @@ def test_a_dry_run_needs_no_controller(
     client.spin(lambda: run.poll() is not None)
     assert run.returncode == 0
     assert not heard
-    wet = processes.start("pixelgait-run", "walk", "--link", "ros2-control:legs", *AUTO)
+    assert run.stdout is not None
+    assert "dry run: only with --arm is a real robot commanded" in run.stdout.read()
+    wet = processes.start("pixelgait-run", *line, "--arm", *AUTO)
     client.spin(lambda: wet.poll() is not None, timeout=40.0)
     assert wet.stdout is not None
     assert "controller legs does not answer for 10 s" in wet.stdout.read().splitlines()[-1]

@@ -1,0 +1,141 @@
+"""What goes wrong on a Go2's own DDS: each ends in damping, or before anything was sent."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Any
+
+from tests.ros.go2 import BENT, DENY, DOMAINS, MEDDLE, Heard, Listener, tell
+from tests.ros.support import Client, Processes
+from tests.ros.test_go2 import AUTO_GO2, link
+
+__all__ = ["link"]  # a fixture
+
+FLAT = ("--robot", "go2", "--scene", "flat")
+SUNK_M = 0.2  # of a base that walks at 0.3
+
+
+def last_line(run: subprocess.Popen[str]) -> str:
+    """Of what it said before it ended with a fault."""
+    assert run.wait(60) == 1
+    assert run.stdout is not None
+    return run.stdout.read().splitlines()[-1]
+
+
+def damped(heard: Heard, heights: list[float]) -> bool:
+    """Whether the walk ended in 0.3 s of damping, and the robot sank before its own program came.
+
+    Heights [m] of its base since it walked; not every command is heard.
+    """
+    return heard.stiff > 0 and heard.damping > 20 and min(heights) < SUNK_M
+
+
+def test_a_stand_in_that_dies(processes: Processes, client: Client, link: str) -> None:
+    sim = processes.start("pixelgait-sim", *FLAT, "--link", link)
+    run = processes.start("pixelgait-run", "walk-go2", "--link", link, *AUTO_GO2)
+    client.wait_for_state("walking")
+    listener = Listener(processes, link)
+    sim.kill()
+    assert "lowstate" in last_line(run)
+    heard = listener.heard()
+    assert heard.heard == heard.right
+    assert heard.stiff > 0
+    assert heard.damping > 20
+
+
+def test_states_that_end_while_the_motors_obey(
+    processes: Processes, client: Client, link: str, heights: list[float]
+) -> None:
+    processes.start("pixelgait-sim", *FLAT, "--link", link, "--faults", "joints-lost:at=10,for=60")
+    run = processes.start("pixelgait-run", "walk-go2", "--link", link, *AUTO_GO2)
+    client.wait_for_state("walking")
+    assert heights[-1] > 0.2
+    listener = Listener(processes, link)
+    client.spin(lambda: run.poll() is not None)
+    assert "lowstate is silent" in last_line(run)
+    assert damped(listener.heard(), heights)
+
+
+def test_states_with_a_wrong_checksum_are_no_news(
+    processes: Processes, client: Client, link: str, heights: list[float]
+) -> None:
+    """Before, what is right tells of battery and motors."""
+    robot = processes.script(BENT, *FLAT, "--link", link)
+    run = processes.start("pixelgait-run", "walk-go2", "--link", link, *AUTO_GO2)
+    motors = diagnostics(client)
+    client.wait_for_state("walking")
+    client.spin(lambda: motors)
+    assert (motors[-1].level, motors[-1].message) == (b"\0", "")
+    values = {each.key: each.value for each in motors[-1].values}
+    assert int(values.pop("late_commands")) >= 0
+    assert values == {
+        **{"battery_percent": "80", "battery_v": "28.8"},
+        **{"hottest_motor_deg_c": "30", "lost_packets": "0"},
+    }
+    tell(robot, "heat 75")
+    client.spin(lambda: motors[-1].message == "FL_thigh_joint has 75 deg C")
+    tell(robot, "charge 19")
+    client.spin(lambda: motors[-1].message == "battery at 19 %")
+    assert motors[-1].level == b"\1"
+    listener = Listener(processes, link)
+    tell(robot, "damage 1")
+    client.spin(lambda: run.poll() is not None)
+    last = last_line(run)
+    assert "lowstate is silent" in last
+    assert "what arrives has a wrong checksum" in last
+    assert damped(listener.heard(), heights)
+
+
+def diagnostics(client: Client) -> list[Any]:
+    """Of the motors, as they come."""
+    from diagnostic_msgs.msg import DiagnosticArray
+
+    found: list[Any] = []
+
+    def keep(message: Any) -> None:
+        found.extend(each for each in message.status if each.name == "pixelgait: motors")
+
+    client.node.create_subscription(DiagnosticArray, "/diagnostics", keep, 10)
+    return found
+
+
+def test_somebody_else_who_begins_to_command_the_motors(
+    processes: Processes, client: Client, link: str, heights: list[float]
+) -> None:
+    processes.start("pixelgait-sim", *FLAT, "--link", link)
+    run = processes.start("pixelgait-run", "walk-go2", "--link", link, *AUTO_GO2)
+    client.wait_for_state("walking")
+    listener = Listener(processes, link)
+    meddler = processes.script(MEDDLE, link, 0.01)
+    client.spin(lambda: run.poll() is not None)
+    last = last_line(run)
+    assert "another program commands the motors on rt/lowcmd: " in last
+    assert f"(process {meddler.pid} on " in last
+    assert damped(listener.heard(), heights)
+
+
+def test_what_keeps_it_from_starting_is_told(processes: Processes) -> None:
+    """By nodes beside each other, of which most wait; and nothing is sent."""
+    nobody, denied, shared, unused = (f"go2:lo:{next(DOMAINS)}" for _ in range(4))
+    processes.script(DENY, denied)
+    meddler = processes.script(MEDDLE, shared, 1000)
+    processes.start("pixelgait-sim", *FLAT, "--link", shared)
+    listeners = [Listener(processes, each) for each in (nobody, denied, shared)]
+    lines = {
+        "no message on lowstate for 15 s": ("walk-go2", nobody, "--dry-run"),  # releases no motors
+        "motion_switcher: no answer": ("walk-go2", nobody),
+        "'ai' keeps the motors (motion_switcher: call 1003 failed, 7008)": ("walk-go2", denied),
+        # Who has not commanded them so far, but could.
+        f"(process {meddler.pid} on ": ("walk-go2", shared),
+        # Its gait and gains would be wrong, and be obeyed.
+        "contract.json: made for robot 'a1', not for 'go2'": ("walk", unused),
+        # A loop that was held up for so long would go on stiff on a robot that lies.
+        "error: parameter: ": ("walk-go2", unused, "--ros-args", "-p", "driver_timeout_s:=2.0"),
+    }
+    runs = {
+        reason: processes.start("pixelgait-run", bundle, "--link", link, *options)
+        for reason, (bundle, link, *options) in lines.items()
+    }
+    for reason, run in runs.items():
+        assert reason in last_line(run)
+    assert [listener.heard().heard for listener in listeners] == [0, 0, 0]
