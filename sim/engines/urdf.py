@@ -15,6 +15,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import RobotSpec
 
 EXAMPLE_ROBOT_DATA = "example-robot-data"  # distribution on PyPI
+PACKAGE = "package://"  # ROS's, before the name of a package
 SHARE = "cmeel.prefix/share"  # where it installs its robots, below site-packages
 
 # Around the camera's eye: half the depth and height of an Intel RealSense D435 (25 mm), and more
@@ -33,7 +34,7 @@ def simulated_robot(spec: RobotSpec) -> tuple[Element, list[str]]:
     Laikago's 0.1 m, and neither could turn by walking.
 
     Raises:
-        UserError: see `find_urdf`.
+        UserError: see `find_urdf` and `find_mesh`.
     """
     urdf = find_urdf(spec)
     root = ElementTree.parse(urdf).getroot()
@@ -125,13 +126,19 @@ def find_urdf(spec: RobotSpec) -> Path:
 
 
 def find_mesh(urdf: Path, name: str) -> Path:
-    """A mesh a URDF refers to: relative to it, or to a package that one of its folders is."""
-    package = "package://"
-    if not name.startswith(package):
+    """A mesh a URDF refers to: relative to it, or to a package that one of its folders is.
+
+    Raises:
+        UserError: none of them is.
+    """
+    if not name.startswith(PACKAGE):
         return urdf.parent / name
-    first = Path(name.removeprefix(package)).parts[0]
-    root = next(folder for folder in urdf.parents if folder.name == first)
-    return root.parent / name.removeprefix(package)
+    below = name.removeprefix(PACKAGE)
+    package = below.partition("/")[0]
+    for folder in urdf.parents:
+        if folder.name == package:
+            return folder.parent / below
+    raise UserError(f"{urdf}: no folder above it is called {package}, as in '{name}'")
 
 
 def _variable(spec: RobotSpec) -> str:

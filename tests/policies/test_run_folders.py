@@ -239,6 +239,14 @@ def test_a_run_is_evaluated_as_it_is(
     assert not (tmp_path / "my run" / "contract.json").exists()
 
 
+def test_another_robot_is_imitated_with(trained: Train, tmp_path: Path) -> None:
+    """Gliding with its camera; `imitate` takes any of `--robot`, and keeps it."""
+    said = trained(f"imitate {IMITATE} --robot go2 --out run --workers 1")
+    assert "wrote run: best of 1 iterations is 1" in said
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["robot"] == "go2"
+    assert np.isfinite(load_checkpoint(tmp_path / "run" / "best.npz").weights).all()
+
+
 def test_a_training_ends_with_its_film(trained: Train, tmp_path: Path) -> None:
     """Who learned gliding is seen on legs; a recipe's film is of its last run."""
     (tmp_path / "recipe.txt").write_text(f"imitate {IMITATE} --validation-steps 150")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -300,6 +301,13 @@ def test_a_robot_stands_on_a_urdf_of_the_users_own(
         body.reset(0)
         assert body.pose()[0][2] == pytest.approx(spec.stand_height_m, abs=0.03)
         body.close()
+    package = own.relative_to(tmp_path).parts[0]
+    (tmp_path / package).rename(tmp_path / "mine")
+    moved = tmp_path / "mine" / own.relative_to(tmp_path / package) / "urdf" / "go2.urdf"
+    monkeypatch.setenv("PIXELGAIT_GO2_URDF", str(moved))
+    lost = f"{moved}: no folder above it is called {package}, as in 'package://{package}/"
+    with pytest.raises(UserError, match=re.escape(lost)):
+        make_body("pybullet", spec, FlatGround())
     monkeypatch.setenv("PIXELGAIT_GO2_URDF", str(tmp_path / "gone.urdf"))
     with pytest.raises(UserError, match="PIXELGAIT_GO2_URDF: no file"):
         find_urdf(spec)
