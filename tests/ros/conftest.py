@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.ros.go2 import DOMAINS
 from tests.ros.support import Client, FakeRobot, Processes
 
 
@@ -44,3 +45,9 @@ def heights(client: Client) -> list[float]:
 
     client.node.create_subscription(Odometry, "ground_truth/odom", keep, qos_profile_sensor_data)
     return found
+
+
+@pytest.fixture
+def link() -> str:
+    """A simulated Go2's, in a domain of its own."""
+    return f"go2:lo:{next(DOMAINS)}"

@@ -17,7 +17,7 @@ from pixelgait.robot.ros.address import parse_link
 from pixelgait.robot.unitree.dds import Bus
 from pixelgait.robot.unitree.remote import ARM, L2, STAND_UP, STOP, WALK
 from pixelgait.robot.unitree.services import MotionSwitcher
-from tests.ros.go2 import BENT, DOMAINS, Listener, press
+from tests.ros.go2 import BENT, Listener, press
 from tests.ros.support import PATIENT, Client, Processes
 
 STATE_AGES = ("ageing_s.lowstate:=1.0", "stale_s.lowstate:=1.5", "timeout_s.lowstate:=2.0")
@@ -25,11 +25,6 @@ CAMERA_AGES = tuple(each for each in PATIENT if "camera" in each)
 PATIENT_GO2 = ("--ros-args", *(p for each in (*STATE_AGES, *CAMERA_AGES) for p in ("-p", each)))
 AUTO_GO2 = ("--auto-arm", *PATIENT_GO2)
 CONFIGURE, CLEANUP, ACTIVATE, DEACTIVATE = 1, 2, 3, 4  # lifecycle_msgs/Transition
-
-
-@pytest.fixture
-def link() -> str:
-    return f"go2:lo:{next(DOMAINS)}"
 
 
 @pytest.fixture

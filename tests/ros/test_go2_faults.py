@@ -7,9 +7,7 @@ from typing import Any
 
 from tests.ros.go2 import BENT, DENY, DOMAINS, MEDDLE, Heard, Listener, tell
 from tests.ros.support import Client, Processes
-from tests.ros.test_go2 import AUTO_GO2, link
-
-__all__ = ["link"]  # a fixture
+from tests.ros.test_go2 import AUTO_GO2
 
 FLAT = ("--robot", "go2", "--scene", "flat")
 SUNK_M = 0.2  # of a base that walks at 0.3
