@@ -45,5 +45,24 @@ def paths(panel: str) -> list[str]:
 
 def topics(tab: str) -> set[str]:
     """All topics that a tab names."""
-    found = [path for panel in tabs()[tab] for path in paths(panel)]
-    return {re.split(r"\.", path)[0] for path in found}
+    named = [path for panel in tabs()[tab] for path in paths(panel)]
+    return {path.partition(".")[0] for path in named}
+
+
+def found(path: str, topic: str, message: Any) -> bool:
+    """Whether a message of this topic has what a path speaks of: `topic.a[:]{b=="c"}.d[0]`."""
+    named, *parts = re.split(r"\.(?![^{]*})", path)
+    if named != topic:
+        return False
+    values = [message]
+    for part in parts:
+        name, index, key, wanted = re.fullmatch(
+            r'(\w+)(?:\[(\d+|:)])?(?:{(\w+)=="(.+)"})?', part
+        ).groups()  # type: ignore[union-attr]  # AttributeError: no path
+        values = [getattr(value, name) for value in values]
+        if index is not None:
+            chosen = slice(None) if index == ":" else slice(int(index), int(index) + 1)
+            values = [item for value in values for item in value[chosen]]
+        if key is not None:
+            values = [value for value in values if getattr(value, key) == wanted]
+    return bool(values)

@@ -1,11 +1,11 @@
 """Steps of the control loop as messages of a recording, ROS 2's own types where there are some.
 
-What a replay needs besides them is JSON, whose numbers keep every bit: topic `step`.
+What a replay needs besides them is a type of our own, whose definition is in the recording: topic
+`step`. Its float64 keep every bit.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -16,10 +16,9 @@ from pixelgait.robot.interface import Image
 from pixelgait.robot.runtime.loop import Step
 from pixelgait.robot.spec import Array
 
-STEP, STEP_SCHEMA = "step", "pixelgait/Step"
-JOINTS, IMU, SEEN, COMMAND, STATE = (
-    *("joint_states", "imu/data"),
-    *("camera/seen", "joint_command", "pixelgait/state"),
+JOINTS, IMU, SEEN, COMMAND, STATE, STEP = (
+    *("joint_states", "imu/data", "camera/seen", "joint_command"),
+    *("pixelgait/state", "step"),
 )
 _LINE = "=" * 80
 _TIME = "int32 sec\nuint32 nanosec"
@@ -29,6 +28,9 @@ _PARTS = {
     "builtin_interfaces/Time": _TIME,
     "geometry_msgs/Quaternion": "float64 x\nfloat64 y\nfloat64 z\nfloat64 w",
     "geometry_msgs/Vector3": "float64 x\nfloat64 y\nfloat64 z",
+    "pixelgait/Age": "string sensor\nfloat64 age_s",
+    "pixelgait/Patience": "string sensor\nfloat64 ageing_s\nfloat64 stale_s\nfloat64 dead_s",
+    "pixelgait/Decision": "float64[] latent\nuint32 duration_steps",
 }
 
 
@@ -37,6 +39,31 @@ def _definition(text: str, *parts: str) -> str:
     return "\n".join([text, *(f"{_LINE}\nMSG: {part}\n{_PARTS[part]}" for part in parts)])
 
 
+# What there is not is empty: a text, an array. Units as in `Reading`, `Orders`, `JointCommand`.
+_STEP = """\
+uint32 session  # the controller began anew with each
+float64 time_s
+float64 gap_s  # since the last command
+Age[] ages
+bool armed
+string goal
+string stop
+float64[] destination  # x, y [m]
+float64[] odometry  # x, y [m], heading [rad]
+float64[] latent  # of cmd_vel
+float64 image_time_s  # NaN where the policy did not look anew
+float64 driver_timeout_s
+bool obeyed
+Patience[] patience
+string state
+string cause
+string fault
+bool sent
+Decision[] decision  # one where the policy looked anew
+float64[] targets
+float64[] kp
+float64[] kd
+float64 took_us"""
 _STAMPED = ("std_msgs/Header", "builtin_interfaces/Time")
 # Topic: (type, definition), as in ROS 2's sensor_msgs and std_msgs.
 TYPES = {
@@ -69,15 +96,19 @@ TYPES = {
         ),
     ),
     STATE: ("std_msgs/msg/String", "string data"),
+    STEP: (
+        "pixelgait/msg/Step",
+        _definition(_STEP, "pixelgait/Age", "pixelgait/Patience", "pixelgait/Decision"),
+    ),
 }
 TYPES[COMMAND] = TYPES[JOINTS]
 PIXELS = {1: "mono8", 3: "rgb8", 4: "8UC4"}  # by channels; the last is RGB-D
 
 
 def messages(
-    step: Step, joint_names: tuple[str, ...], changed: bool
+    step: Step, joint_names: tuple[str, ...], session: int, changed: bool
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(topic, content) of all messages of a step; of the state, if it has `changed`."""
+    """(topic, content) of all messages of a step, `STEP` the last; of the state, if `changed`."""
     reading, command = step.inputs.reading, step.command
     header = _header(reading.time_s)
     joints = _joint_state(header, joint_names, reading.joint_angles, reading.joint_velocities)
@@ -89,38 +120,41 @@ def messages(
     yield COMMAND, _joint_state(header, joint_names, targets, np.zeros(0))
     if changed:
         yield STATE, {"data": f"{step.state}: {step.cause}"}
+    yield STEP, _step(step, session)
 
 
-def step_json(step: Step, session: int) -> bytes:
+def _step(step: Step, session: int) -> dict[str, Any]:
     """All else that a step depends on, and what came of it."""
-    inputs, command = step.inputs, step.command
-    content = {
+    inputs, command, settings = step.inputs, step.command, step.settings
+    patience = settings["patience"].items()
+    decision = step.decision
+    return {
         "session": session,
         "time_s": inputs.reading.time_s,
         "gap_s": inputs.gap_s,
-        "ages_s": {k: v if math.isfinite(v) else None for k, v in inputs.ages.items()},
+        "ages": [{"sensor": sensor, "age_s": age_s} for sensor, age_s in inputs.ages.items()],
         "armed": inputs.orders.armed,
         "goal": inputs.orders.goal.value,
         "stop": inputs.orders.stop,
         "destination": inputs.orders.destination,
         "odometry": None if (pose := inputs.reading.odometry) is None else pose.tolist(),
         "latent": None if inputs.latent is None else inputs.latent.tolist(),
-        "image_time_s": None if step.image is None else step.image.time_s,
-        "settings": step.settings,
+        "image_time_s": math.nan if step.image is None else step.image.time_s,
+        "driver_timeout_s": settings["driver_timeout_s"],
+        "obeyed": settings["obeyed"],
+        "patience": [{"sensor": sensor, **ages._asdict()} for sensor, ages in patience],
         "state": step.state,
         "cause": step.cause,
         "fault": step.fault,
         "sent": step.sent,
-        "decision": step.decision and {
-            "latent": step.decision.latent.tolist(),
-            "duration_steps": step.decision.duration_steps,
-        },
+        "decision": decision and [
+            {"latent": decision.latent.tolist(), "duration_steps": decision.duration_steps}
+        ],
         "targets": command.targets.tolist(),
         "kp": command.kp.tolist(),
         "kd": command.kd.tolist(),
         "took_us": step.took_us,
     }  # fmt: skip
-    return json.dumps(content).encode()
 
 
 def _header(time_s: float) -> dict[str, Any]:

@@ -115,8 +115,8 @@ def replayed(recording: Recording, bundle: Bundle) -> Iterator[Replayed]:
         if operation is None or step.session != session:
             controller, session = bundle.controller(patience=patience), step.session
             operation = Operation(controller, told="goal" in bundle.takes)
-        operation.driver_timeout_s = step.settings["driver_timeout_s"]
-        operation.supervisor.obeyed = step.settings["obeyed"]
+        operation.driver_timeout_s = step.driver_timeout_s
+        operation.supervisor.obeyed = step.obeyed
         images = operation.controller.images
         command = operation.step(step.inputs)
         yield Replayed(step, command, operation, operation.controller.images > images)

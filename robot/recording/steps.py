@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import struct
 from collections.abc import Iterator
@@ -27,7 +26,8 @@ class RecordedStep:
 
     inputs: Inputs
     session: int  # the controller began anew with each
-    settings: dict[str, Any]
+    driver_timeout_s: float
+    obeyed: bool  # or nobody did, and joints need not follow
     patience: dict[str, Patience]
     targets: Array
     kp: Array
@@ -64,12 +64,11 @@ def read_recording(path: Path) -> Recording:
             if topic != STEP:
                 messages[topic] = content
                 continue
-            step = json.loads(content)
             if SEEN in messages:
-                image = _image(messages[SEEN], step["image_time_s"])
-            recording.steps.append(_step(step, messages, image))
+                image = _image(messages[SEEN], content.image_time_s)
+            recording.steps.append(_step(content, messages, image))
             messages = {}
-    except (KeyError, ValueError, TypeError, RecursionError) as error:
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise UserError(f"{path}: no recording of pixelgait-run ({error!r})") from None
     if not recording.steps:
         raise UserError(f"{path}: no recording of pixelgait-run, or an empty one")
@@ -94,7 +93,9 @@ def _records(recording: Recording) -> Iterator[tuple[str, Any]]:
                     schemas[record.id] = record
                 elif isinstance(record, Channel) and record.id not in channels:
                     decode = factory.decoder_for(record.message_encoding, schemas[record.schema_id])
-                    channels[record.id] = record.topic, decode or bytes
+                    if decode is None:
+                        raise UserError(_other_encoding(recording.path, record))
+                    channels[record.id] = record.topic, decode
                 elif isinstance(record, Message):
                     topic, decode = channels[record.channel_id]
                     yield topic, decode(record.data)
@@ -111,35 +112,41 @@ def _records(recording: Recording) -> Iterator[tuple[str, Any]]:
         return
 
 
-def _step(step: dict[str, Any], messages: dict[str, Any], image: Image | None) -> RecordedStep:
+def _other_encoding(path: Path, channel: Any) -> str:
+    said = f"{path}: topic {channel.topic} is {channel.message_encoding or 'of no encoding'}"
+    return f"{said}, expected cdr: recorded by an older version? Record it anew"
+
+
+def _step(step: Any, messages: dict[str, Any], image: Image | None) -> RecordedStep:
     joints, imu = messages[JOINTS], messages[IMU]
     q, w = imu.orientation, imu.angular_velocity
     reading = Reading(
-        step["time_s"],
+        step.time_s,
         np.array(joints.position),
         np.array(joints.velocity),
         np.array((q.x, q.y, q.z, q.w)),
         np.array((w.x, w.y, w.z)),
         partial(_seen, image),
-        None if step["odometry"] is None else np.array(step["odometry"]),
+        np.array(step.odometry) if len(step.odometry) else None,
     )
-    ages = {k: math.inf if v is None else v for k, v in step["ages_s"].items()}
-    where = step["destination"] and tuple(step["destination"])
-    orders = Orders(step["armed"], Goal(step["goal"]), step["stop"], where)
-    latent = None if step["latent"] is None else np.array(step["latent"])
+    where = (step.destination[0], step.destination[1]) if len(step.destination) else None
+    orders = Orders(step.armed, Goal(step.goal), step.stop or None, where)
+    latent = np.array(step.latent) if len(step.latent) else None
+    patience = {p.sensor: Patience(p.ageing_s, p.stale_s, p.dead_s) for p in step.patience}
     return RecordedStep(
-        Inputs(reading, ages, orders, step["gap_s"], latent),
-        step["session"],
-        step["settings"],
-        {name: Patience(*ages) for name, ages in step["settings"]["patience"].items()},
-        np.array(step["targets"]),
-        np.array(step["kp"]),
-        np.array(step["kd"]),
-        step["state"],
-        step["cause"],
-        step["fault"],
-        step["image_time_s"] is not None,
-        step["took_us"],
+        Inputs(reading, {a.sensor: a.age_s for a in step.ages}, orders, step.gap_s, latent),
+        step.session,
+        step.driver_timeout_s,
+        step.obeyed,
+        patience,
+        np.array(step.targets),
+        np.array(step.kp),
+        np.array(step.kd),
+        step.state,
+        step.cause,
+        step.fault or None,
+        not math.isnan(step.image_time_s),
+        step.took_us,
     )
 
 

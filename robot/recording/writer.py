@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import sys
@@ -10,11 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from mcap.well_known import MessageEncoding, SchemaEncoding
 from mcap.writer import CompressionType
 from mcap_ros2.writer import Writer
 
-from pixelgait.robot.recording.messages import STEP, STEP_SCHEMA, TYPES, messages, step_json
+from pixelgait.robot.recording.messages import TYPES, messages
 from pixelgait.robot.runtime.loop import Step
 
 CHUNK_BYTES = 64 << 10  # what a kill of this process costs at most: about 0.2 s
@@ -29,11 +27,6 @@ class StepWriter:
         self._schemas = {
             topic: self._writer.register_msgdef(*definition) for topic, definition in TYPES.items()
         }
-        plain = self._writer._writer
-        schema = json.dumps({"type": "object"}).encode()
-        number = plain.register_schema(STEP_SCHEMA, SchemaEncoding.JSONSchema, schema)
-        self._steps = plain.register_channel(STEP, MessageEncoding.JSON, number)
-        self._plain = plain
         self._names: tuple[str, ...] = ()
         self._state = ""
         self._session = self._sequence = 0
@@ -50,12 +43,11 @@ class StepWriter:
         """All messages of a step carry its number."""
         now_ns = round(step.inputs.reading.time_s * 1e9)
         state, self._state = self._state, step.state
-        for topic, content in messages(step, self._names, changed=state != step.state):
+        changed = state != step.state
+        for topic, content in messages(step, self._names, self._session, changed):
             self._writer.write_message(
                 topic, self._schemas[topic], content, now_ns, sequence=self._sequence
             )
-        data = step_json(step, self._session)
-        self._plain.add_message(self._steps, now_ns, data, now_ns, self._sequence)
         self._sequence += 1
 
     def finish(self) -> None:

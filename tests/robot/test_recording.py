@@ -1,0 +1,132 @@
+"""What is in a recording: messages that whoever reads ROS 2's can read, and every bit of a step."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from mcap.reader import make_reader
+from mcap.writer import Writer
+from mcap_ros2.decoder import DecoderFactory
+
+from pixelgait.robot.bundle import load_bundle
+from pixelgait.robot.controller import Decision
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.interface import Image, JointCommand, Reading
+from pixelgait.robot.recording.messages import TYPES
+from pixelgait.robot.recording.steps import RecordedStep, read_recording
+from pixelgait.robot.recording.writer import StepWriter
+from pixelgait.robot.runtime.loop import Step
+from pixelgait.robot.runtime.operation import Goal, Inputs, Orders
+from pixelgait.robot.supervisor import Patience
+from tests.robot.test_replay import POLICIES, RECORDINGS
+
+THIRD = 1.0 / 3.0
+ODD = np.nextafter(np.arange(1, 13) / 10.0, 2.0)  # (12,) whose last bits any rounding would lose
+
+
+def written(folder: Path) -> tuple[Path, Step, Step]:
+    """A recording of a step with all there can be, and one with nothing that may be missing."""
+    bundle = load_bundle("navigator")
+    image = Image(np.full(bundle.image_shape, 7, np.uint8), THIRD)
+    reading = Reading(THIRD, ODD, -ODD, ODD[:4], ODD[:3], lambda: image, -ODD[:3])
+    orders = Orders(True, Goal.WALKING, "remote control", (THIRD, -THIRD))
+    ages = {"joint_states": 1e-300, "imu/data": math.inf}
+    patience = {"imu/data": Patience(THIRD, 1.0, 2.0)}
+    full = Step(
+        inputs=Inputs(reading, ages, orders, THIRD, ODD[:2]),
+        command=JointCommand(THIRD, ODD, -ODD, ODD / 3.0, np.zeros(12)),
+        sent=True,
+        state="walking",
+        cause="ordered",
+        fault="tilted by 1.50 rad",
+        image=image,
+        decision=Decision(ODD[:2], 17),
+        settings={"patience": patience, "driver_timeout_s": THIRD, "obeyed": False},
+        took_us=1234.5,
+    )
+    nobody = Inputs(replace(reading, odometry=None), ages, Orders())
+    bare = replace(full, inputs=nobody, fault=None, image=None, decision=None)
+    file = folder / "walk.mcap"
+    with file.open("wb") as stream:
+        writer = StepWriter(stream)
+        writer.begin({}, {}, bundle.spec.joint_names)
+        writer.step(full)
+        writer.step(bare)
+        writer.finish()
+    return file, full, bare
+
+
+def messages(file: Path) -> Iterator[tuple[str, str, str, Any]]:
+    """(topic, its encoding, its type's encoding, message) of all, by the library alone."""
+    with file.open("rb") as stream:
+        reader = make_reader(stream, decoder_factories=[DecoderFactory()])
+        for schema, channel, _, message in reader.iter_decoded_messages():
+            assert schema is not None
+            yield channel.topic, channel.message_encoding, schema.encoding, message
+
+
+def test_whoever_reads_ros_2_messages_can_read_all_of_a_recording(tmp_path: Path) -> None:
+    """rosbag2's player refuses a file of several encodings; all types are defined in the file."""
+    recorded, _, _ = written(tmp_path)
+    seen = set()
+    for file in (recorded, *(RECORDINGS / f"{policy}.mcap" for policy in POLICIES)):
+        for topic, *encodings, message in messages(file):
+            assert encodings == ["cdr", "ros2msg"]
+            assert message is not None
+            seen.add(topic)
+    assert seen == set(TYPES)
+
+
+def test_what_went_into_a_step_comes_back_in_every_bit(tmp_path: Path) -> None:
+    file, full, bare = written(tmp_path)
+    one, two = read_recording(file).steps
+    for recorded, step in ((one, full), (two, bare)):
+        same_bits(recorded, step)
+    assert (one.looked, two.looked) == (True, False)
+    assert one.inputs.reading.image().time_s == two.inputs.reading.image().time_s == THIRD
+    step = next(message for topic, *_, message in messages(file) if topic == "step")
+    assert (*step.decision[0].latent, step.decision[0].duration_steps) == (*ODD[:2], 17)
+
+
+def same_bits(recorded: RecordedStep, step: Step) -> None:
+    """All that a replay depends on, and is compared with."""
+    mine, theirs = recorded.inputs, step.inputs
+    assert mine.ages == theirs.ages
+    assert mine.orders == theirs.orders
+    assert (mine.gap_s, mine.reading.time_s) == (theirs.gap_s, theirs.reading.time_s)
+    assert recorded.patience == step.settings["patience"]
+    for name in ("driver_timeout_s", "obeyed"):
+        assert getattr(recorded, name) == step.settings[name]
+    for name in ("state", "cause", "fault", "took_us"):
+        assert getattr(recorded, name) == getattr(step, name)
+    pairs = [(getattr(recorded, name), getattr(step.command, name)) for name in ("targets", "kp")]
+    pairs += [(recorded.kd, step.command.kd), (mine.latent, theirs.latent)]
+    names = ("joint_angles", "joint_velocities", "orientation", "angular_velocity", "odometry")
+    pairs += [(getattr(mine.reading, name), getattr(theirs.reading, name)) for name in names]
+    for found, given in pairs:
+        assert (found is None) == (given is None)
+        assert found is None or found.tobytes() == given.tobytes()
+
+
+def test_a_recording_of_an_older_version_is_refused_in_a_line(tmp_path: Path) -> None:
+    """Whose steps were JSON."""
+    file = tmp_path / "old.mcap"
+    with file.open("wb") as stream:
+        writer = Writer(stream)
+        writer.start(profile="ros2")
+        schema = writer.register_schema("pixelgait/Step", "jsonschema", b'{"type": "object"}')
+        channel = writer.register_channel("step", "json", schema)
+        writer.add_message(channel, 0, json.dumps({"time_s": 0.0}).encode(), 0)
+        writer.finish()
+    with pytest.raises(UserError) as refused:
+        read_recording(file)
+    assert str(refused.value) == (
+        f"{file}: topic step is json, expected cdr: recorded by an older version? Record it anew"
+    )
