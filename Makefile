@@ -13,6 +13,8 @@ INSTALLED := .venv/.installed-$(HASH)
 TORCH := torch==2.13.0
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 # What only those need who build torch, PyBullet or ROS 2: headers, tests, symbols; 350 MB.
+# But for what the tests build tf2_msgs with, of which there is no wheel: 8 MB.
+HEADERS := builtin_interfaces fastcdr geometry_msgs rcutils rmw rosidl_* service_msgs std_msgs
 SITE := .venv/lib/python*/site-packages
 PYTEST := $(BIN)/python -m pytest --numprocesses 2
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
@@ -119,7 +121,8 @@ $(DEMO_INSTALLED):
 		else why="$$(tail -n 1 .venv/.torch)"; fi; \
 		echo "no CPU build of torch from $(TORCH_INDEX) ($$why): taking PyPI's, with CUDA, several GB more"; }
 	$(PIP) --editable '.[demo]'
-	@rm -rf $(SITE)/torch/{test,include} $(SITE)/torch/bin/{test_*,*Test,protoc*} .venv/include
+	@rm -rf $(SITE)/torch/{test,include} $(SITE)/torch/bin/{test_*,*Test,protoc*}
+	@find .venv/include -mindepth 1 -maxdepth 1 $(foreach name,$(HEADERS),! -name '$(name)') -exec rm -rf {} +
 	@# Beside it first: who runs it at this moment has it mapped.
 	@for so in $(SITE)/pybullet*.so; do \
 		strip --strip-debug -o $$so.small $$so 2> /dev/null && mv $$so.small $$so; done || true

@@ -40,7 +40,7 @@ MOST_LINES = 300
 ROBOT_LIBRARIES = {"numpy", "onnxruntime", "cv2", "tyro", "rclpy", "sensor_msgs"}
 ROBOT_LIBRARIES |= {"builtin_interfaces", "geometry_msgs", "nav_msgs", "std_msgs", "std_srvs"}
 ROBOT_LIBRARIES |= {"mcap", "mcap_ros2", "cyclonedds", "rerun"}
-ROBOT_LIBRARIES |= {"diagnostic_msgs", "rcl_interfaces"}
+ROBOT_LIBRARIES |= {"diagnostic_msgs", "rcl_interfaces", "tf2_msgs"}
 
 FOLDERS = [folder for layer in LAYERS for folder in layer]
 MODULES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))

@@ -21,6 +21,7 @@ from pixelgait.robot.ros.people.destination import Destination
 from pixelgait.robot.ros.people.orders import OperatorServices
 from pixelgait.robot.ros.people.velocity import VelocityCommands
 from pixelgait.robot.ros.watch.camera_info import CameraInfoWatch
+from pixelgait.robot.ros.watch.camera_mount import CameraMountWatch
 from pixelgait.robot.ros.watch.neighbours import Neighbours
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.driver import CommandTopic, TopicDriver
@@ -73,12 +74,15 @@ class Connections:
         self.pilot: VelocityCommands | None = None
         self.destination: Destination | None = None
         self._camera: CameraInfoWatch | None = None
+        self._mount: CameraMountWatch | None = None
+        self._eyes: RosEyes | None = None
         if piloted:
             patience = partial(parameters.seconds, VELOCITY_TIMEOUT)
             self.pilot = VelocityCommands(quiet, parameters.stamped, patience)
         elif isinstance(eyes, RosEyes):
-            mount = bundle.spec.camera
+            mount, self._eyes = bundle.spec.camera, eyes
             self._camera = CameraInfoWatch(quiet, eyes.sensors, bundle.image_shape, mount)
+            self._mount = CameraMountWatch(quiet, parameters.base_frame, mount)
         if "goal" in bundle.takes and not piloted:
             known = partial(parameters.seconds, ODOMETRY_TIMEOUT)
             nearer = partial(parameters.seconds, GOAL_TIMEOUT)
@@ -88,9 +92,18 @@ class Connections:
 
     def camera_problem(self) -> str | None:
         """What does not fit the policy about the camera, if that shall be checked."""
-        if self._camera is None or not self._parameters.checks_camera:
+        if not self._parameters.checks_camera:
             return None
-        return self._camera.problem()
+        lens = None if self._camera is None else self._camera.problem()
+        if lens or self._mount is None or self._eyes is None:
+            return lens
+        return self._mount.problem(self._eyes.frames)
+
+    def camera_unknown(self) -> str | None:
+        """What could not be checked of where the camera sits, if it shall be."""
+        if self._mount is None or self._eyes is None or not self._parameters.checks_camera:
+            return None
+        return self._mount.unknown(self._eyes.frames)
 
     def way(self) -> tuple[bool, str] | None:
         """Whether all is well on the way to the goal, and in words; None: it is told none."""

@@ -161,11 +161,14 @@ class ControllerNode(LifecycleNode):
             assert self.connections is not None
             self.connections.link.acquire()
             self._wait_until_alone()
+            self.connections.link.take()  # images say in which frame they are
             self._check_camera()
             self.loop = self._make_loop()
             freeze_collector()
             self.loop.start()
             self._wait_for(self.loop)
+            if unknown := self.connections.camera_unknown():
+                self.get_logger().info(unknown)
         except Exception as error:
             self.stop_loop()
             return self._failed(error)

@@ -18,7 +18,7 @@ from pixelgait.robot.supervisor import CAMERA, Patience
 
 DRIVER_TIMEOUT, VELOCITY_TIMEOUT = "driver_timeout_s", "cmd_vel_timeout_s"
 STAMPED = "enable_stamped_cmd_vel"  # as Nav2 calls it
-CAMERA_INFO = "check_camera_info"
+CHECKS_CAMERA, BASE_FRAME = "check_camera", "base_frame"
 VELOCITY_TIMEOUT_S = 0.5  # Nav2's
 ODOMETRY_TIMEOUT, GOAL_TIMEOUT = "odom_timeout_s", "goal_timeout_s"
 GOAL_TIMEOUT_S = 60.0  # ours: on the way round a house's walls one may come no nearer for 30 m
@@ -62,12 +62,17 @@ class Parameters:
             description="cmd_vel is a TwistStamped instead of a Twist.", read_only=True
         )
         checks = ParameterDescriptor(
-            description="Refuse a camera whose camera_info does not fit the policy."
+            description="Refuse a camera whose camera_info or mount does not fit the policy."
+        )
+        base = ParameterDescriptor(
+            description="Frame of the base, from which /tf_static leads to the camera.",
+            read_only=True,
         )
         try:
             given = node.declare_parameter("bundle", bundle, fixed).value
             node.declare_parameter(STAMPED, False, stamped)
-            node.declare_parameter(CAMERA_INFO, True, checks)
+            node.declare_parameter(CHECKS_CAMERA, True, checks)
+            node.declare_parameter(BASE_FRAME, "base_link", base)
             for topic, sensor in sensors.items():
                 for (stage, follows), seconds in zip(STAGES.items(), patience[sensor], strict=True):
                     what = f"{follows} when {topic} has said nothing new for so long [s]."
@@ -105,8 +110,13 @@ class Parameters:
 
     @property
     def checks_camera(self) -> bool:
-        """Whether camera_info must fit the policy."""
-        return bool(self._node.get_parameter(CAMERA_INFO).value)
+        """Whether the camera must fit the policy."""
+        return bool(self._node.get_parameter(CHECKS_CAMERA).value)
+
+    @property
+    def base_frame(self) -> str:
+        """The base's, of which the contract tells where the camera sits."""
+        return str(self._node.get_parameter(BASE_FRAME).value)
 
     def _declare(
         self,

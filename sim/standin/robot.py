@@ -14,6 +14,7 @@ from sensor_msgs.msg import CameraInfo
 
 from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.ros.watch.camera_info import camera_info
+from pixelgait.robot.ros.watch.camera_mount import publish_mount
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.rotation import heading, upright
 from pixelgait.robot.runtime.realtime import RateKeeper
@@ -22,6 +23,7 @@ from pixelgait.sim.body.interface import PHYSICS_DT_S, SimulatedBody, standing
 from pixelgait.sim.body.odometry import DriftingOdometry
 
 CAMERA_STEPS = round(1.0 / 30.0 / PHYSICS_DT_S)  # 30 Hz
+BASE, EYE = "base_link", "camera_optical_frame"  # REP 105, 103
 ODOMETRY_STEPS = round(0.02 / PHYSICS_DT_S)  # 50 Hz
 
 
@@ -64,6 +66,7 @@ class SimulatedRobot(Node):
             topic: self.create_publisher(CameraInfo, f"{topic.rpartition('/')[0]}/camera_info", 1)
             for topic in (ros.COLOUR, ros.DEPTH)
         }
+        publish_mount(self, BASE, EYE, body.spec.camera)
         self._truth = self.create_publisher(Odometry, "ground_truth/odom", sensor)
         self._odometry, self._drifting = self.create_publisher(Odometry, "odom", sensor), odometry
         self._stop = threading.Event()
@@ -128,7 +131,7 @@ class SimulatedRobot(Node):
 
     def _info(self, now: int) -> Any:
         camera = self.body.camera
-        return camera_info(now, "camera", camera.height, camera.width, self.body.spec.camera)
+        return camera_info(now, EYE, camera.height, camera.width, self.body.spec.camera)
 
     def _publish_images(self, now: int, reading: Reading) -> None:
         """Faults of a camera act where colour alone is subscribed: then it is the reading's."""
@@ -141,10 +144,10 @@ class SimulatedRobot(Node):
             image = reading.image()
             pixels, now = image.pixels, now - round((self.body.time_s - image.time_s) * 1e9)
         if depth:
-            self._depth.publish(ros.image_message(now, "camera", metres))
+            self._depth.publish(ros.image_message(now, EYE, metres))
             self._infos[ros.DEPTH].publish(self._info(now))
         if colour:
-            self._colour.publish(ros.image_message(now, "camera", pixels))
+            self._colour.publish(ros.image_message(now, EYE, pixels))
             self._infos[ros.COLOUR].publish(self._info(now))
 
 
@@ -153,7 +156,7 @@ def _odometry(
 ) -> Any:
     message = Odometry()
     message.header.stamp = ros.stamp(now)
-    message.header.frame_id, message.child_frame_id = frame, "base_link"
+    message.header.frame_id, message.child_frame_id = frame, BASE
     pose = message.pose.pose
     pose.position.x, pose.position.y, pose.position.z = map(float, position)
     q = pose.orientation

@@ -31,11 +31,14 @@ def trajectory(folder: Path) -> np.ndarray:
 def test_the_shipped_policy_walks_the_robot_by_camera(
     processes: Processes, tmp_path: Path, body: str
 ) -> None:
+    from pixelgait.robot.ros.watch.camera_mount import TFMessage
+
     sim = processes.start("pixelgait-sim", "--body", body, "--seed", 10000, "--out", tmp_path)
     run = processes.start("pixelgait-run", "iap", "--duration", 8, "--out", tmp_path, *AUTO)
     output, _ = run.communicate(timeout=60)
     assert run.returncode == 0, output
     assert "sensor_to_command" in output
+    assert output.count("tf2_msgs is not installed") == (TFMessage is None)
     sim.send_signal(signal.SIGINT)
     assert f"wrote {tmp_path / 'trajectory.npz'}\n" in sim.communicate(timeout=30)[0]
     assert sim.returncode == 0

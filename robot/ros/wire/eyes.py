@@ -41,6 +41,12 @@ class RosEyes:
                 now_s = self._inbox.now_s()
                 self._pair.arrived(now_s, now_s, time.monotonic())
 
+    @property
+    def frames(self) -> tuple[str, ...]:
+        """What images say is their frame, as far as they do."""
+        named = (message.header.frame_id for message in list(self._inbox.newest.values()))
+        return tuple(dict.fromkeys(name for name in named if name))
+
     def image(self) -> Image:
         """The newest image; see `RosCamera.image`."""
         return self.camera.image()

@@ -1,0 +1,217 @@
+"""Where the camera sits, by /tf_static, against the contract: geometry, and between processes."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import math
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pixelgait.robot.ros.watch import camera_mount
+from pixelgait.robot.ros.watch.camera_mount import CameraMountWatch
+from pixelgait.robot.spec import A1
+from tests.ros import tf2_msgs
+from tests.ros.support import AUTO, Client, FakeRobot, Processes
+
+PITCH_RAD = A1.camera.pitch_down_rad
+X_M, Y_M, Z_M = A1.camera.position_m
+Transform = tuple[str, str, tuple[float, float, float], tuple[float, float, float, float]]
+
+
+def about(axis: str, angle_rad: float) -> tuple[float, float, float, float]:
+    """A quaternion xyzw."""
+    part = {name: math.sin(angle_rad / 2.0) * (name == axis) for name in "xyz"}
+    return (part["x"], part["y"], part["z"], math.cos(angle_rad / 2.0))
+
+
+OPTICAL = (-0.5, 0.5, -0.5, 0.5)  # REP 103's, as URDFs write it: rpy -pi/2 0 -pi/2
+HERE = (0.0, 0.0, 0.0)
+# As robot_state_publisher tells of a camera on a bracket; RealSense's own frames behind it.
+RIGHT: list[Transform] = [
+    ("camera_link", "camera_color_frame", (0.0, 0.015, 0.0), (0.0, 0.0, 0.0, 1.0)),
+    ("/base_link", "bracket", (X_M - 0.1, Y_M, Z_M), (0.0, 0.0, 0.0, 1.0)),
+    ("bracket", "camera_link", (0.1, 0.0, 0.0), about("y", PITCH_RAD)),
+    ("camera_color_frame", "camera_color_optical_frame", HERE, OPTICAL),
+]
+
+
+def message(transforms: list[Transform]) -> Any:
+    def named(values: tuple[float, ...]) -> Any:
+        return SimpleNamespace(**dict(zip("xyzw", values, strict=False)))
+
+    return SimpleNamespace(
+        transforms=[
+            SimpleNamespace(
+                header=SimpleNamespace(frame_id=parent),
+                child_frame_id=child,
+                transform=SimpleNamespace(translation=named(where), rotation=named(turned)),
+            )
+            for parent, child, where, turned in transforms
+        ]
+    )
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A watch that has heard some transforms, and what it says of a frame."""
+
+    def hear(transforms: list[Transform], *frames: str) -> tuple[str | None, str | None]:
+        frames = frames or ("camera_color_optical_frame",)
+        waiting = [(message([each]), None) for each in transforms]
+        handle: Any = contextlib.nullcontext()
+        handle.take_message = lambda *_: waiting.pop(0) if waiting else None
+        node = SimpleNamespace(create_subscription=lambda *_: SimpleNamespace(handle=handle))
+        monkeypatch.setattr(camera_mount, "TFMessage", object)
+        watch = CameraMountWatch(node, "base_link", A1.camera)
+        named = tuple(frame for frame in frames if frame)  # images need not say
+        return watch.problem(named), watch.unknown(named)
+
+    return hear
+
+
+def moved(child: str, **changed: Any) -> list[Transform]:
+    """`RIGHT`, but for one transform."""
+    return [
+        (p, c, changed.get("where", w), changed.get("turned", t)) if c == child else (p, c, w, t)
+        for p, c, w, t in RIGHT
+    ]
+
+
+def test_a_camera_is_found_along_the_chain_of_its_frames(heard: Any) -> None:
+    assert heard(RIGHT) == (None, None)
+    assert heard(RIGHT, "camera_link") == (None, None)  # no optical frame: x ahead
+    assert heard(RIGHT[:2] + RIGHT[3:])[1] == (
+        "the camera's mount is not checked: /tf_static does not lead "
+        "from 'base_link' to 'camera_color_optical_frame'"
+    )
+    assert heard(RIGHT, "")[1] == (
+        "the camera's mount is not checked: /tf_static does not lead from 'base_link' to ''"
+    )
+    circle = [*RIGHT[2:], ("camera_link", "bracket", HERE, OPTICAL), RIGHT[0]]
+    assert heard(circle)[0] is None
+
+
+@pytest.mark.parametrize(
+    ("transforms", "says"),
+    [
+        (moved("camera_link", turned=about("y", PITCH_RAD + 0.35)), "looks 0.55 rad down, the"),
+        (moved("camera_link", turned=about("y", -PITCH_RAD)), "looks -0.20 rad down, the"),
+        (moved("camera_link", where=(0.1, 0.0, 0.1)), "sits at (0.20, 0.01, 0.15) m, the policy"),
+        (moved("bracket", turned=about("x", 0.3)), "is turned by 0.31 rad about its axis"),
+        (moved("camera_color_frame", turned=about("z", 0.2)), "is turned by 0.20 rad to the left"),
+        (moved("camera_color_optical_frame", turned=(0.0, 0.0, 0.0, 1.0)), "looks "),
+    ],
+)
+def test_it_is_said_how_a_camera_sits_that_sits_elsewhere(
+    heard: Any, transforms: list[Transform], says: str
+) -> None:
+    problem, unknown = heard(transforms)
+    assert problem.startswith(f"/tf_static: 'camera_color_optical_frame' {says}"), problem
+    assert unknown is None
+
+
+@pytest.mark.parametrize(("down_rad", "away_m"), [(0.08, 0.0), (-0.08, 0.0), (0.0, 0.04)])
+def test_a_bracket_may_be_as_crooked_as_brackets_are(
+    heard: Any, down_rad: float, away_m: float
+) -> None:
+    bent = moved("camera_link", where=(0.1 + away_m, 0, 0), turned=about("y", PITCH_RAD + down_rad))
+    assert heard(bent) == (None, None)
+
+
+def test_what_is_no_transform_counts_for_nothing(heard: Any) -> None:
+    for broken in ({"turned": (0.0, 0.0, 0.0, 0.0)}, {"where": (math.nan, 0.0, 0.0)}):
+        assert "does not lead" in heard(moved("camera_link", **broken))[1]
+
+
+@pytest.fixture(scope="session")
+def with_tf2(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of processes that have tf2_msgs, built once for all workers."""
+    if not shutil.which("gcc") or not shutil.which("g++"):
+        pytest.skip("no gcc and g++, which build tf2_msgs")
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared-tf2"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "tf2").exists():
+            tf2_msgs.build(folder / "building")
+            (folder / "building").rename(folder / "tf2")
+    return tf2_msgs.environment(folder / "tf2")
+
+
+@pytest.fixture
+def tf2_processes(processes: Processes, with_tf2: dict[str, str]) -> Processes:
+    for name, value in with_tf2.items():
+        there = processes.environment.get(name)
+        processes.environment[name] = f"{there}:{value}" if there else value
+    return processes
+
+
+PUBLISH = """
+import sys, time
+from pixelgait.robot.ros.watch.camera_mount import LATCHED_QOS, TF_STATIC, TFMessage
+from pixelgait.robot.ros.wire import common as ros
+from geometry_msgs.msg import TransformStamped
+
+stop = ros.start()
+node = ros.rclpy.create_node("robot_state_publisher")
+publisher = node.create_publisher(TFMessage, TF_STATIC, LATCHED_QOS)
+transforms = []
+for parent, child, where, turned in eval(sys.argv[1]):
+    each = TransformStamped(child_frame_id=child)
+    each.header.frame_id = parent
+    t, q = each.transform.translation, each.transform.rotation
+    (t.x, t.y, t.z), (q.x, q.y, q.z, q.w) = where, turned
+    transforms.append(each)
+publisher.publish(TFMessage(transforms=transforms))
+stop.wait()
+"""
+
+
+@pytest.fixture
+def mounted_wrongly(tf2_processes: Processes) -> Iterator[None]:
+    """Somebody says that the camera looks 20 degrees further down than it should."""
+    bent = about("y", PITCH_RAD + math.radians(20.0))
+    transforms = [
+        ("base_link", "bracket", (X_M, Y_M, Z_M), bent),
+        ("bracket", "camera", HERE, (0.0, 0.0, 0.0, 1.0)),
+    ]
+    publisher = subprocess.Popen(
+        [sys.executable, "-c", PUBLISH, repr(transforms)], env=tf2_processes.environment
+    )
+    yield
+    publisher.terminate()
+    publisher.wait()
+
+
+@pytest.mark.usefixtures("mounted_wrongly")
+def test_a_camera_that_looks_elsewhere_is_refused(
+    tf2_processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    run = tf2_processes.start("pixelgait-run", iap_bundle, *AUTO)
+    client.spin(lambda: run.poll() is not None)
+    assert run.stdout is not None
+    refused = "error: /tf_static: 'camera' looks 0.55 rad down, the policy was made for 0.20 rad"
+    assert refused in run.stdout.read()
+    assert not any(np.any(command.position) for command in client.commands)
+
+
+def test_the_simulated_robot_says_where_its_camera_sits(
+    tf2_processes: Processes, iap_bundle: Path
+) -> None:
+    tf2_processes.start("pixelgait-sim")
+    run = tf2_processes.start("pixelgait-run", iap_bundle, "--duration", 0.5, *AUTO)
+    output, _ = run.communicate(timeout=60)
+    assert run.returncode == 0, output
+    assert "not checked" not in output
+    assert "/tf_static" not in output
