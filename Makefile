@@ -65,9 +65,9 @@ cluster: $(INSTALLED)  ## tests on a real Ray cluster of two nodes: another 0.3 
 	@$(INSTALLING)$(PIP) --editable '.[dev,ros,cluster]' && $(CAME_TO)
 	$(BIN)/python -m pytest -m cluster tests/policies/test_cluster.py
 
-view: $(INSTALLED)  ## pixelgait-view with Rerun itself, read back: another 0.8 GB on disk
+view: $(INSTALLED)  ## pixelgait-view with Rerun itself, read back, and recordings that Rerun imports: another 0.8 GB on disk
 	@$(INSTALLING)$(PIP) --editable '.[dev,ros,view]' && $(CAME_TO)
-	$(BIN)/python -m pytest -m view tests/robot/test_viewing.py
+	$(BIN)/python -m pytest -m view tests/robot
 
 # In an environment of their own: with pip they are the tools that build and install, not what runs.
 COLCON := build/colcon

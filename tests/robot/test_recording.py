@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +28,7 @@ from pixelgait.robot.recording.writer import StepWriter
 from pixelgait.robot.runtime.loop import Step
 from pixelgait.robot.runtime.operation import Goal, Inputs, Orders
 from pixelgait.robot.supervisor import Patience
+from tests.conftest import child_environment
 from tests.robot.test_replay import POLICIES, RECORDINGS
 
 THIRD = 1.0 / 3.0
@@ -130,3 +134,34 @@ def test_a_recording_of_an_older_version_is_refused_in_a_line(tmp_path: Path) ->
     assert str(refused.value) == (
         f"{file}: topic step is json, expected cdr: recorded by an older version? Record it anew"
     )
+
+
+@pytest.mark.view
+@pytest.mark.parametrize("policy", ["iap", "navigator"])
+def test_rerun_imports_a_recording_as_it_is(policy: str, tmp_path: Path) -> None:
+    """By its own reader of ROS 2 messages: all of each topic, and steps to the last bit."""
+    from rerun.chunk import RrdReader
+
+    file, imported = RECORDINGS / f"{policy}.mcap", tmp_path / "walk.rrd"
+    done = subprocess.run(
+        [Path(sys.executable).parent / "rerun", "mcap", "convert", file, "-o", imported],
+        capture_output=True,
+        text=True,
+        env=child_environment() | {"HOME": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stderr
+    read: Counter[str] = Counter()
+    steps: list[Any] = []
+    for chunk in RrdReader(imported).stream().to_chunks():
+        if not chunk.is_static:
+            read[chunk.entity_path] += chunk.num_rows
+            if chunk.entity_path == "/step":
+                column = chunk.to_record_batch().column("pixelgait.msg.Step:message")
+                steps += [row[0] for row in column.to_pylist()]
+    topics = Counter(f"/{topic}" for topic, *_ in messages(file))
+    assert {topic: read[topic] for topic in topics} == topics
+    wanted = read_recording(file).steps
+    assert [each["time_s"] for each in steps] == [each.inputs.reading.time_s for each in wanted]
+    assert np.array_equal([each["targets"] for each in steps], [each.targets for each in wanted])
+    ages = [{age["sensor"]: age["age_s"] for age in each["ages"]} for each in steps]
+    assert ages == [each.inputs.ages for each in wanted]
