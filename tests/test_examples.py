@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import os
@@ -163,6 +164,16 @@ def checked(checker: list[str], bundle: Path) -> subprocess.CompletedProcess[str
     )
 
 
+def copied(folder: Path) -> Path:
+    return shutil.copytree(SHIPPED / "walk", folder / "bundle")
+
+
+def hash_again(bundle: Path, file: str) -> None:
+    """Make the contract one for a file that was changed."""
+    digest = hashlib.sha256((bundle / file).read_bytes()).hexdigest()
+    change_contract(bundle, lambda contract: contract["files"].update({file: digest}))
+
+
 @compiler
 def test_a_cpp_program_reproduces_the_golden_vector(checker: list[str]) -> None:
     for contract in SHIPPED.glob("*/contract.json"):
@@ -170,6 +181,25 @@ def test_a_cpp_program_reproduces_the_golden_vector(checker: list[str]) -> None:
         assert done.returncode == 0, done.stderr
         assert "high_level.onnx: golden vector within" in done.stdout
         assert "low_level.onnx: golden vector within" in done.stdout
+
+
+@compiler
+def test_the_cpp_program_refuses_what_is_no_number(checker: list[str], tmp_path: Path) -> None:
+    """One joint is not a number, those before and behind it are as they should be."""
+    onnx = pytest.importorskip("onnx")
+    bundle = copied(tmp_path)
+    model = onnx.load(bundle / "low_level.onnx")
+    addend = np.zeros(12, np.float32)
+    addend[5] = np.nan
+    (last,) = (node for node in model.graph.node if "joint_targets" in node.output)
+    last.output[list(last.output).index("joint_targets")] = "sound"
+    model.graph.initializer.append(onnx.numpy_helper.from_array(addend, "addend"))
+    model.graph.node.append(onnx.helper.make_node("Add", ["sound", "addend"], ["joint_targets"]))
+    onnx.save(model, bundle / "low_level.onnx")
+    hash_again(bundle, "low_level.onnx")
+    done = checked(checker, bundle)
+    assert "low_level.onnx: golden vector within nan" in done.stdout
+    assert (done.returncode, done.stderr) == (1, "error: low_level.onnx: beyond the tolerance\n")
 
 
 @compiler
@@ -193,16 +223,12 @@ def test_a_cpp_program_reproduces_the_golden_vector(checker: list[str]) -> None:
 def test_the_cpp_program_refuses_what_does_not_fit(
     checker: list[str], tmp_path: Path, edit: Callable[[dict[str, Any]], object], message: str
 ) -> None:
-    import hashlib
-
-    bundle = tmp_path / "bundle"
-    shutil.copytree(SHIPPED / "walk", bundle)
+    bundle = copied(tmp_path)
     golden = json.loads((bundle / "golden.json").read_text())
     golden["low_level.onnx"]["outputs"]["joint_targets"][3] += 0.001
     (bundle / "golden.json").write_text(json.dumps(golden))
     assert "error: golden.json is not the one" in checked(checker, bundle).stderr
-    digest = hashlib.sha256((bundle / "golden.json").read_bytes()).hexdigest()
-    change_contract(bundle, lambda contract: contract["files"].update({"golden.json": digest}))
+    hash_again(bundle, "golden.json")
     done = checked(checker, bundle)
     assert done.returncode == 1
     assert done.stderr == "error: low_level.onnx: beyond the tolerance\n"
