@@ -37,7 +37,6 @@ from pixelgait.policies.runs import find_run
 from pixelgait.policies.trained import provenance_of, trained_low_level
 from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS
 from pixelgait.robot.errors import run_command
-from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.sim.body.camera import KIND_OF_CHANNELS
 from pixelgait.sim.evaluate import EvalConfig, report
 
@@ -112,7 +111,7 @@ def train(options: Options) -> PPO:
         camera=KIND_OF_CHANNELS[channels],
         image_size=(height, width),
         frame_skip=STEPS_OF_AN_ACTION,
-        max_episode_steps=round(options.seconds / CONTROL_DT_S / STEPS_OF_AN_ACTION),
+        seconds=options.seconds,
     )
     model = PPO(
         "MultiInputPolicy",

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import TypedDict
 
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.sim.body.camera import CHANNELS, Kind
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.world.appearance import LooksOption
+
+MOST_SKIPPED = 6000  # control steps: a minute
+LARGEST_IMAGE = 1024  # pixels a side, as of pixelgait-sim
+LONGEST_S = 3600.0
 
 
 class EnvOptions(TypedDict, total=False):
@@ -24,17 +30,47 @@ class EnvOptions(TypedDict, total=False):
     faults: tuple[str, ...]
     field_of_view_rad: float | None
     goal: bool
+    seconds: float
 
 
 def check_eyes(
     image_size: tuple[int, int] | None, camera: Kind, field_of_view_rad: float | None
 ) -> None:
-    """Raises UserError if there is no such camera."""
+    """Raises UserError if there is no such camera, or none that could be rendered in time."""
     if camera not in CHANNELS:
         raise UserError(f"unknown camera '{camera}', choose from {', '.join(CHANNELS)}")
-    if image_size is not None and (len(image_size) != 2 or min(image_size) < 1):
-        raise UserError(f"image_size is {image_size}, needs (height, width), each at least 1")
+    if image_size is not None and not _is_size(image_size):
+        raise UserError(
+            f"image_size is {image_size!r}, needs (height, width), whole numbers "
+            f"from 1 to {LARGEST_IMAGE}"
+        )
     if field_of_view_rad is not None and not 0.0 < field_of_view_rad < math.pi:
         raise UserError(
             f"field_of_view_rad is {field_of_view_rad}, needs more than 0, less than pi"
         )
+
+
+def check_times(frame_skip: int, seconds: float) -> None:
+    """Raises UserError if an action or an episode cannot last so long."""
+    if not _is_whole(frame_skip, MOST_SKIPPED):
+        raise UserError(
+            f"frame_skip is {frame_skip!r}, needs a whole number from 1 to {MOST_SKIPPED}"
+        )
+    if not CONTROL_DT_S <= seconds <= LONGEST_S:
+        raise UserError(f"seconds is {seconds}, expected {CONTROL_DT_S} to {LONGEST_S:g}")
+
+
+def _is_size(size: object) -> bool:
+    return (
+        isinstance(size, (tuple, list))
+        and len(size) == 2
+        and all(_is_whole(side, LARGEST_IMAGE) for side in size)
+    )
+
+
+def _is_whole(value: object, most: int) -> bool:
+    """Whether this is a whole number, numpy's too, from 1 to the largest one allowed."""
+    try:
+        return 1 <= operator.index(value) <= most  # type: ignore[arg-type]
+    except TypeError:
+        return False

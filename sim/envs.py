@@ -31,7 +31,7 @@ from pixelgait.sim.body.faults import parse_faults
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
-from pixelgait.sim.env_options import EnvOptions, check_eyes
+from pixelgait.sim.env_options import EnvOptions, check_eyes, check_times
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.registry import MEDIUM, is_graded, make_scene
 from pixelgait.sim.tasks.follow import Follow
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 NO_LATENT = np.zeros(LATENT_SIZE)  # an agent asks for motions, not for speeds
+SIZE = 36, 36  # of an image [pixels]: the least that the CNN of Mnih et al. (2015) takes
 CAMERA_STEPS = 3  # from one frame of a 30 Hz camera to the next
 Task = Literal["forward", "follow"]
 Observation = dict[str, Any]
@@ -54,7 +55,8 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
     """What all of them share: a robot in a scene with a camera, a task, and pictures of it.
 
     `image_size` is (height, width) [pixels], or None for no image; `field_of_view_rad` is vertical,
-    by default the robot's. An action lasts `frame_skip` control steps (10 ms), and rewards add up.
+    by default the robot's. An action lasts `frame_skip` control steps (10 ms), and rewards add up;
+    an episode is truncated after `seconds` of the robot's time.
     `render_mode` is "rgb_array", the robot from behind, or "camera", what its camera sees, in
     colour of any kind. `faults` as in pixelgait-eval --faults. With `goal` the agent is told where
     the scene's destination is, as a high level is: by its distance and bearing, from the odometry.
@@ -83,18 +85,19 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         faults: tuple[str, ...] = (),
         field_of_view_rad: float | None = None,
         goal: bool = False,
+        seconds: float = 60.0,
     ) -> None:
-        if frame_skip < 1:
-            raise UserError(f"frame_skip is {frame_skip}, needs at least 1")
+        check_times(frame_skip, seconds)
         check_eyes(image_size, camera, field_of_view_rad)
         if image_size is None and (distractors is not None or looks != "plain"):
             raise UserError("image_size is None: there is no image for looks or distractors")
         if body == "glide" and faults:
             raise UserError("faults are of sensors that body 'glide' does not have")
         self.render_mode, self.frame_skip = render_mode, frame_skip
+        self._last_step = round(seconds / CONTROL_DT_S)
         self.robot = spec = find_robot(robot)
         self.sees, self.told = image_size is not None, goal
-        height, width = image_size or (32, 32)
+        height, width = image_size or SIZE
         eye = Camera(spec.camera, width, height, camera).with_field_of_view(field_of_view_rad)
         if difficulty is not None and not is_graded(scene):
             raise UserError(f"difficulty is nothing to scene '{scene}': it has but one")
@@ -144,6 +147,10 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
             seen["goal"] = goal.astype(np.float32)
         return seen
 
+    def truncated(self) -> bool:
+        """Whether the episode's time is up."""
+        return self.steps >= self._last_step
+
     def render(self) -> NDArray[np.uint8] | None:
         """The robot from behind (320, 480, 3), or what its camera sees (H, W, 3)."""
         if self.render_mode == "camera":
@@ -181,7 +188,7 @@ class GaitEnv(PixelGaitEnv):
     phase (2). Task forward: the reward is the capped advance to the goal [m]. Task follow: as in
     training, how well speed and yaw-rate commands are followed that change every second, under
     pushes; `command` (2,) is the present one, in [-1, 1]. Terminated by a fall, a fault of the
-    supervisor or at the goal; truncation is left to Gymnasium's TimeLimit.
+    supervisor or at the goal, truncated when its time is up.
 
     Raises:
         UserError: as of `PixelGaitEnv`, there is no such task, or the body has no legs.
@@ -191,7 +198,7 @@ class GaitEnv(PixelGaitEnv):
         self,
         scene: str,
         difficulty: float | None = None,
-        image_size: tuple[int, int] | None = (32, 32),
+        image_size: tuple[int, int] | None = SIZE,
         frame_skip: int = 1,
         task: Task = "forward",
         **options: Unpack[EnvOptions],
@@ -243,7 +250,7 @@ class GaitEnv(PixelGaitEnv):
                 break
         x, y, _ = self.body.pose()[0]
         info = {"x_m": x, "y_m": y, "fell": fallen(self.body)}
-        return self._observe(), float(total), bool(over), False, info
+        return self._observe(), float(total), bool(over), self.truncated(), info
 
     def _latent(self) -> Array:
         return self.task.latent if isinstance(self.task, Follow) else NO_LATENT
@@ -273,16 +280,12 @@ def no_high_level(*_: object) -> Decision:
     raise NotImplementedError("the agent decides")
 
 
-def _register(name: str, entry: str, seconds: float, skip: int = 1, **options: Any) -> None:
-    gymnasium.register(
-        f"PixelGait/{name}-v0",
-        entry_point=f"pixelgait.sim.{entry}",
-        kwargs=options,
-        max_episode_steps=round(seconds / CONTROL_DT_S / skip),
-    )
+def _register(name: str, entry: str, **options: Any) -> None:
+    # No limit in actions: how long one of them lasts is the agent's choice.
+    gymnasium.register(f"PixelGait/{name}-v0", entry_point=f"pixelgait.sim.{entry}", kwargs=options)
 
 
-_register("Walk", "envs:GaitEnv", 10.0, scene="flat")
-_register("Follow", "envs:GaitEnv", 10.0, scene="flat", task="follow", image_size=None)
-_register("ObstacleCourse", "envs:GaitEnv", 60.0, scene="obstacle-course")
-_register("Steer", "steer_env:SteerEnv", 60.0, 20, scene="obstacle-course")
+_register("Walk", "envs:GaitEnv", scene="flat", seconds=10.0)
+_register("Follow", "envs:GaitEnv", scene="flat", seconds=10.0, task="follow", image_size=None)
+_register("ObstacleCourse", "envs:GaitEnv", scene="obstacle-course")
+_register("Steer", "steer_env:SteerEnv", scene="obstacle-course")

@@ -15,7 +15,7 @@ from pixelgait.robot.low_level import LATENT_SIZE
 from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.env_options import EnvOptions
-from pixelgait.sim.envs import Observation, PixelGaitEnv, no_high_level
+from pixelgait.sim.envs import SIZE, Observation, PixelGaitEnv, no_high_level
 from pixelgait.sim.tasks.navigate import way_through
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class SteerEnv(PixelGaitEnv):
         self,
         scene: str,
         difficulty: float | None = None,
-        image_size: tuple[int, int] = (36, 36),
+        image_size: tuple[int, int] = SIZE,
         frame_skip: int = 20,
         low_level: str | None = None,
         **options: Unpack[EnvOptions],
@@ -88,7 +88,7 @@ class SteerEnv(PixelGaitEnv):
                 break
         x, y, _ = self.body.pose()[0]
         info = {"x_m": x, "y_m": y, "is_success": self.task.succeeded()}
-        return self.seen(), float(total), bool(over), False, info
+        return self.seen(), float(total), bool(over), self.truncated(), info
 
     def _walk(self, latent: Array) -> bool:
         """One control step; whether it was the last there can be."""

@@ -64,7 +64,7 @@ def compare(
             difference: Array = np.abs(value - expected.numpy()).astype(np.float64)
             if name == "next_phase":
                 difference = np.minimum(difference, np.abs(2.0 * np.pi - difference))
-            worst[name] = max(worst[name], float(difference.max()))
+            worst[name] = float(np.maximum(worst[name], difference.max()))  # NaN stays
     return [Parity(graph, name, len(samples), value) for name, value in worst.items()]
 
 

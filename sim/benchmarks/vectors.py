@@ -19,6 +19,7 @@ from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim import envs
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
+from pixelgait.sim.env_options import LONGEST_S
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.follow import Follow
 
@@ -45,6 +46,7 @@ def vector_rates(
         vector_kwargs={"context": CONTEXT},
         frame_skip=skip,
         robot=spec.name,
+        seconds=LONGEST_S,
     )
     rows = []
     with ExitStack() as loops:

@@ -10,8 +10,10 @@ import pytest
 import torch
 
 from pixelgait.export.bundle.graphs import OPSET, high_level_graph, without_copies
+from pixelgait.export.bundle.parity import check, compare
 from pixelgait.policies.high_level import HighLevelNetwork
 from pixelgait.robot.bundle import single_thread_session
+from pixelgait.robot.errors import UserError
 
 
 @pytest.mark.parametrize("once", [(1, 1, 64), (1, 16, 64), (64, 1, 1)])
@@ -41,3 +43,22 @@ def test_sit_takes_little_more_room_than_its_weights() -> None:
     network = HighLevelNetwork("sit")
     weights = sum(each.numel() for each in network.parameters())
     assert high_level_graph(network).ByteSize() < 3 * 4 * weights
+
+
+def test_what_is_no_number_is_no_parity() -> None:
+    """A difference that is not a number is not forgotten over samples that follow."""
+    sizes = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy"]
+    root = onnx.helper.make_graph(
+        [onnx.helper.make_node("Sqrt", ["x"], ["y"])], "root", sizes[:1], sizes[1:]
+    )
+    opset = [onnx.helper.make_opsetid("", OPSET)]
+    model = onnx.helper.make_model(root, opset_imports=opset, ir_version=10)
+
+    class Root(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor]:
+            return (torch.sqrt(torch.clip(x, 0.0)),)
+
+    samples = [{"x": np.array([x], np.float32)} for x in (4.0, -1.0, 9.0)]
+    check(compare("root", model, Root(), samples[::2]))
+    with pytest.raises(UserError, match="'y' of ONNX differs from torch by nan"):
+        check(compare("root", model, Root(), samples))

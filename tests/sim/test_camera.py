@@ -299,6 +299,6 @@ def test_environments_render_colours_whatever_the_camera(
         pictures.append(env.render())
         env.close()
     assert pictures[0].dtype == np.uint8
-    assert pictures[0].shape == (32, 32, 3)
+    assert pictures[0].shape == (36, 36, 3)
     assert len(np.unique(pictures[0].reshape(-1, 3), axis=0)) > 3
     assert (pictures[0] == pictures[1]).all(2).mean() > 0.85

@@ -57,10 +57,55 @@ def test_a_skipped_frame_is_the_same_action_again() -> None:
         seen, reward, *_ = thrice.step(action)
         assert reward == pytest.approx(sum(row[1] for row in rewards))
         np.testing.assert_array_equal(seen["proprioception"], rewards[-1][0]["proprioception"])
-    with pytest.raises(UserError, match="frame_skip is 0"):
-        made("Walk", frame_skip=0)
     once.close()
     thrice.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "action", "seconds"),
+    [
+        ("Follow", {}, np.zeros(19), 10.0),
+        ("ObstacleCourse", {"image_size": None, "seconds": 0.6}, np.zeros(19), 0.6),
+        ("Steer", {"scene": "flat", "body": "glide", "image_size": (8, 8)}, AHEAD, 60.0),
+        ("Steer", {"seconds": 0.6}, AHEAD, 0.6),
+    ],
+)
+@pytest.mark.parametrize("frame_skip", [1, 20, None])
+def test_an_episode_is_as_long_however_long_an_action_is(
+    name: str,
+    options: dict[str, object],
+    action: np.ndarray,
+    seconds: float,
+    frame_skip: int | None,
+) -> None:
+    env = made(name, **options, **({"frame_skip": frame_skip} if frame_skip else {}))
+    env.reset(seed=0)
+    actions, over = 0, False
+    while not over:
+        _, _, terminated, over, _ = env.step(action)
+        assert not terminated
+        actions += 1
+    assert 0.01 * actions * env.unwrapped.frame_skip == pytest.approx(seconds)
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("Walk", {}), ("ObstacleCourse", {"camera": "rgbd"}), ("Steer", {"body": "glide"})],
+)
+def test_stable_baselines3_learns_by_its_own_eyes(name: str, options: dict[str, object]) -> None:
+    pytest.importorskip("stable_baselines3")
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.torch_layers import NatureCNN
+
+    env = made(name, **options)
+    model = PPO("MultiInputPolicy", env, n_steps=16, batch_size=16, n_epochs=1, seed=0)
+    eyes = model.policy.features_extractor.extractors["image"]
+    assert isinstance(eyes, NatureCNN)
+    before = eyes.cnn[0].weight.detach().clone()
+    model.learn(16)
+    assert not np.array_equal(before, eyes.cnn[0].weight.detach())
+    env.close()
 
 
 def test_commands_to_follow_change_every_second() -> None:
@@ -142,8 +187,23 @@ LOOKS = "image_size is None: there is no image for looks or distractors"
             )
             for angle in (0.0, float("nan"), 4.0)
         ),
-        ("Walk", {"image_size": (0, 0)}, "image_size is (0, 0), needs (height, width)"),
-        ("Walk", {"image_size": (32,)}, "image_size is (32,), needs (height, width)"),
+        *(
+            (
+                "Walk",
+                {"image_size": size},
+                f"image_size is {size!r}, needs (height, width), whole numbers from 1 to 1024",
+            )
+            for size in ((0, 0), (32,), (1.5, 2), "ab", 32, (20000, 20000), (32, np.nan))
+        ),
+        *(
+            ("Steer", {"frame_skip": skip}, f"frame_skip is {skip!r}, needs a whole number from 1")
+            for skip in (0, 2.5, float("nan"), "2", 6001)
+        ),
+        *(
+            ("Walk", {"seconds": seconds}, f"seconds is {seconds}, expected 0.01 to 3600")
+            for seconds in (0.0, float("nan"), float("inf"))
+        ),
+        ("Steer", {"difficulty": float("nan")}, "difficulty"),
         ("Walk", {"camera": "grey"}, "unknown camera 'grey', choose from rgb, depth, rgbd"),
         ("Walk", {"task": "dance"}, "unknown task 'dance', choose from forward, follow"),
         ("Walk", {"body": "glide"}, "body 'glide' has no legs for an agent to move, choose from"),
