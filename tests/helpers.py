@@ -86,9 +86,13 @@ def played(film: Path) -> list[np.ndarray]:
     return frames
 
 
-def documented_keys(title: str) -> set[str]:
-    """The keys that docs/commands.md lists of the file format under this heading."""
+def documented_keys(title: str, within: str | None = None) -> set[str]:
+    """The keys that docs/commands.md lists of the file format under this heading, or `within` what
+    one of them stands for."""
     text = (Path(__file__).resolve().parent.parent / "docs" / "commands.md").read_text()
     section = text.partition(f"\n### {title}")[2].partition("\n### ")[0]
     rows = [line for line in section.splitlines() if line.startswith("| `")]
+    if within is not None:
+        (told,) = (row.split(" | ")[1] for row in rows if row.startswith(f"| `{within}` |"))
+        return set(re.findall("`([^`]+)`", told))
     return {key for row in rows for key in re.findall("`([^`]+)`", row.split(" | ")[0])}

@@ -103,6 +103,7 @@ def test_a_depth_policy_walks_the_robot_by_depth(
     topics = {"joint_states", "imu/data", "camera/depth/image_rect_raw"}
     assert set(report["sensor_age_us"]) == topics
     with np.load(tmp_path / "decisions.npz") as decisions:
+        assert set(decisions) == documented_keys("Decisions")
         images = decisions["images"]
     assert images.shape[1:] == (16, 16, 1)
     assert (images[0, 0] == 255).all()  # the sky, from where the robot stands up

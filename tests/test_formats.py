@@ -1,0 +1,71 @@
+"""Files that commands write hold what docs/commands.md says of them, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from pixelgait.policies.training.configs import BUDGET, KINDS, PLACE
+from pixelgait.sim.eval_options import EvalConfig
+from pixelgait.sim.evaluate import evaluate
+from tests.conftest import Command
+from tests.helpers import documented_keys
+
+SHORT = "--steps 60 --validation-steps 60 --validation-episodes 2 --validate-every 1 --workers 1"
+SHORT += " --iterations 1"
+SEARCH = f"{SHORT} --es.directions 2 --es.top 2"
+LINES = [
+    f"walk {SEARCH}",
+    f"follow {SEARCH} --randomise",
+    f"course --low-level walk --encoder cnn --scene rooms --goal {SEARCH}",
+    f"imitate --encoder cnn {SHORT} --dagger.courses 2 --dagger.steps 5",
+]
+# What some tasks alone have: in a curve and in an evaluation.
+FOLLOW = {"speed_error", "yaw_rate_error"}
+ROOMS = {"spl", "near_rate", "left_m", "walked_m", "time_s"}
+SEEING = {"success", "clean", "contact_free"}
+OWN = {
+    "walk": {"train/best_return"},
+    "follow": {"train/best_return", *FOLLOW},
+    "course": {"train/best_return", *SEEING, *ROOMS},
+    "imitate": SEEING,
+}
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: line.split()[0])
+def test_a_run_is_as_documented(command: Command, tmp_path: Path, line: str) -> None:
+    task, *options = line.split()
+    done = command("pixelgait-train", task, "--out", "run", *options)
+    assert done.returncode == 0, done.stderr
+    config, code, (row,) = (
+        json.loads((tmp_path / "run" / f"{name}.json").read_text())
+        for name in ("config", "git", "curve")
+    )
+    asked = {field.name for field in fields(KINDS[task])} - {*PLACE, *BUDGET}
+    assert config.keys() == asked | documented_keys("Configuration")
+    assert config["budget"].keys() == documented_keys("Configuration", "budget")
+    assert code.keys() == documented_keys("Code")
+    keys = documented_keys("Learning curve") - set.union(*OWN.values()) | OWN[task]
+    whole = {key for key in keys if key == "iteration" or "/" in key}
+    measured = {f"{group}/{key}" for group in ("train", "validation") for key in keys - whole}
+    assert row.keys() == whole | measured
+
+
+@pytest.mark.parametrize(
+    ("config", "own"),
+    [
+        (EvalConfig("iap"), set()),
+        (EvalConfig("walk", task="follow", scene="flat"), FOLLOW),
+        (EvalConfig("navigator", scene="rooms"), ROOMS),
+    ],
+    ids=["course", "follow", "rooms"],
+)
+def test_an_evaluation_is_as_documented(config: EvalConfig, own: set[str]) -> None:
+    figures = evaluate(replace(config, episodes=1, workers=1, seconds=1.0))
+    keys = documented_keys("Evaluation") - FOLLOW - ROOMS | own
+    assert figures.keys() == keys
+    (episode,) = figures["episodes"]
+    assert episode.keys() == documented_keys("Evaluation", "episodes")
