@@ -58,7 +58,7 @@ endurance: $(INSTALLED)  ## courses under faults for MINUTES, then EVENTS (kill,
 recordings: $(INSTALLED)  ## tests/recordings: a short walk of every shipped policy, after it was trained anew
 	$(BIN)/python -m tests.ros.record_walks
 
-signals: $(INSTALLED)  ## no command leaves a process behind, whenever it is stopped: 1.5 h
+signals: $(INSTALLED)  ## no command leaves a process behind, whenever it is stopped: 2 h
 	$(BIN)/python -m tests.signals
 
 cluster: $(INSTALLED)  ## tests on a real Ray cluster of two nodes: another 0.3 GB on disk, 3 min

@@ -1,7 +1,7 @@
 """No command leaves a process behind, whenever it is stopped and by whatever signal.
 
 Ctrl-C goes to all of its processes, as from a terminal, and none may answer by a traceback.
-`make signals` runs all of it, in an hour and a half; tests/test_signals.py a part.
+`make signals` runs all of it, in two hours; tests/test_signals.py a part.
 """
 
 from __future__ import annotations
@@ -17,24 +17,31 @@ import time
 import uuid
 from pathlib import Path
 
+from pixelgait.robot.bundle import SHIPPED
 from tests.conftest import child_environment
 
+RUN = SHIPPED / "iap" / "high_level"
+WALK = Path(__file__).resolve().parent / "recordings" / "iap.mcap"
 # What takes long, and how long its start and its work may be looked at [s].
 COMMANDS = {
     "pixelgait-train walk --out run --iterations 100000": 12.0,
     "pixelgait-train follow --out run --iterations 100000 --randomise": 12.0,
     "pixelgait-train course --low-level walk --out run --iterations 100000": 15.0,
     "pixelgait-train imitate --out run": 20.0,
+    "pixelgait-train joint --out run --iterations 100000": 15.0,
     "pixelgait-train --recipe walk --out run": 12.0,
     "pixelgait-eval iap --episodes 100000": 10.0,
     "pixelgait-eval iap --episodes 100000 --body mujoco --randomise": 10.0,
     "pixelgait-eval walk --task follow --scene flat --seconds 3600": 8.0,
+    f"pixelgait-eval {shlex.quote(str(RUN))} --episodes 100000": 12.0,
     "pixelgait-eval iap --episodes 1 --video film.mp4": 12.0,
     "pixelgait-export --low-level walk --high-level iap --out run": 8.0,
     "pixelgait-encoders --out run": 15.0,
     "pixelgait-benchmark --rounds 100000": 8.0,
     "pixelgait-profile iap --seconds 1000": 4.0,
+    f"pixelgait-replay {shlex.quote(str(WALK))}": 3.0,
     "pixelgait-sim": 6.0,
+    "pixelgait-sim --video film.mp4": 10.0,
     "pixelgait-run iap --auto-arm": 6.0,
     "pixelgait-run walk --auto-arm --record walk.mcap": 6.0,
     "pixelgait-demo --out run --minutes 0.1": 60.0,
