@@ -15,15 +15,15 @@ one discount for each of them is the right one.
 
 from __future__ import annotations
 
-import json
+import io
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import gymnasium
 import stable_baselines3
 import torch
-import tyro
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
@@ -36,12 +36,26 @@ from pixelgait.policies.low_level import LinearGraph
 from pixelgait.policies.runs import find_run
 from pixelgait.policies.trained import provenance_of, trained_low_level
 from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS
-from pixelgait.robot.errors import run_command
+from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.files import json_bytes, write_atomic
+from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.runtime.options import (
+    Count,
+    Episodes,
+    Range,
+    Seed,
+    Workers,
+    check_outputs,
+    parse,
+)
 from pixelgait.sim.body.camera import KIND_OF_CHANNELS
+from pixelgait.sim.env_options import LONGEST_S
 from pixelgait.sim.evaluate import EvalConfig, report
 
+CURVE = "curve.json"
 WALL = str(Path(__file__).with_name("wall.py"))
 STEPS_OF_AN_ACTION = 30  # control steps: 0.3 s
+ACTION_S = STEPS_OF_AN_ACTION * CONTROL_DT_S
 DISCOUNT = 0.97  # of an action: what comes in 10 s counts a third
 
 
@@ -55,14 +69,14 @@ class Options:
     """Where it learns, and is evaluated."""
     encoder: str = "strided:channels=1"
     """Eyes that a gradient reaches, of pixelgait-train encoders."""
-    seconds: float = 20.0
+    seconds: Annotated[float, Range(ACTION_S, LONGEST_S)] = 20.0
     """Longest episode."""
-    steps: int = 20_000
+    steps: Count = 20_000
     """Actions to learn from."""
-    robots: int = 8
+    robots: Workers = 8
     """Environments side by side, in this process."""
-    seed: int = 0
-    episodes: int = 20
+    seed: Seed = 0
+    episodes: Episodes = 20
     """Unseen courses to walk, at the end."""
 
 
@@ -96,13 +110,16 @@ class Curve(BaseCallback):
             self.points.append({"images": self.num_timesteps, "success": success})
 
     def _on_training_end(self) -> None:
-        self.path.write_text(json.dumps(self.points, indent=2) + "\n")
+        write_atomic(self.path, json_bytes(self.points))
 
 
 def train(options: Options) -> PPO:
     """Gliding robots on courses of training seeds."""
     torch.set_num_threads(1)
-    height, width, channels = HighLevelNetwork(options.encoder).image_shape
+    try:
+        height, width, channels = HighLevelNetwork(options.encoder).image_shape
+    except ValueError as error:
+        raise UserError(f"--encoder: {error}") from None
     make = partial(
         gymnasium.make,
         "PixelGait/Steer-v0",
@@ -132,7 +149,7 @@ def train(options: Options) -> PPO:
         verbose=1,
         seed=options.seed,
     )
-    return model.learn(options.steps, Curve(options.out / "curve.json"))
+    return model.learn(options.steps, Curve(options.out / CURVE))
 
 
 def high_level_of(model: PPO, encoder: str) -> HighLevelNetwork:
@@ -164,9 +181,12 @@ def export(model: PPO, options: Options) -> Path:
 
 def main(options: Options) -> None:
     """Train, save, export, evaluate."""
-    options.out.mkdir(parents=True, exist_ok=True)
+    model_file, curve = options.out / "ppo.zip", options.out / CURVE
+    check_outputs(("out", model_file), ("out", curve))
     model = train(options)
-    model.save(options.out / "ppo.zip")
+    saved = io.BytesIO()
+    model.save(saved)
+    write_atomic(model_file, saved.getvalue())
     bundle = export(model, options)
     report(
         EvalConfig(
@@ -176,4 +196,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-    run_command(lambda: main(tyro.cli(Options)))
+    run_command(lambda: main(parse(Options, "ppo_steer.py")))

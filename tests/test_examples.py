@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.bundle import SHIPPED
+from pixelgait.robot.errors import UserError
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import evaluate
 from pixelgait.sim.world.own_scene import load_own_scene
@@ -63,6 +64,30 @@ def test_ppo_trains_exports_and_evaluates_by_itself(tmp_path: Path) -> None:
     assert "success_rate" in done.stdout
     assert printed[-1] == "1 episodes, seeds 10000 to 10000"
     assert (tmp_path / "ppo" / "ppo.zip").is_file()
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--seconds nan", "--seconds is nan"),
+        ("--seconds 0.1", "--seconds is 0.1, expected 0.3"),
+        ("--seed -1", "--seed is -1"),
+        ("--steps 0", "--steps is 0"),
+        ("--robots 0", "--robots is 0"),
+        ("--episodes 0", "--episodes is 0"),
+        ("--encoder ear", "--encoder: unknown encoder 'ear'"),
+        ("--out /dev/null", "/dev/null"),
+        ("--scene gone.py", "gone.py is missing"),
+    ],
+)
+def test_what_ppo_cannot_be_told_is_one_line(
+    ppo: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, option: str, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["ppo_steer.py", *option.split()])
+    with pytest.raises((UserError, OSError)) as refused:
+        ppo.main(ppo.parse(ppo.Options, "ppo_steer.py"))
+    assert words in str(refused.value)
 
 
 def test_what_ppo_has_learned_is_what_its_network_decides(ppo: ModuleType, tmp_path: Path) -> None:
