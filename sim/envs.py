@@ -27,7 +27,7 @@ from pixelgait.robot.observation import goal_vector, imu_vector, policy_image
 from pixelgait.robot.spec import A1, Array, find_robot
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.camera import CHANNELS, Camera, Kind
-from pixelgait.sim.body.faults import parse_faults
+from pixelgait.sim.body.faults import parse_faults, require_eyes
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
@@ -91,6 +91,9 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         check_eyes(image_size, camera, field_of_view_rad)
         if image_size is None and (distractors is not None or looks != "plain"):
             raise UserError("image_size is None: there is no image for looks or distractors")
+        wrong = parse_faults(faults)
+        if image_size is None:
+            require_eyes(wrong, "who has no image")
         if body == "glide" and faults:
             raise UserError("faults are of sensors that body 'glide' does not have")
         self.render_mode, self.frame_skip = render_mode, frame_skip
@@ -110,7 +113,6 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         if body == "glide":
             self.body: Any = KinematicBody(spec, place, camera=eye, randomisation=ranges)
         else:
-            wrong = parse_faults(faults)
             self.body = make_body(body, spec, place, camera=eye, randomisation=ranges, faults=wrong)
         self.channels = CHANNELS[camera]
         self._renderer: Any = None

@@ -21,6 +21,7 @@ from pixelgait.robot.runtime.options import (
     check_outputs,
 )
 from pixelgait.sim.baselines import SIGHTLESS, Baseline
+from pixelgait.sim.body.faults import require_eyes
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.registry import Move, moved_scene
 from pixelgait.sim.scenes.rough import Rough
@@ -124,6 +125,7 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
         for name, asked in seen.items():
             if asked:
                 raise UserError(f"{who} does not look: --{name} is nothing to it")
+        require_eyes(self.make_faults(), who)
 
     def moved(self, move: Move) -> EvalConfig:
         """The same, its files moved."""

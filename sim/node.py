@@ -46,6 +46,8 @@ class SimConfig(SceneOptions):
     Arguments for ROS go behind --ros-args.
     """
 
+    APART = (("--gui", "--realtime"),)
+
     robot: str = "a1"
     """a1, mini_cheetah, laikago or go2."""
     body: str = "pybullet"

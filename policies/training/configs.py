@@ -21,7 +21,7 @@ from pixelgait.robot.runtime.options import (
     check_outputs,
 )
 from pixelgait.robot.spec import A1, find_robot
-from pixelgait.sim.body.faults import parse_faults
+from pixelgait.sim.body.faults import parse_faults, require_eyes
 from pixelgait.sim.body.measured_delays import make_randomisation
 from pixelgait.sim.engines.registry import find_simulator, simulators
 from pixelgait.sim.scenes.registry import is_graded
@@ -204,14 +204,24 @@ class CurriculumConfig(CameraConfig, EvolutionConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WalkConfig(EvolutionConfig):
+class LowLevelConfig(EvolutionConfig):
+    """What the tasks share that train a low level alone, which has no camera."""
+
+    def check(self) -> None:
+        super().check()
+        if not self.resume:
+            require_eyes(parse_faults(self.faults), f"task {self.task}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WalkConfig(LowLevelConfig):
     """Train a low level to walk straight ahead, from zero weights."""
 
     task = "walk"
 
 
 @dataclass(frozen=True, kw_only=True)
-class FollowConfig(EvolutionConfig):
+class FollowConfig(LowLevelConfig):
     """Train a low level to follow speed and yaw-rate commands under pushes, from zero weights."""
 
     task = "follow"

@@ -28,7 +28,7 @@ from pixelgait.policies.training.configs import (
     WalkConfig,
 )
 from pixelgait.robot.errors import UserError, run_command
-from pixelgait.robot.files import write_atomic
+from pixelgait.robot.files import require_writable, write_atomic
 from pixelgait.robot.runtime.commands import own_arguments
 from pixelgait.robot.runtime.options import check_numbers, check_outputs, parse
 from pixelgait.sim.tasks.options import SceneOptions, WorkerOptions, check_film
@@ -136,6 +136,7 @@ def cook(config: RecipeConfig) -> None:
     check_outputs(("video", config.video))
     out = config.out or Path("runs") / Path(config.recipe).stem
     stages = read_recipe(config.recipe, out)
+    require_writable(stages[0].folder / CONFIG)
     for stage in stages:
         print(f"{PROGRAM} {' '.join(stage.arguments)}", flush=True)
         line = [*stage.arguments, "--out", str(stage.folder)]

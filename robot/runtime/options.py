@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -58,6 +59,8 @@ def parse(
     arguments = own_arguments() if arguments is None else arguments
     if "" in arguments:
         raise UserError(f"argument {arguments.index('') + 1} is empty")
+    if empty := [word for word in arguments if re.fullmatch("--[^=]+=", word)]:
+        raise UserError(f"{empty[0]} is empty")
     config: Config = tyro.cli(kind, prog=program, args=arguments, **options)
     options_given = {word.partition("=")[0].replace("_", "-") for word in arguments}
     for one, other in getattr(config, "APART", ()):

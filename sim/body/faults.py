@@ -26,6 +26,7 @@ FAULT_KINDS = {
     "camera": ("frozen", "late", "lost", "black", "mirrored"),
 }
 NOT_SURVIVABLE = ("nan", "degrees", "offset", "stuck")  # a robot must be damped
+PIXELS = ("frozen", "black", "mirrored")  # of a camera: other pixels, and nothing else
 LASTING = ("mirrored",)  # no passing fault, but a camera that is mounted or set up wrongly
 MIXED = "mixed"
 TIMES = {"at": "start_s", "for": "for_s", "by": "by_s"}
@@ -66,6 +67,15 @@ def parse_faults(texts: tuple[str, ...]) -> tuple[Fault, ...]:
         UserError: a text is not of that form.
     """
     return tuple(_parse(text) for text in texts)
+
+
+def require_eyes(faults: tuple[Fault, ...], who: str) -> None:
+    """Raises UserError if a fault changes but pixels, for someone who does not look at any."""
+    for fault in faults:
+        if fault.sensor == "camera" and fault.kind in PIXELS:
+            raise UserError(
+                f"{who} does not look: --faults {fault.sensor}-{fault.kind} is nothing to it"
+            )
 
 
 def schedule(faults: tuple[Fault, ...], seed: int) -> list[Fault]:

@@ -209,6 +209,11 @@ LOOKS = "image_size is None: there is no image for looks or distractors"
         ("Walk", {"body": "glide"}, "body 'glide' has no legs for an agent to move, choose from"),
         ("Walk", {"image_size": None, "looks": "training"}, LOOKS),
         ("Walk", {"image_size": None, "distractors": "training"}, LOOKS),
+        (
+            "Follow",
+            {"faults": ("camera-black:at=1",)},
+            "who has no image does not look: --faults camera-black is nothing to it",
+        ),
         ("Steer", {"image_size": None}, "image_size is None: who steers has to see"),
         (
             "Steer",
