@@ -130,6 +130,26 @@ def test_a_name_of_two_lines_is_told_in_one() -> None:
     assert len(said.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize("line", [f"pixelgait-eval {SHORT}", "pixelgait-profile iap --seconds 0.5"])
+def test_nothing_is_left_at_home(tmp_path: Path, line: str) -> None:
+    """Not by libraries either, as an identity of the device or a cache."""
+    home, here = tmp_path / "home", tmp_path / "here"
+    name, *arguments = line.split()
+    for folder in (home, here):
+        folder.mkdir()
+    kept = {k: v for k, v in child_environment().items() if not k.startswith(("XDG_", "ORT_"))}
+    done = subprocess.run(
+        [script(name), *arguments],
+        cwd=here,
+        env={**kept, "HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [*home.rglob("*"), *here.rglob("*")] == []
+
+
 def test_nothing_but_a_file_is_replaced(tmp_path: Path) -> None:
     pipe, link = tmp_path / "pipe", tmp_path / "link.json"
     os.mkfifo(pipe)

@@ -34,6 +34,7 @@ def test_whoever_is_left_behind_is_found() -> None:
     [
         ("pixelgait-train walk --out run --iterations 100000", 3.0, signal.SIGTERM),
         ("pixelgait-eval iap --episodes 100000", 2.0, signal.SIGKILL),
+        ("pixelgait-eval iap --episodes 100000", 8.0, signal.SIGTERM),
         ("pixelgait-export --low-level walk --high-level iap --out run", 3.0, signal.SIGINT),
         ("pixelgait-benchmark --rounds 100000 --steps 200", 4.0, signal.SIGINT),
     ],

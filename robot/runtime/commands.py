@@ -35,6 +35,9 @@ def main() -> None:
     if "--version" in own_arguments():
         print(command, version() or "of unknown version: not installed by pip")
         return
+    # Python's resource tracker, which inherits this, frees the semaphores of whoever is killed;
+    # that it has to is no news.
+    sys.warnoptions.append("ignore:resource_tracker")
     try:
         importlib.import_module(module).main()
     except (KeyboardInterrupt, ImportError) as error:
