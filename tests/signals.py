@@ -40,7 +40,7 @@ COMMANDS = {
     "pixelgait-encoders --out run": 15.0,
     "pixelgait-benchmark --rounds 100000": 8.0,
     "pixelgait-profile iap --seconds 1000": 4.0,
-    f"pixelgait-replay {shlex.quote(str(WALK))}": 3.0,
+    f"pixelgait-replay {shlex.quote(str(WALK))} --bundle iap": 3.0,
     "pixelgait-sim": 6.0,
     "pixelgait-sim --video film.mp4": 10.0,
     "pixelgait-run iap --auto-arm": 6.0,
