@@ -30,6 +30,7 @@ from pixelgait.export.reports.generated import (
 from pixelgait.policies.encoders.iap.encoder import IAPEncoder
 from pixelgait.policies.encoders.iap.kernels import RELU_EPSILON
 from pixelgait.policies.encoders.iap.ordered import Projection
+from pixelgait.policies.encoders.iap.patches import patches
 from pixelgait.policies.high_level import HighLevelNetwork
 from pixelgait.robot.bundle import single_thread_session
 from pixelgait.robot.errors import run_command
@@ -44,6 +45,10 @@ FRAMES = 8
 
 class Performer(IAPEncoder):
     """The same network by plain matrix products: what is equal may differ by rounding."""
+
+    def columns_of(self, image: Tensor) -> Tensor:
+        """Patches (B, c, L) of uint8 images (B, H, W, C), in [0, 1]."""
+        return patches(image, self.patch, self.stride).transpose(1, 2).float() / 255.0
 
     def rate(self, x: Tensor) -> Tensor:
         """Importance (B, L) of patches (B, c, L)."""

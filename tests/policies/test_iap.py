@@ -185,7 +185,7 @@ def test_scores_are_those_of_the_features_of_the_paper(
     torch.manual_seed(4)
     encoder = IAPEncoder(side, side, patch=patch, kernel=kind, same_length=same_length, selected=10)
     images = noise(side, side, 3)
-    x = encoder.columns_of(images)[0].double()
+    x = encoder.columns_of(images)[0, :, : encoder.count].double()
     with torch.no_grad():
         q, k = (
             (layer.weight.double() @ x + layer.bias.double()[:, None]).T.numpy()
@@ -221,7 +221,7 @@ def test_brute_force_is_softmax_attention_summed_over_queries(monkeypatch) -> No
     torch.manual_seed(6)
     encoder = BruteForceEncoder(15, 17, patch=3, stride=2, selected=9)
     images = noise(15, 17, 3)
-    x = encoder.columns_of(images)[0]
+    x = encoder.columns_of(images)[0, :, : encoder.count]
     with torch.no_grad():
         logits = (encoder.query(x[None])[0].T @ encoder.key(x[None])[0] / math.sqrt(8)).double()
         expected = torch.softmax(logits, 1).sum(0).float()
@@ -246,18 +246,21 @@ def noise(height: int, width: int, channels: int, seed: int = 0) -> torch.Tensor
 
 
 @pytest.mark.parametrize("name", SELECTORS)
-@pytest.mark.parametrize(("patch", "stride"), [(1, 1), (3, 2), (5, 3)])
+@pytest.mark.parametrize(
+    ("height", "width", "patch", "stride"),
+    [(19, 23, 1, 1), (19, 23, 3, 2), (19, 23, 5, 3), (17, 17, 3, 2)],  # the last: 64 patches
+)
 def test_equal_patches_are_equally_important_and_taken_in_reading_order(
-    name: str, patch: int, stride: int
+    name: str, height: int, width: int, patch: int, stride: int
 ) -> None:
     torch.manual_seed(7)
-    encoder = ENCODERS[name](height=19, width=23, patch=patch, stride=stride, selected=12)
-    image = noise(1, 1, 3).expand(1, 19, 23, 3).clone()
+    encoder = ENCODERS[name](height=height, width=width, patch=patch, stride=stride, selected=12)
+    image = noise(1, 1, 3).expand(1, height, width, 3).clone()
     flat = encoder(image)[1].flatten().nonzero().flatten()
     assert flat.tolist() == list(range(12))
     image[:, 11:] = torch.tensor([200, 30, 90])
     scores = encoder.scores(image).detach()[0].numpy()
-    columns = encoder.columns_of(image)[0].numpy()
+    columns = encoder.columns_of(image)[0, :, : encoder.count].numpy()
     colours = len(np.unique(columns, axis=1).T)
     assert len(np.unique(scores)) <= colours
     centres = encoder(image)[0].detach().reshape(12, 2)

@@ -48,7 +48,7 @@ def random_images(size: int, count: int = 3) -> torch.Tensor:
 def test_scores_equal_the_explicit_attention_matrix(patch: int, stride: int) -> None:
     encoder = IAPEncoder(16, 16, patch=patch, stride=stride, selected=2)
     images = random_images(16)
-    x = patches(images.float() / 255.0, patch, stride).transpose(1, 2)
+    x = patches(images.float() / 255.0, patch, stride)
     assert x.shape == (3, encoder.rows * encoder.columns, patch * patch * 3)
     q = torch.relu(x @ encoder.query.weight.T + encoder.query.bias) + RELU_EPSILON
     k = torch.relu(x @ encoder.key.weight.T + encoder.key.bias) + RELU_EPSILON
@@ -66,7 +66,7 @@ def test_a_patch_holds_its_rows_columns_and_channels(patch: int, stride: int) ->
         for row in starts
         for column in starts
     ]
-    assert torch.equal(patches(images, patch, stride), torch.stack(expected, 2))
+    assert torch.equal(patches(images, patch, stride), torch.stack(expected, 1))
 
 
 def test_positions_are_the_best_patches_first() -> None:

@@ -22,12 +22,12 @@ class BruteForceEncoder(PatchSelector):
     MOST_PATCHES = 1 << 15  # a thousand million pairs
 
     def rate(self, x: Tensor) -> Tensor:
-        """Importance (B, L) of patches (B, c, L); they sum to L."""
-        keys = self.key(x)
-        queries = self.query(x).transpose(1, 2) * keys.shape[1] ** -0.5
-        count = x.shape[2]
-        blocks = queries.split(max(1, LARGEST_BLOCK // count), 1)
+        """Importance (B, L) of the first L = `count` of patches (B, c, L or more); it sums to L."""
+        keys = self.key(x, self.count)
+        queries = self.query(x, self.count).transpose(1, 2) * keys.shape[1] ** -0.5
+        blocks = queries.split(max(1, LARGEST_BLOCK // self.count), 1)
         sums = [
-            whole_vectors(torch.softmax(block @ keys, -1)).sum(1)[:, :count] for block in blocks
+            whole_vectors(torch.softmax(block @ keys, -1)).sum(1)[:, : self.count]
+            for block in blocks
         ]
         return reduce(torch.add, sums)

@@ -68,6 +68,6 @@ class IAPEncoder(PatchSelector):
             self.kernel = ReLUKernel()
 
     def rate(self, x: Tensor) -> Tensor:
-        """Importance (B, L) of patches (B, c, L)."""
-        importance: Tensor = self.kernel(x, self.query, self.key)
+        """Importance (B, L) of the first L = `count` of patches (B, c, L or more)."""
+        importance: Tensor = self.kernel(x, self.query, self.key, self.count)
         return importance

@@ -46,11 +46,12 @@ def orthogonal_gaussian(rows: int, dim: int, generator: np.random.Generator) -> 
 class ReLUKernel(nn.Module):
     """Deterministic features relu(u) + 0.001 of queries and keys as they are, without scaling."""
 
-    def forward(self, x: Tensor, query: Projection, key: Projection) -> Tensor:
-        """Importance (B, L) of patches (B, c, L)."""
-        tiles = x.split(TILE, -1)
-        total = reduce(torch.add, [self._sum(query(tile)) for tile in tiles])
-        return torch.cat([alike(total, self._features(key(tile))) for tile in tiles], -1)[:, 0]
+    def forward(self, x: Tensor, query: Projection, key: Projection, count: int) -> Tensor:
+        """Importance (B, L) of the first L = `count` of patches (B, c, L or more)."""
+        counts = [min(TILE, count - start) for start in range(0, count, TILE)]
+        tiles = list(zip(x.split(TILE, -1), counts, strict=True))
+        total = reduce(torch.add, [self._sum(query(*tile)) for tile in tiles])
+        return torch.cat([alike(total, self._features(key(*tile))) for tile in tiles], -1)[:, 0]
 
     def _features(self, u: Tensor) -> Tensor:
         return F.relu(u) + RELU_EPSILON
@@ -107,9 +108,12 @@ class SoftmaxKernel(nn.Module):
             self.register_buffer(buffer, torch.tensor(vectors).float(), persistent=False)
         self.register_buffer("weights", _weights(name, m, r), persistent=False)
 
-    def forward(self, x: Tensor, query: Projection, key: Projection) -> Tensor:
-        """Importance (B, L) of patches (B, c, L), up to a factor common to all patches."""
-        return self.importance(self.features(x, query), self.features(x, key))
+    def forward(self, x: Tensor, query: Projection, key: Projection, count: int) -> Tensor:
+        """Importance (B, L) of the first L = `count` of patches (B, c, L or more).
+
+        Up to a factor common to all patches.
+        """
+        return self.importance(self.features(x, query, count), self.features(x, key, count))
 
     def importance(self, queries: Features, keys: Features) -> Tensor:
         """Kernel summed over queries (B, L), divided by the exponentials of both exponents.
@@ -121,9 +125,9 @@ class SoftmaxKernel(nn.Module):
         rows = reduce(torch.add, [_attend(signs, q, k, weights) for q, k, weights in pairs])
         return ordered_sum(rows * keys.signs, 1) * keys.growth[:, 0]
 
-    def features(self, x: Tensor, projection: Projection) -> Features:
-        """Features of u = W x + b for patches x (B, c, L)."""
-        columns, dim = projection.shorter(x), projection.out_features
+    def features(self, x: Tensor, projection: Projection, count: int | None = None) -> Features:
+        """Features of u = W x + b for the first `count` patches, or all, of x (B, c, L)."""
+        columns, dim = projection.shorter(x, count), projection.out_features
         squares = projection.squares(columns).unsqueeze(-2)  # (B, 1, L)
         if self.same_length:
             scale = dim**0.25 * squares.clamp_min(SMALLEST_SQUARE).rsqrt()

@@ -38,38 +38,42 @@ def product(matrix: Tensor, x: Tensor) -> Tensor:
     return reduce(torch.add, [matrix[..., i : i + 1] * x[..., i : i + 1, :] for i in range(count)])
 
 
-def whole_vectors(x: Tensor) -> Tensor:
-    """Pad (..., L) to a multiple of LANES: libraries treat what is left over differently."""
-    spare = -x.shape[-1] % LANES
-    return F.pad(x, (0, spare)) if spare else x
+def whole_vectors(x: Tensor, dim: int = -1) -> Tensor:
+    """Pad along `dim` to a multiple of LANES: libraries treat what is left over differently."""
+    spare = -x.shape[dim] % LANES
+    return F.pad(x, (*(0, 0) * (-1 - dim), 0, spare)) if spare else x
 
 
-def alike(matrix: Tensor, x: Tensor) -> Tensor:
-    """Matrix (..., n, c) times columns (B, c, L): (B, n, L), by a library's matrix product.
+def alike(matrix: Tensor, x: Tensor, count: int | None = None) -> Tensor:
+    """Matrix (..., n, c) times the first `count` columns, or all, of (B, c, L): (B, n, count).
 
-    Its last columns, where they fill no vector, would be summed in another order; so would some
-    of a product that has but one row, which is therefore taken twice.
+    By a library's matrix product. Its last columns, where they fill no vector, would be summed in
+    another order; so would some of a product that has but one row, which is therefore taken twice.
     """
     rows = matrix.shape[-2]
     twice = matrix.expand(*matrix.shape[:-2], 2, -1) if rows == 1 else matrix
-    return (twice @ whole_vectors(x))[..., :rows, : x.shape[-1]]
+    return (twice @ whole_vectors(x))[..., :rows, : x.shape[-1] if count is None else count]
 
 
 class Projection(nn.Linear):
-    """A linear layer on columns: W x + b of x (B, c, L) is (B, d, L)."""
+    """A linear layer on columns: W x + b of x (B, c, L) is (B, d, L).
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, c, L) to (B, d, L)."""
-        return alike(self.weight, x) + self.bias.unsqueeze(-1)
+    Of x that was padded to whole vectors, `count` says how many columns are meant; by default all.
+    """
 
-    def shorter(self, x: Tensor) -> Tensor:
-        """Columns that `then` and `squares` need, of patches x (B, c, L): the fewest that do.
+    def forward(self, x: Tensor, count: int | None = None) -> Tensor:
+        """(B, c, L) to (B, d, count)."""
+        return alike(self.weight, x, count) + self.bias.unsqueeze(-1)
 
-        These are u = W x + b (B, d, L), or for small patches x with a row of ones below it, as
+    def shorter(self, x: Tensor, count: int | None = None) -> Tensor:
+        """Columns that `then` and `squares` need, of patches x (B, c, L): the shortest that do.
+
+        These are u = W x + b (B, d, count), or for small patches x with a row of ones below it, as
         products with W and b are constants of the exported graph.
         """
         if self.in_features >= self.out_features:
-            return self.forward(x)
+            return self.forward(x, count)
+        x = x[..., :count]
         return torch.cat([x, torch.ones_like(x[:, :1])], 1)
 
     def then(self, directions: Tensor, columns: Tensor, multiply: Multiply) -> Tensor:

@@ -14,12 +14,12 @@ from pixelgait.policies.encoders.checks import (
     require_image,
     require_positive,
 )
-from pixelgait.policies.encoders.iap.ordered import Projection
+from pixelgait.policies.encoders.iap.ordered import Projection, whole_vectors
 from pixelgait.policies.encoders.selection import first_best
 
 
 def patches(image: Tensor, size: int, stride: int) -> Tensor:
-    """Cut images (B, H, W, C) into patches (B, size * size * C, L), row by row.
+    """Cut images (B, H, W, C) into patches (B, L, size * size * C), row by row.
 
     What a patch holds has the order of its image: row, column, channel.
     """
@@ -33,7 +33,7 @@ def patches(image: Tensor, size: int, stride: int) -> Tensor:
         )
     else:
         tiles = image.unfold(1, size, stride).unfold(2, size, stride).permute(0, 1, 2, 4, 5, 3)
-    return tiles.reshape(batch, rows * columns, size * size * channels).transpose(1, 2)
+    return tiles.reshape(batch, rows * columns, size * size * channels)
 
 
 def patch_centres(height: int, width: int, size: int, stride: int) -> Tensor:
@@ -100,11 +100,10 @@ class PatchSelector(nn.Module, ABC):
         self.patch, self.stride, self.selected = patch, stride, selected
         self.rows = (height - patch) // stride + 1
         self.columns = (width - patch) // stride + 1
-        require_few(self.rows * self.columns, self.MOST_PATCHES)
-        if selected > self.rows * self.columns:
-            raise ValueError(
-                f"selected {selected} exceeds the {self.rows * self.columns} patches of the image"
-            )
+        self.count = self.rows * self.columns
+        require_few(self.count, self.MOST_PATCHES)
+        if selected > self.count:
+            raise ValueError(f"selected {selected} exceeds the {self.count} patches of the image")
         size = patch * patch * channels
         self.query, self.key = Projection(size, dim), Projection(size, dim)
         self.value = nn.Linear(size, values) if values else None
@@ -114,13 +113,19 @@ class PatchSelector(nn.Module, ABC):
 
     @abstractmethod
     def rate(self, x: Tensor) -> Tensor:
-        """Importance (B, L) of patches (B, c, L)."""
+        """Importance (B, L) of the first L = `count` of patches (B, c, L or more)."""
 
     def columns_of(self, image: Tensor) -> Tensor:
-        """Patches (B, c, L) of uint8 images (B, H, W, C), in [0, 1]."""
+        """Patches (B, c, L) of uint8 images (B, H, W, C), in [0, 1]; then black ones.
+
+        Of these there are as many as fill whole vectors.
+        """
         if image.shape[1:] != self.image_shape:
             raise ValueError(f"image is {tuple(image.shape[1:])}, expected {self.image_shape}")
-        return patches(image, self.patch, self.stride).float() / 255.0  # moved as bytes
+        # Moved and padded as bytes. A product with what is but seen transposed has columns that
+        # are summed in another order than their likes.
+        cut = whole_vectors(patches(image, self.patch, self.stride), -2)
+        return cut.transpose(1, 2).contiguous().float() / 255.0
 
     def scores(self, image: Tensor) -> Tensor:
         """Importance (B, L) of every patch of uint8 images (B, H, W, C)."""
