@@ -13,6 +13,9 @@ HUGE = {
     "iap:values=1000000000": "values is 1000000000, expected at most 1024",
     "iap:kernel=favor,m=1000000000": "m is 1000000000, expected at most 1024",
     "iap-hybrid:r=1000000000": "r is 1000000000, expected at most 64",
+    "iap-hybrid:m=1024,r=64,height=1024,width=1024": (
+        "m 1024 and r 64 are too many for 1048576 patches, expected at most 2016"
+    ),
     "iap:stride=1025": "stride is 1025, expected at most 1024",
     "brute-force:height=1024,width=1024": "1048576 patches are too many, this encoder takes at",
     "sit:dim=80000": "dim is 80000, expected at most 1024",
@@ -25,6 +28,9 @@ HUGE = {
     "vit:height=1024,width=1024,patch=1": "1048576 patches are too many",
     "ge-vit:dim=400000": "dim is 400000, expected at most 1024",
     "ge-vit:window=100001": "window is 100001, expected at most 31",
+    "ge-vit:group=C8,patch=1,window=31": (
+        "window 31 around 1024 patches, 4 heads and group 'C8' make 2015363072 scores, expected"
+    ),
     "ge-vit:layers=100000": "layers is 100000, expected at most 32",
     "ge-vit:height=512,width=512,patch=1": "262144 patches are too many",
     "latformer:dim=400000": "dim is 400000, expected at most 1024",

@@ -14,12 +14,13 @@ from pixelgait.policies.encoders.checks import (
     require_tiling,
 )
 from pixelgait.policies.encoders.ge_vit.group_attention import Attention, GroupAttention
-from pixelgait.policies.encoders.ge_vit.groups import Encoding, Group
+from pixelgait.policies.encoders.ge_vit.groups import Encoding, Group, elements
 from pixelgait.policies.encoders.maps import even_and_odd, odd_size
 
 MAP_CHANNELS = 4  # of the equivariant features, per patch
 MOST_PATCHES = 8192  # more take minutes to export
 LARGEST_WINDOW = 31
+MOST_SCORES = 1 << 28  # of one layer; with these it takes 4 GB
 
 
 class Block(nn.Module):
@@ -92,6 +93,7 @@ class GEViT(nn.Module):
         _check(height, width, window, group, encoding)
         self.patch, self.rows, self.columns = patch, height // patch, width // patch
         options = Attention(dim, heads, self.rows, self.columns, window, group, encoding)
+        _require_few_scores(options)
         self.embed = nn.Linear(channels, dim)
         self.lifting = GroupAttention(options, lifting=True)
         self.lifted = nn.Sequential(nn.LayerNorm(dim), nn.SiLU())
@@ -124,6 +126,17 @@ class GEViT(nn.Module):
         for block in self.blocks:
             x, attention = block(x)
         return self.norm(x), attention
+
+
+def _require_few_scores(options: Attention) -> None:
+    """Raises ValueError for more than there is memory for: (heads, P, v, g, m, n) of them."""
+    patches = options.rows * options.columns
+    scores = options.heads * patches * len(elements(options.group)) ** 3 * options.window**2
+    if scores > MOST_SCORES:
+        raise ValueError(
+            f"window {options.window} around {patches} patches, {options.heads} heads and group "
+            f"'{options.group}' make {scores} scores, expected at most {MOST_SCORES}"
+        )
 
 
 def _check(height: int, width: int, window: int, group: str, encoding: str) -> None:

@@ -13,6 +13,8 @@ from pixelgait.policies.encoders.iap.kernels import (
 )
 from pixelgait.policies.encoders.iap.patches import PatchSelector
 
+MOST_FEATURES = 1 << 27  # of all patches; with these it takes 3 GB
+
 
 class IAPEncoder(PatchSelector):
     """Selects the l patches that all patches attend to most and returns where they are.
@@ -59,6 +61,7 @@ class IAPEncoder(PatchSelector):
         if kernel not in KERNELS:
             raise ValueError(f"unknown kernel '{kernel}', choose from {', '.join(KERNELS)}")
         if kernel in RANDOM_KERNELS:
+            _require_few_features(self.count, m, r if kernel == "hybrid" else 0)
             self.kernel: ReLUKernel | SoftmaxKernel = SoftmaxKernel(
                 kernel, dim, m, r, same_length, seed
             )
@@ -71,3 +74,12 @@ class IAPEncoder(PatchSelector):
         """Importance (B, L) of the first L = `count` of patches (B, c, L or more)."""
         importance: Tensor = self.kernel(x, self.query, self.key, self.count)
         return importance
+
+
+def _require_few_features(patches: int, m: int, r: int) -> None:
+    """Raises ValueError for more than there is memory for."""
+    if patches * m * (1 + r) > MOST_FEATURES:
+        most = MOST_FEATURES // (m * (1 + r))
+        raise ValueError(
+            f"m {m} and r {r} are too many for {patches} patches, expected at most {most}"
+        )
