@@ -13,6 +13,8 @@ from tests.policies.parity import require_parity
 @pytest.mark.parametrize(
     ("encoder", "mirror"),
     [
+        ("iap:weighted=true", True),
+        ("iap-hybrid:weighted=true,patch=3,stride=2", False),
         ("ge-vit", True),
         ("gsa-net", True),
         ("latformer:hard=true", True),
@@ -27,6 +29,8 @@ def test_the_graph_does_what_torch_does(encoder: str, mirror: bool) -> None:
     if encoder == "attention-agent":  # sums of 529 terms: first weights rate all patches alike
         with torch.no_grad():
             high_level.encoder.query.weight *= 10.0
+    if "weighted" in encoder:
+        torch.nn.init.normal_(high_level.encoder.weights)
     rng = np.random.default_rng(0)
     height, width, channels = high_level.image_shape
     blocks = rng.integers(0, 256, (3, height // 4, width // 4, channels))

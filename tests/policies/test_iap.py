@@ -16,6 +16,7 @@ from pixelgait.policies.encoders.iap import brute_force, kernels
 from pixelgait.policies.encoders.iap.brute_force import BruteForceEncoder
 from pixelgait.policies.encoders.iap.encoder import IAPEncoder
 from pixelgait.policies.encoders.iap.kernels import (
+    KERNELS,
     RANDOM_KERNELS,
     SoftmaxKernel,
     orthogonal_gaussian,
@@ -268,6 +269,60 @@ def test_equal_patches_are_equally_important_and_taken_in_reading_order(
     torch.testing.assert_close(centres, encoder.centres[best])
 
 
+def weighted_and_not(kind: str, patch: int, stride: int) -> tuple[IAPEncoder, IAPEncoder]:
+    """With an r (eq. 1) that is 1 so far, and without one."""
+    encoders = []
+    for weighted in (True, False):
+        torch.manual_seed(3)
+        encoders.append(
+            IAPEncoder(19, 23, 3, patch, stride, selected=12, kernel=kind, r=3, weighted=weighted)
+        )
+    return encoders[0], encoders[1]
+
+
+@pytest.mark.parametrize("kind", KERNELS)
+@pytest.mark.parametrize(("patch", "stride"), [(1, 1), (3, 2)])
+@torch.no_grad()
+def test_r_weighs_the_queries_of_the_attention_matrix(
+    kind: str,
+    patch: int,
+    stride: int,
+    monkeypatch,  # noqa: ANN001
+) -> None:
+    monkeypatch.setattr(kernels, "TILE", 128)  # of 437 patches, or 99
+    encoder, plain = weighted_and_not(kind, patch, stride)
+    image = noise(19, 23, 3)
+    torch.testing.assert_close(encoder.scores(image), plain.scores(image), rtol=0, atol=0)
+    encoder.weights.normal_()
+    x = encoder.columns_of(image)[0, :, : encoder.count].double()
+    sides = []
+    for layer, sign in ((encoder.query, 1.0), (encoder.key, -1.0)):
+        u = (layer.weight.double() @ x + layer.bias.double()[:, None]).T.numpy()
+        sides.append(
+            np.maximum(u, 0.0) + kernels.RELU_EPSILON
+            if kind == "relu"
+            else features_by_definition(u, encoder.kernel, kind, False, sign)
+        )
+    expected = encoder.weights.double().numpy() @ (sides[0] @ sides[1].T)
+    scores = encoder.scores(image)[0].double().numpy()
+    largest = np.abs(expected).argmax()
+    scores *= expected[largest] / scores[largest]
+    np.testing.assert_allclose(scores, expected, atol=2e-5 * abs(expected[largest]))
+
+
+@pytest.mark.parametrize("kind", KERNELS)
+@pytest.mark.parametrize(("patch", "stride"), [(1, 1), (3, 2)])
+@torch.no_grad()
+def test_with_r_equal_patches_are_equally_important_too(kind: str, patch: int, stride: int) -> None:
+    encoder, _ = weighted_and_not(kind, patch, stride)
+    encoder.weights.normal_()
+    image = noise(1, 1, 3).expand(1, 19, 23, 3).clone()
+    assert encoder(image)[1].flatten().nonzero().flatten().tolist() == list(range(12))
+    image[:, 11:] = torch.tensor([200, 30, 90])
+    columns = encoder.columns_of(image)[0, :, : encoder.count]
+    assert len(encoder.scores(image)[0].unique()) <= len(columns.T.unique(dim=0))
+
+
 def test_ordered_sums_are_sums() -> None:
     for count in (1, 2, 8, 9, 27, 192):
         terms = torch.randn(3, count, 5, dtype=torch.float64)
@@ -327,9 +382,11 @@ def test_impossible_configurations_are_refused(options: dict, message: str) -> N
 def test_gated_values_have_a_gradient_down_to_the_selection() -> None:
     image = noise(16, 16, 1)
     for gated in (False, True):
-        encoder = IAPEncoder(16, 16, 1, patch=4, stride=4, selected=3, values=2, gated=gated)
+        encoder = IAPEncoder(
+            16, 16, 1, patch=4, stride=4, selected=3, values=2, gated=gated, weighted=True
+        )
         encoder(image)[0].square().sum().backward()
-        gradients = [encoder.query.weight.grad, encoder.key.weight.grad]
+        gradients = [encoder.query.weight.grad, encoder.key.weight.grad, encoder.weights.grad]
         assert all((g is not None and bool(g.any())) == gated for g in gradients)
 
 

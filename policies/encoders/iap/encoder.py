@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from pixelgait.policies.encoders.checks import require_positive, require_seed
 from pixelgait.policies.encoders.iap.kernels import (
@@ -19,8 +20,8 @@ MOST_FEATURES = 1 << 27  # of all patches; with these it takes 3 GB
 class IAPEncoder(PatchSelector):
     """Selects the l patches that all patches attend to most and returns where they are.
 
-    Scores are r^T Q' (K')^T with r = 1 (eq. 3): queries are summed first, so the L x L attention
-    matrix never exists.
+    Scores are r^T Q' (K')^T (eq. 3): queries are summed first, so the L x L attention matrix never
+    exists. r weighs queries by their place, keys it does not: equal patches are equally important.
 
     Args:
         height, width, channels, patch, stride, dim, selected, values, placed, gated: see
@@ -31,6 +32,7 @@ class IAPEncoder(PatchSelector):
         r: Gaussian vectors of the angle, for "hybrid".
         same_length: scale queries and keys to one length (eq. 5), not by d^(-1/4) (eq. 4).
         seed: of the random features. They are constants: not learned, not in checkpoints.
+        weighted: learn r (eq. 1), one weight for each of the L patches; without it is 1.
 
     Raises:
         ValueError: an impossible configuration.
@@ -53,6 +55,7 @@ class IAPEncoder(PatchSelector):
         r: int = 5,
         same_length: bool = False,
         seed: int = 0,
+        weighted: bool = False,
     ) -> None:
         size = (height, width, channels, patch, stride)
         super().__init__(*size, dim, selected, values, placed, gated)
@@ -69,10 +72,11 @@ class IAPEncoder(PatchSelector):
             raise ValueError("kernel 'relu' does not scale: same_length is True, expected False")
         else:
             self.kernel = ReLUKernel()
+        self.weights = nn.Parameter(torch.ones(self.count)) if weighted else None
 
     def rate(self, x: Tensor) -> Tensor:
         """Importance (B, L) of the first L = `count` of patches (B, c, L or more)."""
-        importance: Tensor = self.kernel(x, self.query, self.key, self.count)
+        importance: Tensor = self.kernel(x, self.query, self.key, self.count, self.weights)
         return importance
 
 

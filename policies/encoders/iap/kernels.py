@@ -1,7 +1,8 @@
 """Attention kernels K(u, v) = E[phi(u)^T phi(v)] by their features (arXiv 2102.04353, section 4).
 
-A kernel turns patches into the importance r^T Q' (K')^T of each (eq. 3) with r = 1. Queries are
-summed before they meet a key, so time and memory are linear in the number of patches L.
+A kernel turns patches into the importance r^T Q' (K')^T of each (eq. 3). Queries are summed, by
+their weights r where these are not 1, before they meet a key, so time and memory are linear in the
+number of patches L.
 """
 
 from __future__ import annotations
@@ -46,21 +47,34 @@ def orthogonal_gaussian(rows: int, dim: int, generator: np.random.Generator) -> 
 class ReLUKernel(nn.Module):
     """Deterministic features relu(u) + 0.001 of queries and keys as they are, without scaling."""
 
-    def forward(self, x: Tensor, query: Projection, key: Projection, count: int) -> Tensor:
-        """Importance (B, L) of the first L = `count` of patches (B, c, L or more)."""
+    def forward(
+        self,
+        x: Tensor,
+        query: Projection,
+        key: Projection,
+        count: int,
+        weights: Tensor | None = None,
+    ) -> Tensor:
+        """Importance (B, L) of the first L = `count` of patches (B, c, L or more).
+
+        Queries are weighted by `weights` (L,), or not.
+        """
         counts = [min(TILE, count - start) for start in range(0, count, TILE)]
         tiles = list(zip(x.split(TILE, -1), counts, strict=True))
-        total = reduce(torch.add, [self._sum(query(*tile)) for tile in tiles])
+        parts = [None] * len(tiles) if weights is None else weights.split(TILE)
+        sums = [self._sum(query(*tile), part) for tile, part in zip(tiles, parts, strict=True)]
+        total = reduce(torch.add, sums)
         return torch.cat([alike(total, self._features(key(*tile))) for tile in tiles], -1)[:, 0]
 
     def _features(self, u: Tensor) -> Tensor:
         return F.relu(u) + RELU_EPSILON
 
-    def _sum(self, u: Tensor) -> Tensor:
-        """Features of (B, d, L) summed over patches: (B, 1, d)."""
+    def _sum(self, u: Tensor, weights: Tensor | None) -> Tensor:
+        """Features of (B, d, L) summed over patches, weighted or not: (B, 1, d)."""
+        features = self._features(u) if weights is None else self._features(u) * weights
         # Another memory layout would be summed in another order, and trained weights tell them
         # apart where two patches are almost equally important.
-        return self._features(u).transpose(1, 2).contiguous().sum(1, keepdim=True)
+        return features.transpose(1, 2).contiguous().sum(1, keepdim=True)
 
 
 class Features(NamedTuple):
@@ -69,7 +83,7 @@ class Features(NamedTuple):
     Divided by exp(exponent) and times sqrt(m), so none overflows.
     """
 
-    signs: Tensor  # (B, 1 + r, L) ones, then sgn(xi^T u)
+    signs: Tensor  # (B, 1 + r, L) ones, then sgn(xi^T u); of queries maybe times their weights
     values: list[Tensor]  # (B, m, L) exponentials, sines, cosines, as far as the kernel has them
     growth: Tensor  # (B, 1, L or 1)
     exponent: Tensor  # (B, 1, 1)
@@ -108,12 +122,22 @@ class SoftmaxKernel(nn.Module):
             self.register_buffer(buffer, torch.tensor(vectors).float(), persistent=False)
         self.register_buffer("weights", _weights(name, m, r), persistent=False)
 
-    def forward(self, x: Tensor, query: Projection, key: Projection, count: int) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        query: Projection,
+        key: Projection,
+        count: int,
+        weights: Tensor | None = None,
+    ) -> Tensor:
         """Importance (B, L) of the first L = `count` of patches (B, c, L or more).
 
-        Up to a factor common to all patches.
+        Up to a factor common to all patches; queries are weighted by `weights` (L,), or not.
         """
-        return self.importance(self.features(x, query, count), self.features(x, key, count))
+        queries, keys = self.features(x, query, count), self.features(x, key, count)
+        if weights is not None:
+            queries = queries._replace(signs=queries.signs * weights)
+        return self.importance(queries, keys)
 
     def importance(self, queries: Features, keys: Features) -> Tensor:
         """Kernel summed over queries (B, L), divided by the exponentials of both exponents.
