@@ -16,6 +16,8 @@ from tests.policies.parity import require_parity
         ("iap:weighted=true", True),
         ("iap-hybrid:weighted=true,patch=3,stride=2", False),
         ("ge-vit", True),
+        ("ge-vit:group=C4", False),
+        ("ge-vit:group=C8,layers=1", False),
         ("gsa-net", True),
         ("latformer:hard=true", True),
         ("attention-neuron:selected=10", True),

@@ -140,8 +140,11 @@ def test_experts_compose_to_diagonal_reflection() -> None:
 
 def test_thirty_cells_are_moved_by_five_gates() -> None:
     expert = MaskExpert(Lattice(30, 30, ("translation",), powers=5))
-    found = expert(bits(1, 0, 1, 1, 1, 0, 1, 0, 0, 0))[0]
-    assert torch.equal(found, permutation(partial(np.roll, shift=(29, 2), axis=(0, 1)), 30, 30))
+    for by in range(32):  # rows ahead, and columns 31 - by: every code once along both axes
+        code = [by >> power & 1 for power in range(5)]
+        found = expert(bits(*code, *(1 - bit for bit in code)))[0]
+        moved = partial(np.roll, shift=(by, 31 - by), axis=(0, 1))
+        assert torch.equal(found, permutation(moved, 30, 30)), by
 
 
 @pytest.mark.parametrize("name", EXPERTS)
@@ -163,7 +166,7 @@ def test_masked_attention_applies_the_transformation_exactly(name: str, scale: f
     """Softmax first and mask later divides 0 by 0 from scale 10 on."""
     x = scale * torch.randn(1, 64, 8, generator=torch.Generator().manual_seed(0))
     expert = MaskExpert(Lattice(8, 8, (name,), powers=3))
-    for code, picture in codes(name)[:20]:
+    for code, picture in codes(name):
         moved = masked_attention(x, x, x, expert(bits(*code)))
         assert torch.equal(moved[0], permutation(picture, 8, 8) @ x[0])
 
@@ -211,7 +214,7 @@ def test_smoothed_translations_fade_with_their_distance() -> None:
 
 # Learning one transformation from a few examples (section 5.1), grids of colours as in ARC
 
-COLOURS = 6
+COLOURS, EMPTY = 6, -100
 EXAMPLES, LEARNED_ON, TRIED_ON = 8, 6, (6, 9)  # sides of grids
 
 
@@ -230,13 +233,17 @@ def make_layer(side: int, experts: tuple[str, ...], hard: bool, masked: bool) ->
 
 
 def shares_solved(
-    experts: tuple[str, ...], task: Callable[[Tensor], Tensor], masked: bool = True
+    experts: tuple[str, ...],
+    task: Callable[[Tensor], Tensor],
+    masked: bool = True,
+    blocks: tuple[int, int] = (1, 1),
 ) -> list[float]:
     """Shares of new grids, as large and larger, that are transformed without any error."""
     rng = torch.Generator().manual_seed(1)
 
     def drawn(count: int, side: int) -> Tensor:
-        return torch.randint(0, COLOURS, (count, side, side), generator=rng)
+        cells = torch.randint(0, COLOURS, (count, side, side), generator=rng)
+        return enlarged(cells, *blocks)
 
     layer = make_layer(LEARNED_ON, experts, hard=False, masked=masked)
     gates = list(layer.gate.parameters())
@@ -248,7 +255,8 @@ def shares_solved(
     for _ in range(100):
         # Two predictions, the second with smoothed masks (section 4.2).
         answers = [5.0 * layer(one_hot(grids), kernel)[0].flatten(0, 1) for kernel in kernels]
-        loss = torch.stack([F.cross_entropy(answer, truth) for answer in answers]).sum()
+        losses = [F.cross_entropy(answer, truth, ignore_index=EMPTY) for answer in answers]
+        loss = torch.stack(losses).sum()
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -257,7 +265,8 @@ def shares_solved(
         other = make_layer(side, experts, hard=True, masked=masked)
         other.load_state_dict(layer.state_dict())
         grids = drawn(30, side)
-        right = other(one_hot(grids))[0].argmax(-1) == task(grids).flatten(1)
+        truth = task(grids).flatten(1)
+        right = (other(one_hot(grids))[0].argmax(-1) == truth) | (truth == EMPTY)
         shares.append(float(right.all(1).float().mean()))
     return shares
 
@@ -270,6 +279,13 @@ def one_hot(grids: Tensor) -> Tensor:
 def enlarged(x: Tensor, rows: int, columns: int) -> Tensor:
     large = x.repeat_interleave(rows, 1).repeat_interleave(columns, 2)
     return large[:, : x.shape[1], : x.shape[2]]
+
+
+def reduced(x: Tensor, rows: int, columns: int) -> Tensor:
+    """One cell of each block; what is left over is empty."""
+    small = x[:, ::rows, ::columns]
+    missing = (0, x.shape[2] - small.shape[2], 0, x.shape[1] - small.shape[1])
+    return F.pad(small, missing, value=EMPTY)
 
 
 TASKS: list[tuple[tuple[str, ...], Callable[[Tensor], Tensor]]] = [
@@ -292,6 +308,14 @@ def test_a_layer_learns_a_transformation_from_a_few_examples(
     experts: tuple[str, ...], task: Callable[[Tensor], Tensor]
 ) -> None:
     assert shares_solved(experts, task) == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("factors", [(2, 2), (3, 2)])
+def test_a_layer_learns_to_make_blocks_smaller(factors: tuple[int, int]) -> None:
+    """Of what stays empty nothing is asked."""
+    rows, columns = factors
+    task = partial(reduced, rows=rows, columns=columns)
+    assert shares_solved(("scaling",), task, blocks=factors) == [1.0, 1.0]
 
 
 def test_attention_without_masks_does_not() -> None:

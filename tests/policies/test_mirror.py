@@ -134,6 +134,8 @@ def test_a_tied_robot_turns_left_as_it_turns_right() -> None:
         ("attention-neuron:selected=10", 0.0),
         ("attention-agent", 0.0),
         ("sit", 0.0),
+        ("sit-star", 0.0),
+        ("siet", 0.0),
         ("set", 0.0),
         ("vit", 0.0),
     ],

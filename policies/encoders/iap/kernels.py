@@ -59,8 +59,9 @@ class ReLUKernel(nn.Module):
 
         Queries are weighted by `weights` (L,), or not.
         """
-        counts = [min(TILE, count - start) for start in range(0, count, TILE)]
-        tiles = list(zip(x.split(TILE, -1), counts, strict=True))
+        # Not by `split`, which copies even a single tile.
+        starts = range(0, count, TILE)
+        tiles = [(x[..., i : i + TILE], min(TILE, count - i)) for i in starts]
         parts = [None] * len(tiles) if weights is None else weights.split(TILE)
         sums = [self._sum(query(*tile), part) for tile, part in zip(tiles, parts, strict=True)]
         total = reduce(torch.add, sums)
