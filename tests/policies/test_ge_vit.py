@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from pixelgait.policies.encoders.ge_vit.encoder import GEViT
 from pixelgait.policies.encoders.ge_vit.group_attention import Attention, GroupAttention
 from pixelgait.policies.encoders.ge_vit.groups import (
+    ROTATIONS,
     Encoding,
     Group,
     elements,
@@ -119,13 +120,42 @@ def test_group_attention_is_equivariant_and_that_of_gsa_nets_is_not(
         assert error < EXACT if encoding == "ge-vit" else error > 0.1
 
 
+@pytest.mark.parametrize("group", GROUPS)
+def test_offsets_are_those_of_the_identity_turned_back(group: Group) -> None:
+    """Whose zeros are zeros: the encoding's norm would make much of 4e-8."""
+    options = Attention(32, 4, 6, 6, 5, group, "ge-vit")
+    turned = GroupAttention(options).offsets.double()
+    for element, found in zip(elements(group), turned, strict=True):
+        expected = turned[0] @ torch.from_numpy(element)  # row vectors: by the inverse
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
+        assert not found[expected.abs() < 1e-6].any()
+    rotations = turned[: ROTATIONS[group]]
+    angles = torch.atan2(rotations[:, 5 * 2 + 4, 1], rotations[:, 5 * 2 + 4, 0])  # of (0, 1)
+    steps = torch.arange(len(rotations)) * 2.0 * np.pi / len(rotations)
+    torch.testing.assert_close(torch.cos(angles), torch.sin(steps).double(), rtol=0, atol=1e-6)
+    torch.testing.assert_close(torch.sin(angles), torch.cos(steps).double(), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("group", "transform"), SYMMETRIES)
 @torch.no_grad()
-def test_turns_by_90_degrees_are_as_exact_as_the_numbers() -> None:
-    layer = random_weights(GroupAttention(Attention(32, 4, 6, 6, 5, "D4", "ge-vit"))).double()
-    maps = torch.randn(1, 8, 36, 32, dtype=torch.float64)
-    for transform in TRANSFORMS:
-        out, after = layer(maps)[0], layer(moved(maps, "D4", transform))[0]
-        assert change(after, moved(out, "D4", transform)) < 1e-14
+def test_lifting_is_equivariant(group: Group, transform: str) -> None:
+    options = Attention(32, 4, 6, 6, 5, group, "ge-vit")
+    layer = random_weights(GroupAttention(options, lifting=True))
+    grid = torch.randn(1, 1, 6, 6, 32, generator=torch.Generator().manual_seed(1))
+    transformed = TRANSFORMS[transform][1](grid, (2, 3))
+    out, after = (layer(x.flatten(2, 3))[0] for x in (grid, transformed))
+    assert out.shape == (1, ORDERS[group], 36, 32)
+    assert change(after, moved(out, group, transform)) < EXACT
+    assert change(after, moved(out, group, transform).roll(1, 1)) > 0.03  # elements differ
+
+
+@pytest.mark.parametrize(("group", "transform"), SYMMETRIES)
+@torch.no_grad()
+def test_turns_by_90_degrees_are_as_exact_as_the_numbers(group: Group, transform: str) -> None:
+    layer = random_weights(GroupAttention(Attention(32, 4, 6, 6, 5, group, "ge-vit"))).double()
+    maps = torch.randn(1, ORDERS[group], 36, 32, dtype=torch.float64)
+    out, after = layer(maps)[0], layer(moved(maps, group, transform))[0]
+    assert change(after, moved(out, group, transform)) < 1e-14
 
 
 @torch.no_grad()
@@ -204,6 +234,41 @@ def test_groups_of_rotations_see_mirror_images() -> None:
         )
         features, mirrored = encoder(image)[0], encoder(image.flip(2))[0]
         assert change(mirrored[:, :32], features[:, :32]) > 1e-3
+
+
+def blobs(seed: int, angle: float = 0.0) -> Tensor:
+    """A picture of eight soft blobs, turned and then sampled: nothing is interpolated."""
+    rng = np.random.default_rng(seed)
+    axis = (np.arange(SIDE) - (SIDE - 1) / 2) / (SIDE / 2)
+    row, column = np.meshgrid(axis, axis, indexing="ij")
+    cosine, sine = np.cos(angle), np.sin(angle)
+    row, column = cosine * row + sine * column, cosine * column - sine * row
+    picture = np.full((SIDE, SIDE, 3), 128.0)
+    for _ in range(8):
+        y, x = rng.uniform(-0.6, 0.6, 2)
+        size = rng.uniform(0.15, 0.35)
+        bump = np.exp(-((row - y) ** 2 + (column - x) ** 2) / (2.0 * size**2))
+        picture += rng.uniform(-90.0, 90.0, 3) * bump[..., None]
+    return torch.from_numpy(picture.clip(0, 255).round().astype(np.uint8))[None]
+
+
+@pytest.mark.parametrize("group", ["C4", "C8"])
+@torch.no_grad()
+def test_turns_by_45_degrees_change_less_than_another_picture_but_no_group_has_them(
+    group: Group,
+) -> None:
+    """What the eight rotations add to the four is lost on a grid of pixels: docs/encoders.md."""
+    torch.manual_seed(0)
+    encoder = random_weights(GEViT(SIDE, SIDE, patch=1, group=group), 3.0)
+    turned, other = [], []
+    for seed in range(8):
+        features, after, others = (
+            encoder(picture)[0][:, :32]
+            for picture in (blobs(seed), blobs(seed, np.pi / 4), blobs(seed + 1))
+        )
+        turned.append(change(after, features))
+        other.append(change(others, features))
+    assert 0.01 < np.mean(turned) / np.mean(other) < 0.1
 
 
 @torch.no_grad()

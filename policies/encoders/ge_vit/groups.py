@@ -23,7 +23,8 @@ Matrices = NDArray[np.float64]
 def elements(group: Group) -> Matrices:
     """Matrices (h, 2, 2) of all elements: rotations, then rotations of the mirror image."""
     angles = 2.0 * np.pi * np.arange(ROTATIONS[group]) / ROTATIONS[group]
-    cosine, sine = np.cos(angles).round(15), np.sin(angles).round(15)
+    # To 14 digits sine and cosine of 45 degrees are one number, and what should be zero is.
+    cosine, sine = np.cos(angles).round(14), np.sin(angles).round(14)
     rotations: Matrices = np.stack([cosine, -sine, sine, cosine], -1).reshape(-1, 2, 2)
     if group in ("C4", "C8"):
         return rotations
