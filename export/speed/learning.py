@@ -30,23 +30,27 @@ class Lesson:
     enough: str  # `learned`, in words
 
 
+WALKS = (
+    lambda row: row["validation/shortest"] >= 5.0 and row["validation/falls"] == 0.0,
+    300.0,
+    "8 of 8 walks of 10 s go 5 m or more, none falls",
+)
+FOLLOWS = (
+    lambda row: (
+        row["validation/falls"] == 0.0
+        and row["validation/speed_error"] <= 0.1
+        and row["validation/yaw_rate_error"] <= 0.2
+    ),
+    900.0,
+    "no falls, errors of 0.1 m/s and 0.2 rad/s at most",
+)
+WALK = "walk --mirror --iterations 200 --validate-every 1"
+FOLLOW = "follow --mirror --iterations 200 --steps 400 --es.courses 1 --validate-every 2"
 LESSONS = {
-    "walk from zero": Lesson(
-        "walk --mirror --iterations 200 --validate-every 1",
-        lambda row: row["validation/shortest"] >= 5.0 and row["validation/falls"] == 0.0,
-        300.0,
-        "8 of 8 walks of 10 s go 5 m or more, none falls",
-    ),
-    "follow from zero": Lesson(
-        "follow --mirror --iterations 200 --steps 400 --es.courses 1 --validate-every 2",
-        lambda row: (
-            row["validation/falls"] == 0.0
-            and row["validation/speed_error"] <= 0.1
-            and row["validation/yaw_rate_error"] <= 0.2
-        ),
-        900.0,
-        "no falls, errors of 0.1 m/s and 0.2 rad/s at most",
-    ),
+    "walk from zero": Lesson(WALK, *WALKS),
+    "walk from zero, MuJoCo": Lesson(f"{WALK} --body mujoco", *WALKS),
+    "follow from zero": Lesson(FOLLOW, *FOLLOWS),
+    "follow from zero, MuJoCo": Lesson(f"{FOLLOW} --body mujoco", *FOLLOWS),
     "iap": Lesson(
         "imitate --encoder iap --mirror --iterations 20",
         lambda row: row["validation/success"] >= 0.95,
