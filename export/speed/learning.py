@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pixelgait.policies.training.validation import Figures
@@ -30,12 +30,14 @@ class Lesson:
     enough: str  # `learned`, in words
 
 
-WALKS = (
+WALK = Lesson(
+    "walk --mirror --iterations 200 --validate-every 1",
     lambda row: row["validation/shortest"] >= 5.0 and row["validation/falls"] == 0.0,
     300.0,
     "8 of 8 walks of 10 s go 5 m or more, none falls",
 )
-FOLLOWS = (
+FOLLOW = Lesson(
+    "follow --mirror --iterations 200 --steps 400 --es.courses 1 --validate-every 2",
     lambda row: (
         row["validation/falls"] == 0.0
         and row["validation/speed_error"] <= 0.1
@@ -44,13 +46,18 @@ FOLLOWS = (
     900.0,
     "no falls, errors of 0.1 m/s and 0.2 rad/s at most",
 )
-WALK = "walk --mirror --iterations 200 --validate-every 1"
-FOLLOW = "follow --mirror --iterations 200 --steps 400 --es.courses 1 --validate-every 2"
+
+
+def in_mujoco(lesson: Lesson) -> Lesson:
+    """The same, learned there."""
+    return replace(lesson, command=f"{lesson.command} --body mujoco")
+
+
 LESSONS = {
-    "walk from zero": Lesson(WALK, *WALKS),
-    "walk from zero, MuJoCo": Lesson(f"{WALK} --body mujoco", *WALKS),
-    "follow from zero": Lesson(FOLLOW, *FOLLOWS),
-    "follow from zero, MuJoCo": Lesson(f"{FOLLOW} --body mujoco", *FOLLOWS),
+    "walk from zero": WALK,
+    "walk from zero, MuJoCo": in_mujoco(WALK),
+    "follow from zero": FOLLOW,
+    "follow from zero, MuJoCo": in_mujoco(FOLLOW),
     "iap": Lesson(
         "imitate --encoder iap --mirror --iterations 20",
         lambda row: row["validation/success"] >= 0.95,

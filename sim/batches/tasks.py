@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.controller import Decision, commanded
 from pixelgait.robot.low_level import CONTROL_DT_S
-from pixelgait.robot.rotation import heading, wrap_angle
+from pixelgait.robot.rotation import heading
 from pixelgait.robot.spec import Array
 from pixelgait.sim.batches.body import MuJoCoBatch
 from pixelgait.sim.body.interface import Loads
 from pixelgait.sim.tasks.follow import Follow, drawn_command
 from pixelgait.sim.tasks.forward import AHEAD, Forward
-from pixelgait.sim.tasks.task import Task, drawn_push, off_its_feet
+from pixelgait.sim.tasks.task import Task, drawn_push, in_base_frame, off_its_feet
 from pixelgait.sim.world.seeds import Stream
 
 Who = NDArray[np.bool_]  # (n,)
@@ -147,11 +147,8 @@ def _planar_poses(body: MuJoCoBatch) -> Array:
 
 def _planar_velocities(before: Array, after: Array) -> Array:
     """(n, 3): see `planar_velocity`."""
-    dx, dy, turn = (after - before).T
     cos, sin = _each(math.cos)(after[:, 2]), _each(math.sin)(after[:, 2])
-    return (
-        np.column_stack((dx * cos + dy * sin, dy * cos - dx * sin, wrap_angle(turn))) / CONTROL_DT_S
-    )
+    return np.column_stack(in_base_frame((after - before).T, cos, sin)) / CONTROL_DT_S
 
 
 def _each(function: Callable[[float], float]) -> Callable[[Array], Array]:

@@ -65,9 +65,17 @@ def planar_pose(body: Walker) -> Array:
 
 def planar_velocity(before: Array, after: Array) -> Array:
     """Forward, left [m/s] and yaw rate [rad/s] between two poses one control step apart, (3,)."""
-    dx, dy, turn = (after - before).tolist()
     cos, sin = math.cos(after[2]), math.sin(after[2])
-    return np.array((dx * cos + dy * sin, dy * cos - dx * sin, wrap_angle(turn))) / CONTROL_DT_S
+    return np.array(in_base_frame((after - before).tolist(), cos, sin)) / CONTROL_DT_S
+
+
+def in_base_frame(moved: Any, cos: Any, sin: Any) -> tuple[Any, Any, Any]:
+    """Forward, left and turn of a motion x, y, heading (3,), by cosine and sine of the heading.
+
+    Of n robots (3, n), with cosines and sines (n,).
+    """
+    dx, dy, turn = moved
+    return dx * cos + dy * sin, dy * cos - dx * sin, wrap_angle(turn)
 
 
 def drawn_push(speed: float, rng: np.random.Generator) -> Array:
