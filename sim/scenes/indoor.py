@@ -11,8 +11,6 @@ from pixelgait.sim.world.scene import Box, Pose, Scene
 from pixelgait.sim.world.traversability import TraversabilityMap
 
 LEAST_WAY_SHARE = 0.5  # the start's way to the goal, at least, as a share of the longest there is
-AHEAD_CELLS = 10  # a robot starts looking about at where its way is after 1 m
-LOOK_RAD = 0.4
 MARK_HALF_M = (0.25, 0.25, 0.005)  # on the floor: no obstacle, and nothing to a depth camera
 GOAL_COLOUR = (0.05, 0.85, 0.15)
 
@@ -42,9 +40,7 @@ class Indoor(Scene):
         row, column = far[rng.integers(len(far))].tolist()
         self.start = row, column
         x, y = traversability_map.place(self.start)
-        way = traversability_map.path(self.distances, self.start)
-        ahead_x, ahead_y = traversability_map.place(way[min(AHEAD_CELLS, len(way) - 1)])
-        heading = math.atan2(ahead_y - y, ahead_x - x) + float(rng.uniform(-LOOK_RAD, LOOK_RAD))
+        heading = float(rng.uniform(-math.pi, math.pi))  # as in Habitat: the way may be behind
         self.destination = np.array(traversability_map.place(goal))
         return [
             Pose(x, y, floor_m, heading),
