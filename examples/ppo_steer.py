@@ -49,7 +49,7 @@ from pixelgait.robot.runtime.options import (
     parse,
 )
 from pixelgait.sim.body.camera import KIND_OF_CHANNELS
-from pixelgait.sim.env_options import LONGEST_S
+from pixelgait.sim.environments.options import LONGEST_S
 from pixelgait.sim.evaluate import EvalConfig, report
 
 CURVE = "curve.json"

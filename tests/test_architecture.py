@@ -30,6 +30,7 @@ LAYERS = (
     ("policies", "sim.engines"),
     ("sim.tasks", "sim.standin"),
     ("sim.viewing", "sim.batches"),
+    ("sim.environments",),
     ("sim", "policies.training", "export.bundle"),
     ("export.reports", "export.faults", "export.speed", "sim.benchmarks"),
     ("export.demo", "export.studies"),

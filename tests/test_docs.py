@@ -197,8 +197,9 @@ def test_every_array_of_a_checkpoint_is_explained() -> None:
 # Worked examples
 
 
-def test_the_environment_answers_as_it_says(capsys: pytest.CaptureFixture[str]) -> None:
-    code = example("commands.md", "gymnasium")
+@pytest.mark.parametrize("name", ["gymnasium", "many"])
+def test_the_environment_answers_as_it_says(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = example("commands.md", name)
     exec(code, {})
     assert capsys.readouterr().out.strip() == re.findall(r"print.*# (.*)", code)[0]
 

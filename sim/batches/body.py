@@ -78,6 +78,20 @@ class MuJoCoBatch:
         """Those (n,) move no more."""
         self.staying &= ~who
 
+    def restart(self, robot: int) -> None:
+        """Stand one of them at the start again; `read` what all do before it is judged."""
+        mujoco.mj_copyData(self._states[robot], self._model, self._first.data)
+        self.staying[robot] = True
+
+    def advance_alone(self, robot: int, command: JointCommand) -> None:
+        """A control step of one of them under other gains than all have: of one to be damped."""
+        alone, own = self._first, self._states[robot]
+        mujoco.mj_copyData(alone.data, self._model, own)
+        alone.apply(command)
+        mujoco.mj_copyData(own, self._model, alone.data)
+        alone.reset(0)
+        self._stiff = False
+
     @property
     def positions(self) -> Array:
         """(n, 3) of the bases, when they were read [m]."""

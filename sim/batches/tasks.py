@@ -6,7 +6,7 @@ They judge as `Follow` and `Forward` do, with the same formulas.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -44,40 +44,65 @@ class BatchTask(Protocol):
 
 
 class FollowBatch:
-    """`Follow`, n times."""
+    """`Follow`, n times, each by a clock of its own."""
 
     def __init__(self, seeds: Sequence[int], steps: int) -> None:
         self.steps = steps
+        self.latents = np.zeros((len(seeds), 2))
+        self._wanted = np.zeros((len(seeds), 2))  # the same, [m/s], [rad/s]
         self._rngs = [Stream.TASK.rng(seed) for seed in seeds]
 
     def command(self, *_: object) -> Decision:
         """The next commands (n, 2)."""
-        latents = np.array([drawn_command(rng) for rng in self._rngs])
-        self._wanted = np.array([commanded(latent) for latent in latents])
-        return Decision(latents, Follow.COMMAND_STEPS)
+        self.draw(range(len(self._rngs)))
+        return Decision(self.latents.copy(), Follow.COMMAND_STEPS)
+
+    def draw(self, robots: Iterable[int]) -> None:
+        """The next command of some of them."""
+        for robot in robots:
+            self.latents[robot] = drawn_command(self._rngs[robot])
+            self._wanted[robot] = commanded(self.latents[robot])
 
     def reset(self, body: MuJoCoBatch) -> None:
-        self._step = 0
+        self.clocks = np.zeros(body.robots, dtype=np.int64)  # control steps
         self._poses = _planar_poses(body)
         self._velocities = np.zeros_like(self._poses)
         self._loads = body.loads()
-        self._errors: list[Array] = []  # (2, n) each
+        self._errors, self._judged = np.zeros((2, body.robots)), np.zeros(body.robots, np.int64)
+
+    def begin(self, robot: int, seed: int, body: MuJoCoBatch) -> None:
+        """The episode of another seed for one of them, who stands at the start."""
+        self._rngs[robot] = Stream.TASK.rng(seed)
+        self.clocks[robot] = self._judged[robot] = 0
+        self._poses[robot] = _planar_poses(body)[robot]
+        self._velocities[robot] = self._errors[:, robot] = 0.0
+        now = body.loads()
+        self._loads.foot_forces[robot] = now.foot_forces[robot]
+        self._loads.foot_sinking[robot] = now.foot_sinking[robot]
 
     def step(self, body: MuJoCoBatch) -> tuple[Array, Who]:
-        self._step += 1
+        self.clocks += 1
         poses = _planar_poses(body)
         velocities = _planar_velocities(self._poses, poses)
         self._poses = poses
         self._velocities += Follow.SMOOTHING * (velocities - self._velocities)
         forward, left, turn = self._velocities.T
         off = forward - self._wanted[:, 0], left, turn - self._wanted[:, 1]
-        if Follow.settled(self._step):
-            self._errors.append(np.abs((off[0], off[2])))
-        if self._step % Follow.PUSH_STEPS == 0:
-            body.push(np.array([drawn_push(Follow.PUSH_M_PER_S, rng) for rng in self._rngs]))
+        settled = Follow.settled(self.clocks)
+        self._errors[:, settled] += np.abs((off[0], off[2]))[:, settled]
+        self._judged += settled
+        self._push(body)
         posture = Follow.posture(body.positions[:, 2], body.orientations.T, body.spec, _exp)
         rewards = Follow.reward(off, posture, _exp) * CONTROL_DT_S - self._strain(body.loads())
-        return rewards, _fallen(body)
+        return rewards, fallen(body)
+
+    def _push(self, body: MuJoCoBatch) -> None:
+        """Whose turn it is."""
+        pushes = np.zeros((body.robots, 3))
+        for robot in np.flatnonzero(self.clocks % Follow.PUSH_STEPS == 0).tolist():
+            pushes[robot] = drawn_push(Follow.PUSH_M_PER_S, self._rngs[robot])
+        if pushes.any():
+            body.push(pushes)
 
     def _strain(self, loads: Loads) -> Array:
         """What this control step has cost motors and feet, (n,); see `Follow`."""
@@ -93,7 +118,7 @@ class FollowBatch:
 
     def metrics(self, robot: int) -> dict[str, float]:
         """See `Follow.metrics`."""
-        return Follow.mean_errors([errors[:, robot] for errors in self._errors])
+        return Follow.mean_errors(self._errors[:, robot], int(self._judged[robot]))
 
 
 class ForwardBatch:
@@ -120,7 +145,7 @@ class ForwardBatch:
         better = progress > self._best + Forward.ADVANCE_M
         self._since_best = np.where(better, 0, self._since_best + 1)
         self._best = np.where(better, progress, self._best)
-        return rewards, (self._since_best > self.patience_steps) | _fallen(body)
+        return rewards, (self._since_best > self.patience_steps) | fallen(body)
 
     def metrics(self, robot: int) -> dict[str, float]:
         """None."""
@@ -135,7 +160,8 @@ def batch_of(task: Task, seeds: Sequence[int]) -> BatchTask:
     return ForwardBatch(seeds, task.steps, task.patience_steps)
 
 
-def _fallen(body: MuJoCoBatch) -> Who:
+def fallen(body: MuJoCoBatch) -> Who:
+    """Which robots (n,) are off their feet, on flat ground."""
     return np.asarray(off_its_feet(body.positions[:, 2], body.orientations.T))
 
 

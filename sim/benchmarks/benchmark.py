@@ -66,6 +66,10 @@ def print_report(config: BenchmarkConfig) -> None:
     print(f"Gymnasium     {figures['vector_steps_per_s']:8.0f} control steps/s per core (vector)")
     print(f"without it    {figures['native_steps_per_s']:8.0f} control steps/s per core")
     print(f"ratio         {figures['vector_ratio']:8.2f}")
+    print("robots at once in MuJoCo  Gymnasium  alone     ratio")
+    for robots, row in figures["many"].items():
+        rates = f"{row['vector_steps_per_s']:10.0f}{row['native_steps_per_s']:10.0f}"
+        print(f"  {robots:<21}{rates}{row['vector_ratio']:10.2f}")
     print(f"Go2's wire    {figures['go2_pair_us']:8.1f} us for a state and a command")
     for scene, rows in figures["cameras"].items():
         print(f"\n{scene}, {config.camera_size} x {config.camera_size}   frames/s   ratio   agree")
@@ -110,7 +114,7 @@ def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
     """
     from pixelgait.sim.benchmarks.cameras import camera_rates, look_rates
     from pixelgait.sim.benchmarks.rollouts import batch_rates, rollout_rates
-    from pixelgait.sim.benchmarks.vectors import vector_rates
+    from pixelgait.sim.benchmarks.vectors import many_rates, vector_rates
     from pixelgait.sim.benchmarks.wire import wire_costs
 
     scenes = {
@@ -127,6 +131,10 @@ def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
             for robots in config.at_once
         },
         **vector_rates(spec, config.steps, config.rounds, config.seed),
+        "many": {
+            str(robots): many_rates(spec, robots, config.steps, config.rounds, config.seed)
+            for robots in config.at_once
+        },
         **wire_costs(),
         "cameras": {
             name: camera_rates(spec, scene, config.camera_size, config.seed)

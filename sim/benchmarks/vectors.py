@@ -13,18 +13,18 @@ from typing import Any, Final
 import gymnasium
 import numpy as np
 
-from pixelgait.robot.controller import Controller
-from pixelgait.robot.low_level import OUTPUT_SIZE, act
-from pixelgait.robot.spec import Array, RobotSpec
-from pixelgait.robot.supervisor import Supervisor
+from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim import envs
-from pixelgait.sim.engines.pybullet_body import PyBulletBody
-from pixelgait.sim.env_options import LONGEST_S
+from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.sim.engines.registry import make_body
+from pixelgait.sim.environments.gait import Agent
+from pixelgait.sim.environments.options import LONGEST_S
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.follow import Follow
 
 ENVIRONMENTS, SKIP = 2, 20  # side by side, each in a process; control steps of an action
 CONTEXT: Final = "forkserver"
+FOLLOW = f"{envs.__name__}:PixelGait/Follow-v0"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -40,7 +40,7 @@ def vector_rates(
     """
     actions = max(1, steps // skip)
     vector: Any = gymnasium.make_vec(
-        f"{envs.__name__}:PixelGait/Follow-v0",
+        FOLLOW,
         num_envs=ENVIRONMENTS,
         vectorization_mode="async",
         vector_kwargs={"context": CONTEXT},
@@ -88,31 +88,53 @@ def _native_s(loops: list[NativeLoop], steps: int, seed: int) -> float:
 
 
 def _serve(pipe: Connection, spec: RobotSpec) -> None:
-    body = PyBulletBody(spec, make_scene("flat"))
+    body = make_body("pybullet", spec, make_scene("flat"))
     while (asked := pipe.recv()) is not None:
         pipe.send(_steps_s(body, *asked))
     body.close()
 
 
-def _steps_s(body: PyBulletBody, steps: int, seed: int) -> float:
+def _steps_s(body: SimulatedBody, steps: int, seed: int) -> float:
     """Processor time [s] of the steps of one robot, in a loop."""
-    action = np.zeros(OUTPUT_SIZE)
-
-    def low_level(latent: Array, imu: Array, angles: Array, phase: Array) -> tuple[Array, Array]:
-        return act(body.spec, latent, action, phase)
-
-    task, supervisor = Follow(steps=0), Supervisor(body.spec)
-    controller = Controller(envs.no_high_level, low_level, supervisor)
+    task, agent = Follow(steps=0), Agent(body.spec)
     reading = body.reset(seed)
     task.reset(body, seed)
     start = time.process_time()
     for step in range(steps):
         if step % Follow.COMMAND_STEPS == 0:
             task.command(None)
-        body.apply(controller.follow(task.latent, reading, body.ages()))
+        body.apply(agent.follow(task.latent, reading, body.ages()))
         reading = body.read()
         task.step(body)
     return time.process_time() - start
+
+
+def many_rates(
+    spec: RobotSpec, robots: int, steps: int, rounds: int, seed: int
+) -> dict[str, float]:
+    """As `vector_rates`, of so many robots at once in MuJoCo, an action every control step."""
+    many: Any = gymnasium.make_vec(
+        FOLLOW, num_envs=robots, body="mujoco", robot=spec.name, seconds=LONGEST_S
+    )
+    body = make_body("mujoco", spec, make_scene("flat"))
+    none = np.zeros(many.action_space.shape, np.float32)
+    actions = max(1, steps // robots)
+    rows = []
+    for _ in range(rounds):
+        native_s = _steps_s(body, steps, seed) / steps
+        many.reset(seed=seed)
+        start = time.process_time()
+        for _ in range(actions):
+            many.step(none)
+        rows.append((native_s, (time.process_time() - start) / (actions * robots)))
+    body.close()
+    many.close()
+    native_s, vector_s = np.median(rows, axis=0)
+    return {
+        "native_steps_per_s": 1.0 / float(native_s),
+        "vector_steps_per_s": 1.0 / float(vector_s),
+        "vector_ratio": float(np.median([native / vector for native, vector in rows])),
+    }
 
 
 def _vector_s(vector: Any, actions: int, seed: int) -> float:

@@ -62,7 +62,7 @@ class Follow:
         self._pose = planar_pose(body)
         self._velocity = np.zeros(3)  # forward, left [m/s], yaw rate [rad/s], smoothed
         self._loads = body.loads()
-        self._errors: list[tuple[float, float]] = []
+        self._errors, self._judged = np.zeros(2), 0  # summed up, over so many control steps
 
     def step(self, body: Walker) -> tuple[float, bool]:
         self._step += 1
@@ -74,7 +74,8 @@ class Follow:
         speed, yaw_rate = commanded(self.latent)
         off = forward - speed, left, turn - yaw_rate
         if self.settled(self._step):
-            self._errors.append((abs(off[0]), abs(off[2])))
+            self._errors += abs(off[0]), abs(off[2])
+            self._judged += 1
         if self._step % self.PUSH_STEPS == 0:
             body.push(drawn_push(self.PUSH_M_PER_S, self._rng))
         (x, y, z), orientation = body.pose()
@@ -83,8 +84,8 @@ class Follow:
         return self.reward(off, posture) * CONTROL_DT_S - self._strain(body.loads()), fallen(body)
 
     @classmethod
-    def settled(cls, step: int) -> bool:
-        """Whether errors count as tracking errors in a control step, counted from 1."""
+    def settled(cls, step: Any) -> Any:
+        """Whether errors count as tracking errors in a control step, or in steps (n,), from 1."""
         return step % cls.COMMAND_STEPS > cls.SETTLED_STEPS
 
     @classmethod
@@ -128,15 +129,15 @@ class Follow:
 
     def metrics(self) -> dict[str, float]:
         """Mean tracking errors [m/s], [rad/s] in the second half of every command."""
-        return self.mean_errors(self._errors)
+        return self.mean_errors(self._errors, self._judged)
 
     @staticmethod
-    def mean_errors(errors: Sequence[Any]) -> dict[str, float]:
-        """Of pairs of errors (n, 2), by name; none of none."""
-        if not errors:
+    def mean_errors(errors: Array, judged: int) -> dict[str, float]:
+        """Of sums (2,) over so many control steps, by name; none of none."""
+        if not judged:
             return {}
-        speed, yaw_rate = np.mean(errors, axis=0)
-        return {"speed_error": float(speed), "yaw_rate_error": float(yaw_rate)}
+        speed, yaw_rate = (errors / judged).tolist()
+        return {"speed_error": speed, "yaw_rate_error": yaw_rate}
 
 
 def drawn_command(rng: np.random.Generator) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pixelgait.robot.spec import A1
 from pixelgait.sim.baselines import Baseline, make_baseline
 from pixelgait.sim.engines.kinematic_body import KinematicBody
-from pixelgait.sim.envs import no_high_level
+from pixelgait.sim.environments.base import no_high_level
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.tasks.glide import glide_episode

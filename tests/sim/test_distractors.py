@@ -14,7 +14,7 @@ from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
-from pixelgait.sim.envs import GaitEnv
+from pixelgait.sim.environments.gait import GaitEnv
 from pixelgait.sim.scenes.distractors import PITCH_RAD, SHIFT_M, textures
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.registry import SCENES, make_scene

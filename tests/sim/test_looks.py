@@ -15,7 +15,7 @@ from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
-from pixelgait.sim.envs import GaitEnv
+from pixelgait.sim.environments.gait import GaitEnv
 from pixelgait.sim.scenes import Box, Layout, Plane, Pose, Scene, Swing
 from pixelgait.sim.scenes.registry import SCENES, make_scene
 from pixelgait.sim.world.appearance import Look, Looks

@@ -14,8 +14,8 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import LATENT_SIZE
 from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import Supervisor
-from pixelgait.sim.env_options import EnvOptions
-from pixelgait.sim.envs import SIZE, Observation, PixelGaitEnv, no_high_level
+from pixelgait.sim.environments.base import SIZE, Observation, PixelGaitEnv, no_high_level
+from pixelgait.sim.environments.options import EnvOptions
 from pixelgait.sim.tasks.navigate import way_through
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from pixelgait.sim.world.appearance import LooksOption
 MOST_SKIPPED = 6000  # control steps: a minute
 LARGEST_IMAGE = 1024  # pixels a side, as of pixelgait-sim
 LONGEST_S = 3600.0
+MOST_ROBOTS = 4096  # at once, in one process: 0.4 MB each
 
 
 class EnvOptions(TypedDict, total=False):
@@ -58,6 +59,12 @@ def check_times(frame_skip: int, seconds: float) -> None:
         )
     if not CONTROL_DT_S <= seconds <= LONGEST_S:
         raise UserError(f"seconds is {seconds}, expected {CONTROL_DT_S} to {LONGEST_S:g}")
+
+
+def check_count(robots: int) -> None:
+    """Raises UserError if there cannot be so many robots."""
+    if not _is_whole(robots, MOST_ROBOTS):
+        raise UserError(f"num_envs is {robots!r}, needs a whole number from 1 to {MOST_ROBOTS}")
 
 
 def _is_size(size: object) -> bool:

@@ -1,0 +1,1 @@
+"""Gymnasium environments: an agent in the place of a level, or of both."""

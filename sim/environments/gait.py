@@ -1,0 +1,143 @@
+"""The Gymnasium environment of a low level: gait parameters and leg poses at 100 Hz."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from pixelgait.robot.controller import Controller
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.low_level import INPUT_SIZE, LATENT_SIZE, OUTPUT_SIZE, act, features
+from pixelgait.robot.observation import imu_vector
+from pixelgait.robot.spec import Array, RobotSpec
+from pixelgait.robot.supervisor import Supervisor
+from pixelgait.sim.engines.registry import BODIES
+from pixelgait.sim.environments.base import SIZE, Observation, PixelGaitEnv, no_high_level
+from pixelgait.sim.environments.options import EnvOptions
+from pixelgait.sim.tasks.follow import Follow
+from pixelgait.sim.tasks.forward import Forward
+from pixelgait.sim.tasks.navigate import way_through
+from pixelgait.sim.tasks.task import fallen
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+NO_LATENT = np.zeros(LATENT_SIZE)  # an agent asks for motions, not for speeds
+Task = Literal["forward", "follow"]
+
+
+class GaitEnv(PixelGaitEnv):
+    """The agent is the low level, and sees: gait parameters and leg poses at 100 Hz.
+
+    Action (19,) in [-1, 1]: what the low level puts out, 12 leg-pose residuals and 7 gait
+    parameters. Observation: `image`, and `proprioception` (18,): IMU (4), joint angles (12), gait
+    phase (2). Task forward: the reward is the capped advance to the goal [m]. Task follow: as in
+    training, how well speed and yaw-rate commands are followed that change every second, under
+    pushes; `command` (2,) is the present one, in [-1, 1]. Terminated by a fall, a fault of the
+    supervisor or at the goal, truncated when its time is up.
+
+    Raises:
+        UserError: as of `PixelGaitEnv`, there is no such task, or the body has no legs.
+    """
+
+    def __init__(
+        self,
+        scene: str,
+        difficulty: float | None = None,
+        image_size: tuple[int, int] | None = SIZE,
+        frame_skip: int = 1,
+        task: Task = "forward",
+        **options: Unpack[EnvOptions],
+    ) -> None:
+        if task not in get_args(Task):
+            raise UserError(f"unknown task '{task}', choose from {', '.join(get_args(Task))}")
+        if options.get("body") == "glide":
+            legs = ", ".join(BODIES)
+            raise UserError(f"body 'glide' has no legs for an agent to move, choose from {legs}")
+        super().__init__(scene, difficulty, image_size, frame_skip, **options)
+        self.task: Follow | Forward = way_through(self.body.scene, steps=0)
+        if task == "follow":
+            self.task = Follow(steps=0)
+        self.agent = Agent(self.robot)
+        self.action_space = action_space()
+        self.observation_space = spaces.Dict({**self.seen_space(), **felt_space(task)})
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Lay the scene out from the seed, or from the next number of the environment's own."""
+        episode = self.begin(seed)
+        self.task.reset(self.body, episode)
+        self.agent.reset()
+        self._command()
+        return self._observe(), {"seed": episode}
+
+    def step(
+        self, action: NDArray[np.floating[Any]]
+    ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Apply one action (19,); values beyond [-1, 1] are clipped."""
+        self.agent.action = as_action(action)
+        total, over = 0.0, False
+        for _ in range(self.frame_skip):
+            self.body.apply(self.agent.follow(self._latent(), self.reading, self.body.ages()))
+            self.reading = self.body.read()
+            self.steps += 1
+            reward, over = self.task.step(self.body)
+            total += reward
+            over = over or self.agent.supervisor.fault is not None
+            self._command()
+            if over:
+                break
+        x, y, _ = self.body.pose()[0]
+        info = {"x_m": x, "y_m": y, "fell": fallen(self.body)}
+        return self._observe(), float(total), bool(over), self.truncated(), info
+
+    def _latent(self) -> Array:
+        return self.task.latent if isinstance(self.task, Follow) else NO_LATENT
+
+    def _command(self) -> None:
+        """A new command every second, as in training."""
+        if isinstance(self.task, Follow) and self.steps % Follow.COMMAND_STEPS == 0:
+            self.task.command(None)
+
+    def _observe(self) -> Observation:
+        phase, reading = self.agent.phase, self.reading
+        x = features(NO_LATENT, imu_vector(reading), reading.joint_angles, phase)
+        seen = {**self.seen(), "proprioception": np.asarray(x[LATENT_SIZE:], dtype=np.float32)}
+        if isinstance(self.task, Follow):
+            seen["command"] = self.task.latent.astype(np.float32)
+        return seen
+
+
+class Agent(Controller):
+    """The controller of a robot whose low level acts as it is told: by `action` (19,)."""
+
+    def __init__(self, spec: RobotSpec) -> None:
+        super().__init__(no_high_level, self._act, Supervisor(spec))
+        self.spec, self.action = spec, np.zeros(OUTPUT_SIZE)
+
+    def _act(
+        self, latent: Array, imu: Array, joint_angles: Array, phase: Array
+    ) -> tuple[Array, Array]:
+        return act(self.spec, latent, self.action, phase)
+
+
+def action_space() -> Any:
+    """The `Box` of what a low level puts out, (19,)."""
+    return spaces.Box(-1.0, 1.0, (OUTPUT_SIZE,), np.float32)
+
+
+def as_action(action: NDArray[np.floating[Any]]) -> Array:
+    """What an agent puts out (..., 19), within [-1, 1]."""
+    return np.clip(np.asarray(action, dtype=np.float64), -1.0, 1.0)
+
+
+def felt_space(task: Task) -> dict[str, spaces.Space[Any]]:
+    """`proprioception` (18,), and the `command` (2,) that is followed."""
+    sizes = {"proprioception": (INPUT_SIZE - LATENT_SIZE, 100.0)}
+    if task == "follow":
+        sizes["command"] = (LATENT_SIZE, 1.0)
+    return {n: spaces.Box(-most, most, (size,), np.float32) for n, (size, most) in sizes.items()}

@@ -1,0 +1,93 @@
+"""`PixelGait/Follow-v0` many at once: what Gymnasium makes of as many single ones, bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from pixelgait.robot import supervisor
+from pixelgait.robot.errors import UserError
+from tests.sim.test_environments import PREFIX
+
+FOLLOW = f"{PREFIX}Follow-v0"
+ROBOTS = 3
+
+
+def make(mode: str, **options: Any) -> gymnasium.vector.VectorEnv:
+    return gymnasium.make_vec(
+        FOLLOW, num_envs=ROBOTS, vectorization_mode=mode, body="mujoco", **options
+    )
+
+
+def actions(steps: int) -> np.ndarray:
+    """(steps, robots, 19): the first trots with a little noise, the others are thrown about."""
+    rng = np.random.default_rng(0)
+    drawn = np.repeat(rng.uniform(-1.2, 1.2, (steps // 10 + 1, ROBOTS, 19)), 10, axis=0)[:steps]
+    drawn[:, 0] *= 0.1
+    return drawn.astype(np.float32)
+
+
+def assert_the_same(steps: int, **options: Any) -> np.ndarray:
+    """Beside as many single ones; returns how often each was (terminated, truncated)."""
+    together, alone = (make(mode, **options) for mode in ("vector_entry_point", "sync"))
+    assert together.single_observation_space == alone.single_observation_space
+    assert together.action_space == alone.action_space
+    np.testing.assert_equal(together.reset(seed=5), alone.reset(seed=5))
+    ends = np.zeros((2, ROBOTS), dtype=int)
+    for action in actions(steps):
+        ours = together.step(action)
+        np.testing.assert_equal(ours, alone.step(action))
+        ends += ours[2:4]
+    together.close()
+    alone.close()
+    return ends
+
+
+@pytest.mark.parametrize(("robot", "skip"), [("a1", 1), ("go2", 1), ("a1", 7)])
+def test_each_does_as_it_does_alone(robot: str, skip: int) -> None:
+    terminated, truncated = assert_the_same(700 // skip, robot=robot, frame_skip=skip, seconds=3.0)
+    assert terminated[1:].min() > 1  # and begins anew
+    assert truncated[0] > 1
+
+
+def test_who_is_damped_is_damped_among_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        supervisor, "LEAST_UP_Z", float(np.cos(0.3))
+    )  # who leans, long before he falls
+    terminated, _ = assert_the_same(300)
+    assert terminated[1:].min() > 1
+    assert not terminated[0]
+
+
+def test_seeds_are_those_of_single_ones() -> None:
+    together, alone = make("vector_entry_point"), make("sync")
+    seeds = [7, None, 9]
+    (ours, told), (theirs, expected) = together.reset(seed=seeds), alone.reset(seed=seeds)
+    assert told["seed"][[0, 2]].tolist() == expected["seed"][[0, 2]].tolist() == [7, 9]
+    np.testing.assert_equal(ours["command"][[0, 2]], theirs["command"][[0, 2]])
+    assert not np.array_equal(*(together.reset()[0]["command"] for _ in range(2)))
+    with pytest.raises(UserError, match="seed: 2 for 3 robots"):
+        together.reset(seed=[1, 2])
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (
+            {"body": "pybullet"},
+            "have body='mujoco', for 'pybullet' take vectorization_mode='async'",
+        ),
+        ({"randomise": True}, "no randomise=True, for it take vectorization_mode='async'"),
+        ({"scene": "rough"}, "no scene='rough'"),
+        ({"num_envs": 0}, "num_envs is 0, needs a whole number from 1 to"),
+        ({"seconds": 0.0}, "seconds is 0.0, expected"),
+        ({"robot": "cow"}, "cow"),
+    ],
+)
+def test_what_many_cannot_have_is_refused(options: dict[str, Any], line: str) -> None:
+    with pytest.raises(UserError) as refused:
+        gymnasium.make_vec(FOLLOW, **{"num_envs": 2, "body": "mujoco", **options})
+    assert line in str(refused.value)
