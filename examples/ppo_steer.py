@@ -35,6 +35,8 @@ from pixelgait.policies.high_level import HIDDEN, HighLevelNetwork, flat_weights
 from pixelgait.policies.low_level import LinearGraph
 from pixelgait.policies.runs import find_run
 from pixelgait.policies.trained import provenance_of, trained_low_level
+from pixelgait.policies.training.fitting import find_device
+from pixelgait.policies.training.plan import DeviceName
 from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
@@ -76,6 +78,8 @@ class Options:
     robots: Workers = 8
     """Environments side by side, in this process."""
     seed: Seed = 0
+    device: DeviceName = "cpu"
+    """Where torch computes; auto: on a GPU if there is one."""
     episodes: Episodes = 20
     """Unseen courses to walk, at the end."""
 
@@ -148,6 +152,7 @@ def train(options: Options) -> PPO:
         gamma=DISCOUNT,
         verbose=1,
         seed=options.seed,
+        device=find_device(options.device),
     )
     return model.learn(options.steps, Curve(options.out / CURVE))
 

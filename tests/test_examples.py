@@ -76,6 +76,7 @@ def test_ppo_trains_exports_and_evaluates_by_itself(tmp_path: Path) -> None:
         ("--robots 0", "--robots is 0"),
         ("--episodes 0", "--episodes is 0"),
         ("--encoder ear", "--encoder: unknown encoder 'ear'"),
+        ("--device cuda", "device cuda: torch"),
         ("--out /dev/null", "/dev/null"),
         ("--scene gone.py", "gone.py is missing"),
     ],
