@@ -16,6 +16,7 @@ import pytest
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import write_atomic
+from pixelgait.robot.runtime import provenance
 from tests.conftest import child_environment
 
 SHORT = "walk --task follow --scene flat --seconds 0.1 --episodes 1 --workers 1"
@@ -148,6 +149,21 @@ def test_nothing_is_left_at_home(tmp_path: Path, line: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert [*home.rglob("*"), *here.rglob("*")] == []
+
+
+def test_to_look_at_a_checkout_writes_nothing_into_it(tmp_path: Path) -> None:
+    """A lock of git's, left by a command that was killed, would refuse every commit."""
+    copy = tmp_path / "provenance.py"
+    copy.write_bytes(Path(provenance.__file__).read_bytes())
+    for line in ("init -q", "add .", "-c user.name=A -c user.email=a@b commit -qm First"):
+        subprocess.run(["git", *line.split()], cwd=tmp_path, check=True)
+    os.utime(copy, (0, 0))  # git's index knows another time
+    index = tmp_path / ".git" / "index"
+    before = index.read_bytes()
+    look = f"import runpy; print(runpy.run_path({str(copy)!r})['git_state']()['modified'])"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+    assert index.read_bytes() == before
 
 
 def test_nothing_but_a_file_is_replaced(tmp_path: Path) -> None:
