@@ -22,6 +22,7 @@ from pixelgait.robot.ros.wire import common as ros
 TOPICS = {"rgb8": (ros.COLOUR,), "depth": (ros.DEPTH,), "rgbd": (ros.COLOUR, ros.DEPTH)}
 APART_NS = ros.NANOSECONDS // 30  # colour and depth of an image: a frame of a 30 Hz camera
 COLOURS = {"rgb8": None, "bgr8": cv2.COLOR_BGR2RGB, "mono8": cv2.COLOR_GRAY2RGB}
+BLIND = "measures nothing, all its pixels are 0 or NaN"
 DEPTHS = {"32FC1": ("f4", 1), "16UC1": ("u2", 1000)}  # REP 118: type, units per metre
 
 
@@ -74,7 +75,7 @@ class RosCamera:
         if pixels is not None:
             self._image = Image(pixels, min(_stamps(self._together)) / 1e9)
         elif self._image is None:
-            raise UserError(f"{ros.DEPTH} measures nothing, all its pixels are 0 or NaN")
+            raise UserError(f"{ros.DEPTH} {BLIND}")
         return self._image
 
     def _pixels(self) -> NDArray[Any] | None:
@@ -111,15 +112,37 @@ def depth_frame(message: Any, height: int, width: int) -> NDArray[np.float32] | 
     Raises:
         UserError: the encoding is not one of `DEPTHS`, or the message is cut short.
     """
+    depth = _depth_samples(message, height, width)
+    if np.isnan(depth).all():
+        return None
+    metres = fill_holes(_median(depth)).clip(min=0.0) / DEPTHS[message.encoding][1]
+    return np.asarray(metres, dtype=np.float32)
+
+
+def blind(message: Any, height: int, width: int) -> bool:
+    """Whether a depth image measures nothing at all where a policy looks.
+
+    Not of what is none: `depth_frame` says why.
+    """
+    try:
+        return bool(np.isnan(_depth_samples(message, height, width)).all())
+    except UserError:
+        return False
+
+
+def _depth_samples(message: Any, height: int, width: int) -> NDArray[np.float32]:
+    """Samples (height, width, 9) of a depth image, in its own unit; NaN where none was measured.
+
+    Raises:
+        UserError: see `depth_frame`.
+    """
     _check_encoding("depth camera", message, DEPTHS)
-    kind, per_metre = DEPTHS[message.encoding]
+    kind, _ = DEPTHS[message.encoding]
     order = ">" if message.is_bigendian else "<"
     pixels = middle(_pixels(message, np.dtype(order + kind), 1)[..., 0], height, width)
     depth = _cells(pixels, height, width).astype(np.float32)
     depth[(depth <= 0.0) & np.isfinite(depth)] = np.nan
-    if np.isnan(depth).all():
-        return None
-    return np.asarray(fill_holes(_median(depth)).clip(min=0.0) / per_metre, dtype=np.float32)
+    return depth
 
 
 def _check_encoding(camera: str, message: Any, known: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pixelgait.robot.interface import Image
 from pixelgait.robot.ros.wire import common as ros
-from pixelgait.robot.ros.wire.camera import RosCamera
+from pixelgait.robot.ros.wire.camera import BLIND, RosCamera, blind
 from pixelgait.robot.ros.wire.inbox import Inbox
 from pixelgait.robot.runtime.freshness import Freshness, PictureWatch
 from pixelgait.robot.spec import Array
@@ -17,7 +17,9 @@ PAIR = f"{ros.COLOUR} paired with {ros.DEPTH}"  # has an age like a topic of its
 
 
 class RosEyes:
-    """Takes images (H, W, C) of the shape a policy wants; a picture that repeats is no news."""
+    """Takes images (H, W, C) of the shape a policy wants; a picture that repeats is no news,
+    nor is depth without a measurement.
+    """
 
     def __init__(self, node: Any, image_shape: tuple[int, int, int]) -> None:
         self.camera = RosCamera(image_shape)
@@ -34,12 +36,19 @@ class RosEyes:
             UserError: a message has no stamp.
         """
         for topic, message in self._inbox.take(
-            lambda topic, message: self._pictures[topic].frozen(message.data, joints)
+            lambda topic, message: self._odd(topic, message, joints)
         ):
             paired = self.camera.put(topic, message)
             if paired and self._pair is not None:  # its parts' own stamps are judged already
                 now_s = self._inbox.now_s()
                 self._pair.arrived(now_s, now_s, time.monotonic())
+
+    def _odd(self, topic: str, message: Any, joints: Array) -> str | None:
+        """Why a message shows nothing new, or None."""
+        height, width, _ = self.camera.image_shape
+        if topic == ros.DEPTH and blind(message, height, width):
+            return BLIND
+        return self._pictures[topic].frozen(message.data, joints)
 
     @property
     def frames(self) -> tuple[str, ...]:
