@@ -121,10 +121,7 @@ class ControllerNode(LifecycleNode):
     def _report(self, loop: ControlLoop) -> None:
         assert self.bundle is not None
         pace = self.connections.link.driver.pace() if self.connections else {}
-        try:
-            report(loop, self.bundle.contract, pace, self.options.out)
-        except OSError as error:
-            problem = f"{self.options.out}: the report cannot be written ({error.strerror})"
+        if problem := report(loop, self.bundle.contract, pace, self.options.out):
             self.get_logger().error(problem)
             self.fault = self.fault or problem
 
@@ -279,6 +276,9 @@ class ControllerNode(LifecycleNode):
         if self.loop is None or self.connections is None:
             return
         self._news.tell(self.loop)
+        recorder = self.options.recorder
+        if recorder is not None and recorder.problem:
+            self.get_logger().warning(recorder.problem, once=True)
         if not self.loop.fault and (other := self.connections.intruder()):
             self.loop.fail(other)
         if problem := self.connections.camera_problem():

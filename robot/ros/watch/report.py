@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,26 +42,39 @@ class AttentionTopic:
 
 def report(
     loop: ControlLoop, contract: Mapping[str, Any], pace: Mapping[str, float], out: Path | None
-) -> None:
-    """Print the latency table; write the files, if there is a folder for them.
+) -> str | None:
+    """Write the files, if there is a folder for them, then print the latency table.
 
-    `pace` is that of commands which a driver repeats by itself, if it does.
-
-    Raises:
-        OSError: they cannot be written.
+    `pace` is that of commands which a driver repeats by itself, if it does. Returns what could not
+    be written, and why, or None.
     """
     latency = {**head("pixelgait-run"), **loop.profiler.report(contract)}
     if pace:
         latency["repeated_commands"] = dict(pace)
-    print(format_table(latency), flush=True)
-    if out is None:
-        return
+    lines, problem = [format_table(latency)], None
+    try:
+        for path in [] if out is None else _write(loop, latency, out):
+            lines.append(f"wrote {path}")
+    except OSError as error:
+        problem = f"{error.filename or out}: the report cannot be written ({error.strerror})"
+    try:
+        print("\n".join(lines), flush=True)
+    except BrokenPipeError:  # who has stopped reading wants no table
+        return problem
+    except OSError as error:
+        why = f"standard output: the report cannot be written ({error.strerror})"
+        return f"{problem}; {why}" if problem else why
+    return problem
+
+
+def _write(loop: ControlLoop, latency: dict[str, Any], out: Path) -> Iterator[Path]:
+    """The files of --out, as soon as each is written."""
     files = {"latency.json": json_bytes(latency)}
     if loop.decisions:
         files["decisions.npz"] = _decisions(loop)
     for name, data in files.items():
         write_atomic(out / name, data)
-        print(f"wrote {out / name}", flush=True)
+        yield out / name
 
 
 def _decisions(loop: ControlLoop) -> bytes:
