@@ -42,7 +42,8 @@ WARM_DEG_C, CHARGED_PERCENT, VOLTS = 30, 80, 28.8  # of a robot that is well
 class Go2Wire:
     """Publishes rt/lowstate, takes rt/lowcmd once the motion switcher has released the motors.
 
-    Commands with a wrong checksum, head or level are dropped without a word, as by the robot.
+    Commands with a wrong checksum, head or level are dropped without a word, as by the robot; so
+    are those with values that are not finite, of which nobody knows what the robot does.
     """
 
     def __init__(self, bus: Bus, spec: RobotSpec) -> None:
@@ -77,7 +78,8 @@ class Go2Wire:
 
     def _obeyed(self, record: go2.Record) -> bool:
         framed = tuple(record["head"]) == go2.HEAD and record["level_flag"] == go2.LOW_LEVEL
-        obeyed = framed and record["crc"] == go2.checksum(record) and not self.program
+        whole = framed and record["crc"] == go2.checksum(record) and _finite(record)
+        obeyed = whole and not self.program
         self.refused += not obeyed
         return obeyed
 
@@ -126,6 +128,11 @@ class Go2Wire:
     def close(self) -> None:
         """Leave the bus."""
         self._bus.close()
+
+
+def _finite(record: go2.Record) -> bool:
+    motors = record["motor_cmd"]
+    return all(np.isfinite(motors[field]).all() for field in ("q", "dq", "tau", "kp", "kd"))
 
 
 def motor_command(record: go2.Record, joints: int) -> JointCommand:

@@ -14,15 +14,15 @@ from pixelgait.robot.interface import JointCommand
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.standin.motors import stiff
-from pixelgait.sim.standin.topics import SensorTopics
+from pixelgait.sim.standin.topics import TOLD_EVERY_S, SensorTopics
 
 
 class Ros2ControlWire:
     """Publishes joint_states and imu/data; takes the commands of a forward_command_controller.
 
     That has a node of its own, which tells its joints. As with a real one, the last target holds
-    for ever, and a message of another length is dropped. Joint states and commands are each in an
-    order of their own.
+    for ever, and a message of another length is dropped; so is one that is not finite. Joint states
+    and commands are each in an order of their own.
     """
 
     def __init__(self, node: Any, spec: RobotSpec, controller: str) -> None:
@@ -55,5 +55,13 @@ class Ros2ControlWire:
         self._node.destroy_node()
 
     def _keep(self, message: Any) -> None:
-        if len(message.data) == len(self._places):
+        if len(message.data) != len(self._places):
+            self._drop(f"it has {len(message.data)} values for {len(self._places)} joints")
+        elif not np.isfinite(message.data).all():
+            self._drop("a value is not finite")
+        else:
             self._targets = np.asarray(message.data)[self._places]
+
+    def _drop(self, problem: str) -> None:
+        told = f"a command was dropped: {problem}"
+        self._node.get_logger().error(told, throttle_duration_sec=TOLD_EVERY_S)

@@ -14,6 +14,8 @@ from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.standin.motors import damped, stiff
 
+TOLD_EVERY_S = 10.0  # of commands that were dropped
+
 
 class SensorTopics:
     """Publishes joint_states, the joints in any order, and imu/data."""
@@ -42,7 +44,7 @@ class TopicWire:
     """Publishes joint_states and imu/data, takes joint_command.
 
     Its motors are stiff where a command gives a position, and damp where it gives none, where it
-    answers an old reading, or none comes.
+    answers an old reading, or none comes. What is no command for them is dropped, and told.
     """
 
     def __init__(self, node: Any, spec: RobotSpec) -> None:
@@ -72,4 +74,20 @@ class TopicWire:
         """The node leaves its topics itself."""
 
     def _keep(self, message: Any) -> None:
-        self._newest = (time.monotonic(), message)
+        if problem := unusable(message, self._spec.joint_names):
+            told = f"a command was dropped: {problem}"
+            self._node.get_logger().error(told, throttle_duration_sec=TOLD_EVERY_S)
+        else:
+            self._newest = (time.monotonic(), message)
+
+
+def unusable(message: Any, wanted: Sequence[str]) -> str | None:
+    """Why a JointState commands no robot with these joints, or None."""
+    lengths = {len(message.name), len(message.position), len(message.effort)}
+    if not lengths <= {0, len(message.name)}:
+        return "it needs one position, one effort or none for every name"
+    if message.position and (missing := [name for name in wanted if name not in message.name]):
+        return f"it lacks {', '.join(missing)}"
+    if not np.isfinite((*message.position, *message.effort)).all():
+        return "a value is not finite"
+    return None

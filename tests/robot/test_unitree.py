@@ -144,7 +144,7 @@ def test_motors_do_what_their_slots_say() -> None:
     assert command.targets[1] == pytest.approx(0.8)
 
 
-@pytest.mark.parametrize("damage", ["none", "head", "level", "checksum", "not released"])
+@pytest.mark.parametrize("damage", ["none", "head", "level", "checksum", "not released", "nan"])
 def test_a_stand_in_obeys_whole_frames_alone(damage: str, bus: Bus) -> None:
     wire, kind = Go2Wire(bus, A1), sample_type(go2.LOW_CMD)
     writer, record = bus.writer("rt/lowcmd", kind), go2.Codec(go2.LOW_CMD).new()
@@ -157,6 +157,8 @@ def test_a_stand_in_obeys_whole_frames_alone(damage: str, bus: Bus) -> None:
         record["head"][1] = 0xEE
     if damage == "level":
         record["level_flag"] = 0xEE  # of high-level commands
+    if damage == "nan":
+        motors["q"][3] = np.nan
     record["crc"] = go2.checksum(record) ^ (damage == "checksum")
     deadline, command, refused = time.monotonic() + 10.0, None, 0
     while not refused and not (command is not None and command.kp.any()):

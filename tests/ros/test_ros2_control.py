@@ -91,6 +91,26 @@ def test_a_controller_holds_what_a_killed_node_has_said(
     assert heights[-1] > 0.2
 
 
+def test_a_simulated_controller_drops_what_is_no_command(
+    processes: Processes, client: Client, heights: list[float]
+) -> None:
+    from std_msgs.msg import Float64MultiArray
+
+    sim = processes.start("pixelgait-sim", *LINK, "--scene", "flat")
+    publisher = client.node.create_publisher(Float64MultiArray, f"{NAME}/commands", 10)
+    client.spin(lambda: heights and publisher.get_subscription_count())
+    for wrong in ([float("nan")] * 12, [0.0] * 11):
+        for _ in range(10):
+            publisher.publish(Float64MultiArray(data=wrong))
+            client.spin_for(0.05)
+    assert heights[-1] > 0.2
+    sim.send_signal(signal.SIGINT)
+    output, _ = sim.communicate(timeout=20)
+    assert sim.returncode == 0, output
+    assert output.count("a command was dropped: ") == 1
+    assert "a command was dropped: a value is not finite" in output
+
+
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
