@@ -171,7 +171,8 @@ def _serve(
             try:
                 executor.spin_once(timeout_sec=SPIN_S)
             except Exception as error:  # a malformed request is none of the robot's
-                node.get_logger().error(f"{type(error).__name__}: {error}")
+                told = f"{type(error).__name__}: {error}"
+                node.get_logger().error(f"a request was not understood: {told}")
             if window is not None:
                 window.show(config.seed, *node.seen)
     except KeyboardInterrupt as stopped:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import resource
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,13 +14,17 @@ from sensor_msgs.msg import CameraInfo
 
 from pixelgait.export.faults.changes import (
     assign,
+    blind,
+    blind_inside,
     degrees,
+    depth,
     drifting,
     each,
     every,
     flipped,
     for_a_while,
     frozen,
+    half_blind,
     on,
     once,
     one,
@@ -30,9 +36,12 @@ from pixelgait.export.faults.changes import (
     stuck,
     with_gripper,
 )
-from pixelgait.export.faults.trial import ENDS, REFUSES, RESTS, WALKS, Case, Trial
+from pixelgait.export.faults.robot import Misled
+from pixelgait.export.faults.trial import ENDS, FOLDER, REFUSES, RESTS, WALKS, Case, Trial
 from pixelgait.robot.ros.wire import common as ros
 
+MOST_BYTES = 10_000  # more than it has said by then, less than its report
+SEES_DEPTH = "iap-depth"
 OTHER = """
 import sys
 from pixelgait.robot.ros.wire import common as ros
@@ -80,6 +89,21 @@ def stopped_for(seconds: float) -> Callable[[Trial], None]:
         trial.signal(signal.SIGCONT)
 
     return inject
+
+
+def full_disk(trial: Trial) -> None:
+    """No file of the controller's can grow any more; then it shall end, and write its report."""
+    assert trial.controller is not None
+    resource.prlimit(trial.controller.pid, resource.RLIMIT_FSIZE, (MOST_BYTES,) * 2)
+    trial.signal(signal.SIGINT)
+
+
+def full_disk_of_the_recorder(trial: Trial) -> None:
+    """A process of its own writes the recording."""
+    assert trial.controller is not None
+    pid = trial.controller.pid
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        resource.prlimit(int(child), resource.RLIMIT_FSIZE, (0, 0))
 
 
 def stop_by_topic(trial: Trial) -> None:
@@ -209,6 +233,9 @@ CAMERAS = [
     Case("black images", on("camera", lambda m: assign(data=bytes(len(m.data)))(m)), says="the same picture", watch_s=4.0),
     Case("the same image again and again, stamps new", lambda t: frozen(t, "camera", "data"), says="the same picture", watch_s=4.0),
     Case("images of 640 x 480", on("camera", big), WALKS),
+    Case("depth that is NaN", on("depth", depth(blind)), says="measures nothing", watch_s=4.0, bundle=SEES_DEPTH),
+    Case("depth that is NaN where the policy looks", on("depth", depth(blind_inside)), says="measures nothing", watch_s=4.0, bundle=SEES_DEPTH),
+    Case("depth that is NaN in half of its pixels", on("depth", depth(half_blind)), WALKS, watch_s=4.0, bundle=SEES_DEPTH),
 ]  # fmt: skip
 OTHERS = [
     Case("a second publisher of joint states", other("joint_states"), says="/somebody_else", watch_s=6.0),
@@ -217,13 +244,15 @@ OTHERS = [
     Case("a second controller", other("joint_command"), says="another node commands the joints: /somebody_else", watch_s=6.0),
     Case("five participants join", joins, WALKS, watch_s=5.0),
     Case("an invalid transition", transition(1), WALKS),
-    Case("parameters of no type", wrong_parameter, WALKS),
+    Case("parameters of no type", wrong_parameter, WALKS, "a request was not understood"),
 ]  # fmt: skip
 PROCESSES = [
     Case("stopped for 1 s", stopped_for(1.0), RESTS, watch_s=4.0),
     Case("stopped for 0.05 s", stopped_for(0.05), WALKS),
     Case("kill -9", lambda t: t.signal(signal.SIGKILL), ENDS),
     *(Case(f"SIG{name}", lambda t, n=name: t.signal(signal.Signals[f"SIG{n}"])) for name in ("INT", "TERM", "HUP", "QUIT")),  # type: ignore[misc]
+    Case("--out on a full disk", full_disk, says="the report cannot be written", watch_s=4.0, arguments=("--auto-arm", "--out", FOLDER)),
+    Case("--record on a full disk", full_disk_of_the_recorder, WALKS, "the recording has ended", watch_s=4.0, arguments=("--auto-arm", "--record", f"{FOLDER}/walk.mcap")),
     Case("emergency stop by topic", stop_by_topic, says="stopped: "),
     Case("emergency stop by service", order("emergency_stop"), says="stopped: "),
     Case("lie down", order("lie_down"), says="limp: lies", watch_s=3.0),
@@ -239,11 +268,21 @@ STARTS = [
     Case("a second controller", other("joint_command"), REFUSES, "/somebody_else", True, 30.0),
     Case("a second publisher of joint states", other("joint_states"), REFUSES, "joint_states has 2 publishers: /driver, /somebody_else", True, 30.0),
     Case("a second publisher of IMU data", other("imu/data"), REFUSES, "imu/data has 2 publishers: /driver, /somebody_else", True, 30.0),
+    Case("depth that is NaN", on("depth", depth(blind)), REFUSES, "measures nothing", True, 25.0, bundle=SEES_DEPTH),
     Case("a camera of another lens", other_lens, REFUSES, "the policy would see 1.78 rad high", True, 15.0),
     Case("not armed", lambda t: None, REFUSES, "limp: ", True, 10.0, ()),
     Case("sim time", lambda t: None, REFUSES, "use_sim_time is not", True, 10.0, ("--auto-arm", "--ros-args", "-p", "use_sim_time:=true")),
 ]  # fmt: skip
-GROUPS = {
+COMMANDS = [
+    Misled("a position that is NaN", one("position", lambda _: math.nan), "not finite"),
+    Misled("a position that is inf", one("position", lambda _: math.inf), "not finite"),
+    Misled("an effort that is NaN", one("effort", lambda _: math.nan), "not finite"),
+    Misled("fewer positions than names", lambda m: assign(position=m.position[:-1])(m), "for every name"),
+    Misled("more positions than names", lambda m: assign(position=[*m.position, 0.0])(m), "for every name"),
+    Misled("fewer efforts than names", lambda m: assign(effort=m.effort[:-1])(m), "for every name"),
+    Misled("names of another robot", lambda m: assign(name=[f"x{n}" for n in m.name])(m), "lacks FR_hip_joint"),
+]  # fmt: skip
+GROUPS: dict[str, list[Case] | list[Misled]] = {
     "Joints": JOINTS,
     "IMU": IMUS,
     "Silence and stamps": TIMES,
@@ -251,4 +290,5 @@ GROUPS = {
     "Others on the network": OTHERS,
     "Processes and people": PROCESSES,
     "At the start": STARTS,
+    "Commands to the simulated robot": COMMANDS,
 }

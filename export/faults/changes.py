@@ -158,3 +158,30 @@ def stuck(message: Any) -> Any:
     """One joint shows the same again and again, and no velocity."""
     message.position[HIP], message.velocity[HIP] = 1.0, 0.0
     return message
+
+
+def depth(function: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]) -> Change:
+    """A 32FC1 image shows another depth (H, W) [m]."""
+
+    def change(message: Any) -> Any:
+        before = np.frombuffer(message.data, np.float32).reshape(message.height, message.width)
+        stamp = ros.nanoseconds(message.header.stamp)
+        return ros.image_message(stamp, message.header.frame_id, function(before))
+
+    return change
+
+
+def blind(metres: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.full_like(metres, np.nan)
+
+
+def blind_inside(metres: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Twice as wide; what was measured is on the left and right of what a policy sees."""
+    width = metres.shape[1]
+    nothing = blind(metres)
+    return np.hstack((metres[:, : width // 2], nothing, metres[:, width // 2 :]))
+
+
+def half_blind(metres: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Every pixel by a coin."""
+    return np.where(np.random.default_rng().random(metres.shape) < 0.5, np.float32(np.nan), metres)

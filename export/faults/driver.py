@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pixelgait.robot.ros.wire import common as ros
+from pixelgait.robot.ros.wire.camera import camera_topics
 from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S, lying_pose
 from pixelgait.robot.runtime.realtime import RateKeeper
 from pixelgait.robot.spec import Array, RobotSpec
@@ -19,6 +20,7 @@ PERIOD_S = 0.005
 FOLLOW_S = 0.03  # joints are behind their targets by about so long
 SINK_S = 0.5  # damped, they sink
 IMAGE_EVERY = 6  # periods: 33 Hz
+DEPTHS_M = 0.5, 3.0
 ROCK_RAD, ROCK_HZ = 0.03, 2.0  # it rolls from side to side, as its IMU says
 
 Alter = Callable[[str, Any], Any]  # topic, message -> message, or None to say nothing
@@ -40,9 +42,9 @@ def hear(command: Any) -> Heard:
 
 
 class FakeDriver:
-    """Publishes joint states, IMU and images; keeps all commands. `alter` sees every message.
+    """Publishes joint states, IMU and what the policy looks at; keeps all commands.
 
-    In a thread of its own; `node` is spun by others.
+    `alter` sees every message. In a thread of its own; `node` is spun by others.
     """
 
     def __init__(self, node: Any, spec: RobotSpec, image_shape: tuple[int, int, int]) -> None:
@@ -53,7 +55,9 @@ class FakeDriver:
         self._angles = spec.default_pose_rad.copy()
         self._lying = lying_pose(spec)
         self._rng = np.random.default_rng(0)
-        kinds = {ros.JOINT_STATES: ros.JointState, ros.IMU: ros.Imu, ros.COLOUR: ros.Image}
+        self._cameras = camera_topics(image_shape)
+        kinds = {ros.JOINT_STATES: ros.JointState, ros.IMU: ros.Imu}
+        kinds |= dict.fromkeys(self._cameras, ros.Image)
         self._publishers = {
             topic: node.create_publisher(kind, topic, ros.SENSOR_QOS)
             for topic, kind in kinds.items()
@@ -104,9 +108,16 @@ class FakeDriver:
         self._say(ros.JOINT_STATES, joints)
         self._say(ros.IMU, ros.imu_message(now, "imu", orientation, rate))
         if tick % IMAGE_EVERY == 0:
-            pixels = self._rng.integers(0, 256, self.image_shape, dtype=np.uint8)
-            self._say(ros.COLOUR, ros.image_message(now, "camera", pixels))
+            for topic in self._cameras:
+                self._say(topic, ros.image_message(now, "camera", self._picture(topic)))
             self.also()
+
+    def _picture(self, topic: str) -> Any:
+        """Noise: colours (H, W, 3) uint8, or depth (H, W) float32 [m]."""
+        height, width, _ = self.image_shape
+        if topic == ros.DEPTH:
+            return self._rng.uniform(*DEPTHS_M, (height, width)).astype(np.float32)
+        return self._rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
 
     def _velocities(self) -> Array:
         """Of the joints (12,) [rad/s]: towards their targets, or to the ground."""

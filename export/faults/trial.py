@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from pixelgait.export.faults.driver import FakeDriver, Heard
-from pixelgait.robot.bundle import Bundle
+from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.ros.wire import common as ros
 
 START_S = 40.0  # to walk; discovery takes seconds, a busy machine more
 WALK_S = 1.0  # before something goes wrong
 ATTEMPTS = 3
+FOLDER = "FOLDER"
 GRACE_S = 0.3  # after the end of a process, for its last commands to arrive
 DAMPS, WALKS, RESTS, REFUSES, ENDS = (
     *("damps", "walks on", "damps, then stands up again"),
@@ -41,10 +42,11 @@ class Case:
     name: str
     inject: Callable[[Trial], object]
     expected: str = DAMPS
-    says: str = ""  # in its last words, or in the state's cause
+    says: str = ""  # in its last words, the state's cause, or another line
     at_start: bool = False
     watch_s: float = 2.0
-    arguments: tuple[str, ...] = ("--auto-arm",)
+    arguments: tuple[str, ...] = ("--auto-arm",)  # `FOLDER` in them is one of the case's own
+    bundle: str = ""  # what walks, if not that of all cases
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ class Trial(Observer):
 
     def __init__(self, case: Case, bundle: Bundle, folder: Path) -> None:
         super().__init__(folder)
-        self.case, self.bundle = case, bundle
+        self.case, self.bundle, self.folder = case, bundle, folder
         self.driver = FakeDriver(self.node, bundle.spec, bundle.image_shape)
         self.injected = True  # or a machine that stalled has ended the walk before
 
@@ -156,7 +158,8 @@ class Trial(Observer):
         case = self.case
         if case.at_start:
             self.case.inject(self)
-        command = ("-m", "pixelgait.robot.ros.run", str(self.bundle.folder), *case.arguments)
+        arguments = (each.replace(FOLDER, str(self.folder)) for each in case.arguments)
+        command = ("-m", "pixelgait.robot.ros.run", str(self.bundle.folder), *arguments)
         self.controller = self.start(*command, output=self.output)
         if case.at_start:
             began_s = time.monotonic()
@@ -171,8 +174,8 @@ class Trial(Observer):
         return self._outcome(began_s)
 
     def alter(self, **changes: Callable[[Any], Any]) -> None:
-        """What becomes of messages from now on: of `joints`, `imu` or `camera`."""
-        topics = {"joints": ros.JOINT_STATES, "imu": ros.IMU, "camera": ros.COLOUR}
+        """What becomes of messages from now on: of `joints`, `imu`, `camera` or `depth`."""
+        topics = dict(joints=ros.JOINT_STATES, imu=ros.IMU, camera=ros.COLOUR, depth=ros.DEPTH)
         by_topic = {topics[sensor]: change for sensor, change in changes.items()}
         self.driver.alter = lambda topic, message: by_topic.get(topic, _same)(message)
 
@@ -186,11 +189,13 @@ class Trial(Observer):
         after = [each for each in heard if each.time_s >= began_s]
         happened, reaction_s = self._what_happened(after, began_s)
         said = self.said()
-        lines = [line for line in said.splitlines() if "rror: " in line or "[ERROR]" in line]
-        words = lines[-1].split("rror: ")[-1] if lines else ""
+        lines = errors(said)
+        words = lines[-1] if lines else ""
         if case.says and case.says not in words:
-            words = next((s for s in reversed(self.states) if case.says in s), words)
+            told = (*said.splitlines(), *self.states)
+            words = next((s for s in reversed(told) if case.says in s), words).split("]: ", 1)[-1]
         outside, jump = worst(heard, self.bundle)
+        words = words.replace(str(self.folder), FOLDER)
         if "Traceback" in said:
             words = "a traceback"
         sound = outside <= 1e-9 and jump <= 1.001 and words != "a traceback"
@@ -214,6 +219,7 @@ class Trial(Observer):
 
 def run_case(case: Case, bundle: Bundle) -> Outcome:
     """Between processes of its own; once more where the machine held them up before the fault."""
+    bundle = load_bundle(case.bundle) if case.bundle else bundle
     for _ in range(ATTEMPTS):
         with tempfile.TemporaryDirectory() as folder:
             trial = Trial(case, bundle, Path(folder))
@@ -224,6 +230,16 @@ def run_case(case: Case, bundle: Bundle) -> Outcome:
         if trial.injected:
             break
     return outcome
+
+
+def errors(said: str) -> list[str]:
+    """What a process has logged as an error, or ended with."""
+    lines = said.splitlines()
+    return [
+        line.removeprefix("error: ").split("]: ", 1)[-1]
+        for line in lines
+        if line.startswith("error: ") or "[ERROR]" in line
+    ]
 
 
 def worst(heard: Sequence[Heard], bundle: Bundle) -> tuple[float, float]:

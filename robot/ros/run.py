@@ -181,7 +181,8 @@ def operate(
             try:
                 executor.spin_once(timeout_sec=0.05)
             except Exception as error:  # a malformed request of somebody is none of the robot's
-                node.get_logger().error(f"{type(error).__name__}: {error}")
+                told = f"{type(error).__name__}: {error}"
+                node.get_logger().error(f"a request was not understood: {told}")
         if node.left:
             time.sleep(FAREWELL_S)
     finally:

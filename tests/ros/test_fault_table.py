@@ -31,6 +31,35 @@ def test_a_row_is_measured_and_written(tmp_path: Path) -> None:
     assert "turns at" in page.read_text()
 
 
+def test_single_rows_of_a_page_are_renewed(tmp_path: Path) -> None:
+    page = tmp_path / "faults.md"
+    page.write_text(
+        "## Joints\n\n| fault | says |\n|---|---|\n| velocities 1000 times | as it was |\n"
+        "| all positions 0 | as it was |\n\n## IMU\n\n| rate that is NaN | as it was |\n"
+    )
+    report(FaultsConfig(only="velocities 1000 times", page=page))
+    rows = [line for line in page.read_text().splitlines() if line.startswith("| ")]
+    assert rows[0].startswith("| fault | what happens")
+    assert rows[1].startswith("| velocities 1000 times | damps")
+    assert rows[2] == "| all positions 0 | as it was |"
+    assert rows[-1] == "| rate that is NaN | as it was |"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Camera: depth that is NaN where the policy looks",
+        "Processes and people: --out on a full disk",
+        "Processes and people: --record on a full disk",
+        "simulated robot: a position that is NaN",
+        "simulated robot: fewer efforts than names",
+        "simulated robot: names of another robot",
+    ],
+)
+def test_faults_that_once_ended_wrongly(name: str) -> None:
+    report(FaultsConfig(only=name))
+
+
 def test_what_ends_wrongly_is_told() -> None:
     case = next(each for each in JOINTS if each.name == "a velocity that is inf")
     assert not run_case(replace(case, expected=WALKS), load_bundle("iap")).passed

@@ -141,7 +141,8 @@ def joint_order(names: list[str], wanted: tuple[str, ...]) -> NDArray[np.intp]:
     """
     missing = [name for name in wanted if name not in names]
     if missing:
-        raise UserError(f"joint states lack {', '.join(missing)}; they name {', '.join(names)}")
+        there = ", ".join(names) or "none"
+        raise UserError(f"joint states lack {', '.join(missing)}; they name {there}")
     return np.array([names.index(name) for name in wanted])
 
 
