@@ -18,6 +18,8 @@ FILES = [
     *(ROBOT / "runtime" / f"{name}.py" for name in ("loop", "operation", "freshness", "stages")),
     ROBOT / "runtime" / "realtime.py",
     ROBOT / "recording" / "recorder.py",
+    ROOT / "sim" / "standin" / "topics.py",
+    ROOT / "sim" / "standin" / "ros2_control.py",
     *sorted((ROBOT / "unitree").glob("*.py")),
 ]
 # Descriptions of parameters, what contracts say, XML; what only a programming error would say.
@@ -31,6 +33,7 @@ OTHER = (
     "the image of a recorded step is beside it",
 )
 DESCRIPTIONS = ("<", "Nothing new is decided, the last decision holds", "The robot ")
+CAUSES = ("ordered", "stands", "lies")  # of a state
 STATES = ("standing up", "lying down")  # above the table
 
 
@@ -92,11 +95,25 @@ def test_every_message_has_its_row() -> None:
     assert not missing
 
 
+def test_what_the_table_of_faults_says_has_its_row() -> None:
+    said = re.findall("`([^`]+)`", "\n".join(rows()))
+    known = [
+        re.compile(".*".join(map(re.escape, each.split("…")))) for each in said if len(each) > 8
+    ]
+    states = ("limp: lies",)
+    lines = (ROOT / "docs" / "faults.md").read_text().splitlines()
+    cells = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
+    for fault, *_, words in (row for row in cells if len(row) == 6 and row[0] != "fault"):
+        words = words.removeprefix("controller stopped: ")
+        for part in re.split("; (?!they name)", words):
+            assert part in states or any(each.search(part) for each in known), (fault, part)
+
+
 def test_every_row_is_a_message() -> None:
     given = {text for path in FILES for text in messages(path)}
     for row in rows():
         for said in re.findall("`([^`]+)`", row):
             words = said.replace("odom: ", "").replace(", the robot stands", "")
-            alone = {"back", "limp", "depth camera", "…: arrived", "was …"}
+            alone = {"back", "limp", "depth camera", "…: arrived", "was …", *CAUSES}
             known = any(text in said or words in text for text in given)
             assert known or words in alone, said
