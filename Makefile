@@ -35,6 +35,8 @@ demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo; 
 # containers) no bytecode is written.
 test long: export PYTHONDONTWRITEBYTECODE :=
 test long: export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
+# A core has a test of its own: threads of several wait for each other, many times as long.
+test long: export OMP_NUM_THREADS := 1
 test: lint  ## everything CI checks
 	$(PYTEST) --dist loadfile --ignore tests/ros
 	$(PYTEST) tests/ros

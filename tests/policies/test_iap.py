@@ -26,7 +26,7 @@ from pixelgait.policies.high_level import HighLevelNetwork
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
 
 SELECTORS = tuple(name for name in ENCODERS if name.startswith(("iap", "brute")))
-DRAWS = 100_000
+DRAWS, AT_ONCE = 100_000, 500
 FIRST_OMEGA = (0.073434, -0.181379, 0.648195, -1.287572)  # of seed 0, d = 4
 
 
@@ -56,6 +56,14 @@ def make_kernel(name: str, omega: torch.Tensor, xi: torch.Tensor) -> SoftmaxKern
 @torch.no_grad()
 def estimates(kernel: SoftmaxKernel, x: torch.Tensor, y: torch.Tensor) -> np.ndarray:
     """Estimates (N,) of exp(x^T y), one for each set of random vectors."""
+    omega, xi = kernel.omega, kernel.xi
+    if len(omega) > AT_ONCE and omega.ndim == 3:  # a few at a time stay in the caches
+        parts = []
+        for start in range(0, len(omega), AT_ONCE):
+            kernel.omega = omega[start : start + AT_ONCE]
+            kernel.xi = xi[start : start + AT_ONCE] if xi.ndim == 3 else xi
+            parts.append(estimates(kernel, x, y))
+        return np.concatenate(parts)
     sides = []
     for vector in (x, y):  # the only "patch" is the number 1, so W is the vector
         projection = Projection(1, len(vector)).double()
