@@ -70,18 +70,19 @@ class FollowBatch:
         self._loads = body.loads()
         self._errors, self._judged = np.zeros((2, body.robots)), np.zeros(body.robots, np.int64)
 
-    def begin(self, robot: int, seed: int, body: MuJoCoBatch) -> None:
-        """The episode of another seed for one of them, who stands at the start."""
-        self._rngs[robot] = Stream.TASK.rng(seed)
-        self.clocks[robot] = self._judged[robot] = 0
-        self._poses[robot] = _planar_poses(body)[robot]
-        self._velocities[robot] = self._errors[:, robot] = 0.0
+    def begin(self, robots: Sequence[int], seeds: Iterable[int], body: MuJoCoBatch) -> None:
+        """The episodes of other seeds for some of them, who stand at the start."""
+        for robot, seed in zip(robots, seeds, strict=True):
+            self._rngs[robot] = Stream.TASK.rng(seed)
+        self.clocks[robots] = self._judged[robots] = 0
+        self._poses[robots] = _planar_poses(body)[robots]
+        self._velocities[robots] = self._errors[:, robots] = 0.0
         now = body.loads()
-        self._loads.foot_forces[robot] = now.foot_forces[robot]
-        self._loads.foot_sinking[robot] = now.foot_sinking[robot]
+        self._loads.foot_forces[robots] = now.foot_forces[robots]
+        self._loads.foot_sinking[robots] = now.foot_sinking[robots]
 
     def step(self, body: MuJoCoBatch) -> tuple[Array, Who]:
-        self.clocks += 1
+        self.clocks += body.staying
         poses = _planar_poses(body)
         velocities = _planar_velocities(self._poses, poses)
         self._poses = poses
@@ -98,10 +99,11 @@ class FollowBatch:
 
     def _push(self, body: MuJoCoBatch) -> None:
         """Whose turn it is."""
+        due = body.staying & (self.clocks % Follow.PUSH_STEPS == 0)
         pushes = np.zeros((body.robots, 3))
-        for robot in np.flatnonzero(self.clocks % Follow.PUSH_STEPS == 0).tolist():
+        for robot in np.flatnonzero(due).tolist():
             pushes[robot] = drawn_push(Follow.PUSH_M_PER_S, self._rngs[robot])
-        if pushes.any():
+        if due.any():
             body.push(pushes)
 
     def _strain(self, loads: Loads) -> Array:

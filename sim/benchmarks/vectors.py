@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -52,15 +53,10 @@ def vector_rates(
     with ExitStack() as loops:
         natives = [loops.enter_context(NativeLoop(spec)) for _ in range(ENVIRONMENTS)]
         for _ in range(rounds):
-            native_s = _native_s(natives, actions * skip, seed)
-            rows.append((native_s, _vector_s(vector, actions, seed)))
+            took_s = _native_s(natives, actions * skip, seed), _vector_s(vector, actions, seed)
+            rows.append(tuple(each / (actions * skip) for each in took_s))
     vector.close()
-    native_s, vector_s = np.median(rows, axis=0)
-    return {
-        "native_steps_per_s": actions * skip / float(native_s),
-        "vector_steps_per_s": actions * skip / float(vector_s),
-        "vector_ratio": float(np.median([native / vector for native, vector in rows])),
-    }
+    return _rates(rows)
 
 
 class NativeLoop:
@@ -129,10 +125,15 @@ def many_rates(
         rows.append((native_s, (time.process_time() - start) / (actions * robots)))
     body.close()
     many.close()
-    native_s, vector_s = np.median(rows, axis=0)
+    return _rates(rows)
+
+
+def _rates(rows: Sequence[Sequence[float]]) -> dict[str, float]:
+    """Of pairs of times [s] that a control step takes, alone and in a vector environment."""
+    native_s, vector_s = np.median(rows, axis=0).tolist()
     return {
-        "native_steps_per_s": 1.0 / float(native_s),
-        "vector_steps_per_s": 1.0 / float(vector_s),
+        "native_steps_per_s": 1.0 / native_s,
+        "vector_steps_per_s": 1.0 / vector_s,
         "vector_ratio": float(np.median([native / vector for native, vector in rows])),
     }
 

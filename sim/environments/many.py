@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, repeat
 from typing import Any
 
 import numpy as np
@@ -66,8 +65,6 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
         self.agents = [Agent(self.robot) for _ in range(num_envs)]
         self._rngs = [np_random()[0] for _ in range(num_envs)]
         self._last_step = round(seconds / CONTROL_DT_S)
-        ticks = accumulate(repeat(PHYSICS_DT_S, self._last_step * SUBSTEPS), initial=0.0)
-        self._times_s = list(ticks)[::SUBSTEPS]  # of control steps, rounded as a body's clock is
         self.single_action_space = action_space()
         self.single_observation_space = spaces.Dict(felt_space("follow"))
         self.action_space = batch_space(self.single_action_space, num_envs)
@@ -96,6 +93,7 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
         self.task.draw(range(self.num_envs))
         for agent in self.agents:
             agent.reset()
+        self._times_s = np.zeros(self.num_envs)
         self._over = np.zeros(self.num_envs, dtype=bool)
         return self._observe(), self._infos(~self._over, seed=np.array(seeds))
 
@@ -138,10 +136,11 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
         body.apply(JointCommand(self.reading.time_s, targets, kp, kd, np.zeros(len(kp))))
         for robot in np.flatnonzero(odd).tolist():
             body.advance_alone(robot, commands[robot])
+        body.staying = moves
+        for _ in range(SUBSTEPS):  # rounded as a single robot's clock is
+            self._times_s += PHYSICS_DT_S
         self.reading = body.read()
-        before = self.task.clocks.copy()
         rewards, over = self.task.step(body)
-        self.task.clocks[~moves] = before[~moves]
         faults = [agent.supervisor.fault is not None for agent in self.agents]
         due = moves & (self.task.clocks % Follow.COMMAND_STEPS == 0)
         self.task.draw(np.flatnonzero(due).tolist())
@@ -149,9 +148,9 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
 
     def _command(self, robot: int) -> JointCommand:
         """What a robot's controller sends, in this step of its episode."""
-        at, all_read = int(self.task.clocks[robot]), self.reading
+        all_read = self.reading
         reading = Reading(
-            self._times_s[at],
+            float(self._times_s[robot]),
             all_read.joint_angles[robot],
             all_read.joint_velocities[robot],
             all_read.orientation[robot],
@@ -168,9 +167,9 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
             seeds[robot] = self._seed(robot, None)
             self.body.restart(robot)
             self.agents[robot].reset()
+        self._times_s[robots] = 0.0
         self.reading = self.body.read()
-        for robot in robots:
-            self.task.begin(robot, int(seeds[robot]), self.body)
+        self.task.begin(robots, seeds[robots].tolist(), self.body)
         self.task.draw(robots)
         return seeds
 

@@ -14,7 +14,7 @@ from pixelgait.robot.interface import JointCommand
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.standin.motors import stiff
-from pixelgait.sim.standin.topics import TOLD_EVERY_S, SensorTopics
+from pixelgait.sim.standin.topics import SensorTopics, tell_dropped
 
 
 class Ros2ControlWire:
@@ -56,12 +56,10 @@ class Ros2ControlWire:
 
     def _keep(self, message: Any) -> None:
         if len(message.data) != len(self._places):
-            self._drop(f"it has {len(message.data)} values for {len(self._places)} joints")
+            tell_dropped(
+                self._node, f"it has {len(message.data)} values for {len(self._places)} joints"
+            )
         elif not np.isfinite(message.data).all():
-            self._drop("a value is not finite")
+            tell_dropped(self._node, "a value is not finite")
         else:
             self._targets = np.asarray(message.data)[self._places]
-
-    def _drop(self, problem: str) -> None:
-        told = f"a command was dropped: {problem}"
-        self._node.get_logger().error(told, throttle_duration_sec=TOLD_EVERY_S)

@@ -75,10 +75,15 @@ class TopicWire:
 
     def _keep(self, message: Any) -> None:
         if problem := unusable(message, self._spec.joint_names):
-            told = f"a command was dropped: {problem}"
-            self._node.get_logger().error(told, throttle_duration_sec=TOLD_EVERY_S)
+            tell_dropped(self._node, problem)
         else:
             self._newest = (time.monotonic(), message)
+
+
+def tell_dropped(node: Any, problem: str) -> None:
+    """One line about a command that the robot does not obey, and then none for a while."""
+    told = f"a command was dropped: {problem}"
+    node.get_logger().error(told, throttle_duration_sec=TOLD_EVERY_S)
 
 
 def unusable(message: Any, wanted: Sequence[str]) -> str | None:

@@ -53,6 +53,12 @@ def test_each_does_as_it_does_alone(robot: str, skip: int) -> None:
     assert truncated[0] > 1
 
 
+def test_an_action_may_last_longer_than_the_episode_has_left() -> None:
+    """40 control steps at a time, and 20 are left of 300 after the seventh action."""
+    _, truncated = assert_the_same(20, frame_skip=40, seconds=3.0)
+    assert truncated[0] > 1
+
+
 def test_who_is_damped_is_damped_among_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         supervisor, "LEAST_UP_Z", float(np.cos(0.3))
