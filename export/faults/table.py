@@ -26,6 +26,7 @@ HEAD = """# Faults
 Written by `make faults`. A controller walks on `{bundle}`; a driver in another process
 (`export/faults/driver.py`) lies to it, and watches what it commands. Reaction: from the first
 wrong message, signal or call until a command that damps arrives, on a busy machine, within 5 ms.
+Where it must walk on it has three attempts, as a stall of the machine damps it as well.
 Beyond: the worst stiff command outside the joint limits [rad]. Step: the farthest a target went in
 a control step, as a share of what is allowed. Of depth, `iap-depth` walks. On a full disk no
 file can grow any more. The simulated robot is commanded to stand at 100 Hz, while somebody else

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,13 +21,18 @@ from pixelgait.robot.spec import A1, Array, find_robot
 from pixelgait.sim.batches.body import MuJoCoBatch
 from pixelgait.sim.batches.tasks import FollowBatch, Who, fallen
 from pixelgait.sim.body.interface import PHYSICS_DT_S, SUBSTEPS
-from pixelgait.sim.environments.base import Observation
-from pixelgait.sim.environments.gait import Agent, action_space, as_action, felt_space
+from pixelgait.sim.environments.base import Observation, PixelGaitEnv
+from pixelgait.sim.environments.gait import Agent, GaitEnv, action_space, as_action, felt_space
 from pixelgait.sim.environments.options import check_count, check_times
 from pixelgait.sim.tasks.follow import Follow
 from pixelgait.sim.world.seeds import TRAINING
 
-OF_FOLLOW = {"scene": "flat", "task": "follow", "image_size": None}
+# What a single environment takes and many do not have: each as it is if nothing is said.
+UNTOUCHED = {
+    name: parameter.default
+    for entry in (PixelGaitEnv, GaitEnv)
+    for name, parameter in inspect.signature(entry).parameters.items()
+} | {"scene": "flat", "task": "follow", "image_size": None}
 ALONE = "take vectorization_mode='async'"
 Infos = dict[str, Any]
 
@@ -57,7 +63,7 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
         if body != "mujoco":
             raise UserError(f"many robots at once have body='mujoco', for '{body}' {ALONE}")
         for name, value in others.items():
-            if value != OF_FOLLOW.get(name, False):
+            if name not in UNTOUCHED or value != UNTOUCHED[name]:
                 raise UserError(f"many robots at once have no {name}={value!r}, for it {ALONE}")
         self.num_envs, self.frame_skip = num_envs, frame_skip
         self.robot = find_robot(robot)

@@ -88,6 +88,8 @@ def test_seeds_are_those_of_single_ones() -> None:
         ),
         ({"randomise": True}, "no randomise=True, for it take vectorization_mode='async'"),
         ({"scene": "rough"}, "no scene='rough'"),
+        ({"render_mode": "rgb_array"}, "no render_mode='rgb_array'"),
+        ({"wings": False}, "no wings=False"),
         ({"num_envs": 0}, "num_envs is 0, needs a whole number from 1 to"),
         ({"seconds": 0.0}, "seconds is 0.0, expected"),
         ({"robot": "cow"}, "cow"),
@@ -97,3 +99,15 @@ def test_what_many_cannot_have_is_refused(options: dict[str, Any], line: str) ->
     with pytest.raises(UserError) as refused:
         gymnasium.make_vec(FOLLOW, **{"num_envs": 2, "body": "mujoco", **options})
     assert line in str(refused.value)
+
+
+def test_what_a_single_one_does_unasked_may_be_asked_for() -> None:
+    unasked: dict[str, Any] = {
+        "render_mode": None,
+        "looks": "plain",
+        "faults": (),
+        "randomise": False,
+    }
+    environments = gymnasium.make_vec(FOLLOW, num_envs=2, body="mujoco", **unasked)
+    environments.reset(seed=1)
+    environments.close()
