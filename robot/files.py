@@ -90,6 +90,22 @@ def _require_file(path: Path) -> None:
 
 
 @contextmanager
+def temporary_file(content: bytes, suffix: str) -> Iterator[Path]:
+    """A file of this content, for libraries that read nothing else; it goes with the block.
+
+    Raises:
+        OSError: it cannot be written; names it.
+    """
+    with tempfile.NamedTemporaryFile(suffix=suffix) as file:
+        path = Path(file.name)
+        try:
+            path.write_bytes(content)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, file.name) from None
+        yield path
+
+
+@contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Keep other processes out of a folder, which is made; the lock ends with this process.
 

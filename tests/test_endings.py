@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from pixelgait.policies.runs import Run
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import write_atomic
 from pixelgait.robot.runtime import provenance
@@ -72,6 +73,31 @@ def test_a_file_that_does_not_fit_is_named(tmp_path: Path) -> None:
     )
     assert (code, said) == (1, f"error: {target}: File too large\n")
     assert list(tmp_path.iterdir()) == []
+
+
+TINY = "--iterations 80 --steps 20 --validation-steps 20 --validation-episodes 1 --workers 1 "
+TINY += "--es.directions 2 --es.top 1"
+
+
+@pytest.mark.parametrize(
+    ("size", "named", "board_ends"),
+    [
+        (20_000, ".urdf: File too large", False),  # what a simulator reads
+        (30_000, "run/curve.json: File too large", False),
+        (45_000, "run/curve.png: File too large", True),
+    ],
+)
+def test_training_on_a_full_disk(tmp_path: Path, size: int, named: str, board_ends: bool) -> None:
+    """No file can grow beyond a size: one line names it, and the last checkpoint is whole."""
+    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+    run = tmp_path / "run"
+    train = [script("pixelgait-train"), "walk", "--out", str(run), *TINY.split()]
+    code, said = ended(*train, setup=limit)
+    assert code == 1
+    assert last_line(said).endswith(named)
+    assert ("TensorBoard's events end here: File too large" in said) == board_ends
+    checkpoint = Run(run).load()
+    assert checkpoint.iteration == len(checkpoint.curve)
 
 
 def test_who_stops_reading_is_told_nothing() -> None:

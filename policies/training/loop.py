@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Protocol
 
 import numpy as np
 from tqdm import tqdm
 
+from pixelgait.policies.board import open_board
 from pixelgait.policies.curve_picture import PICTURE, draw_curve
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs import Checkpoint, Run
@@ -66,28 +69,29 @@ class TrainingLoop:
 
     def go(self) -> None:
         """Iterate until budget or target is reached; shows a progress bar with return and time."""
-        with interrupt_later():
-            from torch.utils.tensorboard import SummaryWriter
-
         started = time.monotonic()
         first = self.checkpoint.iteration + 1
         bar = tqdm(total=self.budget.iterations, initial=first - 1, unit="it")
+        warn = partial(bar.write, file=sys.stderr)
         try:
-            with SummaryWriter(str(self.run.folder), purge_step=first) as board, bar:
+            with bar, open_board(self.run.folder, first, warn) as board:
                 for iteration in range(first, self.budget.iterations + 1):
                     row = self._iterate(iteration)
-                    with interrupt_later():  # within it, its threads could wait for ever
-                        self._log(board, row)
+                    fresh = any(name.startswith("validation/") for name in row)
+                    board.log(iteration, row, self.trainer.histograms() if fresh else {})
                     bar.update()
                     bar.set_postfix_str(progress_line(row, self.validated))
                     if warning := going_blind(self.checkpoint.curve):
-                        bar.write(warning)
+                        warn(warning)
                     minutes = (time.monotonic() - started) / 60.0
                     if self.reached_target() or 0.0 < self.budget.minutes < minutes:
                         break
-        finally:  # Ctrl-C among them
-            with interrupt_later():
-                draw_curve(self.run.folder / PICTURE, self.checkpoint.curve)
+        except OSError:  # of a disk that has no room for a picture either
+            raise
+        except BaseException:  # Ctrl-C among them
+            self._draw()
+            raise
+        self._draw()
         if not np.isfinite(self.checkpoint.best_score):  # stopped before the first validation
             self.run.save(self.checkpoint, "best")
 
@@ -126,13 +130,9 @@ class TrainingLoop:
             self.run.save(self.checkpoint, "best")
         self.run.save(self.checkpoint)
 
-    def _log(self, board: Any, row: Figures) -> None:
-        iteration = self.checkpoint.iteration
-        for name, value in row.items():
-            board.add_scalar(name, value, iteration)
-        if any(name.startswith("validation/") for name in row):
-            for name, values in self.trainer.histograms().items():
-                board.add_histogram(name, values, iteration)
+    def _draw(self) -> None:
+        with interrupt_later():
+            draw_curve(self.run.folder / PICTURE, self.checkpoint.curve)
 
 
 def progress_line(row: Figures, validated: Figures) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from pixelgait.robot.files import temporary_file
 from pixelgait.robot.interface import Reading
 from pixelgait.robot.rotation import Quaternion, Vector, to_base_frame
 from pixelgait.robot.spec import Array, RobotSpec
@@ -45,10 +45,8 @@ class PyBulletBody(LeggedBody):
         )
         self._scene = PyBulletScene(scene, self.client)
         root, seen = simulated_robot(spec)
-        with tempfile.NamedTemporaryFile("w", suffix=".urdf") as file:
-            file.write(ElementTree.tostring(root, encoding="unicode"))
-            file.flush()
-            self.robot, self.joints = load_robot(spec, self.client, Path(file.name))
+        with temporary_file(ElementTree.tostring(root), ".urdf") as file:
+            self.robot, self.joints = load_robot(spec, self.client, file)
         links = _link_indices(self.robot, self.client)
         self._feet = [links[name] for name in spec.foot_links]
         self._hide_all_but([links[name] for name in seen])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from pixelgait.robot.files import temporary_file
 from pixelgait.robot.observation import rgbd
 from pixelgait.robot.rotation import upright
 from pixelgait.sim.body.camera import FAR_M, Camera
@@ -173,10 +173,10 @@ class PyBulletScene:
     def _paint(self, body: int, texture: Texture) -> None:
         """Show a body in a texture; it is loaded when it is first needed."""
         if texture not in self._textures:
-            with tempfile.NamedTemporaryFile(suffix=".png") as file:
-                cv2.imwrite(file.name, tile(texture)[::-1, :, ::-1])  # its first row is the top
+            _, picture = cv2.imencode(".png", tile(texture)[::-1, :, ::-1])  # row 0 is the top
+            with temporary_file(picture.tobytes(), ".png") as file:
                 self._textures[texture] = pybullet.loadTexture(
-                    file.name, physicsClientId=self.client
+                    str(file), physicsClientId=self.client
                 )
         pybullet.changeVisualShape(
             body, -1, textureUniqueId=self._textures[texture], physicsClientId=self.client
