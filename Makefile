@@ -87,8 +87,8 @@ benchmark: $(INSTALLED)  ## rollout speed against bare physics
 results: $(INSTALLED)  ## docs/results.md and the README's table: 100 unseen courses for each row and column
 	$(BIN)/python -m pixelgait.export.reports.results
 
-speed: $(INSTALLED)  ## seconds to a policy and episodes/s, by number of workers: idle machine, 1.5 h
-	$(BIN)/python -m pixelgait.export.speed.speed
+speed: $(INSTALLED)  ## seconds to a policy and episodes/s, by number of workers: idle machine, 1.5 h; CLUSTER=auto: on Ray as well
+	$(BIN)/python -m pixelgait.export.speed.speed $(if $(CLUSTER),--cluster $(CLUSTER))
 
 navigation: $(INSTALLED)  ## docs/results.md: point goals in 100 unseen houses a row
 	$(BIN)/python -m pixelgait.export.reports.navigation

@@ -22,3 +22,18 @@ def episodes_per_s(episodes: int, workers: int, cluster: str | None = None) -> f
     done = [time.monotonic() for _ in run_episodes(asked)]
     first = int(SKIPPED * episodes)
     return (episodes - 1 - first) / (done[-1] - done[first])
+
+
+def cpus(cluster: str) -> int:
+    """Of a cluster: as many workers are its.
+
+    Raises:
+        UserError: Ray is not installed, or there is no such cluster.
+    """
+    asked = replace(WALKS, cluster=cluster)
+    with asked.open_pool(_nothing, asked) as pool:
+        return pool.hands
+
+
+def _nothing(_: EvalConfig) -> None:
+    """No worker has to begin."""

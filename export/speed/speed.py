@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
 
-from pixelgait.export.speed.episodes import episodes_per_s
+from pixelgait.export.speed.episodes import cpus, episodes_per_s
 from pixelgait.export.speed.learning import LESSONS, Lesson, seconds_to_learn
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, require_writable, write_atomic
@@ -85,21 +85,18 @@ def _learn(
 
 
 def _rates(config: SpeedConfig) -> list[dict[str, Any]]:
-    """Episodes/s of so many workers, and as a share of as many times one worker's."""
+    """Episodes/s of so many workers, and as a share of as many times one local worker's."""
     hands: list[tuple[int, str | None]] = [(workers, None) for workers in config.workers]
     if config.cluster is not None:
-        hands.append((0, config.cluster))
+        hands.append((cpus(config.cluster), config.cluster))
     rows: list[dict[str, Any]] = []
     for workers, cluster in hands:
-        rate = episodes_per_s(config.episodes, max(1, workers), cluster)
-        row = {"workers": workers or None, "cluster": cluster, "episodes_per_s": rate}
-        label = f"{workers} worker{'s' * (workers > 1)}" if workers else f"Ray, {cluster}"
-        rows.append(row)
+        rate = episodes_per_s(config.episodes, workers, cluster)
+        rows.append({"workers": workers, "cluster": cluster, "episodes_per_s": rate})
         alone = next((each["episodes_per_s"] for each in rows if each["workers"] == 1), None)
-        share = (
-            f", {rate / (workers * alone):.0%} of {workers} times one" if workers and alone else ""
-        )
-        print(f"{label}: {rate:.1f} episodes/s{share}", flush=True)
+        share = f", {rate / (workers * alone):.0%} of {workers} times one" if alone else ""
+        who = f"{workers} worker{'s' * (workers > 1)}{' of Ray' if cluster else ''}"
+        print(f"{who}: {rate:.1f} episodes/s{share}", flush=True)
     return rows
 
 

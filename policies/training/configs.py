@@ -240,13 +240,16 @@ class ImitateConfig(CameraConfig):
     validate_every: Count = 1
     dagger: DAggerConfig = field(default_factory=DAggerConfig)
     device: DeviceName = "cpu"
-    """Where students are fitted; auto: on a GPU if there is one, which rounds otherwise."""
+    """Where students are fitted; auto: on a GPU if there is one, which rounds otherwise. On a
+    cluster, by CPUs."""
 
     def check(self) -> None:
         from pixelgait.policies.high_level import make_high_level
         from pixelgait.policies.training.fitting import has_gradient
 
         super().check()
+        if self.cluster is not None and self.device != "cpu":
+            raise UserError(f"--device {self.device}: a cluster's workers fit on their CPUs")
         if not self.resume:
             student = make_high_level(self.architecture(), self.seed)
             self.dagger.check(student, has_gradient(student), self.start is not None)

@@ -191,6 +191,14 @@ def evaluate(pool: Pool, plan: Plan, jobs: Sequence[Job], label: str) -> list[li
     """Episodes of all candidates; where many robots are stepped at once, every worker has its
     share of them, which makes no difference to the episodes.
     """
+    from tqdm import tqdm
+
     size = min(MOST_AT_ONCE, math.ceil(len(jobs) / pool.hands)) if plan.batched else 1
     shares = [jobs[i : i + size] for i in range(0, len(jobs), size)]
-    return [episodes for share in pool.map(run_jobs, shares, label) for episodes in share]
+    found: list[list[Episode]] = []
+    total = sum(len(job.seeds) for job in jobs)
+    with tqdm(desc=label, total=total, unit="episode", leave=False, disable=None) as bar:
+        for share in pool.imap(run_jobs, shares):
+            found += share
+            bar.update(sum(map(len, share)))
+    return found

@@ -125,10 +125,12 @@ class ClusterPool(Pool):
 
     def _next(self, refs: list[Any]) -> list[Any]:
         """The next that is done, or has failed; one line where nobody is there to do it."""
-        done, _ = self._ray.wait(refs, timeout=WAIT_S)
-        if not done and not self._ray.cluster_resources().get("CPU"):
-            print("cluster: no CPU at present, waiting for a node", file=sys.stderr)
-        return list(done or self._ray.wait(refs)[0])
+        told = False
+        while not (done := self._ray.wait(refs, timeout=WAIT_S)[0]):
+            if not told and not self._ray.cluster_resources().get("CPU"):
+                print("cluster: no CPU at present, waiting for a node", file=sys.stderr)
+                told = True
+        return list(done)
 
     def _result(self, ref: Any) -> tuple[list[Any], float, Worker]:
         """Of a task.

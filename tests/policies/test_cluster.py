@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
@@ -53,11 +54,18 @@ def title(pid: int) -> str:
 
 
 class Node:
-    """A raylet with one CPU, and what belongs to it."""
+    """A raylet and what belongs to it."""
 
-    def __init__(self, log: Path, *arguments: str, **environment: str) -> None:
-        line = [str(Path(sys.executable).parent / "ray"), "start", "--block", "--num-cpus", "1"]
-        line += ["--disable-usage-stats", "--object-store-memory", "100000000", *arguments]
+    def __init__(self, log: Path, *arguments: str, cpus: int = 2, **environment: str) -> None:
+        line = [str(Path(sys.executable).parent / "ray"), "start", "--block"]
+        line += [
+            "--num-cpus",
+            str(cpus),
+            "--disable-usage-stats",
+            "--object-store-memory",
+            "100000000",
+            *arguments,
+        ]
         with log.open("w") as file:
             self.process = subprocess.Popen(
                 line, stdout=file, stderr=file, env={**child_environment(), **environment}
@@ -85,13 +93,14 @@ class Node:
 class Cluster:
     """Nodes on this machine; the first is the head. Guarded by a token."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, cpus: int = 2) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self.folder, self.address = folder, f"127.0.0.1:{port}"
         head = ["--head", "--port", str(port), "--include-dashboard", "false"]
-        self.nodes = [Node(folder / "head.log", *head, "--temp-dir", str(folder / "ray"))]
+        head += ["--temp-dir", str(folder / "ray")]
+        self.nodes = [Node(folder / "head.log", *head, cpus=cpus)]
 
     def add(self, **environment: str) -> Node:
         log = self.folder / f"{secrets.token_hex(4)}.log"
@@ -99,15 +108,15 @@ class Cluster:
         return self.nodes[-1]
 
 
-@pytest.fixture(scope="module")
-def head() -> Iterator[Cluster]:
-    """A cluster of one node."""
+@contextmanager
+def running(cpus: int) -> Iterator[Cluster]:
+    """A cluster of one node with so many CPUs, and those that are added."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_MODE", "token")
         patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
         patch.setenv("RAY_worker_niceness", "0")  # as local workers have
         folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # paths of sockets are short
-        cluster = Cluster(folder)
+        cluster = Cluster(folder, cpus)
         yield cluster
         for node in reversed(cluster.nodes):
             node.stop()
@@ -115,14 +124,21 @@ def head() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
+def head() -> Iterator[Cluster]:
+    """A cluster of one node with two CPUs."""
+    with running(2) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
 def cluster(head: Cluster) -> Cluster:
-    """A cluster of two nodes."""
+    """A cluster of two nodes with two CPUs each."""
     head.add()
     return head
 
 
 QUICK = dict(iterations=3, steps=100, validation_steps=100, validation_episodes=4)
-WALK = WalkConfig(out=Path(), validate_every=2, es=ESConfig(directions=3, top=2), **QUICK)
+WALK = WalkConfig(out=Path(), validate_every=2, es=ESConfig(directions=6, top=2), **QUICK)
 
 
 def same(first: Path, second: Path) -> bool:
@@ -149,7 +165,7 @@ def test_a_cluster_learns_the_same(
 ) -> None:
     train(replace(WALK, out=tmp_path / "ray", cluster=cluster.address))
     assert same(local, tmp_path / "ray")
-    assert "cluster: 2 workers on 2 nodes, overhead " in capfd.readouterr().err
+    assert "cluster: 4 workers on 2 nodes, overhead " in capfd.readouterr().err
 
 
 @needs_ray
@@ -250,6 +266,29 @@ def test_a_node_that_dies_changes_nothing(
     killer.join()
     assert same(local, out)
     assert "died, overhead" in capfd.readouterr().err
+
+
+@needs_ray
+def test_a_cluster_that_shrinks_to_nothing_loses_nothing(
+    tmp_path: Path, local: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its head has no CPU, its only other node dies, and after a while another one comes."""
+    out, told = tmp_path / "run", []
+    with running(0) as cluster:
+        only = cluster.add()
+
+        def replace_it() -> None:
+            eventually(only.works)
+            for pid in (only.raylet, *only.workers()):
+                os.kill(pid, signal.SIGKILL)
+            eventually(lambda: told.append(capfd.readouterr().err) or "waiting" in "".join(told))
+            cluster.add()
+
+        replacing = Thread(target=replace_it)
+        replacing.start()
+        train(replace(WALK, out=out, cluster=cluster.address))
+        replacing.join()
+    assert same(local, out)
 
 
 @needs_ray
