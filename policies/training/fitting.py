@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from tqdm import tqdm
 
 from pixelgait.policies.high_level import HighLevelNetwork
 from pixelgait.policies.training.plan import COLOURS, DAggerConfig, DeviceName
@@ -90,19 +92,23 @@ def fit(
     config: DAggerConfig,
     seed: int,
     device: str = "cpu",
+    label: str = "",
 ) -> float:
     """Fit to lessons in the steps and batches of a round; returns the last steps' loss.
 
     Images train the whole network, features what follows the encoder. With `recolour` images have
-    other colours in every step. Which decisions are drawn does not depend on the device.
+    other colours in every step. Which decisions are drawn does not depend on the device. With a
+    label a passing bar on a terminal counts steps, below that of who waits.
     """
     with torch.device(device):  # where the network makes its constants
-        loss = _fit(high_level.to(device), lessons, config, seed)
+        loss = _fit(high_level.to(device), lessons, config, seed, label)
     high_level.to("cpu")
     return loss
 
 
-def _fit(high_level: HighLevelNetwork, lessons: Lessons, config: DAggerConfig, seed: int) -> float:
+def _fit(
+    high_level: HighLevelNetwork, lessons: Lessons, config: DAggerConfig, seed: int, label: str
+) -> float:
     """Fit a network where it is."""
     whole = lessons.seen.dtype == torch.uint8
     encoder = {id(parameter) for parameter in high_level.encoder.parameters()}
@@ -120,7 +126,9 @@ def _fit(high_level: HighLevelNetwork, lessons: Lessons, config: DAggerConfig, s
     pairs = (_recurrent if high_level.memory else _memoryless)(high_level, decisions)
     losses = (_loss(out, each, config.huber) for out, each in pairs)
     last: list[Tensor] = []
-    for _, loss in zip(range(steps), losses, strict=False):
+    off = None if label else True  # None: where there is no terminal
+    counted = tqdm(islice(losses, steps), label, steps, leave=False, disable=off, position=1)
+    for loss in counted:
         optimiser.zero_grad()
         loss.backward()
         if high_level.memory:

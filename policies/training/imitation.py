@@ -160,8 +160,11 @@ class DAgger:
         done = [self._fitted(i) for i in range(len(self.students))]
         left = [i for i, path in enumerate(done) if not path.exists()]
         difficulty = self.plan.difficulty_in(self.round)
-        jobs = [(self.students[i], files, self.config, courses, difficulty) for i in left]
-        results = self.pool.imap(fit_student, jobs, f"round {self.round}: students")
+        # A single one takes as long as the round does: it is its steps that are counted.
+        label = "" if rivals else f"round {self.round}: steps"
+        jobs = [(self.students[i], files, self.config, courses, difficulty, label) for i in left]
+        each_one = f"round {self.round}: students" if rivals else ""
+        results = self.pool.imap(fit_student, jobs, each_one)
         for i, (score, weights) in zip(left, results, strict=True):
             write_arrays(done[i], score=score, weights=weights)
         fitted = [_load_fitted(path) for path in done]
@@ -223,11 +226,11 @@ def collect(job: tuple[Array | None, int, float]) -> tuple[Demonstrations, Episo
 
 
 def fit_student(
-    job: tuple[Array, list[Readable], DAggerConfig, list[int], float],
+    job: tuple[Array, list[Readable], DAggerConfig, list[int], float, str],
 ) -> tuple[float, Array]:
     """Fit weights to files as the config says; returns the advance [m] on courses of a difficulty,
-    if there are any, and the weights."""
-    weights, files, config, courses, difficulty = job
+    if there are any, and the weights. With a label steps are counted on a terminal."""
+    weights, files, config, courses, difficulty, label = job
     worker = rollouts.this_worker()
     high_level = worker.high_level
     assert high_level is not None
@@ -239,7 +242,7 @@ def fit_student(
     goals, latents = torch.from_numpy(shown.goals).float(), torch.from_numpy(shown.latents).float()
     lessons = Lessons(seen, goals, latents, torch.from_numpy(shown.starts))
     plan = worker.plan
-    fit(high_level, lessons, config, len(files), plan.device)
+    fit(high_level, lessons, config, len(files), plan.device, label)
     fitted = flat_weights(high_level)
     episodes = worker.run(Job(fitted, Normaliser.empty(), courses, plan.steps, difficulty))
     advance = [episode.distance_m for episode in episodes]

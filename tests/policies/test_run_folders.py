@@ -134,13 +134,20 @@ def test_a_run_killed_within_a_round_keeps_its_students(trained: Train, tmp_path
     assert whole.curve[0]["validation/return"] == resumed.curve[0]["validation/return"]
 
 
-def test_the_bar_moves_within_a_round(tmp_path: Path) -> None:
-    """On a terminal; it says how many students are fitted."""
+@pytest.mark.parametrize(
+    ("encoder", "counted"),
+    [
+        ("iap --dagger.students 6", r"round 1: students: .*?(\d)/6"),
+        ("cnn --dagger.steps 100", r"round 1: steps: .*?(\d+)/100"),  # there is a single student
+    ],
+)
+def test_the_bar_moves_within_a_round(tmp_path: Path, encoder: str, counted: str) -> None:
+    """On a terminal; it says how many students, or steps of one, have been fitted."""
     controller, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
     script = [sys.executable, "-m", "pixelgait.policies.training.train", "imitate", "--out", "run"]
     process = subprocess.Popen(
-        [*script, *IMITATE.split()],
+        [*script, *IMITATE.split()[:-2], "--encoder", *encoder.split()],
         cwd=tmp_path,
         stdout=subprocess.DEVNULL,
         stderr=terminal,
@@ -160,7 +167,7 @@ def test_the_bar_moves_within_a_round(tmp_path: Path) -> None:
     assert process.wait() == 0
     text = seen.decode()
     assert re.search(r"round 1: demonstrations: .*[12]/2", text), text
-    assert len(set(re.findall(r"round 1: students: .*?(\d)/6", text))) > 1, text
+    assert len(set(re.findall(counted, text))) > 1, text
 
 
 def test_ctrl_c_never_looks_like_a_damaged_archive(tmp_path: Path) -> None:
