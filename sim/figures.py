@@ -18,12 +18,11 @@ def figures_of(episodes: Sequence[Episode]) -> dict[str, Any]:
     """Means with 95 % intervals: Wilson for rates, normal for the others. At least one episode.
 
     Measures of the task (tracking errors) stand beside the stable ones under their own names; one
-    that no episode has is left out.
+    that no episode has is left out, as is success where there is nothing to reach.
     """
     n = len(episodes)
     rates = {
-        "success_rate": sum(e.success for e in episodes),
-        "clean_success_rate": sum(e.clean_success for e in episodes),
+        **_successes(episodes),
         "contact_free_rate": sum(e.contacts.count == 0 for e in episodes),
         "fall_rate": sum(e.fell for e in episodes),
     }
@@ -43,6 +42,16 @@ def figures_of(episodes: Sequence[Episode]) -> dict[str, Any]:
         **{name: float(np.mean(series)) for name, series in values.items()},
         "interval_95": {name: list(interval) for name, interval in intervals.items()},
         "episodes": [_row(episode) for episode in episodes],
+    }
+
+
+def _successes(episodes: Sequence[Episode]) -> dict[str, int]:
+    """How many succeeded, and how many cleanly."""
+    if all(e.success is None for e in episodes):
+        return {}
+    return {
+        "success_rate": sum(bool(e.success) for e in episodes),
+        "clean_success_rate": sum(bool(e.clean_success) for e in episodes),
     }
 
 
@@ -75,7 +84,7 @@ def _normal(series: Sequence[float]) -> Interval:
 def _row(e: Episode) -> dict[str, Any]:
     return {
         "seed": e.seed,
-        "success": bool(e.success),
+        "success": None if e.success is None else bool(e.success),
         "distance_m": e.distance_m,
         "return_m": e.return_m,
         "fell": bool(e.fell),

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.ros.wire.private import private_environment
 from pixelgait.robot.runtime.processes import die_with_parent
 
 SHUTDOWN_S = 10.0
@@ -24,14 +25,7 @@ def run_ros(bundle: str, out: Path, robot: list[str], controller: list[str]) -> 
     Raises:
         UserError: the controller stopped with a fault.
     """
-    environment = {
-        key: value
-        for key, value in os.environ.items()
-        # The wheels set these for this process; a child must set its own.
-        if key not in ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH")
-    }
-    environment["ROS_DOMAIN_ID"] = str(random.randint(1, 101))
-    environment["ROS_LOG_DIR"] = str((out / "ros_log").resolve())
+    environment = private_environment(random.randint(1, 101), (out / "ros_log").resolve())
     sim = [sys.executable, "-m", "pixelgait.sim.node", "--out", str(out), *robot]
     run = [sys.executable, "-m", "pixelgait.robot.ros.run", bundle, "--out", str(out), *controller]
     start = partial(die_with_parent, os.getpid())

@@ -17,6 +17,7 @@ from pixelgait.robot.ros.wire import common as ros
 
 COURSE_S = 20.0  # of walking
 CONFIGURE, ACTIVATE, DEACTIVATE = 1, 3, 4  # lifecycle_msgs/Transition
+LEAST_WALKED = 0.5  # share of that; the rest is left to faults that end a walk
 MOST_GROWTH_MB = 10.0  # of resident memory, from the second course on
 DAMPED_S = 5.0  # until a busy observer has heard the last command
 FIRST_SEED = 9000
@@ -88,11 +89,18 @@ def walk_courses(bundle: Bundle, seconds: float, folder: Path) -> dict[str, Any]
             wrong.append(f"course {course['seed']}: not damped at its end")
     if growth > MOST_GROWTH_MB:
         wrong.append(f"memory has grown by {growth:.0f} MB")
+    walked = sum(course["walked_s"] for course in courses) / (COURSE_S * max(len(courses), 1))
+    if walked < LEAST_WALKED:
+        wrong.append(f"it walked for {walked:.0%} of the time alone")
     if "Traceback" in said:
         wrong.append("a traceback was printed")
     ended = sum(course["ended"] != "walking" for course in courses)
-    print(f"{len(courses)} courses, {ended} ended early; memory grew by {growth:.1f} MB")
-    return {"courses": courses, "memory_growth_mb": growth, "wrong": wrong}
+    print(
+        f"{len(courses)} courses, {ended} ended early, it walked for {walked:.0%} of the time; "
+        f"memory grew by {growth:.1f} MB"
+    )
+    figures = {"courses": courses, "walked": walked, "memory_growth_mb": growth}
+    return {**figures, "wrong": wrong}
 
 
 def walk_course(observer: Courses, bundle: Bundle, seed: int) -> dict[str, Any]:
@@ -101,8 +109,11 @@ def walk_course(observer: Courses, bundle: Bundle, seed: int) -> dict[str, Any]:
     observer.states.clear()
     arguments = ("--seed", str(seed), "--faults", "mixed")
     robot = observer.start("-m", "pixelgait.sim.node", *arguments)
-    if observer.transition(ACTIVATE):
+    active = observer.transition(ACTIVATE)
+    began = time.monotonic()
+    if active:
         observer.spin(COURSE_S, lambda: not observer.standing())
+    walked_s = (time.monotonic() - began) * active
     ended = observer.states[-1] if observer.states else "never activated"
     observer.transition(DEACTIVATE)  # refused where a fault has done so
     observer.spin(DAMPED_S, lambda: observer.heard and observer.heard[-1].position is None)
@@ -113,6 +124,7 @@ def walk_course(observer: Courses, bundle: Bundle, seed: int) -> dict[str, Any]:
     return {
         "seed": seed,
         "ended": ended,
+        "walked_s": round(walked_s, 1),
         "says": "" if ended == "walking" else observer.last_error(),
         "outside_rad": outside,
         "step": round(jump, 3),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from pixelgait.export.faults.driver import FakeDriver, Heard
 from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.ros.wire import common as ros
+from pixelgait.robot.ros.wire.private import private_environment
 
 START_S = 40.0  # to walk; discovery takes seconds, a busy machine more
 WALK_S = 1.0  # before something goes wrong
@@ -72,9 +72,7 @@ class Observer:
         from std_msgs.msg import String
 
         domain = 4 * random.randint(1, 25)  # none of those that tests beside it are on
-        drop = ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH")
-        self.environment = {k: v for k, v in os.environ.items() if k not in drop}
-        self.environment |= {"ROS_DOMAIN_ID": str(domain), "ROS_LOG_DIR": str(folder / "log")}
+        self.environment = private_environment(domain, folder / "log")
         self.context = Context()
         ros.rclpy.init(context=self.context, domain_id=domain)
         self.node = ros.rclpy.create_node("driver", context=self.context)

@@ -115,7 +115,7 @@ class Plan:
 
     @property
     def has_goal(self) -> bool:
-        """Whether there is something to reach: without it, success is to stay on one's feet."""
+        """Whether there is something to reach."""
         return self.sees and self.scene not in (FlatGround.name, Rough.name)
 
     @property

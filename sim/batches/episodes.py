@@ -82,7 +82,7 @@ class BatchLog:
         path = [*(places[robot] for places in self._path), end[:2]]
         return Episode(
             seed=self.seeds[robot],
-            success=self._steps == self.task.steps and not fell,
+            success=None,
             distance_m=float(end[0] - self._start_m[robot]),
             return_m=float(self._return_m[robot]),
             fell=fell,

@@ -87,7 +87,7 @@ class SteerEnv(PixelGaitEnv):
             if over:
                 break
         x, y, _ = self.body.pose()[0]
-        info = {"x_m": x, "y_m": y, "is_success": self.task.succeeded()}
+        info = {"x_m": x, "y_m": y, "is_success": bool(self.task.succeeded())}
         return self.seen(), float(total), bool(over), self.truncated(), info
 
     def _walk(self, latent: Array) -> bool:

@@ -41,7 +41,7 @@ class Episode:
     """What came of one episode."""
 
     seed: int
-    success: bool  # reached the goal on its feet; without a goal, kept on them to the end
+    success: bool | None  # reached the goal on its feet; None: there is none
     distance_m: float  # advance along x, or along the way to the scene's goal
     return_m: float
     fell: bool  # or was damped: what it lies down of is in `fault`
@@ -55,8 +55,8 @@ class Episode:
     contacts: Contacts
 
     @property
-    def clean_success(self) -> bool:
-        """Reached the goal, and touched nothing but the ground on the way."""
+    def clean_success(self) -> bool | None:
+        """Reached the goal, if there is one, and touched nothing but the ground on the way."""
         return self.success and self.contacts.count == 0
 
 
@@ -98,7 +98,7 @@ class EpisodeLog:
         self._path.append(self.body.pose()[0][:2])
         return Episode(
             seed=seed,
-            success=task.succeeded() and not fell,
+            success=None if (there := task.succeeded()) is None else there and not fell,
             distance_m=progress_m(self.body) - self._start_m,
             return_m=self._return_m,
             fell=fell,

@@ -115,9 +115,8 @@ class Follow:
         """What feet cost that come down at these speeds [m/s]."""
         return float(cls.LANDING_WEIGHT_S2_PER_M2 * speeds.dot(speeds))
 
-    def succeeded(self) -> bool:
-        """Whether the time is over."""
-        return self._step == self.steps
+    def succeeded(self) -> None:
+        """There is nothing to reach."""
 
     def _strain(self, loads: Loads) -> float:
         """What this control step has cost motors and feet."""

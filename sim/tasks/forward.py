@@ -66,9 +66,9 @@ class Forward:
     def _at_goal(self, body: Walker) -> bool:
         return self._progress > body.scene.goal_m
 
-    def succeeded(self) -> bool:
-        """Whether the goal is reached; without one, whether the time is over."""
-        return self._arrived or (self._endless and self._steps == self.steps)
+    def succeeded(self) -> bool | None:
+        """Whether the goal is reached, if there is one."""
+        return None if self._endless else self._arrived
 
     def metrics(self) -> dict[str, float]:
         return {}

@@ -29,8 +29,8 @@ class Task(Protocol):
         Judged by what the simulator knows, never by sensors: those may be noisy, late or broken.
         """
 
-    def succeeded(self) -> bool:
-        """Whether the robot, if it is on its feet, has done what it should."""
+    def succeeded(self) -> bool | None:
+        """Whether the robot, if it is on its feet, is where it should be; None: nowhere is."""
 
     def metrics(self) -> dict[str, float]:
         """Further figures of the episode."""

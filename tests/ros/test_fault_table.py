@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +19,8 @@ from pixelgait.export.faults.table import FaultsConfig, report
 from pixelgait.export.faults.trial import WALKS, run_case
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.ros.wire.common import LOOPBACK
+from pixelgait.robot.ros.wire.private import private_environment
 from pixelgait.robot.spec import A1
 
 
@@ -90,3 +94,19 @@ def test_a_robot_that_stays_stiff_is_told() -> None:
     assert "still stiff" in str(judge(trial, 0, now - 1.0, must_damp=True))  # type: ignore[arg-type]
     heard[50] = replace(heard[50], position=pose + 3.0)
     assert "outside limits" in str(judge(trial, 0, now, must_damp=False))  # type: ignore[arg-type]
+
+
+def test_processes_of_a_trial_stay_on_this_computer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the shell has chosen: a robot elsewhere may be on the same domain."""
+    monkeypatch.setenv("ROS_STATIC_PEERS", "10.0.0.1")
+    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET")
+    environment = private_environment(7, tmp_path)
+    names = ("ROS_DOMAIN_ID", "ROS_STATIC_PEERS", "FASTRTPS_DEFAULT_PROFILES_FILE")
+    code = "import os; from pixelgait.robot.ros.wire import common; "
+    code += f"print([os.environ.get(name) for name in {names}])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == str(["7", None, str(LOOPBACK)])
