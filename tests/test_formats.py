@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields, replace
+from fnmatch import fnmatch
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pixelgait.policies.training.configs import BUDGET, KINDS, PLACE
@@ -26,6 +28,7 @@ LINES = [
 # What some tasks alone have: in a curve and in an evaluation.
 FOLLOW = {"speed_error", "yaw_rate_error"}
 ROOMS = {"spl", "near_rate", "left_m", "walked_m", "time_s"}
+SUCCESS = {"success_rate", "clean_success_rate"}  # where there is something to reach
 SEEING = {"success", "clean", "contact_free"}
 OWN = {
     "walk": {"train/best_return"},
@@ -52,6 +55,28 @@ def test_a_run_is_as_documented(command: Command, tmp_path: Path, line: str) -> 
     whole = {key for key in keys if key == "iteration" or "/" in key}
     measured = {f"{group}/{key}" for group in ("train", "validation") for key in keys - whole}
     assert row.keys() == whole | measured
+    check_files(tmp_path / "run", task)
+
+
+def check_files(run: Path, task: str) -> None:
+    """Each is documented, and so is what archives hold."""
+    files = [path for path in run.rglob("*") if path.is_file()]
+    for path in files:
+        name = str(path.relative_to(run))
+        assert any(fnmatch(name, each) for each in documented_keys("Run folder")), name
+    assert arrays(run / "last.npz") == {
+        *documented_keys("Checkpoint") - {"start", "history", "students"},
+        *({"students"} if task == "imitate" else {"start", "history"}),
+    }
+    if task == "imitate":
+        shown = [arrays(path) for path in files if path.parent.name == "demonstrations"]
+        assert set.union(*shown) == documented_keys("Demonstrations")
+
+
+def arrays(path: Path) -> set[str]:
+    """Names of what is in an archive."""
+    with np.load(path) as archive:
+        return set(archive.files)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +91,8 @@ def test_a_run_is_as_documented(command: Command, tmp_path: Path, line: str) -> 
 def test_an_evaluation_is_as_documented(config: EvalConfig, own: set[str]) -> None:
     figures = evaluate(replace(config, episodes=1, workers=1, seconds=1.0))
     keys = documented_keys("Evaluation") - FOLLOW - ROOMS | own
+    if config.task == "follow":
+        keys -= SUCCESS
     assert figures.keys() == keys
     (episode,) = figures["episodes"]
     assert episode.keys() == documented_keys("Evaluation", "episodes")
