@@ -15,6 +15,8 @@ from pixelgait.robot.ros.wire.private import private_environment
 from pixelgait.robot.runtime.processes import die_with_parent
 
 SHUTDOWN_S = 10.0
+# As a user types them: Ctrl-C, which they get as well, is one line even while they are loaded.
+COMMAND = sys.executable, "-m", "pixelgait.robot.runtime.commands"
 
 
 def run_ros(bundle: str, out: Path, robot: list[str], controller: list[str]) -> None:
@@ -26,8 +28,8 @@ def run_ros(bundle: str, out: Path, robot: list[str], controller: list[str]) -> 
         UserError: the controller stopped with a fault.
     """
     environment = private_environment(random.randint(1, 101), (out / "ros_log").resolve())
-    sim = [sys.executable, "-m", "pixelgait.sim.node", "--out", str(out), *robot]
-    run = [sys.executable, "-m", "pixelgait.robot.ros.run", bundle, "--out", str(out), *controller]
+    sim = [*COMMAND, "pixelgait-sim", "--out", str(out), *robot]
+    run = [*COMMAND, "pixelgait-run", bundle, "--out", str(out), *controller]
     start = partial(die_with_parent, os.getpid())
     stand_in = subprocess.Popen(sim, env=environment, preexec_fn=start)
     try:
