@@ -188,7 +188,7 @@ def test_every_tensor_of_a_graph_is_in_its_table(file: str) -> None:
 
 
 def test_every_array_of_a_checkpoint_is_explained() -> None:
-    text = (DOCS / "commands.md").read_text().split("A checkpoint:")[1].split("###")[0]
+    text = (DOCS / "commands.md").read_text().split("### Checkpoint")[1].split("###")[0]
     with np.load(SHIPPED / "iap" / "high_level" / "best.npz") as data:
         for name in data:
             assert f"`{name}`" in text, name
