@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 from pixelgait.robot.bundle import SHIPPED
@@ -39,6 +40,7 @@ COMMANDS = {
     "pixelgait-export --low-level walk --high-level iap --out run": 8.0,
     "pixelgait-encoders --out run": 15.0,
     "pixelgait-benchmark --rounds 100000": 8.0,
+    "pixelgait-benchmark --rounds 1 --steps 3000 --at-once 1": 15.0,
     "pixelgait-profile iap --seconds 1000": 4.0,
     f"pixelgait-replay {shlex.quote(str(WALK))} --bundle iap": 3.0,
     "pixelgait-sim": 6.0,
@@ -72,11 +74,17 @@ def marked(mark: str) -> dict[int, str]:
 
 def stopped_at(line: str, seconds: float, number: signal.Signals) -> str:
     """Start the command, send it a signal after so long; what is wrong with how it ended."""
-    mark = uuid.uuid4().hex
     name, *arguments = shlex.split(line)
+    words = [str(Path(sys.executable).parent / name), *arguments]
+    return stopped(words, lambda _: time.sleep(seconds), number)
+
+
+def stopped(words: list[str], reached: Callable[[str], object], number: signal.Signals) -> str:
+    """The same of a process, once `reached` has come back, which is told its mark."""
+    mark = uuid.uuid4().hex
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as said:
         process = subprocess.Popen(
-            [str(Path(sys.executable).parent / name), *arguments],
+            words,
             cwd=folder,
             stdout=said,
             stderr=said,
@@ -85,7 +93,7 @@ def stopped_at(line: str, seconds: float, number: signal.Signals) -> str:
             # Whatever started these tests may ignore Ctrl-C.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
-        time.sleep(seconds)
+        reached(mark)
         if process.poll() not in (None, 0):
             return f"it ended by itself, with code {process.returncode}"
         if process.poll() is None and number == signal.SIGINT:

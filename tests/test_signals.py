@@ -7,10 +7,22 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
-from tests.signals import MARK, marked, stopped_at
+from tests.signals import LONGEST_S, MARK, marked, stopped, stopped_at
+
+# What of pixelgait-benchmark has processes of its own, in a round that takes minutes.
+VECTORS = """
+import sys
+from pixelgait.robot.errors import run_command
+from pixelgait.robot.spec import A1
+from pixelgait.sim.benchmarks.vectors import vector_rates
+sys.warnoptions.append("ignore:resource_tracker")  # as every command does
+run_command(lambda: vector_rates(A1, steps=1_000_000, rounds=1, seed=0))
+"""
+VECTOR_PROCESSES = 7  # the command, two environments, two loops; Python's fork server and tracker
 
 
 def test_whoever_is_left_behind_is_found() -> None:
@@ -43,3 +55,17 @@ def test_who_is_stopped_leaves_nobody_behind(
     line: str, seconds: float, number: signal.Signals
 ) -> None:
     assert stopped_at(line, seconds, number) == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_vector_environments_end_with_who_measures_them(number: signal.Signals) -> None:
+    found: dict[int, str] = {}
+
+    def all_are_there(mark: str) -> None:
+        deadline = time.monotonic() + LONGEST_S
+        while len(found) < VECTOR_PROCESSES and time.monotonic() < deadline:
+            time.sleep(0.05)
+            found.update(marked(mark))
+
+    assert stopped([sys.executable, "-c", VECTORS], all_are_there, number) == ""
+    assert len(found) == VECTOR_PROCESSES

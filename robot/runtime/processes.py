@@ -3,14 +3,64 @@
 from __future__ import annotations
 
 import ctypes
+import multiprocessing
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from multiprocessing import forkserver, resource_tracker
+from multiprocessing.connection import Connection, wait
+from typing import Any
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h: the signal to get when the parent dies
+LAST_BREATH_S = 1.0  # by then a parent that is dying has closed all its pipes
+
+
+def start_fork_server(module: str) -> None:
+    """What children are forked from; what they need, a module, is imported there once.
+
+    It ends with the last of them. Ctrl-C, which a terminal sends to all, is for the parent: it may
+    save.
+    """
+    multiprocessing.set_forkserver_preload([module])
+    resource_tracker.ensure_running()  # at its start it unblocks Ctrl-C
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+
+
+def watch_parent(*lifelines: Connection) -> None:
+    """From now on this process, one of multiprocessing's, ends at once when its parent does.
+
+    Or when the other end of a lifeline is closed, through which nothing is ever sent.
+    """
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    watched: list[Any] = [parent.sentinel, *lifelines]
+
+    def end() -> None:
+        wait(watched)
+        os._exit(1)
+
+    threading.Thread(target=end, daemon=True).start()
+
+
+def serve(work: Callable[..., None], *arguments: Any) -> None:
+    """A child's work, which ends with its parent, and silently: pipes that break then are no news.
+
+    Raises:
+        OSError, EOFError: of the work, the parent being well.
+    """
+    watch_parent()
+    try:
+        work(*arguments)
+    except (OSError, EOFError):
+        threading.Event().wait(LAST_BREATH_S)  # who watches ends this
+        raise
 
 
 def die_with_parent(parent: int) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
 
 import gymnasium
 import numpy as np
+from gymnasium.vector.async_vector_env import _async_worker
 
+from pixelgait.robot.runtime.processes import interrupt_later, serve, start_fork_server
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim import envs
 from pixelgait.sim.body.interface import SimulatedBody
@@ -40,23 +42,39 @@ def vector_rates(
     Gymnasium's own checks; not that one waits for another.
     """
     actions = max(1, steps // skip)
-    vector: Any = gymnasium.make_vec(
-        FOLLOW,
-        num_envs=ENVIRONMENTS,
-        vectorization_mode="async",
-        vector_kwargs={"context": CONTEXT},
-        frame_skip=skip,
-        robot=spec.name,
-        seconds=LONGEST_S,
-    )
     rows = []
-    with ExitStack() as loops:
-        natives = [loops.enter_context(NativeLoop(spec)) for _ in range(ENVIRONMENTS)]
+    start_fork_server(__name__)
+    with ExitStack() as stack:
+        vector = stack.enter_context(_vector(spec, skip))
+        natives = [stack.enter_context(NativeLoop(spec)) for _ in range(ENVIRONMENTS)]
         for _ in range(rounds):
             took_s = _native_s(natives, actions * skip, seed), _vector_s(vector, actions, seed)
             rows.append(tuple(each / (actions * skip) for each in took_s))
-    vector.close()
     return _rates(rows)
+
+
+@contextmanager
+def _vector(spec: RobotSpec, skip: int) -> Iterator[Any]:
+    """Gymnasium's environments, each in a process, until the block ends, however it does."""
+    with interrupt_later():
+        vector: Any = gymnasium.make_vec(
+            FOLLOW,
+            num_envs=ENVIRONMENTS,
+            vectorization_mode="async",
+            vector_kwargs={"context": CONTEXT, "worker": _environment},
+            frame_skip=skip,
+            robot=spec.name,
+            seconds=LONGEST_S,
+        )
+    try:
+        yield vector
+    finally:
+        vector.close(terminate=True)
+
+
+def _environment(*arguments: Any) -> None:
+    """The process of one of them."""
+    serve(_async_worker, *arguments)
 
 
 class NativeLoop:
@@ -65,14 +83,15 @@ class NativeLoop:
     def __init__(self, spec: RobotSpec) -> None:
         context = multiprocessing.get_context(CONTEXT)
         self.pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, spec), daemon=True)
+        self._process = context.Process(target=serve, args=(_answer, theirs, spec), daemon=True)
 
     def __enter__(self) -> NativeLoop:
-        self._process.start()
+        with interrupt_later():
+            self._process.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.pipe.send(None)
+        self._process.kill()
         self._process.join()
 
 
@@ -83,11 +102,11 @@ def _native_s(loops: list[NativeLoop], steps: int, seed: int) -> float:
     return float(np.mean([loop.pipe.recv() for loop in loops]))
 
 
-def _serve(pipe: Connection, spec: RobotSpec) -> None:
+def _answer(pipe: Connection, spec: RobotSpec) -> None:
+    """The process of a loop."""
     body = make_body("pybullet", spec, make_scene("flat"))
-    while (asked := pipe.recv()) is not None:
-        pipe.send(_steps_s(body, *asked))
-    body.close()
+    while True:
+        pipe.send(_steps_s(body, *pipe.recv()))
 
 
 def _steps_s(body: SimulatedBody, steps: int, seed: int) -> float:
@@ -140,12 +159,14 @@ def _rates(rows: Sequence[Sequence[float]]) -> dict[str, float]:
 
 def _vector_s(vector: Any, actions: int, seed: int) -> float:
     """Processor time [s] of all processes for so many actions, per environment."""
-    vector.reset(seed=seed)
+    with interrupt_later():
+        vector.reset(seed=seed)
     none = np.zeros(vector.action_space.shape, np.float32)
     processes = [process.pid for process in vector.processes]
     start = time.process_time() + sum(map(_processor_s, processes))
     for _ in range(actions):
-        vector.step(none)
+        with interrupt_later():  # it warns of what it was at when it is closed
+            vector.step(none)
     return (time.process_time() + sum(map(_processor_s, processes)) - start) / ENVIRONMENTS
 
 

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
-from multiprocessing import forkserver, resource_tracker
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
-from threading import Thread
 from typing import Any, Protocol
 
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.runtime.processes import interrupt_later
+from pixelgait.robot.runtime.processes import interrupt_later, start_fork_server, watch_parent
 
 MOST_DEATHS = 5  # in a row: then something is wrong that repeating does not mend
 AHEAD = 64  # jobs for each worker that are handed over before the first one's result is there
@@ -143,19 +140,10 @@ class WorkerPool(Pool):
             return self._executor.submit(function, job)
 
     def _start(self) -> ProcessPoolExecutor:
-        context = multiprocessing.get_context("forkserver")
-        # What workers need is imported once, by the server that they are forked from; it ends with
-        # the last of them. Ctrl-C, which a terminal sends to all, is for the parent: it may save.
-        context.set_forkserver_preload([self._initialise[0].__module__])
-        resource_tracker.ensure_running()  # at its start it unblocks Ctrl-C
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-        try:
-            forkserver.ensure_running()
-        finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+        start_fork_server(self._initialise[0].__module__)
         return ProcessPoolExecutor(
             self._workers,
-            mp_context=context,
+            mp_context=multiprocessing.get_context("forkserver"),
             initializer=_initialise,
             initargs=(self._lifeline, *self._initialise),
         )
@@ -165,13 +153,6 @@ def _initialise(
     lifeline: Connection, initialise: Callable[..., None], arguments: tuple[Any, ...]
 ) -> None:
     """One thread for the work, and one that ends this process when the parent does or says so."""
-    Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
+    watch_parent(lifeline)
     os.environ["OMP_NUM_THREADS"] = "1"
     initialise(*arguments)
-
-
-def _end_with_parent(lifeline: Connection) -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    wait([parent.sentinel, lifeline])  # nothing is ever sent: it is closed
-    os._exit(1)
