@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 import numpy as np
 import tyro
 
-from pixelgait.policies.recipe import read_recipe
+from pixelgait.policies.recipe import Stage, read_recipe
 from pixelgait.policies.runs import CONFIG, Run, read_run_config
 from pixelgait.policies.training.configs import (
     DELAYS,
@@ -137,22 +137,36 @@ def cook(config: RecipeConfig) -> None:
     out = config.out or Path("runs") / Path(config.recipe).stem
     stages = read_recipe(config.recipe, out)
     require_writable(stages[0].folder / CONFIG)
-    for stage in stages:
-        print(f"{PROGRAM} {' '.join(stage.arguments)}", flush=True)
-        line = [*stage.arguments, "--out", str(stage.folder)]
-        where = ("--cluster", config.cluster), ("--workers", str(config.workers))
-        line += next([option, value] for option, value in where if value)
-        wanted: TrainConfig = parse(Command, PROGRAM, line)  # type: ignore[arg-type]
-        begun = (stage.folder / "last.npz").exists()
-        if not begun or Run(stage.folder).load().iteration < wanted.iterations:
-            run_and_report(replace(wanted, resume=begun))
-        if stage.calibrate and not (marker := stage.folder / "calibrated").exists():
-            from pixelgait.policies.training.calibration import CalibrateConfig, calibrate_run
-
-            calibrate_run(CalibrateConfig(stage.folder))
-            write_atomic(marker, b"")
+    worked = [train_stage(config, stage) for stage in stages]
+    if not any(worked):
+        print(f"all runs are done: {', '.join(str(stage.folder) for stage in stages)}")
     if config.video is not None:
         film(stages[-1].folder, config.video)
+
+
+def train_stage(config: RecipeConfig, stage: Stage) -> bool:
+    """Train a recipe's run from where it was left, and calibrate it; whether that was to be done.
+
+    Raises:
+        UserError: its line is wrong.
+    """
+    print(f"{PROGRAM} {' '.join(stage.arguments)}", flush=True)
+    line = [*stage.arguments, "--out", str(stage.folder)]
+    where = ("--cluster", config.cluster), ("--workers", str(config.workers))
+    line += next([option, value] for option, value in where if value)
+    wanted: TrainConfig = parse(Command, PROGRAM, line)  # type: ignore[arg-type]
+    begun = (stage.folder / "last.npz").exists()
+    train = not begun or Run(stage.folder).load().iteration < wanted.iterations
+    if train:
+        run_and_report(replace(wanted, resume=begun))
+    marker = stage.folder / "calibrated"
+    calibrate = stage.calibrate and not marker.exists()
+    if calibrate:
+        from pixelgait.policies.training.calibration import CalibrateConfig, calibrate_run
+
+        calibrate_run(CalibrateConfig(stage.folder))
+        write_atomic(marker, b"")
+    return train or calibrate
 
 
 def command_line() -> TrainConfig | EncodersConfig | RecipeConfig:

@@ -275,7 +275,11 @@ course --low-level walk --start {{1}} --encoder iap {SMALL} {SEARCH} --iteration
 
 def test_a_recipe_is_its_lines(trained: Train, tmp_path: Path) -> None:
     (tmp_path / "recipe.txt").write_text(RECIPE)
-    trained("--recipe recipe.txt --out cooked --workers 1")
+    said = trained("--recipe recipe.txt --out cooked --workers 1")
+    assert "all runs are done" not in said
+    said = trained("--recipe recipe.txt --out cooked --workers 1")
+    done = "all runs are done: cooked/1-imitate, cooked/2-course"
+    assert said.splitlines()[-1] == done
     first, second = RECIPE.splitlines()[1:]
     trained(f"{first} --out 1")
     trained(second.replace("{1}", "1") + " --out 2")
