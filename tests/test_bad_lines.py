@@ -222,6 +222,9 @@ OTHERS = [
     ("pixelgait-export --low-level walk --out b --json .", ". is not a file"),
     ("pixelgait-export --low-level walk --out note.txt", "note.txt"),
     ("pixelgait-export --low-level walk --out taken", "taken/low_level.onnx is not a file"),
+    ("pixelgait-export --low-level walk --out .", ". is not empty and holds no older bundle"),
+    ("pixelgait-export --low-level walk --out full", "full is not empty and holds no older bundle"),
+    ("pixelgait-export --low-level walk --out odd", "odd is not empty and holds no older bundle"),
     (
         "pixelgait-export --low-level walk --out b --json b/golden.json",
         "--out b/golden.json: --json is the same file",

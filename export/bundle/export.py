@@ -43,7 +43,8 @@ def export(config: ExportConfig) -> list[parity.Parity]:
     """Write and verify the bundle; returns the parity figures.
 
     Raises:
-        UserError: a run folder or the place of a file cannot be used, or ONNX differs from torch.
+        UserError: a run folder or the place of a file cannot be used, `out` holds something else
+            than a bundle, or ONNX differs from torch.
     """
     low_level_run = find_run(config.low_level, "low_level")
     low_level = LinearGraph(trained_low_level(low_level_run))
@@ -51,6 +52,7 @@ def export(config: ExportConfig) -> list[parity.Parity]:
     high_level = make_high_level(config, high_level_run)
     files = [("out", config.out / name) for name in (*FILES, CONTRACT)]
     check_outputs(("json", config.json), *files)
+    _require_ours(config.out)
     provenance = {
         "low_level": provenance_of(low_level_run),
         "high_level": high_level_run and provenance_of(high_level_run),
@@ -60,6 +62,13 @@ def export(config: ExportConfig) -> list[parity.Parity]:
         write_atomic(config.json, json_bytes(_figures(config, rows)))
         print(f"wrote {config.json}")
     return rows
+
+
+def _require_ours(out: Path) -> None:
+    """Raises UserError if the folder holds something else than a bundle, whole or half written."""
+    there = {path.name for path in out.iterdir() if not path.name.startswith(".")}
+    if there - {*FILES} and CONTRACT not in there:
+        raise UserError(f"{out} is not empty and holds no older bundle; choose another --out")
 
 
 def write_bundle(

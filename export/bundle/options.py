@@ -21,7 +21,7 @@ class ExportConfig:
     """Run folder of the low level (task walk, follow or joint), or a bundle with one beside it: a
     folder, or the name of a shipped one, as in walk."""
     out: Path
-    """Folder of the bundle; an older bundle there is replaced."""
+    """Folder of the bundle: a new or empty one, or that of an older bundle, which is replaced."""
     high_level: Path | None = None
     """Run folder of the high level, or a bundle likewise, as in iap; without one the policy walks
     straight ahead."""
