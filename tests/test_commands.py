@@ -469,6 +469,11 @@ def test_encoders_are_timed_and_written_on_a_page(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     encoders = strict_json(tmp_path / "runs" / "encoders" / "encoders.json")
     assert encoders.keys() == documented_keys("Encoders")
+    assert encoders["settings"] == {"encoder": ["cnn"], "size": [32], "seconds": 0.01}
+    assert encoders["settings"].keys() == documented_keys("Encoders", "settings")
+    names = [f"runs/encoders/encoders.{kind}" for kind in ("json", "md", "png")]
+    wrote = [f"wrote {name}" for name in (*names, "page.md")]
+    assert done.stdout.splitlines()[-4:] == wrote
     (row,) = encoders["rows"]
     assert (row["encoder"], row["height"], row["weights"]) == ("cnn", 32, 14555)
     assert row["p50_ms"] > 0.0
@@ -488,6 +493,9 @@ def test_what_an_export_and_a_replay_write_is_as_documented(
     assert done.stdout.splitlines()[-3:] == wrote
     parity = strict_json(tmp_path / "parity.json")
     assert parity.keys() == documented_keys("Parity")
+    asked = {"low_level": "walk", "high_level": None, "encoder": "", "name": "policy", "seed": 9000}
+    assert parity["settings"] == asked
+    assert asked.keys() == documented_keys("Parity", "settings")
     assert parity["command"] == "pixelgait-export"
     assert parity["sha256"] == strict_json(tmp_path / "a b" / "contract.json")["sha256"]
     assert commit.items() <= parity.items()
@@ -508,11 +516,15 @@ def test_what_an_export_and_a_replay_write_is_as_documented(
 
 
 def test_profile_writes_its_report(command: Command, iap_bundle: Path, tmp_path: Path) -> None:
-    done = command("pixelgait-profile", iap_bundle, "--seconds", 1, "--json", "latency.json")
+    options = ("--seconds", 1, "--seed", 3, "--no-realtime", "--json", "latency.json")
+    done = command("pixelgait-profile", iap_bundle, *options)
     assert done.returncode == 0, done.stderr
     report = json.loads((tmp_path / "latency.json").read_text())
     assert report.keys() == documented_keys("Latency report") - {"repeated_commands"}  # of a Go2
     assert report["command"] == "pixelgait-profile"
+    asked = {"bundle": str(iap_bundle), "seconds": 1.0, "seed": 3, "realtime": False}
+    assert report["settings"] == asked
+    assert asked.keys() == documented_keys("Latency report", "settings") - {"pixelgait-profile"}
     assert report["ticks"] == 100
     assert report["stages"]["low_level"]["count"] == 100
     assert 1 <= report["stages"]["high_level"]["count"] <= 10
@@ -525,6 +537,9 @@ def test_benchmark_reports_rates_and_their_ratio(command: Command, tmp_path: Pat
     assert done.returncode == 0, done.stderr
     speed = json.loads((tmp_path / "speed.json").read_text())
     assert speed.keys() == documented_keys("Speed")
+    assert speed["settings"].keys() == documented_keys("Speed", "settings")
+    asked = {"robot": "a1", "steps": 200, "rounds": 2, "at_once": [4, 16], "distractors": None}
+    assert asked.items() <= speed["settings"].items()
     for rollout in speed["rollouts"].values():
         assert 0.0 < rollout["ratio"] < 1.0
         assert rollout["bare_steps_per_s"] > rollout["rollout_steps_per_s"] > 0.0

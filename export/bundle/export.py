@@ -34,7 +34,7 @@ from pixelgait.robot.bundle import (
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, read_json, write_atomic
 from pixelgait.robot.runtime.options import check_outputs
-from pixelgait.robot.runtime.provenance import head
+from pixelgait.robot.runtime.provenance import head, settings
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.world.seeds import VALIDATION
 
@@ -166,8 +166,13 @@ def _replace(out: Path, files: dict[str, bytes]) -> None:
 
 def _figures(config: ExportConfig, rows: list[parity.Parity]) -> dict[str, Any]:
     """The parity figures as they are written."""
-    about = {"bundle": config.name, "sha256": read_json(config.out / CONTRACT)["sha256"]}
-    return {**head("pixelgait-export"), **about, "rows": [_row(row) for row in rows]}
+    return {
+        **head("pixelgait-export"),
+        "bundle": config.name,
+        "sha256": read_json(config.out / CONTRACT)["sha256"],
+        "settings": settings(config, "out", "json"),
+        "rows": [_row(row) for row in rows],
+    }
 
 
 def _row(row: parity.Parity) -> dict[str, Any]:

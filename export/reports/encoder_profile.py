@@ -28,7 +28,7 @@ from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.runtime.latency import machine
 from pixelgait.robot.runtime.options import Range, check_outputs, parse
-from pixelgait.robot.runtime.provenance import head
+from pixelgait.robot.runtime.provenance import head, settings
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
@@ -108,6 +108,7 @@ def profile_encoders(config: EncoderProfileConfig) -> list[EncoderRow]:
     print("\n".join([format_rows(rows), "", *summary(rows), "", *found]))
     report = {
         **head("pixelgait-encoders"),
+        "settings": settings(config, "out", "page"),
         "machine": where,
         "findings": found,
         "rows": [asdict(row) for row in rows],
@@ -115,9 +116,12 @@ def profile_encoders(config: EncoderProfileConfig) -> list[EncoderRow]:
     write_atomic(data, json_bytes(report))
     write_atomic(table, format_rows(rows).encode())
     encoder_times(picture, rows)
+    written = [data, table, picture]
     if config.page is not None:
         lines = [*summary(rows), "", f"{found[0]}:", "", *(f"* {each}" for each in found[1:])]
         write_between(config.page, "encoders", "encoders", lines)
+        written.append(config.page)
+    print("\n".join(f"wrote {path}" for path in written))
     return rows
 
 

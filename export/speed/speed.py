@@ -14,7 +14,7 @@ from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, require_writable, write_atomic
 from pixelgait.robot.runtime.latency import machine
 from pixelgait.robot.runtime.options import Count, Range, parse
-from pixelgait.robot.runtime.provenance import head
+from pixelgait.robot.runtime.provenance import head, settings
 
 FEWEST_EPISODES = 8  # of which the first two only fill the workers
 
@@ -65,8 +65,9 @@ def print_report(config: SpeedConfig) -> None:
     }
     rates = _rates(config)
     if config.json is not None:
+        about = {**head("make speed"), "settings": settings(config, "json")}
         figures = {"learning_s": learned, "episodes_per_s": rates, "machine": machine()}
-        write_atomic(config.json, json_bytes({**head("make speed"), **figures}))
+        write_atomic(config.json, json_bytes({**about, **figures}))
         print(f"wrote {config.json}")
 
 

@@ -19,7 +19,7 @@ from pixelgait.robot.profiling.comparison import format_comparison, read_report
 from pixelgait.robot.profiling.page import page
 from pixelgait.robot.runtime.latency import LatencyProfiler, format_table
 from pixelgait.robot.runtime.options import Range, Seed, check_outputs, parse
-from pixelgait.robot.runtime.provenance import head
+from pixelgait.robot.runtime.provenance import head, settings
 from pixelgait.robot.runtime.realtime import RateKeeper, request_priority
 
 
@@ -99,7 +99,11 @@ def _measured(config: ProfileConfig) -> dict[str, Any]:
     if config.realtime and (refusal := request_priority()):
         print(f"warning: {refusal}")
     profiler = run_loop(bundle, config.seconds, np.random.default_rng(config.seed))
-    return {**head("pixelgait-profile"), **profiler.report(bundle.contract)}
+    return {
+        **head("pixelgait-profile"),
+        "settings": settings(config, "compare", "page", "json"),
+        **profiler.report(bundle.contract),
+    }
 
 
 def run_loop(bundle: Bundle, seconds: float, rng: np.random.Generator) -> LatencyProfiler:

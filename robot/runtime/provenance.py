@@ -1,4 +1,4 @@
-"""Provenance: which version and which commit of this package made a file."""
+"""Provenance: which version and which commit of this package made a file, and what was asked."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import subprocess
 from collections.abc import Sequence
+from dataclasses import fields
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -51,6 +52,13 @@ def git_state() -> dict[str, Any]:
 def head(command: str) -> dict[str, Any]:
     """What has written a JSON file: its first keys."""
     return {"schema": SCHEMA, "command": command, "version": version(), **git_state()}
+
+
+def settings(config: Any, *places: str) -> dict[str, Any]:
+    """The options that figures come from, as JSON holds them: all but the places of files."""
+    asked = {each.name: getattr(config, each.name) for each in fields(config)}
+    kept = {name: value for name, value in asked.items() if name not in places}
+    return {name: str(value) if isinstance(value, Path) else value for name, value in kept.items()}
 
 
 @cache

@@ -11,7 +11,7 @@ from pixelgait.robot.errors import run_command
 from pixelgait.robot.files import json_bytes, require_writable, write_atomic
 from pixelgait.robot.runtime.latency import machine
 from pixelgait.robot.runtime.options import Count, Range, Seed, parse
-from pixelgait.robot.runtime.provenance import head
+from pixelgait.robot.runtime.provenance import head, settings
 from pixelgait.robot.spec import A1, find_robot
 from pixelgait.sim.engines.registry import BODIES
 from pixelgait.sim.scenes.distractors import Split
@@ -82,7 +82,8 @@ def print_report(config: BenchmarkConfig) -> None:
             rates = f"{row['plain_frames_per_s']:9.0f}{row['looks_frames_per_s']:9.0f}"
             print(f"{name:<25}{rates}{row['ratio']:8.2f}")
     if config.json is not None:
-        write_atomic(config.json, json_bytes({**head("pixelgait-benchmark"), **figures}))
+        about = {**head("pixelgait-benchmark"), "settings": settings(config, "json")}
+        write_atomic(config.json, json_bytes({**about, **figures}))
         print(f"wrote {config.json}")
 
 
