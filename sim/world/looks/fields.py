@@ -34,7 +34,7 @@ class FieldSurface:
         at = below[:, columns].argmax(axis=0)
         low, high = distances[np.maximum(at - 1, 0), columns], distances[at, columns]
         for _ in range(HALVINGS):
-            middle = (low + high) / 2.0
+            middle = np.float32(0.5) * (low + high)
             under = self._above(eye, along[:, columns], middle) <= 0.0
             low, high = np.where(under, low, middle), np.where(under, middle, high)
         found[which[columns]] = high
