@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,14 @@ import numpy as np
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.files import LOCK, json_bytes, read_json, replacing, write_atomic
+from pixelgait.robot.files import (
+    LOCK,
+    Readable,
+    json_bytes,
+    read_json,
+    replacing,
+    write_atomic,
+)
 from pixelgait.robot.low_level import INPUT_SIZE
 from pixelgait.robot.runtime.processes import interrupt_later
 from pixelgait.robot.runtime.provenance import git_state, version
@@ -44,9 +54,14 @@ class Checkpoint:
         """Raises ValueError if its arrays cannot be those of a policy."""
         if self.weights.ndim != 1 or not np.isfinite(self.weights).all():
             raise ValueError("its weights are not finite numbers in a row")
+        for name, values in self.state.items():
+            if not np.isfinite(values).all():
+                raise ValueError(f"its {name} are not finite numbers")
         for values in (self.normaliser.mean, self.normaliser.squares):
             if values.shape != (INPUT_SIZE,) or not np.isfinite(values).all():
                 raise ValueError(f"its normaliser is not of {INPUT_SIZE} finite inputs")
+        if self.iteration < 0 or not all("iteration" in row for row in self.curve):
+            raise ValueError(f"its curve is not one of {self.iteration} iterations")
 
 
 class Run:
@@ -131,6 +146,35 @@ def write_arrays(path: Path, **arrays: Any) -> None:
         np.savez_compressed(file, **arrays)
 
 
+@contextmanager
+def reading_arrays(file: Readable, what: str) -> Iterator[Any]:
+    """Arrays as `write_arrays` writes them, by name, for a block that makes `what` of them.
+
+    Raises:
+        UserError: the file is damaged, or the block finds that it is something else.
+        OSError: it cannot be read.
+    """
+    content = io.BytesIO(file.read_bytes())
+    try:
+        with np.load(content, allow_pickle=False) as data:
+            yield data
+    except Exception as error:  # whatever numpy, zipfile or zlib trip over in a damaged file
+        # numpy's advice to allow pickles is no advice for a file that should hold none
+        why = "" if "pickle" in str(error) else f" ({' '.join(str(error).split())})"
+        raise UserError(f"{file}: not {what}{why}") from None
+
+
+def figures_of(row: Any) -> dict[str, float]:
+    """Figures as JSON holds them.
+
+    Raises:
+        ValueError: they are no object of numbers.
+    """
+    if not isinstance(row, dict) or not all(type(each) in (int, float) for each in row.values()):
+        raise ValueError(f"{row} are no figures by name")
+    return row
+
+
 def read_run_config(folder: Path) -> dict[str, Any]:
     """What a run that can go on was started with.
 
@@ -148,24 +192,18 @@ def load_checkpoint(path: Path) -> Checkpoint:
     Raises:
         UserError: the file is not a checkpoint, or one of numbers that are none.
     """
-    try:
-        with np.load(path, allow_pickle=False) as data:
-            state = {name: data[name] for name in data.files if name not in COMMON}
-            checkpoint = Checkpoint(
-                weights=data["weights"],
-                normaliser=Normaliser(float(data["count"]), data["mean"], data["squares"]),
-                iteration=int(data["iteration"]),
-                curve=json.loads(str(data["curve"])),
-                best_score=float(data["best_score"]),
-                state=state,
-            )
+    if not path.exists():
+        raise UserError(f"{path}: there is no such checkpoint")
+    with reading_arrays(path, "a checkpoint of a training run") as data:
+        checkpoint = Checkpoint(
+            weights=data["weights"],
+            normaliser=Normaliser(float(data["count"]), data["mean"], data["squares"]),
+            iteration=int(data["iteration"]),
+            curve=[figures_of(row) for row in json.loads(str(data["curve"]))],
+            best_score=float(data["best_score"]),
+            state={name: data[name] for name in data.files if name not in COMMON},
+        )
         checkpoint.check()
-    except FileNotFoundError:
-        raise UserError(f"{path}: there is no such checkpoint") from None
-    except Exception as error:  # whatever numpy, zipfile or zlib trip over in a damaged file
-        # numpy's advice to allow pickles is no advice for a file that should hold none
-        why = "" if "pickle" in str(error) else f" ({' '.join(str(error).split())})"
-        raise UserError(f"{path}: not a checkpoint of a training run{why}") from None
     return checkpoint
 
 

@@ -9,11 +9,20 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pixelgait.robot.errors import UserError
 
 LOCK = ".lock"
+
+
+class Readable(Protocol):
+    """A file, wherever it is read; equal if it is the same one. As text it is its name."""
+
+    def __hash__(self) -> int: ...
+
+    def read_bytes(self) -> bytes:
+        """All of it."""
 
 
 def json_bytes(content: Any) -> bytes:

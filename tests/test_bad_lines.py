@@ -39,6 +39,14 @@ SCENES = {
     "    def layout(self, rng): return Layout(Pose(0.0, 0.0, 0.0), (Pose(0.0, 0.0, 0.0),))\n",
 }
 
+# What the configurations of runs hold, by the run's name.
+ENTRIES = {
+    "listed": '"budget": [1]',
+    "spelled": '"seed": "seven"',
+    "spread": '"es": {"noise": [0.1]}',
+    "swum": '"body": "water"',
+}
+
 
 def options(command: str, names: str, values: str) -> list[tuple[str, str]]:
     """Every option with every value, and what the line back names."""
@@ -324,6 +332,10 @@ OTHERS = [
     ("pixelgait-train --out unknown --resume", "unknown encoder 'ear'"),
     ("pixelgait-train --out odd --resume", "config.json: not that of a training run"),
     ("pixelgait-train --out unreal --resume", "--es.noise is"),
+    ("pixelgait-train --out listed --resume", "listed/config.json: not that of a training run"),
+    ("pixelgait-train --out spelled --resume", "seed is 'seven', expected int"),
+    ("pixelgait-train --out spread --resume", "noise is [0.1], expected float"),
+    ("pixelgait-train --out swum --resume", "body is 'water', expected one of ('pybullet'"),
     ("pixelgait-train follow --out short --resume", "a run of task walk, not follow"),
     ("pixelgait-train walk --out new --start short", "398 weights, 399 are wanted"),
     ("pixelgait-train walk --out new --start gone", "gone: not a run folder"),
@@ -362,7 +374,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, code in SCENES.items():
         (folder / name).write_text(SCENE + code)
     weights = trotting_weights()
-    runs = {"flipped", "random", "cut", "list", "taskless", "odd", "unreal", "empty"}
+    runs = {"flipped", "random", "cut", "list", "taskless", "odd", "unreal", "empty", *ENTRIES}
     walks = {**dict.fromkeys(runs, weights), "short": weights[1:], "nan": weights * np.nan}
     for name, values in walks.items():
         suffer(WalkConfig(out=folder / name), values)
@@ -380,6 +392,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "taskless" / "config.json").write_text("{}")
     (folder / "odd" / "config.json").write_text('{"task": "walk", "es": {"charm": 1}}')
     (folder / "unreal" / "config.json").write_text('{"task": "walk", "es": {"noise": 1e999}}')
+    for name, entry in ENTRIES.items():
+        (folder / name / "config.json").write_text(f'{{"task": "walk", {entry}}}')
     return folder
 
 

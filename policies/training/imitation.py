@@ -11,7 +11,6 @@ look at the sky.
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -29,22 +28,20 @@ from pixelgait.policies.high_level import (
     set_weights,
 )
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.policies.runs import Checkpoint, write_arrays
+from pixelgait.policies.runs import Checkpoint, figures_of, reading_arrays, write_arrays
 from pixelgait.policies.training import rollouts
 from pixelgait.policies.training.fitting import Lessons, encode_all, fit, has_gradient
 from pixelgait.policies.training.plan import TRIAL_COURSES, DAggerConfig, Plan
 from pixelgait.policies.training.rollouts import Job
-from pixelgait.policies.training.validation import (
-    Figures,
-    Validation,
-    summary,
-)
+from pixelgait.policies.training.validation import Figures, Validation, summary
 from pixelgait.robot.controller import Decision, State
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import Readable
 from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.tasks.glide import glide_episode
 from pixelgait.sim.tasks.navigate import way_through
-from pixelgait.sim.tasks.pool import Pool, Readable
+from pixelgait.sim.tasks.pool import Pool
 from pixelgait.sim.tasks.teacher import Teacher
 from pixelgait.sim.world.seeds import TRAINING, Stream
 
@@ -52,6 +49,7 @@ from pixelgait.sim.world.seeds import TRAINING, Stream
 # where there is a destination may be the way.
 PATIENCE_STEPS, PATIENCE_TO_TURN_STEPS = 200, 600
 COLLECTING, COMPETING = 3, 4  # streams of a run: which courses serve for what
+SHOWN = "the demonstrations of a round"
 TEACHER_NOISE = 0.3  # share of the teacher's decisions led astray, to demonstrate how to come back
 
 
@@ -71,8 +69,22 @@ class Demonstrations:
 
     @classmethod
     def load(cls, file: Readable) -> Demonstrations:
-        with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as data:
-            return cls(**{each.name: data[each.name] for each in fields(cls)})
+        """Raises UserError if the file holds none."""
+        with reading_arrays(file, SHOWN) as data:
+            shown = cls(**{each.name: data[each.name] for each in fields(cls)})
+            shown.check()
+        return shown
+
+    def check(self) -> None:
+        """Raises ValueError if its arrays cannot be those of decisions."""
+        n, pixels = len(self.starts), self.images.shape[-3:]
+        shapes = [getattr(self, each.name).shape for each in fields(self)]
+        if shapes != [(n,), (n, *pixels), (n, 2), (n, 2)]:
+            raise ValueError(f"arrays of shapes {shapes} are not of as many decisions")
+        if [self.starts.dtype, self.images.dtype] != [bool, np.uint8]:
+            raise ValueError("its images are not of bytes, or its starts not true or false")
+        if not np.isfinite(self.latents).all():
+            raise ValueError("its latents are not finite numbers")
 
     @classmethod
     def joined(cls, parts: Sequence[Demonstrations]) -> Demonstrations:
@@ -101,6 +113,8 @@ class DAgger:
         checkpoint: Checkpoint,
         trained: bool = False,
     ) -> None:
+        """Raises UserError if the checkpoint is none of an imitation."""
+        check_students(checkpoint)
         self.trained = trained
         self.pool, self.plan, self.config, self.seed = pool, plan, config, seed
         self.folder, self.validation = folder / "demonstrations", validation
@@ -157,8 +171,9 @@ class DAgger:
         rivals = len(self.students) - 1
         each = min(self.config.courses, TRIAL_COURSES // len(self.students)) if rivals else 0
         courses = self._courses(each, COMPETING)
-        done = [self._fitted(i) for i in range(len(self.students))]
-        left = [i for i, path in enumerate(done) if not path.exists()]
+        paths = [self._fitted(i) for i in range(len(self.students))]
+        fitted = [_load_fitted(path, self.weights.size) for path in paths]
+        left = [i for i, each in enumerate(fitted) if each is None]
         difficulty = self.plan.difficulty_in(self.round)
         # A single one takes as long as the round does: it is its steps that are counted.
         label = "" if rivals else f"round {self.round}: steps"
@@ -166,9 +181,10 @@ class DAgger:
         each_one = f"round {self.round}: students" if rivals else ""
         results = self.pool.imap(fit_student, jobs, each_one)
         for i, (score, weights) in zip(left, results, strict=True):
-            write_arrays(done[i], score=score, weights=weights)
-        fitted = [_load_fitted(path) for path in done]
-        ranked = sorted(fitted, key=lambda each: -each[0])[: (len(fitted) + 1) // 2]
+            write_arrays(paths[i], score=score, weights=weights)
+            fitted[i] = score, weights
+        done = [each for each in fitted if each is not None]
+        ranked = sorted(done, key=lambda each: -each[0])[: (len(done) + 1) // 2]
         return np.array([weights for _, weights in ranked])
 
     def _courses(self, count: int, stream: int) -> list[int]:
@@ -180,6 +196,16 @@ class DAgger:
 
     def _fitted(self, student: int) -> Path:
         return self.folder / f"fitted-{self.round:03}-{student:03}.npz"
+
+
+def check_students(checkpoint: Checkpoint) -> None:
+    """Raises UserError unless students of that many weights can be restored from it."""
+    students = checkpoint.state.get("students", np.zeros(0))
+    if students.ndim != 2 or not len(students) or students.shape[1:] != checkpoint.weights.shape:
+        raise UserError(
+            f"last.npz: weights {checkpoint.weights.shape}, but students {students.shape}, "
+            "expected one or more of as many weights"
+        )
 
 
 def first_students(architecture: Architecture, config: DAggerConfig, seed: int) -> Array:
@@ -251,17 +277,22 @@ def fit_student(
 
 def _figures(file: Path) -> Figures | None:
     """Those of a round whose demonstrations are there already."""
-    if not file.exists():
-        return None
-    with np.load(file, allow_pickle=False) as data:
-        figures: Figures | None = json.loads(str(data["figures"])) if "figures" in data else None
+    figures = None
+    if file.exists():
+        with reading_arrays(file, SHOWN) as data:
+            figures = figures_of(json.loads(str(data["figures"])))
     return figures
 
 
-def _load_fitted(file: Path) -> tuple[float, Array]:
-    """Score and weights (n,) of a student."""
-    with np.load(file, allow_pickle=False) as data:
-        return float(data["score"]), data["weights"]
+def _load_fitted(file: Path, size: int) -> tuple[float, Array] | None:
+    """Score and weights (size,) of a student that is fitted already."""
+    if not file.exists():
+        return None
+    with reading_arrays(file, "a fitted student") as data:
+        score, weights = float(data["score"]), data["weights"]
+        if weights.shape != (size,) or not np.isfinite([score, *weights]).all():
+            raise ValueError(f"weights {weights.shape}, expected {size} finite numbers")
+    return score, weights
 
 
 @cache

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 import tyro
@@ -37,6 +37,7 @@ PROGRAM = "pixelgait-train"
 # What says most about a low level, behind pixelgait-eval RUN.
 TRIALS = {"walk": " --scene flat", "follow": " --task follow --scene flat"}
 USUAL_SCENE = SceneOptions.scene
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -203,12 +204,12 @@ def config_of_run(folder: Path) -> TrainConfig:
         UserError: there is no run that can go on, or its configuration is not that of one.
     """
     stored = read_run_config(folder)
-    stored |= stored.get("budget", {})
     for name, copy in (("low_level", folder / LOW_LEVEL), ("delays_from", folder / DELAYS)):
         if stored.get(name) is not None and copy.exists():
             stored[name] = str(copy)
     try:
-        config = config_from(KINDS[stored["task"]], {**stored, "out": str(folder), "resume": True})
+        values = {**stored, **stored.get("budget", {}), "out": str(folder), "resume": True}
+        config = config_from(KINDS[stored["task"]], values)
         check_numbers(config)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{folder / CONFIG}: not that of a training run ({error!r})") from None
@@ -221,21 +222,34 @@ def config_from(kind: type[TrainConfig], values: dict[str, Any]) -> TrainConfig:
     Raises:
         KeyError, TypeError, ValueError: they are not of that kind.
     """
+    names = [field.name for field in fields(kind)]
+    return _made(kind, {name: value for name, value in values.items() if name in names})
+
+
+def _made(kind: type[Made], values: dict[str, Any]) -> Made:
+    """A dataclass of these values."""
     hints = get_type_hints(kind)
-    known = [field.name for field in fields(kind) if field.name in values]
-    return kind(**{name: _from_json(hints[name], values[name]) for name in known})
+    return kind(**{name: _from_json(name, hints[name], value) for name, value in values.items()})
 
 
-def _from_json(hint: Any, value: Any) -> Any:
+def _from_json(name: str, hint: Any, value: Any) -> Any:
     """A value of a field with this type."""
+    kinds = get_args(hint)
     if is_dataclass(hint):
-        return hint(**value)  # type: ignore[operator]
-    if Path in (hint, *get_args(hint)) and value is not None:
+        return _made(hint, value)  # type: ignore[arg-type]
+    if type(None) in kinds:
+        return None if value is None else _from_json(name, kinds[0], value)
+    if get_origin(hint) is tuple and type(value) is list:
+        return tuple(_from_json(name, kinds[0], each) for each in value)
+    if hint is Path and type(value) is str:
         return Path(value)
-    if type(value) is list:
-        return tuple(value)
-    if type(value) not in (int, float, str, bool, type(None)):
-        raise TypeError(f"{value} is not of type {hint}")
+    if get_origin(hint) is Literal:
+        fits, expected = value in kinds, f"one of {kinds}"
+    else:
+        fits = type(value) is hint or (hint is float and type(value) is int)
+        expected = getattr(hint, "__name__", str(hint))
+    if not fits:
+        raise TypeError(f"{name} is {value!r}, expected {expected}")
     return value
 
 

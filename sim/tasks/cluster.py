@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import Readable
 from pixelgait.robot.runtime.provenance import code_sha256, version
 from pixelgait.sim.scenes.registry import Move
-from pixelgait.sim.tasks.pool import MOST_DEATHS, Pool, Readable
+from pixelgait.sim.tasks.pool import MOST_DEATHS, Pool
 
 ROOMS = ("robot", "sim", "policies")  # whose code workers run
 LIBRARIES = ("numpy", "torch", "pybullet", "mujoco", "onnxruntime", "opencv-python-headless")
@@ -67,7 +68,7 @@ class ClusterPool(Pool):
 
     def shared(self, file: Path) -> Readable:
         if file not in self._shared:
-            self._shared[file] = SharedFile(self._ray.put(file.read_bytes()))
+            self._shared[file] = SharedFile(str(file), self._ray.put(file.read_bytes()))
         return self._shared[file]
 
     def close(self) -> None:
@@ -176,7 +177,11 @@ class Worker:
 class SharedFile:
     """A file in the cluster's memory."""
 
+    name: str
     ref: Any
+
+    def __str__(self) -> str:
+        return self.name
 
     def read_bytes(self) -> bytes:
         """All of it."""

@@ -12,22 +12,14 @@ from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import Readable
 from pixelgait.robot.runtime.processes import interrupt_later, start_fork_server, watch_parent
 
 MOST_DEATHS = 5  # in a row: then something is wrong that repeating does not mend
 AHEAD = 64  # jobs for each worker that are handed over before the first one's result is there
-
-
-class Readable(Protocol):
-    """A file, wherever it is read; equal if it is the same one."""
-
-    def __hash__(self) -> int: ...
-
-    def read_bytes(self) -> bytes:
-        """All of it."""
 
 
 class Pool(ABC):

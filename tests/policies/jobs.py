@@ -7,8 +7,8 @@ import signal
 from dataclasses import dataclass
 
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import Readable
 from pixelgait.sim.scenes.registry import Move
-from pixelgait.sim.tasks.pool import Readable
 
 
 @dataclass(frozen=True)

@@ -19,14 +19,19 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 import pytest
 
+from pixelgait.policies.high_level import flat_weights, make_high_level
+from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.recipe import read_recipe
-from pixelgait.policies.runs import load_checkpoint, write_arrays
-from pixelgait.policies.training.configs import TrainConfig
+from pixelgait.policies.runs import Checkpoint, Run, load_checkpoint, write_arrays
+from pixelgait.policies.training.configs import ImitateConfig, TrainConfig
+from pixelgait.policies.training.imitation import Demonstrations
+from pixelgait.policies.training.plan import DAggerConfig
 from pixelgait.policies.training.train import Command as TrainCommand
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.files import locked
@@ -95,6 +100,103 @@ def test_a_run_goes_on_by_its_folder_alone(
     trained("course --out moved --resume --iterations 2")
     whole, moved = (load_checkpoint(tmp_path / name / "last.npz") for name in ("whole", "moved"))
     np.testing.assert_array_equal(whole.weights, moved.weights)
+
+
+@pytest.fixture(scope="module")
+def imitation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was killed in its second round, as the demonstrations were there."""
+    folder = tmp_path_factory.mktemp("imitation") / "run"
+    config = ImitateConfig(
+        out=folder,
+        iterations=2,
+        workers=1,
+        dagger=DAggerConfig(courses=1, steps=1, students=2),
+    )
+    student = make_high_level(config.architecture(), 0)
+    weights = flat_weights(student)
+    run = Run.create(folder, {**config.origin(), **config.identity()})
+    row = {"iteration": 1.0, "train/return": 0.0}
+    students = np.array([weights, weights])
+    run.save(Checkpoint(weights, Normaliser.empty(), 1, [row], 0.0, {"students": students}))
+    noise = np.random.default_rng(0).integers(0, 256, (9, *student.image_shape), np.uint8)
+    shown = Demonstrations(np.arange(9) == 0, noise, np.zeros((9, 2)), np.zeros((9, 2)))
+    for name in ("round-001", "round-002"):
+        shown.save(folder / "demonstrations" / f"{name}.npz", {"train/return": 0.0})
+    return folder
+
+
+Damage = Callable[[Path], None]
+
+
+def changed(**arrays: Any) -> Damage:
+    """Arrays in place of those in the file; None for none."""
+
+    def damage(file: Path) -> None:
+        with np.load(file) as data:
+            now = {**data, **arrays}
+        write_arrays(file, **{name: each for name, each in now.items() if each is not None})
+
+    return damage
+
+
+def junk(file: Path) -> None:
+    file.write_text("buy milk")
+
+
+def flipped(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 255
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "words"),
+    [
+        ("last.npz", changed(students=None), "students (0,)"),
+        ("last.npz", changed(students=np.zeros(12)), "students (12,)"),
+        ("last.npz", changed(students=np.zeros((2, 12))), "students (2, 12)"),
+        ("last.npz", changed(students=np.zeros((0, 12))), "students (0, 12)"),
+        ("last.npz", changed(students=np.full((2, 12), np.nan)), "students are not finite"),
+        ("last.npz", changed(students=np.array(["milk"])), "not a checkpoint"),
+        ("last.npz", changed(curve="[1]"), "1 are no figures by name"),
+        ("last.npz", changed(curve="buy milk"), "not a checkpoint"),
+        ("last.npz", changed(iteration=-1), "not one of -1 iterations"),
+        ("demonstrations/round-001.npz", flipped, "not the demonstrations of a round"),
+        ("demonstrations/round-001.npz", junk, "not the demonstrations of a round"),
+        ("demonstrations/round-001.npz", Path.unlink, "No such file"),
+        ("demonstrations/round-001.npz", changed(goals=np.zeros((8, 2))), "as many decisions"),
+        ("demonstrations/round-001.npz", changed(latents=np.full((9, 2), np.nan)), "not finite"),
+        ("demonstrations/round-002.npz", junk, "not the demonstrations of a round"),
+        ("demonstrations/round-002.npz", changed(figures="[1]"), "no figures by name"),
+        ("demonstrations/fitted-002-000.npz", junk, "not a fitted student"),
+        (
+            "demonstrations/fitted-002-000.npz",
+            lambda file: write_arrays(file, score=1.0, weights=np.zeros(12)),
+            "weights (12,)",
+        ),
+    ],
+)
+def test_a_damaged_imitation_gets_one_line(
+    trained: Train,
+    imitation: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    damage: Damage,
+    words: str,
+) -> None:
+    """It names the file, whoever has read it, and never numpy's advice to load pickles."""
+    shutil.copytree(imitation, tmp_path / "run")
+    damage(tmp_path / "run" / name)
+    with pytest.raises(SystemExit) as left:
+        trained("--out run --resume")
+    said = str(left.value)
+    assert said.startswith("error: ")
+    assert len(said.splitlines()) == 1
+    assert Path(name).name in said
+    assert words in said
+    assert "pickle" not in said
+    assert "Traceback" not in capsys.readouterr().err
 
 
 def test_a_folder_in_use_is_left_alone(command: Command, tmp_path: Path) -> None:
