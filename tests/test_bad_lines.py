@@ -291,6 +291,13 @@ OTHERS = [
     ("pixelgait-eval iap --task follow", "--task follow"),
     ("pixelgait-eval iap --faults camera-tired", "is no fault"),
     ("pixelgait-eval iap --faults camera-frozen:at=nan", "each at least 0"),
+    ("pixelgait-eval iap --faults camera-frozen:at=1,at=2", "says at twice"),
+    ("pixelgait-eval iap --scene mixture:", "mixture:: a kind is empty, expected mixture:KIND"),
+    (f"{TRAIN['imitate']} --scene mixture:gates,", "mixture:gates,: a kind is empty"),
+    *[
+        (f"{line} --goal --scene flat", "--goal: scene 'flat' tells no destination, as rooms does")
+        for line in (TRAIN["imitate"], TRAIN["course"], TRAIN["joint"])
+    ],
     ("pixelgait-eval iap --delays-from note.txt", "--delays-from"),
     ("pixelgait-eval iap --randomise --delays-from note.txt", "note.txt"),
     ("pixelgait-export --low-level iap --out b", "iap"),

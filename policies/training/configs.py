@@ -170,7 +170,9 @@ class CameraConfig(SceneOptions, TrainConfig):
             make_high_level(self.architecture(), self.seed)
         except ValueError as error:
             raise UserError(f"--encoder or --memory: {error}") from None
-        self.make_scene()
+        scene = self.make_scene()
+        if self.goal and not self.resume and not scene.tells_destination:
+            raise UserError(f"--goal: scene '{self.scene}' tells no destination, as rooms does")
         if self.curriculum and not self.resume and not is_graded(self.scene):
             raise UserError(f"--curriculum: {self.scene} is as hard at every difficulty")
 

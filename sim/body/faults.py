@@ -115,9 +115,12 @@ def _parse(text: str) -> Fault:
     for part in filter(None, rest.split(",")):
         key, _, value = part.partition("=")
         try:
-            times[TIMES[key]] = float(value)
+            name, seconds = TIMES[key], float(value)
         except (KeyError, ValueError):
             raise UserError(f"--faults: '{part}' in '{text}', expected {FAULTS_HELP}") from None
+        if name in times:
+            raise UserError(f"--faults: '{text}' says {key} twice")
+        times[name] = seconds
     if not all(np.isfinite(value) and value >= 0.0 for value in times.values()):
         raise UserError(f"--faults: '{text}': at, for and by are seconds, each at least 0")
     return Fault(sensor, kind, **times)

@@ -127,10 +127,12 @@ def _mixture(name: str, difficulty: float) -> Mixture:
 
 def _weights(name: str) -> dict[str, float]:
     """How often a mixture's kinds come: `all` are the usual ones, -KIND takes one out."""
-    _, _, listed = name.partition(":")
+    _, colon, listed = name.partition(":")
     weights: dict[str, float] = {}
-    for part in (listed or "all").split(","):
+    for part in listed.split(",") if colon else ["all"]:
         kind, _, weight = part.partition("=")
+        if not kind:
+            raise UserError(f"{name}: a kind is empty, expected {Mixture.name}:KIND=WEIGHT,...")
         if kind == "all":
             weights |= MIXED
         elif kind.startswith("-"):
