@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pixelgait.policies.curve_picture import PICTURE
-from pixelgait.policies.runs import CONFIG, GIT, find_run
+from pixelgait.policies.runs import find_run
 from pixelgait.policies.training.plan import BodyName, DAggerConfig, DeviceName, Plan, TaskName
 from pixelgait.policies.training.strategies import ESConfig
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.files import write_atomic
 from pixelgait.robot.runtime.options import (
     Count,
     Minutes,
@@ -24,7 +25,7 @@ from pixelgait.robot.spec import A1, find_robot
 from pixelgait.sim.body.faults import parse_faults, require_eyes
 from pixelgait.sim.body.measured_delays import make_randomisation
 from pixelgait.sim.engines.registry import find_simulator, simulators
-from pixelgait.sim.scenes.registry import is_graded
+from pixelgait.sim.scenes.registry import is_graded, moved_scene
 from pixelgait.sim.tasks.options import SceneOptions, WorkerOptions, check_film
 from pixelgait.sim.world.seeds import VALIDATION
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:  # torch is not needed to be told what to do
 PLACE = ("out", "resume", "cluster", "device", "video")
 BUDGET = ("workers", "iterations", "minutes", "target_m")
 SOURCES = ("start", "low_level", "delays_from")
-LOW_LEVEL, DELAYS = "low_level", "delays.json"  # copies of them in the run folder
+LOW_LEVEL, DELAYS, SCENES = "low_level", "delays.json", "scenes"  # copies in the run folder
 
 Validations = Annotated[int, Range(1, len(VALIDATION))]
 
@@ -116,11 +117,6 @@ class TrainConfig(WorkerOptions):
         sources = {k: str(v) if isinstance(v, Path) else v for k, v in values.items()}
         return {**sources, "budget": {k: getattr(self, k) for k in BUDGET}}
 
-    def keep_sources(self) -> None:
-        """Copy into the run what its continuation needs of other files."""
-        if self.delays_from is not None:
-            write_atomic(self.out / DELAYS, self.delays_from.read_bytes())
-
 
 @dataclass(frozen=True, kw_only=True)
 class EvolutionConfig(TrainConfig):
@@ -186,6 +182,9 @@ class CameraConfig(SceneOptions, TrainConfig):
             distractors=self.distractors,
             looks=self.looks,
         )
+
+    def identity(self) -> dict[str, object]:
+        return {**super().identity(), "scene": moved_scene(self.scene, place_in_run)}
 
     def architecture(self) -> Architecture:
         """Of the high level."""
@@ -266,12 +265,6 @@ class CourseConfig(CurriculumConfig):
     low_level: Path
     """Run folder of the low level, or the name of a shipped one, like walk."""
 
-    def keep_sources(self) -> None:
-        super().keep_sources()
-        run = find_run(self.low_level, LOW_LEVEL)
-        for name in (CONFIG, GIT, "best.npz"):
-            write_atomic(self.out / LOW_LEVEL / name, (run / name).read_bytes())
-
     def plan(self) -> Plan:
         from pixelgait.policies.trained import trained_low_level
 
@@ -289,6 +282,13 @@ class JointConfig(CurriculumConfig):
 
     low_level: Path | None = None
     """Run folder of a low level to start from, or the name of a shipped one."""
+
+
+def place_in_run(path: Path) -> Path:
+    """Where below `SCENES` a scene's file is kept, by its content; houses are large and stay."""
+    if path.is_dir():
+        return Path(os.path.abspath(path))
+    return Path(hashlib.sha256(path.read_bytes()).hexdigest()[:8]) / path.name
 
 
 KINDS: dict[str, type[TrainConfig]] = {

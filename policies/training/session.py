@@ -10,13 +10,19 @@ import numpy as np
 from pixelgait.policies.high_level import flat_weights, make_high_level
 from pixelgait.policies.low_level import carried_over
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.policies.runs import CONFIG, Checkpoint, Run, find_run, load_checkpoint
+from pixelgait.policies.runs import CONFIG, GIT, Checkpoint, Run, find_run, load_checkpoint
 from pixelgait.policies.trained import robot_of
 from pixelgait.policies.training.configs import (
+    DELAYS,
+    LOW_LEVEL,
+    SCENES,
+    CameraConfig,
+    CourseConfig,
     EvolutionConfig,
     ImitateConfig,
     JointConfig,
     TrainConfig,
+    place_in_run,
 )
 from pixelgait.policies.training.evolution import Evolution
 from pixelgait.policies.training.fitting import find_device
@@ -26,7 +32,8 @@ from pixelgait.policies.training.plan import Plan
 from pixelgait.policies.training.rollouts import start_worker
 from pixelgait.policies.training.validation import Validation
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.files import locked, require_writable
+from pixelgait.robot.files import locked, require_writable, write_atomic
+from pixelgait.sim.scenes.registry import moved_scene
 from pixelgait.sim.tasks.pool import Pool
 
 
@@ -65,7 +72,7 @@ def _train(config: TrainConfig, plan: Plan, fresh: Checkpoint | None, pool: Pool
     else:
         checkpoint = fresh
         run = Run.create(config.out, {**config.origin(), **identity})
-        config.keep_sources()
+        keep_sources(config)
         run.save(checkpoint)
     budget = Budget(config.iterations, config.minutes, config.target_m, config.validate_every)
     loop = TrainingLoop(budget, run, make_trainer(config, plan, pool, checkpoint), checkpoint)
@@ -73,6 +80,24 @@ def _train(config: TrainConfig, plan: Plan, fresh: Checkpoint | None, pool: Pool
         loop.validate_start()
     loop.go()
     return run
+
+
+def keep_sources(config: TrainConfig) -> None:
+    """Copy into the run what its continuation needs of other files."""
+
+    def keep(path: Path) -> Path:
+        if path.is_file():
+            write_atomic(config.out / SCENES / place_in_run(path), path.read_bytes())
+        return path
+
+    if config.delays_from is not None:
+        write_atomic(config.out / DELAYS, config.delays_from.read_bytes())
+    if isinstance(config, CameraConfig):
+        moved_scene(config.scene, keep)
+    if isinstance(config, CourseConfig):
+        run = find_run(config.low_level, LOW_LEVEL)
+        for name in (CONFIG, GIT, "best.npz"):
+            write_atomic(config.out / LOW_LEVEL / name, (run / name).read_bytes())
 
 
 def make_trainer(config: TrainConfig, plan: Plan, pool: Pool, checkpoint: Checkpoint) -> Trainer:

@@ -19,6 +19,7 @@ from pixelgait.policies.training.configs import (
     DELAYS,
     KINDS,
     LOW_LEVEL,
+    SCENES,
     CameraConfig,
     CourseConfig,
     FollowConfig,
@@ -31,6 +32,7 @@ from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable, write_atomic
 from pixelgait.robot.runtime.commands import own_arguments
 from pixelgait.robot.runtime.options import check_numbers, check_outputs, parse
+from pixelgait.sim.scenes.registry import moved_scene
 from pixelgait.sim.tasks.options import SceneOptions, WorkerOptions, check_film
 
 PROGRAM = "pixelgait-train"
@@ -207,6 +209,8 @@ def config_of_run(folder: Path) -> TrainConfig:
     for name, copy in (("low_level", folder / LOW_LEVEL), ("delays_from", folder / DELAYS)):
         if stored.get(name) is not None and copy.exists():
             stored[name] = str(copy)
+    if isinstance(scene := stored.get("scene"), str):
+        stored["scene"] = moved_scene(scene, lambda path: folder / SCENES / path)
     try:
         values = {**stored, **stored.get("budget", {}), "out": str(folder), "resume": True}
         config = config_from(KINDS[stored["task"]], values)

@@ -113,9 +113,15 @@ def moved_scene(name: str, move: Move) -> str:
     if kind == Gibson.name and colon:
         return f"{kind}:{move(Path(rest))}"
     if kind == Mixture.name:
-        parts = [part.partition("=") for part in rest.split(",")]
-        return kind + colon + ",".join(moved_scene(p, move) + eq + w for p, eq, w in parts)
+        return kind + colon + ",".join(_moved_part(part, move) for part in rest.split(","))
     return str(move(Path(name))) if name.endswith(".py") else name
+
+
+def _moved_part(part: str, move: Move) -> str:
+    """KIND=WEIGHT or -KIND of a mixture."""
+    kind, sign, weight = _kind_and_weight(part)
+    out = "-" if kind.startswith("-") else ""
+    return f"{out}{moved_scene(kind.removeprefix(out), move)}{sign}{weight}"
 
 
 def _mixture(name: str, difficulty: float) -> Mixture:
@@ -130,7 +136,7 @@ def _weights(name: str) -> dict[str, float]:
     _, colon, listed = name.partition(":")
     weights: dict[str, float] = {}
     for part in listed.split(",") if colon else ["all"]:
-        kind, _, weight = part.partition("=")
+        kind, _, weight = _kind_and_weight(part)
         if not kind:
             raise UserError(f"{name}: a kind is empty, expected {Mixture.name}:KIND=WEIGHT,...")
         if kind == "all":
@@ -144,6 +150,12 @@ def _weights(name: str) -> dict[str, float]:
     if not weights:
         raise UserError(f"{name}: nothing is left")
     return weights
+
+
+def _kind_and_weight(part: str) -> tuple[str, str, str]:
+    """KIND, = and WEIGHT of a mixture's part; a file may lie in a folder called rate=0.1."""
+    kind, sign, weight = part.rpartition("=")
+    return (part, "", "") if not sign or part.endswith(".py") else (kind, sign, weight)
 
 
 def _weight(name: str, text: str) -> float:

@@ -33,12 +33,14 @@ from pixelgait.policies.training.configs import ImitateConfig, TrainConfig
 from pixelgait.policies.training.imitation import Demonstrations
 from pixelgait.policies.training.plan import DAggerConfig
 from pixelgait.policies.training.train import Command as TrainCommand
+from pixelgait.policies.training.train import config_of_run
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.files import locked
 from pixelgait.robot.runtime.commands import main
 from pixelgait.robot.runtime.options import check_numbers, parse
 from tests.conftest import Command, child_environment
 from tests.helpers import played
+from tests.sim.test_mixture import OWN
 
 SMALL = "--steps 60 --validation-steps 60 --validation-episodes 2 --validate-every 1 --workers 1"
 SEARCH = "--es.directions 2 --es.top 2"
@@ -100,6 +102,40 @@ def test_a_run_goes_on_by_its_folder_alone(
     trained("course --out moved --resume --iterations 2")
     whole, moved = (load_checkpoint(tmp_path / name / "last.npz") for name in ("whole", "moved"))
     np.testing.assert_array_equal(whole.weights, moved.weights)
+
+
+def test_a_run_keeps_the_scene_of_ones_own(
+    command: Command, trained: Train, tmp_path: Path
+) -> None:
+    """Also within a mixture, and in a folder called like a weight; the same file may be named."""
+    scene = tmp_path / "gate.py"
+    scene.write_text(OWN)
+    line = f"imitate {IMITATE} --out rate=0.1 --scene mixture:gate.py=2,gates"
+    trained(line)
+    scene.write_text(OWN.replace("4.0", "5.0"))
+    done = command("pixelgait-train", *line.split(), "--resume")
+    assert re.search("with scene = mixture:.*/gate.py=2,gates, cannot resume", last_line(done))
+    scene.unlink()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "rate=0.1").rename(tmp_path / "elsewhere" / "rate=0.2")
+    trained("--out elsewhere/rate=0.2 --resume --iterations 2")
+    assert load_checkpoint(tmp_path / "elsewhere" / "rate=0.2" / "last.npz").iteration == 2
+    assert not scene.exists()
+
+
+def test_a_run_goes_on_in_a_house_where_it_is(
+    house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scans are large: the run keeps none, but where the folder is."""
+    monkeypatch.chdir(house.parent)
+    config = ImitateConfig(out=tmp_path / "run", scene=f"gibson:{house.name}")
+    run = Run.create(config.out, {**config.origin(), **config.identity()})
+    run.save(Checkpoint.first(np.zeros(1), Normaliser.empty()))
+    monkeypatch.chdir(tmp_path)
+    again = config_of_run(Path("run"))
+    assert isinstance(again, ImitateConfig)
+    assert again.scene == f"gibson:{house}"
+    Run.resume(again.out, again.identity())
 
 
 @pytest.fixture(scope="module")
