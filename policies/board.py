@@ -19,16 +19,19 @@ class Board:
         self._writer, self._warn = writer, warn
 
     def log(
-        self, iteration: int, row: Mapping[str, float], histograms: Mapping[str, Array]
+        self,
+        iteration: int,
+        row: Mapping[str, float],
+        histograms: Callable[[], Mapping[str, Array]],
     ) -> None:
-        """Add all of it."""
+        """Add all of it; Ctrl-C waits."""
         if self._writer is None:
             return
         try:
             with interrupt_later():  # within it, its threads could wait for ever
                 for name, value in row.items():
                     self._writer.add_scalar(name, value, iteration)
-                for name, values in histograms.items():
+                for name, values in histograms().items():
                     self._writer.add_histogram(name, values, iteration)
         except OSError as error:
             self._end(error)

@@ -66,12 +66,12 @@ def write_gallery(config: FailuresConfig) -> None:
 
 
 def failures(evaluation: EvalConfig, episodes: int) -> Iterator[tuple[int, str, list[Frame]]]:
-    """Of episodes that are no success the seed, how it ended, and frames of its last seconds."""
+    """Of episodes that fall, or do not reach what is to be reached, the seed, how it ended, and frames of its last seconds."""
     controller, body, task = player(evaluation)
     assert isinstance(task, Forward)
     for seed in range(FIRST_EVALUATION_SEED, FIRST_EVALUATION_SEED + episodes):
         take, episode = film_episode(controller, body, task, seed)
-        if episode.success:
+        if episode.success is not False and not episode.fell:
             continue
         last = len(take.track.path) - 1
         shown = [max(0, last - round(ago * FRAMES_PER_S)) for ago in BEFORE_THE_END_S]

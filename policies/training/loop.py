@@ -78,7 +78,7 @@ class TrainingLoop:
                 for iteration in range(first, self.budget.iterations + 1):
                     row = self._iterate(iteration)
                     fresh = any(name.startswith("validation/") for name in row)
-                    board.log(iteration, row, self.trainer.histograms() if fresh else {})
+                    board.log(iteration, row, self.trainer.histograms if fresh else dict)
                     bar.update()
                     bar.set_postfix_str(progress_line(row, self.validated))
                     if warning := going_blind(self.checkpoint.curve):
