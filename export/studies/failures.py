@@ -66,7 +66,8 @@ def write_gallery(config: FailuresConfig) -> None:
 
 
 def failures(evaluation: EvalConfig, episodes: int) -> Iterator[tuple[int, str, list[Frame]]]:
-    """Of episodes that fall, or do not reach what is to be reached, the seed, how it ended, and frames of its last seconds."""
+    """Of episodes that fall, or do not reach their goal, the seed, how it ended, and frames of its
+    last seconds."""
     controller, body, task = player(evaluation)
     assert isinstance(task, Forward)
     for seed in range(FIRST_EVALUATION_SEED, FIRST_EVALUATION_SEED + episodes):
