@@ -101,7 +101,7 @@ def test_episodes_are_watched_in_a_window(command: Command, display: str, simula
     lines = done.stdout.splitlines()
     assert lines[0].startswith("walk (")
     assert lines[-2:] == ["2 episodes, seeds 10000 to 10001", "wrote figures.json"]
-    assert len(lines) == 12
+    assert len(lines) == 10  # nothing is reached on `flat`: no line of success
 
 
 @pytest.mark.parametrize("simulator", ["pybullet", "mujoco"])
