@@ -36,7 +36,7 @@ def survive(bundle: Bundle, count: int, seed: int, folder: Path) -> dict[str, An
             before, since = len(trial.driver.heard), time.monotonic()
             act(trial, rng)
             trial.spin(SETTLE_S, lambda: False)
-            problem = judge(trial, before, since, must_damp)
+            problem = judge(trial, before, since, time.monotonic(), must_damp)
             found[name] += 1
             if problem:
                 wrong.append(f"event {number}, {name}: {problem}")
@@ -75,16 +75,15 @@ def walk(trial: Trial, bundle: Bundle) -> None:
     raise UserError(f"it does not walk any more: {trial.states[-3:]}")
 
 
-def judge(trial: Trial, before: int, since_s: float, must_damp: bool) -> str | None:
-    """What is wrong after an event, as its driver heard it; None: it is safe."""
+def judge(trial: Trial, before: int, since_s: float, now_s: float, must_damp: bool) -> str | None:
+    """What is wrong after an event, as its driver heard it by now; None: it is safe."""
     outside, jump = worst(trial.driver.heard[before:], trial.bundle)
     if outside > 1e-9 or jump > 1.001:
         return f"commands {outside:.2g} rad outside limits, or steps {jump:.2f} of what is allowed"
-    now = time.monotonic()
     newest = trial.driver.heard[-1]
-    stiff = newest.position is not None and now - newest.time_s < 0.2
+    stiff = newest.position is not None and now_s - newest.time_s < 0.2
     if stiff and must_damp:
-        return f"still stiff {now - since_s:.1f} s later"
+        return f"still stiff {now_s - since_s:.1f} s later"
     if trial.ended() and stiff:
         return "stiff without a controller"
     return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -85,15 +85,16 @@ def test_events_are_judged_by_what_the_driver_hears(tmp_path: Path) -> None:
 
 
 def test_a_robot_that_stays_stiff_is_told() -> None:
-    pose, now = A1.default_pose_rad, time.monotonic()
+    pose, now = A1.default_pose_rad, 100.0
     heard = [Heard(now - 0.01 * age, now - 0.01 * age, pose) for age in range(100, 0, -1)]
     trial = SimpleNamespace(
         driver=SimpleNamespace(heard=heard), bundle=load_bundle("iap"), ended=lambda: False
     )
-    assert judge(trial, 0, now - 1.0, must_damp=False) is None  # type: ignore[arg-type]
-    assert "still stiff" in str(judge(trial, 0, now - 1.0, must_damp=True))  # type: ignore[arg-type]
+    judged = partial(judge, trial, 0, now - 1.0, now)  # type: ignore[arg-type]
+    assert judged(must_damp=False) is None
+    assert "still stiff" in str(judged(must_damp=True))
     heard[50] = replace(heard[50], position=pose + 3.0)
-    assert "outside limits" in str(judge(trial, 0, now, must_damp=False))  # type: ignore[arg-type]
+    assert "outside limits" in str(judged(must_damp=False))
 
 
 def test_processes_of_a_trial_stay_on_this_computer(
