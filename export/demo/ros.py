@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import subprocess
 import sys
 from functools import partial
@@ -15,8 +14,6 @@ from pixelgait.robot.ros.wire.private import private_environment
 from pixelgait.robot.runtime.processes import die_with_parent
 
 SHUTDOWN_S = 10.0
-# As a user types them: Ctrl-C, which they get as well, is one line even while they are loaded.
-COMMAND = sys.executable, "-m", "pixelgait.robot.runtime.commands"
 
 
 def run_ros(bundle: str, out: Path, robot: list[str], controller: list[str]) -> None:
@@ -28,17 +25,30 @@ def run_ros(bundle: str, out: Path, robot: list[str], controller: list[str]) -> 
         UserError: the controller stopped with a fault.
     """
     environment = private_environment(random.randint(1, 101), (out / "ros_log").resolve())
-    sim = [*COMMAND, "pixelgait-sim", "--out", str(out), *robot]
-    run = [*COMMAND, "pixelgait-run", bundle, "--out", str(out), *controller]
-    start = partial(die_with_parent, os.getpid())
-    stand_in = subprocess.Popen(sim, env=environment, preexec_fn=start)
+    sim = [sys.executable, "-m", "pixelgait.sim.node", "--out", str(out), *robot]
+    run = [sys.executable, "-m", "pixelgait.robot.ros.run", bundle, "--out", str(out), *controller]
+    stand_in = _start(sim, environment)
     try:
-        done = subprocess.run([*run, "--auto-arm"], env=environment, check=False, preexec_fn=start)
-        if done.returncode:
-            raise UserError(f"the controller ended with exit code {done.returncode}")
-    finally:
-        stand_in.send_signal(signal.SIGINT)
+        deciding = _start([*run, "--auto-arm"], environment)
         try:
-            stand_in.wait(SHUTDOWN_S)
-        except subprocess.TimeoutExpired:
-            stand_in.kill()
+            if deciding.wait():
+                raise UserError(f"the controller ended with exit code {deciding.returncode}")
+        finally:
+            _end(deciding)
+    finally:
+        _end(stand_in)
+
+
+def _start(line: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    """A process in a session of its own: Ctrl-C is for this one, which ends the others."""
+    start = partial(die_with_parent, os.getpid())
+    return subprocess.Popen(line, env=environment, preexec_fn=start, start_new_session=True)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Let it damp and write, if it has not ended."""
+    process.terminate()
+    try:
+        process.wait(SHUTDOWN_S)
+    except subprocess.TimeoutExpired:
+        process.kill()

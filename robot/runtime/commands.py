@@ -55,8 +55,3 @@ def own_arguments() -> list[str]:
     arguments = sys.argv[1:]
     end = arguments.index("--ros-args") if "--ros-args" in arguments else len(arguments)
     return arguments[:end]
-
-
-if __name__ == "__main__":  # `python -m pixelgait.robot.runtime.commands pixelgait-sim ...`
-    del sys.argv[0]
-    main()
