@@ -35,6 +35,7 @@ from tests.test_architecture import ROOT
 from tests.test_commands import WITHOUT
 
 PATIENCE_S = 180.0
+TOKEN = secrets.token_hex(32)  # of all clusters: Ray reads it once in a process
 needs_ray = pytest.mark.cluster
 
 
@@ -113,7 +114,7 @@ def running(cpus: int) -> Iterator[Cluster]:
     """A cluster of one node with so many CPUs, and those that are added."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_MODE", "token")
-        patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
+        patch.setenv("RAY_AUTH_TOKEN", TOKEN)
         patch.setenv("RAY_worker_niceness", "0")  # as local workers have
         folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # paths of sockets are short
         cluster = Cluster(folder, cpus)
