@@ -22,6 +22,7 @@ from pixelgait.policies.runs import Checkpoint, Run
 from pixelgait.robot.bundle import CONTRACT
 from pixelgait.robot.gait import PARAMETERS, STRIDE
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
+from pixelgait.robot.ros.wire.private import OF_WHEELS
 from pixelgait.sim.write_house import write_rooms
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -134,8 +135,7 @@ def children(pid: int) -> list[int]:
 
 def child_environment() -> dict[str, str]:
     """The environment for a child Python, without what ROS wheels set for this process."""
-    drop = ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH")
-    return {key: value for key, value in os.environ.items() if key not in drop}
+    return {key: value for key, value in os.environ.items() if key not in OF_WHEELS}
 
 
 def alive(pid: int) -> bool:

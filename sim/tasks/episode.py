@@ -98,7 +98,7 @@ class EpisodeLog:
         self._path.append(self.body.pose()[0][:2])
         return Episode(
             seed=seed,
-            success=None if (there := task.succeeded()) is None else there and not fell,
+            success=task.succeeded() and not fell,
             distance_m=progress_m(self.body) - self._start_m,
             return_m=self._return_m,
             fell=fell,
