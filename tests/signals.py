@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pixelgait.robot.bundle import SHIPPED
@@ -24,7 +24,9 @@ from tests.conftest import child_environment
 
 RUN = SHIPPED / "iap" / "high_level"
 WALK = Path(__file__).resolve().parent / "recordings" / "iap.mcap"
-# What takes long, and how long its start and its work may be looked at [s].
+SHORT = "pixelgait-train walk --out run --iterations 1 --validation-episodes 1"
+# What takes long, behind && if it is not the first, and how long its start and its work may be
+# looked at [s].
 COMMANDS = {
     "pixelgait-train walk --out run --iterations 100000": 12.0,
     "pixelgait-train follow --out run --iterations 100000 --randomise": 12.0,
@@ -32,6 +34,7 @@ COMMANDS = {
     "pixelgait-train imitate --out run": 20.0,
     "pixelgait-train joint --out run --iterations 100000": 15.0,
     "pixelgait-train --recipe walk --out run": 12.0,
+    f"{SHORT} && pixelgait-train --out run --resume --iterations 100000": 12.0,
     "pixelgait-eval iap --episodes 100000": 10.0,
     "pixelgait-eval iap --episodes 100000 --body mujoco --randomise": 10.0,
     "pixelgait-eval walk --task follow --scene flat --seconds 3600": 8.0,
@@ -74,15 +77,29 @@ def marked(mark: str) -> dict[int, str]:
 
 def stopped_at(line: str, seconds: float, number: signal.Signals) -> str:
     """Start the command, send it a signal after so long; what is wrong with how it ended."""
+    *before, last = (_words(each) for each in line.split(" && "))
+    return stopped(last, lambda _: time.sleep(seconds), number, before)
+
+
+def _words(line: str) -> list[str]:
     name, *arguments = shlex.split(line)
-    words = [str(Path(sys.executable).parent / name), *arguments]
-    return stopped(words, lambda _: time.sleep(seconds), number)
+    return [str(Path(sys.executable).parent / name), *arguments]
 
 
-def stopped(words: list[str], reached: Callable[[str], object], number: signal.Signals) -> str:
-    """The same of a process, once `reached` has come back, which is told its mark."""
+def stopped(
+    words: list[str],
+    reached: Callable[[str], object],
+    number: signal.Signals,
+    before: Sequence[list[str]] = (),
+) -> str:
+    """The same of a process, once `reached` has come back, which is told its mark; there are
+    others that have come `before`, in the same folder."""
     mark = uuid.uuid4().hex
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as said:
+        for each in before:
+            subprocess.run(
+                each, cwd=folder, env=child_environment(), check=True, capture_output=True
+            )
         process = subprocess.Popen(
             words,
             cwd=folder,

@@ -524,7 +524,7 @@ def test_profile_writes_its_report(command: Command, iap_bundle: Path, tmp_path:
     assert report["command"] == "pixelgait-profile"
     asked = {"bundle": str(iap_bundle), "seconds": 1.0, "seed": 3, "realtime": False}
     assert report["settings"] == asked
-    assert asked.keys() == documented_keys("Latency report", "settings") - {"pixelgait-profile"}
+    assert asked.keys() < documented_keys("Latency report", "settings")
     assert report["ticks"] == 100
     assert report["stages"]["low_level"]["count"] == 100
     assert 1 <= report["stages"]["high_level"]["count"] <= 10

@@ -121,7 +121,7 @@ class ControllerNode(LifecycleNode):
     def _report(self, loop: ControlLoop) -> None:
         assert self.bundle is not None
         pace = self.connections.link.driver.pace() if self.connections else {}
-        if problem := report(loop, self.bundle.contract, pace, self.options.out):
+        if problem := report(loop, self.bundle.contract, pace, self.options):
             self.get_logger().error(problem)
             self.fault = self.fault or problem
 

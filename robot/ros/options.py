@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.ros.address import Address, Topics
@@ -23,3 +24,4 @@ class NodeOptions:
     recorder: Recorder | None = None
     address: Address = field(default_factory=Topics)
     stream: Stream | None = None  # of the camera, instead of its topics
+    settings: dict[str, Any] = field(default_factory=dict)  # of the command, for its report

@@ -20,6 +20,7 @@ from pixelgait.robot.recording.recorder import Recorder, require_recordable
 from pixelgait.robot.ros.address import parse_link
 from pixelgait.robot.ros.wire.video import Stream, parse_stream
 from pixelgait.robot.runtime.options import Range, parse
+from pixelgait.robot.runtime.provenance import settings
 from pixelgait.robot.runtime.realtime import lock_memory, pin, request_priority
 from pixelgait.robot.unitree.address import Go2
 
@@ -164,6 +165,7 @@ def operate(
         recorder,
         parse_link(config.link),
         stream,
+        settings(config, "out", "record", "camera_stream"),  # a URL may hold a password
     )
     node = ControllerNode(options, stop)
     for warning in warnings:

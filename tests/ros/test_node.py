@@ -98,9 +98,12 @@ def test_a_depth_policy_walks_the_robot_by_depth(
     output, _ = run.communicate(timeout=60)
     assert run.returncode == 0, output
     report = json.loads((tmp_path / "latency.json").read_text())
-    others = {"repeated_commands", "settings"}  # of a Go2, of pixelgait-profile
-    assert report.keys() == documented_keys("Latency report") - others
+    assert report.keys() == documented_keys("Latency report") - {"repeated_commands"}  # of a Go2
     assert report["command"] == "pixelgait-run"
+    of_the_other = {"pixelgait-profile", "pixelgait-run", "seconds", "seed"}
+    assert report["settings"].keys() == documented_keys("Latency report", "settings") - of_the_other
+    assert report["settings"]["bundle"] == str(depth_bundle)
+    assert report["settings"]["duration"] == 1.0
     topics = {"joint_states", "imu/data", "camera/depth/image_rect_raw"}
     assert set(report["sensor_age_us"]) == topics
     with np.load(tmp_path / "decisions.npz") as decisions:

@@ -11,6 +11,7 @@ import numpy as np
 
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import Image
+from pixelgait.robot.ros.options import NodeOptions
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.runtime.attention import draw_attention
 from pixelgait.robot.runtime.latency import format_table
@@ -41,14 +42,19 @@ class AttentionTopic:
 
 
 def report(
-    loop: ControlLoop, contract: Mapping[str, Any], pace: Mapping[str, float], out: Path | None
+    loop: ControlLoop, contract: Mapping[str, Any], pace: Mapping[str, float], options: NodeOptions
 ) -> str | None:
     """Write the files, if there is a folder for them, then print the latency table.
 
     `pace` is that of commands which a driver repeats by itself, if it does. Returns what could not
     be written, and why, or None.
     """
-    latency = {**head("pixelgait-run"), **loop.profiler.report(contract)}
+    latency = {
+        **head("pixelgait-run"),
+        "settings": options.settings,
+        **loop.profiler.report(contract),
+    }
+    out = options.out
     if pace:
         latency["repeated_commands"] = dict(pace)
     lines, problem = [format_table(latency)], None
