@@ -23,17 +23,19 @@ COLUMNS = (
 Row = tuple[str, str]  # group and name of a fault
 HEAD = """# Faults
 
-Written by `make faults`. A controller walks on `{bundle}`; a driver in another process
-(`export/faults/driver.py`) lies to it, and watches what it commands. Reaction: from the first
-wrong message, signal or call until a command that damps arrives, on a busy machine, within 5 ms.
-Where it must walk on it has three attempts, as a stall of the machine damps it as well.
-Beyond: the worst stiff command outside the joint limits [rad]. Step: the farthest a target went in
-a control step, as a share of what is allowed. Of depth, `iap-depth` walks. On a full disk no
-file can grow any more. The simulated robot is commanded to stand at 100 Hz, while somebody else
-sends it at 50 Hz what is no command; beyond are its joints.
+Written by `make faults`. A controller walks with `{bundle}`; a driver in another process
+(`export/faults/driver.py`) feeds it false data and watches what it commands. Reaction: time from
+the first wrong message, signal or call until a damping command arrives, on a busy machine,
+accurate to 5 ms. Where the robot must walk on, it has three attempts, as a stall of the machine
+damps it as well. Beyond: how far the worst stiff command was outside the joint limits [rad].
+Step: the farthest a target moved in a control step, as a share of what is allowed. Faults of
+depth: `iap-depth` walks. On a full disk no file can grow any more. The simulated robot is
+commanded to stand at 100 Hz, while another node sends it invalid commands at 50 Hz; there, beyond
+is measured on its joints.
 
-A camera that sits elsewhere by `/tf_static` is no row: its messages, `tf2_msgs`, come with ROS 2,
-but there is no wheel of them. `tests/ros/test_camera_mount.py` builds them, and sees it refused.
+A camera that is elsewhere according to `/tf_static` has no row: its messages, `tf2_msgs`, come
+with ROS 2, but there is no wheel of them. `tests/ros/test_camera_mount.py` builds them, and
+checks that the camera is refused.
 """
 
 
