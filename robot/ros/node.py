@@ -121,7 +121,8 @@ class ControllerNode(LifecycleNode):
     def _report(self, loop: ControlLoop) -> None:
         assert self.bundle is not None
         pace = self.connections.link.driver.pace() if self.connections else {}
-        if problem := report(loop, self.bundle.contract, pace, self.options):
+        options, contract = self.options, self.bundle.contract
+        if problem := report(loop, contract, options.settings, pace, options.out):
             self.get_logger().error(problem)
             self.fault = self.fault or problem
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import Image
-from pixelgait.robot.ros.options import NodeOptions
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.runtime.attention import draw_attention
 from pixelgait.robot.runtime.latency import format_table
@@ -42,19 +41,22 @@ class AttentionTopic:
 
 
 def report(
-    loop: ControlLoop, contract: Mapping[str, Any], pace: Mapping[str, float], options: NodeOptions
+    loop: ControlLoop,
+    contract: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    pace: Mapping[str, float],
+    out: Path | None,
 ) -> str | None:
     """Write the files, if there is a folder for them, then print the latency table.
 
-    `pace` is that of commands which a driver repeats by itself, if it does. Returns what could not
-    be written, and why, or None.
+    `settings` are the command's options, `pace` is that of commands which a driver repeats by
+    itself, if it does. Returns what could not be written, and why, or None.
     """
     latency = {
         **head("pixelgait-run"),
-        "settings": options.settings,
+        "settings": dict(settings),
         **loop.profiler.report(contract),
     }
-    out = options.out
     if pace:
         latency["repeated_commands"] = dict(pace)
     lines, problem = [format_table(latency)], None
