@@ -11,7 +11,6 @@ from pixelgait.policies.encoders.latformer.experts import Lattice, MaskExpert
 HUGE = {
     "iap:dim=1000000000": "dim is 1000000000, expected at most 1024",
     "iap:values=1000000000": "values is 1000000000, expected at most 1024",
-    "iap:values=8,hidden=1000000000": "hidden is 1000000000, expected at most 1024",
     "iap:kernel=favor,m=1000000000": "m is 1000000000, expected at most 1024",
     "iap-hybrid:r=1000000000": "r is 1000000000, expected at most 64",
     "iap-hybrid:m=1024,r=64,height=1024,width=1024": (

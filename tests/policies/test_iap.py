@@ -354,9 +354,10 @@ def test_scores_neither_overflow_nor_vanish(kind: str, size: float) -> None:
 def test_depth_rgb_and_rgbd_with_centres_and_learned_values(name: str, channels: int) -> None:
     assert sum(p.numel() for p in HighLevelNetwork(name).parameters()) + LOW_LEVEL_WEIGHTS == 1786
     image = noise(12, 14, channels)
-    size = {"height": 12, "width": 14, "channels": channels, "patch": 4, "stride": 2}
-    for values, hidden, length in ((0, 0, 10), (3, 0, 15), (3, 4, 15)):
-        encoder = ENCODERS[name](**size, selected=5, values=values, hidden=hidden)
+    for values, length in ((0, 10), (3, 15)):
+        encoder = ENCODERS[name](
+            height=12, width=14, channels=channels, patch=4, stride=2, selected=5, values=values
+        )
         features, attention = encoder(image)
         assert features.shape == (1, length) == (1, encoder.features)
         assert attention.shape == (1, 5, 6)
@@ -377,7 +378,6 @@ def test_depth_rgb_and_rgbd_with_centres_and_learned_values(name: str, channels:
         ({"patch": 33}, "patch 33 is larger than the image"),
         ({"selected": 1025}, "selected 1025 exceeds the 1024 patches"),
         ({"values": -1}, "values is -1, expected at least 0"),
-        ({"hidden": 8}, "placed, gated and hidden are about values, and values is 0"),
     ],
 )
 def test_impossible_configurations_are_refused(options: dict, message: str) -> None:

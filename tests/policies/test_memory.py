@@ -22,7 +22,7 @@ SMALL = "height=16,width=16,channels=1"
 WITH_MEMORY = [
     f"cnn:{SMALL}",
     f"iap:{SMALL},patch=4,stride=4,selected=4",
-    f"iap:{SMALL},patch=4,stride=4,selected=4,values=3,placed=true,gated=true,hidden=5",
+    f"iap:{SMALL},patch=4,stride=4,selected=4,values=3,placed=true,gated=true",
     f"siet:graph=flip,{SMALL}",
     f"ge-vit:layers=1,{SMALL}",
 ]

@@ -24,8 +24,8 @@ class IAPEncoder(PatchSelector):
     exists. r weighs queries by their place, keys it does not: equal patches are equally important.
 
     Args:
-        height, width, channels, patch, stride, dim, selected, values, placed, gated,
-            hidden: see `PatchSelector`.
+        height, width, channels, patch, stride, dim, selected, values, placed, gated: see
+            `PatchSelector`.
         kernel: "relu" (deterministic), "favor" (eq. 6), "trig" or "hybrid" (eq. 8); the last three
             estimate softmax attention with random features.
         m: Gaussian vectors of the softmax kernel.
@@ -50,7 +50,6 @@ class IAPEncoder(PatchSelector):
         values: int = 0,
         placed: bool = False,
         gated: bool = False,
-        hidden: int = 0,
         kernel: str = "relu",
         m: int = 10,
         r: int = 5,
@@ -59,7 +58,7 @@ class IAPEncoder(PatchSelector):
         weighted: bool = False,
     ) -> None:
         size = (height, width, channels, patch, stride)
-        super().__init__(*size, dim, selected, values, placed, gated, hidden)
+        super().__init__(*size, dim, selected, values, placed, gated)
         require_positive(m=m, r=r)
         require_seed(seed)
         if kernel not in KERNELS:

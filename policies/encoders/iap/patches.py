@@ -45,13 +45,6 @@ def patch_centres(height: int, width: int, size: int, stride: int) -> Tensor:
     return grid.float()
 
 
-def _value(size: int, hidden: int, values: int) -> nn.Module:
-    """From patches (..., c) to their values (..., d_V)."""
-    if not hidden:
-        return nn.Linear(size, values)
-    return nn.Sequential(nn.Linear(size, hidden), nn.ReLU(), nn.Linear(hidden, values))
-
-
 class PatchSelector(nn.Module, ABC):
     """Selects the l most important patches and returns where they are, or what they hold.
 
@@ -69,7 +62,6 @@ class PatchSelector(nn.Module, ABC):
         values: length of learned values W_V x; 0 for patch centres as (row, column).
         placed: give the centres beside the values.
         gated: weigh values by importance.
-        hidden: ReLU units between a patch and its values; 0 for none. Ours.
 
     Raises:
         ValueError: the patch does not fit into the image, `selected` exceeds the patch count, or
@@ -91,7 +83,6 @@ class PatchSelector(nn.Module, ABC):
         values: int = 0,
         placed: bool = False,
         gated: bool = False,
-        hidden: int = 0,
     ) -> None:
         super().__init__()
         require_image(height, width, channels)
@@ -101,9 +92,9 @@ class PatchSelector(nn.Module, ABC):
                 f"patch {patch} is larger than the image ({height} x {width}), "
                 f"expected at most {min(height, width)}"
             )
-        require_at_least(0, values=values, hidden=hidden)
-        if not values and (placed or gated or hidden):
-            raise ValueError("placed, gated and hidden are about values, and values is 0")
+        require_at_least(0, values=values)
+        if not values and (placed or gated):
+            raise ValueError("placed and gated are about values, and values is 0")
         self.image_shape = (height, width, channels)
         self.placed, self.gated = placed, gated
         self.patch, self.stride, self.selected = patch, stride, selected
@@ -115,7 +106,7 @@ class PatchSelector(nn.Module, ABC):
             raise ValueError(f"selected {selected} exceeds the {self.count} patches of the image")
         size = patch * patch * channels
         self.query, self.key = Projection(size, dim), Projection(size, dim)
-        self.value = _value(size, hidden, values) if values else None
+        self.value = nn.Linear(size, values) if values else None
         centres = patch_centres(height, width, patch, stride)
         self.register_buffer("centres", centres, persistent=False)
         self.features = selected * (values + 2 * (placed or not values))
