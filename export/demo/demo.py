@@ -32,6 +32,7 @@ from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.viewing.video import FRAMES_PER_S, write_film
 from pixelgait.sim.world.appearance import Looks
+from pixelgait.sim.world.looks.dressed import Dressed
 from pixelgait.sim.world.scene import Layout, Scene
 from pixelgait.sim.world.seeds import VALIDATION, Stream
 
@@ -47,7 +48,7 @@ class Shown:
 
 
 ROBOTS = {
-    "a1": Shown("iap", "iap", "navigator", None),
+    "a1": Shown("iap-gru", "iap-gru", "navigator", None),
     # What the A1 has learned: from zero a Go2's softer legs take longer than the demo.
     "go2": Shown("iap-depth-go2", "iap-depth", "navigator-go2", Path("walk")),
 }
@@ -57,7 +58,7 @@ TRIAL_SEED = VALIDATION[100]
 GIF_S = 10.0  # of the film as a GIF, which takes much more room
 HOUSE_S = 40.0  # of walking; a way is 7 m long, some are twice as long
 HOUSE_SCENE = "rooms"
-HOUSE_LOOKS: Looks = "test"
+LOOKS: Looks = "test"  # of kinds that no training has seen
 RECORDING, HOUSE = "walk.mcap", "house"
 FILES = (
     *(RECORDING, "walk.mp4", "walk.gif", "strip.png", "path.png"),
@@ -152,7 +153,7 @@ def walk_course(config: DemoConfig, bundle: Path) -> None:
     """Stand-in robot and controller on the course; then the recording once more."""
     recording = config.out / RECORDING
     walk = ["--duration", str(config.seconds), "--record", str(recording)]
-    robot = ["--robot", config.robot, "--seed", str(config.course_seed)]
+    robot = ["--robot", config.robot, "--seed", str(config.course_seed), "--looks", LOOKS]
     run_ros(str(bundle), config.out, robot, walk)
     print(format_figures(replay(read_recording(recording), load_bundle(bundle))))
 
@@ -165,13 +166,13 @@ def walk_house(config: DemoConfig) -> None:
     assert house.destination is not None
     goal = [f"{each:.3f}" for each in house.destination]
     robot = ["--robot", config.robot, "--seed", str(config.course_seed)]
-    robot += ["--scene", HOUSE_SCENE, "--looks", HOUSE_LOOKS]
+    robot += ["--scene", HOUSE_SCENE, "--looks", LOOKS]
     run_ros(ROBOTS[config.robot].house, out, robot, ["--goal", *goal, "--duration", str(HOUSE_S)])
 
 
 def make_house(config: DemoConfig) -> tuple[Scene, Layout]:
     """The house, as the seed lays it out; its look is of the test set."""
-    house = make_scene(HOUSE_SCENE, looks=HOUSE_LOOKS)
+    house = make_scene(HOUSE_SCENE, looks=LOOKS)
     return house, house.layout(Stream.LAYOUT.rng(config.course_seed))
 
 
@@ -183,7 +184,7 @@ def show(config: DemoConfig, run: Run) -> None:
     report = json.loads((out / "latency.json").read_text())
     plots.latency(out / "latency.png", report)
     track, course = walked(out), ObstacleCourse(0.5)
-    frames = film(find_robot(config.robot), course, config.course_seed, track, out)
+    frames = film(find_robot(config.robot), Dressed(course, LOOKS), config.course_seed, track, out)
     path = track.path
     plots.path_on_course(out / "path.png", course, {"robot": path[:, 1:3]})
     write_film(out / "walk.mp4", frames)

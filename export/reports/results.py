@@ -46,6 +46,7 @@ POLICIES = {
     "cnn": "CNN",
     "sit": "SieT",
     "iap-depth": "IAP on depth",
+    "iap-gru": "IAP on depth, with memory",
     "strided-gru": "strided CNN with memory",
     "rover": "strided CNN with memory, depth",
     "strided-looks": "strided CNN with memory, in any light",

@@ -10,7 +10,7 @@ from pixelgait.export.reports.generated import table_head, table_line
 from pixelgait.export.studies.variant import Variant, images_needed, number
 
 STUDY = "mirror"
-COURSES = 8  # in a round: images are counted by rounds
+COURSES = 2  # in a round: images are counted by rounds, and 8 are enough for all
 NETWORKS = {
     "CNN": "--encoder cnn",
     "strided CNN": "--encoder strided --dagger.steps 200",
@@ -21,7 +21,7 @@ VARIANTS = tuple(
     Variant(
         STUDY,
         f"{label}, {kind}",
-        f"pixelgait-train imitate {options} {mirror} --iterations 12 --dagger.courses {COURSES}",
+        f"pixelgait-train imitate {options} {mirror} --iterations 16 --dagger.courses {COURSES}",
     )
     for label, options in NETWORKS.items()
     for kind, mirror in KINDS.items()
