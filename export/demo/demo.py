@@ -153,8 +153,7 @@ def walk_course(config: DemoConfig, bundle: Path) -> None:
     """Stand-in robot and controller on the course; then the recording once more."""
     recording = config.out / RECORDING
     walk = ["--duration", str(config.seconds), "--record", str(recording)]
-    robot = ["--robot", config.robot, "--seed", str(config.course_seed), "--looks", LOOKS]
-    run_ros(str(bundle), config.out, robot, walk)
+    run_ros(str(bundle), config.out, stand_in(config), walk)
     print(format_figures(replay(read_recording(recording), load_bundle(bundle))))
 
 
@@ -165,9 +164,13 @@ def walk_house(config: DemoConfig) -> None:
     out.mkdir()
     assert house.destination is not None
     goal = [f"{each:.3f}" for each in house.destination]
-    robot = ["--robot", config.robot, "--seed", str(config.course_seed)]
-    robot += ["--scene", HOUSE_SCENE, "--looks", LOOKS]
+    robot = [*stand_in(config), "--scene", HOUSE_SCENE]
     run_ros(ROBOTS[config.robot].house, out, robot, ["--goal", *goal, "--duration", str(HOUSE_S)])
+
+
+def stand_in(config: DemoConfig) -> list[str]:
+    """What pixelgait-sim is told on the course and in the house."""
+    return ["--robot", config.robot, "--seed", str(config.course_seed), "--looks", LOOKS]
 
 
 def make_house(config: DemoConfig) -> tuple[Scene, Layout]:
