@@ -20,7 +20,7 @@ from pixelgait.robot.spec import Array
 HIDDEN = 10  # tanh units (IAP paper, section 5.3)
 MIRRORED = (1.0, 1.0, -1.0)  # duration, speed and yaw rate of a mirrored decision
 MIRRORED_GOAL = (1.0, -1.0)  # distance and bearing
-GOAL_FEATURES = 4
+GOAL_FEATURES, AHEAD_FEATURES = 4, 2
 FAR_M = 10.0  # beyond it all goals are equally far
 
 
@@ -33,7 +33,7 @@ class Decider(nn.Module):
     """
 
     image_shape: tuple[int, int, int]
-    sees_goal = False
+    sees_goal = sees_ahead = False  # the goal whole, or its bearing alone
     state_size = 0
 
     @torch.no_grad()
@@ -72,13 +72,15 @@ class Architecture:
     mirror: bool = False
     goal: bool = False
     memory: str = ""  # as in gru:32, lstm:16; empty: none
+    ahead: bool = False
 
 
 class HighLevelNetwork(Decider):
-    """Encoder, maybe a goal, maybe a memory, then 10 tanh units, then 3 outputs in [-1, 1].
+    """Encoder, maybe a goal or where ahead is, maybe a memory, 10 tanh units, 3 outputs in [-1, 1].
 
     The first output sets the duration, the other two are the latent command. A goal is another
-    four features. A memory is a recurrent cell between features and head, see `cells_of`.
+    four features, the bearing of `ahead` two, which a goal has already. A memory is a recurrent
+    cell between features and head, see `cells_of`.
 
     With `mirror` the network is averaged over the world and its mirror image, so that mirroring
     image, goal and state negates the steering and keeps speed and duration, bit for bit. The
@@ -87,8 +89,8 @@ class HighLevelNetwork(Decider):
     group), the mirror image need not be looked at: the symmetry is then as exact as theirs.
 
     Raises:
-        ValueError: there is no such encoder or memory, or its options make no sense; see
-            `make_encoder`, `cells_of`.
+        ValueError: there is no such encoder or memory, or its options make no sense, see
+            `make_encoder`, `cells_of`; both a goal and ahead are to be told.
     """
 
     def __init__(
@@ -97,14 +99,17 @@ class HighLevelNetwork(Decider):
         mirror: bool = False,
         goal: bool = False,
         memory: str = "",
+        ahead: bool = False,
         **options: Any,
     ) -> None:
         super().__init__()
         self.mirror = mirror
         self.encoder = make_encoder(encoder, **options)
         self.image_shape = self.encoder.image_shape
-        self.sees_goal = goal
-        size = self.encoder.features + goal * GOAL_FEATURES
+        if goal and ahead:
+            raise ValueError("who is told a goal is not told what is ahead: give one of them")
+        self.sees_goal, self.sees_ahead = goal, ahead
+        size = self.encoder.features + goal * GOAL_FEATURES + ahead * AHEAD_FEATURES
         self.memory = cells_of(memory, size)
         self.state_size = self.memory.size * (1 + mirror) if self.memory else 0
         self.hidden = nn.Linear(self.memory.units if self.memory else size, HIDDEN)
@@ -153,11 +158,12 @@ class HighLevelNetwork(Decider):
 
     def told(self, views: list[Tensor], goal: Tensor) -> list[Tensor]:
         """Features (..., F) of every view, and of the goal (..., 2) as it is seen there."""
-        if not self.sees_goal:
+        if not self.sees_goal and not self.sees_ahead:
             return views
+        features_of = goal_features if self.sees_goal else direction
         goals = [goal, goal * torch.tensor(MIRRORED_GOAL)][: len(views)]
         pairs = zip(views, goals, strict=True)
-        return [torch.cat([features, goal_features(towards)], -1) for features, towards in pairs]
+        return [torch.cat([features, features_of(towards)], -1) for features, towards in pairs]
 
     def head(self, x: Tensor) -> Tensor:
         """Outputs (..., 3), before they are clipped, from what is remembered, or features."""
@@ -179,16 +185,21 @@ def goal_features(goal: Tensor) -> Tensor:
     Distances are those of the planner and of the last metre, as in Wijmans et al. 2020 (DD-PPO,
     arXiv 1911.00357) a bearing is its cosine and sine.
     """
-    distance, bearing = goal[..., :1], goal[..., 1:]
-    near = distance.clamp(max=FAR_M)
-    return torch.cat([near / FAR_M, torch.exp(-near), bearing.cos(), bearing.sin()], -1)
+    near = goal[..., :1].clamp(max=FAR_M)
+    return torch.cat([near / FAR_M, torch.exp(-near), direction(goal)], -1)
+
+
+def direction(goal: Tensor) -> Tensor:
+    """Cosine and sine of the bearing (..., 2) of goals (..., 2)."""
+    bearing = goal[..., 1:]
+    return torch.cat([bearing.cos(), bearing.sin()], -1)
 
 
 def make_high_level(architecture: Architecture, seed: int) -> HighLevelNetwork:
     """A fresh high level that starts with short durations: with long ones it learns to be blind."""
     torch.manual_seed(seed)
     a = architecture
-    high_level = HighLevelNetwork(a.encoder, a.mirror, a.goal, a.memory)
+    high_level = HighLevelNetwork(a.encoder, a.mirror, a.goal, a.memory, a.ahead)
     with torch.no_grad():
         high_level.output.bias[0] = -0.95  # 30 steps, on the scale of 10..800
     return high_level

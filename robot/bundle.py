@@ -3,13 +3,13 @@
 A bundle is a folder:
 
     contract.json     how to feed the graphs: tensors, joints, gains, limits, rates, units, hashes
-    high_level.onnx   image uint8 [H, W, C], goal [2], state [n]
+    high_level.onnx   image uint8 [H, W, C], goal [2] or ahead [1], state [n]
                       -> latent [2], duration_steps [1], attention [H', W'], next_state [n]
     low_level.onnx    latent [2], imu [4], joint_angles [12], phase [1], state [n]
                       -> joint_targets [12], next_phase [1], next_state [n]
     golden.json       inputs and outputs of both graphs, re-checked on the CPU that loads them
 
-A high level that is not told where to go has no goal, and levels without memory have no states.
+A high level takes what it is told, a goal, where ahead is, or neither; without memory no state.
 What does not fit is refused with a `BundleError` that names it.
 """
 
@@ -63,6 +63,7 @@ FIXED = {
     "tilt_limit_rad": TILT_LIMIT_RAD,
     "golden_tolerance": TOLERANCE,
 }
+TOLD = {"goal": NO_GOAL.shape, "ahead": NO_GOAL[1:].shape}
 DECISION, MEMORY = ("latent", "duration_steps", "attention"), "next_state"
 TYPES = {"tensor(float)": "float32", "tensor(uint8)": "uint8"}  # as onnxruntime calls them
 
@@ -118,7 +119,7 @@ class Bundle:
         self, image: NDArray[np.uint8], goal: Array = NO_GOAL, state: State = None
     ) -> Decision:
         """The controller's high level: image (H, W, C), goal (2,) and state (n,) to decision."""
-        inputs: dict[str, NDArray[Any]] = {"image": image, "goal": goal}
+        inputs: dict[str, NDArray[Any]] = {"image": image, "goal": goal, "ahead": goal[1:]}
         latent, duration, attention, *memory = self._run(HIGH_LEVEL, DECISION, inputs, state)
         after = memory[0].astype(np.float64) if memory else None
         return Decision(latent.astype(np.float64), int(duration[0]), attention, after)
@@ -260,8 +261,7 @@ def _tensors_used(bundle: Bundle) -> dict[str, Tensors]:
     attention = said[HIGH_LEVEL]["outputs"].get("attention", {}).get("shape", ("H'", "W'"))
     image = {"image": _tensor(bundle.image_shape, "uint8")}
     decision = dict(zip(DECISION, map(_tensor, ((LATENT_SIZE,), (1,), attention)), strict=True))
-    if "goal" in bundle.takes:
-        image["goal"] = _tensor(NO_GOAL.shape)
+    image |= {name: _tensor(shape) for name, shape in TOLD.items() if name in bundle.takes}
     given, got = ({n: _tensor((size,)) for n, size in low.items()} for low in (SIGNATURE, RESULTS))
     graphs = {HIGH_LEVEL: (image, decision), LOW_LEVEL: (given, got)}
     for file, (inputs, outputs) in graphs.items():

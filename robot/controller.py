@@ -95,7 +95,7 @@ class DecisionScheduler:
     which high levels learn by imitation.
 
     With a destination it stands as soon as it has arrived there, and as long as nobody knows where
-    it is.
+    it is. Without one ahead is where it looked when it began.
     """
 
     def __init__(self, high_level: HighLevel, stopwatch: Stopwatch = NO_STOPWATCH) -> None:
@@ -107,6 +107,7 @@ class DecisionScheduler:
         self.images = 0
         self.destination: Array | None = None  # (2,) x, y [m] in the odometry's frame
         self.arrived = False
+        self._began: float | None = None  # heading [rad] of ahead, by the IMU
         self._steps_left = 0
         self._image_since_s = 0.0  # when the frame was first there, on the readings' clock
 
@@ -117,20 +118,30 @@ class DecisionScheduler:
         self.go_to(None)
 
     def go_to(self, destination: Array | None) -> None:
-        """Walk to a place (2,) x, y [m] in the odometry's frame, or straight ahead.
+        """Walk to a place (2,) x, y [m] in the odometry's frame, or on as it looks now.
 
         Nothing that was remembered on the way elsewhere counts.
         """
-        self.destination, self.arrived = destination, False
+        self.destination, self.arrived, self._began = destination, False, None
         self.decision = None
 
     def goal(self, reading: Reading) -> Array | None:
-        """Distance [m] and bearing [rad] of the destination (2,); None: nobody knows."""
+        """Distance [m] and bearing [rad] of the destination (2,); None: nobody knows.
+
+        Of none the distance is inf, and the bearing that of ahead.
+        """
         if self.destination is None:
-            return NO_GOAL
+            return self._ahead(heading(reading.orientation.tolist()))
         if reading.odometry is None or not np.isfinite(reading.odometry).all():
             return None
         return goal_vector(self.destination, reading.odometry)
+
+    def _ahead(self, heading_rad: float) -> Array:
+        """The goal (2,) of a robot that has no destination, and this heading by its IMU."""
+        if not math.isfinite(heading_rad):
+            return NO_GOAL
+        self._began = heading_rad if self._began is None else self._began
+        return np.array((math.inf, wrap_angle(self._began - heading_rad)))
 
     def latent(self, reading: Reading, hold: bool = False) -> Array:
         """The latent command (2,) of this control step; told to `hold`, it decides nothing."""

@@ -64,6 +64,13 @@ def tilted(orientation: NDArray[np.float64], tilt: NDArray[np.float64]) -> NDArr
     return np.asarray(turned / np.linalg.norm(turned))
 
 
+def turned(orientation: NDArray[np.float64], yaw_rad: float) -> NDArray[np.float64]:
+    """An orientation (4,) turned by an angle to the left about the world's z."""
+    x, y, z, w = orientation
+    sin, cos = math.sin(yaw_rad / 2.0), math.cos(yaw_rad / 2.0)
+    return np.array((cos * x - sin * y, cos * y + sin * x, cos * z + sin * w, cos * w - sin * z))
+
+
 def wrap_angle(angle_rad: float) -> float:
     """The same angle [rad], from -pi to pi."""
     return (angle_rad + math.pi) % (2.0 * math.pi) - math.pi

@@ -28,7 +28,8 @@ OPSET = 21  # newest that ROS machines' onnxruntime (>= 1.18) reads
 class HighLevelGraph(nn.Module):
     """A high level for one image, without a batch axis.
 
-    It takes what it uses, `inputs` in this order: the image, a goal, a state.
+    It takes what it uses, `inputs` in this order: the image, a goal or the bearing of ahead, a
+    state.
     """
 
     def __init__(self, high_level: Decider) -> None:
@@ -38,15 +39,18 @@ class HighLevelGraph(nn.Module):
         self.outputs = [*DECISION]
         if high_level.sees_goal:
             self.inputs["goal"] = [2]
+        if high_level.sees_ahead:
+            self.inputs["ahead"] = [1]
         if high_level.state_size:
             self.inputs["state"] = [high_level.state_size]
             self.outputs.append(MEMORY)
 
     def forward(self, image: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
-        """Image (H, W, C) uint8, goal (2,), state (n,) to latent (2,), duration (1,), attention
-        (H', W'), next state (n,)."""
+        """Image (H, W, C) uint8, goal (2,) or ahead (1,), state (n,) to latent (2,), duration (1,),
+        attention (H', W'), next state (n,)."""
         given = dict(zip(list(self.inputs)[1:], rest, strict=True))
-        goal, state = given.get("goal", torch.zeros(2)), given.get("state", torch.zeros(0))
+        ahead = torch.cat([torch.zeros(1), given.get("ahead", torch.zeros(1))])
+        goal, state = given.get("goal", ahead), given.get("state", torch.zeros(0))
         outputs = self.high_level(image.unsqueeze(0), goal.unsqueeze(0), state.unsqueeze(0))
         return tuple(each.squeeze(0) for each in outputs[: len(self.outputs)])
 

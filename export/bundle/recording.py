@@ -41,6 +41,8 @@ def record(high_level: Decider, low_level: LowLevelGraph, seed: int) -> Recordin
         given: dict[str, NDArray[Any]] = {"image": image}
         if high_level.sees_goal:
             given["goal"] = goal
+        if high_level.sees_ahead:
+            given["ahead"] = goal[1:]
         if high_level.state_size:
             given["state"] = np.zeros(high_level.state_size) if state is None else state
         recording.high_level.append(given)

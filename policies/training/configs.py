@@ -151,6 +151,8 @@ class CameraConfig(SceneOptions, TrainConfig):
     """Iterations over which the difficulty rises from 0 to its value."""
     goal: bool = False
     """Tell the high level distance and bearing of its destination."""
+    ahead: bool = False
+    """Tell it the bearing of ahead: where it looked when it began, by its IMU."""
     memory: str = ""
     """A recurrent cell between encoder and head, as in gru:32 or lstm:16; empty: none."""
     encoder: str = "iap"
@@ -165,7 +167,7 @@ class CameraConfig(SceneOptions, TrainConfig):
         try:
             make_high_level(self.architecture(), self.seed)
         except ValueError as error:
-            raise UserError(f"--encoder or --memory: {error}") from None
+            raise UserError(f"--encoder, --memory or --ahead: {error}") from None
         scene = self.make_scene()
         if self.goal and not self.resume and not scene.tells_destination:
             raise UserError(f"--goal: scene '{self.scene}' tells no destination, as rooms does")
@@ -190,7 +192,7 @@ class CameraConfig(SceneOptions, TrainConfig):
         """Of the high level."""
         from pixelgait.policies.high_level import Architecture
 
-        return Architecture(self.encoder, self.mirror, self.goal, self.memory)
+        return Architecture(self.encoder, self.mirror, self.goal, self.memory, self.ahead)
 
 
 @dataclass(frozen=True, kw_only=True)

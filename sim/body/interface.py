@@ -44,6 +44,10 @@ class Walker(Protocol):
     scene: Scene
 
     @property
+    def time_s(self) -> float:
+        """Since the reset [s]."""
+
+    @property
     def layout(self) -> Layout:
         """The scene's, of this episode."""
 
@@ -68,10 +72,6 @@ class SimulatedBody(Body, Walker, Protocol):
     """
 
     camera: Camera
-
-    @property
-    def time_s(self) -> float:
-        """Since the reset [s]."""
 
     def place(self, position: Vector, orientation: Quaternion) -> None:
         """Put the base at a pose, at rest."""

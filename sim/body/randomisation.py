@@ -60,6 +60,7 @@ class Sample:
     depth_nearest_m: float = 0.0
     depth_patches: float = 0.0
     depth_flying: float = 0.0
+    heading_drift_rad_per_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +159,9 @@ class Randomisation:
     its sides."""
     depth_flying: Range = (0.0, 0.5)
     """Share of the pixels at edges that lie between front and back."""
+    heading_drift_rad_per_s: Range = (-0.002, 0.002)
+    """How fast the IMU's heading turns away, which without a compass nothing corrects: what is left
+    of a gyroscope's zero-rate offset of 1 deg/s once it was measured at a stand, 7 deg a minute."""
 
     def sample(self, rng: np.random.Generator) -> Sample:
         """One robot."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.observation import DEPTH_RANGE_M, fill_holes, rgbd
-from pixelgait.robot.rotation import tilted
+from pixelgait.robot.rotation import tilted, turned
 from pixelgait.sim.body.camera import FAR_M, Camera
 from pixelgait.sim.body.delays import History
 from pixelgait.sim.body.eyes.colour import AutomaticExposure, Lens, taken
@@ -61,7 +61,7 @@ class Sensors:
             true,
             joint_angles=angles + self._encoder_bias + encoder_noise,
             joint_velocities=velocities,
-            orientation=tilted(imu[:4], tilt),
+            orientation=tilted(turned(imu[:4], sample.heading_drift_rad_per_s * now), tilt),
             angular_velocity=imu[4:] + self._rate_bias + rate_noise,
             image=lambda: self.camera.newest(now),
             odometry=None if true.odometry is None else self._odometry.read(true.odometry),

@@ -8,6 +8,7 @@ et al. 2022 (arXiv 2207.10821).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +26,7 @@ from pixelgait.sim.body.sensors import CameraStream
 from pixelgait.sim.body.sway import Sway
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene
-from pixelgait.sim.world.obstacles import in_the_way
+from pixelgait.sim.world.obstacles import Mover, in_the_way, movers
 from pixelgait.sim.world.scene import Box, Layout, Pose, Scene
 from pixelgait.sim.world.seeds import Stream
 
@@ -72,14 +73,16 @@ class Glide:
     yaw_rate: float = 0.0  # [rad/s]
     free_steps: float = 0.0  # until it can have hit something
     stopped: bool = False  # by an obstacle, in the last step
+    run_into: bool = False  # by an obstacle that moves, in the last step
     camera: CameraStream | None = None  # None: an ideal one
     odometry: DriftingOdometry | None = None  # likewise
+    heading_drift_rad_per_s: float = 0.0  # of what its IMU says
 
 
 class KinematicBody:
     """One gliding robot in one scene, with what tasks and cameras need of a `SimulatedBody`.
 
-    Of a randomisation only the camera's part and the odometry's mean anything here.
+    Of a randomisation only what it says of camera, odometry and heading means anything here.
     """
 
     state: Glide  # since the first reset
@@ -113,11 +116,11 @@ class KinematicBody:
         start = self._scene.reset(Stream.LAYOUT.rng(seed))
         rng = Stream.GAIT.rng(seed)
         height = start.z + self._height_m
-        hindering = in_the_way(self.scene, self.layout, self.spec.stand_height_m)
+        surroundings = self.scene, self.layout, self.spec.stand_height_m
         self.state = Glide(
             Gait.draw(rng),
             Sway.draw(rng),
-            Obstacles(hindering),
+            Obstacles(in_the_way(*surroundings), movers(*surroundings)),
             start.x,
             start.y,
             height,
@@ -130,6 +133,7 @@ class KinematicBody:
             self.state.camera.observe(self.time_s, self._swaying())
             drift = sample.odometry_scale, sample.odometry_turn_rad_per_m
             self.state.odometry = DriftingOdometry(*drift)
+            self.state.heading_drift_rad_per_s = sample.heading_drift_rad_per_s
         return self.read()
 
     @property
@@ -140,7 +144,8 @@ class KinematicBody:
     def read(self) -> Reading:
         """A reading of which joints and rates mean nothing."""
         none, state = np.zeros(len(self.spec.joint_names)), self.state
-        orientation = np.array(self.pose().orientation)
+        drifted = state.heading_drift_rad_per_s * self.time_s
+        orientation = np.array(upright(state.yaw + drifted))
         odometry = np.array((state.x, state.y, state.yaw))
         if state.odometry is not None:
             odometry = state.odometry.read(odometry)
@@ -179,8 +184,8 @@ class KinematicBody:
         return BasePose((state.x, state.y, state.z), upright(state.yaw))
 
     def touching(self) -> float | None:
-        """0 while an obstacle stops it (it has no mass), else None."""
-        return 0.0 if self.state.stopped else None
+        """0 while an obstacle stops it or runs into it (it has no mass), else None."""
+        return 0.0 if self.state.stopped or self.state.run_into else None
 
     def loads(self) -> Loads:
         """Nothing: it has neither motors nor feet."""
@@ -231,23 +236,35 @@ class KinematicBody:
         state.free_steps -= 1
         if state.free_steps > 0:
             return False
-        depth = state.obstacles.depth(self._at(x, y, yaw))
+        state.obstacles.move(self.time_s)
+        depth, state.run_into = state.obstacles.depth(self._at(x, y, yaw)), False
         if depth <= 0.0:
             # No corner moves faster than this, in a turn either: look again when one can have hit.
-            steps = -depth / (2.0 * MAX_SPEED_M_PER_S * CONTROL_DT_S)
-            state.free_steps = max(LOOK_STEPS, steps)
+            fastest = 2.0 * MAX_SPEED_M_PER_S + state.obstacles.fastest_m_per_s
+            state.free_steps = max(LOOK_STEPS, -depth / (fastest * CONTROL_DT_S))
             return False
-        return depth > state.obstacles.depth(self._at(state.x, state.y, state.yaw))
+        before = state.obstacles.depth(self._at(state.x, state.y, state.yaw))
+        state.run_into = before > 0.0 and state.obstacles.fastest_m_per_s > 0.0
+        return depth > before
 
 
 class Obstacles:
-    """Upright boxes seen from above."""
+    """Upright boxes seen from above; those that move stand where they were moved to last."""
 
-    def __init__(self, boxes: list[tuple[Box, Pose]]) -> None:
+    def __init__(self, staying: list[tuple[Box, Pose]], moving: Sequence[Mover] = ()) -> None:
+        self.moving = moving
+        self.fastest_m_per_s = max((each.fastest_m_per_s for each in moving), default=0.0)
+        boxes = [*staying, *((each.box, each.middle) for each in moving)]
         self.centre = np.array([(p.x, p.y) for _, p in boxes]).reshape(-1, 1, 2)
         self.half = np.array([b.half_m[:2] for b, _ in boxes]).reshape(-1, 1, 2)
         yaw = np.array([p.yaw for _, p in boxes]).reshape(-1, 1)
         self.cos, self.sin = np.cos(yaw), np.sin(yaw)
+
+    def move(self, time_s: float) -> None:
+        """Put what moves where it is so long after the reset."""
+        for i, mover in enumerate(self.moving, len(self.centre) - len(self.moving)):
+            pose = mover.pose(time_s)
+            self.centre[i, 0] = pose.x, pose.y
 
     def depth(self, points: Array) -> float:
         """How far any of the points (n, 2) is inside a box [m]; outside, minus the distance to the

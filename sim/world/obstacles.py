@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pixelgait.sim.world.scene import Box, Layout, Mesh, Pose, Scene, Shape
+import math
+from dataclasses import dataclass
+
+from pixelgait.sim.world.scene import Box, Layout, Mesh, Pose, Scene, Shape, Swing
 
 LEAST_HEIGHT_M = 0.02  # above the ground: nothing lower is an obstacle; ours
 
@@ -15,30 +18,51 @@ def are_obstacles(scene: Scene, layout: Layout) -> list[bool]:
     return [_is_obstacle(scene, shape, pose) for shape, pose in _placed(scene, layout)]
 
 
-def obstacle_boxes(scene: Scene, layout: Layout) -> list[tuple[Box, Pose]]:
-    """Those of the obstacles that are boxes, where they are."""
-    placed, obstacles = _placed(scene, layout), are_obstacles(scene, layout)
-    return [
-        (shape, pose)
-        for (shape, pose), hinders in zip(placed, obstacles, strict=True)
-        if hinders and isinstance(shape, Box) and pose is not None
-    ]
+@dataclass(frozen=True, slots=True)
+class Mover:
+    """An obstacle that swings."""
+
+    box: Box
+    middle: Pose
+    swing: Swing
+
+    @property
+    def fastest_m_per_s(self) -> float:
+        """Its speed in the middle of its way."""
+        return 2.0 * math.pi * math.hypot(*self.swing.reach_m[:2]) / self.swing.period_s
+
+    def pose(self, time_s: float) -> Pose:
+        """Where it is so long after the reset."""
+        return self.swing.pose(self.middle, time_s)
 
 
 def in_the_way(scene: Scene, layout: Layout, height_m: float) -> list[tuple[Box, Pose]]:
-    """Boxes that a robot so high, on the ground it starts from, can run into, where they are.
+    """Boxes that stay, and that a robot so high, on the ground it starts from, can run into.
 
     Neither what hovers above it, nor what is below its floor. Of a mesh those it collides by.
     """
-    boxes = obstacle_boxes(scene, layout)
+    moving = {len(scene.fixed) + swing.shape for swing in layout.swings}
+    placed = zip(_placed(scene, layout), are_obstacles(scene, layout), strict=True)
+    boxes = [
+        (shape, pose)
+        for i, ((shape, pose), hinders) in enumerate(placed)
+        if hinders and isinstance(shape, Box) and pose is not None and i not in moving
+    ]
     meshes = [shape for shape in scene.fixed if isinstance(shape, Mesh)]
     boxes += [(box, box.pose) for mesh in meshes for box in mesh.boxes]
-    low, high = layout.start.z + LEAST_HEIGHT_M, layout.start.z + height_m
-    return [
-        (box, pose)
-        for box, pose in boxes
-        if pose.z - box.half_m[2] < high and pose.z + box.half_m[2] > low
-    ]
+    return [(box, pose) for box, pose in boxes if _is_at_height(box, pose, layout, height_m)]
+
+
+def movers(scene: Scene, layout: Layout, height_m: float) -> list[Mover]:
+    """Boxes that swing, and that such a robot can run into where they are in the middle."""
+    found = []
+    for swing in layout.swings:
+        box, middle = scene.movable[swing.shape], layout.movable[swing.shape]
+        if not isinstance(box, Box) or not _is_at_height(box, middle, layout, height_m):
+            continue
+        if _is_obstacle(scene, box, middle):
+            found.append(Mover(box, middle, swing))
+    return found
 
 
 def is_above_ground(scene: Scene, point: tuple[float, float, float]) -> bool:
@@ -52,6 +76,11 @@ def _placed(scene: Scene, layout: Layout) -> list[tuple[Shape, Pose | None]]:
     """All shapes, fixed ones first, with their poses if they have any."""
     fixed = [(shape, getattr(shape, "pose", None)) for shape in scene.fixed]
     return [*fixed, *zip(scene.movable, layout.movable, strict=True)]
+
+
+def _is_at_height(box: Box, pose: Pose, layout: Layout, height_m: float) -> bool:
+    low, high = layout.start.z + LEAST_HEIGHT_M, layout.start.z + height_m
+    return pose.z - box.half_m[2] < high and pose.z + box.half_m[2] > low
 
 
 def _is_obstacle(scene: Scene, shape: Shape, pose: Pose | None) -> bool:
