@@ -298,6 +298,7 @@ OTHERS = [
         (f"{line} --goal --scene flat", "--goal: scene 'flat' tells no destination, as rooms does")
         for line in (TRAIN["imitate"], TRAIN["course"], TRAIN["joint"])
     ],
+    (f"{TRAIN['imitate']} --goal --ahead --scene rooms", "--ahead: who is told a goal is not told"),
     ("pixelgait-eval iap --delays-from note.txt", "--delays-from"),
     ("pixelgait-eval iap --randomise --delays-from note.txt", "note.txt"),
     ("pixelgait-export --low-level iap --out b", "iap"),

@@ -108,6 +108,30 @@ def test_a_graph_takes_what_its_high_level_uses() -> None:
     assert takes[True, "gru:5"] == ("image", "goal", "state")
 
 
+def test_who_is_told_where_ahead_is_takes_its_bearing_alone() -> None:
+    architecture = Architecture(WITH_MEMORY[2], True, memory="gru:6", ahead=True)
+    high_level = make_high_level(architecture, seed=3)
+    torch.nn.init.normal_(high_level.output.weight, std=0.3)
+    graph = single_thread_session(high_level_graph(high_level).SerializeToString())
+    assert {each.name: each.shape for each in graph.get_inputs()} == {
+        "image": [16, 16, 1],
+        "ahead": [1],
+        "state": [12],
+    }
+    turns = []
+    for image, goal in walk(4):
+        near, far = (high_level.decide(image, np.array((d, goal[1]))) for d in (0.5, np.inf))
+        np.testing.assert_array_equal(near.latent, far.latent)
+        flipped = np.ascontiguousarray(image[:, ::-1])
+        other = high_level.decide(flipped, goal * (1.0, -1.0))
+        np.testing.assert_array_equal(near.latent, other.latent * (1.0, -1.0))
+        given = {"image": image, "ahead": goal[1:].astype(np.float32)}
+        latent, *_ = graph.run(None, {**given, "state": np.zeros(12, np.float32)})
+        np.testing.assert_allclose(latent, near.latent, atol=parity.TOLERANCE)
+        turns.append(near.latent[1] - high_level.decide(image, NO_GOAL).latent[1])
+    assert np.std(turns) > 1e-3
+
+
 def test_no_goal_is_one_far_ahead() -> None:
     high_level = remembering(f"cnn:{SMALL}")
     image, _ = walk(2, steps=1)[0]
@@ -161,6 +185,26 @@ def test_what_was_seen_long_ago_is_learned_by_who_remembers(memory: str, remembe
     fit(high_level, shown_once(0), DAggerConfig(steps=150, batch=128), seed=1)
     right = last_turns(high_level, shown_once(1, episodes=40))
     assert right == 1.0 if remembers else right < 0.8
+
+
+@pytest.mark.long
+def test_a_bundle_that_is_told_where_ahead_is_walks(tmp_path: Path, command: Command) -> None:
+    run, bundle = tmp_path / "run", tmp_path / "bundle"
+    trained = command(
+        *("pixelgait-train", "imitate", "--out", str(run), "--encoder", f"cnn:{SMALL}", "--ahead"),
+        *("--mirror", "--randomise", "--iterations", "1", "--dagger.courses", "2"),
+        *("--dagger.steps", "5", "--steps", "100", "--validation-steps", "20"),
+        *("--validation-episodes", "1"),
+    )
+    assert trained.returncode == 0, trained.stderr
+    exported = command(
+        *("pixelgait-export", "--low-level", "walk", "--high-level", str(run)),
+        *("--out", str(bundle)),
+    )
+    assert exported.returncode == 0, exported.stderr
+    assert load_bundle(bundle).takes == {"image": [16, 16, 1], "ahead": [1]}
+    evaluated = command("pixelgait-eval", str(bundle), "--episodes", "1", "--seconds", "2")
+    assert evaluated.returncode == 0, evaluated.stderr
 
 
 @pytest.mark.long

@@ -223,6 +223,7 @@ def test_recolouring_leaves_a_sequence_its_colours_and_depth_its_metres() -> Non
         (lambda: IAPEncoder(8, 8, selected=65), "exceeds the 64 patches"),
         (lambda: CNNEncoder(4, 4), "too small"),
         (lambda: HighLevelNetwork("retina"), "unknown encoder 'retina'"),
+        (lambda: HighLevelNetwork("cnn", goal=True, ahead=True), "is not told what is ahead"),
     ],
 )
 def test_impossible_configurations_are_refused(build, message: str) -> None:  # noqa: ANN001

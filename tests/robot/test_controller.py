@@ -17,6 +17,8 @@ from pixelgait.robot.controller import (
     latent_for,
 )
 from pixelgait.robot.interface import Image, Reading
+from pixelgait.robot.observation import NO_GOAL
+from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import PATIENCE, Patience, Stage, Supervisor
 
@@ -65,6 +67,35 @@ def test_the_high_level_runs_when_its_own_duration_is_over() -> None:
     controller.step(reading(5))
     assert seen[-1] == 5
     assert controller.phase[0] == 1.0
+
+
+def test_ahead_is_where_it_looked_when_it_began() -> None:
+    goals: list[np.ndarray] = []
+
+    def high_level(image: np.ndarray, goal: np.ndarray, state: object) -> Decision:
+        goals.append(goal)
+        return Decision(STAND, SHORTEST_STEPS)
+
+    def look(*headings: float) -> list[float]:
+        """Bearings told at so many decisions of one walk."""
+        goals.clear()
+        controller.reset()
+        for i, yaw in enumerate(headings):
+            for step in range(SHORTEST_STEPS):
+                now = reading(i * SHORTEST_STEPS + step)
+                controller.latent(replace(now, orientation=np.array(upright(yaw))))
+        assert all(np.isinf(goal[0]) for goal in goals)
+        return [float(goal[1]) for goal in goals]
+
+    controller = Controller(high_level, lambda *_: (A1.default_pose_rad, _[3]), Supervisor(A1))
+    np.testing.assert_allclose(look(3.0, 3.1, -3.1, 2.0), (0.0, -0.1, -0.1832, 1.0), atol=1e-4)
+    np.testing.assert_allclose(look(1.0, 0.5), (0.0, 0.5))  # another walk, another ahead
+    assert look(np.nan, 0.7, 0.6) == pytest.approx([0.0, 0.0, 0.1])  # an IMU that begins late
+    controller.go_to(np.array((5.0, 0.0)))
+    controller.go_to(None)
+    goals.clear()
+    controller.latent(replace(reading(1), orientation=np.array(upright(0.2))))
+    np.testing.assert_array_equal(goals[0], NO_GOAL)
 
 
 def test_a_silent_camera_slows_the_robot_to_a_stand() -> None:

@@ -10,6 +10,7 @@ from pixelgait.robot.rotation import (
     roll_pitch,
     tilted,
     to_base_frame,
+    turned,
     up_z,
     upright,
     wrap_angle,
@@ -58,10 +59,17 @@ def test_upright_is_level(yaw: float) -> None:
 @pytest.mark.parametrize(("roll", "pitch", "yaw"), ANGLES)
 def test_a_small_tilt_turns_about_the_bases_own_axes(roll: float, pitch: float, yaw: float) -> None:
     _, orientation = rotation(roll, pitch, yaw)
-    turned = tilted(orientation, np.array((0.01, -0.02)))
+    tipped = tilted(orientation, np.array((0.01, -0.02)))
     expected = product(orientation, product(about(0, 0.01)[1], about(1, -0.02)[1]))
-    np.testing.assert_allclose(turned, expected, atol=1e-4)
-    assert np.linalg.norm(turned) == pytest.approx(1.0)
+    np.testing.assert_allclose(tipped, expected, atol=1e-4)
+    assert np.linalg.norm(tipped) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("roll", "pitch", "yaw"), ANGLES)
+def test_a_turn_is_about_the_worlds_axis(roll: float, pitch: float, yaw: float) -> None:
+    _, orientation = rotation(roll, pitch, yaw)
+    _, expected = rotation(roll, pitch, yaw + 0.7)
+    np.testing.assert_allclose(turned(orientation, 0.7), expected, atol=1e-12)
 
 
 def test_angles_are_wrapped_into_half_a_turn() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from pixelgait.policies.trained import trained_low_level
 from pixelgait.robot.controller import Controller, Decision, latent_for
+from pixelgait.robot.rotation import heading, wrap_angle
 from pixelgait.robot.spec import A1, Array
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.randomisation import Randomisation
@@ -23,7 +24,8 @@ from pixelgait.sim.tasks.glide import glide_episode
 from pixelgait.sim.tasks.navigate import Navigate
 from pixelgait.sim.tasks.task import planar_pose
 from pixelgait.sim.tasks.teacher import Teacher
-from pixelgait.sim.world.scene import Box, Pose
+from pixelgait.sim.world.obstacles import Mover
+from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene, Swing
 
 WALK = Path("policies/pretrained/walk/low_level")
 COMMANDS = [(0.3, 0.0), (0.5, 0.4), (0.2, -0.6), (0.5, 0.3), (0.0, 0.0)]  # [m/s], [rad/s], 2 s each
@@ -157,6 +159,58 @@ def test_walls_stop_it_and_turning_frees_it() -> None:
     for _ in range(100):
         body.follow(latent_for(0.6, 0.0))
     assert body.pose()[0][0] < x - 0.1  # away, backwards along the course
+    body.close()
+
+
+class Crossing(Scene):
+    """A post 1 m ahead that goes 2 m to the left, and is back every 8 s."""
+
+    name = "crossing"
+    fixed = (Plane(),)
+    movable = (Box(Pose(0, 0, 0), (0.2, 0.2, 0.5), (0.5, 0.5, 0.5)),)
+
+    def layout(self, rng: np.random.Generator) -> Layout:
+        return Layout(Pose(0, 0, 0), [Pose(1.0, 0.0, 0.5)], [Swing(0, (0.0, 2.0, 0.0), 16.0)])
+
+
+def test_it_is_stopped_by_what_moves_where_that_is() -> None:
+    body = KinematicBody(A1, Crossing())
+    body.reset(0)
+    body.state.gait = replace(body.state.gait, drift_rad_per_s=0.0, slip=0.0)
+    for _ in range(300):  # the post is on its left
+        body.follow(latent_for(0.0, 0.0))
+    for _ in range(200):
+        body.follow(latent_for(0.4, 0.0))
+        assert body.touching() is None
+    assert 0.5 < body.pose()[0][0] < 1.0
+    touched = 0
+    for _ in range(300):  # it stands in the way of the post, which comes back
+        body.follow(latent_for(0.0, 0.0))
+        touched += body.touching() is not None
+    assert 30 < touched < 300
+    body.close()
+
+
+def test_what_moves_is_looked_at_in_time() -> None:
+    """It is as fast as its swing is in the middle."""
+    box, swing = Crossing.movable[0], Swing(0, (0.3, 0.4, 9.0), 2.0)
+    mover = Mover(box, Pose(5.0, 0.0, 0.0), swing)
+    places = [mover.pose(time_s) for time_s in np.arange(0.0, 2.0, 1e-3)]
+    steps = np.diff([(place.x, place.y) for place in places], axis=0)
+    assert mover.fastest_m_per_s == pytest.approx(np.hypot(*steps.T).max() / 1e-3, rel=1e-3)
+    obstacles = Obstacles([], [mover])
+    obstacles.move(0.5)
+    assert obstacles.depth(np.array([[5.3, 0.4]])) == pytest.approx(0.2)
+
+
+def test_an_imu_without_a_compass_turns_away() -> None:
+    ranges = replace(Randomisation(), heading_drift_rad_per_s=(0.01, 0.01))
+    body = KinematicBody(A1, FlatGround(), randomisation=ranges)
+    body.reset(0)
+    for _ in range(1000):
+        body.follow(latent_for(0.3, 0.2))
+    said, true = (heading(each) for each in (body.read().orientation, body.pose().orientation))
+    assert wrap_angle(said - true) == pytest.approx(0.1)
     body.close()
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from pixelgait.robot.controller import Controller
 from pixelgait.robot.low_level import LinearLowLevel
+from pixelgait.robot.rotation import heading, roll_pitch
 from pixelgait.robot.spec import A1, ROBOTS
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.interface import SimulatedBody, standing
@@ -296,3 +297,12 @@ def test_a_filmed_episode_is_the_one_that_is_evaluated(tmp_path: Path) -> None:
     body.close()
     np.testing.assert_array_equal(filmed.path, evaluated.path)
     assert filmed.return_m == evaluated.return_m
+
+
+@both
+def test_an_imus_heading_drifts_and_its_tilt_does_not(name: str) -> None:
+    body = after_standing(name, 200, heading_drift_rad_per_s=(0.02, 0.02))
+    said, true = body.read().orientation, np.array(body.pose().orientation)
+    assert heading(said) - heading(true) == pytest.approx(0.04, abs=1e-3)
+    np.testing.assert_allclose(roll_pitch(said), roll_pitch(true), atol=1e-3)
+    body.close()
