@@ -14,9 +14,11 @@ from pixelgait.robot.controller import Decision, HighLevel, State
 from pixelgait.robot.observation import NO_GOAL
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import SimulatedBody
-from pixelgait.sim.tasks import bug, teacher
+from pixelgait.sim.scenes.registry import MOVING
+from pixelgait.sim.tasks import bug, foresight, teacher
 from pixelgait.sim.tasks.bug import Bug
-from pixelgait.sim.tasks.teacher import Teacher, steer
+from pixelgait.sim.tasks.foresight import ForesightedTeacher
+from pixelgait.sim.tasks.teacher import steer
 from pixelgait.sim.world import raster, traversability
 
 Baseline = Literal[
@@ -32,15 +34,16 @@ _SOURCES: dict[Baseline, tuple[ModuleType, ...]] = {
 }
 
 
-def source_sha256(baseline: Baseline) -> str | None:
-    """SHA-256 of the code that decides in place of a policy: of another one are other figures.
+def source_sha256(baseline: Baseline, scene: str) -> str | None:
+    """SHA-256 of the code that decides in place of a policy there: of another are other figures.
 
     None where a policy decides, or chance.
     """
     if baseline not in _SOURCES:
         return None
     digest = hashlib.sha256()
-    for module in _SOURCES[baseline]:
+    moving = baseline == "teacher" and scene.partition(":")[0] in MOVING
+    for module in (*_SOURCES[baseline], *(foresight,) * moving):
         digest.update(Path(str(module.__file__)).read_bytes())
     return digest.hexdigest()
 
@@ -49,7 +52,7 @@ def make_baseline(baseline: Baseline | None, policy: HighLevel, body: SimulatedB
     """A baseline in place of the policy's high level; None: that itself."""
     match baseline:
         case "teacher":
-            return Teacher(body).decide
+            return ForesightedTeacher(body).decide
         case "bug":
             return Bug(body).decide
         case "straight":

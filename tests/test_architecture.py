@@ -27,7 +27,7 @@ LAYERS = (
     ("robot.recording", "robot.profiling", "robot.ros.wire", "robot.unitree"),
     ("robot.ros.people", "robot.ros.watch", "robot.viewing"),
     ("robot.ros", "sim.body", "sim.scenes"),
-    ("policies", "sim.engines"),
+    ("policies", "sim.engines", "sim.workers"),
     ("sim.tasks", "sim.standin"),
     ("sim.viewing", "sim.batches"),
     ("sim.environments",),

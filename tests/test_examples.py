@@ -22,7 +22,6 @@ from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import evaluate
-from pixelgait.sim.world.own_scene import load_own_scene
 from tests.conftest import child_environment
 from tests.helpers import change_contract
 from tests.test_architecture import ROOT
@@ -120,18 +119,6 @@ def test_who_knows_the_map_finds_a_way_through_the_forest() -> None:
     forest = EvalConfig("walk", scene=str(EXAMPLES / "forest.py"), episodes=2, seconds=20.0)
     assert evaluate(replace(forest, baseline="teacher"))["clean_success_rate"] == 1.0
     assert evaluate(forest)["contact_free_rate"] == 0.0
-
-
-def test_passers_by_walk_into_who_stands_in_their_way() -> None:
-    """At the robot's pace and more; it walks straight ahead and does not look."""
-    people = load_own_scene(EXAMPLES / "passers_by.py", difficulty=1.0)
-    layout = people.layout(np.random.default_rng(0))
-    places = [[s.pose(layout.movable[s.shape], t).y for s in layout.swings] for t in (0.0, 0.1)]
-    speeds = 10.0 * np.abs(np.diff(places, axis=0))
-    assert np.all((speeds > 0.5) & (speeds <= 1.0))
-    scene = str(EXAMPLES / "passers_by.py")
-    walks = EvalConfig("walk", scene=scene, difficulty=1.0, episodes=4, seconds=20.0)
-    assert evaluate(walks)["contact_free_rate"] < 1.0
 
 
 def compiled(folder: Path, source: Path, *options: str) -> Path:

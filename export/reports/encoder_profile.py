@@ -32,7 +32,7 @@ from pixelgait.robot.runtime.provenance import head, settings
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
-from pixelgait.sim.tasks.pool import WorkerPool
+from pixelgait.sim.workers.pool import WorkerPool
 from pixelgait.sim.world.seeds import VALIDATION
 
 SIZES = ((32, 32), (64, 64), (128, 128), (240, 320))  # (height, width)

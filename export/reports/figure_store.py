@@ -68,5 +68,5 @@ def question(evaluation: EvalConfig) -> Figures:
 
 def _code(evaluation: EvalConfig) -> Figures:
     """That of a baseline, if there is such."""
-    code = evaluation.baseline and source_sha256(evaluation.baseline)
+    code = evaluation.baseline and source_sha256(evaluation.baseline, evaluation.scene)
     return {CODE: code} if code else {}

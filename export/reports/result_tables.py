@@ -31,7 +31,7 @@ ELSEWHERE: dict[str, dict[str, Any]] = {
     "camera 5° down": {"camera_pitch": 5.0},
     "camera 5° up": {"camera_pitch": -5.0},
     "forest": {"scene": "examples/forest.py"},
-    "passers-by": {"scene": "examples/passers_by.py"},
+    "passers-by": {"scene": "passers-by"},
 }
 # Those that are none to a row which does not look.
 SEEN = ("looks", "camera_pitch")

@@ -29,7 +29,7 @@ CASES = {
         "strided-looks", looks="test", difficulty=1.0, randomise=True
     ),
     "iap, high, randomised": EvalConfig("iap", difficulty=1.0, randomise=True),
-    "rover, passers-by": EvalConfig("rover", scene="examples/passers_by.py"),
+    "rover, passers-by": EvalConfig("rover", scene="passers-by"),
     "navigator, rooms": EvalConfig("navigator", scene="rooms"),
 }
 BEFORE_THE_END_S = (4.0, 2.0, 1.0, 0.0)  # when a failure is shown

@@ -39,7 +39,7 @@ from pixelgait.robot.runtime.provenance import git_state
 from pixelgait.robot.spec import A1
 from pixelgait.sim.exported import as_bundle
 from pixelgait.sim.tasks.episode import Episode
-from pixelgait.sim.tasks.pool import Pool, WorkerPool
+from pixelgait.sim.workers.pool import Pool, WorkerPool
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 
 FIRST_WALKS, WALKS = 16, 8  # that a student learns from in the first round, and more in every other

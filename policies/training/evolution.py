@@ -12,7 +12,7 @@ from pixelgait.policies.training.validation import Figures, Validation, summary
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import LATENT_SIZE, LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.spec import Array
-from pixelgait.sim.tasks.pool import Pool
+from pixelgait.sim.workers.pool import Pool
 
 # ARS explores all weights alike. The gait lives in the biases and in the latent's columns: they
 # explore this much further, which shortens learning to walk from minutes to seconds.

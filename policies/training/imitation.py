@@ -39,10 +39,10 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import Readable
 from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Episode
+from pixelgait.sim.tasks.foresight import ForesightedTeacher
 from pixelgait.sim.tasks.glide import glide_episode
 from pixelgait.sim.tasks.navigate import way_through
-from pixelgait.sim.tasks.pool import Pool
-from pixelgait.sim.tasks.teacher import Teacher
+from pixelgait.sim.workers.pool import Pool
 from pixelgait.sim.world.seeds import TRAINING, Stream
 
 # A student that is stuck sees the same image again and again; but to turn round takes 3 s, which
@@ -225,7 +225,7 @@ def collect(job: tuple[Array | None, int, float]) -> tuple[Demonstrations, Episo
     high_level = worker.high_level
     assert high_level is not None
     body = worker.glider(difficulty)
-    teacher = Teacher(body)
+    teacher = ForesightedTeacher(body)
     rng = Stream.TEACHER_NOISE.rng(seed)
     images, goals, latents = [], [], []
     if student is not None:

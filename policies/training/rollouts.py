@@ -29,8 +29,8 @@ from pixelgait.sim.tasks.follow import Follow
 from pixelgait.sim.tasks.forward import AHEAD
 from pixelgait.sim.tasks.glide import glide_episode
 from pixelgait.sim.tasks.navigate import way_through
-from pixelgait.sim.tasks.pool import Pool
 from pixelgait.sim.tasks.task import Task
+from pixelgait.sim.workers.pool import Pool
 from pixelgait.sim.world.scene import Scene
 
 if TYPE_CHECKING:

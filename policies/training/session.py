@@ -34,7 +34,7 @@ from pixelgait.policies.training.validation import Validation
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import locked, require_writable, write_atomic
 from pixelgait.sim.scenes.registry import moved_scene
-from pixelgait.sim.tasks.pool import Pool
+from pixelgait.sim.workers.pool import Pool
 
 
 def train(config: TrainConfig) -> Run:

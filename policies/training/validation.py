@@ -16,7 +16,7 @@ from pixelgait.policies.training.rollouts import Job, Worker, evaluate
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Episode
-from pixelgait.sim.tasks.pool import Pool
+from pixelgait.sim.workers.pool import Pool
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED, VALIDATION
 
 Figures = dict[str, float]

@@ -11,6 +11,7 @@ from pixelgait.sim.scenes.courses.bridges import Bridges
 from pixelgait.sim.scenes.courses.clutter import Clutter
 from pixelgait.sim.scenes.courses.free_standing import FreeStanding
 from pixelgait.sim.scenes.courses.gates import Gates
+from pixelgait.sim.scenes.courses.passers_by import PassersBy
 from pixelgait.sim.scenes.distractors import Distracted, Split
 from pixelgait.sim.scenes.enfilade import Enfilade
 from pixelgait.sim.scenes.flat import FlatGround
@@ -38,9 +39,11 @@ MIXED = {
     Bridges.name: 1.0,
     Ramps.name: 0.5,
     Rough.name: 0.5,
+    PassersBy.name: 1.0,
 }
 GENTLER = {Ramps.name: 0.5, Rough.name: 0.5}  # share of the difficulty in the mixture
 
+MOVING = (PassersBy.name, Mixture.name)  # where things move
 MEDIUM = 0.5  # the difficulty, where none is said
 Move = Callable[[Path], Path]  # moves a file or folder; says where it is then
 
@@ -52,6 +55,7 @@ SCENES: dict[str, Callable[[float], Scene]] = {
     Slalom.name: Slalom,
     Clutter.name: Clutter,
     Bridges.name: Bridges,
+    PassersBy.name: PassersBy,
     Enfilade.name: Enfilade,
     Rough.name: Rough,
     Ramps.name: Ramps,

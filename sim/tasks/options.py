@@ -14,8 +14,8 @@ from pixelgait.sim.body.measured_delays import make_randomisation
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.registry import MEDIUM, is_graded, make_scene
-from pixelgait.sim.tasks.cluster import Argument, ClusterPool
-from pixelgait.sim.tasks.pool import Pool, WorkerPool
+from pixelgait.sim.workers.cluster import Argument, ClusterPool
+from pixelgait.sim.workers.pool import Pool, WorkerPool
 from pixelgait.sim.world.appearance import LooksOption
 from pixelgait.sim.world.scene import Scene
 

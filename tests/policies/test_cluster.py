@@ -28,7 +28,7 @@ from pixelgait.policies.training.strategies import ESConfig
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import run_episodes
-from pixelgait.sim.tasks.cluster import ClusterPool
+from pixelgait.sim.workers.cluster import ClusterPool
 from tests.conftest import Command, child_environment, children
 from tests.policies import jobs
 from tests.test_architecture import ROOT

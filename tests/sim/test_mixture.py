@@ -15,9 +15,9 @@ from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes import Layout, Scene
 from pixelgait.sim.scenes.mixture import Mixture
 from pixelgait.sim.scenes.registry import MIXED, make_scene
+from pixelgait.sim.tasks.foresight import ForesightedTeacher
 from pixelgait.sim.tasks.glide import glide_episode
 from pixelgait.sim.tasks.navigate import way_through
-from pixelgait.sim.tasks.teacher import Teacher
 from tests.conftest import Command
 
 OWN = '''"""A box ahead."""
@@ -136,7 +136,7 @@ def test_the_teacher_leads_through_every_kind(name: str) -> None:
     scene = make_scene(name)
     body = KinematicBody(A1, scene)
     episodes = [
-        glide_episode(Teacher(body).decide, body, way_through(scene, 6000), seed)
+        glide_episode(ForesightedTeacher(body).decide, body, way_through(scene, 6000), seed)
         for seed in range(9000, 9003)
     ]
     body.close()

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pixelgait.sim.tasks.pool import WorkerPool
+from pixelgait.sim.workers.pool import WorkerPool
 from tests.conftest import alive, child_environment
 
 
@@ -42,7 +42,7 @@ def test_a_worker_that_dies_is_replaced_and_its_job_repeated(tmp_path: Path) -> 
 
 ORPHANS = """
 import os, signal
-from pixelgait.sim.tasks.pool import WorkerPool
+from pixelgait.sim.workers.pool import WorkerPool
 pool = WorkerPool(2, print)
 pool._executor.submit(print)  # starts a worker, which imports for a while
 for task in os.listdir("/proc/self/task"):

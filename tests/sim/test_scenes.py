@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
+import pixelgait.sim.envs  # noqa: F401  it registers them
 from pixelgait.export.reports.contact_sheet import LABEL_PX, write_contact_sheet
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body.interface import SimulatedBody
@@ -20,6 +21,8 @@ from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.environments.gait import GaitEnv
+from pixelgait.sim.eval_options import EvalConfig
+from pixelgait.sim.evaluate import evaluate
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.registry import SCENES, is_graded, make_scene
 from pixelgait.sim.world.scene import HeightField, Layout, Pose
@@ -268,3 +271,14 @@ def test_the_contact_sheet_has_a_row_per_scene_and_a_column_per_difficulty(
         easy, hard = (view[LABEL_PX:] for view in np.split(row, 2, axis=1))
         assert len(np.unique(easy.reshape(-1, 3), axis=0)) > 50
         assert np.array_equal(easy, hard) == same
+
+
+def test_passers_by_walk_into_who_stands_in_their_way() -> None:
+    """At the robot's pace and more; it walks straight ahead and does not look."""
+    people = make_scene("passers-by", 1.0)
+    layout = people.layout(np.random.default_rng(0))
+    places = [[s.pose(layout.movable[s.shape], t).y for s in layout.swings] for t in (0.0, 0.1)]
+    speeds = 10.0 * np.abs(np.diff(places, axis=0))
+    assert np.all((speeds > 0.5) & (speeds <= 1.0))
+    walks = EvalConfig("walk", scene="passers-by", difficulty=1.0, episodes=4, seconds=20.0)
+    assert evaluate(walks)["contact_free_rate"] < 1.0

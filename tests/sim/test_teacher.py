@@ -11,9 +11,9 @@ import pytest
 from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.scenes.registry import SCENES, make_scene
+from pixelgait.sim.tasks.foresight import ForesightedTeacher
 from pixelgait.sim.tasks.glide import glide_episode
 from pixelgait.sim.tasks.navigate import way_through
-from pixelgait.sim.tasks.teacher import Teacher
 from pixelgait.sim.world.obstacles import in_the_way
 from pixelgait.sim.world.raster import walk_map
 from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene
@@ -47,7 +47,9 @@ def test_it_knows_the_way_through_every_scene(name: str) -> None:
     scene = make_scene(name, 0.5)
     body = KinematicBody(A1, scene)
     for seed in (9000, 9001):
-        episode = glide_episode(Teacher(body).decide, body, way_through(scene, 6000), seed)
+        episode = glide_episode(
+            ForesightedTeacher(body).decide, body, way_through(scene, 6000), seed
+        )
         assert episode.clean_success
     body.close()
 
@@ -59,7 +61,7 @@ def test_it_backs_out_of_a_dead_end_in_a_scene_of_the_users_own(tmp_path: Path) 
     body = KinematicBody(A1, scene)
     task = way_through(scene, 6000)
     task.patience_steps = 3000  # it has to go back first
-    episode = glide_episode(Teacher(body).decide, body, task, 9000)
+    episode = glide_episode(ForesightedTeacher(body).decide, body, task, 9000)
     assert episode.clean_success
     assert episode.path[:, 0].min() < -0.2  # out by the open side, behind the start
     body.close()
@@ -96,7 +98,7 @@ def test_who_turns_about_goes_on_as_he_has_begun(headings_deg: list[int], side: 
     body = KinematicBody(A1, Yard())
     body.reset(9000)
     body.scene.destination = np.array((-1.8, 0.0))
-    teacher = Teacher(body)
+    teacher = ForesightedTeacher(body)
     for each in headings_deg:
         body.state.yaw = math.radians(each)
         decision = teacher.decide()
@@ -121,9 +123,11 @@ def test_a_map_keeps_clear_of_boxes_and_edges_and_goes_below_what_hovers() -> No
 @pytest.mark.parametrize("difficulty", [0.5, 1.0])
 def test_it_touches_nobody_who_walks_across_its_way(difficulty: float) -> None:
     """Before it knew where they would be it touched somebody in 14 of 20 episodes."""
-    scene = make_scene("examples/passers_by.py", difficulty)
+    scene = make_scene("passers-by", difficulty)
     body = KinematicBody(A1, scene)
     for seed in range(9000, 9005):
-        episode = glide_episode(Teacher(body).decide, body, way_through(scene, 6000), seed)
+        episode = glide_episode(
+            ForesightedTeacher(body).decide, body, way_through(scene, 6000), seed
+        )
         assert episode.clean_success
     body.close()

@@ -25,7 +25,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import Readable
 from pixelgait.robot.runtime.provenance import code_sha256, version
 from pixelgait.sim.scenes.registry import Move
-from pixelgait.sim.tasks.pool import MOST_DEATHS, Pool
+from pixelgait.sim.workers.pool import MOST_DEATHS, Pool
 
 ROOMS = ("robot", "sim", "policies")  # whose code workers run
 LIBRARIES = ("numpy", "torch", "pybullet", "mujoco", "onnxruntime", "opencv-python-headless")
