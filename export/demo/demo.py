@@ -50,7 +50,7 @@ class Shown:
 ROBOTS = {
     "a1": Shown("iap-gru", "iap-gru", "navigator", None),
     # What the A1 has learned: from zero a Go2's softer legs take longer than the demo.
-    "go2": Shown("iap-depth-go2", "iap-depth", "navigator-go2", Path("walk")),
+    "go2": Shown("iap-gru-go2", "iap-gru", "navigator-go2", Path("walk")),
 }
 FIT_EPISODES = 6  # do the fresh low level and the shipped high level fit each other?
 FIT_DISTANCE_M = 5.0

@@ -42,7 +42,7 @@ def test_the_shipped_policy_walks_past_obstacles(
     out = tmp_path / "sim"
     sim = processes.start("pixelgait-sim", "--robot", "go2", "--link", link, "--out", out)
     assert switcher.mode() == "normal"
-    line = ("iap-depth-go2", "--link", link, "--duration", 15, "--out", tmp_path / "run")
+    line = ("iap-gru-go2", "--link", link, "--duration", 15, "--out", tmp_path / "run")
     run = processes.start("pixelgait-run", *line, *AUTO_GO2)
     client.wait_for_state("walking")
     assert switcher.mode() == ""

@@ -46,7 +46,7 @@ def test_the_shipped_policy_walks_past_obstacles_and_sinks_in_the_end(
 ) -> None:
     """Joint states and targets have other orders than the bundle, and than each other."""
     sim = processes.start("pixelgait-sim", "--robot", "go2", *LINK, "--out", tmp_path)
-    run = processes.start("pixelgait-run", "iap-depth-go2", *ARMED, "--duration", 15, *AUTO)
+    run = processes.start("pixelgait-run", "iap-gru-go2", *ARMED, "--duration", 15, *AUTO)
     assert run.wait(90) == 0
     sim.send_signal(signal.SIGINT)
     assert sim.wait(20) == 0
