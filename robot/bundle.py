@@ -10,7 +10,6 @@ A bundle is a folder:
     golden.json       inputs and outputs of both graphs, re-checked on the CPU that loads them
 
 A high level takes what it is told, a goal, where ahead is, or neither; without memory no state.
-What does not fit is refused with a `BundleError` that names it.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ WARM_UP = 20  # inferences
 TOLERANCE = 1e-5  # largest difference between runtimes or CPUs
 SHIPPED = Path(__file__).resolve().parent.parent / "policies" / "pretrained"
 
-# What a contract says; some of it for programs other than this one.
+# What a contract says, some of it for other programs.
 KEYS = (
     "schema", "name", "robot", "control_dt_s", "units", "quaternion", "graphs", "spec", "imu",
     "camera", "low_level", "high_level", "heading_hold", "motors", "start", "patience",
@@ -119,7 +118,8 @@ class Bundle:
         self, image: NDArray[np.uint8], goal: Array = NO_GOAL, state: State = None
     ) -> Decision:
         """The controller's high level: image (H, W, C), goal (2,) and state (n,) to decision."""
-        inputs: dict[str, NDArray[Any]] = {"image": image, "goal": goal, "ahead": goal[1:]}
+        told = {"goal": goal if np.isfinite(goal[0]) else NO_GOAL, "ahead": goal[1:]}
+        inputs: dict[str, NDArray[Any]] = {"image": image, **told}
         latent, duration, attention, *memory = self._run(HIGH_LEVEL, DECISION, inputs, state)
         after = memory[0].astype(np.float64) if memory else None
         return Decision(latent.astype(np.float64), int(duration[0]), attention, after)

@@ -95,7 +95,7 @@ class DecisionScheduler:
     which high levels learn by imitation.
 
     With a destination it stands as soon as it has arrived there, and as long as nobody knows where
-    it is. Without one ahead is where it looked when it began.
+    it is. Without one ahead is where it looked when it began to walk: after it has stood up, anew.
     """
 
     def __init__(self, high_level: HighLevel, stopwatch: Stopwatch = NO_STOPWATCH) -> None:

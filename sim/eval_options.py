@@ -105,8 +105,10 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
         """Raises UserError if an option is nothing to the bundle, which lacks what it is about."""
         if self.task == "follow" or self.baseline in SIGHTLESS:
             return
-        if self.baseline == "no-goal" and "goal" not in bundle.takes:
+        if self.baseline == "no-goal" and not {"goal", "ahead"} & set(bundle.takes):
             raise UserError("--baseline no-goal: this policy is not told where to go")
+        if "ahead" in bundle.takes and self.make_scene().tells_destination:
+            raise UserError(f"--scene {self.scene} tells a destination, this policy walks ahead")
         if self.baseline == "forgetful" and "state" not in bundle.takes:
             raise UserError("--baseline forgetful: this policy has no memory")
         if not _looks(bundle):

@@ -299,6 +299,8 @@ OTHERS = [
         for line in (TRAIN["imitate"], TRAIN["course"], TRAIN["joint"])
     ],
     (f"{TRAIN['imitate']} --goal --ahead --scene rooms", "--ahead: who is told a goal is not told"),
+    (f"{TRAIN['course']} --ahead --scene rooms", "--ahead: scene 'rooms' tells a destination"),
+    ("pixelgait-eval rover --scene rooms", "--scene rooms tells a destination, this policy walks"),
     ("pixelgait-eval iap --delays-from note.txt", "--delays-from"),
     ("pixelgait-eval iap --randomise --delays-from note.txt", "note.txt"),
     ("pixelgait-export --low-level iap --out b", "iap"),

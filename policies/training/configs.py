@@ -171,6 +171,8 @@ class CameraConfig(SceneOptions, TrainConfig):
         scene = self.make_scene()
         if self.goal and not self.resume and not scene.tells_destination:
             raise UserError(f"--goal: scene '{self.scene}' tells no destination, as rooms does")
+        if self.ahead and not self.resume and scene.tells_destination:
+            raise UserError(f"--ahead: scene '{self.scene}' tells a destination, which is --goal")
         if self.curriculum and not self.resume and not is_graded(self.scene):
             raise UserError(f"--curriculum: {self.scene} is as hard at every difficulty")
 

@@ -38,7 +38,8 @@ DRIFT_RAD_PER_S = (-0.03, 0.03)  # yaw rate when none is asked for
 SLIP = (-0.1, 0.1)  # sideways, a share of the speed
 HEIGHT_SHARE = 0.9  # of the standing height: where its base is said to be
 NOSE_M = 0.07  # the trunk's front, ahead of the front feet
-LOOK_STEPS = 4  # between looks for collisions: 24 mm at full speed
+FEET = slice(0, 4)  # of the outline
+LOOK_M = 0.05  # what nears each other at full speed between looks for collisions, at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +102,9 @@ class KinematicBody:
         self.camera = camera or Camera(spec.camera)
         self.client: int = pybullet.connect(pybullet.DIRECT)
         self._scene = PyBulletScene(scene, self.client, alone=True)
-        nose = (spec.feet_m[0, 0] + NOSE_M, 0.0)
-        self._outline = np.vstack([spec.feet_m, nose])  # (5, 2) in the base frame
+        reach_m, half_m = np.abs(spec.feet_m).max(0).tolist()
+        trunk = [(reach_m + NOSE_M, 0.0), (0.0, half_m), (0.0, 0.0), (0.0, -half_m)]
+        self._outline = np.vstack([spec.feet_m, trunk])  # (8, 2) in the base frame
         self._height_m = HEIGHT_SHARE * spec.stand_height_m
         self.time_s = 0.0
 
@@ -169,7 +171,7 @@ class KinematicBody:
     def _steepness(self) -> tuple[float, float]:
         """Roll and pitch of the ground between the feet [rad]; 0 where a foot has none."""
         state, feet = self.state, self.spec.feet_m
-        places = self._at(state.x, state.y, state.yaw)[:4].tolist()
+        places = self._at(state.x, state.y, state.yaw)[FEET].tolist()
         heights = [self.scene.ground_m(x, y) for x, y in places]
         if None in heights or len(set(heights)) == 1:
             return 0.0, 0.0
@@ -223,11 +225,11 @@ class KinematicBody:
 
     def on_ground(self) -> bool:
         """Whether all feet are on ground to walk on."""
-        feet = self._at(self.state.x, self.state.y, self.state.yaw)[:4]
+        feet = self._at(self.state.x, self.state.y, self.state.yaw)[FEET]
         return None not in [self.scene.ground_m(x, y) for x, y in feet.tolist()]
 
     def _at(self, x: float, y: float, yaw: float) -> Array:
-        """The outline (5, 2) of a robot there: its feet and its nose."""
+        """The outline (8, 2) of a robot there: its feet, its trunk's nose, flanks and middle."""
         return Pose(x, y, 0.0, yaw).points(self._outline)
 
     def _stopped(self, x: float, y: float, yaw: float) -> bool:
@@ -241,11 +243,11 @@ class KinematicBody:
         if depth <= 0.0:
             # No corner moves faster than this, in a turn either: look again when one can have hit.
             fastest = 2.0 * MAX_SPEED_M_PER_S + state.obstacles.fastest_m_per_s
-            state.free_steps = max(LOOK_STEPS, -depth / (fastest * CONTROL_DT_S))
+            state.free_steps = max(LOOK_M, -depth) / (fastest * CONTROL_DT_S)
             return False
-        before = state.obstacles.depth(self._at(state.x, state.y, state.yaw))
-        state.run_into = before > 0.0 and state.obstacles.fastest_m_per_s > 0.0
-        return depth > before
+        here = self._at(state.x, state.y, state.yaw)
+        state.run_into = state.obstacles.depth(here, moving=True) > 0.0
+        return depth > state.obstacles.depth(here)
 
 
 class Obstacles:
@@ -266,11 +268,13 @@ class Obstacles:
             pose = mover.pose(time_s)
             self.centre[i, 0] = pose.x, pose.y
 
-    def depth(self, points: Array) -> float:
+    def depth(self, points: Array, moving: bool = False) -> float:
         """How far any of the points (n, 2) is inside a box [m]; outside, minus the distance to the
-        nearest one, or less than that."""
-        if len(self.centre) == 0:
+        nearest one, or less than that. Of all boxes, or of those that move."""
+        which = slice(len(self.centre) - len(self.moving) if moving else 0, None)
+        if len(self.centre[which]) == 0:
             return -math.inf
-        x, y = np.moveaxis(points - self.centre, -1, 0)
-        local = np.stack((self.cos * x + self.sin * y, self.cos * y - self.sin * x), -1)
-        return float((self.half - np.abs(local)).min(-1).max())
+        x, y = np.moveaxis(points - self.centre[which], -1, 0)
+        cos, sin = self.cos[which], self.sin[which]
+        local = np.stack((cos * x + sin * y, cos * y - sin * x), -1)
+        return float((self.half[which] - np.abs(local)).min(-1).max())

@@ -14,18 +14,26 @@ from pixelgait.robot.controller import (
 )
 from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.task import planar_pose
-from pixelgait.sim.tasks.teacher import HOLD_STEPS, LOOK_CELLS, TURN_GAIN, Teacher, steer
+from pixelgait.sim.tasks.teacher import (
+    HOLD_STEPS,
+    LOOK_CELLS,
+    LOOK_CELLS_TIGHT,
+    TURN_GAIN,
+    Teacher,
+    steer,
+)
 from pixelgait.sim.world.obstacles import Mover, movers
 from pixelgait.sim.world.scene import Layout
 
 # It looks as far ahead in time as it takes to get past somebody, along a fan of directions about
 # its way, and keeps so far from them, its middle from their sides: more than half of a robot's
-# length. What is missing counts as so much of a detour, as does what stands in the way; all ours.
+# length. What is missing counts as so much of a detour; what stands in the way, or where the ground
+# ends, as more than all of it. All ours.
 FAN_RAD = np.radians(np.linspace(-105.0, 105.0, 15))
 FORESIGHT_S, EVERY_S = 2.4, 0.1
 KEEP_AWAY_M = 0.5
 DETOUR_PER_M = 20.0
-BLOCKED_M = 5.0
+BLOCKED_M = 100.0
 SOME = slice(3, None, 4)  # places of a way that are looked up on the map, 0.24 m apart; its end
 
 
@@ -51,7 +59,8 @@ class ForesightedTeacher(Teacher):
     def _past_movers(self) -> Decision:
         """Of the ways around the map's, and of standing, what costs least."""
         x, y, yaw = planar_pose(self.body)
-        target_x, target_y = self._map.ahead(self._costs, x, y, LOOK_CELLS)
+        far = LOOK_CELLS if self._map.turnable[self._map.cell(x, y)] else LOOK_CELLS_TIGHT
+        target_x, target_y = self._map.ahead(self._costs, x, y, far)
         headings = math.atan2(target_y - y, target_x - x) + FAN_RAD
         errors = (headings - yaw + math.pi) % (2.0 * math.pi) - math.pi
         ways = np.concatenate((_ways(x, y, yaw, errors), _standing(x, y)))

@@ -234,6 +234,13 @@ def test_a_bundle_with_goal_and_memory_walks(tmp_path: Path, command: Command) -
         assert figure in evaluated.stdout
 
 
+def test_without_a_destination_a_goal_is_straight_ahead_wherever_that_was() -> None:
+    bundle = load_bundle("navigator")
+    image = np.zeros(bundle.image_shape, np.uint8)
+    turned, none = (bundle.high_level(image, goal) for goal in (np.array((np.inf, 2.0)), NO_GOAL))
+    np.testing.assert_array_equal(turned.latent, none.latent)
+
+
 def test_a_policy_without_goal_takes_none(tmp_path: Path) -> None:
     bundle = load_bundle(make_bundle(tmp_path, "cnn"))
     assert bundle.takes == {"image": [32, 32, 3]}

@@ -163,14 +163,17 @@ def test_walls_stop_it_and_turning_frees_it() -> None:
 
 
 class Crossing(Scene):
-    """A post 1 m ahead that goes 2 m to the left, and is back every 8 s."""
+    """A post 1 m ahead that goes 2 m to the left, and is back after half of its period."""
 
     name = "crossing"
+    period_s = 16.0
     fixed = (Plane(),)
     movable = (Box(Pose(0, 0, 0), (0.2, 0.2, 0.5), (0.5, 0.5, 0.5)),)
 
     def layout(self, rng: np.random.Generator) -> Layout:
-        return Layout(Pose(0, 0, 0), [Pose(1.0, 0.0, 0.5)], [Swing(0, (0.0, 2.0, 0.0), 16.0)])
+        return Layout(
+            Pose(0, 0, 0), [Pose(1.0, 0.0, 0.5)], [Swing(0, (0.0, 2.0, 0.0), self.period_s)]
+        )
 
 
 def test_it_is_stopped_by_what_moves_where_that_is() -> None:
@@ -191,8 +194,42 @@ def test_it_is_stopped_by_what_moves_where_that_is() -> None:
     body.close()
 
 
-def test_what_moves_is_looked_at_in_time() -> None:
-    """It is as fast as its swing is in the middle."""
+@pytest.mark.parametrize("ahead_m", [-0.15, 0.0, 0.42])  # of the robot's middle
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_who_is_run_into_from_the_side_feels_it_at_once(ahead_m: float, side: float) -> None:
+    """By a post that comes from afar at 2 m/s, first at its feet, then at its flank, its nose."""
+    scene = Crossing()
+    scene.layout = lambda rng: Layout(  # type: ignore[method-assign]
+        Pose(0, 0, 0),
+        [Pose(ahead_m, side * 3.0, 0.5)],
+        [Swing(0, (0.0, side * -3.0, 0.0), 6.0 * np.pi / 2.0)],
+    )
+    body = KinematicBody(A1, scene)
+    body.reset(0)
+    mover = Mover(scene.movable[0], body.layout.movable[0], body.layout.swings[0])
+    while body.touching() is None:
+        body.follow(latent_for(0.0, 0.0))
+        assert body.time_s < 3.0
+    reached = abs(mover.pose(body.time_s).y) - scene.movable[0].half_m[1]
+    half_m = np.abs(A1.feet_m[:, 1]).max() if ahead_m < 0.2 else 0.0  # of the nose nothing
+    assert half_m - 0.12 < reached < half_m
+    body.close()
+
+
+def test_who_walks_into_what_moves_is_stopped() -> None:
+    scene = Crossing()
+    scene.period_s = 300.0
+    body = KinematicBody(A1, scene)
+    body.reset(0)
+    body.state.gait = replace(body.state.gait, drift_rad_per_s=0.0, slip=0.0)
+    for _ in range(300):
+        body.follow(latent_for(0.6, 0.0))
+    assert body.touching() is not None
+    assert body.pose()[0][0] + 0.25 == pytest.approx(0.8, abs=0.05)
+    body.close()
+
+
+def test_a_swing_is_as_fast_as_in_the_middle_of_its_way() -> None:
     box, swing = Crossing.movable[0], Swing(0, (0.3, 0.4, 9.0), 2.0)
     mover = Mover(box, Pose(5.0, 0.0, 0.0), swing)
     places = [mover.pose(time_s) for time_s in np.arange(0.0, 2.0, 1e-3)]

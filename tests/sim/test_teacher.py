@@ -16,7 +16,7 @@ from pixelgait.sim.tasks.glide import glide_episode
 from pixelgait.sim.tasks.navigate import way_through
 from pixelgait.sim.world.obstacles import in_the_way
 from pixelgait.sim.world.raster import walk_map
-from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene
+from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene, Swing
 
 OWN_SCENE = '''
 from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene
@@ -129,5 +129,31 @@ def test_it_touches_nobody_who_walks_across_its_way(difficulty: float) -> None:
         episode = glide_episode(
             ForesightedTeacher(body).decide, body, way_through(scene, 6000), seed
         )
+        assert episode.clean_success
+    body.close()
+
+
+class Catwalk(Scene):
+    """Somebody goes to and fro across a platform 2 m wide, with nothing beside it."""
+
+    name = "catwalk"
+    goal_m = 5.0
+    fixed = (Box(Pose(3.0, 0.0, -0.5), (4.0, 1.0, 0.5), (0.5, 0.5, 0.5)),)
+    movable = (Box(Pose(0, 0, 0), (0.15, 0.25, 0.85), (0.2, 0.3, 0.6)),)
+
+    def ground_m(self, x: float, y: float) -> float | None:
+        return 0.0 if abs(x - 3.0) < 4.0 and abs(y) < 1.0 else None
+
+    def layout(self, rng: np.random.Generator) -> Layout:
+        swing = Swing(0, (0.0, float(rng.choice((-0.7, 0.7))), 0.0), float(rng.uniform(5, 8)))
+        return Layout(Pose(0, 0, 0), [Pose(2.5, 0.0, 0.85)], [swing])
+
+
+def test_it_would_rather_wait_than_step_off_the_edge() -> None:
+    scene = Catwalk()
+    body = KinematicBody(A1, scene)
+    decide = ForesightedTeacher(body).decide
+    for seed in range(9000, 9010):
+        episode = glide_episode(decide, body, way_through(scene, 6000), seed)
         assert episode.clean_success
     body.close()
