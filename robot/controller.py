@@ -91,8 +91,7 @@ NO_STOPWATCH = Stopwatch()
 class DecisionScheduler:
     """Runs the high level when its own last decision has run out.
 
-    All that a robot needs which follows latent commands by itself, like the one without legs on
-    which high levels learn by imitation.
+    All that is needed by robots which follow latent commands by themselves, as those without legs.
 
     With a destination it stands as soon as it has arrived there, and as long as nobody knows where
     it is. Without one ahead is where it looked when it began to walk: after it has stood up, anew.
@@ -131,13 +130,14 @@ class DecisionScheduler:
         Of none the distance is inf, and the bearing that of ahead.
         """
         if self.destination is None:
-            return self._ahead(heading(reading.orientation.tolist()))
+            return self._ahead(reading.orientation)
         if reading.odometry is None or not np.isfinite(reading.odometry).all():
             return None
         return goal_vector(self.destination, reading.odometry)
 
-    def _ahead(self, heading_rad: float) -> Array:
-        """The goal (2,) of a robot that has no destination, and this heading by its IMU."""
+    def _ahead(self, orientation: Array) -> Array:
+        """The goal (2,) of a robot without a destination; of n robots, (n, 4), straight ahead."""
+        heading_rad = heading(orientation.tolist()) if orientation.ndim == 1 else math.nan
         if not math.isfinite(heading_rad):
             return NO_GOAL
         self._began = heading_rad if self._began is None else self._began
