@@ -23,7 +23,7 @@ from pixelgait.sim.tasks.teacher import (
     steer,
 )
 from pixelgait.sim.world.obstacles import Mover, movers
-from pixelgait.sim.world.scene import Layout
+from pixelgait.sim.world.scene import Layout, Scene
 
 # It looks as far ahead in time as it takes to get past somebody, along a fan of directions about
 # its way, and keeps so far from them, its middle from their sides: more than half of a robot's
@@ -44,17 +44,16 @@ class ForesightedTeacher(Teacher):
     map's costs to go and obstacles that move on meanwhile.
     """
 
-    _among: Layout | None = None  # that it knows what moves in
     _movers: list[Mover]
 
     def decide(self, *_: object) -> Decision:
         """The decision for where the robot is now, and for what moves there soon."""
         decision = super().decide()
-        body = self.body
-        if self._among is not body.layout:
-            self._among = body.layout
-            self._movers = movers(body.scene, body.layout, body.spec.stand_height_m)
         return self._past_movers() if self._movers else decision
+
+    def _learn(self, scene: Scene, layout: Layout) -> None:
+        super()._learn(scene, layout)
+        self._movers = movers(scene, layout, self.body.spec.stand_height_m)
 
     def _past_movers(self) -> Decision:
         """Of the ways around the map's, and of standing, what costs least."""
