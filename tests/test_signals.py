@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -73,7 +73,7 @@ def test_vector_environments_end_with_who_measures_them(number: signal.Signals) 
     assert len(found) == VECTOR_PROCESSES
 
 
-def _are_at_work(found: Iterable[int]) -> bool:
+def _are_at_work(found: Collection[int]) -> bool:
     """Whether the loops, who come last and work first, have robots that walk: everybody has by then
     read what it is to do. Who is told half of it, by somebody who is killed, has a traceback."""
     if len(found) < VECTOR_PROCESSES:
