@@ -12,7 +12,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.rotation import Quaternion, upright
 from pixelgait.robot.spec import LEGS, Array, RobotSpec
 from pixelgait.sim.body.interface import GRAVITY_MS2, PHYSICS_DT_S
-from pixelgait.sim.engines.urdf import base_link, find_urdf, simulated_robot
+from pixelgait.sim.engines.urdf import base_link, simulated_robot
 from pixelgait.sim.world.scene import ORIGIN, Box, HeightField, Mesh, Plane, Scene, Shape
 
 SCENE_GROUP, ROBOT_GROUP = 0, 3  # the camera sees only the scene
@@ -194,7 +194,7 @@ def read_feet(sensors: Array) -> tuple[Array, Array]:
 
 
 def foot_friction(robot: RobotSpec) -> float:
-    """Coulomb coefficient that the URDF gives the feet."""
-    root = ElementTree.parse(find_urdf(robot)).getroot()
+    """Coulomb coefficient of the feet, as the simulated robot's URDF has it."""
+    root, _ = simulated_robot(robot)
     friction = root.find(f"link[@name='{robot.foot_links[0]}']/contact/lateral_friction")
     return LINK_FRICTION if friction is None else float(friction.get("value", LINK_FRICTION))

@@ -14,7 +14,9 @@ from pixelgait.robot.gait import GRAVITY_M_PER_S2, joint_map, load_map, standing
 from pixelgait.robot.interface import JointCommand
 from pixelgait.robot.observation import imu_vector
 from pixelgait.robot.spec import A1, GO2, LAIKAGO, LEGS, MINI_CHEETAH, ROBOTS, RobotSpec, find_robot
+from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.mujoco_body import MuJoCoBody
+from pixelgait.sim.engines.mujoco_model import foot_friction
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.urdf import find_urdf
@@ -82,6 +84,15 @@ def test_the_mini_cheetahs_urdf_has_no_limits() -> None:
     """So the specification's are not its, and nobody needs to compare them."""
     root = ElementTree.parse(find_urdf(MINI_CHEETAH)).getroot()
     assert not list(root.iter("limit"))
+
+
+def test_no_foot_grips_better_than_those_that_training_has(body: PyBulletBody) -> None:
+    most = Randomisation().friction[1]
+    index = {row[12].decode(): row[0] for row in joint_info(body)}
+    for name in body.spec.foot_links:
+        info = pybullet.getDynamicsInfo(body.robot, index[name], physicsClientId=body.client)
+        assert info[1] == pytest.approx(foot_friction(body.spec))
+        assert 0.5 <= info[1] <= most
 
 
 def test_the_default_pose_and_its_surroundings_keep_the_limits(body: PyBulletBody) -> None:
