@@ -17,6 +17,7 @@ from pixelgait.robot.ros.address import parse_link
 from pixelgait.robot.unitree.dds import Bus
 from pixelgait.robot.unitree.remote import ARM, L2, STAND_UP, STOP, WALK
 from pixelgait.robot.unitree.services import MotionSwitcher
+from pixelgait.sim.engines.registry import BODIES
 from tests.ros.go2 import BENT, Listener, press
 from tests.ros.support import PATIENT, Client, Processes
 
@@ -35,12 +36,19 @@ def switcher(link: str) -> Iterator[MotionSwitcher]:
     bus.close()
 
 
+@pytest.mark.parametrize("body", BODIES)
 def test_the_shipped_policy_walks_past_obstacles(
-    processes: Processes, client: Client, link: str, switcher: MotionSwitcher, tmp_path: Path
+    processes: Processes,
+    client: Client,
+    link: str,
+    switcher: MotionSwitcher,
+    tmp_path: Path,
+    body: str,
 ) -> None:
     """Meanwhile the motors are its own; before and after they are the robot's own program's."""
     out = tmp_path / "sim"
-    sim = processes.start("pixelgait-sim", "--robot", "go2", "--link", link, "--out", out)
+    where = ("--robot", "go2", "--link", link, "--body", body)
+    sim = processes.start("pixelgait-sim", *where, "--out", out)
     assert switcher.mode() == "normal"
     line = ("iap-gru-go2", "--link", link, "--duration", 15, "--out", tmp_path / "run")
     run = processes.start("pixelgait-run", *line, *AUTO_GO2)
