@@ -76,7 +76,7 @@ def duration_entry(time_s: float, duration_s: float) -> Numbers:
 
 
 def goal_entry(time_s: float, distance_m: float, bearing_rad: float) -> Numbers:
-    """Where the destination is; NaN: nobody knows."""
+    """Where the destination is; NaN: nobody knows. Ahead has a bearing alone."""
     return Numbers(GOAL, time_s, ("distance [m]", "bearing [rad]"), (distance_m, bearing_rad))
 
 

@@ -50,12 +50,12 @@ def recorded_entries(recording: Recording, bundle: Bundle) -> Iterator[Entry]:
     """
     changes = _Changes(recording.steps[0])
     for step in replayed(recording, bundle):
-        yield from _decision(step, bundle.control_dt_s)
+        yield from _decision(step, bundle)
         yield from _numbers(step.recorded, bundle.spec)
         yield from changes.of(step.recorded)
 
 
-def _decision(step: Replayed, dt_s: float) -> Iterator[Entry]:
+def _decision(step: Replayed, bundle: Bundle) -> Iterator[Entry]:
     controller, time_s = step.operation.controller, step.recorded.inputs.reading.time_s
     walks = step.operation.state is State.WALKING
     yield command_entry(
@@ -64,7 +64,10 @@ def _decision(step: Replayed, dt_s: float) -> Iterator[Entry]:
     if not step.looked or controller.image is None or controller.decision is None:
         return
     decision = controller.decision
-    yield duration_entry(time_s, decision.duration_steps * dt_s)
+    yield duration_entry(time_s, decision.duration_steps * bundle.control_dt_s)
+    ahead = controller.goal(step.recorded.inputs.reading)  # it has begun: nothing changes by asking
+    if "ahead" in bundle.takes and ahead is not None:
+        yield goal_entry(time_s, math.nan, ahead[1])
     yield Picture(CAMERA, time_s, draw_attention(controller.image.pixels, decision.attention))
 
 

@@ -26,6 +26,7 @@ from pixelgait.robot.files import replacing
 from pixelgait.robot.recording.messages import COMMAND, JOINTS, TYPES
 from pixelgait.robot.recording.replay import replayed
 from pixelgait.robot.recording.steps import Recording, read_recording
+from pixelgait.robot.rotation import heading
 from pixelgait.robot.runtime.attention import draw_attention
 from pixelgait.robot.spec import A1, LEGS
 from pixelgait.robot.viewing.entries import PLOTS, Entry, Line, Numbers, Picture
@@ -135,6 +136,18 @@ def test_a_destination_is_told_and_where_nobody_knows_it() -> None:
     recording.steps[-1] = replace(last, inputs=lost)
     assert np.isnan(numbers(told(recording, "navigator"), "goal")[-1]).all()
     assert not len(numbers(told(walk("iap"), "iap"), "goal"))
+
+
+def test_where_ahead_is_is_told_at_every_look() -> None:
+    recording = walk("iap-gru")
+    entries = told(recording, "iap-gru")
+    bearings = numbers(entries, "goal")
+    assert np.isnan(bearings[:, 0]).all()
+    assert bearings[0, 1] == 0.0  # it looks where it began
+    assert len(bearings) == len(numbers(entries, "decision"))
+    headings = [heading(step.inputs.reading.orientation.tolist()) for step in recording.steps]
+    assert np.ptp(bearings[:, 1]) > 0.01
+    assert np.ptp(bearings[:, 1]) <= np.ptp(headings)
 
 
 def test_a_fault_and_a_damped_robot_are_told() -> None:
