@@ -11,20 +11,26 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from pixelgait.robot.bundle import CONTRACT
+from pixelgait.robot.bundle import CONTRACT, SHIPPED
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
 from pixelgait.robot.runtime.processes import die_with_parent
+from pixelgait.robot.spec import A1
 
 RUN = "config.json"
-SHIPPED_LOW_LEVEL = "walk"
+LOW_LEVELS = {  # shipped bundles, by the robot whose legs they move
+    "a1": "walk",
+    "go2": "walk-go2",
+    "laikago": "walk-laikago",
+    "mini_cheetah": "walk-mini-cheetah",
+}
 
 
 @contextmanager
 def as_bundle(name: str) -> Iterator[str]:
     """A bundle's name as it is; of a run folder a bundle aside, gone when the context ends.
 
-    A high level that learned without a low level stands on the shipped one.
+    A high level that learned without a low level stands on the one shipped for its robot.
 
     Raises:
         UserError: the run cannot be exported.
@@ -56,8 +62,18 @@ def levels_of(run: Path) -> list[str]:
         return ["--low-level", str(run)]
     if task == "joint":
         return ["--low-level", str(run), "--high-level", str(run)]
-    low_level = SHIPPED_LOW_LEVEL
-    if task == "course":  # a copy lies in the run; older ones say where it was
-        copied = (run / "low_level" / RUN).is_file()
-        low_level = str(run if copied else config.get("low_level", SHIPPED_LOW_LEVEL))
-    return ["--low-level", low_level, "--high-level", str(run)]
+    if task == "course" and (run / "low_level" / RUN).is_file():
+        return ["--low-level", str(run), "--high-level", str(run)]
+    low_level = shipped_low_level(config.get("robot", A1.name))
+    return ["--low-level", str(low_level), "--high-level", str(run)]
+
+
+def shipped_low_level(robot: str) -> Path:
+    """The folder of the bundle that moves the legs of a robot.
+
+    Raises:
+        UserError: none is shipped.
+    """
+    if robot not in LOW_LEVELS:
+        raise UserError(f"no low level is shipped for '{robot}': train one, pixelgait-train follow")
+    return SHIPPED / LOW_LEVELS[robot]

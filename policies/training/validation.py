@@ -13,15 +13,14 @@ from pixelgait.policies.runs import Run, find_run
 from pixelgait.policies.trained import body_of, robot_of, trained_low_level
 from pixelgait.policies.training.plan import Plan
 from pixelgait.policies.training.rollouts import Job, Worker, evaluate
-from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.spec import Array
+from pixelgait.sim.exported import shipped_low_level
 from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.workers.pool import Pool
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED, VALIDATION
 
 Figures = dict[str, float]
 FIRST_WALK_STEPS = 1000
-SHIPPED_LOW_LEVEL = SHIPPED / "walk"  # for who learned without one
 # Each with a push of its own at the start.
 FIRST_WALKS = range(FIRST_EVALUATION_SEED, FIRST_EVALUATION_SEED + 10)
 
@@ -103,13 +102,13 @@ def straight_ahead(run: Run) -> str:
 def film_best(run: Run, plan: Plan, steps: int, path: Path) -> Episode:
     """Film the first validation episode of a run's best policy, of at most so many control steps.
 
-    Whoever learned on gliding robots walks on the shipped low level.
+    Whoever learned on gliding robots walks on the low level shipped for its robot.
     """
     from pixelgait.sim.viewing.video import record_video
 
     if plan.glides:
-        low = trained_low_level(find_run(SHIPPED_LOW_LEVEL, "low_level"))
-        plan = replace(plan, task="course", robot=low.spec.name, low_level=(low.matrix, low.bias))
+        low = trained_low_level(find_run(shipped_low_level(plan.robot), "low_level"))
+        plan = replace(plan, task="course", low_level=(low.matrix, low.bias))
     worker, seed, best = Worker(plan), VALIDATION[0], run.load("best")
     worker.task.steps = steps
     controller = worker.controller(best.weights, best.normaliser)

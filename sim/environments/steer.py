@@ -16,12 +16,11 @@ from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.environments.base import SIZE, Observation, PixelGaitEnv, no_high_level
 from pixelgait.sim.environments.options import EnvOptions
+from pixelgait.sim.exported import shipped_low_level
 from pixelgait.sim.tasks.navigate import way_through
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-SHIPPED_LOW_LEVEL = "walk"
 
 
 class SteerEnv(PixelGaitEnv):
@@ -29,8 +28,8 @@ class SteerEnv(PixelGaitEnv):
 
     Action (2,) in [-1, 1]: the latent command, speed and yaw rate, for `frame_skip` control steps.
     Observation: `image`, and `goal` if it is told. Body pybullet or mujoco walks on a low level, by
-    default the shipped one; glide has no legs, follows commands about as well, and is many times as
-    fast. The reward is the capped advance to the goal [m]; ends as `GaitEnv` does.
+    default the one shipped for the robot; glide has no legs, follows commands about as well, and
+    is many times as fast. The reward is the capped advance to the goal [m]; ends as `GaitEnv` does.
 
     Raises:
         UserError: as of `PixelGaitEnv`, or there is no such low level for this robot or body.
@@ -54,7 +53,7 @@ class SteerEnv(PixelGaitEnv):
         self.task = way_through(self.body.scene, steps=0)
         self.controller: Controller | None = None
         if not glides:
-            name = low_level or SHIPPED_LOW_LEVEL
+            name = low_level or str(shipped_low_level(self.robot.name))
             walk = load_bundle(name)
             if walk.spec is not self.robot:
                 raise UserError(f"low_level '{name}' is of {walk.spec.name}, see robot=")

@@ -384,12 +384,18 @@ def test_a_run_is_evaluated_as_it_is(
     assert not (tmp_path / "my run" / "contract.json").exists()
 
 
-def test_another_robot_is_imitated_with(trained: Train, tmp_path: Path) -> None:
-    """Gliding with its camera; `imitate` takes any of `--robot`, and keeps it."""
-    said = trained(f"imitate {IMITATE} --robot go2 --out run --workers 1")
+def test_another_robot_is_imitated_with(command: Command, trained: Train, tmp_path: Path) -> None:
+    """Gliding with its camera; then it is filmed, and evaluated, on its own legs."""
+    film = "--validation-steps 60 --video film.gif"
+    said = trained(f"imitate {IMITATE} --robot go2 --out run --workers 1 {film}")
     assert "wrote run: best of 1 iterations is 1" in said
     assert json.loads((tmp_path / "run" / "config.json").read_text())["robot"] == "go2"
     assert np.isfinite(load_checkpoint(tmp_path / "run" / "best.npz").weights).all()
+    assert len(played(tmp_path / "film.gif")) == 6
+    trial = "--episodes 1 --seconds 1 --workers 1 --json figures.json"
+    done = command("pixelgait-eval", "run", *trial.split())
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "figures.json").read_text())["robot"] == "go2"
 
 
 def test_a_training_ends_with_its_film(trained: Train, tmp_path: Path) -> None:
