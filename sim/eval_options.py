@@ -22,6 +22,7 @@ from pixelgait.robot.runtime.options import (
 )
 from pixelgait.sim.baselines import SIGHTLESS, Baseline
 from pixelgait.sim.body.faults import require_eyes
+from pixelgait.sim.exported import files_of
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.registry import Move, moved_scene
 from pixelgait.sim.scenes.rough import Rough
@@ -99,7 +100,20 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
             from pixelgait.sim.viewing.watching import require_display
 
             require_display()
-        check_outputs(("json", self.json), ("video", self.video))
+        check_outputs(("json", self.json), ("video", self.video), inputs=self._read())
+
+    def _read(self) -> list[Path]:
+        """Files that are read, and must not be written over."""
+        named = [Path(self.bundle)]
+
+        def note(path: Path) -> Path:
+            named.append(path)
+            return path
+
+        moved_scene(self.scene, note)
+        if self.delays_from is not None:
+            named.append(self.delays_from)
+        return [file for path in named for file in (path, *files_of(path))]
 
     def check_bundle(self, bundle: Bundle) -> None:
         """Raises UserError if an option is nothing to the bundle, which lacks what it is about."""

@@ -11,13 +11,15 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from pixelgait.robot.bundle import CONTRACT, SHIPPED
+from pixelgait.robot.bundle import CONTRACT, FILES, SHIPPED
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
 from pixelgait.robot.runtime.processes import die_with_parent
 from pixelgait.robot.spec import A1
 
 RUN = "config.json"
+# What makes a folder a run or a bundle, and may not be written over.
+KEPT = (RUN, "git.json", "curve.json", "best.npz", "last.npz", CONTRACT, *FILES)
 LOW_LEVELS = {  # shipped bundles, by the robot whose legs they move
     "a1": "walk",
     "go2": "walk-go2",
@@ -52,6 +54,11 @@ def as_bundle(name: str) -> Iterator[str]:
             last = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
             raise UserError(last[0].removeprefix("error: "))
         yield aside
+
+
+def files_of(folder: Path) -> list[Path]:
+    """Files that a run or bundle in this folder is made of."""
+    return [folder / name for name in KEPT]
 
 
 def levels_of(run: Path) -> list[str]:

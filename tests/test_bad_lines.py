@@ -159,6 +159,15 @@ IGNORED = [
     ("pixelgait-eval iap --gui --cluster auto", "--gui and --cluster: one of them"),
     ("pixelgait-eval iap --workers=2 --cluster auto", "--workers and --cluster: one"),
     ("pixelgait-eval iap --json f.gif --video ./f.gif", "--json is the same file"),
+    ("pixelgait-eval flipped --json flipped/curve.json", "what is read is the same file"),
+    ("pixelgait-eval odd --json odd/config.json", "what is read is the same file"),
+    ("pixelgait-eval iap --scene mixture:floor.py --json ./floor.py", "what is read is the same"),
+    (
+        "pixelgait-eval iap --randomise --delays-from slow.json --json slow.json",
+        "what is read is the same file",
+    ),
+    ("pixelgait-replay diary.mcap --json diary.mcap", "what is read is the same file"),
+    ("pixelgait-replay diary.mcap --bundle b --json b/golden.json", "what is read is the same"),
     ("pixelgait-train --recipe iap --workers 3 --cluster auto", "--workers and"),
     ("pixelgait-train walk --out new --workers 3 --cluster auto", "--workers and"),
     ("pixelgait-train --recipe iap --cluster 127.0.0.1:1", "--cluster "),  # it means no workers
@@ -424,6 +433,7 @@ MODULES = [
     ("pixelgait.export.reports.gait_study --out taken/latency.svg", "expected a file .png"),
     ("pixelgait.export.reports.gait_study --out taken/encoders.png", "is not a file"),
     ("pixelgait.policies.training.calibration gone", "gone: not a run folder"),
+    ("pixelgait.policies.training.calibration walk", "walk is shipped, and calibrated"),
 ]
 
 LONGEST_S = 60

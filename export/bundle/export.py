@@ -36,6 +36,7 @@ from pixelgait.robot.files import json_bytes, read_json, write_atomic
 from pixelgait.robot.runtime.options import check_outputs
 from pixelgait.robot.runtime.provenance import head, settings
 from pixelgait.robot.spec import RobotSpec
+from pixelgait.sim.exported import files_of
 from pixelgait.sim.world.seeds import VALIDATION
 
 
@@ -51,7 +52,8 @@ def export(config: ExportConfig) -> list[parity.Parity]:
     high_level_run = config.high_level and find_run(config.high_level, "high_level")
     high_level = make_high_level(config, high_level_run)
     files = [("out", config.out / name) for name in (*FILES, CONTRACT)]
-    check_outputs(("json", config.json), *files)
+    read = [file for run in (low_level_run, high_level_run) if run for file in files_of(run)]
+    check_outputs(("json", config.json), *files, inputs=read)
     _require_ours(config.out)
     provenance = {
         "low_level": provenance_of(low_level_run),

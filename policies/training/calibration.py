@@ -17,6 +17,7 @@ import tyro
 from pixelgait.policies.low_level import searched_low_level
 from pixelgait.policies.runs import Checkpoint, Run, find_run
 from pixelgait.policies.trained import body_of, robot_of, trained_low_level
+from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.controller import MAX_SPEED_M_PER_S, Controller, Decision, latent_for
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import locked
@@ -79,10 +80,12 @@ def calibrate_run(config: CalibrateConfig) -> None:
     """Calibrate the run's best checkpoint and print what each round found.
 
     Raises:
-        UserError: the folder holds no run of a low level, or is in use, or this one falls, or does
-            not walk faster when it is told to.
+        UserError: the folder holds no run of a low level, is shipped, or in use, or this one falls,
+            or does not walk faster when it is told to.
     """
     folder = find_run(config.run, "low_level")
+    if folder.is_relative_to(SHIPPED):
+        raise UserError(f"{config.run} is shipped, and calibrated: name a run folder of your own")
     trained_low_level(folder)  # refuses what is none
     with locked(folder):
         run = Run(folder)

@@ -13,12 +13,12 @@ import tyro
 
 from pixelgait.robot.bundle import CONTRACT, FILES, Bundle, load_bundle
 from pixelgait.robot.errors import UserError, run_command
-from pixelgait.robot.files import json_bytes, require_writable, write_atomic
+from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import JointCommand
 from pixelgait.robot.recording.recorder import require_library
 from pixelgait.robot.recording.steps import RecordedStep, Recording, read_recording
 from pixelgait.robot.runtime.operation import Operation
-from pixelgait.robot.runtime.options import parse
+from pixelgait.robot.runtime.options import check_outputs, parse
 from pixelgait.robot.runtime.provenance import head
 from pixelgait.robot.supervisor import Patience
 
@@ -54,8 +54,8 @@ def report(config: ReplayConfig) -> None:
             recorded commands something else.
     """
     require_library()
-    if config.json is not None:
-        require_writable(config.json)
+    bundle_files = [Path(config.bundle or "") / name for name in (CONTRACT, *FILES)]
+    check_outputs(("json", config.json), inputs=[config.recording, *bundle_files])
     recording = read_recording(config.recording)
     if config.bundle is not None:
         bundle = load_bundle(config.bundle)
