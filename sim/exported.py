@@ -17,6 +17,9 @@ from pixelgait.robot.files import read_json
 from pixelgait.robot.runtime.processes import die_with_parent
 from pixelgait.robot.spec import A1
 
+# The console script, wherever it may be: it says what has to be installed.
+EXPORT = "import sys; sys.argv[0] = 'pixelgait-export'; "
+EXPORT += "from pixelgait.robot.runtime.commands import main; main()"
 RUN = "config.json"
 # What makes a folder a run or a bundle, and may not be written over.
 KEPT = (RUN, "git.json", "curve.json", "best.npz", "last.npz", CONTRACT, *FILES)
@@ -45,7 +48,7 @@ def as_bundle(name: str) -> Iterator[str]:
         levels = levels_of(folder)
         print(f"exporting {name}: {' '.join(levels)}", file=sys.stderr)
         # A process of its own: exporting needs torch, evaluating does not.
-        line = [sys.executable, "-m", "pixelgait.export.bundle.command", *levels, "--out", aside]
+        line = [sys.executable, "-c", EXPORT, *levels, "--out", aside]
         start = partial(die_with_parent, os.getpid())
         done = subprocess.run(line, capture_output=True, text=True, check=False, preexec_fn=start)
         if done.returncode < 0 or done.returncode == 130:

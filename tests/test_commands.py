@@ -269,6 +269,23 @@ def test_a_missing_library_is_named_with_its_extra(
     assert not list(tmp_path.iterdir())
 
 
+def test_who_evaluates_a_run_is_told_what_exports_it(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('no torch', name='torch')")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.json").write_text('{"task": "walk"}')
+    script = Path(sys.executable).with_name("pixelgait-eval")
+    done = subprocess.run(
+        [script, "run", "--task", "follow", "--scene", "flat"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**child_environment(), "PYTHONPATH": str(tmp_path)},
+    )
+    needs = "error: pixelgait-export needs torch: in the checkout, pip install '.[train]'"
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, needs)
+    assert "Traceback" not in done.stderr
+
+
 def test_following_is_evaluated_by_its_errors(
     command: Command, iap_bundle: Path, tmp_path: Path
 ) -> None:
