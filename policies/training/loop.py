@@ -19,6 +19,8 @@ from pixelgait.policies.training.validation import Figures
 from pixelgait.robot.runtime.processes import interrupt_later
 from pixelgait.robot.spec import Array
 
+DRAWN_EVERY_S = 60.0  # the curve, of a run that may be killed: a picture takes half a second
+
 
 class Trainer(Protocol):
     """A way to train, made from the checkpoint where it begins or goes on."""
@@ -69,7 +71,7 @@ class TrainingLoop:
 
     def go(self) -> None:
         """Iterate until budget or target is reached; shows a progress bar with return and time."""
-        started = time.monotonic()
+        started = drawn = time.monotonic()
         first = self.checkpoint.iteration + 1
         bar = tqdm(total=self.budget.iterations, initial=first - 1, unit="it")
         warn = partial(bar.write, file=sys.stderr)
@@ -81,6 +83,9 @@ class TrainingLoop:
                     board.log(iteration, row, self.trainer.histograms if fresh else dict)
                     bar.update()
                     bar.set_postfix_str(progress_line(row, self.validated))
+                    if fresh and time.monotonic() - drawn > DRAWN_EVERY_S:
+                        self._draw()
+                        drawn = time.monotonic()
                     if warning := going_blind(self.checkpoint.curve):
                         warn(warning)
                     minutes = (time.monotonic() - started) / 60.0

@@ -105,10 +105,7 @@ def run_and_report(config: TrainConfig) -> None:
     except KeyboardInterrupt:
         if not (config.out / "last.npz").exists():
             raise
-        if config.video is not None and (config.out / "best.npz").exists():
-            print("filming the best policy so far; Ctrl-C leaves it out", file=sys.stderr)
-            with suppress(KeyboardInterrupt):
-                film(config.out, config.video)
+        film_so_far(config.out, config.video)
         where = f" --cluster {config.cluster}" if config.cluster else ""
         again = f"{PROGRAM} --out {config.out} --resume{where}"
         raise KeyboardInterrupt(f"{again} goes on") from None
@@ -117,6 +114,14 @@ def run_and_report(config: TrainConfig) -> None:
     if config.video is not None:
         film(config.out, config.video)
     print(closing(config, run))
+
+
+def film_so_far(folder: Path, path: Path | None) -> None:
+    """Film a run that was interrupted, if that is wanted and there is a policy to be seen."""
+    if path is not None and (folder / "best.npz").exists():
+        print("filming the best policy so far; Ctrl-C leaves it out", file=sys.stderr)
+        with suppress(KeyboardInterrupt):
+            film(folder, path)
 
 
 def film(folder: Path, path: Path) -> None:
@@ -140,7 +145,15 @@ def cook(config: RecipeConfig) -> None:
     out = config.out or Path("runs") / Path(config.recipe).stem
     stages = read_recipe(config.recipe, out)
     require_writable(stages[0].folder / CONFIG)
-    worked = [train_stage(config, stage) for stage in stages]
+    try:
+        worked = [train_stage(config, stage) for stage in stages]
+    except KeyboardInterrupt:
+        begun = [stage.folder for stage in stages if (stage.folder / "last.npz").exists()]
+        if not begun:
+            raise
+        film_so_far(begun[-1], config.video)
+        again = f"{PROGRAM} --recipe {config.recipe} --out {out}"
+        raise KeyboardInterrupt(f"the same line goes on: {again}") from None
     if not any(worked):
         print(f"all runs are done: {', '.join(str(stage.folder) for stage in stages)}")
     if config.video is not None:

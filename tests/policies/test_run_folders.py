@@ -44,6 +44,7 @@ from tests.sim.test_mixture import OWN
 
 SMALL = "--steps 60 --validation-steps 60 --validation-episodes 2 --validate-every 1 --workers 1"
 SEARCH = "--es.directions 2 --es.top 2"
+LONG = f"{SMALL} {SEARCH} --iterations 1000"
 IMITATE = f"{SMALL} --encoder iap --iterations 1 --dagger.courses 2 --dagger.steps 5"
 IMITATE += " --dagger.students 6"
 
@@ -333,8 +334,20 @@ def test_ctrl_c_never_looks_like_a_damaged_archive(tmp_path: Path) -> None:
         signal.signal(signal.SIGALRM, before[1])
 
 
-def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
-    line = f"walk --out run {SMALL} {SEARCH} --iterations 1000 --video film.mp4"
+@pytest.mark.parametrize(
+    ("line", "run", "again"),
+    [
+        (f"walk --out run {LONG}", "run", "pixelgait-train --out run --resume goes on"),
+        (
+            "--recipe recipe.txt --out cooked --workers 1",
+            "cooked/1-walk",
+            "the same line goes on: pixelgait-train --recipe recipe.txt --out cooked",
+        ),
+    ],
+)
+def test_ctrl_c_says_how_to_go_on(tmp_path: Path, line: str, run: str, again: str) -> None:
+    (tmp_path / "recipe.txt").write_text(f"walk {LONG}\nfollow --start {{1}}")
+    line += " --video film.mp4"
     process = subprocess.Popen(
         [sys.executable, "-m", "pixelgait.policies.training.train", *line.split()],
         cwd=tmp_path,
@@ -345,7 +358,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
         preexec_fn=partial(signal.signal, signal.SIGINT, signal.default_int_handler),
     )
     deadline = time.monotonic() + 120
-    while not (tmp_path / "run" / "best.npz").exists():
+    while not (tmp_path / run / "best.npz").exists():
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -353,11 +366,10 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     told, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
     assert "filming the best policy so far; Ctrl-C leaves it out\n" in said
-    assert told.startswith("wrote film.mp4: validation seed 9000, ")
+    assert told.splitlines()[-1].startswith("wrote film.mp4: validation seed 9000, ")
     assert len(played(tmp_path / "film.mp4")) == 6  # 60 steps
-    again = "error: interrupted, pixelgait-train --out run --resume goes on"
-    assert said.strip().splitlines()[-1] == again
-    assert (tmp_path / "run" / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert said.strip().splitlines()[-1] == f"error: interrupted, {again}"
+    assert (tmp_path / run / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("task", ["follow", pytest.param("imitate", marks=pytest.mark.long)])
