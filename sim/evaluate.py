@@ -49,7 +49,7 @@ def report(config: EvalConfig) -> None:
 
 def _report(config: EvalConfig, name: str) -> None:
     """The report on a bundle that is called so."""
-    described = {**describe(config), "bundle": name}
+    described = {**describe(config), "bundle": name, "requested_episodes": config.episodes}
     episodes: list[Episode] = []
     try:
         for episode in watch_episodes(config) if config.gui else run_episodes(config):

@@ -42,6 +42,7 @@ HEAD |= {
     "faults",
 }
 HEAD |= {"camera_pitch_deg", "camera_roll_deg", "seed", "seconds", "modified"}
+HEAD |= {"requested_episodes"}
 EPISODE = {"seed", "success", "distance_m", "return_m", "fell", "fault", "images", "steps"}
 EPISODE |= {"contacts", "contact_s", "contact_impulse_ns"}
 
@@ -199,7 +200,7 @@ def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
         ("pixelgait-export --low-level gone --high-level gone --out b", ["gone"]),
         (
             "pixelgait-export --low-level gone --out b",
-            ["gone", "config.json", "(shipped: walk, walk-go2, walk-laikago)"],
+            ["gone", "config.json", "(shipped: walk, walk-go2, walk-laikago,"],
         ),
         ("pixelgait-export --low-level walk --high-level sit --encoder iap --out b", ["give one"]),
         ("pixelgait-export --low-level walk --seed -1 --out b", ["--seed is -1"]),

@@ -145,9 +145,8 @@ def _prepare(root: ElementTree.Element) -> None:
     ElementTree.SubElement(root, "link", name="world")
     ElementTree.SubElement(joint, "parent", link="world")
     ElementTree.SubElement(joint, "child", link=base)
-    # Robots whose inertias no rigid body can have (the Mini Cheetah's thighs) are mended.
     # The scene's meshes are only looked at, and stay.
-    options = {"strippath": "false", "balanceinertia": "true", "discardvisual": "false"}
+    options = {"strippath": "false", "discardvisual": "false"}
     ElementTree.SubElement(ElementTree.SubElement(root, "mujoco"), "compiler", options)
 
 

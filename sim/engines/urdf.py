@@ -9,6 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
+import numpy as np
 import pybullet_data
 
 from pixelgait.robot.errors import UserError
@@ -26,6 +27,8 @@ BONE_COLOUR = (0.2, 0.2, 0.2)
 # Of feet: the most that randomised robots have (`Randomisation.friction`); rubber's on dry concrete
 # is 1.0. A Mini Cheetah's URDF says 3: nobody has learned to walk on that.
 MOST_FRICTION = 1.25
+# Row, column and attribute of a URDF's inertia tensor.
+INERTIA = [(i, j, f"i{'xyz'[i]}{'xyz'[j]}") for i in range(3) for j in range(i, 3)]
 
 
 def simulated_robot(spec: RobotSpec) -> tuple[Element, list[str]]:
@@ -34,7 +37,8 @@ def simulated_robot(spec: RobotSpec) -> tuple[Element, list[str]]:
     Meshes have absolute paths. The camera sits in a housing to bump into. Legs look like two plain
     bones each: their meshes would take PyBullet's renderer 22 ms an image. Feet turn on the spot as
     points do: a Mini Cheetah's URDF gives their friction a lever of 0.3 m (`spinning_friction`), a
-    Laikago's 0.1 m, and neither could turn by walking. Nothing grips better than rubber.
+    Laikago's 0.1 m, and neither could turn by walking. Nothing grips better than rubber. Inertias
+    no rigid body can have, as of a Mini Cheetah's thighs, are mended: PyBullet would take none.
 
     Raises:
         UserError: see `find_urdf` and `find_mesh`.
@@ -52,6 +56,8 @@ def simulated_robot(spec: RobotSpec) -> tuple[Element, list[str]]:
             contact.remove(lever)
         for friction in contact.findall("lateral_friction"):
             friction.set("value", str(min(float(friction.get("value", "nan")), MOST_FRICTION)))
+    for inertia in root.iter("inertia"):
+        _make_possible(inertia)
     joints = {joint.get("name"): joint for joint in root.iterfind("joint")}
     parents = {_link(joint, "child"): joint for joint in joints.values()}
     _shape(
@@ -66,6 +72,20 @@ def simulated_robot(spec: RobotSpec) -> tuple[Element, list[str]]:
             _bone(links[name], lower)
             seen.append(name)
     return root, seen
+
+
+def _make_possible(inertia: Element) -> None:
+    """Lower the largest principal moment to the sum of the others, where it is larger than that."""
+    tensor = np.zeros((3, 3))
+    for row, column, name in INERTIA:
+        tensor[row, column] = tensor[column, row] = float(inertia.get(name, "0"))
+    (small, middle, large), axes = np.linalg.eigh(tensor)
+    if large <= small + middle:
+        return
+    # Less by a millionth: rounding must not make it too large again.
+    mended = axes @ np.diag((small, middle, (1.0 - 1e-6) * (small + middle))) @ axes.T
+    for row, column, name in INERTIA:
+        inertia.set(name, repr(float(mended[row, column])))
 
 
 def base_link(root: Element) -> str:

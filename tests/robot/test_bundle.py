@@ -29,6 +29,7 @@ from pixelgait.robot.bundle import (
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.runtime.operation import Goal, Inputs, Operation, Orders
 from pixelgait.robot.spec import A1, ROBOTS
+from pixelgait.sim.exported import shipped_low_level
 from tests.conftest import make_bundle
 from tests.helpers import change_contract
 
@@ -218,9 +219,10 @@ def test_a_contract_says_how_its_policy_was_trained_to_see() -> None:
     assert cameras["walk"]["trained_latency_s"] is cameras["walk"]["trained_period_s"] is None
 
 
-@pytest.mark.parametrize("name", ["walk", "walk-go2", "walk-laikago"])
-def test_a_robot_stands_up_as_its_contract_says(name: str) -> None:
-    bundle = load_bundle(name)
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_a_robot_stands_up_as_its_contract_says(robot: str) -> None:
+    bundle = load_bundle(str(shipped_low_level(robot)))
+    assert bundle.spec.name == robot
     start, dt_s = bundle.contract["start"], bundle.control_dt_s
     operation = Operation(bundle.controller())
     angles, level = bundle.spec.default_pose_rad, np.array((0.0, 0.0, 0.0, 1.0))
@@ -275,8 +277,10 @@ def test_exporting_again_replaces_the_bundle_and_keeps_what_lies_beside(tmp_path
 def test_shipped_bundles_load() -> None:
     names = [folder.name for folder in SHIPPED.iterdir() if folder.is_dir()]
     assert "iap" in names
+    others = {robot.replace("_", "-"): spec for robot, spec in ROBOTS.items()}
     for name in names:
-        assert load_bundle(name).spec is ROBOTS.get(name.rpartition("-")[2], A1)
+        of = next((spec for robot, spec in others.items() if name.endswith(f"-{robot}")), A1)
+        assert load_bundle(name).spec is of
 
 
 @pytest.mark.parametrize("graph", [HIGH_LEVEL, LOW_LEVEL])

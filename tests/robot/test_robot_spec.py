@@ -86,6 +86,14 @@ def test_the_mini_cheetahs_urdf_has_no_limits() -> None:
     assert not list(root.iter("limit"))
 
 
+def test_every_link_has_the_inertia_of_a_rigid_body(body: PyBulletBody) -> None:
+    """PyBullet takes 0 where a URDF's is impossible, MuJoCo refuses it."""
+    for link in range(-1, pybullet.getNumJoints(body.robot, physicsClientId=body.client)):
+        info = pybullet.getDynamicsInfo(body.robot, link, physicsClientId=body.client)
+        small, middle, large = sorted(info[2])
+        assert info[0] == 0.0 or 0.0 < large <= small + middle
+
+
 def test_no_foot_grips_better_than_those_that_training_has(body: PyBulletBody) -> None:
     most = Randomisation().friction[1]
     index = {row[12].decode(): row[0] for row in joint_info(body)}
