@@ -202,7 +202,7 @@ GO2 = RobotSpec(
     target_speed_limit_rad_per_s=per_leg(30.1, 30.1, 15.7),  # the same
     # kp: unitree_sdk2's stand example; kd: the knees' of unitree_rl_mjlab. Pose: unitree_sdk2's
     # state_machine example. Published policies have kp from 20 to 40, kd from 0.5 to 2; with 40 and
-    # 1 what was learned here falls on randomised robots (policies/pretrained/walk-go2).
+    # 2 what was learned here does not reach 0.6 m/s (policies/pretrained/walk-go2).
     kp_nm_per_rad=per_leg(60.0, 60.0, 60.0),
     kd_nms_per_rad=per_leg(2.0, 2.0, 2.0),
     damping_nms_per_rad=8.0,  # passive mode of rl_sar

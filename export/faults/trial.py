@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.private import private_environment
+from pixelgait.robot.runtime.processes import die_with_parent
 
 START_S = 40.0  # to walk; discovery takes seconds, a busy machine more
 WALK_S = 1.0  # before something goes wrong
@@ -105,6 +108,7 @@ class Observer:
             stderr=subprocess.STDOUT,
             text=True,
             env=self.environment,
+            preexec_fn=partial(die_with_parent, os.getpid()),
         )
         self.others.append(process)
         return process

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -11,10 +12,12 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from pixelgait.policies.training.validation import Figures
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.runtime.processes import die_with_parent
 
 LOOK_S = 0.1  # how often the learning curve is read
 STOPPED = (128 + signal.SIGTERM, -signal.SIGTERM)  # exit codes
@@ -82,7 +85,13 @@ def seconds_to_learn(lesson: Lesson, seed: int, workers: Sequence[str]) -> float
         train = [sys.executable, "-m", "pixelgait.policies.training.train", *words]
         with (Path(folder) / "said").open("w+") as said:
             started = time.monotonic()
-            process = subprocess.Popen(train, stdout=said, stderr=said, start_new_session=True)
+            process = subprocess.Popen(
+                train,
+                stdout=said,
+                stderr=said,
+                start_new_session=True,
+                preexec_fn=partial(die_with_parent, os.getpid()),
+            )
             try:
                 took = _wait(process, run / "curve.json", lesson, started)
             finally:

@@ -40,7 +40,10 @@ def find_device(wanted: DeviceName) -> str:
         UserError: a GPU is wanted, and torch sees none.
     """
     if wanted == "cuda" and not torch.cuda.is_available():
-        raise UserError(f"device cuda: torch {torch.__version__} sees no GPU, cpu always works")
+        why = "sees no GPU"
+        if torch.version.cuda is None:
+            why = "is built for CPUs, PyPI's for Linux is not (pip install --force-reinstall torch)"
+        raise UserError(f"device cuda: torch {torch.__version__} {why}; cpu always works")
     return "cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu"
 
 

@@ -162,10 +162,31 @@ def test_a_network_is_fitted_on_any_device(encoder: str, memory: str) -> None:
         fit(high_level, lessons, DAggerConfig(steps=2, batch=2, recolour=True), 0, "meta")
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")
+@pytest.mark.parametrize("memory", ["", "gru:4"])
+def test_a_gpu_fits_as_a_cpu_does(memory: str) -> None:
+    """But for rounding, which 20 steps of gradient descent make larger."""
+    rng = torch.Generator().manual_seed(0)
+    fitted = []
+    for device in ("cpu", "cuda"):
+        high_level = make_high_level(Architecture("strided", True, True, memory), seed=0)
+        shape = (32, *high_level.image_shape)
+        images = torch.randint(256, shape, generator=rng.manual_seed(0)).to(torch.uint8)
+        goals, latents = torch.rand(32, 2, generator=rng), torch.rand(32, 2, generator=rng)
+        lessons = Lessons(images, goals, latents, torch.arange(32) % 8 == 0)
+        fit(high_level, lessons, DAggerConfig(steps=20, batch=16, unrolled=4), 0, device)
+        fitted.append(flat_weights(high_level))
+    np.testing.assert_allclose(*fitted, atol=1e-3)
+
+
 def test_a_gpu_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert find_device("auto") == find_device("cpu") == "cpu"
-    with pytest.raises(UserError, match=r"device cuda: torch.* sees no GPU"):
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    with pytest.raises(UserError, match=r"device cuda: torch.* sees no GPU; cpu always works"):
+        find_device("cuda")
+    monkeypatch.setattr(torch.version, "cuda", None)
+    with pytest.raises(UserError, match=r"torch.* is built for CPUs, .*--force-reinstall torch"):
         find_device("cuda")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert find_device("auto") == find_device("cuda") == "cuda"
