@@ -148,9 +148,10 @@ def run_episodes(config: EvalConfig) -> Iterator[Episode]:
     from tqdm import tqdm
 
     config.check()
-    player(config)[1].close()  # whatever cannot be used shows here, not in the workers
+    _, body, _ = player(config)  # whatever cannot be used shows here, not in the workers
+    body.close()
     seeds = range(config.seed, config.seed + config.episodes)
-    with config.open_pool(_start, config) as pool:
+    with config.open_pool(_start, config, body.spec.name) as pool:
         yield from tqdm(pool.imap(_run, seeds), total=len(seeds), unit="episode")
         if pool.replaced:
             print(f"{pool.replaced} workers died; their episodes were repeated", file=sys.stderr)

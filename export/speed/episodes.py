@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from pixelgait.robot.spec import A1
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import run_episodes
 
@@ -31,7 +32,7 @@ def cpus(cluster: str) -> int:
         UserError: Ray is not installed, or there is no such cluster.
     """
     asked = replace(WALKS, cluster=cluster)
-    with asked.open_pool(_nothing, asked) as pool:
+    with asked.open_pool(_nothing, asked, A1.name) as pool:
         return pool.hands
 
 

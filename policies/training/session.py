@@ -51,7 +51,7 @@ def train(config: TrainConfig) -> Run:
         print(f"students are fitted on: {plan.device}", flush=True)
     fresh = None if config.resume else first_checkpoint(config, plan)
     require_writable(config.out / CONFIG)
-    with locked(config.out), config.open_pool(start_worker, plan) as pool:
+    with locked(config.out), config.open_pool(start_worker, plan, plan.robot) as pool:
         return _train(config, plan, fresh, pool)
 
 

@@ -102,12 +102,14 @@ class WorkerOptions:
     cluster: str | None = None
     """Instead of them the CPUs of a Ray cluster that this machine is part of: auto or HOST:PORT."""
 
-    def open_pool(self, initialise: Callable[[Argument], None], argument: Argument) -> Pool:
-        """Workers, initialised with an argument.
+    def open_pool(
+        self, initialise: Callable[[Argument], None], argument: Argument, robot: str
+    ) -> Pool:
+        """Workers, initialised with an argument; they simulate this robot.
 
         Raises:
             UserError: Ray is not installed, or there is no such cluster.
         """
         if self.cluster is None:
             return WorkerPool(self.workers, initialise, argument)
-        return ClusterPool(self.cluster, initialise, argument)
+        return ClusterPool(self.cluster, initialise, argument, robot)

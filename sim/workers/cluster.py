@@ -7,6 +7,7 @@ order of the jobs, so it is all the same who has done them.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import re
@@ -24,6 +25,8 @@ from typing import Any, Protocol, TypeVar
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import Readable
 from pixelgait.robot.runtime.provenance import code_sha256, version
+from pixelgait.robot.spec import find_robot
+from pixelgait.sim.engines.urdf import find_urdf
 from pixelgait.sim.scenes.registry import Move
 from pixelgait.sim.workers.pool import MOST_DEATHS, Pool
 
@@ -45,17 +48,22 @@ class Movable(Protocol):
 
 class ClusterPool(Pool):
     """Workers are all CPUs of a cluster; each calls `initialise(argument)` once, before its first
-    job. The files that the argument names travel with it."""
+    job. The files that the argument names travel with it; the URDF of the robot that they simulate
+    does not, and must be the same everywhere."""
 
     def __init__(
-        self, address: str, initialise: Callable[[Argument], None], argument: Argument
+        self,
+        address: str,
+        initialise: Callable[[Argument], None],
+        argument: Argument,
+        robot: str,
     ) -> None:
         """Raises UserError if Ray is not installed, or there is no such cluster."""
         with tempfile.TemporaryDirectory(prefix="pixelgait-") as aside:
             argument = argument.moved(_packer(Path(aside)))
             self._ray = _connect(address, aside if os.listdir(aside) else None)
         self._task = self._ray.remote(num_cpus=1, max_retries=0)(_work)
-        self._start = self._ray.put((installation(), initialise, argument))
+        self._start = self._ray.put((installation(robot), robot, initialise, argument))
         self._shared: dict[Path, Readable] = {}
         self._job_s: dict[Callable[[Any], Any], float] = {}  # how long one took the last time
         self._workers: set[Worker] = set()
@@ -158,7 +166,7 @@ class ClusterPool(Pool):
         return result
 
 
-SAME = "the same pixelgait must be installed on every node"
+SAME = "every node needs the same (docs/cluster.md)"
 
 
 class LostWorkerError(Exception):
@@ -192,10 +200,16 @@ class SharedFile:
 
 
 @cache
-def installation() -> dict[str, str]:
-    """What figures depend on to the last bit: the code, and libraries by their versions."""
+def installation(robot: str) -> dict[str, str]:
+    """What figures depend on to the last bit: the code, libraries by their versions, and the URDF
+    of the robot by its content."""
     code = f"{version()} (code {code_sha256(ROOMS)[:8]})"
-    return {"pixelgait": code, **{name: version(name) or "none" for name in LIBRARIES}}
+    try:
+        urdf = hashlib.sha256(find_urdf(find_robot(robot)).read_bytes()).hexdigest()[:8]
+    except UserError as error:
+        urdf = f"none ({error})"
+    libraries = {name: version(name) or "none" for name in LIBRARIES}
+    return {"pixelgait": code, **libraries, f"the {robot}'s URDF": urdf}
 
 
 def _packer(folder: Path) -> Move:
@@ -258,8 +272,8 @@ def _work(refs: list[Any]) -> tuple[list[Any], float, Worker]:
     node = ray.get_runtime_context().get_node_id()
     start, batch = refs
     if start != _started:
-        there, initialise, argument = ray.get(start)
-        for name, here in installation().items():
+        there, robot, initialise, argument = ray.get(start)
+        for name, here in installation(robot).items():
             if here != there[name]:
                 where = f"node {ray.util.get_node_ip_address()} ({socket.gethostname()})"
                 raise UserError(f"cluster: {where} has {name} {here}, not {there[name]}; {SAME}")

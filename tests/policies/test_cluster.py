@@ -26,6 +26,8 @@ from pixelgait.policies.training.plan import DAggerConfig
 from pixelgait.policies.training.session import train
 from pixelgait.policies.training.strategies import ESConfig
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.spec import LAIKAGO
+from pixelgait.sim.engines.urdf import find_urdf
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import run_episodes
 from pixelgait.sim.workers.cluster import ClusterPool
@@ -201,7 +203,7 @@ def test_what_an_evaluation_needs_travels(
 def test_a_pool_on_a_cluster(tmp_path: Path, cluster: Cluster) -> None:
     """Order, files that are gone here, errors, and an end to repeating what cannot be done."""
     (tmp_path / "file").write_bytes(b"content")
-    with ClusterPool(cluster.address, jobs.start, jobs.Nothing()) as pool:
+    with ClusterPool(cluster.address, jobs.start, jobs.Nothing(), "a1") as pool:
         assert pool.map(jobs.square, range(20)) == [n * n for n in range(20)]
         assert pool.map(jobs.square, range(50)) == [n * n for n in range(50)]  # in batches
         shared = pool.shared(tmp_path / "file")
@@ -309,13 +311,27 @@ def test_a_node_with_another_version_is_named(tmp_path: Path, head: Cluster) -> 
 
 
 @needs_ray
+def test_a_node_with_another_model_of_the_robot_is_named(tmp_path: Path, head: Cluster) -> None:
+    """What is the Laikago's is nothing to who trains an A1."""
+    urdf = find_urdf(LAIKAGO).read_text().replace('mass value="0.', 'mass value="0.1')
+    (tmp_path / "heavier.urdf").write_text(urdf)
+    other = head.add(PIXELGAIT_LAIKAGO_URDF=str(tmp_path / "heavier.urdf"))
+    try:
+        train(replace(WALK, out=tmp_path / "a1", cluster=head.address))
+        with pytest.raises(UserError, match=r"node .+ has the laikago's URDF \w{8}, not \w{8}; "):
+            train(replace(WALK, out=tmp_path / "run", robot="laikago", cluster=head.address))
+    finally:
+        other.stop()
+
+
+@needs_ray
 def test_without_a_cluster_one_line_says_so(command: Command) -> None:
     done = command("pixelgait-train", "walk", "--out", "run", "--cluster", "127.0.0.1:1")
     assert done.returncode == 1
     assert done.stderr == "error: --cluster 127.0.0.1:1: [Errno 111] Connection refused\n"
     for address in ("nonsense", "nowhere.invalid:6379", "127.0.0.1:port"):
         with pytest.raises(UserError, match=f"^--cluster {address}: "):
-            ClusterPool(address, jobs.start, jobs.Nothing())
+            ClusterPool(address, jobs.start, jobs.Nothing(), "a1")
 
 
 def test_without_ray_one_line_says_what_to_install(tmp_path: Path) -> None:
