@@ -11,8 +11,10 @@ import hashlib
 import logging
 import os
 import re
+import shlex
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -35,6 +37,12 @@ LIBRARIES = ("numpy", "torch", "pybullet", "mujoco", "onnxruntime", "opencv-pyth
 REACH_S = 5.0
 WAIT_S = 10.0  # for a first worker, before the user is told that there is none
 BATCH_S = 0.2  # of work in a task at least: a task costs Ray some milliseconds
+
+# Ray ends whoever has lost its raylet, without a word to Python: somebody else has the last one.
+LAST_WORDS = (
+    "\nerror: the cluster's node on this machine has died, or this command was killed: "
+    "pixelgait-train --out RUN --resume goes on"
+)
 
 Argument = TypeVar("Argument", bound="Movable")
 
@@ -68,6 +76,9 @@ class ClusterPool(Pool):
         self._job_s: dict[Callable[[Any], Any], float] = {}  # how long one took the last time
         self._workers: set[Worker] = set()
         self._work_s = self._held_s = 0.0  # what workers did; how long they were there to do it
+        # It reads to the end of a pipe that ends with this process, however that does.
+        survivor = f"read goodbye || echo {shlex.quote(LAST_WORDS)} >&2"
+        self._survivor = subprocess.Popen(["sh", "-c", survivor], stdin=subprocess.PIPE)
 
     @property
     def hands(self) -> int:
@@ -89,6 +100,7 @@ class ClusterPool(Pool):
                 f"{100.0 * (1.0 - self._work_s / self._held_s):.1f} %",
                 file=sys.stderr,
             )
+        self._survivor.communicate(b"goodbye\n")
         self._ray.shutdown()
 
     def _imap(self, function: Callable[[Any], Any], jobs: list[Any]) -> Iterator[Any]:

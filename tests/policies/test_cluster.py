@@ -272,6 +272,28 @@ def test_a_node_that_dies_changes_nothing(
 
 
 @needs_ray
+def test_who_loses_the_raylet_of_this_machine_is_told_how_to_go_on(
+    tmp_path: Path, local: Path
+) -> None:
+    out = tmp_path / "run"
+    train(replace(WALK, out=out, iterations=1))
+    with running(2) as cluster:
+        iterations = ["--iterations", "1000", "--steps", "100"]
+        driver = start_training(out, "--resume", "--cluster", cluster.address, *iterations)
+        (head,) = cluster.nodes
+        eventually(lambda: head.works() or driver.poll() is not None)
+        os.kill(head.raylet, signal.SIGKILL)
+        _, told = driver.communicate(timeout=PATIENCE_S)
+    assert driver.returncode != 0
+    assert "Traceback" not in told
+    last = told.splitlines()[-1]
+    assert last.startswith("error: the cluster's node on this machine has died")
+    assert last.endswith("--resume goes on")
+    train(replace(WALK, out=out, resume=True))
+    assert same(local, out)
+
+
+@needs_ray
 def test_a_cluster_that_shrinks_to_nothing_loses_nothing(
     tmp_path: Path, local: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
