@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.robot.bundle import SHIPPED
+from pixelgait.robot.bundle import CONTRACT, FILES, SHIPPED
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import (
     LOCK,
@@ -29,6 +29,14 @@ from pixelgait.robot.runtime.provenance import git_state, version
 from pixelgait.robot.spec import Array
 
 CONFIG, GIT = "config.json", "git.json"
+# What makes a folder a run or a bundle, and may not be written over.
+KEPT = (CONFIG, GIT, "curve.json", "best.npz", "last.npz", CONTRACT, *FILES)
+LOW_LEVELS = {  # shipped bundles, by the robot whose legs they move
+    "a1": "walk",
+    "go2": "walk-go2",
+    "laikago": "walk-laikago",
+    "mini_cheetah": "walk-mini-cheetah",
+}
 
 # Arrays of a checkpoint file that are not the trainer's own.
 COMMON = ("weights", "count", "mean", "squares", "iteration", "best_score", "curve")
@@ -221,3 +229,19 @@ def find_run(path: Path, level: str) -> Path:
         f"{path}: not a run folder, config.json is missing; nor a bundle with a {level} run beside "
         f"it (shipped: {', '.join(shipped)})"
     )
+
+
+def files_of(folder: Path) -> list[Path]:
+    """Files that a run or bundle in this folder is made of."""
+    return [folder / name for name in KEPT]
+
+
+def shipped_low_level(robot: str) -> Path:
+    """The folder of the bundle that moves the legs of a robot.
+
+    Raises:
+        UserError: none is shipped.
+    """
+    if robot not in LOW_LEVELS:
+        raise UserError(f"no low level is shipped for '{robot}': train one, pixelgait-train follow")
+    return SHIPPED / LOW_LEVELS[robot]

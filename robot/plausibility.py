@@ -27,6 +27,7 @@ STUCK_S, STUCK_RAD = 0.25, 0.2  # exactly the same value, while the target moved
 # Of an IMU, how far the orientation may drift from its own rate, over about so long: 0.01, or 0.08
 # with the noise and bias of randomised robots.
 IMU_DRIFT_RAD, IMU_DRIFT_S = 0.35, 0.5
+MOST_IMU_GAP_S = 0.05  # an IMU of 20 Hz and more; its rate says less of what turned in longer
 MOST_BRIDGED = 4  # bad readings of a joint, 40 ms, before they are a fault
 
 
@@ -197,7 +198,11 @@ class JointWatch:
 
 
 class ImuWatch:
-    """Notices an IMU that shows the same again and again, or whose rate and orientation differ."""
+    """Notices an IMU that shows the same again and again, or whose rate and orientation differ.
+
+    Readings have one clock, the joints': what is looked at more often than joints or IMU send
+    counts once, whatever their rates.
+    """
 
     def __init__(self) -> None:
         self.reset()
@@ -205,7 +210,7 @@ class ImuWatch:
     def reset(self) -> None:
         """Forget all readings."""
         self._last: tuple[float, ...] | None = None  # orientation (4), rate (3)
-        self._stamp_s = self._still_s = 0.0
+        self._stamp_s = self._changed_s = self._still_s = 0.0
         self._drift = (0.0, 0.0, 0.0)  # of the orientation from the rate [rad]
         self._bad = 0
         self._low = self._high = np.zeros(0)  # joint angles since it shows the same
@@ -213,15 +218,18 @@ class ImuWatch:
     def judge(self, reading: Reading) -> str | None:
         """What is wrong with the IMU for good; its orientation is a unit quaternion."""
         values = (*reading.orientation.tolist(), *reading.angular_velocity.tolist())
-        last, self._last = self._last, values
-        step_s, self._stamp_s = reading.time_s - self._stamp_s, reading.time_s
-        if last is None or not 0.0 < step_s <= MOST_GAP_S:
-            self._drift, self._still_s, self._bad = (0.0, 0.0, 0.0), 0.0, 0
+        last, step_s = self._last, reading.time_s - self._stamp_s
+        if last is not None and step_s == 0.0:
             return None
-        if values == last:
+        self._stamp_s, steady = reading.time_s, 0.0 < step_s <= MOST_GAP_S
+        if steady and values == last:
             return self._find_frozen(reading.joint_angles, step_s)
-        self._still_s = 0.0
-        self._drift = x, y, z = imu_drift(self._drift, last, values, step_s)
+        since_s, self._changed_s = reading.time_s - self._changed_s, reading.time_s
+        self._last, self._still_s = values, 0.0
+        if last is None or not steady or since_s > MOST_IMU_GAP_S:
+            self._drift, self._bad = (0.0, 0.0, 0.0), 0
+            return None
+        self._drift = x, y, z = imu_drift(self._drift, last, values, since_s)
         distance = math.sqrt(x * x + y * y + z * z)
         self._bad = self._bad + 1 if distance > IMU_DRIFT_RAD else 0
         if self._bad > MOST_BRIDGED:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import numpy as np
 import tyro
 
+from pixelgait.policies.runs import files_of
 from pixelgait.robot.bundle import Bundle, find_bundle
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import CONTROL_DT_S
@@ -22,7 +23,6 @@ from pixelgait.robot.runtime.options import (
 )
 from pixelgait.sim.baselines import SIGHTLESS, Baseline
 from pixelgait.sim.body.faults import require_eyes
-from pixelgait.sim.exported import files_of
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.registry import Move, moved_scene
 from pixelgait.sim.scenes.rough import Rough

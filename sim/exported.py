@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from pixelgait.robot.bundle import CONTRACT, FILES, SHIPPED
+from pixelgait.policies.runs import CONFIG, shipped_low_level
+from pixelgait.robot.bundle import CONTRACT
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
 from pixelgait.robot.runtime.processes import die_with_parent
@@ -20,15 +21,6 @@ from pixelgait.robot.spec import A1
 # The console script, wherever it may be: it says what has to be installed.
 EXPORT = "import sys; sys.argv[0] = 'pixelgait-export'; "
 EXPORT += "from pixelgait.robot.runtime.commands import main; main()"
-RUN = "config.json"
-# What makes a folder a run or a bundle, and may not be written over.
-KEPT = (RUN, "git.json", "curve.json", "best.npz", "last.npz", CONTRACT, *FILES)
-LOW_LEVELS = {  # shipped bundles, by the robot whose legs they move
-    "a1": "walk",
-    "go2": "walk-go2",
-    "laikago": "walk-laikago",
-    "mini_cheetah": "walk-mini-cheetah",
-}
 
 
 @contextmanager
@@ -41,7 +33,7 @@ def as_bundle(name: str) -> Iterator[str]:
         UserError: the run cannot be exported.
     """
     folder = Path(name)
-    if (folder / CONTRACT).is_file() or not (folder / RUN).is_file():
+    if (folder / CONTRACT).is_file() or not (folder / CONFIG).is_file():
         yield name
         return
     with tempfile.TemporaryDirectory(prefix="pixelgait-") as aside:
@@ -59,31 +51,15 @@ def as_bundle(name: str) -> Iterator[str]:
         yield aside
 
 
-def files_of(folder: Path) -> list[Path]:
-    """Files that a run or bundle in this folder is made of."""
-    return [folder / name for name in KEPT]
-
-
 def levels_of(run: Path) -> list[str]:
     """The options of pixelgait-export that say which levels a run's policy has."""
-    config = read_json(run / RUN)
+    config = read_json(run / CONFIG)
     task = config.get("task")
     if task in ("walk", "follow"):
         return ["--low-level", str(run)]
     if task == "joint":
         return ["--low-level", str(run), "--high-level", str(run)]
-    if task == "course" and (run / "low_level" / RUN).is_file():
+    if task == "course" and (run / "low_level" / CONFIG).is_file():
         return ["--low-level", str(run), "--high-level", str(run)]
     low_level = shipped_low_level(config.get("robot", A1.name))
     return ["--low-level", str(low_level), "--high-level", str(run)]
-
-
-def shipped_low_level(robot: str) -> Path:
-    """The folder of the bundle that moves the legs of a robot.
-
-    Raises:
-        UserError: none is shipped.
-    """
-    if robot not in LOW_LEVELS:
-        raise UserError(f"no low level is shipped for '{robot}': train one, pixelgait-train follow")
-    return SHIPPED / LOW_LEVELS[robot]

@@ -9,6 +9,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
+from pixelgait.robot.runtime.commands import own_arguments
 from pixelgait.robot.runtime.options import Range
 from tests.test_architecture import MODULES, name_of
 
@@ -47,3 +48,18 @@ def test_no_configuration_is_overlooked() -> None:
     names = {kind.__name__ for kind in configurations()}
     assert {"EvalConfig", "SimConfig", "RunConfig", "ESConfig", "DAggerConfig"} <= names
     assert {"WalkConfig", "DemoConfig", "ResultsConfig", "SceneOptions"} <= names
+
+
+@pytest.mark.parametrize(
+    ("line", "own"),
+    [
+        ("walk --dry-run", "walk --dry-run"),
+        ("walk --dry-run --ros-args -r a:=b", "walk --dry-run"),
+        ("walk --ros-args -r __ns:=/dog -- --dry-run --duration 5", "walk --dry-run --duration 5"),
+        ("--ros-args -p x:=1 -- walk --ros-args -r a:=b", "walk"),
+    ],
+)
+def test_what_is_not_for_ros_is_ours(monkeypatch: pytest.MonkeyPatch, line: str, own: str) -> None:
+    """As ROS reads it: its arguments are between --ros-args and `--`, or the end."""
+    monkeypatch.setattr("sys.argv", ["pixelgait-run", *line.split()])
+    assert own_arguments() == own.split()

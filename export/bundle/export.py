@@ -19,7 +19,7 @@ from pixelgait.export.bundle.options import ExportConfig
 from pixelgait.export.bundle.recording import record
 from pixelgait.policies.high_level import Decider, HighLevelNetwork, StraightAhead
 from pixelgait.policies.low_level import LinearGraph, LowLevelGraph
-from pixelgait.policies.runs import find_run
+from pixelgait.policies.runs import files_of, find_run
 from pixelgait.policies.trained import provenance_of, trained_high_level, trained_low_level
 from pixelgait.robot.bundle import (
     CONTRACT,
@@ -36,7 +36,6 @@ from pixelgait.robot.files import json_bytes, read_json, write_atomic
 from pixelgait.robot.runtime.options import check_outputs
 from pixelgait.robot.runtime.provenance import head, settings
 from pixelgait.robot.spec import RobotSpec
-from pixelgait.sim.exported import files_of
 from pixelgait.sim.world.seeds import VALIDATION
 
 

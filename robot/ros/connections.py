@@ -19,7 +19,7 @@ from pixelgait.robot.ros.parameters import (
 )
 from pixelgait.robot.ros.people.destination import Destination
 from pixelgait.robot.ros.people.orders import OperatorServices
-from pixelgait.robot.ros.people.velocity import VelocityCommands
+from pixelgait.robot.ros.people.velocity import VELOCITY, VelocityCommands
 from pixelgait.robot.ros.watch.camera_info import CameraInfoWatch
 from pixelgait.robot.ros.watch.camera_mount import CameraMountWatch
 from pixelgait.robot.ros.watch.neighbours import Neighbours
@@ -105,9 +105,14 @@ class Connections:
             return None
         return self._mount.unknown(self._eyes.frames)
 
-    def way(self) -> tuple[bool, str] | None:
-        """Whether all is well on the way to the goal, and in words; None: it is told none."""
-        return None if self.destination is None else self.destination.status()
+    def told(self) -> dict[str, tuple[bool, str]]:
+        """Of whatever says where to, whether all is well, and in words."""
+        told = {}
+        if self.destination is not None:
+            told["goal"] = self.destination.status()
+        if self.pilot is not None:
+            told[VELOCITY] = self.pilot.seen()
+        return told
 
     def intruder(self) -> str | None:
         """Who publishes what this node or its robot's driver should, or None."""

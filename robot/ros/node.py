@@ -46,7 +46,7 @@ class ControllerNode(LifecycleNode):
     def __init__(self, options: NodeOptions, stop: threading.Event) -> None:
         super().__init__("pixelgait")
         self.options, self._stop = options, stop
-        self._joined_s = time.monotonic()
+        self._joined_s = self._diagnosed_s = time.monotonic()
         patience = patience_of(read_json(find_bundle(options.bundle) / CONTRACT))
         sensors = {**options.address.sensors, **(EYES if options.stream is None else VIDEO)}
         wait_s = options.address.longest_wait_s
@@ -96,9 +96,10 @@ class ControllerNode(LifecycleNode):
         return over or self.loop.fault is not None
 
     def follow_fault(self) -> None:
-        """After a fault: inactive, for all to see."""
+        """After a fault: inactive, and an ERROR, for all to see."""
         if self.loop is not None and self.loop.fault is not None:
             self.trigger_deactivate()
+            self._diagnose()
 
     def stop_loop(self) -> None:
         """Damp the robot and report, if the loop was started."""
@@ -139,18 +140,12 @@ class ControllerNode(LifecycleNode):
         return TransitionCallbackReturn.SUCCESS
 
     def _connect(self, bundle: Bundle) -> Connections:
-        options, piloted = self.options, self._piloted(bundle)
+        options, piloted = self.options, self.options.piloted(bundle)
         if options.goal is not None and ("goal" not in bundle.takes or piloted):
             raise UserError("--goal: this policy is not told where to go")
         return Connections(
             self, bundle, self.parameters, self._people, piloted, options, self._stop
         )
-
-    def _piloted(self, bundle: Bundle) -> bool:
-        """Whether cmd_vel says where to: also where the bundle has no trained high level."""
-        if self.options.pilot == "bundle":
-            return not bundle.contract["provenance"].get("high_level")
-        return self.options.pilot == "cmd_vel"
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Start the control thread; done when all sensors send and, armed, the robot stands."""
@@ -178,11 +173,12 @@ class ControllerNode(LifecycleNode):
         Raises:
             UserError: somebody else publishes what this node or its robot's driver should.
         """
-        self._stop.wait(max(0.0, self._joined_s + DISCOVERY_S - time.monotonic()))
+        while time.monotonic() < self._joined_s + DISCOVERY_S and not self._pause(0.1):
+            pass
         deadline = time.monotonic() + SENSOR_WAIT_S
         assert self.connections is not None
         while other := self.connections.intruder():
-            if time.monotonic() > deadline or self._stop.wait(0.1):
+            if time.monotonic() > deadline or self._pause(0.1):
                 raise UserError(other)
 
     def _check_camera(self) -> None:
@@ -191,8 +187,7 @@ class ControllerNode(LifecycleNode):
             raise UserError(problem)
 
     def _make_loop(self) -> ControlLoop:
-        assert self.bundle is not None
-        assert self.connections is not None
+        assert self.bundle is not None and self.connections is not None  # noqa: PT018
         link = self.connections.link
         period_s = self.bundle.control_dt_s
         profiler = LatencyProfiler(period_s, link.sensors)
@@ -220,13 +215,19 @@ class ControllerNode(LifecycleNode):
         Raises:
             UserError: it came to a fault.
         """
-        while loop.fault is None and not self._stop.wait(0.02):
+        while loop.fault is None and not self._pause(0.02):
             self._news.tell(loop)
             self._check_camera()
             if self.operator.state in STANDING if self.operator.auto else loop.sensing.is_set():
                 return
         if loop.fault is not None:
             raise UserError(loop.fault)
+
+    def _pause(self, seconds: float) -> bool:
+        """Wait in a transition, during which no timer is called; whether it is told to end."""
+        if time.monotonic() > self._diagnosed_s + PERIOD_S:
+            self._diagnose()
+        return self._stop.wait(seconds)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Stop the control thread; the robot is damped."""
@@ -291,8 +292,9 @@ class ControllerNode(LifecycleNode):
             self._way.publish(self.connections.destination, arrived)
 
     def _diagnose(self) -> None:
+        self._diagnosed_s = time.monotonic()
         link = self.connections.link if self.connections else None
-        way = self.connections.way() if self.connections else None
-        self._diagnostics.publish(self.loop, link, self.fault, way)
+        told = self.connections.told() if self.connections else {}
+        self._diagnostics.publish(self.loop, link, self.fault, told)
         if self.loop is not None:
             self._latency.publish(self.loop.profiler)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pixelgait.robot.bundle import Bundle
 from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.ros.address import Address, Topics
 from pixelgait.robot.ros.wire.video import Stream
@@ -25,3 +26,9 @@ class NodeOptions:
     address: Address = field(default_factory=Topics)
     stream: Stream | None = None  # of the camera, instead of its topics
     settings: dict[str, Any] = field(default_factory=dict)  # of the command, for its report
+
+    def piloted(self, bundle: Bundle) -> bool:
+        """Whether cmd_vel says where to: also where the bundle has no trained high level."""
+        if self.pilot == "bundle":
+            return not bundle.contract["provenance"].get("high_level")
+        return self.pilot == "cmd_vel"

@@ -176,16 +176,16 @@ def operate(
         if config.autostart:
             node.start()
         while not (stop.is_set() or node.left):
-            if config.autostart and node.ended(config.duration):
-                break
-            # Without autostart whoever asks for the transitions also decides about faults.
+            over = config.autostart and node.ended(config.duration)
             node.follow_fault()
+            if over:  # without autostart whoever asks for the transitions ends it as well
+                break
             try:
                 executor.spin_once(timeout_sec=0.05)
             except Exception as error:  # a malformed request of somebody is none of the robot's
                 told = f"{type(error).__name__}: {error}"
                 node.get_logger().error(f"a request was not understood: {told}")
-        if node.left:
+        if node.left or node.fault:
             time.sleep(FAREWELL_S)
     finally:
         node.leave()

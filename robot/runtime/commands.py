@@ -51,7 +51,13 @@ def main() -> None:
 
 
 def own_arguments() -> list[str]:
-    """The command line up to --ros-args, behind which ROS finds its own."""
-    arguments = sys.argv[1:]
-    end = arguments.index("--ros-args") if "--ros-args" in arguments else len(arguments)
-    return arguments[:end]
+    """The command line without what is ROS's: from --ros-args to the next `--`, or the end."""
+    own, ours = [], True
+    for argument in sys.argv[1:]:
+        if argument == "--ros-args":
+            ours = False
+        elif not ours and argument == "--":
+            ours = True
+        elif ours:
+            own.append(argument)
+    return own

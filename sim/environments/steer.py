@@ -8,6 +8,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from pixelgait.policies.runs import shipped_low_level
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.controller import Controller
 from pixelgait.robot.errors import UserError
@@ -16,7 +17,6 @@ from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.environments.base import SIZE, Observation, PixelGaitEnv, no_high_level
 from pixelgait.sim.environments.options import EnvOptions
-from pixelgait.sim.exported import shipped_low_level
 from pixelgait.sim.tasks.navigate import way_through
 
 if TYPE_CHECKING:

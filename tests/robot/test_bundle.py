@@ -15,6 +15,7 @@ import onnx
 import pytest
 
 from pixelgait.policies.low_level import LinearGraph
+from pixelgait.policies.runs import shipped_low_level
 from pixelgait.policies.trained import trained_high_level, trained_low_level
 from pixelgait.robot.bundle import (
     FILES,
@@ -29,7 +30,6 @@ from pixelgait.robot.bundle import (
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.runtime.operation import Goal, Inputs, Operation, Orders
 from pixelgait.robot.spec import A1, ROBOTS
-from pixelgait.sim.exported import shipped_low_level
 from tests.conftest import make_bundle
 from tests.helpers import change_contract
 

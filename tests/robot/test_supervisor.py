@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.low_level import CONTROL_DT_S, LinearLowLevel
+from pixelgait.robot.plausibility import ImuWatch
 from pixelgait.robot.spec import A1, ROBOTS, RobotSpec
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.faults import parse_faults
@@ -386,3 +388,28 @@ def test_an_imu_that_contradicts_itself_damps(
     for step in range(200, 200 + round(within_s / CONTROL_DT_S)):
         supervisor.review(wrong(walking(step), step), A1.default_pose_rad)
     assert reason in str(supervisor.fault)
+
+
+def newest(of: Callable[[float], Reading], step: int, joints_hz: float, imu_hz: float) -> Reading:
+    """What there is in a control step, of sensors that send so often."""
+    joints, imu = (
+        of(math.floor(step * CONTROL_DT_S * hz + 1e-9) / hz / CONTROL_DT_S)
+        for hz in (joints_hz, imu_hz)
+    )
+    return replace(joints, orientation=imu.orientation, angular_velocity=imu.angular_velocity)
+
+
+@pytest.mark.parametrize("joints_hz", [50.0, 60.0, 90.0, 100.0, 200.0])
+@pytest.mark.parametrize("imu_hz", [50.0, 60.0, 90.0, 100.0, 200.0])
+@pytest.mark.parametrize(
+    ("shown", "found"), [(turning, False), (rate_that_is_dead, True), (frozen_imu, True)]
+)
+def test_an_imu_is_judged_alike_however_often_it_and_the_joints_send(
+    shown: Callable[[Reading, float], Reading], found: bool, joints_hz: float, imu_hz: float
+) -> None:
+    watch = ImuWatch()
+    judged = [
+        watch.judge(newest(lambda at: shown(walking(at), at), step, joints_hz, imu_hz))
+        for step in range(100)
+    ]
+    assert any(judged) == found

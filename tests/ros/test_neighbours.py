@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pixelgait.robot.ros.wire.private import HERE, REACH
 from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S
 from tests.ros.support import AUTO, PATIENT, WALKING, Client, FakeRobot, Processes, told
 
@@ -308,25 +309,60 @@ def test_a_joystick_drives_the_walk_bundle(
             client.spin_for(0.05)
         return float(np.ptp([c.position for c in client.commands if c.position], axis=0).max())
 
+    told = client.diagnose()
+
+    def is_told(text: str) -> bool:
+        return "cmd_vel" in told and text in told["cmd_vel"].message
+
     assert moving(lambda: None) < 1e-3  # nobody has said anything: it stands
+    client.spin(lambda: is_told("nobody sends: the robot stands"))
     client.spin(lambda: publisher.get_subscription_count())
     drive(0.0)
     assert moving(lambda: drive(0.0)) > 0.2
+    client.spin(lambda: drive(0.0) or is_told("obeyed"))
     client.spin_for(1.0)
     assert moving(lambda: None) < 1e-3
+    client.spin(lambda: is_told(" s old: the robot stands"))
     if stamped:
         assert moving(lambda: drive(2.0)) < 1e-3  # what is said too late is not said
+        unstamped = TwistStamped()
+        unstamped.twist.linear.x = 0.4
+        assert moving(lambda: publisher.publish(unstamped)) > 0.2  # it is of now
     assert run.poll() is None
 
 
-def test_sockets_are_open_on_this_computer_alone(
-    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
+def test_a_joystick_of_another_type_is_told_of(
+    processes: Processes, client: Client, robot: FakeRobot
 ) -> None:
+    from geometry_msgs.msg import Twist
+
+    processes.start("pixelgait-run", "walk", *AUTO, "-p", "enable_stamped_cmd_vel:=true")
+    client.node.create_publisher(Twist, "cmd_vel", 1)
+    robot.publish_camera = False
+    told = client.diagnose()
+    wrong = "is of geometry_msgs/msg/Twist, not geometry_msgs/msg/TwistStamped: the robot stands"
+    client.spin(lambda: "cmd_vel" in told and told["cmd_vel"].message == wrong)
+
+
+@pytest.mark.parametrize("chosen", [{}, *({name: value} for name, value in HERE.items())])
+def test_sockets_are_open_on_this_computer_alone(
+    processes: Processes,
+    iap_bundle: Path,
+    client: Client,
+    robot: FakeRobot,
+    chosen: dict[str, str],
+) -> None:
+    """Nor is it shared memory, whether somebody has asked for this computer alone or not."""
+    reach = (*REACH, "RMW_IMPLEMENTATION")
+    kept = {k: v for k, v in processes.environment.items() if k not in reach}
+    processes.environment.clear()
+    processes.environment.update(kept | chosen)
     run = processes.start("pixelgait-run", iap_bundle, *PATIENT)
     client.wait_for_state("limp")
     addresses = {address for address, _ in udp_sockets(run.pid)}
     assert addresses
     assert addresses <= {"127.0.0.1", "239.255.0.1"}
+    assert "/dev/shm/fastrtps" not in Path(f"/proc/{run.pid}/maps").read_text()
 
 
 def udp_sockets(pid: int) -> set[tuple[str, int]]:

@@ -172,14 +172,35 @@ def test_whatever_a_driver_sends_the_last_command_damps(
         at += len(reason)
 
 
+def test_who_waits_for_sensors_says_so(
+    processes: Processes, iap_bundle: Path, client: Client
+) -> None:
+    told = client.diagnose()
+    processes.start("pixelgait-run", iap_bundle, *PATIENT)
+    client.spin(lambda: "robot" in told and told["robot"].message == "waiting for all sensors")
+
+
 def test_a_fault_ends_a_node_that_nobody_manages(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
+    """Others see it go inactive, and an ERROR."""
+    from lifecycle_msgs.msg import TransitionEvent
+
+    events: list[str] = []
+    client.node.create_subscription(
+        TransitionEvent,
+        "pixelgait/transition_event",
+        lambda event: events.append(event.goal_state.label),
+        10,
+    )
+    told = client.diagnose()
     run = processes.start("pixelgait-run", iap_bundle, *AUTO)
     client.spin(lambda: len(client.commands) > WALKING)
     robot.roll = 1.5
     client.spin(lambda: run.poll() is not None)
     client.spin(lambda: not client.commands[-1].position, timeout=2.0)
+    client.spin(lambda: "inactive" in events and told["robot"].level == b"\2", timeout=2.0)
+    assert told["robot"].message.startswith("tilted by 1.50 rad")
     assert run.returncode == 1
     assert run.stdout is not None
     assert "error: controller stopped: tilted by 1.50 rad" in run.stdout.read()

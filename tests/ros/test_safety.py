@@ -193,6 +193,23 @@ def test_an_emergency_stop_acts_within_a_step(
     assert max(counts) <= 1, counts
 
 
+def test_a_stop_is_heard_reliably_whoever_says_it(
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    """A reliable writer, as of `ros2 topic pub`, repeats what is lost to reliable readers."""
+    from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
+
+    processes.start("pixelgait-run", iap_bundle, *PATIENT)
+    client.wait_for_state("limp")
+    readers = {
+        (each.qos_profile.reliability, each.qos_profile.durability)
+        for each in client.node.get_subscriptions_info_by_topic("emergency_stop")
+    }
+    assert (ReliabilityPolicy.RELIABLE, DurabilityPolicy.VOLATILE) in readers
+    assert (ReliabilityPolicy.RELIABLE, DurabilityPolicy.TRANSIENT_LOCAL) in readers
+    assert (ReliabilityPolicy.BEST_EFFORT, DurabilityPolicy.VOLATILE) in readers
+
+
 def test_a_stop_that_was_said_before_it_came_is_heard(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:

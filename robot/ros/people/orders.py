@@ -16,9 +16,11 @@ from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.runtime.operation import Operator
 
 STOP = "emergency_stop"
-# A best effort reader hears every writer; a latched one what was said before it came.
+# A best effort reader hears every writer, a reliable one has repeated what was lost on the way; a
+# latched one hears what was said before it came.
 HEAR_ALL = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
-SILENT = SubscriptionEventCallbacks(use_default_callbacks=False)  # about those the other hears
+HEAR_RELIABLY = QoSProfile(depth=10)
+SILENT = SubscriptionEventCallbacks(use_default_callbacks=False)  # about those another one hears
 HEAR_LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
@@ -47,7 +49,7 @@ class OperatorServices:
             self._node.create_service(Trigger, service, _answering(order))
         self._stops = [
             self._node.create_subscription(Bool, STOP, self._heard, qos, event_callbacks=SILENT)
-            for qos in (HEAR_ALL, HEAR_LATCHED)
+            for qos in (HEAR_ALL, HEAR_RELIABLY, HEAR_LATCHED)
         ]
         self._closing = threading.Event()
         self._executor = SingleThreadedExecutor(context=node.context)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
@@ -35,18 +36,17 @@ class Diagnostics:
         loop: ControlLoop | None,
         link: RosLink | None,
         fault: str | None,
-        way: tuple[bool, str] | None = None,
+        told: Mapping[str, tuple[bool, str]],
     ) -> None:
         """Of a node whose loop runs, or has stopped with a fault, or has not been started.
 
-        `way` says whether all is well on the way to a goal, and how it stands.
+        Of what says where to (a goal, cmd_vel) `told` says whether all is well, and how it stands.
         """
         message = DiagnosticArray()
         message.header.stamp = self._node.get_clock().now().to_msg()
         message.status = [self._robot(loop, fault)]
-        if loop is not None and way is not None:
-            well, text = way
-            message.status.append(self._status("goal", OK if well else WARN, text, {}))
+        for name, (well, text) in told.items() if loop is not None else ():
+            message.status.append(self._status(name, OK if well else WARN, text, {}))
         if loop is not None and link is not None:
             message.status += self._rates(loop, link)
         else:
@@ -56,8 +56,10 @@ class Diagnostics:
     def _robot(self, loop: ControlLoop | None, fault: str | None) -> DiagnosticStatus:
         if fault is not None:
             return self._status("robot", ERROR, fault, {})
-        if loop is None or loop.operator.state is None:
+        if loop is None:
             return self._status("robot", OK, "not active", {})
+        if loop.operator.state is None:
+            return self._status("robot", WARN, "waiting for all sensors", {})
         state, cause = loop.operation.state, loop.operation.cause
         level = WARN if state is State.STOPPED else OK
         supervisor = loop.controller.supervisor

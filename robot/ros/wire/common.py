@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.wire.names import COLOUR, DEPTH, IMU, JOINT_STATES
-from pixelgait.robot.ros.wire.private import REACH
+from pixelgait.robot.ros.wire.private import stays_here
 from pixelgait.robot.spec import Array
 
 # A robot's control traffic stays on its own computer unless the user says otherwise.
 LOOPBACK = Path(__file__).resolve().with_name("loopback.xml")
-if not any(name in os.environ for name in REACH):
+if stays_here():
+    os.environ.pop("ROS_LOCALHOST_ONLY", None)
     if os.environ.get("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp") == "rmw_fastrtps_cpp":
         os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SYSTEM_DEFAULT"  # as the profile says
         os.environ["FASTRTPS_DEFAULT_PROFILES_FILE"] = str(LOOPBACK)
