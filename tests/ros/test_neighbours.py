@@ -319,7 +319,7 @@ def test_a_joystick_drives_the_walk_bundle(
     client.spin(lambda: publisher.get_subscription_count())
     drive(0.0)
     assert moving(lambda: drive(0.0)) > 0.2
-    client.spin(lambda: drive(0.0) or is_told("obeyed"))
+    client.spin(lambda: drive(0.0) or is_told("obeys the newest"))
     client.spin_for(1.0)
     assert moving(lambda: None) < 1e-3
     client.spin(lambda: is_told(" s old: the robot stands"))

@@ -59,7 +59,7 @@ class VelocityCommands:
         if not self._usable:
             return False, "not finite: the robot stands"
         if age_s <= self._timeout_s():
-            return True, "obeyed"
+            return True, "obeys the newest"
         kinds = {each.topic_type for each in self._node.get_publishers_info_by_topic(VELOCITY)}
         wanted = f"geometry_msgs/msg/{self._type.__name__}"
         if kinds and wanted not in kinds:
