@@ -84,17 +84,18 @@ colcon: $(INSTALLED)  ## colcon builds the package without a warning, and what i
 benchmark: $(INSTALLED)  ## rollout speed against bare physics
 	$(BIN)/pixelgait-benchmark
 
-results: $(INSTALLED)  ## docs/results.md and the README's table: 100 unseen courses for each row and column
-	$(BIN)/python -m pixelgait.export.reports.results
+ON_CLUSTER = $(if $(CLUSTER),--cluster $(CLUSTER))
+results: $(INSTALLED)  ## docs/results.md and the README's table: 100 unseen courses for each row and column; CLUSTER=auto: on Ray
+	$(BIN)/python -m pixelgait.export.reports.results $(ON_CLUSTER)
 
 speed: $(INSTALLED)  ## seconds to a policy and episodes/s, by number of workers: idle machine, 1.5 h; CLUSTER=auto: on Ray as well
-	$(BIN)/python -m pixelgait.export.speed.speed $(if $(CLUSTER),--cluster $(CLUSTER))
+	$(BIN)/python -m pixelgait.export.speed.speed $(ON_CLUSTER)
 
 navigation: $(INSTALLED)  ## docs/results.md: point goals in 100 unseen houses a row
-	$(BIN)/python -m pixelgait.export.reports.navigation
+	$(BIN)/python -m pixelgait.export.reports.navigation $(ON_CLUSTER)
 
 learning: $(INSTALLED)  ## docs/results.md: size of patches, encoders, mirror symmetry, three seeds each: 12 h
-	$(BIN)/python -m pixelgait.export.studies.learning
+	$(BIN)/python -m pixelgait.export.studies.learning $(ON_CLUSTER)
 
 failures: $(INSTALLED)  ## docs/failures.png: how episodes end that are no success
 	$(BIN)/python -m pixelgait.export.studies.failures

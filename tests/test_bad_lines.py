@@ -223,6 +223,8 @@ OTHERS = [
     ("pixelgait-sim --video note.txt/f.mp4", "note.txt"),
     ("pixelgait-train walk --out new --video film.avi", "--video film.avi: expected a file .mp4"),
     ("pixelgait-train walk --out new --video new/curve.png", "--out is the same file"),
+    ("pixelgait-train --recipe walk --device cuda", "nothing in this recipe is fitted by gradient"),
+    ("pixelgait-train --recipe rover --device cuda", "device cuda: torch"),
     ("pixelgait-train --out short --resume --video film.avi", "expected a file .mp4"),
     ("pixelgait-train --recipe iap --out new --video film.avi", "expected a file .mp4"),
     ("pixelgait-train --recipe iap --out new --video note.txt/f.mp4", "note.txt"),

@@ -28,6 +28,7 @@ from pixelgait.policies.training.configs import (
     TrainConfig,
     WalkConfig,
 )
+from pixelgait.policies.training.plan import DeviceName
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable, write_atomic
 from pixelgait.robot.runtime.commands import own_arguments
@@ -57,6 +58,8 @@ class RecipeConfig(WorkerOptions):
     """Folder of its runs; runs/NAME if none is given."""
     video: Path | None = None
     """Film the last run's best policy at the end (.mp4 or .gif; .png for a strip of frames)."""
+    device: DeviceName = "cpu"
+    """Where the students of its imitation are fitted."""
 
 
 @dataclass(frozen=True)
@@ -138,12 +141,15 @@ def cook(config: RecipeConfig) -> None:
     """Train all stages of a recipe, each where it was left.
 
     Raises:
-        UserError: there is no such recipe, or one of its lines is wrong.
+        UserError: there is no such recipe, a line of it is wrong, or none is fitted on a device.
     """
     check_film(config.video)
     check_outputs(("video", config.video))
     out = config.out or Path("runs") / Path(config.recipe).stem
     stages = read_recipe(config.recipe, out)
+    fits = any("imitate" in stage.arguments for stage in stages)
+    if config.device != "cpu" and not fits:
+        raise UserError(f"--device {config.device}: nothing in this recipe is fitted by gradient")
     require_writable(stages[0].folder / CONFIG)
     try:
         worked = [train_stage(config, stage) for stage in stages]
@@ -170,6 +176,8 @@ def train_stage(config: RecipeConfig, stage: Stage) -> bool:
     line = [*stage.arguments, "--out", str(stage.folder)]
     where = ("--cluster", config.cluster), ("--workers", str(config.workers))
     line += next([option, value] for option, value in where if value)
+    if config.device != "cpu" and "imitate" in stage.arguments:
+        line += ["--device", config.device]
     wanted: TrainConfig = parse(Command, PROGRAM, line)  # type: ignore[arg-type]
     begun = (stage.folder / "last.npz").exists()
     train = not begun or Run(stage.folder).load().iteration < wanted.iterations
