@@ -49,7 +49,7 @@ def report(config: EvalConfig) -> None:
 
 def _report(config: EvalConfig, name: str) -> None:
     """The report on a bundle that is called so."""
-    described = {**describe(config), "bundle": name, "requested_episodes": config.episodes}
+    described = {**describe(config), "bundle": name}
     episodes: list[Episode] = []
     try:
         for episode in watch_episodes(config) if config.gui else run_episodes(config):
@@ -106,6 +106,7 @@ def describe(config: EvalConfig) -> dict[str, Any]:
         "camera_roll_deg": config.camera_roll,
         "seed": config.seed,
         "seconds": config.seconds,
+        "requested_episodes": config.episodes,
     }
 
 

@@ -380,6 +380,7 @@ def test_the_figures_say_of_what_they_are(
         "camera_roll_deg": 90.0,
         "seed": 10007,
         "seconds": 1.0,
+        "requested_episodes": 1,
     }
     assert {name: figures[name] for name in HEAD} == head
     for word in ("freeze-image", "randomised", "faults mixed"):
@@ -428,7 +429,7 @@ def test_ctrl_c_reports_the_episodes_that_are_done(
     assert running.returncode == 130
     figures = strict_json(tmp_path / "figures.json")
     done = len(figures["episodes"])
-    assert 0 < done < EPISODES
+    assert 0 < done < EPISODES == figures["requested_episodes"]
     assert "success_rate" in output
     assert f"{done} episodes" in output
     assert (tmp_path / "progress").read_text().endswith("interrupted, 40 were asked for\n")

@@ -14,6 +14,7 @@ from pixelgait.sim.evaluate import describe
 
 Figures = dict[str, Any]  # as pixelgait-eval writes them; `episodes` is their number
 MAKER = ("version", "commit", "modified")  # who measured, not what
+REQUESTED = "requested_episodes"  # all of them are there: `episodes`
 CODE = "baseline_sha256"  # of a baseline that decides by itself, instead of weights
 WHO = ("sha256", CODE)
 
@@ -53,6 +54,7 @@ class FigureStore:
         """Keep what `evaluate` returned, in place of the same of other weights."""
         wanted = question(evaluation)
         kept = {**_code(evaluation), **figures, "episodes": len(figures["episodes"])}
+        kept.pop(REQUESTED, None)
         anew = {k: v for k, v in wanted.items() if k not in WHO}
         others = [each for each in self._kept if not anew.items() <= each.items()]
         self._kept = sorted([*others, kept], key=lambda each: json.dumps(each, sort_keys=True))
@@ -62,7 +64,7 @@ class FigureStore:
 
 def question(evaluation: EvalConfig) -> Figures:
     """What is evaluated, of which weights or code, on how many episodes."""
-    described = {k: v for k, v in describe(evaluation).items() if k not in MAKER}
+    described = {k: v for k, v in describe(evaluation).items() if k not in (*MAKER, REQUESTED)}
     return {**described, **_code(evaluation), "episodes": evaluation.episodes}
 
 

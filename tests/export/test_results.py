@@ -113,6 +113,8 @@ def test_only_figures_of_the_same_evaluation_are_kept(tmp_path: Path) -> None:
     kept = FigureStore(path).find(asked)
     assert kept is not None
     assert kept["commit"] == "an older one"
+    assert kept["episodes"] == 2
+    assert "requested_episodes" not in kept
     assert FigureStore(path).find(replace(asked, episodes=3)) is None
     assert FigureStore(path).find(replace(asked, looks="test")) is None
     path.write_text("[1, 2")
