@@ -10,7 +10,7 @@ import numpy as np
 import tyro
 
 from pixelgait.policies.runs import files_of
-from pixelgait.robot.bundle import Bundle, find_bundle
+from pixelgait.robot.bundle import SHIPPED, Bundle, find_bundle
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.runtime.options import (
@@ -104,7 +104,7 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
 
     def _read(self) -> list[Path]:
         """Files that are read, and must not be written over."""
-        named = [Path(self.bundle)]
+        named = [Path(self.bundle), SHIPPED / self.bundle]
 
         def note(path: Path) -> Path:
             named.append(path)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import importlib
 import re
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
 
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.recording import replay
 from pixelgait.robot.runtime.commands import own_arguments
 from pixelgait.robot.runtime.options import Range
+from pixelgait.sim import eval_options
 from tests.test_architecture import MODULES, name_of
 
 
@@ -63,3 +67,16 @@ def test_what_is_not_for_ros_is_ours(monkeypatch: pytest.MonkeyPatch, line: str,
     """As ROS reads it: its arguments are between --ros-args and `--`, or the end."""
     monkeypatch.setattr("sys.argv", ["pixelgait-run", *line.split()])
     assert own_arguments() == own.split()
+
+
+def test_a_shipped_bundle_is_not_written_over_by_who_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here of a place of the test's own."""
+    for module in (eval_options, replay):
+        monkeypatch.setattr(module, "SHIPPED", tmp_path)
+    for name in ("contract.json", "golden.json"):
+        with pytest.raises(UserError, match="what is read is the same file"):
+            eval_options.EvalConfig("iap", json=tmp_path / "iap" / name).check()
+        with pytest.raises(UserError, match="what is read is the same file"):
+            replay.report(replay.ReplayConfig(Path("walk.mcap"), "iap", tmp_path / "iap" / name))

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import tyro
 
-from pixelgait.robot.bundle import CONTRACT, FILES, Bundle, load_bundle
+from pixelgait.robot.bundle import CONTRACT, FILES, SHIPPED, Bundle, load_bundle
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import JointCommand
@@ -54,8 +54,7 @@ def report(config: ReplayConfig) -> None:
             recorded commands something else.
     """
     require_library()
-    bundle_files = [Path(config.bundle or "") / name for name in (CONTRACT, *FILES)]
-    check_outputs(("json", config.json), inputs=[config.recording, *bundle_files])
+    check_outputs(("json", config.json), inputs=[config.recording, *_bundle_files(config.bundle)])
     recording = read_recording(config.recording)
     if config.bundle is not None:
         bundle = load_bundle(config.bundle)
@@ -69,6 +68,12 @@ def report(config: ReplayConfig) -> None:
         print(f"wrote {config.json}")
     if figures["same_bundle"] and figures["different"]:
         raise UserError(f"{figures['different']} commands differ from those recorded")
+
+
+def _bundle_files(name: str | None) -> list[Path]:
+    """What a bundle of that name is made of; nothing where it is in the recording."""
+    folders = () if name is None else (Path(name), SHIPPED / name)
+    return [folder / file for folder in folders for file in (CONTRACT, *FILES)]
 
 
 def recorded_bundle(recording: Recording, folder: Path) -> Bundle:
