@@ -8,7 +8,6 @@ order of the jobs, so it is all the same who has done them.
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import re
 import shlex
@@ -30,11 +29,11 @@ from pixelgait.robot.runtime.provenance import code_sha256, version
 from pixelgait.robot.spec import find_robot
 from pixelgait.sim.engines.urdf import find_urdf
 from pixelgait.sim.scenes.registry import Move
+from pixelgait.sim.workers.connection import connect
 from pixelgait.sim.workers.pool import MOST_DEATHS, Pool
 
 ROOMS = ("robot", "sim", "policies")  # whose code workers run
 LIBRARIES = ("numpy", "torch", "pybullet", "mujoco", "onnxruntime", "opencv-python-headless")
-REACH_S = 5.0
 WAIT_S = 10.0  # for a first worker, before the user is told that there is none
 BATCH_S = 0.2  # of work in a task at least: a task costs Ray some milliseconds
 
@@ -66,10 +65,10 @@ class ClusterPool(Pool):
         argument: Argument,
         robot: str,
     ) -> None:
-        """Raises UserError if Ray is not installed, or there is no such cluster."""
+        """Raises UserError if Ray is not installed, or no such cluster is there or lets us in."""
         with tempfile.TemporaryDirectory(prefix="pixelgait-") as aside:
             argument = argument.moved(_packer(Path(aside)))
-            self._ray = _connect(address, aside if os.listdir(aside) else None)
+            self._ray = connect(address, aside if os.listdir(aside) else None)
         self._task = self._ray.remote(num_cpus=1, max_retries=0)(_work)
         self._start = self._ray.put((installation(robot), robot, initialise, argument))
         self._shared: dict[Path, Readable] = {}
@@ -235,38 +234,6 @@ def _packer(folder: Path) -> Move:
         return place
 
     return pack
-
-
-def _connect(address: str, folder: str | None) -> Any:
-    """Ray, connected; every worker is in a copy of the folder.
-
-    Raises:
-        UserError: it is not installed, or there is no such cluster.
-    """
-    try:
-        import ray
-        from ray._private.services import canonicalize_bootstrap_address_or_die
-        from ray.exceptions import RayError
-    except ModuleNotFoundError as error:
-        need = f"--cluster needs {error.name}: in the checkout, pip install '.[cluster]'"
-        raise UserError(need) from None
-    try:
-        host, _, port = canonicalize_bootstrap_address_or_die(address).rpartition(":")
-        socket.create_connection((host, int(port)), REACH_S).close()  # Ray would try for minutes
-    except (OSError, ValueError) as error:
-        raise UserError(f"--cluster {address}: {error}") from None
-    try:
-        ray.init(
-            address,
-            runtime_env={"working_dir": folder} if folder else None,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
-    except (OSError, RuntimeError, ValueError, RayError) as error:
-        why = str(error).splitlines()[0]
-        need = "this machine must be part of the cluster, with its token and RAY_AUTH_MODE=token"
-        raise UserError(f"--cluster {address}: {why}; {need}") from None
-    return ray
 
 
 _started: Any = None  # what this worker was initialised with

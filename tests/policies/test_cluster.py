@@ -37,6 +37,8 @@ from tests.test_architecture import ROOT
 from tests.test_commands import WITHOUT
 
 PATIENCE_S = 180.0
+SOON_S = 15.0  # the command's own start included, on a busy machine
+SCRIPT = Path(sys.executable).parent / "pixelgait-train"
 TOKEN = secrets.token_hex(32)  # of all clusters: Ray reads it once in a process
 needs_ray = pytest.mark.cluster
 
@@ -216,9 +218,8 @@ def test_a_pool_on_a_cluster(tmp_path: Path, cluster: Cluster) -> None:
 
 
 def start_training(out: Path, *arguments: str) -> subprocess.Popen[str]:
-    script = Path(sys.executable).parent / "pixelgait-train"
     return subprocess.Popen(
-        [script, "--out", str(out), *arguments],
+        [SCRIPT, "--out", str(out), *arguments],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -354,6 +355,33 @@ def test_without_a_cluster_one_line_says_so(command: Command) -> None:
     for address in ("nonsense", "nowhere.invalid:6379", "127.0.0.1:port"):
         with pytest.raises(UserError, match=f"^--cluster {address}: "):
             ClusterPool(address, jobs.start, jobs.Nothing(), "a1")
+
+
+@needs_ray
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"RAY_AUTH_TOKEN": secrets.token_hex(32)}, "token is missing or incorrect"),
+        ({"RAY_AUTH_TOKEN": ""}, "no authentication token was found"),
+        ({"RAY_AUTH_TOKEN": "", "RAY_AUTH_MODE": "disabled"}, "token is missing or incorrect"),
+    ],
+    ids=["another", "none", "no mode"],
+)
+def test_without_the_token_one_line_says_so(
+    tmp_path: Path, head: Cluster, changed: dict[str, str], why: str
+) -> None:
+    """Soon: Ray by itself tries for 20 s, and says so every second."""
+    environment = {**child_environment(), "HOME": str(tmp_path), **changed}
+    out = tmp_path / "run"
+    line = [SCRIPT, "walk", "--out", str(out), "--cluster", head.address]
+    done = subprocess.run(line, capture_output=True, text=True, env=environment, timeout=SOON_S)
+    assert done.returncode == 1
+    (said,) = done.stderr.splitlines()
+    assert said.startswith(f"error: --cluster {head.address}: ")
+    assert said.endswith("with its token and RAY_AUTH_MODE=token")
+    assert why in said
+    assert len(said) < 300
+    assert not list(out.glob("*.npz"))
 
 
 def test_without_ray_one_line_says_what_to_install(tmp_path: Path) -> None:
