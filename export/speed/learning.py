@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
-import signal
 import subprocess
 import sys
 import tempfile
@@ -20,7 +20,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.runtime.processes import die_with_parent
 
 LOOK_S = 0.1  # how often the learning curve is read
-STOPPED = (128 + signal.SIGTERM, -signal.SIGTERM)  # exit codes
+OVERHEAD = re.compile(r"cluster: \d+ workers .*overhead (-?[\d.]+) %")  # what a cluster ends with
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,16 @@ LESSONS = {
 }
 
 
-def seconds_to_learn(lesson: Lesson, seed: int, workers: Sequence[str]) -> float | None:
-    """From the command's start to the validation that shows it; None: not within the limit.
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """How a lesson went."""
+
+    seconds: float | None  # None: not learned within the limit
+    overhead: float | None  # share of its workers' time that a cluster took; None: there was none
+
+
+def learn(lesson: Lesson, seed: int, workers: Sequence[str]) -> Learned:
+    """Time it from the command's start to the validation that shows it.
 
     `workers` are the options that say who does the work. The command is stopped by SIGTERM: Ctrl-C
     is nothing to whom a shell has started in the background.
@@ -95,11 +103,13 @@ def seconds_to_learn(lesson: Lesson, seed: int, workers: Sequence[str]) -> float
             try:
                 took = _wait(process, run / "curve.json", lesson, started)
             finally:
-                _stop(process)
-            if took is None and process.returncode not in (0, *STOPPED):
-                said.seek(0)
-                raise UserError(f"{shlex.join(words)}: {said.read().strip().splitlines()[-1]}")
-    return took
+                stopped = _stop(process)
+            said.seek(0)
+            told = said.read()
+    if process.returncode != 0 and took is None and not stopped:
+        raise UserError(f"{shlex.join(words)}: {told.strip().splitlines()[-1]}")
+    overhead = OVERHEAD.search(told)
+    return Learned(took, float(overhead[1]) / 100.0 if overhead else None)
 
 
 def _wait(
@@ -120,8 +130,9 @@ def _wait(
     return None
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Unless it has ended."""
-    if process.poll() is None:
+def _stop(process: subprocess.Popen[bytes]) -> bool:
+    """Unless it has ended; whether it had not. How it ends then is Ray's or the signal's affair."""
+    if runs := process.poll() is None:
         process.terminate()
     process.wait()
+    return runs

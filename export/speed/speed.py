@@ -9,7 +9,7 @@ from statistics import median
 from typing import Annotated, Any
 
 from pixelgait.export.speed.episodes import cpus, episodes_per_s
-from pixelgait.export.speed.learning import LESSONS, Lesson, seconds_to_learn
+from pixelgait.export.speed.learning import LESSONS, Learned, Lesson, learn
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, require_writable, write_atomic
 from pixelgait.robot.runtime.latency import machine
@@ -66,23 +66,38 @@ def print_report(config: SpeedConfig) -> None:
     rates = _rates(config)
     if config.json is not None:
         about = {**head("make speed"), "settings": settings(config, "json")}
-        figures = {"learning_s": learned, "episodes_per_s": rates, "machine": machine()}
+        figures = {**_figures(learned), "episodes_per_s": rates, "machine": machine()}
         write_atomic(config.json, json_bytes({**about, **figures}))
         print(f"wrote {config.json}")
 
 
-def _learn(
-    lesson: Lesson, seeds: int, name: str, who: str, how: Sequence[str]
-) -> list[float | None]:
-    """Seconds of every seed; None: more than the limit."""
-    took = [seconds_to_learn(lesson, seed, how) for seed in range(seeds)]
-    each = [seconds if seconds is not None else float("inf") for seconds in took]
+def _learn(lesson: Lesson, seeds: int, name: str, who: str, how: Sequence[str]) -> list[Learned]:
+    """How it went with every seed."""
+    went = [learn(lesson, seed, how) for seed in range(seeds)]
+    took = [each.seconds if each.seconds is not None else float("inf") for each in went]
+    lost = [each.overhead for each in went if each.overhead is not None]
+    overhead = f", overhead {median(lost):.1%} ({min(lost):.1%} to {max(lost):.1%})" if lost else ""
     print(
-        f"{name}, {who}: median {median(each):.0f} s of {seeds} seeds "
-        f"({min(each):.0f} to {max(each):.0f}; {lesson.enough})",
+        f"{name}, {who}: median {median(took):.0f} s of {seeds} seeds "
+        f"({min(took):.0f} to {max(took):.0f}; {lesson.enough}){overhead}",
         flush=True,
     )
-    return took
+    return went
+
+
+def _figures(learned: dict[str, dict[str, list[Learned]]]) -> dict[str, Any]:
+    """As JSON holds them, by lesson and by who did the work; null: more than the limit, or that
+    is no cluster."""
+    return {
+        "learning_s": {
+            name: {who: [each.seconds for each in went] for who, went in hands.items()}
+            for name, hands in learned.items()
+        },
+        "overhead": {
+            name: {who: [each.overhead for each in went] for who, went in hands.items()}
+            for name, hands in learned.items()
+        },
+    }
 
 
 def _rates(config: SpeedConfig) -> list[dict[str, Any]]:

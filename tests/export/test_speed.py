@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pixelgait.export.speed.episodes import episodes_per_s
-from pixelgait.export.speed.learning import LESSONS, Lesson, seconds_to_learn
+from pixelgait.export.speed.learning import LESSONS, Learned, Lesson, learn
 from pixelgait.export.speed.speed import SpeedConfig, print_report
 from pixelgait.robot.errors import UserError
 
@@ -22,22 +22,22 @@ ONE = ("--workers", "1")
 
 
 def test_a_command_is_stopped_as_soon_as_it_has_learned() -> None:
-    took = seconds_to_learn(SHORT, 0, ONE)
-    assert took is not None
-    assert 0.0 < took < SHORT.limit_s
+    went = learn(SHORT, 0, ONE)
+    assert went.seconds is not None
+    assert 0.0 < went.seconds < SHORT.limit_s
+    assert went.overhead is None
 
 
 def test_what_is_not_learned_in_time_or_iterations_is_not_learned() -> None:
     never = replace(SHORT, learned=lambda row: False)
-    assert seconds_to_learn(replace(never, limit_s=8.0), 0, ONE) is None
-    assert (
-        seconds_to_learn(replace(never, command=f"{SHORT.command} --iterations 1"), 0, ONE) is None
-    )
+    once = replace(never, command=f"{SHORT.command} --iterations 1")
+    assert learn(replace(never, limit_s=8.0), 0, ONE) == Learned(None, None)
+    assert learn(once, 0, ONE) == Learned(None, None)
 
 
 def test_a_command_that_cannot_be_is_told_in_its_own_words() -> None:
     with pytest.raises(UserError, match="weather"):
-        seconds_to_learn(replace(SHORT, command="walk --weather bad"), 0, ONE)
+        learn(replace(SHORT, command="walk --weather bad"), 0, ONE)
     with pytest.raises(UserError, match="--lessons: choose from walk from zero"):
         print_report(SpeedConfig(lessons=("swim",)))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -20,6 +22,8 @@ from threading import Thread
 import numpy as np
 import pytest
 
+from pixelgait.export.speed.learning import LESSONS, learn
+from pixelgait.export.speed.speed import SpeedConfig, print_report
 from pixelgait.policies.runs import load_checkpoint
 from pixelgait.policies.training.configs import ImitateConfig, WalkConfig
 from pixelgait.policies.training.plan import DAggerConfig
@@ -32,6 +36,7 @@ from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import run_episodes
 from pixelgait.sim.workers.cluster import ClusterPool
 from tests.conftest import Command, child_environment, children
+from tests.export.test_speed import SHORT
 from tests.policies import jobs
 from tests.test_architecture import ROOT
 from tests.test_commands import WITHOUT
@@ -345,6 +350,28 @@ def test_a_node_with_another_model_of_the_robot_is_named(tmp_path: Path, head: C
             train(replace(WALK, out=tmp_path / "run", robot="laikago", cluster=head.address))
     finally:
         other.stop()
+
+
+@needs_ray
+def test_who_is_stopped_on_a_cluster_says_what_it_took(
+    tmp_path: Path,
+    head: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Ray has an exit code of its own for that."""
+    ray = ("--cluster", head.address)
+    never = replace(SHORT, learned=lambda row: False, limit_s=10.0)
+    assert learn(never, 0, ray).seconds is None
+    monkeypatch.setitem(LESSONS, "short", SHORT)
+    report = tmp_path / "speed.json"
+    print_report(SpeedConfig(1, ("short",), (), 8, head.address, report))
+    figures = json.loads(report.read_text())
+    assert figures["learning_s"]["short"]["Ray"][0] > 0.0
+    assert figures["overhead"]["short"]["1 worker"] == [None]
+    (overhead,) = figures["overhead"]["short"]["Ray"]
+    assert 0.0 < overhead < 1.0
+    assert re.search(rf"short, Ray: .*, overhead {overhead:.1%} \(", capsys.readouterr().out)
 
 
 @needs_ray
