@@ -38,6 +38,8 @@ LOW_LEVELS = {  # shipped bundles, by the robot whose legs they move
     "mini_cheetah": "walk-mini-cheetah",
 }
 
+MOST_NAMED = 9  # of the runs in a folder that is none
+
 # Arrays of a checkpoint file that are not the trainer's own.
 COMMON = ("weights", "count", "mean", "squares", "iteration", "best_score", "curve")
 
@@ -187,9 +189,10 @@ def read_run_config(folder: Path) -> dict[str, Any]:
     """What a run that can go on was started with.
 
     Raises:
-        UserError: there is no such run.
+        UserError: there is no such run, or there are several.
     """
     if not (folder / "last.npz").exists():
+        refuse_many(folder)
         raise UserError(f"{folder}: nothing to resume, there is no checkpoint last.npz")
     return Run(folder).config
 
@@ -219,16 +222,25 @@ def find_run(path: Path, level: str) -> Path:
     """The run folder of a level: the path itself, or what lies beside the bundle of that name.
 
     Raises:
-        UserError: there is none.
+        UserError: there is none, or there are several.
     """
     for folder in (path / level, path, SHIPPED / path / level):
         if (folder / CONFIG).is_file():
             return folder
+    refuse_many(path)
     shipped = sorted(folder.parent.name for folder in SHIPPED.glob(f"*/{level}"))
     raise UserError(
         f"{path}: not a run folder, config.json is missing; nor a bundle with a {level} run beside "
         f"it (shipped: {', '.join(shipped)})"
     )
+
+
+def refuse_many(folder: Path) -> None:
+    """Raises UserError if a folder holds runs, as a recipe's does, and is none; it names them."""
+    runs = sorted(str(file.parent) for file in folder.glob(f"*/{CONFIG}"))
+    if runs and not any((folder / name).is_file() for name in (CONFIG, CONTRACT)):
+        named = runs if len(runs) <= MOST_NAMED else [*runs[:MOST_NAMED], "..."]
+        raise UserError(f"{folder} holds runs, name one of them: {', '.join(named)}")
 
 
 def files_of(folder: Path) -> list[Path]:

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from pixelgait.policies.runs import CONFIG, shipped_low_level
-from pixelgait.robot.bundle import CONTRACT
+from pixelgait.policies.runs import CONFIG, refuse_many, shipped_low_level
+from pixelgait.robot.bundle import CONTRACT, SHIPPED
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
 from pixelgait.robot.runtime.processes import die_with_parent
@@ -30,9 +30,11 @@ def as_bundle(name: str) -> Iterator[str]:
     A high level that learned without a low level stands on the one shipped for its robot.
 
     Raises:
-        UserError: the run cannot be exported.
+        UserError: the run cannot be exported, or the folder holds several.
     """
     folder = Path(name)
+    if not (SHIPPED / name / CONTRACT).is_file():
+        refuse_many(folder)
     if (folder / CONTRACT).is_file() or not (folder / CONFIG).is_file():
         yield name
         return

@@ -340,6 +340,16 @@ OTHERS = [
     ("pixelgait-train --recipe empty.txt", "a recipe without lines"),
     ("pixelgait-train --recipe ahead.txt", "ahead.txt:1"),
     ("pixelgait-train --recipe iap --workers 0", "--workers is 0"),
+    *[
+        (line, "many holds runs, name one of them: many/01-walk, many/02-walk, ")
+        for line in (
+            "pixelgait-eval many",
+            "pixelgait-export --low-level many --out b",
+            "pixelgait-train walk --out new --start many",
+            "pixelgait-train --out many --resume",
+        )
+    ],
+    ("pixelgait-eval many", "many/09-walk, ..."),
     ("pixelgait-train --out gone --resume", "nothing to resume"),
     ("pixelgait-train walk --out gone --resume", "nothing to resume"),
     ("pixelgait-train --out flipped --resume", "not a checkpoint"),
@@ -399,6 +409,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     walks = {**dict.fromkeys(runs, weights), "short": weights[1:], "nan": weights * np.nan}
     for name, values in walks.items():
         suffer(WalkConfig(out=folder / name), values)
+    for number in range(1, 13):
+        suffer(WalkConfig(out=folder / "many" / f"{number:02d}-walk"), weights)
     suffer(ImitateConfig(out=folder / "sized"), np.zeros(12))
     suffer(ImitateConfig(out=folder / "unknown", encoder="ear"), np.zeros(12))
     for name in ("best.npz", "last.npz"):
