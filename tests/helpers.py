@@ -93,6 +93,6 @@ def documented_keys(title: str, within: str | None = None) -> set[str]:
     section = text.partition(f"\n### {title}")[2].partition("\n### ")[0]
     rows = [line for line in section.splitlines() if line.startswith("| `")]
     if within is not None:
-        (told,) = (row.split(" | ")[1] for row in rows if row.startswith(f"| `{within}` |"))
+        (told,) = (row.split(" | ")[-1] for row in rows if row.startswith(f"| `{within}` |"))
         return set(re.findall("`([^`]+)`", told))
     return {key for row in rows for key in re.findall("`([^`]+)`", row.split(" | ")[0])}

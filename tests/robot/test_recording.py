@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -22,14 +23,16 @@ from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.controller import Decision
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, JointCommand, Reading
-from pixelgait.robot.recording.messages import TYPES
+from pixelgait.robot.recording.messages import STEP, TYPES
 from pixelgait.robot.recording.steps import RecordedStep, read_recording
 from pixelgait.robot.recording.writer import StepWriter
 from pixelgait.robot.runtime.loop import Step
 from pixelgait.robot.runtime.operation import Goal, Inputs, Orders
 from pixelgait.robot.supervisor import Patience
 from tests.conftest import child_environment
+from tests.helpers import documented_keys
 from tests.robot.test_replay import POLICIES, RECORDINGS
+from tests.test_architecture import ROOT
 
 THIRD = 1.0 / 3.0
 ODD = np.nextafter(np.arange(1, 13) / 10.0, 2.0)  # (12,) whose last bits any rounding would lose
@@ -86,6 +89,17 @@ def test_whoever_reads_ros_2_messages_can_read_all_of_a_recording(tmp_path: Path
             assert message is not None
             seen.add(topic)
     assert seen == set(TYPES)
+
+
+def test_a_recording_is_as_documented() -> None:
+    assert documented_keys("Recording") == set(TYPES)
+    definition = TYPES[STEP][1].partition("\n=")[0]
+    fields = {line.split()[1] for line in definition.splitlines()}
+    assert documented_keys("Recording", STEP) == {*fields, "ros2 bag play"}  # who leaves it out
+    page = (ROOT / "docs" / "commands.md").read_text()
+    _, _, metadata = page.partition("The metadata `pixelgait` say what was recorded: ")
+    recording = read_recording(RECORDINGS / "iap.mcap")
+    assert recording.about.keys() == {*re.findall("`(\\w+)`", metadata.partition(". ")[0])}
 
 
 def test_what_went_into_a_step_comes_back_in_every_bit(tmp_path: Path) -> None:
