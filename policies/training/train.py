@@ -109,8 +109,8 @@ def run_and_report(config: TrainConfig) -> None:
         if not (config.out / "last.npz").exists():
             raise
         film_so_far(config.out, config.video)
-        where = f" --cluster {config.cluster}" if config.cluster else ""
-        again = f"{PROGRAM} --out {config.out} --resume{where}"
+        where = ["--cluster", config.cluster] if config.cluster else []
+        again = shlex.join([PROGRAM, "--out", str(config.out), "--resume", *where])
         raise KeyboardInterrupt(f"{again} goes on") from None
     if isinstance(config, (WalkConfig, FollowConfig)):
         print(straight_ahead(run))
@@ -158,7 +158,7 @@ def cook(config: RecipeConfig) -> None:
         if not begun:
             raise
         film_so_far(begun[-1], config.video)
-        again = f"{PROGRAM} --recipe {config.recipe} --out {out}"
+        again = shlex.join([PROGRAM, *own_arguments()])  # with whoever does the work, and its film
         raise KeyboardInterrupt(f"the same line goes on: {again}") from None
     if not any(worked):
         print(f"all runs are done: {', '.join(str(stage.folder) for stage in stages)}")

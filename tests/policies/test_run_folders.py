@@ -337,19 +337,23 @@ def test_ctrl_c_never_looks_like_a_damaged_archive(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "run", "again"),
     [
-        (f"walk --out run {LONG}", "run", "pixelgait-train --out run --resume goes on"),
         (
-            "--recipe recipe.txt --out cooked --workers 1",
+            f"walk --out 'my run' {LONG} --video film.mp4",
+            "my run",
+            "pixelgait-train --out 'my run' --resume goes on",
+        ),
+        (
+            "--recipe 'my recipe' --out cooked --workers 1 --video film.mp4",
             "cooked/1-walk",
-            "the same line goes on: pixelgait-train --recipe recipe.txt --out cooked",
+            "the same line goes on: pixelgait-train --recipe 'my recipe' --out cooked --workers 1 "
+            "--video film.mp4",
         ),
     ],
 )
 def test_ctrl_c_says_how_to_go_on(tmp_path: Path, line: str, run: str, again: str) -> None:
-    (tmp_path / "recipe.txt").write_text(f"walk {LONG}\nfollow --start {{1}}")
-    line += " --video film.mp4"
+    (tmp_path / "my recipe").write_text(f"walk {LONG}\nfollow --start {{1}}")
     process = subprocess.Popen(
-        [sys.executable, "-m", "pixelgait.policies.training.train", *line.split()],
+        [sys.executable, "-m", "pixelgait.policies.training.train", *shlex.split(line)],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
