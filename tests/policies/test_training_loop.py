@@ -12,6 +12,7 @@ import pytest
 
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs import Checkpoint, Run, load_checkpoint
+from pixelgait.policies.training import loop
 from pixelgait.policies.training.loop import Budget, TrainingLoop, progress_line
 from pixelgait.policies.training.validation import Figures, summary
 from pixelgait.robot.spec import Array
@@ -50,12 +51,43 @@ class Interrupted:
 def test_an_interrupt_leaves_no_figures_half_logged(tmp_path: Path) -> None:
     """TensorBoard's queue, cut off while it holds its lock, would wait for ever when closed."""
     run, first = Run(tmp_path), Checkpoint.first(np.zeros(2), Normaliser.empty())
-    loop = TrainingLoop(Budget(iterations=5, validate_every=1), run, Interrupted(), first)
+    budget = Budget(iterations=5, validate_every=1)
     with pytest.raises(KeyboardInterrupt):
-        loop.go()
+        TrainingLoop(budget, run, Interrupted(), first).go()
     assert load_checkpoint(tmp_path / "last.npz").iteration == 1
     (events,) = tmp_path.glob("events.*")
     assert b"noted/to-the-end" in events.read_bytes()
+
+
+class Watched(Interrupted):
+    """A trainer that looks whether the curve was drawn before it goes on."""
+
+    def __init__(self, picture: Path) -> None:
+        self.picture = picture
+        self.drawn: list[bool] = []
+
+    def iterate(self, iteration: int) -> Figures:
+        self.drawn.append(self.picture.exists())
+        self.picture.unlink(missing_ok=True)
+        return super().iterate(iteration)
+
+    def histograms(self) -> dict[str, Array]:
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("every_s", "drawn"), [(60.0, [False] * 5), (0.0, [False, False, True, False, True])]
+)
+def test_a_curve_is_drawn_while_its_run_learns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every_s: float, drawn: list[bool]
+) -> None:
+    """After a validation, if a while has passed: whoever is killed later leaves a picture."""
+    monkeypatch.setattr(loop, "DRAWN_EVERY_S", every_s)
+    run, first = Run(tmp_path), Checkpoint.first(np.zeros(2), Normaliser.empty())
+    trainer = Watched(tmp_path / loop.PICTURE)
+    TrainingLoop(Budget(iterations=5, validate_every=2), run, trainer, first).go()
+    assert trainer.drawn == drawn
+    assert trainer.picture.read_bytes().startswith(b"\x89PNG")
 
 
 def episode(success: bool, contacts: int, metrics: dict[str, float]) -> Episode:
