@@ -41,6 +41,7 @@ from pixelgait.robot.runtime.options import check_numbers, parse
 from tests.conftest import Command, child_environment
 from tests.helpers import played
 from tests.sim.test_mixture import OWN
+from tests.test_formats import check_files
 
 SMALL = "--steps 60 --validation-steps 60 --validation-episodes 2 --validate-every 1 --workers 1"
 SEARCH = "--es.directions 2 --es.top 2"
@@ -447,6 +448,18 @@ def test_a_recipe_is_its_lines(trained: Train, tmp_path: Path) -> None:
         files = tmp_path / typed / "best.npz", tmp_path / "cooked" / cooked / "best.npz"
         weights = [load_checkpoint(file).weights for file in files]
         np.testing.assert_array_equal(*weights)
+
+
+def test_a_recipe_calibrates_a_run_once(trained: Train, tmp_path: Path) -> None:
+    lines = (
+        f"follow --mirror --start walk {SMALL} {SEARCH} --iterations 1\ncalibrate  # its speeds\n"
+    )
+    (tmp_path / "recipe.txt").write_text(lines)
+    line = "--recipe recipe.txt --out cooked --workers 1"
+    assert "asked 0.20, 0.60 m/s, reached" in trained(line)
+    check_files(tmp_path / "cooked" / "1-follow", "follow")
+    assert (tmp_path / "cooked" / "1-follow" / "calibrated").exists()
+    assert trained(line).splitlines()[-1] == "all runs are done: cooked/1-follow"
 
 
 @pytest.mark.parametrize("name", [path.parent.name for path in SHIPPED.glob("*/contract.json")])
