@@ -27,7 +27,6 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import Readable
 from pixelgait.robot.runtime.provenance import code_sha256, version
 from pixelgait.robot.spec import find_robot
-from pixelgait.sim.engines.urdf import find_urdf
 from pixelgait.sim.scenes.registry import Move
 from pixelgait.sim.workers.connection import connect
 from pixelgait.sim.workers.pool import MOST_DEATHS, Pool
@@ -214,6 +213,8 @@ class SharedFile:
 def installation(robot: str) -> dict[str, str]:
     """What figures depend on to the last bit: the code, libraries by their versions, and the URDF
     of the robot by its content."""
+    from pixelgait.sim.engines.urdf import find_urdf  # who asks for --help needs no simulator
+
     code = f"{version()} (code {code_sha256(ROOMS)[:8]})"
     try:
         urdf = hashlib.sha256(find_urdf(find_robot(robot)).read_bytes()).hexdigest()[:8]

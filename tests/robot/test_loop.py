@@ -167,7 +167,7 @@ def test_what_is_taken_is_a_stage_of_its_own() -> None:
     assert rows["take"]["p50_us"] > 4000
     assert all(rows[stage]["p50_us"] < 3000 for stage in COMPUTE)
     assert rows["compute"]["count"] == rows["supervise"]["count"] > 20
-    assert rows["compute"]["max_us"] <= sum(rows[stage]["max_us"] for stage in COMPUTE)
+    assert rows["compute"]["max_us"] <= sum(rows[stage]["max_us"] for stage in COMPUTE) + 1e-6
 
 
 def test_a_robot_without_sensors_never_stands_up(monkeypatch: pytest.MonkeyPatch) -> None:

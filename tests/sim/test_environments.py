@@ -42,8 +42,12 @@ def test_an_agent_trots_on_the_robot_it_asks_for(robot: str) -> None:
     angles = env.unwrapped.reading.joint_angles
     assert np.all(np.abs(angles - ROBOTS[robot].default_pose_rad) < 1.0)
     env.close()
+    steered = made("Steer", robot=robot)  # on the low level of its own that is shipped
+    steered.reset(seed=0)
+    steered.step(np.array((1.0, 0.0)))
+    steered.close()
     with pytest.raises(UserError, match="low_level 'walk' is of a1"):
-        made("Steer", robot=robot)
+        made("Steer", robot=robot, low_level="walk")
 
 
 def test_a_skipped_frame_is_the_same_action_again() -> None:
