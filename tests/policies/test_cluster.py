@@ -339,6 +339,21 @@ def test_a_node_with_another_version_is_named(tmp_path: Path, head: Cluster) -> 
 
 
 @needs_ray
+def test_a_node_with_another_build_of_torch_is_named(tmp_path: Path, head: Cluster) -> None:
+    """Of the same version: PyPI's and torch's own index have several."""
+    told = tmp_path / "torch-0.dist-info" / "METADATA"
+    told.parent.mkdir()
+    told.write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.13.0+cu999\n")
+    path = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    other = head.add(PYTHONPATH=os.pathsep.join(path))
+    try:
+        with pytest.raises(UserError, match=r"node .+ has torch 2\.13\.0\+cu999, not .+; "):
+            train(replace(WALK, out=tmp_path / "run", cluster=head.address))
+    finally:
+        other.stop()
+
+
+@needs_ray
 def test_a_node_with_another_model_of_the_robot_is_named(tmp_path: Path, head: Cluster) -> None:
     """What is the Laikago's is nothing to who trains an A1."""
     urdf = find_urdf(LAIKAGO).read_text().replace('mass value="0.', 'mass value="0.1')
