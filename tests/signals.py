@@ -29,6 +29,7 @@ SHORT = "pixelgait-train walk --out run --iterations 1 --validation-episodes 1"
 # looked at [s].
 COMMANDS = {
     "pixelgait-train walk --out run --iterations 100000": 12.0,
+    "pixelgait-train walk --out run --iterations 100000 --body mujoco": 12.0,
     "pixelgait-train follow --out run --iterations 100000 --randomise": 12.0,
     "pixelgait-train course --low-level walk --out run --iterations 100000": 15.0,
     "pixelgait-train imitate --out run": 20.0,

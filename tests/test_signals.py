@@ -51,6 +51,9 @@ def test_whoever_is_left_behind_is_found() -> None:
         ("pixelgait-eval iap --episodes 100000", 8.0, signal.SIGTERM),
         ("pixelgait-export --low-level walk --high-level iap --out run", 3.0, signal.SIGINT),
         ("pixelgait-benchmark --rounds 100000 --steps 200", 4.0, signal.SIGINT),
+        ("python -m pixelgait.export.speed.speed --lessons 'walk from zero'", 6.0, signal.SIGKILL),
+        ("python -m pixelgait.export.faults.table", 5.0, signal.SIGTERM),
+        ("python -m pixelgait.export.faults.table", 5.0, signal.SIGKILL),
     ],
 )
 def test_who_is_stopped_leaves_nobody_behind(
