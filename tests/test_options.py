@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib
 import re
+import shutil
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
 
+from pixelgait.robot.bundle import CONTRACT, SHIPPED
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.profiling.profile_bundle import ProfileConfig, profile
 from pixelgait.robot.recording import replay
 from pixelgait.robot.runtime.commands import own_arguments
 from pixelgait.robot.runtime.options import Range
@@ -80,3 +83,8 @@ def test_a_shipped_bundle_is_not_written_over_by_who_names_it(
             eval_options.EvalConfig("iap", json=tmp_path / "iap" / name).check()
         with pytest.raises(UserError, match="what is read is the same file"):
             replay.report(replay.ReplayConfig(Path("walk.mcap"), "iap", tmp_path / "iap" / name))
+    shutil.copytree(SHIPPED / "walk", tmp_path / "walk")
+    for option in ("json", "page"):
+        measured = ProfileConfig(str(tmp_path / "walk"), **{option: tmp_path / "walk" / CONTRACT})
+        with pytest.raises(UserError, match=f"--{option} .*: what is read is the same file"):
+            profile(measured)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import tyro
 
-from pixelgait.robot.bundle import Bundle, load_bundle
+from pixelgait.robot.bundle import CONTRACT, FILES, Bundle, load_bundle
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import Image, Reading
@@ -62,13 +62,11 @@ def profile(config: ProfileConfig) -> None:
     if (config.compare is None) == (config.bundle == ""):
         raise UserError("name a bundle or a report, or two reports behind --compare")
     written = _written(config)
-    check_outputs(("json", config.json), ("page", config.page), inputs=written)
-    if config.compare is not None:
-        reports = [read_report(path) for path in config.compare]
-        print(format_comparison(*reports))
-    else:
-        reports = [read_report(*written) if written else _measured(config)]
-        print(format_table(reports[0]))
+    bundle = None if written else load_bundle(config.bundle)
+    read = [bundle.folder / name for name in (CONTRACT, *FILES)] if bundle else written
+    check_outputs(("json", config.json), ("page", config.page), inputs=read)
+    reports = [_measured(config, bundle)] if bundle else [read_report(path) for path in written]
+    print(format_table(*reports) if len(reports) == 1 else format_comparison(*reports))
     if config.json is not None:
         write_atomic(config.json, json_bytes(reports[-1]))
         print(f"wrote {config.json}")
@@ -93,9 +91,8 @@ def _written(config: ProfileConfig) -> tuple[Path, ...]:
     return (Path(config.bundle),)
 
 
-def _measured(config: ProfileConfig) -> dict[str, Any]:
+def _measured(config: ProfileConfig, bundle: Bundle) -> dict[str, Any]:
     """The report of what is measured now."""
-    bundle = load_bundle(config.bundle)
     if config.realtime and (refusal := request_priority()):
         print(f"warning: {refusal}")
     profiler = run_loop(bundle, config.seconds, np.random.default_rng(config.seed))
