@@ -443,6 +443,7 @@ MODULES = [
     *options("pixelgait.sim.write_house house", "difficulty", UNREAL),
     ("pixelgait.export.faults.table --only weather", "weather"),
     ('pixelgait.export.faults.table --page ""', "argument 2 is empty"),
+    ("pixelgait.export.faults.table --page f.md --json f.md", "--page is the same file"),
     ("pixelgait.export.reports.walk_card gone", "bundle 'gone'"),
     ("pixelgait.export.reports.gait_study --out taken/latency.svg", "expected a file .png"),
     ("pixelgait.export.reports.gait_study --out taken/encoders.png", "is not a file"),

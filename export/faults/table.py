@@ -13,8 +13,8 @@ from pixelgait.export.faults.robot import Misled, run_misled
 from pixelgait.export.faults.trial import Outcome, run_case
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.errors import UserError, run_command
-from pixelgait.robot.files import json_bytes, require_writable, write_atomic
-from pixelgait.robot.runtime.options import parse
+from pixelgait.robot.files import json_bytes, write_atomic
+from pixelgait.robot.runtime.options import check_outputs, parse
 
 COLUMNS = (
     "| fault | what happens | reaction | beyond | step | says |",
@@ -63,9 +63,7 @@ def report(config: FaultsConfig) -> None:
     Raises:
         UserError: a fault ended otherwise than it must, or there is none of that name.
     """
-    for path in (config.page, config.json):
-        if path is not None:
-            require_writable(path)
+    check_outputs(("page", config.page), ("json", config.json))
     bundle = load_bundle(config.bundle)
     chosen = [
         (group, case)
