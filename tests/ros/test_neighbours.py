@@ -118,9 +118,8 @@ def test_a_node_that_is_managed_becomes_inactive_on_a_fault(
     assert client.transition(3)
     assert client.states[-1].startswith(("ready", "walking"))  # activated means that it stands
     client.wait_for_state("walking")
-    client.spin(lambda: "pixelgait: imu/data" in levels)
-    assert levels["pixelgait: robot"] == (0, "walking")
-    assert levels["pixelgait: imu/data"][0] == 0
+    client.spin(lambda: levels.get("pixelgait: robot") == (0, "walking"))
+    client.spin(lambda: levels.get("pixelgait: imu/data", (1, ""))[0] == 0)
     assert levels["pixelgait: loop"][1].endswith("Hz")
     client.spin(lambda: len(tables) > 2)
     rows, columns = (dim.label.split(",") for dim in tables[-1].layout.dim)
@@ -160,7 +159,7 @@ def test_diagnostics_warn_of_what_is_odd_and_tell_what_is_gone(
     client.spin(lambda: are({"joint_states": stale, "imu/data": ok, camera: ok}))
     values = told(newest["joint_states"])[2]
     assert (values["stage"], values["taken_hz"]) == ("dead", "0.0")
-    assert float(values["age_s"]) > 2.0
+    assert float(values["age_s"]) >= 2.0  # as it is rounded
     robot.publish_joints = True
     client.spin(lambda: are({"robot": ok, "joint_states": ok}))
     assert client.order("emergency_stop")[0]
