@@ -29,6 +29,11 @@ class Stage:
     arguments: list[str]  # task and options, without --out
     calibrate: bool  # afterwards
 
+    @property
+    def fits(self) -> bool:
+        """Whether it is fitted by gradient, which a device may do."""
+        return "imitate" in self.arguments
+
 
 def read_recipe(name: str, out: Path) -> list[Stage]:
     """The stages of a shipped policy by its name, or of a file; their folders lie below `out`.

@@ -59,9 +59,6 @@ def levels_of(run: Path) -> list[str]:
     task = config.get("task")
     if task in ("walk", "follow"):
         return ["--low-level", str(run)]
-    if task == "joint":
-        return ["--low-level", str(run), "--high-level", str(run)]
-    if task == "course" and (run / "low_level" / CONFIG).is_file():
-        return ["--low-level", str(run), "--high-level", str(run)]
-    low_level = shipped_low_level(config.get("robot", A1.name))
+    own = task == "joint" or (task == "course" and (run / "low_level" / CONFIG).is_file())
+    low_level = run if own else shipped_low_level(config.get("robot", A1.name))
     return ["--low-level", str(low_level), "--high-level", str(run)]

@@ -147,8 +147,7 @@ def cook(config: RecipeConfig) -> None:
     check_outputs(("video", config.video))
     out = config.out or Path("runs") / Path(config.recipe).stem
     stages = read_recipe(config.recipe, out)
-    fits = any("imitate" in stage.arguments for stage in stages)
-    if config.device != "cpu" and not fits:
+    if config.device != "cpu" and not any(stage.fits for stage in stages):
         raise UserError(f"--device {config.device}: nothing in this recipe is fitted by gradient")
     require_writable(stages[0].folder / CONFIG)
     try:
@@ -176,7 +175,7 @@ def train_stage(config: RecipeConfig, stage: Stage) -> bool:
     line = [*stage.arguments, "--out", str(stage.folder)]
     where = ("--cluster", config.cluster), ("--workers", str(config.workers))
     line += next([option, value] for option, value in where if value)
-    if config.device != "cpu" and "imitate" in stage.arguments:
+    if stage.fits and config.device != "cpu":
         line += ["--device", config.device]
     wanted: TrainConfig = parse(Command, PROGRAM, line)  # type: ignore[arg-type]
     begun = (stage.folder / "last.npz").exists()

@@ -111,7 +111,7 @@ class Connections:
         if self.destination is not None:
             told["goal"] = self.destination.status()
         if self.pilot is not None:
-            told[VELOCITY] = self.pilot.seen()
+            told[VELOCITY] = self.pilot.status()
         return told
 
     def intruder(self) -> str | None:

@@ -72,6 +72,20 @@ def die_with_parent(parent: int) -> None:
 
 
 @contextmanager
+def hushed() -> Iterator[None]:
+    """What libraries in C++ say on standard error is lost."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+@contextmanager
 def interrupt_later() -> Iterator[None]:
     """Ctrl-C waits for the end: for what must not be cut off in the middle.
 

@@ -65,9 +65,10 @@ def _decision(step: Replayed, bundle: Bundle) -> Iterator[Entry]:
         return
     decision = controller.decision
     yield duration_entry(time_s, decision.duration_steps * bundle.control_dt_s)
-    ahead = controller.goal(step.recorded.inputs.reading)  # it has begun: nothing changes by asking
-    if "ahead" in bundle.takes and ahead is not None:
-        yield goal_entry(time_s, math.nan, ahead[1])
+    if "ahead" in bundle.takes:  # it has begun: nothing changes by asking
+        ahead = controller.goal(step.recorded.inputs.reading)
+        if ahead is not None:
+            yield goal_entry(time_s, math.nan, ahead[1])
     yield Picture(CAMERA, time_s, draw_attention(controller.image.pixels, decision.attention))
 
 

@@ -30,7 +30,7 @@ def compile_model(robot: RobotSpec, scene: Scene, *, foot_sensors: bool = False)
         UserError: MuJoCo cannot use something in the scene.
     """
     root, _ = simulated_robot(robot)
-    friction = foot_friction(robot)
+    friction = _foot_friction(root, robot)
     _prepare(root)
     spec = mujoco.MjSpec.from_string(ElementTree.tostring(root, encoding="unicode"))
     for geom in spec.geoms:
@@ -194,6 +194,9 @@ def read_feet(sensors: Array) -> tuple[Array, Array]:
 
 def foot_friction(robot: RobotSpec) -> float:
     """Coulomb coefficient of the feet, as the simulated robot's URDF has it."""
-    root, _ = simulated_robot(robot)
+    return _foot_friction(simulated_robot(robot)[0], robot)
+
+
+def _foot_friction(root: ElementTree.Element, robot: RobotSpec) -> float:
     friction = root.find(f"link[@name='{robot.foot_links[0]}']/contact/lateral_friction")
     return LINK_FRICTION if friction is None else float(friction.get("value", LINK_FRICTION))

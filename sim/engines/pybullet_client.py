@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import sys
+from pixelgait.robot.runtime.processes import hushed
 
-
-def _import_silently() -> None:
-    sys.stderr.flush()
-    saved, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 2)
-    try:
-        import pybullet  # noqa: F401
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)
-        os.close(null)
-
-
-_import_silently()
-
-import pybullet  # noqa: E402
+with hushed():
+    import pybullet
 
 __all__ = ["pybullet"]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.runtime.processes import hushed
 
 REACH_S = 5.0
 
@@ -59,19 +57,5 @@ def _knock(head: str) -> None:
 
     # Without any, the client would abort this process.
     authentication_token_setup.ensure_token_if_auth_enabled(create_token_if_missing=False)
-    with _hushed():
+    with hushed():  # what counts is raised as well
         import_module("ray._raylet").GcsClient(address=head)  # Ray's stubs do not know it
-
-
-@contextmanager
-def _hushed() -> Iterator[None]:
-    """What libraries in C++ say on standard error is lost: what counts is raised as well."""
-    kept = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)

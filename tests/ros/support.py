@@ -133,6 +133,18 @@ class Client:
         self.node.create_subscription(DiagnosticArray, "/diagnostics", keep, 1)
         return newest
 
+    def watch_transitions(self) -> list[str]:
+        """From now on the states that the node's transitions lead to."""
+        from lifecycle_msgs.msg import TransitionEvent
+
+        states: list[str] = []
+
+        def keep(event: Any) -> None:
+            states.append(event.goal_state.label)
+
+        self.node.create_subscription(TransitionEvent, "pixelgait/transition_event", keep, 10)
+        return states
+
     def call(self, client: Any, request: Any) -> Any:
         assert client.wait_for_service(DISCOVERY_S)
         future = client.call_async(request)

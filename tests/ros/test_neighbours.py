@@ -94,18 +94,11 @@ def test_a_node_that_is_managed_becomes_inactive_on_a_fault(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     from diagnostic_msgs.msg import DiagnosticArray
-    from lifecycle_msgs.msg import TransitionEvent
     from std_msgs.msg import Float64MultiArray
 
     run = processes.start("pixelgait-run", iap_bundle, "--no-autostart", *AUTO)
-    events: list[str] = []
+    events = client.watch_transitions()
     levels: dict[str, tuple[int, str]] = {}
-    client.node.create_subscription(
-        TransitionEvent,
-        "pixelgait/transition_event",
-        lambda message: events.append(message.goal_state.label),
-        10,
-    )
 
     def keep(message: Any) -> None:
         for status in message.status:

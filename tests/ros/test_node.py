@@ -184,16 +184,7 @@ def test_a_fault_ends_a_node_that_nobody_manages(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     """Others see it go inactive, and an ERROR."""
-    from lifecycle_msgs.msg import TransitionEvent
-
-    events: list[str] = []
-    client.node.create_subscription(
-        TransitionEvent,
-        "pixelgait/transition_event",
-        lambda event: events.append(event.goal_state.label),
-        10,
-    )
-    told = client.diagnose()
+    events, told = client.watch_transitions(), client.diagnose()
     run = processes.start("pixelgait-run", iap_bundle, *AUTO)
     client.spin(lambda: len(client.commands) > WALKING)
     robot.roll = 1.5

@@ -53,7 +53,7 @@ class VelocityCommands:
         self._usable = math.isfinite(speed) and math.isfinite(yaw_rate)
         self._latent = latent_for(speed, yaw_rate) if self._usable else STAND
 
-    def seen(self) -> tuple[bool, str]:
+    def status(self) -> tuple[bool, str]:
         """Whether somebody says where to, and what there is to say of it, for diagnostics."""
         age_s = time.monotonic() - self._given_s
         if not self._usable:
