@@ -133,6 +133,12 @@ $(DEMO_INSTALLED):
 		if grep -q 'connection broken' .venv/.torch; then why="it cannot be reached"; \
 		else why="$$(tail -n 1 .venv/.torch)"; fi; \
 		echo "no CPU build of torch from $(TORCH_INDEX) ($$why): taking PyPI's, with CUDA, several GB more"; }
+	@# PyBullet has wheels for Python up to 3.11: for later ones pip compiles it, and says nothing.
+	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 12))'; then \
+		echo "PyBullet has no wheel for this Python: it is compiled, which takes some minutes"; \
+		headers=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))'); \
+		{ command -v g++ > /dev/null && test -f $$headers/Python.h; } || { \
+			echo "that needs g++ and Python.h: apt install g++ python3-dev"; exit 1; }; fi
 	$(PIP) --editable '.[demo]'
 	@rm -rf $(SITE)/torch/{test,include} $(SITE)/torch/bin/{test_*,*Test,protoc*}
 	@find .venv/include -mindepth 1 -maxdepth 1 $(foreach name,$(HEADERS),! -name '$(name)') -exec rm -rf {} +

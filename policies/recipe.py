@@ -10,12 +10,16 @@ Every line but `calibrate` is a run of its own; {1} stands for the folder of the
 
 from __future__ import annotations
 
+import json
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from pixelgait.policies.runs import GIT
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.runtime.provenance import git_state
 
 FILE = "recipe.txt"
 CALIBRATE = "calibrate"
@@ -64,3 +68,22 @@ def read_recipe(name: str, out: Path) -> list[Stage]:
     if not stages:
         raise UserError(f"{path}: a recipe without lines")
     return stages
+
+
+def say_where_exact(name: str) -> None:
+    """Print which commit's weights a shipped policy's recipe leads to, if not to this one's."""
+    now = git_state()
+    for path in (SHIPPED / name).glob(f"*_level/{GIT}"):
+        shipped = json.loads(path.read_text(encoding="utf-8"))["commit"]
+        if shipped != now["commit"] or now["modified"]:
+            print(
+                f"{name} was trained at commit {shipped[:7]}, this is {_called(now)}: "
+                "the same lines may lead to other weights"
+            )
+
+
+def _called(state: dict[str, Any]) -> str:
+    """What people call a git state."""
+    if state["commit"] is None:
+        return "an installed package"
+    return state["commit"][:7] + (", modified" if state["modified"] else "")

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 import numpy as np
 import tyro
 
-from pixelgait.policies.recipe import Stage, read_recipe
+from pixelgait.policies.recipe import Stage, read_recipe, say_where_exact
 from pixelgait.policies.runs import CONFIG, Run, read_run_config
 from pixelgait.policies.training.configs import (
     DELAYS,
@@ -150,6 +150,7 @@ def cook(config: RecipeConfig) -> None:
     if config.device != "cpu" and not any(stage.fits for stage in stages):
         raise UserError(f"--device {config.device}: nothing in this recipe is fitted by gradient")
     require_writable(stages[0].folder / CONFIG)
+    say_where_exact(config.recipe)
     try:
         worked = [train_stage(config, stage) for stage in stages]
     except KeyboardInterrupt:

@@ -17,6 +17,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -468,3 +469,17 @@ def test_every_shipped_policy_has_its_recipe(name: str) -> None:
         line = [*stage.arguments, "--out", str(stage.folder)]
         config: TrainConfig = parse(TrainCommand, "pixelgait-train", line)
         check_numbers(config)
+
+
+def test_a_recipe_says_which_commit_it_is_exact_at(trained: Train, tmp_path: Path) -> None:
+    """A shipped policy's run is begun elsewhere, so that nothing is left but to say so."""
+    shipped = SHIPPED / "iap-gru"
+    [stage] = read_recipe("iap-gru", tmp_path / "cooked")
+    stage.folder.mkdir(parents=True)
+    for name in ("config.json", "best.npz", "curve.json"):
+        shutil.copy(shipped / "high_level" / name, stage.folder / name)
+    finished = replace(load_checkpoint(stage.folder / "best.npz"), iteration=40)
+    Run(stage.folder).save(finished)
+    said = trained("--recipe iap-gru --out cooked --workers 1")
+    commit = json.loads((shipped / "high_level" / "git.json").read_text())["commit"]
+    assert said.startswith(f"iap-gru was trained at commit {commit[:7]}, this is ")
