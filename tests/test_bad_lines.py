@@ -22,7 +22,7 @@ from tests.test_architecture import ROOT
 
 GIF = ROOT / "docs" / "walk.gif"
 SCENE = """nan = float("nan")
-from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene
+from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene, Swing
 class Own(Scene):
     def __init__(self, difficulty): ...
 """
@@ -35,6 +35,12 @@ SCENES = {
     "floor.py": "    def layout(self, rng): return Layout(Pose(0.0, 0.0, 0.0))\n",
     "hole.py": "    fixed = (Plane(),)\n    def ground_m(self, x, y): return None\n"
     "    def layout(self, rng): return Layout(Pose(0.0, 0.0, 0.0))\n",
+    "swing.py": "    fixed = (Plane(),)\n    def layout(self, rng):\n"
+    "        return Layout(Pose(0.0, 0.0, 0.0), swings=[Swing(0, (1.0, 0.0, 0.0), 2.0)])\n",
+    "period.py": "    fixed = (Plane(),)\n"
+    "    movable = (Box(Pose(0, 0, 0), (1, 1, 1), (0, 0, 0)),)\n"
+    "    def layout(self, rng):\n"
+    "        return Layout(Pose(0, 0, 0), [Pose(5, 0, 1)], [Swing(0, (1, 0, 0), nan)])\n",
     "many.py": "    fixed = (Plane(),)\n"
     "    def layout(self, rng): return Layout(Pose(0.0, 0.0, 0.0), (Pose(0.0, 0.0, 0.0),))\n",
 }
@@ -292,6 +298,8 @@ OTHERS = [
     ("pixelgait-eval iap --scene floor.py", "nothing to stand on"),
     ("pixelgait-eval iap --scene hole.py", "no ground at the start"),
     ("pixelgait-eval iap --scene many.py", "layout places 1 shapes, 0 are movable"),
+    ("pixelgait-eval iap --scene swing.py", "a Swing is of shape 0, but 0 are movable"),
+    ("pixelgait-eval iap --scene period.py", "period_s of a Swing is nan, expected above 0"),
     ("pixelgait-eval iap --scene gone.py", "gone.py is missing"),
     ("pixelgait-eval iap --scene note.py", "note.py"),
     ("pixelgait-eval iap --scene moon", "unknown scene 'moon'"),

@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from pixelgait.robot.errors import UserError
-from pixelgait.sim.world.scene import Box, HeightField, Layout, Mesh, Pose, Scene, Shape
+from pixelgait.sim.world.scene import Box, HeightField, Layout, Mesh, Pose, Scene, Shape, Swing
 
 Result = TypeVar("Result")
 TRIED = 3  # layouts that are drawn to see whether the scene can be used
@@ -99,10 +99,20 @@ def _check_layout(scene: Scene, layout: Layout) -> None:
         raise ValueError(f"layout places {len(layout.movable)} shapes, {count} are movable")
     for pose in layout.movable:
         _check_finite("a movable shape's pose", _values(pose))
+    for swing in layout.swings:
+        _check_swing(swing, count)
     x, y = layout.start.x, layout.start.y
     if scene.ground_m(x, y) is None:
         raise ValueError(f"no ground at the start ({x:g}, {y:g}), says ground_m")
     _check_finite("progress_m at the start", [scene.progress_m(x, y)])
+
+
+def _check_swing(swing: Swing, movable: int) -> None:
+    if swing.shape not in range(movable):
+        raise ValueError(f"a Swing is of shape {swing.shape}, but {movable} are movable")
+    _check_finite("reach_m of a Swing", swing.reach_m)
+    if not 0.0 < swing.period_s < math.inf:
+        raise ValueError(f"period_s of a Swing is {swing.period_s}, expected above 0")
 
 
 def _check_finite(what: str, values: Iterable[float]) -> None:
