@@ -34,6 +34,11 @@ class Patience(NamedTuple):
     stale_s: float
     dead_s: float
 
+    @property
+    def ordered(self) -> bool:
+        """Whether a sensor ages before it is stale, and is stale before it is dead."""
+        return 0.0 < self.ageing_s <= self.stale_s <= self.dead_s < math.inf
+
     def stage(self, age_s: float) -> Stage:
         """Of what is so old; an age that is not a number is dead."""
         if age_s <= self.ageing_s and age_s <= self.dead_s:
@@ -180,13 +185,13 @@ def patience_of(contract: Mapping[str, Any]) -> Mapping[str, Patience]:
     """What a contract says of ages.
 
     Raises:
-        UserError: it says something else than positive numbers of seconds.
+        UserError: it says something else than seconds above 0, in that order.
     """
     try:
         patience = {name: Patience(**contract["patience"][name]) for name in PATIENCE}
-        if all(0.0 < age < math.inf for each in patience.values() for age in each):
+        if all(each.ordered for each in patience.values()):
             return patience
     except (KeyError, TypeError):
         pass
     names, ages = ", ".join(PATIENCE), ", ".join(Patience._fields)
-    raise UserError(f"contract: patience needs {names}, each with {ages} above 0")
+    raise UserError(f"contract: patience needs {names}, each with {ages} above 0, in that order")

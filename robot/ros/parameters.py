@@ -94,6 +94,8 @@ class Parameters:
             raise UserError(f"bundle is '{bundle}' as argument and '{given}' as parameter")
         if node.get_parameter(SIM_TIME).value:
             raise UserError(f"{SIM_TIME} is not supported: a real robot's clock does not stop")
+        if disorder := self._find_disorder({}):
+            raise UserError(f"parameters {disorder}")
         self._changed = changed
         self._read()
         node.add_on_set_parameters_callback(self._refuse)
@@ -140,13 +142,26 @@ class Parameters:
 
     def _read(self) -> None:
         for topic in self._sensors:
-            ages = (self.seconds(stage_name(stage, topic)) for stage in STAGES)
-            self.patience[topic] = Patience(*ages)
+            self.patience[topic] = Patience(*self._ages(topic).values())
         if ros.DEPTH in self._sensors:
             self.patience[PAIR] = self.patience[ros.DEPTH]
         # For the controller, which looks at one camera, whatever its topics are.
         cameras = [topic for topic, sensor in self._sensors.items() if sensor == CAMERA]
         self.patience[CAMERA] = max((self.patience[c] for c in cameras), key=lambda p: p.stale_s)
+
+    def _ages(self, topic: str) -> dict[str, float]:
+        """Of a sensor, from which ages on it is ageing, stale, dead [s], by parameter."""
+        names = (stage_name(stage, topic) for stage in STAGES)
+        return {name: self.seconds(name) for name in names}
+
+    def _find_disorder(self, wanted: Mapping[str, Any]) -> str | None:
+        """What a sensor's stages would be if these values were set, unless that is an order."""
+        for topic in self._sensors:
+            ages = {name: wanted.get(name, age) for name, age in self._ages(topic).items()}
+            if not Patience(*ages.values()).ordered:
+                said = ", ".join(f"{name} {age:g}" for name, age in ages.items())
+                return f"{said}: none may be longer than the next"
+        return None
 
     def _refuse(self, parameters: list[Any]) -> SetParametersResult:
         for parameter in parameters:
@@ -155,7 +170,8 @@ class Parameters:
                 return SetParametersResult(successful=False, reason="not supported")
             if isinstance(value, float) and not math.isfinite(value):
                 return SetParametersResult(successful=False, reason=f"{value} is not finite")
-        return SetParametersResult(successful=True)
+        disorder = self._find_disorder({each.name: each.value for each in parameters})
+        return SetParametersResult(successful=disorder is None, reason=disorder or "")
 
 
 def stage_name(stage: str, topic: str) -> str:

@@ -133,6 +133,7 @@ def test_a_missing_file_is_refused_by_name(copy: Path, file: str) -> None:
             "tilt_limit_rad is 0.5, this runtime works with 1.2",
         ),
         (lambda c: c["patience"]["imu"].pop("dead_s"), "patience needs joints, imu, camera"),
+        (lambda c: c["patience"]["imu"].update(stale_s=0.2), "dead_s above 0, in that order"),
     ],
 )
 def test_a_contract_that_does_not_fit_is_refused_by_name(

@@ -181,6 +181,12 @@ def test_parameters_are_refused_or_effective_at_once(
         assert not set_parameter(client, name, wrong)[0], wrong
     assert not set_parameter(client, "use_sim_time", True)[0]
     assert not set_parameter(client, "bundle", "walk")[0]
+    accepted, reason = set_parameter(client, name, 0.4)
+    assert not accepted
+    assert reason == (
+        "ageing_s.camera.color.image_raw 0.3, stale_s.camera.color.image_raw 0.5, "
+        "timeout_s.camera.color.image_raw 0.4: none may be longer than the next"
+    )
     assert run.poll() is None
     robot.publish_camera = False
     assert set_parameter(client, name, 0.5)[0]
@@ -255,6 +261,10 @@ def test_whatever_its_services_are_asked_it_walks_on(
         (("-p", "timeout_s.imu.data:=1"), "timeout_s.imu.data"),
         (("-p", "timeout_s.imu.data:=-1.0"), "timeout_s.imu.data"),
         (("-p", "timeout_s.imu.data:=.nan"), "timeout_s.imu.data"),
+        (
+            ("-p", "timeout_s.imu.data:=0.05"),
+            "parameters ageing_s.imu.data 0.03, stale_s.imu.data 0.06, timeout_s.imu.data 0.05: ",
+        ),
         (("-p", "use_sim_time:=true"), "use_sim_time is not supported"),
         (("-p", "bundle:=walk"), "and 'walk' as parameter"),
         (("--params-file", "/nowhere.yaml"), "/nowhere.yaml"),
