@@ -26,6 +26,9 @@ REST_S = 1.0  # damped after a stall: what the driver let fall has come to lie
 FOLDED_RAD = -0.8  # extension of the legs of a robot that lies
 # Silent for longer, and a driver has damped its motors: the robot must be taken as lying.
 DRIVER_TIMEOUT_S = 0.1
+# Ours. Each time the robot falls, rests and stands up: every 10 s, and it gets nowhere.
+MOST_STALLS = 6  # within a minute of its own steps
+MINUTE = round(60.0 / CONTROL_DT_S)
 
 
 class State(str, Enum):
@@ -159,8 +162,8 @@ class Operation:
     """Runs a controller as it is told to.
 
     `state` and `cause` say what the robot does and why. Nothing is stiff that was damped for longer
-    than `driver_timeout_s`, unless it has stood up from there. A policy that has to be `told`
-    where to walk stands until it is.
+    than `driver_timeout_s`, unless it has stood up from there: `MOST_STALLS` times within a minute
+    are a fault. A policy that has to be `told` where to walk stands until it is.
     """
 
     def __init__(
@@ -175,6 +178,8 @@ class Operation:
         self.state, self.cause = State.LIMP, "started"
         self.transitions = 0
         self.stalls = 0  # of the loop itself, while something was stiff
+        self._stalled: tuple[int, ...] = ()  # the newest, by the number of steps before
+        self._taken = 0  # steps
         spec = controller.supervisor.spec
         self._standing, self._lying = standing_targets(spec), lying_pose(spec)
         self._from = self._last = self._standing  # targets (12,) [rad]
@@ -186,6 +191,7 @@ class Operation:
         self._advance(inputs)
         command = self._command(inputs)
         self._steps += 1
+        self._taken += 1
         if command.kp.any():
             self._last = command.targets
         return command
@@ -198,11 +204,23 @@ class Operation:
         elif self.state is State.STOPPED:
             self._enter(State.LIMP, "emergency stop was reset")
         elif self.state in STIFF and inputs.gap_s > self.driver_timeout_s:
-            self.stalls += 1
-            self._rest = round(REST_S / CONTROL_DT_S)
             self._enter(State.LIMP, f"no command for {inputs.gap_s:.2f} s: the robot has let go")
+            self._rest_or_give_up()
         else:
             self._follow(orders, inputs.reading)
+
+    @property
+    def recent_stalls(self) -> int:
+        """Of the last minute, by its own steps; from any thread."""
+        return sum(self._taken - before < MINUTE for before in self._stalled)
+
+    def _rest_or_give_up(self) -> None:
+        """After a stall: what the driver let fall comes to lie, then stands up, unless in vain."""
+        self.stalls += 1
+        self._stalled = (*self._stalled[1 - MOST_STALLS :], self._taken)
+        self._rest = round(REST_S / CONTROL_DT_S)
+        if (times := self.recent_stalls) >= MOST_STALLS:
+            self.supervisor.fault = f"held up {times} times within a minute: it would fall again"
 
     def _follow(self, orders: Orders, reading: Reading) -> None:
         wanted, state = orders.goal, self.state

@@ -15,6 +15,7 @@ from pixelgait.robot.runtime.freshness import Freshness, PictureWatch
 from pixelgait.robot.runtime.operation import (
     DRIVER_TIMEOUT_S,
     LIE_S,
+    MOST_STALLS,
     REST_S,
     STAND_S,
     Goal,
@@ -45,6 +46,7 @@ class Robot:
         self.angles = A1.default_pose_rad + 0.3
         self.steps = 0
         self.sent: list[JointCommand] = []
+        self.fault: str | None = None  # that must be found
 
     def step(self, orders: Orders, gap_s: float = CONTROL_DT_S) -> JointCommand:
         self.steps += 1
@@ -57,7 +59,7 @@ class Robot:
             lambda: BLACK,
         )
         command = self.operation.step(Inputs(reading, {}, orders, gap_s))
-        assert self.operation.supervisor.fault is None
+        assert self.operation.supervisor.fault == self.fault
         if command.kp.any():
             way = np.clip(command.targets - self.angles, -0.03, 0.03)  # within 3 rad/s
             self.angles = self.angles + way
@@ -114,6 +116,32 @@ def test_whatever_was_held_up_damps_rests_and_rises_again(orders: Orders) -> Non
     robot.run(orders, STAND_S)
     assert robot.state is {READY: State.READY, WALK: State.WALKING, LIE: State.LIMP}[orders]
     assert robot.operation.stalls == 1
+
+
+def stalls(robot: Robot, every_s: float, times: int) -> None:
+    """A walk that is held up again and again."""
+    for _ in range(times):
+        robot.run(WALK, every_s)
+        assert robot.state is State.WALKING
+        robot.step(WALK, gap_s=0.2)
+
+
+def test_a_robot_that_is_held_up_now_and_then_goes_on_for_ever() -> None:
+    robot = Robot()
+    stalls(robot, 60.0 / (MOST_STALLS - 1), times=3 * MOST_STALLS)
+    assert robot.operation.recent_stalls == MOST_STALLS - 1
+    robot.run(WALK, 61.0)
+    assert robot.state is State.WALKING
+    assert robot.operation.recent_stalls == 0
+
+
+def test_a_robot_that_is_held_up_all_the_time_gives_up_limp() -> None:
+    robot = Robot()
+    stalls(robot, 3.0, times=MOST_STALLS - 1)
+    robot.run(WALK, 3.0)
+    robot.fault = "held up 6 times within a minute: it would fall again"
+    assert not robot.step(WALK, gap_s=0.2).kp.any()
+    assert robot.state is State.LIMP
 
 
 def test_a_stop_acts_at_once_and_outlasts_every_order() -> None:

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pixelgait.robot.ros.watch.diagnostics import MANY_STALLS
 from pixelgait.robot.spec import A1
-from tests.ros.support import AUTO, PATIENT, WALKING, Client, FakeRobot, Processes
+from tests.ros.support import AUTO, PATIENT, WALKING, Client, FakeRobot, Processes, told
 
 S = 1_000_000_000
 
@@ -51,6 +52,33 @@ def test_after_a_stall_of_its_own_it_stands_up_again(
     up = client.commands[stiff_at[1]]  # the first of standing up: from where the joints are
     assert max(abs(q - p) for q, p in zip(up.position, A1.default_pose_rad, strict=True)) < 0.05
     assert run.poll() is None
+
+
+def test_a_node_that_is_held_up_all_the_time_warns_and_then_gives_up(
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    run = processes.start("pixelgait-run", iap_bundle, *AUTO, "-p", "driver_timeout_s:=0.5")
+    newest, warnings = client.diagnose(), set()
+    client.wait_for_state("walking")
+    while run.poll() is None:
+        hold_up(client, run)
+        level, text, _ = told(newest["robot"])
+        warnings.add(text if level == 1 else "")
+    assert any(f"held up {MANY_STALLS} times within a minute" in each for each in warnings)
+    assert not any("held up 2" in each for each in warnings)
+    said = output_of(run)
+    assert run.returncode == 1
+    assert said.endswith("held up 6 times within a minute: it would fall again\n"), said
+    assert not stiff(client)
+
+
+def hold_up(client: Client, run: Any) -> None:
+    """Stop the node's process for longer than its robot's driver waits, until it is ready again."""
+    run.send_signal(signal.SIGSTOP)
+    client.spin_for(0.8)
+    client.states.clear()
+    run.send_signal(signal.SIGCONT)
+    client.spin(lambda: "ready: stands" in client.states or run.poll() is not None)
 
 
 STAMPS = {

@@ -18,6 +18,7 @@ TOPIC = "/diagnostics"  # absolute, as every ROS tool expects it; may be remappe
 PERIOD_S = 1.0
 ODOMETRY = "odom"  # never dead: without it the robot stands
 MOST_MISSES = 0.05  # of the steps of a second, before the loop is worth a warning; ours
+MANY_STALLS = 3  # within a minute: two may be chance, three have a cause that stays; ours
 OK, WARN, ERROR, STALE = (
     getattr(DiagnosticStatus, level) for level in ("OK", "WARN", "ERROR", "STALE")
 )
@@ -60,11 +61,17 @@ class Diagnostics:
             return self._status("robot", OK, "not active", {})
         if loop.operator.state is None:
             return self._status("robot", WARN, "waiting for all sensors", {})
-        state, cause = loop.operation.state, loop.operation.cause
-        level = WARN if state is State.STOPPED else OK
-        supervisor = loop.controller.supervisor
-        values = {"cause": cause, "stalls": loop.operation.stalls, "bridged": supervisor.bridged}
-        return self._status("robot", level, state.value, values)
+        operation, text = loop.operation, loop.operation.state.value
+        level = WARN if operation.state is State.STOPPED else OK
+        if (recent := operation.recent_stalls) >= MANY_STALLS:
+            level, text = WARN, f"{text}, held up {recent} times within a minute"
+        values = {
+            "cause": operation.cause,
+            "stalls": operation.stalls,
+            "stalls_within_a_minute": recent,
+            "bridged": loop.controller.supervisor.bridged,
+        }
+        return self._status("robot", level, text, values)
 
     def _rates(self, loop: ControlLoop, link: RosLink) -> list[DiagnosticStatus]:
         seen = _seen(loop, link)
