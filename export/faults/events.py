@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ from tqdm import tqdm
 
 from pixelgait.export.faults.cases import JOIN, OTHER
 from pixelgait.export.faults.changes import silent
+from pixelgait.export.faults.driver import Heard
 from pixelgait.export.faults.trial import START_S, Case, Trial, worst
 from pixelgait.robot.bundle import Bundle
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.wire import common as ros
+from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S
 
 SETTLE_S = 1.5  # after an event; whatever damps does so within a third of a second
 
@@ -80,12 +83,35 @@ def judge(trial: Trial, before: int, since_s: float, now_s: float, must_damp: bo
     outside, jump = worst(trial.driver.heard[before:], trial.bundle)
     if outside > 1e-9 or jump > 1.001:
         return f"commands {outside:.2g} rad outside limits, or steps {jump:.2f} of what is allowed"
+    # Before it there is what came before the event: a gap begins there.
+    if gap_s := stiff_after(trial.driver.heard[max(0, before - 1) :]):
+        return f"stiff again after {gap_s:.2f} s without a command"
     newest = trial.driver.heard[-1]
     stiff = newest.position is not None and now_s - newest.time_s < 0.2
     if stiff and must_damp:
         return f"still stiff {now_s - since_s:.1f} s later"
     if trial.ended() and stiff:
         return "stiff without a controller"
+    return None
+
+
+def stiff_after(heard: Sequence[Heard]) -> float | None:
+    """After how long without a command that a driver obeys [s] a stiff robot was stiff again, if
+    that is longer than a driver waits: the robot has fallen by then, and must be damped first.
+
+    What was under way when its sender was stopped is too old to be obeyed. Stamps must have the gap
+    as well: an observer that is held up itself hears all that was said meanwhile, late.
+    """
+    least_s = min((each.time_s - each.sent_s for each in heard), default=0.0)  # clocks differ
+    obeyed: Heard | None = None
+    for before, each in itertools.pairwise(heard):
+        if before.time_s - before.sent_s - least_s <= DRIVER_TIMEOUT_S:
+            obeyed = before
+        if obeyed is None or obeyed.position is None or each.position is None:
+            continue
+        gap_s = each.time_s - obeyed.time_s
+        if min(gap_s, each.sent_s - before.sent_s) > DRIVER_TIMEOUT_S:
+            return gap_s
     return None
 
 

@@ -6,9 +6,9 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -88,17 +88,51 @@ def test_events_are_judged_by_what_the_driver_hears(tmp_path: Path) -> None:
     assert not figures["wrong"]
 
 
+POSE = A1.default_pose_rad
+CLOCKS_S = 1e6  # between that of stamps and that of arrivals
+
+
+def commands(
+    since_s: float, count: int, position: Any = POSE, late_s: float = 0.001
+) -> list[Heard]:
+    """So many, 10 ms apart, heard a while after they were stamped."""
+    times = [since_s + 0.01 * step for step in range(count)]
+    return [Heard(time_s, time_s - late_s + CLOCKS_S, position) for time_s in times]
+
+
+def judged(heard: list[Heard], must_damp: bool = False) -> str | None:
+    """Right after the newest command, of an event before the first but one."""
+    driver, now_s = SimpleNamespace(heard=heard), heard[-1].time_s
+    trial = SimpleNamespace(driver=driver, bundle=load_bundle("iap"), ended=lambda: False)
+    return judge(trial, 1, now_s - 1.0, now_s, must_damp)  # type: ignore[arg-type]
+
+
 def test_a_robot_that_stays_stiff_is_told() -> None:
-    pose, now = A1.default_pose_rad, 100.0
-    heard = [Heard(now - 0.01 * age, now - 0.01 * age, pose) for age in range(100, 0, -1)]
-    trial = SimpleNamespace(
-        driver=SimpleNamespace(heard=heard), bundle=load_bundle("iap"), ended=lambda: False
-    )
-    judged = partial(judge, trial, 0, now - 1.0, now)  # type: ignore[arg-type]
-    assert judged(must_damp=False) is None
-    assert "still stiff" in str(judged(must_damp=True))
-    heard[50] = replace(heard[50], position=pose + 3.0)
-    assert "outside limits" in str(judged(must_damp=False))
+    heard = commands(99.0, 100)
+    assert judged(heard) is None
+    assert "still stiff" in str(judged(heard, must_damp=True))
+    heard[50] = replace(heard[50], position=POSE + 3.0)
+    assert "outside limits" in str(judged(heard))
+
+
+def test_a_robot_that_is_stiff_again_though_its_driver_has_let_go_is_told() -> None:
+    before = commands(10.0, 100)  # the last at 10.99 s
+    under_way = commands(11.49, 1, late_s=0.5)
+    again = "stiff again after 0.51 s without a command"
+    assert judged(before + commands(11.5, 20)) == again
+    assert judged(before + under_way + commands(11.5, 20)) == again
+    assert judged(before[:1] + commands(10.51, 20)) == again  # it began with the event
+    assert judged(before + commands(11.5, 5, position=None) + commands(11.55, 20)) is None
+    assert judged(before + under_way + commands(11.5, 5, None) + commands(11.55, 20)) is None
+
+
+def test_what_a_driver_bears_is_no_fault() -> None:
+    before = commands(10.0, 100)
+    assert judged(before + commands(11.08, 20)) is None  # held up for 0.09 s
+    limp = commands(10.0, 100, position=None)
+    assert judged(limp + commands(11.5, 20)) is None  # it stands up from where it lies
+    late = [replace(each, time_s=11.5) for each in commands(11.0, 50)]  # heard all at once
+    assert judged(before + late + commands(11.51, 20)) is None
 
 
 def test_processes_of_a_trial_stay_on_this_computer(
