@@ -34,6 +34,7 @@ from pixelgait.export.faults.changes import (
     silent,
     spikes,
     stuck,
+    turning,
     with_gripper,
 )
 from pixelgait.export.faults.robot import Misled
@@ -146,6 +147,8 @@ def wrong_parameter(trial: Trial) -> None:
 UPSIDE_DOWN = assign(orientation__x=1.0, orientation__w=0.0)
 TILTED = assign(orientation__x=math.sin(0.75), orientation__w=math.cos(0.75))
 TURN = {"orientation__z": math.sin(1.5), "orientation__w": math.cos(1.5), "orientation__x": 0.0}
+IMU_VALUES = "orientation", "angular_velocity"
+TURN_RAD_PER_S = 2.0  # an error of half of it would be found
 YUV = assign(encoding="yuv422")
 
 
@@ -182,7 +185,7 @@ JOINTS = [
     Case("a velocity that is inf", on("joints", one("velocity", lambda _: math.inf)), says="not finite"),
     Case("positions of 1e300", on("joints", each("position", lambda q: q * 1e300)), says="not finite"),
     Case("all positions 0", on("joints", each("position", np.zeros_like)), says="_joint "),
-    Case("all values frozen, stamps new", lambda t: frozen(t, "joints", "position", "velocity"), says="_joint "),
+    Case("all values frozen, stamps new", lambda t: t.alter(joints=frozen("position", "velocity")), says="_joint "),
     Case("a joint that is missing", on("joints", lambda m: assign(name=m.name[:-1], position=m.position[:-1], velocity=m.velocity[:-1])(m)), says="joint states lack"),
     Case("names of another robot", on("joints", lambda m: assign(name=[f"x{n}" for n in m.name])(m)), says="joint states lack"),
     Case("no velocities", on("joints", assign(velocity=[])), says="one position and one velocity"),
@@ -201,9 +204,11 @@ IMUS = [
     Case("no orientation, REP 145", on("imu", lambda m: (m.orientation_covariance.__setitem__(0, -1.0), m)[1]), says="has no orientation"),
     Case("rate in degrees/s", on("imu", lambda m: assign(angular_velocity__x=57.3 * m.angular_velocity.x)(m)), says="than its rate says"),
     Case("rate of a yaw that does not turn", on("imu", assign(angular_velocity__z=2.0)), says="than its rate says"),
-    Case("all values frozen, stamps new", lambda t: frozen(t, "imu", "orientation", "angular_velocity"), says="shows the same"),
+    Case("all values frozen, stamps new", lambda t: t.alter(imu=frozen(*IMU_VALUES)), says="shows the same"),
     Case("quaternions of alternating sign", on("imu", flipped), WALKS),
     Case("a yaw that jumps by 3 rad, for good", on("imu", assign(**TURN)), says="than its rate says"),
+    Case("IMU at 50 Hz, turning", lambda t: t.alter(imu=every(4, turning(TURN_RAD_PER_S))), WALKS),
+    Case("frozen IMU, joints at 50 Hz", lambda t: t.alter(imu=frozen(*IMU_VALUES), joints=every(4)), says="shows the same"),
     Case("one bad quaternion", once("imu", assign(orientation__w=2.0)), WALKS),
 ]  # fmt: skip
 TIMES = [
@@ -231,7 +236,7 @@ CAMERAS = [
     Case("images without pixels", on("camera", assign(height=0, width=0, data=b"")), says="cut short"),
     Case("images whose step is wrong", on("camera", assign(step=3)), says="cut short"),
     Case("black images", on("camera", lambda m: assign(data=bytes(len(m.data)))(m)), says="the same picture", watch_s=4.0),
-    Case("the same image again and again, stamps new", lambda t: frozen(t, "camera", "data"), says="the same picture", watch_s=4.0),
+    Case("the same image again and again, stamps new", lambda t: t.alter(camera=frozen("data")), says="the same picture", watch_s=4.0),
     Case("images of 640 x 480", on("camera", big), WALKS),
     Case("depth that is NaN", on("depth", depth(blind)), says="measures nothing", watch_s=4.0, bundle=SEES_DEPTH),
     Case("depth that is NaN where the policy looks", on("depth", depth(blind_inside)), says="measures nothing", watch_s=4.0, bundle=SEES_DEPTH),

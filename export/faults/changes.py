@@ -11,6 +11,7 @@ import numpy as np
 
 from pixelgait.export.faults.trial import Trial
 from pixelgait.robot.ros.wire import common as ros
+from pixelgait.robot.rotation import to_base_frame, turned
 
 HIP = 1  # the joint that fails: the second
 Change = Callable[[Any], Any]
@@ -88,8 +89,8 @@ def once(sensor: str, change: Change) -> Callable[[Trial], None]:
     return for_a_while(sensor, change, 0.012)
 
 
-def frozen(trial: Trial, sensor: str, *names: str) -> None:
-    """The values of the first message again and again, stamped as new."""
+def frozen(*names: str) -> Change:
+    """These values of the first message again and again, stamped as new."""
     first: list[Any] = []
 
     def change(message: Any) -> Any:
@@ -98,7 +99,25 @@ def frozen(trial: Trial, sensor: str, *names: str) -> None:
             setattr(message, name, getattr(first[0], name))
         return message
 
-    trial.alter(**{sensor: change})
+    return change
+
+
+def turning(rad_per_s: float) -> Change:
+    """Of a perfect IMU: the robot turns to the left as well."""
+    first: list[float] = []
+
+    def change(message: Any) -> Any:
+        now_s = ros.seconds(message.header.stamp)
+        first.append(now_s) if not first else None
+        orientation, rate = message.orientation, message.angular_velocity
+        q = np.array((orientation.x, orientation.y, orientation.z, orientation.w))
+        q = turned(q, rad_per_s * (now_s - first[0]))
+        x, y, z = to_base_frame((0.0, 0.0, rad_per_s), q.tolist())
+        orientation.x, orientation.y, orientation.z, orientation.w = q.tolist()
+        rate.x, rate.y, rate.z = rate.x + x, rate.y + y, rate.z + z
+        return message
+
+    return change
 
 
 def repeated_stamp(trial: Trial, sensor: str) -> None:
@@ -117,10 +136,10 @@ def drifting(trial: Trial, sensor: str) -> None:
     trial.alter(**{sensor: lambda m: shifted(-0.2 * (time.monotonic() - began))(m)})
 
 
-def every(count: int) -> Change:
-    """One message of so many."""
+def every(count: int, change: Change = lambda message: message) -> Change:
+    """One message of so many, changed."""
     numbers = itertools.count()
-    return lambda message: message if next(numbers) % count == 0 else None
+    return lambda message: change(message) if next(numbers) % count == 0 else None
 
 
 def spikes(message: Any) -> Any:

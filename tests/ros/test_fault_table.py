@@ -59,6 +59,8 @@ def test_single_rows_of_a_page_are_renewed(tmp_path: Path) -> None:
         "Joints: one encoder stuck",
         "Joints: one encoder 2 rad off",
         "Joints: spikes in half of the readings",
+        "IMU: IMU at 50 Hz, turning",
+        "IMU: frozen IMU, joints at 50 Hz",
         "simulated robot: a position that is NaN",
         "simulated robot: fewer efforts than names",
         "simulated robot: names of another robot",
