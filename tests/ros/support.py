@@ -87,7 +87,7 @@ WALKING = 200  # commands: the first 100 are for standing up
 class Client:
     """A second participant that asks the node for transitions and listens to its commands."""
 
-    def __init__(self, domain: int) -> None:
+    def __init__(self, domain: int, namespace: str = "") -> None:
         from pixelgait.robot.ros.wire import (
             common as ros,  # sets the discovery range before rclpy starts
         )
@@ -101,7 +101,7 @@ class Client:
 
         self.context = Context()
         rclpy.init(context=self.context, domain_id=domain)
-        self.node = rclpy.create_node("test_client", context=self.context)
+        self.node = rclpy.create_node("test_client", context=self.context, namespace=namespace)
         self.executor = SingleThreadedExecutor(context=self.context)
         self.executor.add_node(self.node)
         self.commands: list[Any] = []

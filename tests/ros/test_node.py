@@ -59,6 +59,40 @@ def test_the_shipped_policy_walks_the_robot_by_camera(
     assert trajectory(tmp_path)[-1, 3] < 0.2  # damped at the end: it has lain down
 
 
+def test_a_robot_walks_in_a_namespace_and_says_nothing_outside(processes: Processes) -> None:
+    from nav_msgs.msg import Odometry
+    from rclpy.qos import qos_profile_sensor_data
+
+    namespace = ("-r", "__ns:=/robot1")
+    processes.start("pixelgait-sim", "--seed", 10000, "--ros-args", *namespace)
+    run = processes.start("pixelgait-run", "iap", *AUTO, *namespace)
+    client = Client(processes.domain, "/robot1")
+    try:
+        ways: list[float] = []
+        client.node.create_subscription(
+            Odometry,
+            "ground_truth/odom",
+            lambda message: ways.append(message.pose.pose.position.x),
+            qos_profile_sensor_data,
+        )
+        newest = client.diagnose()
+        client.wait_for_state("walking", timeout=40.0)
+        client.spin(lambda: ways)
+        start_m = ways[-1]
+        client.spin(lambda: ways[-1] - start_m > 0.5)
+        assert client.commands[-1].position
+        client.spin(lambda: "robot" in newest)
+        assert newest["robot"].name == "robot1/pixelgait: robot"
+        assert client.order("emergency_stop")[0]
+        client.wait_for_state("stopped")
+        topics = {name for name, _ in client.node.get_topic_names_and_types()}
+        outside = {name for name in topics if not name.startswith("/robot1/")}
+        assert outside <= {"/diagnostics", "/tf_static", "/rosout", "/parameter_events"}
+        assert run.poll() is None
+    finally:
+        client.close()
+
+
 def test_a_distracted_robot_sees_pictures_for_a_sky(processes: Processes, tmp_path: Path) -> None:
     film = tmp_path / "film.mp4"
     hovering = ("--scene", "flat", "--distractors", "test")

@@ -1,0 +1,50 @@
+"""The node's parameters as `ros2 param describe` shows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.ros.support import PATIENT, Client, Processes
+
+SENSORS = ("joint_states", "imu.data", "camera.color.image_raw", "camera.depth.image_rect_raw")
+RANGES_S = {
+    **{
+        f"{stage}.{sensor}": (0.02, 10.0) for sensor in SENSORS for stage in ("ageing_s", "stale_s")
+    },
+    **{f"timeout_s.{sensor}": (0.02, 10.0) for sensor in SENSORS},
+    **dict.fromkeys(("driver_timeout_s", "odom_timeout_s", "cmd_vel_timeout_s"), (0.02, 10.0)),
+    "goal_timeout_s": (0.0, 3600.0),
+}
+READ_ONLY = {"bundle", "enable_stamped_cmd_vel", "base_frame"}
+OTHERS = {"check_camera"}
+# What every node of rclpy declares by itself.
+RCLPY = {"use_sim_time", "start_type_description_service"}
+
+
+def test_every_parameter_says_what_it_does_and_what_it_takes(
+    processes: Processes, iap_bundle: Path, client: Client
+) -> None:
+    processes.start("pixelgait-run", iap_bundle, "--no-autostart", *PATIENT)
+    described = describe_all(client)
+    assert set(described) - RCLPY == {*RANGES_S, *READ_ONLY, *OTHERS}
+    for name in set(described) - RCLPY:
+        descriptor = described[name]
+        assert descriptor.description.endswith("."), name
+        assert descriptor.read_only == (name in READ_ONLY), name
+        ranges = [(each.from_value, each.to_value) for each in descriptor.floating_point_range]
+        assert ranges == ([RANGES_S[name]] if name in RANGES_S else []), name
+    assert described["timeout_s.imu.data"].description == (
+        "The robot is damped when imu/data has said nothing new for so long [s]."
+    )
+
+
+def describe_all(client: Client) -> dict[str, Any]:
+    """Of all that the node lists, its descriptor."""
+    from rcl_interfaces.srv import DescribeParameters, ListParameters
+
+    lister = client.node.create_client(ListParameters, "pixelgait/list_parameters")
+    names = client.call(lister, ListParameters.Request()).result.names
+    describer = client.node.create_client(DescribeParameters, "pixelgait/describe_parameters")
+    answer = client.call(describer, DescribeParameters.Request(names=names))
+    return dict(zip(names, answer.descriptors, strict=True))
