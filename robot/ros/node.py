@@ -23,7 +23,7 @@ from pixelgait.robot.ros.watch.report import AttentionTopic, report
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.names import EYES, VIDEO
 from pixelgait.robot.runtime.latency import LatencyProfiler
-from pixelgait.robot.runtime.loop import MOST_DECISIONS, SENSOR_WAIT_S, ControlLoop
+from pixelgait.robot.runtime.loop import MOST_BYTES, SENSOR_WAIT_S, ControlLoop
 from pixelgait.robot.runtime.operation import Operator, State
 from pixelgait.robot.runtime.realtime import freeze_collector
 from pixelgait.robot.supervisor import patience_of
@@ -205,7 +205,7 @@ class ControllerNode(LifecycleNode):
             self.connections.pilot,
             self.parameters.seconds(DRIVER_TIMEOUT),
             told=self.connections.destination is not None,
-            keep=MOST_DECISIONS if self.options.out else 1,
+            keep_bytes=MOST_BYTES if self.options.out else 0,
             record=None if recorder is None else recorder.step,
         )
 

@@ -28,7 +28,8 @@ from pixelgait.robot.spec import Array
 SENSOR_WAIT_S = 15.0  # discovery on loopback was seen to take up to 2.6 s; a robot boots slower
 SILENCE_S = 2.0  # after so long a wait people are told what for
 DAMP_MESSAGES = 5
-MOST_DECISIONS = 10_000  # kept for the record: a quarter of an hour of short ones
+# Of decisions kept for the record: more than an hour of short ones by 32 x 32 pixels.
+MOST_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,9 @@ class ControlLoop:
 
     `operator` says what people want, `pilot` where to if that is not the policy's own high level;
     that may have to be `told` its destination.
-    `fault` says why the loop has ended on its own, or is None. `keep` decisions are remembered,
-    `record` is given every step, in the control thread.
+    `fault` says why the loop has ended on its own, or is None. Of `decisions` the newest is
+    remembered, and those before as long as all are no more than `keep_bytes`; `record` is given
+    every step, in the control thread.
     """
 
     def __init__(
@@ -66,7 +68,7 @@ class ControlLoop:
         pilot: Callable[[], Array] | None = None,
         driver_timeout_s: float = DRIVER_TIMEOUT_S,
         told: bool = False,
-        keep: int = MOST_DECISIONS,
+        keep_bytes: int = MOST_BYTES,
         record: Callable[[Step], None] | None = None,
     ) -> None:
         self.link, self.controller, self.profiler = link, controller, profiler
@@ -74,7 +76,8 @@ class ControlLoop:
         self.operation = Operation(controller, driver_timeout_s, told)
         self.rate = RateKeeper(period_s)
         self.period_s = period_s
-        self.decisions: deque[tuple[Image, Decision]] = deque(maxlen=keep)
+        self.decisions: deque[tuple[Image, Decision]] = deque()
+        self._keep_bytes, self._kept_bytes = keep_bytes, 0
         self.changes: deque[tuple[State, str]] = deque(maxlen=100)  # of state, with their causes
         self.watch = StageWatch(controller.supervisor.patience)  # of the sensors
         self.sensing = threading.Event()  # all sensors send
@@ -233,8 +236,14 @@ class ControlLoop:
             return False
         self._looked = controller.image
         if controller.decision is not None:
-            self.decisions.append((controller.image, controller.decision))
+            self._remember(controller.image, controller.decision)
         return True
+
+    def _remember(self, image: Image, decision: Decision) -> None:
+        self.decisions.append((image, decision))
+        self._kept_bytes += _size_bytes(image, decision)
+        while self._kept_bytes > self._keep_bytes and len(self.decisions) > 1:
+            self._kept_bytes -= _size_bytes(*self.decisions.popleft())
 
     def _note(self, state: State, cause: str) -> None:
         self.operator.state = state
@@ -255,6 +264,11 @@ class ControlLoop:
             time.sleep(self.period_s)
         self.changes.append((State.LIMP, self.fault or "deactivated"))
         self.operator.state = None
+
+
+def _size_bytes(image: Image, decision: Decision) -> int:
+    attention = decision.attention
+    return image.pixels.nbytes + (0 if attention is None else attention.nbytes)
 
 
 def _recorded() -> Image:

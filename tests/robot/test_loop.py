@@ -16,7 +16,7 @@ from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.runtime import loop as loop_module
 from pixelgait.robot.runtime import operation
 from pixelgait.robot.runtime.latency import COMPUTE, LatencyProfiler
-from pixelgait.robot.runtime.loop import ControlLoop
+from pixelgait.robot.runtime.loop import MOST_BYTES, ControlLoop
 from pixelgait.robot.runtime.operation import Operator, State
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
@@ -25,6 +25,7 @@ from pixelgait.sim.scenes.flat import FlatGround
 
 PERIOD_S = 0.01
 SENSORS = ("joints", "imu", "camera")
+ATTENTION = np.zeros((8, 8), np.float32)
 
 
 class SimulatedLink:
@@ -72,14 +73,14 @@ class SimulatedLink:
         return self.body.time_s
 
 
-def start(link: Link, operator: Operator | None = None) -> ControlLoop:
-    operator = operator or Operator(auto=True)
+def start(link: Link, keep_bytes: int = MOST_BYTES) -> ControlLoop:
     low_level = LinearLowLevel.from_weights(A1, np.zeros(LOW_LEVEL_WEIGHTS))
     profiler = LatencyProfiler(PERIOD_S, SENSORS)
     controller = Controller(
-        lambda *_: Decision(np.zeros(2), 20), low_level, Supervisor(A1), profiler
+        lambda *_: Decision(np.zeros(2), 20, ATTENTION), low_level, Supervisor(A1), profiler
     )
-    loop = ControlLoop(link, controller, profiler, PERIOD_S, operator)
+    operator = Operator(auto=True)
+    loop = ControlLoop(link, controller, profiler, PERIOD_S, operator, keep_bytes=keep_bytes)
     loop.start()
     return loop
 
@@ -111,6 +112,19 @@ def test_it_stands_up_walks_and_damps_at_the_end() -> None:
     report = loop.profiler.report({"name": "iap", "sha256": ""})
     assert report["stages"]["publish"]["count"] == report["ticks"]
     assert all(report["sensor_age_us"][name]["count"] >= report["ticks"] - 1 for name in SENSORS)
+
+
+@pytest.mark.parametrize("keep_bytes", [0, 10_000])
+def test_decisions_take_no_more_memory_than_they_may(keep_bytes: int) -> None:
+    """Of large images there are few: here three at most, and the newest always."""
+    link = SimulatedLink()
+    loop = start(link, keep_bytes)
+    wait_for(lambda: loop.controller.images > 5)
+    loop.stop()
+    kept = [image for image, _ in loop.decisions]
+    each = kept[0].pixels.nbytes + ATTENTION.nbytes
+    assert len(kept) == max(1, keep_bytes // each)
+    assert kept[-1] is loop.controller.image
 
 
 @pytest.mark.parametrize(("sensor", "allowed"), [("joints", 0.1), ("camera", 2.0)])

@@ -49,7 +49,7 @@ def test_a_recording_is_a_link() -> None:
     profiler = LatencyProfiler(bundle.control_dt_s, link.sensors)
     controller = bundle.controller(patience=link.patience, stopwatch=profiler)
     loop = ControlLoop(
-        with_protocol, controller, profiler, bundle.control_dt_s, Operator(auto=True), keep=100
+        with_protocol, controller, profiler, bundle.control_dt_s, Operator(auto=True)
     )
     loop.start()
     loop._thread.join(30.0)
