@@ -21,6 +21,7 @@ from pixelgait.robot.runtime.latency import LatencyProfiler, format_table
 from pixelgait.robot.runtime.options import Range, Seed, check_outputs, parse
 from pixelgait.robot.runtime.provenance import head, settings
 from pixelgait.robot.runtime.realtime import RateKeeper, request_priority
+from pixelgait.robot.runtime.rehearsal import Rehearsal
 
 
 @dataclass(frozen=True)
@@ -108,10 +109,14 @@ def run_loop(bundle: Bundle, seconds: float, rng: np.random.Generator) -> Latenc
     period_s = bundle.control_dt_s
     profiler = LatencyProfiler(period_s, ())
     controller = bundle.controller(stopwatch=profiler)
+    rehearsal, reading = Rehearsal(controller), None
     images = rng.integers(0, 256, (16, *bundle.image_shape), dtype=np.uint8)
     rate = RateKeeper(period_s)
     for tick in range(round(seconds / period_s)):
         profiler.start()
+        if reading is not None:
+            rehearsal.run(reading)
+            profiler.lap("rehearse")
         now = time.monotonic()
         reading = Reading(
             now,

@@ -33,6 +33,7 @@ STAGES = (
     "supervise",
     "compute",  # those of `COMPUTE` together, of the same step: percentiles of each do not add up
     "publish",
+    "rehearse",  # before what is taken: see `Rehearsal`
 )
 COMPUTE = ("observe", "low_level", "supervise")  # in every step; the last one ends it
 

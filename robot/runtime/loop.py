@@ -22,6 +22,7 @@ from pixelgait.robot.runtime.operation import (
     State,
 )
 from pixelgait.robot.runtime.realtime import RateKeeper, raise_priority
+from pixelgait.robot.runtime.rehearsal import Rehearsal
 from pixelgait.robot.runtime.stages import StageWatch
 from pixelgait.robot.spec import Array
 
@@ -74,6 +75,7 @@ class ControlLoop:
         self.link, self.controller, self.profiler = link, controller, profiler
         self.operator, self.pilot, self._record = operator, pilot, record
         self.operation = Operation(controller, driver_timeout_s, told)
+        self._rehearsal = Rehearsal(controller)
         self.rate = RateKeeper(period_s)
         self.period_s = period_s
         self.decisions: deque[tuple[Image, Decision]] = deque()
@@ -148,8 +150,10 @@ class ControlLoop:
         self._sent_s = time.monotonic()
         self._note(State.LIMP, "all sensors send")
         self.sensing.set()
+        reading: Reading | None = None
         while self.fault is None and not self._stop.is_set():
             self.profiler.start()
+            self._rehearse(reading)
             began_s = time.monotonic()
             reading = self._read()
             gap_s, self._late_s = max(self._late_s, time.monotonic() - self._sent_s), 0.0
@@ -164,6 +168,12 @@ class ControlLoop:
             missed = self.rate.wait()
             self.profiler.missed_deadlines(missed)
             self.steps, self.misses = self.steps + 1, self.misses + missed
+
+    def _rehearse(self, reading: Reading | None) -> None:
+        """The step of the last reading once more, of a robot that walks."""
+        if reading is not None and self.operation.state is State.WALKING:
+            self._rehearsal.run(reading)
+            self.profiler.lap("rehearse")
 
     def _read(self) -> Reading:
         """The newest values, whose age is recorded."""
@@ -228,6 +238,7 @@ class ControlLoop:
         operation, controller = self.operation, self.controller
         if operation.state is not self.operator.state:
             self._note(operation.state, operation.cause)
+            self._rehearsal.reset()
             if operation.state is State.WALKING and self.walking_since is None:
                 self.profiler.reset()
                 self.profiler.start()

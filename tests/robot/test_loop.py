@@ -111,6 +111,7 @@ def test_it_stands_up_walks_and_damps_at_the_end() -> None:
     assert all(damped(command) for command in link.sent[-loop_module.DAMP_MESSAGES :])
     report = loop.profiler.report({"name": "iap", "sha256": ""})
     assert report["stages"]["publish"]["count"] == report["ticks"]
+    assert report["stages"]["rehearse"]["count"] == report["stages"]["compute"]["count"]
     assert all(report["sensor_age_us"][name]["count"] >= report["ticks"] - 1 for name in SENSORS)
 
 

@@ -1,0 +1,48 @@
+"""Steps that are rehearsed are the same, bit for bit, whatever is read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pixelgait.robot.bundle import load_bundle
+from pixelgait.robot.interface import Image, Reading
+from pixelgait.robot.runtime.rehearsal import Rehearsal
+from tests.robot.test_supervisor import walking
+
+STEPS = 120
+
+
+def readings() -> list[Reading]:
+    image = Image(np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8), 0.0)
+    return [replace(walking(step), image=lambda: image) for step in range(STEPS)]
+
+
+def commands(rehearsed: bool, wrong: dict[int, Reading]) -> tuple[list[bytes], str | None, int]:
+    """Targets of every step, the fault, and how often the controller looked."""
+    controller = load_bundle("iap").controller()
+    rehearsal, found = Rehearsal(controller), []
+    for step, reading in enumerate(readings()):
+        read = wrong.get(step, reading)
+        found.append(controller.step(read).targets.tobytes())
+        if rehearsed:
+            rehearsal.run(replace(read, image=unseen))
+    return found, controller.supervisor.fault, controller.images
+
+
+def unseen() -> Image:
+    raise AssertionError("a rehearsal does not look")
+
+
+@pytest.mark.parametrize("kind", ["right", "a spike", "tilted", "not finite"])
+def test_a_rehearsal_changes_nothing(kind: str) -> None:
+    reading = readings()[60]
+    wrong = {
+        "a spike": replace(reading, joint_angles=reading.joint_angles + 1.0),
+        "tilted": replace(reading, orientation=np.array((0.8, 0.0, 0.0, 0.6))),
+        "not finite": replace(reading, joint_velocities=np.full(12, np.nan)),
+    }
+    given = {60: wrong[kind]} if kind in wrong else {}
+    assert commands(True, given) == commands(False, given)
