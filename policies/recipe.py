@@ -86,4 +86,4 @@ def _called(state: dict[str, Any]) -> str:
     """What people call a git state."""
     if state["commit"] is None:
         return "an installed package"
-    return state["commit"][:7] + (", modified" if state["modified"] else "")
+    return f"{state['commit'][:7]}{', modified' if state['modified'] else ''}"
