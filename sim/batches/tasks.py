@@ -126,7 +126,7 @@ class FollowBatch:
 class ForwardBatch:
     """`Forward` without end, n times: straight ahead on flat ground."""
 
-    def __init__(self, seeds: Sequence[int], steps: int, patience_steps: int) -> None:
+    def __init__(self, seeds: Sequence[int], steps: int, patience_steps: float) -> None:
         self.steps, self.patience_steps = steps, patience_steps
         self._shoves = np.array([Forward.shove(seed) for seed in seeds])
 

@@ -27,7 +27,7 @@ class Forward:
     SHOVE_M_PER_S = 0.2  # at the start, in a random direction: no two episodes are alike
 
     def __init__(
-        self, steps: int, patience_steps: int = 600, contact_cost_m_per_s: float = 0.0
+        self, steps: int, patience_steps: float = 600, contact_cost_m_per_s: float = 0.0
     ) -> None:
         self.steps = steps
         self.patience_steps = patience_steps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 import numpy as np
@@ -29,11 +30,12 @@ class Navigate(Forward):
     """Advance along the way that is left, until the robot has stopped at the destination.
 
     `spl` is success weighted by path length (Anderson et al. 2018, section 4): the geodesic way
-    from start to destination over what was walked, if that is more.
+    from start to destination over what was walked, if that is more. Who comes back out of a wrong
+    room has not advanced for a while: only time ends an episode, as there.
     """
 
     def __init__(
-        self, steps: int, patience_steps: int = 1500, contact_cost_m_per_s: float = 0.0
+        self, steps: int, patience_steps: float = math.inf, contact_cost_m_per_s: float = 0.0
     ) -> None:
         super().__init__(steps, patience_steps, contact_cost_m_per_s)
 

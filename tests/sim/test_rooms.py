@@ -110,6 +110,13 @@ def test_who_passes_by_has_not_stopped_near_the_destination(body: PyBulletBody) 
     assert not task.succeeded()  # which is within 0.36 m
 
 
+def test_who_is_in_a_wrong_room_has_time_to_come_back(body: PyBulletBody) -> None:
+    task = Navigate(6000)
+    body.reset(0)
+    task.reset(body, 0)
+    assert not any(task.step(body)[1] for _ in range(3000))  # 30 s without an advance
+
+
 def test_ways_are_the_shortest_within_eight_percent_and_extend_into_walls() -> None:
     """On a map with one wall, by hand."""
     image = np.full((800, 800), 255, dtype=np.uint8)
