@@ -27,7 +27,7 @@ OPTIONS = (
     ("body", "pybullet", "Simulator: pybullet or mujoco."),
     ("seed", "10000", "Lays the scene out."),
     ("faults", "", "Sensors that fail: 'mixed', or as of pixelgait-eval."),
-    ("camera", "32 32", "Height and width of its images [pixels]."),
+    ("camera", "32 48", "Height and width of its images [pixels]."),
     ("odom_scale", "1.0", "Factor on the lengths that odom measures."),
     ("odom_turn", "0.0", "How far odom's heading turns away on every metre [rad]."),
     ("odom_noise", "0.0", "Noise of odom, standard deviation [m], of its heading [rad]."),

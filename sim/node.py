@@ -57,9 +57,9 @@ class SimConfig(SceneOptions):
     faults: tuple[str, ...] = ()
     """Sensors that fail, as of pixelgait-eval: joints-spike:at=5,for=1, or mixed. Faults of the
     camera act on colour where nobody has subscribed depth."""
-    camera: Annotated[tuple[int, int], Range(1, 1024)] = (32, 32)
-    """Height and width of the camera images [pixels]. Above 64 x 64 rendering one takes longer than
-    a physics step (2 ms)."""
+    camera: Annotated[tuple[int, int], Range(1, 1024)] = (32, 48)
+    """Height and width of the camera images [pixels], of which a policy sees the middle. Above
+    64 x 64 rendering one takes longer than a physics step (2 ms)."""
     odom_scale: Annotated[float, Range(0.5, 2.0)] = 1.0
     """Factor on the lengths that odom measures: 1.02 believes to be 2 % further."""
     odom_turn: Annotated[float, Range(-1.0, 1.0)] = 0.0
