@@ -19,6 +19,8 @@ from pixelgait.export.reports.generated import (
     table_line,
     write_between,
 )
+from pixelgait.export.reports.results import bundle_beside
+from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.runtime.options import Episodes, parse
 from pixelgait.sim.eval_options import EvalConfig
@@ -46,8 +48,9 @@ ROWS = {
     "navigator, written houses in Gibson's layout": replace(ROOMS, scene=WRITTEN),
     "navigator, remembers nothing": replace(ROOMS, baseline="forgetful"),
     "navigator, blind (gray image)": replace(ROOMS, baseline="blind"),
-    "teacher (knows map and pose)": replace(ROOMS, bundle="walk", baseline="teacher"),
 }
+BESIDE = {"IAP of the paper's size": "paper-size"}  # runs: navigator's card says how they learned
+KNOWS_ALL = {"teacher (knows map and pose)": replace(ROOMS, bundle="walk", baseline="teacher")}
 COLUMNS = (
     *("in `rooms`", "houses", "success", "clean success", "without contact", "falls", "SPL"),
     *("contacts", "impulse [Ns]", "within 0.5 m", "left [m]"),
@@ -68,6 +71,8 @@ class NavigationConfig(WorkerOptions):
     """Gets both tables, each between its two markers."""
     figures: Path = Path("docs/navigation.json")
     """Everything that was measured."""
+    out: Path = Path("runs/navigation")
+    """Folder for bundles of runs that are not shipped as such."""
     episodes: Episodes = 100
     rows: tuple[str, ...] = ()
     """Rows to measure, as their first cells say, or all; of the others is shown what is known."""
@@ -92,9 +97,14 @@ def write_tables(config: NavigationConfig) -> None:
     Raises:
         UserError: the page has no such lines, there is no such row, or a number makes no sense.
     """
+    others = SHIPPED / "navigator" / "others"
+    beside = {
+        label: replace(ROOMS, bundle=str(bundle_beside(config.out, "navigator", others / run)))
+        for label, run in BESIDE.items()
+    }
     teacher = {f"`{scene}`": replace(TEACHER, scene=scene) for scene in WITH_A_GOAL}
     tables = {
-        "navigation": Table(COLUMNS, ROWS, _cells),
+        "navigation": Table(COLUMNS, {**ROWS, **beside, **KNOWS_ALL}, _cells),
         "teacher": Table(TEACHER_COLUMNS, teacher, _teacher_cells),
     }
     known = [label for table in tables.values() for label in table.rows]
