@@ -162,7 +162,7 @@ def test_the_tables_of_navigation_are_those_of_the_figures_beside_them(tmp_path:
     page, kept = tmp_path / "results.md", tmp_path / "navigation.json"
     page.write_text((ROOT / "docs/results.md").read_text())
     kept.write_bytes((ROOT / "docs/navigation.json").read_bytes())
-    write_tables(NavigationConfig(page, kept, tmp_path, rows=("**navigator**",)))
+    write_tables(NavigationConfig(page, kept, rows=("**navigator**",)))
     assert kept.read_bytes() == (ROOT / "docs/navigation.json").read_bytes(), "was measured again"
     assert page.read_text() == (ROOT / "docs/results.md").read_text()
 
