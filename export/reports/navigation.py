@@ -19,8 +19,6 @@ from pixelgait.export.reports.generated import (
     table_line,
     write_between,
 )
-from pixelgait.export.reports.results import bundle_beside
-from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.runtime.options import Episodes, parse
 from pixelgait.sim.eval_options import EvalConfig
@@ -36,6 +34,7 @@ from pixelgait.sim.write_house import write_rooms
 HOUSES = 5  # that are written in Gibson's layout; others than those of training
 WRITTEN = "gibson:written"  # their folders are made where they are evaluated
 ROOMS = EvalConfig("navigator", scene="rooms")
+PAPER_SIZE = "policies/pretrained/navigator/others/paper-size"
 # Rows: what walks, where.
 ROWS = {
     "**navigator**": ROOMS,
@@ -48,9 +47,9 @@ ROWS = {
     "navigator, written houses in Gibson's layout": replace(ROOMS, scene=WRITTEN),
     "navigator, remembers nothing": replace(ROOMS, baseline="forgetful"),
     "navigator, blind (gray image)": replace(ROOMS, baseline="blind"),
+    "IAP of the paper's size": replace(ROOMS, bundle=PAPER_SIZE),
+    "teacher (knows map and pose)": replace(ROOMS, bundle="walk", baseline="teacher"),
 }
-BESIDE = {"IAP of the paper's size": "paper-size"}  # runs: navigator's card says how they learned
-KNOWS_ALL = {"teacher (knows map and pose)": replace(ROOMS, bundle="walk", baseline="teacher")}
 COLUMNS = (
     *("in `rooms`", "houses", "success", "clean success", "without contact", "falls", "SPL"),
     *("contacts", "impulse [Ns]", "within 0.5 m", "left [m]"),
@@ -71,8 +70,6 @@ class NavigationConfig(WorkerOptions):
     """Gets both tables, each between its two markers."""
     figures: Path = Path("docs/navigation.json")
     """Everything that was measured."""
-    out: Path = Path("runs/navigation")
-    """Folder for bundles of runs that are not shipped as such."""
     episodes: Episodes = 100
     rows: tuple[str, ...] = ()
     """Rows to measure, as their first cells say, or all; of the others is shown what is known."""
@@ -97,14 +94,9 @@ def write_tables(config: NavigationConfig) -> None:
     Raises:
         UserError: the page has no such lines, there is no such row, or a number makes no sense.
     """
-    others = SHIPPED / "navigator" / "others"
-    beside = {
-        label: replace(ROOMS, bundle=str(bundle_beside(config.out, "navigator", others / run)))
-        for label, run in BESIDE.items()
-    }
     teacher = {f"`{scene}`": replace(TEACHER, scene=scene) for scene in WITH_A_GOAL}
     tables = {
-        "navigation": Table(COLUMNS, {**ROWS, **beside, **KNOWS_ALL}, _cells),
+        "navigation": Table(COLUMNS, ROWS, _cells),
         "teacher": Table(TEACHER_COLUMNS, teacher, _teacher_cells),
     }
     known = [label for table in tables.values() for label in table.rows]

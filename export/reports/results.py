@@ -148,7 +148,7 @@ def _run_rows(config: ResultsConfig) -> list[ResultRow]:
     runs = [
         ResultRow(
             f"{label}, {_title(run)}",
-            EvalConfig(str(bundle_beside(config.out, name, run))),
+            EvalConfig(str(_bundle(config, name, run))),
             "",
             _weights(run),
             RUN_COLUMNS,
@@ -183,9 +183,9 @@ def _title(run: Path) -> str:
     return "shipped" if run.name == "high_level" else run.name.replace("-", " ")
 
 
-def bundle_beside(folder: Path, policy: str, run: Path) -> Path:
-    """The bundle of a training run that lies beside a shipped policy, exported once."""
-    out = folder / "bundles" / f"{policy}-{run.name}"
+def _bundle(config: ResultsConfig, policy: str, run: Path) -> Path:
+    """The bundle of a training run that is not shipped as one, exported once."""
+    out = config.out / "bundles" / f"{policy}-{run.name}"
     low_level = run if _task(run) == "joint" else SHIPPED / "walk" / "low_level"
     wanted = {"low_level": provenance_of(low_level), "high_level": provenance_of(run)}
     if not (out / CONTRACT).exists() or not wanted.items() <= _contract(out)["provenance"].items():

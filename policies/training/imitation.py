@@ -46,8 +46,7 @@ from pixelgait.sim.workers.pool import Pool
 from pixelgait.sim.world.seeds import TRAINING, Stream
 
 # A student that is stuck sees the same image again and again; but to turn round takes 3 s, which
-# where there is a destination may be the way. With 15 s, which show the way back out of a room, a
-# navigator learned more slowly: 79 % of the houses after four rounds, not 89.
+# where there is a destination may be the way. With 15 s a navigator learned more slowly (its card).
 PATIENCE_STEPS, PATIENCE_TO_TURN_STEPS = 200, 600
 COLLECTING, COMPETING = 3, 4  # streams of a run: which courses serve for what
 SHOWN = "the demonstrations of a round"

@@ -23,7 +23,7 @@ def test_failures_are_shown_with_how_they_ended(
             "teacher": EvalConfig("walk", baseline="teacher", scene="flat", seconds=1.0),
             "in a hurry": EvalConfig("iap", seconds=2.0),
             "random": EvalConfig("walk", baseline="random"),
-            "into the wall": EvalConfig("walk", scene="rooms"),
+            "into the wall": EvalConfig("walk"),
         },
     )
     picture = tmp_path / "failures.png"
@@ -31,7 +31,7 @@ def test_failures_are_shown_with_how_they_ended(
     hurried, random, stuck = capsys.readouterr().out.splitlines()
     assert hurried == "in a hurry, seed 10000: not there in time, after 2 s"
     assert random.startswith("random, seed 10000: left the ground after")
-    assert stuck.startswith("into the wall, seed 10000: no advance for 15 s, after")
+    assert stuck.startswith("into the wall, seed 10000: no advance for 6 s, after")
     rows, columns, _ = cv2.imread(str(picture)).shape
     assert rows > 3 * 128
     assert columns > 4 * 192

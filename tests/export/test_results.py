@@ -162,7 +162,7 @@ def test_the_tables_of_navigation_are_those_of_the_figures_beside_them(tmp_path:
     page, kept = tmp_path / "results.md", tmp_path / "navigation.json"
     page.write_text((ROOT / "docs/results.md").read_text())
     kept.write_bytes((ROOT / "docs/navigation.json").read_bytes())
-    write_tables(NavigationConfig(page, kept, rows=("**navigator**",)))
+    write_tables(NavigationConfig(page=page, figures=kept, rows=("**navigator**",)))
     assert kept.read_bytes() == (ROOT / "docs/navigation.json").read_bytes(), "was measured again"
     assert page.read_text() == (ROOT / "docs/results.md").read_text()
 
@@ -171,7 +171,7 @@ def test_a_row_of_navigation_is_measured_once(tmp_path: Path) -> None:
     page, kept = tmp_path / "page.md", tmp_path / "figures.json"
     parts = ("navigation", "teacher")
     page.write_text("\n".join(line for part in parts for line in markers(part, "navigation")))
-    config = NavigationConfig(page, kept, tmp_path, episodes=1, workers=1, rows=("`rooms`",))
+    config = NavigationConfig(page=page, figures=kept, episodes=1, workers=1, rows=("`rooms`",))
     write_tables(config)
     assert "| `rooms` | 1 | 100 % [21, 100] | 100 % [21, 100] | 0 % [0, 79] |" in page.read_text()
     (figures,) = json.loads(kept.read_text())
