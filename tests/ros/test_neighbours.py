@@ -405,8 +405,13 @@ def test_participants_that_come_and_go_do_not_end_a_walk(
     """Time-outs are patient with a machine that has no core to give. What DDS is to blame for is
     not: then the step published or waited, and no such gap reaches a real driver's time-out.
     """
-    half = [f"timeout_s.{name}:=0.25" for name in ("joint_states", "imu.data")]
-    patient = [part for each in half for part in ("-p", each)]
+    ages = {"ageing_s": 0.15, "stale_s": 0.2, "timeout_s": 0.25}
+    patient = [
+        part
+        for sensor in ("joint_states", "imu.data")
+        for stage, age_s in ages.items()
+        for part in ("-p", f"{stage}.{sensor}:={age_s}")
+    ]
     processes.start("pixelgait-sim", "--scene", "flat")
     arguments = ("--out", tmp_path, *AUTO, *patient, "-p", "driver_timeout_s:=0.25")
     run = processes.start("pixelgait-run", iap_bundle, *arguments)
