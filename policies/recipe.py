@@ -10,7 +10,6 @@ Every line but `calibrate` is a run of its own; {1} stands for the folder of the
 
 from __future__ import annotations
 
-import json
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 from pixelgait.policies.runs import GIT
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import read_json
 from pixelgait.robot.runtime.provenance import git_state
 
 FILE = "recipe.txt"
@@ -74,7 +74,7 @@ def say_where_exact(name: str) -> None:
     """Print which commit's weights a shipped policy's recipe leads to, if not to this one's."""
     now = git_state()
     for path in (SHIPPED / name).glob(f"*_level/{GIT}"):
-        shipped = json.loads(path.read_text(encoding="utf-8"))["commit"]
+        shipped = read_json(path)["commit"]
         if shipped != now["commit"] or now["modified"]:
             print(
                 f"{name} was trained at commit {shipped[:7]}, this is {_called(now)}: "

@@ -91,12 +91,13 @@ def once(sensor: str, change: Change) -> Callable[[Trial], None]:
 
 def frozen(*names: str) -> Change:
     """These values of the first message again and again, stamped as new."""
-    first: list[Any] = []
+    first: Any = None
 
     def change(message: Any) -> Any:
-        first.append(message) if not first else None
+        nonlocal first
+        first = message if first is None else first
         for name in names:
-            setattr(message, name, getattr(first[0], name))
+            setattr(message, name, getattr(first, name))
         return message
 
     return change
@@ -104,14 +105,15 @@ def frozen(*names: str) -> Change:
 
 def turning(rad_per_s: float) -> Change:
     """Of a perfect IMU: the robot turns to the left as well."""
-    first: list[float] = []
+    first_s: float | None = None
 
     def change(message: Any) -> Any:
+        nonlocal first_s
         now_s = ros.seconds(message.header.stamp)
-        first.append(now_s) if not first else None
+        first_s = now_s if first_s is None else first_s
         orientation, rate = message.orientation, message.angular_velocity
         q = np.array((orientation.x, orientation.y, orientation.z, orientation.w))
-        q = turned(q, rad_per_s * (now_s - first[0]))
+        q = turned(q, rad_per_s * (now_s - first_s))
         x, y, z = to_base_frame((0.0, 0.0, rad_per_s), q.tolist())
         orientation.x, orientation.y, orientation.z, orientation.w = q.tolist()
         rate.x, rate.y, rate.z = rate.x + x, rate.y + y, rate.z + z
@@ -121,11 +123,12 @@ def turning(rad_per_s: float) -> Change:
 
 
 def repeated_stamp(trial: Trial, sensor: str) -> None:
-    first: list[Any] = []
+    first: Any = None
 
     def change(message: Any) -> Any:
-        first.append(message.header.stamp) if not first else None
-        message.header.stamp = first[0]
+        nonlocal first
+        first = message.header.stamp if first is None else first
+        message.header.stamp = first
         return message
 
     trial.alter(**{sensor: change})

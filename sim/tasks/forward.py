@@ -25,12 +25,10 @@ class Forward:
     CAP_M_PER_S = 0.6  # the paper does not give its own
     ADVANCE_M = 0.1
     SHOVE_M_PER_S = 0.2  # at the start, in a random direction: no two episodes are alike
+    patience_steps: float = 600
 
-    def __init__(
-        self, steps: int, patience_steps: float = 600, contact_cost_m_per_s: float = 0.0
-    ) -> None:
+    def __init__(self, steps: int, contact_cost_m_per_s: float = 0.0) -> None:
         self.steps = steps
-        self.patience_steps = patience_steps
         self.contact_cost_m_per_s = contact_cost_m_per_s
         self._progress = self._best = 0.0
         self._since_best = self._steps = 0

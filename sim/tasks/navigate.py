@@ -34,10 +34,7 @@ class Navigate(Forward):
     room has not advanced for a while: only time ends an episode, as there.
     """
 
-    def __init__(
-        self, steps: int, patience_steps: float = math.inf, contact_cost_m_per_s: float = 0.0
-    ) -> None:
-        super().__init__(steps, patience_steps, contact_cost_m_per_s)
+    patience_steps = math.inf
 
     def reset(self, body: Walker, seed: int) -> None:
         super().reset(body, seed)
