@@ -37,6 +37,7 @@ class Stem(nn.Module):
     """Pixel embedding, graph matrix, mixing, ReLU, 2 x 2 max pooling (appendix F.4).
 
     All that precedes the ReLU is linear and runs as one convolution; pixels outside are black.
+    Pooling comes before the ReLU: the same maxima, and a quarter of the values to rectify.
     """
 
     def __init__(self, channels: int, options: Attention) -> None:
@@ -52,7 +53,7 @@ class Stem(nn.Module):
         kernel = (self.mix.weight @ kernel.flatten(1)).reshape(kernel.shape) / 255.0
         bias = self.mix.weight @ (self.embed.bias * graph.sum((1, 2, 3)))
         x = F.conv2d(image.permute(0, 3, 1, 2).to(kernel.dtype), kernel, bias, padding=STEM_REACH)
-        return F.max_pool2d(F.relu(x), POOLING)
+        return F.relu(F.max_pool2d(x, POOLING))
 
 
 class Readout(nn.Module):
