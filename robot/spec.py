@@ -173,13 +173,15 @@ LAIKAGO = RobotSpec(
     damping_nms_per_rad=8.0,  # passive mode of rl_sar
     # Joint angles 0 are not straight legs: the URDF's upper leg leans back by 0.599 rad, its lower
     # leg by 0.088 rad. Upper leg: pi/4, neutral pose of Google's PMTG. Knee: foot below the hip.
-    default_pose_rad=per_leg(0.0, 0.1865, -1.0648),
+    # Hip motor: outwards, ours. With its feet below the hips this robot, of all the tallest for its
+    # width, is pushed over: 17 falls in 200 episodes in MuJoCo, none with 0.1 rad.
+    default_pose_rad=per_leg(0.1, 0.1865, -1.0648),
     # URDF: hip motors, upper legs and lower legs sideways; the right is 2 mm nearer than the left.
-    feet_m=np.array([(0.1991, -0.1146), (0.1991, 0.1169), (-0.2382, -0.1146), (-0.2382, 0.1169)]),
+    feet_m=np.array([(0.1991, -0.1499), (0.1991, 0.1521), (-0.2382, -0.1499), (-0.2382, 0.1521)]),
     leg_length_m=0.3549,  # links of 0.2522 and 0.2510 m
     swing_sign=-1.0,
     extension_sign=1.0,
-    stand_height_m=0.415,  # leg, hip axis 0.03 m below the base, toe radius 0.03 m
+    stand_height_m=0.41,  # leg, hip axis 0.03 m below the base, toe radius 0.03 m
     # Ahead of the front hips, as on the A1.
     camera=CameraMount(position_m=(0.22, 0.0, 0.05), pitch_down_rad=0.2, vertical_fov_rad=1.05),
     abduction_signs=(-1.0, 1.0, -1.0, 1.0),  # the right legs' axes point backwards
