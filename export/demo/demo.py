@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
 from pixelgait.export.bundle.export import export
@@ -15,7 +14,7 @@ from pixelgait.export.demo.options import DemoConfig
 from pixelgait.export.demo.ros import run_ros
 from pixelgait.export.reports import plots
 from pixelgait.policies.curve_picture import draw_curve
-from pixelgait.policies.runs import Run
+from pixelgait.policies.runs import Run, shipped_low_level
 from pixelgait.policies.training.configs import FollowConfig
 from pixelgait.policies.training.session import train
 from pixelgait.policies.training.validation import straight_ahead
@@ -24,7 +23,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import LOCK, locked
 from pixelgait.robot.recording.replay import format_figures, replay
 from pixelgait.robot.recording.steps import read_recording
-from pixelgait.robot.spec import find_robot
+from pixelgait.robot.spec import A1, find_robot
 from pixelgait.sim.engines.urdf import find_urdf
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import evaluate
@@ -36,22 +35,8 @@ from pixelgait.sim.world.looks.dressed import Dressed
 from pixelgait.sim.world.scene import Layout, Scene
 from pixelgait.sim.world.seeds import VALIDATION, Stream
 
-
-@dataclass(frozen=True)
-class Shown:
-    """What is shown of a robot."""
-
-    pair: str  # bundle that walks the course by camera, where the fresh low level does not
-    eyes: str  # whose high level learned
-    house: str  # bundle that walks the house
-    start: Path | None  # what training begins with; without, zero weights
-
-
-ROBOTS = {
-    "a1": Shown("iap-gru", "iap-gru", "navigator", None),
-    # What the A1 has learned: from zero a Go2's softer legs take longer than the demo.
-    "go2": Shown("iap-gru-go2", "iap-gru", "navigator-go2", Path("walk")),
-}
+# Whose high levels walk the course and the house, on any robot's legs.
+COURSE_EYES, HOUSE_EYES = "iap-gru", "navigator"
 FIT_EPISODES = 6  # do the fresh low level and the shipped high level fit each other?
 FIT_DISTANCE_M = 5.0
 TRIAL_SEED = VALIDATION[100]
@@ -76,9 +61,8 @@ def demo(config: DemoConfig) -> None:
     from pixelgait.robot.ros.wire import common  # fail now, not after minutes of training
 
     del common
-    if config.robot not in ROBOTS:
-        raise UserError(f"nothing is shipped for '{config.robot}', choose from {', '.join(ROBOTS)}")
     find_urdf(find_robot(config.robot))
+    shipped_low_level(config.robot)
     _require_ours(config.out)
     with locked(config.out):
         _demo(config)
@@ -105,7 +89,12 @@ def _demo(config: DemoConfig) -> None:
 
 def beginning(config: DemoConfig) -> str:
     """What its training begins with."""
-    return "what the A1 has learned" if ROBOTS[config.robot].start else "zero weights"
+    return "zero weights" if start(config) is None else "what the A1 has learned"
+
+
+def start(config: DemoConfig) -> Path | None:
+    """Where its training starts; from zero, other robots than the A1 take longer than the demo."""
+    return None if config.robot == A1.name else Path("walk")
 
 
 def headline(number: int, text: str) -> None:
@@ -119,7 +108,7 @@ def train_low_level(config: DemoConfig) -> Run:
         FollowConfig(
             out=config.out / "training",
             robot=config.robot,
-            start=ROBOTS[config.robot].start,
+            start=start(config),
             seed=config.seed,
             workers=config.workers,
             iterations=1000,
@@ -132,8 +121,7 @@ def train_low_level(config: DemoConfig) -> Run:
 
 def make_bundle(config: DemoConfig, run: Run) -> Path:
     """Export the fresh low level with the shipped high level; fall back to the shipped pair."""
-    bundle, shown = config.out / "bundle", ROBOTS[config.robot]
-    eyes = SHIPPED / shown.eyes
+    bundle, eyes = config.out / "bundle", SHIPPED / COURSE_EYES
     export(ExportConfig(low_level=run.folder, high_level=eyes, out=bundle, name="demo"))
     print("Do the fresh low level and the shipped high level fit each other? Trying in simulation:")
     trial = EvalConfig(
@@ -146,7 +134,17 @@ def make_bundle(config: DemoConfig, run: Run) -> Path:
         print("They do: the robot will walk on what it has just learned.")
         return bundle
     print("They do not: the robot will walk on the shipped pair instead.")
-    return SHIPPED / shown.pair
+    return shipped_pair(config, COURSE_EYES)
+
+
+def shipped_pair(config: DemoConfig, eyes: str) -> Path:
+    """The bundle of a shipped high level and the robot's shipped low level; or it is made."""
+    name = eyes if config.robot == A1.name else f"{eyes}-{config.robot}"
+    if (SHIPPED / name).exists():
+        return SHIPPED / name
+    out, legs = config.out / name, shipped_low_level(config.robot)
+    export(ExportConfig(low_level=legs, high_level=SHIPPED / eyes, out=out, name=name))
+    return out
 
 
 def walk_course(config: DemoConfig, bundle: Path) -> None:
@@ -165,7 +163,8 @@ def walk_house(config: DemoConfig) -> None:
     assert house.destination is not None
     goal = [f"{each:.3f}" for each in house.destination]
     robot = [*stand_in(config), "--scene", HOUSE_SCENE]
-    run_ros(ROBOTS[config.robot].house, out, robot, ["--goal", *goal, "--duration", str(HOUSE_S)])
+    bundle = str(shipped_pair(config, HOUSE_EYES))
+    run_ros(bundle, out, robot, ["--goal", *goal, "--duration", str(HOUSE_S)])
 
 
 def stand_in(config: DemoConfig) -> list[str]:

@@ -16,7 +16,7 @@ class DemoConfig:
     """The whole path on this computer: train, export, run under ROS 2, report.
 
     1. A robot learns to follow speed and yaw-rate commands (PyBullet, ARS): an A1 from zero
-       weights, a Go2 from what the A1 has learned.
+       weights, others from what the A1 has learned.
     2. That low level and the shipped camera policy become one ONNX bundle.
     3. A simulated robot and the controller, two processes, talk over real ROS 2 topics. What was
        recorded goes through the controller once more: the same commands, bit for bit.
@@ -28,7 +28,7 @@ class DemoConfig:
     out: Path = Path("runs/demo")
     """Output folder; an older demo there is replaced."""
     robot: str = A1.name
-    """Who walks: a1, or go2, which sees depth."""
+    """Who walks: a1, go2, laikago or mini_cheetah."""
     seed: Seed = 0
     workers: Workers = 2
     minutes: Annotated[float, Range(0.01, 1e6)] = 2.0

@@ -56,6 +56,12 @@ def in_mujoco(lesson: Lesson) -> Lesson:
     return replace(lesson, command=f"{lesson.command} --body mujoco")
 
 
+def carried_over(lesson: Lesson, robot: str) -> Lesson:
+    """The same by another robot, which begins with what the A1 has learned."""
+    return replace(lesson, command=f"{lesson.command} --robot {robot} --start walk")
+
+
+OTHERS = ("go2", "laikago", "mini_cheetah")
 LESSONS = {
     "walk from zero": WALK,
     "walk from zero, MuJoCo": in_mujoco(WALK),
@@ -67,6 +73,7 @@ LESSONS = {
         1800.0,
         "95 % of 40 courses, gliding",
     ),
+    **{f"follow on a {name}, MuJoCo": carried_over(in_mujoco(FOLLOW), name) for name in OTHERS},
 }
 
 

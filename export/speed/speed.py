@@ -29,7 +29,8 @@ class SpeedConfig:
     seeds: Count = 10
     """Of every policy, from 0 on."""
     lessons: tuple[str, ...] = tuple(LESSONS)
-    """What to learn: walk from zero, follow from zero, each also in MuJoCo, and iap."""
+    """What to learn: walk from zero, follow from zero, each also in MuJoCo, iap, and follow on
+    another robot, from what the A1 has learned. All, if nothing is said."""
     workers: Annotated[tuple[int, ...], Range(1, 256)] = (1, 2, 4)
     """Numbers of workers whose episodes/s are compared; none to leave that out."""
     episodes: Annotated[int, Range(FEWEST_EPISODES, 10**6)] = 200
