@@ -12,18 +12,26 @@ import gymnasium
 ENTRIES = "pixelgait.sim.environments"
 
 
-def _register(name: str, entry: str, many: str | None = None, **options: Any) -> None:
+def _register(name: str, entry: str, many: str, **options: Any) -> None:
     # No limit in actions: how long one of them lasts is the agent's choice.
     gymnasium.register(
         f"PixelGait/{name}-v0",
         entry_point=f"{ENTRIES}.{entry}",
-        vector_entry_point=many and f"{ENTRIES}.{many}",
+        vector_entry_point=f"{ENTRIES}.{many}",
         kwargs=options,
     )
 
 
-LOW_LEVEL, HIGH_LEVEL, MANY = "gait:GaitEnv", "steer:SteerEnv", "many:FollowVectorEnv"
-_register("Walk", LOW_LEVEL, scene="flat", seconds=10.0)
-_register("Follow", LOW_LEVEL, MANY, scene="flat", seconds=10.0, task="follow", image_size=None)
-_register("ObstacleCourse", LOW_LEVEL, scene="obstacle-course")
-_register("Steer", HIGH_LEVEL, scene="obstacle-course")
+LOW_LEVEL, HIGH_LEVEL = ("gait:GaitEnv", "workers:gaits"), ("steer:SteerEnv", "workers:steers")
+_register("Walk", *LOW_LEVEL, scene="flat", seconds=10.0)
+_register(
+    "Follow",
+    "gait:GaitEnv",
+    "many:followers",
+    scene="flat",
+    seconds=10.0,
+    task="follow",
+    image_size=None,
+)
+_register("ObstacleCourse", *LOW_LEVEL, scene="obstacle-course")
+_register("Steer", *HIGH_LEVEL, scene="obstacle-course")

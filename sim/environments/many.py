@@ -13,7 +13,6 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.low_level import CONTROL_DT_S, LATENT_SIZE, features
 from pixelgait.robot.observation import imu_vector
@@ -23,18 +22,36 @@ from pixelgait.sim.batches.tasks import FollowBatch, Who, fallen
 from pixelgait.sim.body.interface import PHYSICS_DT_S, SUBSTEPS
 from pixelgait.sim.environments.base import Observation, PixelGaitEnv
 from pixelgait.sim.environments.gait import Agent, GaitEnv, action_space, as_action, felt_space
-from pixelgait.sim.environments.options import check_count, check_times
+from pixelgait.sim.environments.options import check_count, check_times, each_seed
+from pixelgait.sim.environments.workers import gaits
 from pixelgait.sim.tasks.follow import Follow
 from pixelgait.sim.world.seeds import TRAINING
 
-# What a single environment takes and many do not have: each as it is if nothing is said.
+OWN = ("robot", "seconds", "frame_skip")  # what many robots in one process can be asked for
+# What they cannot, but a single one: each as it is if nothing is said.
 UNTOUCHED = {
     name: parameter.default
     for entry in (PixelGaitEnv, GaitEnv)
     for name, parameter in inspect.signature(entry).parameters.items()
 } | {"scene": "flat", "task": "follow", "image_size": None}
-ALONE = "take vectorization_mode='async'"
 Infos = dict[str, Any]
+
+
+def followers(num_envs: int = 1, **options: Any) -> VectorEnv[Any, Any, Any]:
+    """n robots that follow commands: in one process if they can be, otherwise in workers.
+
+    In one process are ideal robots in MuJoCo; see `SharedVectorEnv` for what else can be asked for.
+
+    Raises:
+        UserError: an argument that `GaitEnv` would not take.
+    """
+    own = {name: value for name, value in options.items() if name in OWN}
+    others = {name: value for name, value in options.items() if name not in OWN}
+    if others.pop("body", None) == "mujoco" and all(
+        name in UNTOUCHED and value == UNTOUCHED[name] for name, value in others.items()
+    ):
+        return FollowVectorEnv(num_envs, **own)
+    return gaits(num_envs, **options)
 
 
 class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[Any]]):
@@ -43,7 +60,7 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
     As of Gymnasium's own vector environments, an episode that is over begins anew in the next step.
 
     Raises:
-        UserError: an argument that `GaitEnv` would not take, or of which many at once know nothing.
+        UserError: an argument that `GaitEnv` would not take.
     """
 
     metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
@@ -52,19 +69,12 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
         self,
         num_envs: int = 1,
         *,
-        body: str = "pybullet",
         robot: str = A1.name,
         seconds: float = 10.0,
         frame_skip: int = 1,
-        **others: Any,
     ) -> None:
         check_count(num_envs)
         check_times(frame_skip, seconds)
-        if body != "mujoco":
-            raise UserError(f"many robots at once have body='mujoco', for '{body}' {ALONE}")
-        for name, value in others.items():
-            if name not in UNTOUCHED or value != UNTOUCHED[name]:
-                raise UserError(f"many robots at once have no {name}={value!r}, for it {ALONE}")
         self.num_envs, self.frame_skip = num_envs, frame_skip
         self.robot = find_robot(robot)
         self.body = MuJoCoBatch(self.robot, num_envs)
@@ -87,11 +97,7 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
         Raises:
             UserError: there are more seeds than robots, or fewer.
         """
-        if isinstance(seed, int):
-            seed = range(seed, seed + self.num_envs)
-        given: Sequence[int | None] = seed or [None] * self.num_envs
-        if len(given) != self.num_envs:
-            raise UserError(f"seed: {len(given)} for {self.num_envs} robots")
+        given = each_seed(seed, self.num_envs)
         seeds = [self._seed(robot, own) for robot, own in enumerate(given)]
         self.reading = self.body.reset()
         self.task = FollowBatch(seeds, steps=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 from typing import TypedDict
 
 from pixelgait.robot.errors import UserError
@@ -16,6 +17,7 @@ MOST_SKIPPED = 6000  # control steps: a minute
 LARGEST_IMAGE = 1024  # pixels a side, as of pixelgait-sim
 LONGEST_S = 3600.0
 MOST_ROBOTS = 4096  # at once, in one process: 0.4 MB each
+MOST_WORKERS = 1024
 
 
 class EnvOptions(TypedDict, total=False):
@@ -65,6 +67,26 @@ def check_count(robots: int) -> None:
     """Raises UserError if there cannot be so many robots."""
     if not _is_whole(robots, MOST_ROBOTS):
         raise UserError(f"num_envs is {robots!r}, needs a whole number from 1 to {MOST_ROBOTS}")
+
+
+def check_workers(workers: int | None) -> None:
+    """Raises UserError if there cannot be so many worker processes; None: one for each core."""
+    if workers is not None and not _is_whole(workers, MOST_WORKERS):
+        raise UserError(f"workers is {workers!r}, needs a whole number from 1 to {MOST_WORKERS}")
+
+
+def each_seed(seed: int | Sequence[int | None] | None, robots: int) -> list[int | None]:
+    """A seed for each of n robots: this one and those after it, or those given, or none.
+
+    Raises:
+        UserError: more are given than there are robots, or fewer.
+    """
+    if seed is None:
+        return [None] * robots
+    given = list(range(seed, seed + robots) if isinstance(seed, int) else seed)
+    if len(given) != robots:
+        raise UserError(f"seed: {len(given)} for {robots} robots")
+    return given
 
 
 def _is_size(size: object) -> bool:

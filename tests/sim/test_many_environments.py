@@ -10,6 +10,8 @@ import pytest
 
 from pixelgait.robot import supervisor
 from pixelgait.robot.errors import UserError
+from pixelgait.sim.environments.many import FollowVectorEnv
+from pixelgait.sim.environments.workers import SharedVectorEnv
 from tests.sim.test_environments import PREFIX
 
 FOLLOW = f"{PREFIX}Follow-v0"
@@ -82,14 +84,6 @@ def test_seeds_are_those_of_single_ones() -> None:
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        (
-            {"body": "pybullet"},
-            "have body='mujoco', for 'pybullet' take vectorization_mode='async'",
-        ),
-        ({"randomise": True}, "no randomise=True, for it take vectorization_mode='async'"),
-        ({"scene": "rough"}, "no scene='rough'"),
-        ({"render_mode": "rgb_array"}, "no render_mode='rgb_array'"),
-        ({"wings": False}, "no wings=False"),
         ({"num_envs": 0}, "num_envs is 0, needs a whole number from 1 to"),
         ({"seconds": 0.0}, "seconds is 0.0, expected"),
         ({"robot": "cow"}, "cow"),
@@ -101,6 +95,16 @@ def test_what_many_cannot_have_is_refused(options: dict[str, Any], line: str) ->
     assert line in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"body": "pybullet"}, {"randomise": True}, {"scene": "rough"}, {"render_mode": "rgb_array"}],
+)
+def test_what_one_process_cannot_hold_is_in_workers(options: dict[str, Any]) -> None:
+    environments = gymnasium.make_vec(FOLLOW, **{"num_envs": 1, "body": "mujoco", **options})
+    assert isinstance(environments, SharedVectorEnv)
+    environments.close()
+
+
 def test_what_a_single_one_does_unasked_may_be_asked_for() -> None:
     unasked: dict[str, Any] = {
         "render_mode": None,
@@ -109,5 +113,6 @@ def test_what_a_single_one_does_unasked_may_be_asked_for() -> None:
         "randomise": False,
     }
     environments = gymnasium.make_vec(FOLLOW, num_envs=2, body="mujoco", **unasked)
+    assert isinstance(environments, FollowVectorEnv)
     environments.reset(seed=1)
     environments.close()
