@@ -26,6 +26,7 @@ from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.follow import Follow
 
 ENVIRONMENTS, SKIP = 2, 20  # side by side, each in a process; control steps of an action
+SHARED = 16  # environments that as many processes share
 CONTEXT: Final = "forkserver"
 FOLLOW = f"{envs.__name__}:PixelGait/Follow-v0"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -48,8 +49,30 @@ def vector_rates(
         vector = stack.enter_context(_vector(spec, skip))
         natives = [stack.enter_context(NativeLoop(spec)) for _ in range(ENVIRONMENTS)]
         for _ in range(rounds):
-            took_s = _native_s(natives, actions * skip, seed), _vector_s(vector, actions, seed)
+            vector_s = _vector_s(vector, vector.processes, actions, seed)
+            took_s = _native_s(natives, actions * skip, seed), vector_s
             rows.append(tuple(each / (actions * skip) for each in took_s))
+    return _rates(rows)
+
+
+def shared_rates(spec: RobotSpec, steps: int, rounds: int, seed: int) -> dict[str, float]:
+    """The same of environments that two processes share, an action every control step.
+
+    So many control steps, over all of the environments, are a round of the loops as well.
+    """
+    actions = max(1, steps // SHARED)
+    rows = []
+    start_fork_server(__name__)
+    with ExitStack() as stack:
+        shared: Any = gymnasium.make_vec(
+            FOLLOW, SHARED, workers=ENVIRONMENTS, robot=spec.name, seconds=LONGEST_S
+        )
+        stack.callback(shared.close)
+        processes = [worker.process for worker in shared.workers]
+        natives = [stack.enter_context(NativeLoop(spec)) for _ in range(ENVIRONMENTS)]
+        for _ in range(rounds):
+            native_s = _native_s(natives, steps, seed) / steps
+            rows.append((native_s, _vector_s(shared, processes, actions, seed) / actions))
     return _rates(rows)
 
 
@@ -157,17 +180,21 @@ def _rates(rows: Sequence[Sequence[float]]) -> dict[str, float]:
     }
 
 
-def _vector_s(vector: Any, actions: int, seed: int) -> float:
-    """Processor time [s] of all processes for so many actions, per environment."""
+def _vector_s(vector: Any, others: Sequence[Any], actions: int, seed: int) -> float:
+    """Processor time [s] of this process and others for so many actions, per environment.
+
+    All have the same seed: robots that are told to walk take other time than those that stand.
+    """
     with interrupt_later():
-        vector.reset(seed=seed)
+        vector.reset(seed=[seed] * vector.num_envs)
     none = np.zeros(vector.action_space.shape, np.float32)
-    processes = [process.pid for process in vector.processes]
+    processes = [process.pid for process in others]
     start = time.process_time() + sum(map(_processor_s, processes))
     for _ in range(actions):
         with interrupt_later():  # it warns of what it was at when it is closed
             vector.step(none)
-    return (time.process_time() + sum(map(_processor_s, processes)) - start) / ENVIRONMENTS
+    took_s = time.process_time() + sum(map(_processor_s, processes)) - start
+    return took_s / int(vector.num_envs)
 
 
 def _processor_s(pid: int) -> float:
