@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import child_environment
 from tests.signals import LONGEST_S, MARK, marked, stopped, stopped_at
 
 # What of pixelgait-benchmark has processes of its own, in a round that takes minutes.
@@ -60,6 +61,34 @@ def test_who_is_stopped_leaves_nobody_behind(
     line: str, seconds: float, number: signal.Signals
 ) -> None:
     assert stopped_at(line, seconds, number) == ""
+
+
+FORK = """
+import os, signal, time
+from pixelgait.robot.runtime.processes import start_fork_server
+start_fork_server("os")
+told, tells = os.pipe()
+child = os.fork()
+if not child:
+    os.write(tells, b"!")  # a signal that comes earlier is lost
+    time.sleep(100)
+os.read(told, 1)
+os.kill(child, signal.SIGTERM)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), len(os.listdir(os.environ["TMPDIR"])))
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+def test_sigterm_tidies_up_after_whoever_it_ends(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORK],
+        capture_output=True,
+        text=True,
+        env={**child_environment(), "TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"},
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGTERM, "-15 1\n", "")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import multiprocessing
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
+from multiprocessing.util import get_temp_dir
 from typing import Any
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h: the signal to get when the parent dies
@@ -22,8 +24,9 @@ def start_fork_server(module: str) -> None:
     """What children are forked from; what they need, a module, is imported there once.
 
     It ends with the last of them. Ctrl-C, which a terminal sends to all, is for the parent: it may
-    save.
+    save. SIGTERM, where nobody else handles it, ends the parent as ever.
     """
+    _tidy_at_sigterm()
     multiprocessing.set_forkserver_preload([module])
     resource_tracker.ensure_running()  # at its start it unblocks Ctrl-C
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
@@ -31,6 +34,21 @@ def start_fork_server(module: str) -> None:
         forkserver.ensure_running()
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+
+
+def _tidy_at_sigterm() -> None:
+    """Let SIGTERM remove the folder of the fork server's socket, which Python does at its exit."""
+    owner = os.getpid()
+
+    def end(number: int, _: object) -> None:
+        if os.getpid() == owner:  # not a fork of it, which has this handler as well
+            shutil.rmtree(get_temp_dir(), ignore_errors=True)
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+
+    main = threading.current_thread() is threading.main_thread()
+    if main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, end)
 
 
 def watch_parent(*lifelines: Connection) -> None:
