@@ -117,7 +117,7 @@ class Run:
         return cls(folder)
 
     def save(self, checkpoint: Checkpoint, name: str = "last") -> None:
-        """Write a checkpoint and the learning curve."""
+        """Write a checkpoint, with the last one the learning curve."""
         arrays: dict[str, Any] = {
             "weights": checkpoint.weights,
             "count": checkpoint.normaliser.count,
@@ -129,7 +129,8 @@ class Run:
             **checkpoint.state,
         }
         write_arrays(self.folder / f"{name}.npz", **arrays)
-        write_atomic(self.folder / "curve.json", json_bytes(checkpoint.curve))
+        if name == "last":  # the best may be calibrated long after, and ends earlier
+            write_atomic(self.folder / "curve.json", json_bytes(checkpoint.curve))
 
     def load(self, name: str = "last") -> Checkpoint:
         return load_checkpoint(self.folder / f"{name}.npz")

@@ -10,7 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
+from pixelgait.export.demo.demo import COURSE_EYES, shipped_pair
+from pixelgait.export.demo.options import DemoConfig
 from pixelgait.export.reports.gait_study import Gait, open_loop, turning
+from pixelgait.robot.bundle import load_bundle
+from pixelgait.sim.eval_options import EvalConfig
+from pixelgait.sim.evaluate import evaluate
 from tests.conftest import alive, child_environment, children
 
 ROBOT_AND_CONTROLLER = """
@@ -51,3 +56,13 @@ def test_the_two_parts_of_a_turn_add_up_to_it() -> None:
         ]
         np.testing.assert_allclose(targets[2] + targets[3], targets[0] + targets[1], atol=1e-12)
         assert not np.allclose(targets[2], targets[3])
+
+
+def test_every_robot_with_legs_that_are_shipped_has_eyes(tmp_path: Path) -> None:
+    """A pair that nobody ships is made: another robot's eyes on its own legs, which walk."""
+    pair = shipped_pair(DemoConfig(out=tmp_path, robot="laikago"), COURSE_EYES)
+    bundle = load_bundle(str(pair))
+    assert bundle.spec.name == "laikago"
+    figures = evaluate(EvalConfig(str(pair), episodes=1, seconds=10.0, workers=1))
+    assert figures["fall_rate"] == 0.0
+    assert figures["distance_m"] > 3.0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +56,14 @@ def test_both_speeds_are_reached_and_the_rest_stays(
     controller = Controller(lambda *_: Decision(np.zeros(2), 1), after, Supervisor(A1))
     assert walk(controller, body, 0.6, 0.0, 2.0).speed == pytest.approx(0.6, abs=0.03)
     body.close()
+
+
+def test_the_learning_curve_stays_beyond_the_best(tmp_path: Path) -> None:
+    run = Run(low_level_run(tmp_path / "low", 0.18))
+    best = run.load("best")
+    run.save(replace(best, iteration=2, curve=[{"iteration": 1.0}, {"iteration": 2.0}]))
+    calibrate_run(CalibrateConfig(run.folder))
+    assert len(json.loads((run.folder / "curve.json").read_text())) == 2
 
 
 def test_in_a_mixture_speeds_are_reached_on_average(tmp_path: Path) -> None:
