@@ -252,8 +252,8 @@ def worst(heard: Sequence[Heard], bundle: Bundle) -> tuple[float, float]:
     """How far stiff commands were outside the limits [rad], and how far targets went in a step, as
     a share of what is allowed.
 
-    Only between those sent within a step of each other: what a busy observer misses must not look
-    like a leap.
+    Only between those sent within a step of each other, the first of them not late itself: what a
+    busy observer misses, also one sent just after a late one, must not look like a leap.
     """
     spec = bundle.spec
     stiff = [each for each in heard if each.position is not None]
@@ -263,7 +263,8 @@ def worst(heard: Sequence[Heard], bundle: Bundle) -> tuple[float, float]:
     outside = np.maximum(targets - spec.joint_upper_rad, spec.joint_lower_rad - targets).max()
     most = spec.target_speed_limit_rad_per_s * CONTROL_DT_S
     jumps = np.abs(np.diff(targets, axis=0)) / most
-    together = np.diff([each.sent_s for each in stiff]) < 1.2 * CONTROL_DT_S
+    on_time = np.diff([each.sent_s for each in stiff], prepend=stiff[0].sent_s) < 1.2 * CONTROL_DT_S
+    together = on_time[1:] & on_time[:-1]
     return max(0.0, float(outside)), float(jumps[together].max(initial=0.0))
 
 

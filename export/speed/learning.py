@@ -18,6 +18,7 @@ from pathlib import Path
 from pixelgait.policies.training.validation import Figures
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.runtime.processes import die_with_parent
+from pixelgait.robot.spec import A1, ROBOTS
 
 LOOK_S = 0.1  # how often the learning curve is read
 OVERHEAD = re.compile(r"cluster: \d+ workers .*overhead (-?[\d.]+) %")  # what a cluster ends with
@@ -61,7 +62,6 @@ def carried_over(lesson: Lesson, robot: str) -> Lesson:
     return replace(lesson, command=f"{lesson.command} --robot {robot} --start walk")
 
 
-OTHERS = ("go2", "laikago", "mini_cheetah")
 LESSONS = {
     "walk from zero": WALK,
     "walk from zero, MuJoCo": in_mujoco(WALK),
@@ -73,7 +73,11 @@ LESSONS = {
         1800.0,
         "95 % of 40 courses, gliding",
     ),
-    **{f"follow on a {name}, MuJoCo": carried_over(in_mujoco(FOLLOW), name) for name in OTHERS},
+    **{
+        f"follow on a {name}, MuJoCo": carried_over(in_mujoco(FOLLOW), name)
+        for name in ROBOTS
+        if name != A1.name
+    },
 }
 
 

@@ -16,9 +16,10 @@ from pixelgait.export.faults.cases import GROUPS, JOINTS
 from pixelgait.export.faults.driver import Heard
 from pixelgait.export.faults.events import judge, survive
 from pixelgait.export.faults.table import FaultsConfig, report
-from pixelgait.export.faults.trial import WALKS, run_case
+from pixelgait.export.faults.trial import WALKS, run_case, worst
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.ros.wire.common import LOOPBACK
 from pixelgait.robot.ros.wire.private import private_environment
 from pixelgait.robot.spec import A1
@@ -151,3 +152,15 @@ def test_processes_of_a_trial_stay_on_this_computer(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == str(["7", None, str(LOOPBACK)])
+
+
+def test_a_command_that_nobody_heard_is_no_leap() -> None:
+    """One just after a late one is easily lost; among those on time a leap is one."""
+    bundle, most = load_bundle("iap"), A1.target_speed_limit_rad_per_s * CONTROL_DT_S
+
+    def jump(last: float) -> float:
+        steps = {0.00: 0.0, 0.01: 1.0, 0.029: 2.0, 0.04: 4.0, 0.05: last}  # that of 0.03 s is lost
+        return worst([Heard(t, t, POSE + each * most) for t, each in steps.items()], bundle)[1]
+
+    assert jump(5.0) == pytest.approx(1.0)
+    assert jump(5.5) == pytest.approx(1.5)
