@@ -24,14 +24,7 @@ def _register(name: str, entry: str, many: str, **options: Any) -> None:
 
 LOW_LEVEL, HIGH_LEVEL = ("gait:GaitEnv", "workers:gaits"), ("steer:SteerEnv", "workers:steers")
 _register("Walk", *LOW_LEVEL, scene="flat", seconds=10.0)
-_register(
-    "Follow",
-    "gait:GaitEnv",
-    "many:followers",
-    scene="flat",
-    seconds=10.0,
-    task="follow",
-    image_size=None,
-)
+FOLLOW = {"scene": "flat", "seconds": 10.0, "task": "follow", "image_size": None}
+_register("Follow", LOW_LEVEL[0], "many:followers", **FOLLOW)
 _register("ObstacleCourse", *LOW_LEVEL, scene="obstacle-course")
 _register("Steer", *HIGH_LEVEL, scene="obstacle-course")

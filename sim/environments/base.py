@@ -29,6 +29,7 @@ from pixelgait.sim.world.seeds import TRAINING
 SIZE = 36, 36  # of an image [pixels]: the least that the CNN of Mnih et al. (2015) takes
 CAMERA_STEPS = 3  # from one frame of a 30 Hz camera to the next
 Observation = dict[str, Any]
+Infos = dict[str, Any]  # of many environments
 
 
 class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):

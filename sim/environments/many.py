@@ -20,7 +20,7 @@ from pixelgait.robot.spec import A1, Array, find_robot
 from pixelgait.sim.batches.body import MuJoCoBatch
 from pixelgait.sim.batches.tasks import FollowBatch, Who, fallen
 from pixelgait.sim.body.interface import PHYSICS_DT_S, SUBSTEPS
-from pixelgait.sim.environments.base import Observation, PixelGaitEnv
+from pixelgait.sim.environments.base import Infos, Observation, PixelGaitEnv
 from pixelgait.sim.environments.gait import Agent, GaitEnv, action_space, as_action, felt_space
 from pixelgait.sim.environments.options import check_count, check_times, each_seed
 from pixelgait.sim.environments.workers import gaits
@@ -34,7 +34,6 @@ UNTOUCHED = {
     for entry in (PixelGaitEnv, GaitEnv)
     for name, parameter in inspect.signature(entry).parameters.items()
 } | {"scene": "flat", "task": "follow", "image_size": None}
-Infos = dict[str, Any]
 
 
 def followers(num_envs: int = 1, **options: Any) -> VectorEnv[Any, Any, Any]:

@@ -18,13 +18,11 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.runtime.processes import start_fork_server
-from pixelgait.sim.environments.base import Observation
+from pixelgait.sim.environments.base import Infos, Observation
 from pixelgait.sim.environments.gait import GaitEnv
 from pixelgait.sim.environments.options import check_count, check_workers, each_seed
 from pixelgait.sim.environments.share import Make, Memory, Order, Share, Worker
 from pixelgait.sim.environments.steer import SteerEnv
-
-Infos = dict[str, Any]
 
 
 def gaits(num_envs: int = 1, workers: int | None = None, **options: Any) -> SharedVectorEnv:
