@@ -26,9 +26,9 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from pixelgait.robot import controller as levels
-from pixelgait.robot.controller import NO_STOPWATCH, Controller, Decision, State
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
+from pixelgait.robot.latent import HEADING_HOLD
 from pixelgait.robot.low_level import CONTROL_DT_S, LATENT_SIZE, RESULTS, SIGNATURE
 from pixelgait.robot.observation import IMU, NO_GOAL, camera_contract
 from pixelgait.robot.spec import Array, RobotSpec, find_robot, spec_contract
@@ -58,7 +58,7 @@ FIXED = {
     "quaternion": "xyzw, base in world",
     "imu": IMU,
     "high_level": levels.HIGH_LEVEL_CONTRACT,
-    "heading_hold": levels.HEADING_HOLD,
+    "heading_hold": HEADING_HOLD,
     "tilt_limit_rad": TILT_LIMIT_RAD,
     "golden_tolerance": TOLERANCE,
 }
@@ -115,14 +115,14 @@ class Bundle:
         return {name: tensor["shape"] for name, tensor in inputs.items()}
 
     def high_level(
-        self, image: NDArray[np.uint8], goal: Array = NO_GOAL, state: State = None
-    ) -> Decision:
+        self, image: NDArray[np.uint8], goal: Array = NO_GOAL, state: levels.State = None
+    ) -> levels.Decision:
         """The controller's high level: image (H, W, C), goal (2,) and state (n,) to decision."""
         told = {"goal": goal if np.isfinite(goal[0]) else NO_GOAL, "ahead": goal[1:]}
         inputs: dict[str, NDArray[Any]] = {"image": image, **told}
         latent, duration, attention, *memory = self._run(HIGH_LEVEL, DECISION, inputs, state)
         after = memory[0].astype(np.float64) if memory else None
-        return Decision(latent.astype(np.float64), int(duration[0]), attention, after)
+        return levels.Decision(latent.astype(np.float64), int(duration[0]), attention, after)
 
     def low_level(
         self, latent: Array, imu: Array, joint_angles: Array, carried: Array
@@ -134,7 +134,7 @@ class Bundle:
         return targets.astype(np.float64), np.concatenate(after, dtype=np.float64)
 
     def _run(
-        self, file: str, gives: Iterable[str], inputs: dict[str, NDArray[Any]], state: State
+        self, file: str, gives: Iterable[str], inputs: dict[str, NDArray[Any]], state: levels.State
     ) -> list[NDArray[Any]]:
         """These outputs of a graph for what it takes of the inputs, then its next state if any."""
         takes = self.contract["graphs"][file]["inputs"]
@@ -154,14 +154,14 @@ class Bundle:
         self,
         high_level: levels.HighLevel | None = None,
         patience: Mapping[str, Patience] | None = None,
-        stopwatch: levels.Stopwatch = NO_STOPWATCH,
-    ) -> Controller:
+        stopwatch: levels.Stopwatch = levels.NO_STOPWATCH,
+    ) -> levels.Controller:
         """A controller of this bundle, or of its low level under another high level.
 
         How long sensors may be silent, `patience`, is by default as the contract says.
         """
-        supervisor = Supervisor(self.spec, patience or patience_of(self.contract))
-        return Controller(high_level or self.high_level, self.low_level, supervisor, stopwatch)
+        guard = Supervisor(self.spec, patience or patience_of(self.contract))
+        return levels.Controller(high_level or self.high_level, self.low_level, guard, stopwatch)
 
 
 def load_bundle(name: str | Path, spec: RobotSpec | None = None) -> Bundle:

@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.interface import Image, JointCommand, Reading
-from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.latent import (
+    MAX_SPEED_M_PER_S,
+    MAX_YAW_RATE_RAD_PER_S,
+    SLOW_S,
+    STAND,
+    HeadingHold,
+    slower,
+)
 from pixelgait.robot.observation import NO_GOAL, goal_vector, imu_vector, policy_image
 from pixelgait.robot.rotation import heading, wrap_angle
 from pixelgait.robot.spec import Array
@@ -21,11 +28,6 @@ SHORTEST_STEPS, LONGEST_STEPS = 10, 800  # of a decision (IAP paper, section 5.3
 # 0.3, 0.2, 0.15 m: 78, 90, 89 of 100 randomised houses (seeds 8000 to 8099, navigator).
 ARRIVAL_M = 0.2
 ODOMETRY_TIMEOUT_S = 0.5  # silent for longer: nobody knows where the robot is; ours, 0.3 m at most
-SLOW_S = 0.3  # from full speed to a stand, when a sensor is stale; ours
-
-# What a latent command stands for, a velocity command: (-1..1, -1..1) is speed and yaw rate.
-MAX_SPEED_M_PER_S = 0.6
-MAX_YAW_RATE_RAD_PER_S = 1.0
 
 # As it stands in the contract.
 HIGH_LEVEL_CONTRACT = {
@@ -43,18 +45,6 @@ HIGH_LEVEL_CONTRACT = {
 }
 
 
-def commanded(latent: Array) -> tuple[float, float]:
-    """Speed [m/s] and yaw rate [rad/s] that a latent command (2,) asks for."""
-    speed = (float(latent[0]) + 1.0) / 2.0 * MAX_SPEED_M_PER_S
-    return speed, float(latent[1]) * MAX_YAW_RATE_RAD_PER_S
-
-
-def latent_for(speed: float, yaw_rate: float) -> Array:
-    """The latent command (2,) for a speed [m/s] and a yaw rate [rad/s], within its range."""
-    latent = (2.0 * speed / MAX_SPEED_M_PER_S - 1.0, yaw_rate / MAX_YAW_RATE_RAD_PER_S)
-    return np.clip(latent, -1.0, 1.0)
-
-
 State = Array | None  # (n,) memory of a high level; None: it starts anew
 
 
@@ -67,8 +57,6 @@ class Decision:
     attention: NDArray[np.float32] | None = None  # (H', W')
     state: State = None  # what the high level remembers, for its next decision
 
-
-STAND = latent_for(speed=0.0, yaw_rate=0.0)
 
 # From image (H, W, C), goal (2,) and what the last decision left to remember.
 HighLevel = Callable[[NDArray[np.uint8], Array, State], Decision]
@@ -178,62 +166,6 @@ class DecisionScheduler:
         return replace(last, latent=latent, duration_steps=SHORTEST_STEPS)
 
 
-def slower(latent: Array) -> Array:
-    """A latent command (2,) a control step later, on the way to a stand within `SLOW_S`."""
-    speed, yaw_rate = commanded(latent)
-    share = CONTROL_DT_S / SLOW_S
-    turn = max(0.0, abs(yaw_rate) - share * MAX_YAW_RATE_RAD_PER_S)
-    return latent_for(max(0.0, speed - share * MAX_SPEED_M_PER_S), math.copysign(turn, yaw_rate))
-
-
-class HeadingHold:
-    """Turns the robot as far as it was told to: corrects the turn of latent commands.
-
-    No gait turns by exactly what is asked for, on every robot and ground, and one that walks
-    straight ahead drifts aside unless somebody looks where it is heading. The heading shall follow
-    the integral of the commanded yaw rate, as a robot without inertia in legs and body could not
-    do better: smoothed over `LAG_S`. What is missing is added to the yaw rate asked for.
-    """
-
-    GAIN_PER_S = 2.0
-    MOST_RAD = 0.25  # held against a wall it asks for 0.5 rad/s more, and no more
-    LAG_S = 0.2
-    FASTEST_RAD_PER_S = 5.0  # no faster than that does the heading itself change: else the IMU's
-
-    def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        """Hold whatever heading the robot has now."""
-        self.missing_rad = 0.0
-        self._yaw_rate = 0.0  # that the heading follows
-        self._heading: float | None = None
-
-    def corrected(self, latent: Array, orientation: Array) -> Array:
-        """The latent command (2,) for the low level: turn within 1.5 times its range."""
-        before, self._heading = self._heading, heading(orientation.tolist())
-        speed, yaw_rate = commanded(latent)
-        if before is None or (speed == 0.0 and yaw_rate == 0.0):  # a stand does not turn its feet
-            self.missing_rad = self._yaw_rate = 0.0
-            return latent
-        self._yaw_rate += (yaw_rate - self._yaw_rate) * CONTROL_DT_S / self.LAG_S
-        turned, fastest = wrap_angle(self._heading - before), self.FASTEST_RAD_PER_S * CONTROL_DT_S
-        if abs(turned) <= fastest:  # neither a jump nor not a number
-            missing = self.missing_rad + self._yaw_rate * CONTROL_DT_S - turned
-            self.missing_rad = min(max(missing, -self.MOST_RAD), self.MOST_RAD)
-        more = self.GAIN_PER_S * self.missing_rad / MAX_YAW_RATE_RAD_PER_S
-        return np.array((latent[0], latent[1] + more))
-
-
-# As it stands in the contract.
-HEADING_HOLD = {
-    "gain_per_s": HeadingHold.GAIN_PER_S,
-    "most_rad": HeadingHold.MOST_RAD,
-    "lag_s": HeadingHold.LAG_S,
-    "fastest_rad_per_s": HeadingHold.FASTEST_RAD_PER_S,
-}
-
-
 class Controller(DecisionScheduler):
     """Both levels and the supervisor: the low level runs every step, the supervisor comes last."""
 
@@ -258,12 +190,19 @@ class Controller(DecisionScheduler):
         return self.carried[:1]
 
     def reset(self) -> None:
-        """Start a new episode: phase 0, a decision due at the next step, no fault."""
+        """Start anew with a robot of which nothing is known: no fault, reading, or command sent."""
+        self.supervisor.reset()
+        self.begin()
+
+    def begin(self) -> None:
+        """Start an episode: phase 0, a decision is due at the next step.
+
+        The supervisor goes on: a robot that begins to walk stands already, on its last targets.
+        """
         super().reset()
         self.carried = np.zeros(1)
         self.followed = STAND
         self.heading_hold.reset()
-        self.supervisor.reset()
 
     def step(self, reading: Reading, ages: Mapping[str, float] = NO_AGES) -> JointCommand:
         """The command that answers this reading, from sensors of these ages [s].
@@ -274,27 +213,42 @@ class Controller(DecisionScheduler):
         self.stopwatch.lap("observe")
         stage = self.supervisor.stage(ages)
         if stage < Stage.STALE:
-            return self._move(reading, imu, self.latent(reading, stage is Stage.AGEING), ages)
-        self._steps_left = 0  # once it goes on, it looks first
-        return self._move(reading, imu, slower(self.followed), ages)
+            latent = self.latent(reading, stage is Stage.AGEING)
+        else:
+            self._steps_left = 0  # once it goes on, it looks first
+            latent = slower(self.followed)
+        return self._move(self._held(latent, reading), imu, reading, ages)
 
     def follow(
         self, latent: Array, reading: Reading, ages: Mapping[str, float] = NO_AGES
     ) -> JointCommand:
         """The same under a latent command (2,) of somebody else's; nothing is looked at."""
-        if self.supervisor.stage(ages) >= Stage.STALE:
-            latent = slower(self.followed)
         imu = imu_vector(reading)
         self.stopwatch.lap("observe")
-        return self._move(reading, imu, latent, ages)
+        return self._move(self.asked(latent, reading, ages), imu, reading, ages)
+
+    def asked(self, latent: Array, reading: Reading, ages: Mapping[str, float]) -> Array:
+        """The first half of `follow`, up to the latent command (2,) that the low level gets."""
+        if self.supervisor.stage(ages) >= Stage.STALE:
+            latent = slower(self.followed)
+        return self._held(latent, reading)
+
+    def answered(
+        self, acted: tuple[Array, Array], reading: Reading, ages: Mapping[str, float]
+    ) -> JointCommand:
+        """The other half, from what the low level has put out."""
+        targets, self.carried = acted
+        return self.supervisor.review(reading, targets, ages)
+
+    def _held(self, latent: Array, reading: Reading) -> Array:
+        self.followed = latent
+        return self.heading_hold.corrected(latent, reading.orientation)
 
     def _move(
-        self, reading: Reading, imu: Array, latent: Array, ages: Mapping[str, float]
+        self, latent: Array, imu: Array, reading: Reading, ages: Mapping[str, float]
     ) -> JointCommand:
-        self.followed = latent
-        latent = self.heading_hold.corrected(latent, reading.orientation)
-        targets, self.carried = self.low_level(latent, imu, reading.joint_angles, self.carried)
+        acted = self.low_level(latent, imu, reading.joint_angles, self.carried)
         self.stopwatch.lap("low_level")
-        command = self.supervisor.review(reading, targets, ages)
+        command = self.answered(acted, reading, ages)
         self.stopwatch.lap("supervise")
         return command

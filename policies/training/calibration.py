@@ -18,10 +18,11 @@ from pixelgait.policies.low_level import searched_low_level
 from pixelgait.policies.runs import Checkpoint, Run, find_run
 from pixelgait.policies.trained import body_of, robot_of, trained_low_level
 from pixelgait.robot.bundle import SHIPPED
-from pixelgait.robot.controller import MAX_SPEED_M_PER_S, Controller, Decision, latent_for
+from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import locked
 from pixelgait.robot.gait import STRIDE
+from pixelgait.robot.latent import MAX_SPEED_M_PER_S, latent_for
 from pixelgait.robot.low_level import (
     CONTROL_DT_S,
     LOW_LEVEL_WEIGHTS,

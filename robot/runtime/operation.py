@@ -13,9 +13,10 @@ from enum import Enum
 
 import numpy as np
 
-from pixelgait.robot.controller import STAND, Controller
+from pixelgait.robot.controller import Controller
 from pixelgait.robot.gait import joint_map, standing_targets
 from pixelgait.robot.interface import JointCommand, Reading
+from pixelgait.robot.latent import STAND
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.spec import Array, RobotSpec
 
@@ -241,7 +242,7 @@ class Operation:
             if self._steps * CONTROL_DT_S >= STAND_S:
                 self._enter(State.READY, "stands")
         elif wanted is Goal.WALKING and state is State.READY:
-            self.controller.reset()
+            self.controller.begin()
             self._enter(State.WALKING, "ordered")
         elif wanted is Goal.READY and state is State.WALKING:
             self._enter(State.READY, "ordered")

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.controller import Decision, commanded
+from pixelgait.robot.controller import Decision
+from pixelgait.robot.latent import commanded
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.rotation import heading
 from pixelgait.robot.spec import Array

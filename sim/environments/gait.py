@@ -9,13 +9,12 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from pixelgait.robot.controller import Controller, slower
+from pixelgait.robot.controller import Controller
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.low_level import INPUT_SIZE, LATENT_SIZE, OUTPUT_SIZE, act, features
 from pixelgait.robot.observation import imu_vector
 from pixelgait.robot.spec import Array, RobotSpec
-from pixelgait.robot.supervisor import Stage, Supervisor
+from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.engines.registry import BODIES
 from pixelgait.sim.environments.base import SIZE, Observation, PixelGaitEnv, no_high_level
 from pixelgait.sim.environments.options import EnvOptions
@@ -170,20 +169,6 @@ class Agent(Controller):
     def __init__(self, spec: RobotSpec) -> None:
         super().__init__(no_high_level, self._act, Supervisor(spec))
         self.spec, self.action = spec, np.zeros(OUTPUT_SIZE)
-
-    def asked(self, latent: Array, reading: Reading, ages: Mapping[str, float]) -> Array:
-        """The first half of `follow`, up to the latent command (2,) that `act` gets."""
-        if self.supervisor.stage(ages) >= Stage.STALE:
-            latent = slower(self.followed)
-        self.followed = latent
-        return self.heading_hold.corrected(latent, reading.orientation)
-
-    def answered(
-        self, acted: tuple[Array, Array], reading: Reading, ages: Mapping[str, float]
-    ) -> JointCommand:
-        """The other half, from what `act` has put out."""
-        targets, self.carried = acted
-        return self.supervisor.review(reading, targets, ages)
 
     def _act(
         self, latent: Array, imu: Array, joint_angles: Array, phase: Array

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pixelgait.robot.controller import Decision, commanded
+from pixelgait.robot.controller import Decision
+from pixelgait.robot.latent import commanded
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.interface import Loads, Walker

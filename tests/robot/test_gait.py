@@ -9,9 +9,10 @@ import torch
 from pixelgait.policies.low_level import LinearGraph
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.robot import gait
-from pixelgait.robot.controller import STAND, Controller, Decision, latent_for
+from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.gait import joint_map
 from pixelgait.robot.interface import JointCommand
+from pixelgait.robot.latent import STAND, latent_for
 from pixelgait.robot.low_level import (
     INPUT_SIZE,
     LOW_LEVEL_WEIGHTS,

@@ -39,11 +39,12 @@ BLACK = Image(np.zeros((32, 32, 3), np.uint8), 0.0)
 class Robot:
     """Joints that do as they are told, under an operation."""
 
-    def __init__(self) -> None:
-        low_level = LinearLowLevel.from_weights(A1, trotting_weights())
+    def __init__(self, stride: float = 0.15) -> None:
+        low_level = LinearLowLevel.from_weights(A1, trotting_weights(stride))
         controller = Controller(lambda *_: Decision(np.zeros(2), 20), low_level, Supervisor(A1))
         self.operation = Operation(controller)
         self.angles = A1.default_pose_rad + 0.3
+        self.sag_rad = 0.0  # below what it is told to
         self.steps = 0
         self.sent: list[JointCommand] = []
         self.fault: str | None = None  # that must be found
@@ -61,7 +62,7 @@ class Robot:
         command = self.operation.step(Inputs(reading, {}, orders, gap_s))
         assert self.operation.supervisor.fault == self.fault
         if command.kp.any():
-            way = np.clip(command.targets - self.angles, -0.03, 0.03)  # within 3 rad/s
+            way = np.clip(command.targets - self.sag_rad - self.angles, -0.03, 0.03)  # in 3 rad/s
             self.angles = self.angles + way
         self.sent.append(command)
         return command
@@ -87,6 +88,18 @@ def test_it_rises_from_where_it_lies_with_gains_that_grow() -> None:
     robot.step(READY)
     assert robot.state is State.READY
     np.testing.assert_allclose(robot.sent[-1].targets, A1.default_pose_rad)
+
+
+@pytest.mark.parametrize("sag_rad", [-0.1, 0.1])
+def test_no_target_leaps_when_it_begins_to_walk_or_stands_again(sag_rad: float) -> None:
+    """Joints hang behind their targets by as much as their load is worth."""
+    robot = Robot(stride=1.0)
+    robot.sag_rad = sag_rad
+    orders = [(READY, STAND_S + 0.1), (WALK, 1.0), (READY, 0.5), (WALK, 0.5)]
+    sent = [command.targets for each, time_s in orders for command in robot.run(each, time_s)]
+    assert robot.state is State.WALKING
+    most = A1.target_speed_limit_rad_per_s * CONTROL_DT_S
+    assert np.max(np.abs(np.diff(sent, axis=0)) / most) <= 1.0 + 1e-9
 
 
 def test_it_lies_down_before_it_is_limp() -> None:

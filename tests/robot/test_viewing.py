@@ -20,9 +20,10 @@ from mcap.reader import make_reader
 from mcap_ros2.decoder import DecoderFactory
 
 from pixelgait.robot.bundle import load_bundle
-from pixelgait.robot.controller import Decision, commanded
+from pixelgait.robot.controller import Decision
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import replacing
+from pixelgait.robot.latent import commanded
 from pixelgait.robot.recording.messages import COMMAND, JOINTS, TYPES
 from pixelgait.robot.recording.replay import replayed
 from pixelgait.robot.recording.steps import Recording, read_recording

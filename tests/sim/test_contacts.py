@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pixelgait.robot.controller import Controller, Decision, latent_for
+from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.latent import latent_for
 from pixelgait.robot.low_level import LinearLowLevel
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import A1

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from pixelgait.policies.training.configs import FollowConfig
-from pixelgait.robot.controller import STAND, Controller, Decision
+from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes
 from pixelgait.robot.interface import Image, JointCommand, Reading
+from pixelgait.robot.latent import STAND
 from pixelgait.robot.low_level import LinearLowLevel
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.spec import A1

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from pixelgait.policies.trained import trained_low_level
-from pixelgait.robot.controller import Controller, Decision, latent_for
+from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.latent import latent_for
 from pixelgait.robot.rotation import heading, wrap_angle
 from pixelgait.robot.spec import A1, Array
 from pixelgait.robot.supervisor import Supervisor

@@ -6,8 +6,8 @@ from typing import Any
 
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension
 
-from pixelgait.robot.controller import commanded
 from pixelgait.robot.interface import Image
+from pixelgait.robot.latent import commanded
 from pixelgait.robot.runtime.loop import ControlLoop
 
 TOPIC = "decision"
