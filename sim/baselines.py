@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 from pathlib import Path
 from types import ModuleType
@@ -37,15 +38,25 @@ _SOURCES: dict[Baseline, tuple[ModuleType, ...]] = {
 def source_sha256(baseline: Baseline, scene: str) -> str | None:
     """SHA-256 of the code that decides in place of a policy there: of another are other figures.
 
-    None where a policy decides, or chance.
+    None where a policy decides, or chance. Imports and comments decide nothing.
     """
     if baseline not in _SOURCES:
         return None
     digest = hashlib.sha256()
     moving = baseline == "teacher" and scene.partition(":")[0] in MOVING
     for module in (*_SOURCES[baseline], *(foresight,) * moving):
-        digest.update(Path(str(module.__file__)).read_bytes())
+        digest.update(_deciding(Path(str(module.__file__)).read_text()).encode())
     return digest.hexdigest()
+
+
+def _deciding(source: str) -> str:
+    """Lines of Python without imports, comments and what is blank."""
+    left = dict(enumerate(source.splitlines(), 1))
+    for node in ast.parse(source).body:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for number in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+                del left[number]
+    return "\n".join(s for s in left.values() if s.strip() and not s.lstrip().startswith("#"))
 
 
 def make_baseline(baseline: Baseline | None, policy: HighLevel, body: SimulatedBody) -> HighLevel:

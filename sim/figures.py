@@ -17,41 +17,43 @@ Interval = tuple[float | None, float | None]  # None: unknown, from a single epi
 def figures_of(episodes: Sequence[Episode]) -> dict[str, Any]:
     """Means with 95 % intervals: Wilson for rates, normal for the others. At least one episode.
 
-    Measures of the task (tracking errors) stand beside the stable ones under their own names; one
-    that no episode has is left out, as is success where there is nothing to reach.
+    Measures of the task (tracking errors) stand beside the stable ones under their own names, rates
+    among them; each counts the episodes that have it, as success those with something to reach.
     """
-    n = len(episodes)
-    rates = {
+    rates: dict[str, Sequence[float]] = {
         **_successes(episodes),
-        "contact_free_rate": sum(e.contacts.count == 0 for e in episodes),
-        "fall_rate": sum(e.fell for e in episodes),
+        "contact_free_rate": [e.contacts.count == 0 for e in episodes],
+        "fall_rate": [e.fell for e in episodes],
     }
-    values = {
+    values: dict[str, Sequence[float]] = {
         "distance_m": [e.distance_m for e in episodes],
         "return_m": [e.return_m for e in episodes],
-        "images_per_episode": [float(e.images) for e in episodes],
-        "contacts_per_episode": [float(e.contacts.count) for e in episodes],
+        "images_per_episode": [e.images for e in episodes],
+        "contacts_per_episode": [e.contacts.count for e in episodes],
         "contact_impulse_ns": [e.contacts.impulse_ns for e in episodes],
     }
     for name in dict.fromkeys(name for e in episodes for name in e.metrics):
-        values[name] = [e.metrics[name] for e in episodes if name in e.metrics]
-    intervals: dict[str, Interval] = {name: wilson(count, n) for name, count in rates.items()}
-    intervals |= {name: _normal(series) for name, series in values.items()}
+        series = [e.metrics[name] for e in episodes if name in e.metrics]
+        (rates if name.endswith("_rate") else values)[name] = series
+    intervals: dict[str, Interval] = {
+        **{name: wilson(round(sum(series)), len(series)) for name, series in rates.items()},
+        **{name: _normal(series) for name, series in values.items()},
+    }
     return {
-        **{name: count / n for name, count in rates.items()},
-        **{name: float(np.mean(series)) for name, series in values.items()},
+        **{name: float(np.mean(series)) for name, series in (rates | values).items()},
         "interval_95": {name: list(interval) for name, interval in intervals.items()},
         "episodes": [_row(episode) for episode in episodes],
     }
 
 
-def _successes(episodes: Sequence[Episode]) -> dict[str, int]:
-    """How many succeeded, and how many cleanly."""
-    if all(e.success is None for e in episodes):
+def _successes(episodes: Sequence[Episode]) -> dict[str, list[float]]:
+    """Who succeeded, and who cleanly, of those who had something to reach."""
+    told = [e for e in episodes if e.success is not None]
+    if not told:
         return {}
     return {
-        "success_rate": sum(bool(e.success) for e in episodes),
-        "clean_success_rate": sum(bool(e.clean_success) for e in episodes),
+        "success_rate": [bool(e.success) for e in told],
+        "clean_success_rate": [bool(e.clean_success) for e in told],
     }
 
 

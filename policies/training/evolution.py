@@ -91,7 +91,7 @@ class Evolution:
                 self.normaliser = self.normaliser.including(episode.observations)
         self._decisions += [episode.decisions for episode in flat]
         return returns, {
-            **summary("train", flat, self.plan.has_goal),
+            **summary("train", flat),
             "train/difficulty": difficulty,
         }
 

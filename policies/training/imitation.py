@@ -161,7 +161,7 @@ class DAgger:
         ]
         collected = self.pool.map(collect, jobs, f"round {self.round}: demonstrations")
         shown, episodes = zip(*collected, strict=True)
-        figures = {**summary("train", episodes, self.plan.has_goal), "train/difficulty": difficulty}
+        figures = {**summary("train", episodes), "train/difficulty": difficulty}
         Demonstrations.joined(shown).save(self._file(self.round), figures)
         return figures
 

@@ -16,10 +16,8 @@ from pixelgait.sim.body.faults import Fault
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.registry import simulators
 from pixelgait.sim.scenes.distractors import Split
-from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import Move, moved_scene
-from pixelgait.sim.scenes.rough import Rough
 from pixelgait.sim.world.appearance import LooksOption
 from pixelgait.sim.world.seeds import TRAINING
 
@@ -112,11 +110,6 @@ class Plan:
     def sees(self) -> bool:
         """Whether a high level is trained, in a scene."""
         return self.task in ("imitate", "course", "joint")
-
-    @property
-    def has_goal(self) -> bool:
-        """Whether there is something to reach."""
-        return self.sees and self.scene not in (FlatGround.name, Rough.name)
 
     @property
     def glides(self) -> bool:

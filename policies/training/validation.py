@@ -40,13 +40,14 @@ class Validation:
         jobs = [Job(weights, normaliser, [seed], self.steps, difficulty) for seed in seeds]
         ran = evaluate(self.pool, self.plan, jobs, "validation")
         episodes = [episode for each in ran for episode in each]
-        return summary("validation", episodes, self.plan.has_goal)
+        return summary("validation", episodes)
 
 
-def summary(group: str, episodes: Sequence[Episode], has_goal: bool) -> Figures:
-    """Mean figures of many episodes, named for TensorBoard; of success where there is a goal.
+def summary(group: str, episodes: Sequence[Episode]) -> Figures:
+    """Mean figures of many episodes, named for TensorBoard.
 
-    A measure of the task is the mean over the episodes that have it.
+    A measure of the task is the mean over the episodes that have it, success over those with a
+    goal.
     """
     decisions = np.concatenate([e.decisions for e in episodes])
     images = np.sum([e.images for e in episodes])
@@ -60,10 +61,10 @@ def summary(group: str, episodes: Sequence[Episode], has_goal: bool) -> Figures:
         "latent_speed": decisions[:, 0].mean(),
         "latent_turn": np.abs(decisions[:, 1]).mean(),
     }
-    if has_goal:
-        figures["success"] = np.mean([e.success for e in episodes])
-        figures["clean"] = np.mean([e.clean_success for e in episodes])
-        figures["contact_free"] = np.mean([e.contacts.count == 0 for e in episodes])
+    if told := [e for e in episodes if e.success is not None]:
+        figures["success"] = np.mean([e.success for e in told])
+        figures["clean"] = np.mean([e.clean_success for e in told])
+        figures["contact_free"] = np.mean([e.contacts.count == 0 for e in told])
     for name in dict.fromkeys(name for e in episodes for name in e.metrics):
         figures[name] = np.mean([e.metrics[name] for e in episodes if name in e.metrics])
     return {f"{group}/{name}": float(value) for name, value in figures.items()}

@@ -36,6 +36,11 @@ class History:
     def __init__(self) -> None:
         self._samples: deque[tuple[float, Array]] = deque(maxlen=self.MOST_SAMPLES)
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was measured so far."""
+        return not self._samples
+
     def add(self, time_s: float, value: Array) -> None:
         """The newest sample; one of the same time as the last replaces it."""
         if self._samples and self._samples[-1][0] == time_s:

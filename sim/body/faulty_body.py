@@ -116,7 +116,7 @@ class FailingSensor:
         """The reading at this time, as the fault leaves it."""
         values = _values(reading, self.fault.sensor)
         acts = self.fault.acts(now_s)
-        if self.fault.kind == "late" or not acts:
+        if self.fault.kind == "late" or not acts or self._history.empty:
             self._history.add(now_s, values)
         if not acts:
             self._last_s = reading.time_s

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.observation import DEPTH_RANGE_M, fill_holes, rgbd
 from pixelgait.robot.rotation import tilted, turned
+from pixelgait.robot.spec import Array
 from pixelgait.sim.body.camera import FAR_M, Camera
 from pixelgait.sim.body.delays import History
 from pixelgait.sim.body.eyes.colour import AutomaticExposure, Lens, taken
@@ -20,8 +21,6 @@ from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.body.odometry import DriftingOdometry
 from pixelgait.sim.body.randomisation import Sample
 from pixelgait.sim.world.seeds import Stream
-
-UNLIMITED_M = 1e6  # of a camera that says of everything far that it is far
 
 Renderer = Callable[[Camera, BasePose], NDArray[Any]]  # renders what a camera sees from a base
 
@@ -43,13 +42,15 @@ class Sensors:
         self._encoder_bias = self._rng.uniform(-1.0, 1.0, joints) * offset
         self._rate_bias = self._rng.choice((-1.0, 1.0), 3) * sample.rate_bias_rad_per_s
         self._joints, self._imu = History(), History()
+        self._orientation = np.zeros(4)
         self._odometry = DriftingOdometry(sample.odometry_scale, sample.odometry_turn_rad_per_m)
 
     def read(self, true: Reading, pose: BasePose) -> Reading:
         """The reading as these sensors give it, for a base at this pose."""
         sample, rng, now = self.sample, self._rng, true.time_s
         self._joints.add(now, np.concatenate((true.joint_angles, true.joint_velocities)))
-        self._imu.add(now, np.concatenate((true.orientation, true.angular_velocity)))
+        self._orientation = nearer_of_both(true.orientation, self._orientation)
+        self._imu.add(now, np.concatenate((self._orientation, true.angular_velocity)))
         self.camera.observe(now, pose)
         joints = self._joints.at(now - sample.encoder_delay_s)
         angles, velocities = joints[: self._encoder_bias.size], joints[self._encoder_bias.size :]
@@ -66,6 +67,11 @@ class Sensors:
             image=lambda: self.camera.newest(now),
             odometry=None if true.odometry is None else self._odometry.read(true.odometry),
         )
+
+
+def nearer_of_both(orientation: Array, last: Array) -> Array:
+    """The quaternion (4,) or its negative, one orientation: what is between must not turn over."""
+    return -orientation if orientation @ last < 0.0 else orientation
 
 
 class CameraStream:
@@ -89,12 +95,9 @@ class CameraStream:
         self._orientation = np.zeros(4)
 
     def observe(self, time_s: float, pose: BasePose) -> None:
-        """Keep where the base is now; a quaternion and its negative are one orientation."""
-        orientation = np.array(pose.orientation)
-        if orientation @ self._orientation < 0.0:
-            orientation = -orientation
-        self._orientation = orientation
-        self._poses.add(time_s, np.concatenate((pose.position, orientation)))
+        """Keep where the base is now."""
+        self._orientation = nearer_of_both(np.array(pose.orientation), self._orientation)
+        self._poses.add(time_s, np.concatenate((pose.position, self._orientation)))
 
     def newest(self, now_s: float) -> Image:
         """The newest frame that has arrived by now, stamped with its exposure [s]."""
@@ -163,7 +166,7 @@ def exposed(
     # Bytes say no more than that something is beyond their range: there it counts as measured.
     far = pixels[..., 3] == 255
     depth = np.where(far, FAR_M, pixels[..., 3] * (DEPTH_RANGE_M / 255.0))
-    stereo = replace(_stereo(sample), furthest_m=UNLIMITED_M)
+    stereo = replace(_stereo(sample), cuts=False)
     return rgbd(colours, fill_holes(measured(depth, stereo, focal_pixels, rng)))
 
 

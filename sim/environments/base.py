@@ -117,12 +117,21 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         self.steps = 0
         return self.seed
 
+    def advance(self) -> None:
+        """Another control step has been taken; every third has a new frame."""
+        self.steps += 1
+        if self.sees and self.frame_skip < CAMERA_STEPS and self.steps % CAMERA_STEPS == 0:
+            self._look()
+
+    def _look(self) -> None:
+        self._image = policy_image(self.reading.image().pixels)
+
     def seen(self) -> Observation:
-        """The newest frame, every third control step a new one, and where the destination is."""
+        """The newest frame, and where the destination is."""
         seen: Observation = {}
         if self.sees:
-            if self.steps % CAMERA_STEPS == 0 or self.frame_skip >= CAMERA_STEPS:
-                self._image = policy_image(self.reading.image().pixels)
+            if self.steps == 0 or self.frame_skip >= CAMERA_STEPS:
+                self._look()
             seen["image"] = self._image.copy()
         odometry = self.reading.odometry
         if self.told and odometry is not None:  # no simulated robot is without
@@ -130,8 +139,8 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
             seen["goal"] = goal.astype(np.float32)
         return seen
 
-    def truncated(self) -> bool:
-        """Whether the episode's time is up."""
+    def time_is_up(self) -> bool:
+        """Whether the episode has lasted for `seconds`."""
         return self.steps >= self._last_step
 
     def render(self) -> NDArray[np.uint8] | None:

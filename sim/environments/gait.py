@@ -42,7 +42,8 @@ class GaitEnv(PixelGaitEnv):
     phase (2). Task forward: the reward is the capped advance to the goal [m]. Task follow: as in
     training, how well speed and yaw-rate commands are followed that change every second, under
     pushes; `command` (2,) is the present one, in [-1, 1]. Terminated by a fall, a fault of the
-    supervisor or at the goal, truncated when its time is up.
+    supervisor or at the goal, truncated when its time is up, or after 6 s without advance where no
+    destination is told.
 
     Raises:
         UserError: as of `PixelGaitEnv`, there is no such task, or the body has no legs.
@@ -103,18 +104,20 @@ class GaitEnv(PixelGaitEnv):
             self.body.apply(command)
             yield None
             self.reading = self.body.read()
-            self.steps += 1
+            self.advance()
             yield None
             reward, over = self.task.step(self.body)
             total += reward
             over = over or self.agent.supervisor.fault is not None
             self._command()
             yield None
-            if over:
+            if over or self.time_is_up():
                 break
         x, y, _ = self.body.pose()[0]
         info = {"x_m": x, "y_m": y, "fell": fallen(self.body)}
-        return self._observe(), float(total), bool(over), self.truncated(), info
+        stuck = self.task.stuck and self.agent.supervisor.fault is None
+        late = stuck or self.time_is_up()
+        return self._observe(), float(total), bool(over and not stuck), late, info
 
     def _latent(self) -> Array:
         return self.task.latent if isinstance(self.task, Follow) else NO_LATENT

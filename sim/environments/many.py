@@ -115,12 +115,13 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
         for agent, action in zip(self.agents, as_action(actions), strict=True):
             agent.action = action
         begins = self._over
-        rewards, ended = np.zeros(self.num_envs), begins.copy()
+        rewards, ended, stays = np.zeros(self.num_envs), begins.copy(), begins.copy()
         for _ in range(self.frame_skip):
-            gained, over = self._control_step(~ended)
-            rewards += np.where(ended, 0.0, gained)
-            ended |= over
-            if ended.all():
+            gained, over = self._control_step(~stays)
+            rewards += np.where(stays, 0.0, gained)
+            ended |= over & ~stays
+            stays |= ended | (self.task.clocks >= self._last_step)
+            if stays.all():
                 break
         where, fell = self.body.positions[:, :2].T.copy(), fallen(self.body)
         terminated = ended & ~begins

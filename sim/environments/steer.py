@@ -76,18 +76,19 @@ class SteerEnv(PixelGaitEnv):
     ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Walk under one command (2,); values beyond [-1, 1] are clipped."""
         latent = np.clip(np.asarray(action, dtype=np.float64), -1.0, 1.0)
-        total, over = 0.0, False
+        total, over, fell = 0.0, False, False
         for _ in range(self.frame_skip):
             fell = self._walk(latent)
-            self.steps += 1
+            self.advance()
             reward, over = self.task.step(self.body)
             total += reward
-            over = over or fell
-            if over:
+            if over or fell or self.time_is_up():
                 break
         x, y, _ = self.body.pose()[0]
         info = {"x_m": x, "y_m": y, "is_success": bool(self.task.succeeded())}
-        return self.seen(), float(total), bool(over), self.truncated(), info
+        stuck = self.task.stuck and not fell
+        ended = bool((over or fell) and not stuck)
+        return self.seen(), float(total), ended, stuck or self.time_is_up(), info
 
     def _walk(self, latent: Array) -> bool:
         """One control step; whether it was the last there can be."""

@@ -143,14 +143,14 @@ def _weights(name: str) -> dict[str, float]:
         kind, _, weight = _kind_and_weight(part)
         if not kind:
             raise UserError(f"{name}: a kind is empty, expected {Mixture.name}:KIND=WEIGHT,...")
-        if kind == "all":
-            weights |= MIXED
-        elif kind.startswith("-"):
-            if kind[1:] not in weights:
-                raise UserError(f"{name}: there is no {kind[1:]} to take out")
+        if kind.startswith("-"):
+            if kind[1:] not in weights or weight:
+                raise UserError(f"{name}: there is no {part[1:]} to take out")
             del weights[kind[1:]]
         else:
-            weights[kind] = _weight(name, weight or "1")
+            share = _weight(name, weight or "1")
+            kinds = MIXED if kind == "all" else {kind: 1.0}
+            weights |= {each: share * usual for each, usual in kinds.items()}
     if not weights:
         raise UserError(f"{name}: nothing is left")
     return weights

@@ -48,6 +48,8 @@ class Follow:
     POWER_WEIGHT_PER_W = 0.0007
     LANDING_WEIGHT_S2_PER_M2 = 0.008
 
+    stuck = False  # who does not follow is not told to end
+
     def __init__(self, steps: int) -> None:
         self.steps = steps
         self.latent = np.zeros(2)

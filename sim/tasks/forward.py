@@ -19,7 +19,8 @@ class Forward:
     """Capped velocity along x (IAP paper, eq. 11 and 12) or towards the goal of the scene: a
     return reads as metres. Touching anything but the ground may cost `contact_cost_m_per_s`.
 
-    The episode ends with a fall, at the scene's goal, or after `patience_steps` without advance.
+    The episode ends with a fall, at the scene's goal, or after `patience_steps` without advance:
+    then it is `stuck`.
     """
 
     CAP_M_PER_S = 0.6  # the paper does not give its own
@@ -32,12 +33,12 @@ class Forward:
         self.contact_cost_m_per_s = contact_cost_m_per_s
         self._progress = self._best = 0.0
         self._since_best = self._steps = 0
-        self._arrived = False
+        self._arrived = self.stuck = False
 
     def reset(self, body: Walker, seed: int) -> None:
         self._progress = self._best = progress_m(body)
         self._since_best = self._steps = 0
-        self._arrived = False
+        self._arrived = self.stuck = False
         self._endless = math.isinf(body.scene.goal_m)
         body.push(self.shove(seed))
 
@@ -57,9 +58,10 @@ class Forward:
         self._since_best += 1
         if progress > self._best + self.ADVANCE_M:
             self._best, self._since_best = progress, 0
-        stuck = self._since_best > self.patience_steps
         self._arrived = self._at_goal(body)
-        return reward, stuck or self._arrived or fallen(body)
+        over = self._arrived or fallen(body)
+        self.stuck = not over and self._since_best > self.patience_steps
+        return reward, over or self.stuck
 
     def _at_goal(self, body: Walker) -> bool:
         return self._progress > body.scene.goal_m

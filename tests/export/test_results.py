@@ -134,6 +134,14 @@ def test_figures_of_a_teacher_count_as_long_as_his_code_is_the_same(
     assert FigureStore(path).find(asked) is not None
     assert len(json.loads(path.read_text())) == 1
     other = tmp_path / "teacher.py"
+    moved = (
+        Path(teacher.__file__).read_text().replace("import math\n", "# why\nimport math as math\n")
+    )
+    assert moved != Path(teacher.__file__).read_text()
+    other.write_text(moved)
+    with monkeypatch.context() as patched:
+        patched.setattr(teacher, "__file__", str(other))
+        assert FigureStore(path).find(asked) is not None
     other.write_text(Path(teacher.__file__).read_text().replace("TURN_GAIN = 2.0", "TURN_GAIN = 1"))
     monkeypatch.setattr(teacher, "__file__", str(other))
     assert FigureStore(path).find(asked) is None

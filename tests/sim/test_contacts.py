@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,7 @@ from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.interface import SimulatedBody, standing
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
-from pixelgait.sim.figures import figures_of
+from pixelgait.sim.figures import figures_of, wilson
 from pixelgait.sim.scenes import Box, Layout, Plane, Pose, Scene
 from pixelgait.sim.scenes.rough import Rough
 from pixelgait.sim.tasks.episode import Contacts, Episode, run_episode
@@ -120,7 +122,7 @@ def test_a_gliding_robot_is_stopped_counts_and_does_not_slide() -> None:
 
 
 def test_figures_tell_success_from_clean_success() -> None:
-    def episode(success: bool, touched: int) -> Episode:
+    def episode(success: bool | None, touched: int) -> Episode:
         none = np.zeros((0, 3))
         contacts = Contacts(touched, 0.1 * touched, 3.0 * touched)
         return Episode(
@@ -136,6 +138,11 @@ def test_figures_tell_success_from_clean_success() -> None:
     assert [row["contacts"] for row in figures["episodes"]] == [0, 2, 0, 1]
     low, high = figures["interval_95"]["clean_success_rate"]
     assert low < 0.25 < high
+    endless = [episode(None, 0), episode(True, 0)]  # of which one had nothing to reach
+    assert figures_of(endless)["success_rate"] == 1.0
+    assert figures_of(endless)["interval_95"]["success_rate"] == list(wilson(1, 1))
+    near = [replace(episode(True, 0), metrics={"near_rate": 1.0}) for _ in range(9)]
+    assert figures_of(near)["interval_95"]["near_rate"] == list(wilson(9, 9))
 
 
 def test_two_touches_are_two_and_one_long_one_is_one() -> None:

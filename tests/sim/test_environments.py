@@ -72,6 +72,8 @@ def test_a_skipped_frame_is_the_same_action_again() -> None:
         ("ObstacleCourse", {"image_size": None, "seconds": 0.6}, np.zeros(19), 0.6),
         ("Steer", {"scene": "flat", "body": "glide", "image_size": (8, 8)}, AHEAD, 60.0),
         ("Steer", {"seconds": 0.6}, AHEAD, 0.6),
+        ("Follow", {"seconds": 0.35}, np.zeros(19), 0.35),  # ends within an action
+        ("Steer", {"seconds": 0.35}, AHEAD, 0.35),
     ],
 )
 @pytest.mark.parametrize("frame_skip", [1, 20, None])
@@ -89,7 +91,38 @@ def test_an_episode_is_as_long_however_long_an_action_is(
         _, _, terminated, over, _ = env.step(action)
         assert not terminated
         actions += 1
-    assert 0.01 * actions * env.unwrapped.frame_skip == pytest.approx(seconds)
+    assert 0.01 * env.unwrapped.steps == pytest.approx(seconds)
+    assert actions == -(-env.unwrapped.steps // env.unwrapped.frame_skip)
+    env.close()
+
+
+@pytest.mark.parametrize("frame_skip", [1, 2, 3])
+def test_a_camera_of_30_hz_has_a_frame_every_third_step(frame_skip: int) -> None:
+    """Also where an action ends between two of them: the newest is seen, not the one before."""
+    every, env = made("ObstacleCourse"), made("ObstacleCourse", frame_skip=frame_skip)
+    action, frames = 0.3 * np.ones(19), [every.reset(seed=5)[0]["image"]]
+    frames += [every.step(action)[0]["image"] for _ in range(30)]
+    env.reset(seed=5)
+    for step in range(frame_skip, 30, frame_skip):
+        seen = env.step(action)[0]["image"]
+        np.testing.assert_array_equal(seen, frames[step - step % 3])
+    assert len({frame.tobytes() for frame in frames}) > 8
+    every.close()
+    env.close()
+
+
+@pytest.mark.parametrize(("name", "action"), [("Steer", -AHEAD), ("ObstacleCourse", np.zeros(19))])
+def test_who_stands_is_cut_off_and_has_not_failed(name: str, action: np.ndarray) -> None:
+    """What is worth nothing must not be learned from a clock that nobody sees."""
+    env = made(name, frame_skip=20, image_size=(8, 8))
+    env.reset(seed=0)
+    for _ in range(40):
+        *_, terminated, truncated, _ = env.step(action)
+        assert not terminated
+        if truncated:
+            break
+    assert truncated
+    assert 600 < env.unwrapped.steps < 650
     env.close()
 
 

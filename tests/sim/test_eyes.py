@@ -72,6 +72,24 @@ def test_range_ends_near_and_far_and_holes_grow_with_distance() -> None:
     assert gone[:, 600:].mean() > 1.3 * gone[:, :400].mean() > 0.05
 
 
+def test_depth_beside_colours_has_as_many_holes() -> None:
+    """Its bytes end at 3 m: what is further is said to be there, and has holes as well."""
+    sample = replace(Sample(), depth_holes=0.1, depth_range_m=4.0)
+    for metres in (1.0, 2.5):
+        depth = np.full((200, 200), metres, np.float32)
+        byte = np.full((200, 200, 1), round(255 * metres / 3.0), np.uint8)
+        pixels = np.concatenate((np.zeros((200, 200, 3), np.uint8), byte), axis=2)
+        stereo = Stereo(furthest_m=4.0, holes=0.1)
+        expected = np.isnan(look(depth, stereo)).mean()
+        assert expected == pytest.approx(0.1 * (0.5 + metres / 4.0), rel=0.1)
+        beside = np.isnan(look(depth, replace(stereo, cuts=False))).mean()
+        assert beside == pytest.approx(expected, rel=0.1)
+        assert exposed(pixels, sample, FOCAL, np.random.default_rng(0)).shape == pixels.shape
+    far = look(np.full((200, 200), 100.0), replace(stereo, cuts=False))
+    assert np.isnan(far).mean() == pytest.approx(0.15, rel=0.1)
+    assert np.nanmin(far) > 4.0
+
+
 def test_patches_are_larger_than_pixels() -> None:
     gone = np.isnan(look(np.full((64, 64), 1.0), Stereo(patches=0.2), seed=3))
     assert 0.05 < gone.mean() < 0.4

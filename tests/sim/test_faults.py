@@ -22,7 +22,7 @@ from pixelgait.robot.low_level import LinearLowLevel
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import NO_AGES, Supervisor
-from pixelgait.sim.body.faults import parse_faults, schedule
+from pixelgait.sim.body.faults import FAULT_KINDS, parse_faults, schedule
 from pixelgait.sim.body.measured_delays import BUS_DELAY_S, with_measured_delays
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.registry import BODIES, make_body
@@ -111,6 +111,22 @@ def test_a_lost_camera_lets_the_robot_hold_then_stand_then_damps_it(name: str) -
     back, _ = episode(name, "camera-lost:at=0.5,for=1.5", steps=300)
     assert back.first_fault() is None
     assert (back.latents[-1] == 0.0).all()  # it walks on
+
+
+@pytest.mark.parametrize(
+    ("sensor", "kind"),
+    [(sensor, kind) for sensor in ("joints", "imu") for kind in FAULT_KINDS[sensor]],
+)
+def test_what_fails_from_the_start_has_been_read_once(sensor: str, kind: str) -> None:
+    body = make_body("pybullet", A1, FlatGround(), faults=parse_faults((f"{sensor}-{kind}:at=0",)))
+    first = body.reset(0)
+    body.apply(Supervisor(A1).damp(0.0))
+    second = body.read()  # of a robot that sinks
+    value = {"joints": "joint_angles", "imu": "orientation"}[sensor]
+    same = np.array_equal(getattr(first, value), getattr(second, value))
+    if kind != "spike":  # which comes now and then
+        assert same == (kind in ("frozen", "lost", "late"))
+    body.close()
 
 
 @both

@@ -68,6 +68,8 @@ def test_lists_add_take_out_and_weigh(tmp_path: Path) -> None:
         "slalom",
         "rough",
     }
+    counts = drawn(mixture(f"mixture:all=2,{own}={2 * sum(MIXED.values())}"), 400)
+    assert counts["own"] / 400 == pytest.approx(0.5, abs=0.08)  # as often as all others together
     counts = drawn(mixture(f"mixture:gates,{own}=3"), 400)
     assert counts["own"] / 400 == pytest.approx(0.75, abs=0.08)
     assert set(counts) == {"own", "gates"}
@@ -79,6 +81,7 @@ def test_lists_add_take_out_and_weigh(tmp_path: Path) -> None:
         ("mixture:gates=0", "weight 0 is not a number above 0"),
         ("mixture:gates=x", "weight x is not"),
         ("mixture:-gates", "no gates to take out"),
+        ("mixture:gates,-gates=3", "no gates=3 to take out"),
         ("mixture:gates,-gates", "nothing is left"),
         ("mixture:nothing", "unknown scene 'nothing'"),
         ("mixture:gates,rooms", "some of its scenes tell a destination"),

@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.controller import Controller
+from pixelgait.robot.interface import Reading
 from pixelgait.robot.low_level import LinearLowLevel
-from pixelgait.robot.rotation import heading, roll_pitch
+from pixelgait.robot.rotation import heading, roll_pitch, upright
 from pixelgait.robot.spec import A1, ROBOTS
 from pixelgait.robot.supervisor import Supervisor
-from pixelgait.sim.body.interface import SimulatedBody, standing
+from pixelgait.sim.body.camera import Camera
+from pixelgait.sim.body.interface import BasePose, SimulatedBody, standing
 from pixelgait.sim.body.motors import motor_torques
 from pixelgait.sim.body.randomisation import Randomisation, Sample
+from pixelgait.sim.body.sensors import Sensors
 from pixelgait.sim.engines.mujoco_body import MuJoCoBody
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.engines.pybullet_client import pybullet
@@ -257,6 +260,20 @@ def test_late_sensors_show_what_was(name: str) -> None:
     assert shown[10].time_s == true[10].time_s  # nobody tells the controller
     late.close()
     ideal.close()
+
+
+def test_a_late_imu_does_not_turn_over_where_its_quaternion_changes_sign() -> None:
+    """Both signs are one orientation; half-way between them is none, or another."""
+    sample = replace(Sample(), imu_delay_s=0.005)
+    sensors = Sensors(sample, Camera(A1.camera, 8, 8), lambda *_: np.zeros((8, 8, 3)), 0, 12)
+    for step, yaw in enumerate((-2.08, -2.09, -2.10, -2.11)):
+        sign = 1.0 if step < 2 else -1.0
+        orientation = sign * np.array(upright(yaw))
+        still = np.zeros(12), np.zeros(12), orientation, np.zeros(3)
+        true = Reading(0.01 * step, *still, image=lambda: None)  # type: ignore[arg-type,return-value]
+        read = sensors.read(true, BasePose((0.0, 0.0, 0.3), tuple(orientation.tolist())))
+        assert heading(read.orientation.tolist()) == pytest.approx(yaw, abs=0.011)
+        assert np.max(np.abs(roll_pitch(read.orientation.tolist()))) < 1e-6
 
 
 @both

@@ -106,7 +106,7 @@ def test_one_reaches_the_single_ones(two: gymnasium.vector.VectorEnv) -> None:
     assert two.get_attr("mark") == (4, 5)
     two.set_attr("mark", 6)
     assert two.call("get_wrapper_attr", "mark") == (6, 6)
-    assert two.call("truncated") == (False, False)
+    assert two.call("time_is_up") == (False, False)
     pictured = make("Follow", num_envs=2, workers=2, render_mode="rgb_array")
     pictured.reset(seed=1)
     assert [picture.shape for picture in pictured.render()] == [(320, 480, 3)] * 2

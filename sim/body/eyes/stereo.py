@@ -26,6 +26,7 @@ class Stereo:
     patches: float = 0.0  # share of surfaces that shine or are too dark, in patches
     flying: float = 0.0  # share of the pixels at edges that lie between front and back
     baseline_m: float = 0.0  # between its eyes; what only one of them sees is a hole
+    cuts: bool = True  # off what is beyond furthest_m; or else it is said to be there, badly
 
 
 def measured(
@@ -35,7 +36,8 @@ def measured(
     inverse = 1.0 / np.maximum(depth.astype(np.float64), 1e-3)
     noise, lost, fly, mix = (rng.random(depth.shape) for _ in range(4))
     patchy = cv2.resize(rng.random((PATCHES, PATCHES)), depth.shape[::-1], interpolation=0)
-    gone = lost < stereo.holes * (0.5 + depth / max(stereo.furthest_m, 1e-3))
+    furthest_m = max(stereo.furthest_m, 1e-3)
+    gone = lost < stereo.holes * (0.5 + np.minimum(depth, furthest_m) / furthest_m)
     gone |= patchy < stereo.patches
     gone |= _seen_by_one(inverse, focal_pixels * stereo.baseline_m)
     flying = _at_edges(inverse) & (fly < stereo.flying)
@@ -44,7 +46,7 @@ def measured(
     inverse = inverse + stereo.error_per_m * np.sqrt(12.0) * (noise - 0.5)
     if stereo.step_per_m:
         inverse = np.rint(inverse / stereo.step_per_m) * stereo.step_per_m
-    far = inverse <= 1.0 / stereo.furthest_m
+    far = stereo.cuts & (inverse <= 1.0 / furthest_m)
     seen = 1.0 / np.maximum(inverse, 1e-6)
     gone |= far | (seen < stereo.nearest_m)
     return np.where(gone, np.nan, seen).astype(np.float32)
