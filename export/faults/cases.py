@@ -40,6 +40,7 @@ from pixelgait.export.faults.changes import (
 from pixelgait.export.faults.go2 import GO2_FAULTS
 from pixelgait.export.faults.observer import joins, order, other, stopped_for
 from pixelgait.export.faults.robot import Misled
+from pixelgait.export.faults.ros2_control import ROS2_CONTROL_FAULTS
 from pixelgait.export.faults.trial import ENDS, FOLDER, REFUSES, RESTS, WALKS, Case, Trial
 from pixelgait.robot.ros.wire import common as ros
 
@@ -246,4 +247,5 @@ GROUPS: dict[str, list[Case] | list[Misled]] = {
     "At the start": STARTS,
     "Commands to the simulated robot": COMMANDS,
     "Unitree Go2 over DDS": GO2_FAULTS,
+    "ros2_control": ROS2_CONTROL_FAULTS,
 }

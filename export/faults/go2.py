@@ -10,7 +10,6 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from pixelgait.export.faults.trial import (
     WALKS,
     Case,
     StandInTrial,
+    tells,
 )
 from pixelgait.robot.bundle import Bundle
 from pixelgait.robot.ros.address import parse_link
@@ -166,17 +166,6 @@ class Go2Trial(StandInTrial):
         super().close()
 
 
-def says(line: str) -> Any:
-    """The robot's process is told so."""
-    return lambda trial: trial.tell(line)
-
-
-def gone(trial: StandInTrial) -> None:
-    """The robot's process is killed."""
-    assert trial.robot is not None
-    trial.robot.kill()
-
-
 def denies(trial: Go2Trial) -> None:
     """No robot but its motion switcher, whose own program keeps the motors."""
     trial.start("-c", DENY, trial.link)
@@ -204,12 +193,12 @@ MEDDLED = "another program commands the motors on rt/lowcmd: "
 row = partial(Case, bundle="walk-go2", link="go2:lo", trial=Go2Trial)
 start = partial(row, expected=SILENT, at_start=True, watch_s=40.0)
 GO2_FAULTS = [
-    row("the robot is gone", gone, DAMPS, "lowstate is silent", watch_s=4.0),
-    row("states end, the motors obey", says("silent 1"), DAMPS + SINKS, "lowstate is silent"),
-    row("states of a wrong checksum", says("damage 1"), DAMPS + SINKS, CHECKSUM),
-    row("a joint angle that is NaN", says("nan 1"), DAMPS + SINKS, "not finite"),
+    row("the robot is gone", StandInTrial.vanish, DAMPS, "lowstate is silent", watch_s=4.0),
+    row("states end, the motors obey", tells("silent 1"), DAMPS + SINKS, "lowstate is silent"),
+    row("states of a wrong checksum", tells("damage 1"), DAMPS + SINKS, CHECKSUM),
+    row("a joint angle that is NaN", tells("nan 1"), DAMPS + SINKS, "not finite"),
     row("another program commands", meddles, DAMPS + SINKS, MEDDLED, watch_s=6.0),
-    row("L2 and B on the remote", says(f"buttons {STOP}"), DAMPS + SINKS, "by remote control"),
+    row("L2 and B on the remote", tells(f"buttons {STOP}"), DAMPS + SINKS, "by remote control"),
     row("emergency stop by service", order("emergency_stop"), DAMPS + SINKS, "stopped: "),
     row("stopped for 1 s", stopped_for(1.0), RESTS + SINKS, watch_s=4.0),
     row("stopped for 0.05 s", stopped_for(0.05), WALKS),

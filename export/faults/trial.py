@@ -93,7 +93,7 @@ class WalkTrial(Observer, ABC):
     def _outcome(self, began_s: float) -> Outcome:
         case, heard = self.case, list(self.heard)
         after = [each for each in heard if each.time_s >= began_s]
-        happened, reaction_s = self._what_happened(after, began_s)
+        happened, reaction_s = self.happening(after, began_s)
         if happened not in (WALKS, REFUSES, SILENT):
             happened += self.fate(began_s)
         said = self.said()
@@ -117,7 +117,7 @@ class WalkTrial(Observer, ABC):
         words = words.replace(str(self.folder), FOLDER).replace(f"{self.bundle.folder}/", "")
         return words.replace(f" on {socket.gethostname()})", ")")
 
-    def _what_happened(self, after: Sequence[Heard], began_s: float) -> tuple[str, float | None]:
+    def happening(self, after: Sequence[Heard], began_s: float) -> tuple[str, float | None]:
         """In words, and after how long the robot was damped [s]."""
         damped = next((i for i, each in enumerate(after) if each.damps), None)
         stiff = [i for i, each in enumerate(after) if not each.damps]
@@ -184,6 +184,11 @@ class StandInTrial(WalkTrial):
         assert self.robot.stdin is not None
         self.robot.stdin.write(f"{line}\n")
         self.robot.stdin.flush()
+
+    def vanish(self) -> None:
+        """The robot's process is killed."""
+        assert self.robot is not None
+        self.robot.kill()
 
     def refused(self, after: Sequence[Heard]) -> str:
         return REFUSES if after else SILENT
@@ -278,6 +283,11 @@ def worst(heard: Sequence[Heard], bundle: Bundle) -> tuple[float, float]:
     on_time = np.diff([each.sent_s for each in stiff], prepend=stiff[0].sent_s) < 1.2 * CONTROL_DT_S
     together = on_time[1:] & on_time[:-1]
     return max(0.0, float(outside)), float(jumps[together].max(initial=0.0))
+
+
+def tells(line: str) -> Callable[[StandInTrial], None]:
+    """A fault of which the robot's process is told."""
+    return lambda trial: trial.tell(line)
 
 
 def _same(message: Any) -> Any:
