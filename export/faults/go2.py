@@ -190,17 +190,17 @@ def garbled(trial: Go2Trial) -> None:
 
 CHECKSUM = "what arrives has a wrong checksum"
 MEDDLED = "another program commands the motors on rt/lowcmd: "
-row = partial(Case, bundle="walk-go2", link="go2:lo", trial=Go2Trial)
+row = partial(Case, bundle="walk-go2", link="go2:lo", trial=Go2Trial, watch_s=4.0)
 start = partial(row, expected=SILENT, at_start=True, watch_s=40.0)
 GO2_FAULTS = [
-    row("the robot is gone", StandInTrial.vanish, DAMPS, "lowstate is silent", watch_s=4.0),
+    row("the robot is gone", StandInTrial.vanish, DAMPS, "lowstate is silent", watch_s=7.0),
     row("states end, the motors obey", tells("silent 1"), DAMPS + SINKS, "lowstate is silent"),
     row("states of a wrong checksum", tells("damage 1"), DAMPS + SINKS, CHECKSUM),
     row("a joint angle that is NaN", tells("nan 1"), DAMPS + SINKS, "not finite"),
     row("another program commands", meddles, DAMPS + SINKS, MEDDLED, watch_s=6.0),
     row("L2 and B on the remote", tells(f"buttons {STOP}"), DAMPS + SINKS, "by remote control"),
     row("emergency stop by service", order("emergency_stop"), DAMPS + SINKS, "stopped: "),
-    row("stopped for 1 s", stopped_for(1.0), RESTS + SINKS, watch_s=4.0),
+    row("stopped for 1 s", stopped_for(1.0), RESTS + SINKS),
     row("stopped for 0.05 s", stopped_for(0.05), WALKS),
     row("kill -9", lambda t: t.signal(signal.SIGKILL), ENDS + SINKS),
     row("SIGINT", lambda t: t.signal(signal.SIGINT), DAMPS + SINKS),

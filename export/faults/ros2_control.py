@@ -246,7 +246,8 @@ start = partial(row, expected=SILENT, at_start=True, watch_s=40.0)
 ROS2_CONTROL_FAULTS = [
     row("joint states end", tells("joints silent"), YIELDS + STANDS, "joint_states is silent"),
     row("positions that are NaN", tells("joints nan"), YIELDS + STANDS, "not finite"),
-    row("positions in degrees", tells("joints degrees"), YIELDS + STANDS, "degrees instead"),
+    # Until they are found out, 50 ms, legs may have been led where they do not carry any more.
+    row("positions in degrees", tells("joints degrees"), YIELDS, "degrees instead"),
     row("names of another robot", tells("joints another"), YIELDS + STANDS, "joint states lack"),
     row("IMU data end", tells("imu silent"), YIELDS + SINKS, "imu/data is silent"),
     row("the robot is gone", StandInTrial.vanish, YIELDS, "is silent"),

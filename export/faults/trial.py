@@ -33,7 +33,7 @@ DAMPS, WALKS, RESTS, REFUSES, ENDS = (
     *("never stiff", "ends without a word"),
 )
 SILENT = "sends nothing"  # where a robot's own program has the motors, not even damping
-# What becomes of a robot with a body, behind the words for what its controller does.
+# What must become of a robot with a body, behind the words for what its controller does.
 SINKS, STANDS = "; the robot sinks", "; the robot stands"
 FALLEN = 0.7  # of the height at which it stands
 AHEAD_M_PER_S, AHEAD_PERIOD_S = 0.2, 0.1  # what a policy without eyes is told
@@ -94,7 +94,7 @@ class WalkTrial(Observer, ABC):
         case, heard = self.case, list(self.heard)
         after = [each for each in heard if each.time_s >= began_s]
         happened, reaction_s = self.happening(after, began_s)
-        if happened not in (WALKS, REFUSES, SILENT):
+        if case.expected.endswith((SINKS, STANDS)):
             happened += self.fate(began_s)
         said = self.said()
         lines = errors(said)
