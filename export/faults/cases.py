@@ -37,59 +37,15 @@ from pixelgait.export.faults.changes import (
     turning,
     with_gripper,
 )
+from pixelgait.export.faults.go2 import GO2_FAULTS
+from pixelgait.export.faults.observer import joins, order, other, stopped_for
 from pixelgait.export.faults.robot import Misled
+from pixelgait.export.faults.ros2_control import ROS2_CONTROL_FAULTS
 from pixelgait.export.faults.trial import ENDS, FOLDER, REFUSES, RESTS, WALKS, Case, Trial
 from pixelgait.robot.ros.wire import common as ros
 
 MOST_BYTES = 10_000  # more than it has said by then, less than its report
 SEES_DEPTH = "iap-depth"
-OTHER = """
-import sys
-from pixelgait.robot.ros.wire import common as ros
-ros.rclpy.init()
-node = ros.rclpy.create_node("somebody_else")
-kind = ros.Imu if sys.argv[1] == "imu/data" else ros.JointState
-publisher = node.create_publisher(kind, sys.argv[1], 1)
-def publish():
-    message = kind()
-    message.header.stamp = node.get_clock().now().to_msg()
-    if kind is ros.JointState:
-        message.name, message.position, message.velocity = ["gripper"], [0.0], [0.0]
-    if sys.argv[2] == "talk":
-        publisher.publish(message)
-node.create_timer(0.02, publish)
-ros.rclpy.spin(node)
-"""
-JOIN = """
-import rclpy
-rclpy.init()
-node = rclpy.create_node("listener")
-for _ in range(10):
-    rclpy.spin_once(node, timeout_sec=0.05)
-"""
-
-
-def other(topic: str, talks: bool = False) -> Callable[[Trial], None]:
-    def inject(trial: Trial) -> None:
-        before = trial.node.count_publishers(topic)
-        trial.start("-c", OTHER, topic, "talk" if talks else "listen")
-        trial.spin(10.0, lambda: trial.node.count_publishers(topic) > before)
-
-    return inject
-
-
-def joins(trial: Trial) -> None:
-    for _ in range(5):
-        trial.start("-c", JOIN)
-
-
-def stopped_for(seconds: float) -> Callable[[Trial], None]:
-    def inject(trial: Trial) -> None:
-        trial.signal(signal.SIGSTOP)
-        trial.spin(seconds, lambda: False)
-        trial.signal(signal.SIGCONT)
-
-    return inject
 
 
 def full_disk(trial: Trial) -> None:
@@ -113,12 +69,6 @@ def stop_by_topic(trial: Trial) -> None:
     publisher = trial.node.create_publisher(Bool, "emergency_stop", 1)
     trial.spin(5.0, publisher.get_subscription_count)
     publisher.publish(Bool(data=True))
-
-
-def order(name: str) -> Callable[[Trial], object]:
-    from std_srvs.srv import Trigger
-
-    return lambda trial: trial.call(Trigger, name, Trigger.Request())
 
 
 def transition(number: int) -> Callable[[Trial], object]:
@@ -296,4 +246,6 @@ GROUPS: dict[str, list[Case] | list[Misled]] = {
     "Processes and people": PROCESSES,
     "At the start": STARTS,
     "Commands to the simulated robot": COMMANDS,
+    "Unitree Go2 over DDS": GO2_FAULTS,
+    "ros2_control": ROS2_CONTROL_FAULTS,
 }

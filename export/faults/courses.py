@@ -10,7 +10,8 @@ from typing import Any
 from tqdm import tqdm
 
 from pixelgait.export.faults.driver import Heard, hear
-from pixelgait.export.faults.trial import START_S, Observer, worst
+from pixelgait.export.faults.observer import Observer
+from pixelgait.export.faults.trial import START_S, worst
 from pixelgait.robot.bundle import Bundle
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.wire import common as ros

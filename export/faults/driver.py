@@ -33,6 +33,12 @@ class Heard:
     time_s: float  # of its arrival, monotonic
     sent_s: float  # by its stamp
     position: Array | None  # (12,) [rad]; None: damp
+    yields: bool = False  # a position, but one that only follows the joint, instead of damping
+
+    @property
+    def damps(self) -> bool:
+        """Whether it resists motion, and no more."""
+        return self.position is None or self.yields
 
 
 def hear(command: Any) -> Heard:

@@ -13,9 +13,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from pixelgait.export.faults.cases import JOIN, OTHER
 from pixelgait.export.faults.changes import silent
 from pixelgait.export.faults.driver import Heard
+from pixelgait.export.faults.observer import JOIN, OTHER
 from pixelgait.export.faults.trial import START_S, Case, Trial, worst
 from pixelgait.robot.bundle import Bundle
 from pixelgait.robot.errors import UserError

@@ -6,18 +6,19 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from nav_msgs.msg import Odometry
 
-from pixelgait.export.faults.trial import GRACE_S, START_S, Observer, Outcome, errors
+from pixelgait.export.faults.observer import Observer
+from pixelgait.export.faults.trial import FALLEN, GRACE_S, START_S, Outcome, errors
+from pixelgait.robot.bundle import Bundle
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.spec import RobotSpec
 
 COMMAND_PERIOD_S, OTHER_PERIOD_S = 0.01, 0.02
 WATCH_S = 2.0
-FALLEN = 0.7  # of the height at which it stands
 STANDS, FALLS, DIES, GARBLED = "stands on", "falls", "ends", "tells joint angles that are none"
 
 
@@ -28,6 +29,16 @@ class Misled:
     name: str
     alter: Callable[[Any], Any]
     says: str
+    link: ClassVar[str] = "ros"
+
+    def run(self, bundle: Bundle) -> Outcome:
+        """Between processes of its own."""
+        with tempfile.TemporaryDirectory() as folder:
+            trial = RobotTrial(self, bundle.spec, Path(folder))
+            try:
+                return trial.run()
+            finally:
+                trial.close()
 
 
 class RobotTrial(Observer):
@@ -101,13 +112,3 @@ class RobotTrial(Observer):
             words = "a traceback"
         passed = happened == STANDS and len(told) == 1 and case.says in words
         return Outcome(case.name, STANDS, happened, None, beyond, 0.0, words, passed)
-
-
-def run_misled(case: Misled, spec: RobotSpec) -> Outcome:
-    """Between processes of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        trial = RobotTrial(case, spec, Path(folder))
-        try:
-            return trial.run()
-        finally:
-            trial.close()

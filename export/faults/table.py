@@ -9,11 +9,11 @@ from pathlib import Path
 from tqdm import tqdm
 
 from pixelgait.export.faults.cases import GROUPS
-from pixelgait.export.faults.robot import Misled, run_misled
-from pixelgait.export.faults.trial import Outcome, run_case
+from pixelgait.export.faults.trial import Outcome
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
+from pixelgait.robot.ros.address import parse_link
 from pixelgait.robot.runtime.options import check_outputs, parse
 
 COLUMNS = (
@@ -32,6 +32,12 @@ Step: the farthest a target moved in a control step, as a share of what is allow
 depth: `iap-depth` walks. On a full disk no file can grow any more. The simulated robot is
 commanded to stand at 100 Hz, while another node sends it invalid commands at 50 Hz; there, beyond
 is measured on its joints.
+
+Over a Unitree Go2's DDS `walk-go2` walks the simulated robot, and one more program on the bus hears
+every command (500 a second) that a robot would obey. Over ros2_control, where no position damps,
+`walk` walks it, a node of its own hears the targets, and from the first of those that only follow
+the joints, or hold, it yields. Whether the robot sinks or stands is told by its simulated body.
+Where another program is started, the reaction includes its start.
 
 A camera that is elsewhere according to `/tf_static` has no row: its messages, `tf2_msgs`, come
 with ROS 2, but there is no wheel of them. `tests/ros/test_camera_mount.py` builds them, and
@@ -61,7 +67,8 @@ def report(config: FaultsConfig) -> None:
     """Run the table.
 
     Raises:
-        UserError: a fault ended otherwise than it must, or there is none of that name.
+        UserError: a fault ended otherwise than it must, there is none of that name, or something
+            that it takes is not installed.
     """
     check_outputs(("page", config.page), ("json", config.json))
     bundle = load_bundle(config.bundle)
@@ -73,11 +80,11 @@ def report(config: FaultsConfig) -> None:
     ]
     if not chosen:
         raise UserError(f"no fault is called '{config.only}'")
+    for _, case in chosen:
+        parse_link(case.link)  # not after a quarter of an hour
     found: dict[Row, Outcome] = {}
     for group, case in tqdm(chosen, unit="fault"):
-        misled = isinstance(case, Misled)
-        outcome = run_misled(case, bundle.spec) if misled else run_case(case, bundle)
-        found[group, case.name] = outcome
+        found[group, case.name] = outcome = case.run(bundle)
         tqdm.write(f"{'ok   ' if outcome.passed else 'WRONG'} {group}: {line(outcome)}")
     if config.page is not None:
         lines = {row: f"| {line(outcome)} |" for row, outcome in found.items()}

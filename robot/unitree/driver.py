@@ -28,7 +28,7 @@ PERIOD_S = 0.002  # of commands, as in the vendor's samples
 # For which a thread of Python may keep others waiting: by default it is 5 ms, for which the control
 # step and the executor kept the repeating thread from its period.
 TURN_S = 1e-4
-DAMP_S = 0.3  # of damping at the end: the robot sinks instead of dropping; ours
+DAMP_S = 1.5  # of damping at the end: a standing robot has sunk to the ground by then; ours
 DISCOVERY_S = 0.3  # for whoever else writes; the vendor's programs listen for 0.2 s
 # Our own commands are none of its, those of any other process are.
 OTHERS_ALONE = Qos(Policy.IgnoreLocal.Participant)
@@ -97,7 +97,7 @@ class Go2Driver:
         """The thread goes on damping."""
 
     def close(self) -> None:
-        """Damp for a moment, give the motors back to the robot's own programs, leave the bus.
+        """Let the robot sink, give the motors back to the robot's own programs, leave the bus.
 
         Raises:
             UserError: those programs do not answer, or refuse.

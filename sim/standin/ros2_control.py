@@ -28,11 +28,9 @@ class Ros2ControlWire:
     def __init__(self, node: Any, spec: RobotSpec, controller: str) -> None:
         self._spec = spec
         names = spec.joint_names
-        # By name, as from a map; and legs from behind, as somebody may have written them down.
+        # By name, as from a map.
         self.publish = SensorTopics(node, names, np.argsort(names).tolist()).publish
-        joints = [
-            name for leg in reversed(range(0, len(names), 3)) for name in names[leg : leg + 3]
-        ]
+        joints = controller_joints(spec)
         self._places = ros.joint_order(joints, names)
         self._targets: Any = None
         self._node = Node(controller, namespace=node.get_namespace())
@@ -63,3 +61,9 @@ class Ros2ControlWire:
             tell_dropped(self._node, "a value is not finite")
         else:
             self._targets = np.asarray(message.data)[self._places]
+
+
+def controller_joints(spec: RobotSpec) -> list[str]:
+    """In the controller's order: legs from behind, as somebody may have written them down."""
+    names = spec.joint_names
+    return [name for leg in reversed(range(0, len(names), 3)) for name in names[leg : leg + 3]]

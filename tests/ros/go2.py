@@ -1,4 +1,4 @@
-"""Who else is on a Go2's DDS: processes that listen, deny, meddle, or tell what is not so."""
+"""Who else is on a Go2's DDS: processes that listen; a stand-in that is told what to say."""
 
 from __future__ import annotations
 
@@ -39,60 +39,6 @@ right = [
 stiff = sum(bool(motors["kp"].any()) for motors in right)
 damping = sum(bool(motors["kd"].any() and not motors["kp"].any()) for motors in right)
 print("heard", len(heard), len(right), stiff, damping, first_s, flush=True)
-"""
-# A robot whose own program does not let go: its motion switcher answers that a release failed.
-DENY = """
-import json, sys, time
-from pixelgait.robot.ros.address import parse_link
-from pixelgait.robot.unitree import services as it
-from pixelgait.robot.unitree.dds import Bus
-bus = Bus(parse_link(sys.argv[1]))
-asked, answered = it.topics(it.SWITCHER)
-requests, responses = bus.reader(asked, it.Request), bus.writer(answered, it.Response)
-while True:
-    asking = [each for each in requests.take(N=10) if hasattr(each, "header")]
-    for identity in [each.header.identity for each in asking]:
-        status = it.ResponseStatus(0 if identity.api_id == it.CHECK_MODE else 7008)
-        mode = json.dumps({"form": "0", "name": "ai"})
-        responses.write(it.Response(it.ResponseHeader(identity, status), mode, []))
-    time.sleep(0.01)
-"""
-# Somebody else who can command the motors, and does every so many seconds, or never.
-MEDDLE = """
-import sys, time
-from pixelgait.robot.ros.address import parse_link
-from pixelgait.robot.unitree.dds import Bus, sample_type
-from pixelgait.robot.unitree import messages as go2
-bus, kind = Bus(parse_link(sys.argv[1])), sample_type(go2.LOW_CMD)
-writer = bus.writer("rt/lowcmd", kind)
-while True:
-    time.sleep(float(sys.argv[2]))
-    writer.write(kind(go2.Codec(go2.LOW_CMD).new()))
-"""
-# The stand-in, whose states tell as well what standard input says: lines as "buttons 4".
-BENT = """
-import sys, threading
-from pixelgait.robot.unitree import messages as go2
-from pixelgait.sim import node
-from pixelgait.sim.standin import go2 as standin
-
-class Bent(standin.Go2Wire):
-    buttons, charge, heat, damage = 0, 80, 30, 0
-
-    def _tell(self, record):
-        record["wireless_remote"][2:4] = list(self.buttons.to_bytes(2, "little"))
-        record["bms_state"]["soc"], record["motor_state"]["temperature"][4] = self.charge, self.heat
-        record["crc"] = go2.checksum(record) ^ self.damage
-        self._writer.write(self._states(record))
-
-def heed():
-    for line in sys.stdin:
-        name, value = line.split()
-        setattr(Bent, name, int(value))
-
-standin.Go2Wire = Bent
-threading.Thread(target=heed, daemon=True).start()
-node.main()
 """
 
 

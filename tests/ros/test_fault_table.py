@@ -10,13 +10,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pixelgait.export.faults.cases import GROUPS, JOINTS
 from pixelgait.export.faults.driver import Heard
 from pixelgait.export.faults.events import judge, survive
+from pixelgait.export.faults.go2 import GO2_FAULTS
+from pixelgait.export.faults.ros2_control import yielding
 from pixelgait.export.faults.table import FaultsConfig, report
-from pixelgait.export.faults.trial import WALKS, run_case, worst
+from pixelgait.export.faults.trial import DAMPS, ENDS, SILENT, SINKS, WALKS, worst
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import CONTROL_DT_S
@@ -65,6 +68,8 @@ def test_single_rows_of_a_page_are_renewed(tmp_path: Path) -> None:
         "simulated robot: a position that is NaN",
         "simulated robot: fewer efforts than names",
         "simulated robot: names of another robot",
+        "Unitree Go2 over DDS: SIGINT",
+        "ros2_control: the controller is unloaded",
     ],
 )
 def test_faults_that_once_ended_wrongly(name: str) -> None:
@@ -73,10 +78,42 @@ def test_faults_that_once_ended_wrongly(name: str) -> None:
 
 def test_what_ends_wrongly_is_told() -> None:
     case = next(each for each in JOINTS if each.name == "a velocity that is inf")
-    assert not run_case(replace(case, expected=WALKS), load_bundle("iap")).passed
-    assert not run_case(replace(case, says="something else"), load_bundle("iap")).passed
+    assert not replace(case, expected=WALKS).run(load_bundle("iap")).passed
+    assert not replace(case, says="something else").run(load_bundle("iap")).passed
     with pytest.raises(UserError, match="no fault is called 'nowhere'"):
         report(FaultsConfig(only="nowhere"))
+
+
+def test_what_a_link_does_otherwise_is_told() -> None:
+    """Before anything was sent, and of what was."""
+    cases = {case.name: case for case in GO2_FAULTS}
+    other = cases["a bundle of another robot"]
+    outcome = replace(other, expected=DAMPS).run(load_bundle("iap"))
+    assert (outcome.happened, outcome.passed) == (SILENT, False)
+    assert "made for robot 'a1'" in outcome.says
+    killed = replace(cases["kill -9"], expected=DAMPS + SINKS).run(load_bundle("iap"))
+    assert (killed.happened, killed.passed) == (ENDS + SINKS, False)
+    assert killed.jump > 0.0
+    assert killed.outside_rad == 0.0
+
+
+def test_targets_that_yield_are_told_from_those_that_walk() -> None:
+    """Where no position damps: a row of them goes to where the joints are, or stays."""
+    times = np.arange(0.0, 0.5, 0.01)
+    hanging = [(time_s, POSE - 0.3) for time_s in times]
+
+    def yields(positions: list[Any], joints: list[Any] = hanging) -> list[bool]:
+        targets = [Heard(t, t, each) for t, each in zip(times, positions, strict=True)]
+        return [each.damps for each in yielding(targets, joints)]
+
+    count = len(times)
+    walks = [POSE + 0.1 * np.sin(step) for step in range(count)]
+    sinks = walks[:20] + [walks[19] - 0.01 * step for step in range(1, count - 19)]
+    assert not any(yields(walks))
+    assert yields(sinks) == [False] * 20 + [True] * (count - 20)
+    assert not any(yields(sinks, [(time_s, POSE + 0.3) for time_s in times]))  # away from them
+    assert all(yields([POSE] * count, [(time_s, POSE * np.nan) for time_s in times])[1:])
+    assert not any(yields(walks[:45] + [walks[44]] * 5))  # too few
 
 
 def test_faults_are_many_and_named_once() -> None:

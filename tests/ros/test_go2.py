@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pixelgait.export.faults.go2 import BENT
 from pixelgait.robot.ros.address import parse_link
 from pixelgait.robot.unitree.dds import Bus
 from pixelgait.robot.unitree.remote import ARM, L2, STAND_UP, STOP, WALK
 from pixelgait.robot.unitree.services import MotionSwitcher
 from pixelgait.sim.engines.registry import BODIES
-from tests.ros.go2 import BENT, Listener, press
+from tests.ros.go2 import Listener, press
 from tests.ros.support import PATIENT, Client, Processes
 
 STATE_AGES = ("ageing_s.lowstate:=1.0", "stale_s.lowstate:=1.5", "timeout_s.lowstate:=2.0")

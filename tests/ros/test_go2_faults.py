@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 from typing import Any
 
-from tests.ros.go2 import BENT, DENY, DOMAINS, MEDDLE, Heard, Listener, tell
+from pixelgait.export.faults.go2 import BENT, DENY, MEDDLE
+from tests.ros.go2 import DOMAINS, Heard, Listener, tell
 from tests.ros.support import Client, Processes
 from tests.ros.test_go2 import AUTO_GO2
 
@@ -21,7 +22,7 @@ def last_line(run: subprocess.Popen[str]) -> str:
 
 
 def damped(heard: Heard, heights: list[float]) -> bool:
-    """Whether the walk ended in 0.3 s of damping, and the robot sank before its own program came.
+    """Whether the walk ended in damping, and the robot sank before its own program came.
 
     Heights [m] of its base since it walked; not every command is heard.
     """

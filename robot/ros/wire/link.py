@@ -52,7 +52,7 @@ class Driver(Protocol):
         """
 
     def intruder(self) -> str | None:
-        """Who else commands the motors, or None; called now and then."""
+        """Who else commands the motors, or that nobody obeys, or None; called now and then."""
 
     def health(self) -> Mapping[str, str]:
         """Battery, temperatures and the like, as far as they are known."""

@@ -37,6 +37,7 @@ class Ros2ControlDriver(TopicSensors):
         super().__init__(sensor_node, spec)
         self._node, self._controller = node, controller
         self.commands = f"{controller}/commands"
+        self._service = f"{controller}/get_parameters"
         self._places = np.arange(len(spec.joint_names))  # of the controller's joints, in ours
         self._targets: Array | None = None  # sent last (12,) [rad]; None before stiff ones
         # What follows an angle with a delay T pulls at it by kp T times its speed, besides the
@@ -44,6 +45,7 @@ class Ros2ControlDriver(TopicSensors):
         missing = np.maximum(spec.damping_nms_per_rad - spec.kd_nms_per_rad, 0.0)
         self._share = CONTROL_DT_S / (CONTROL_DT_S + missing / spec.kp_nm_per_rad)  # of the way
         self._publisher: Any = None
+        self._parameters: Any = None  # the controller's service; it goes with the controller
 
     def acquire(self) -> None:
         """Learn in which order the controller takes its joints.
@@ -60,13 +62,20 @@ class Ros2ControlDriver(TopicSensors):
         if self._publisher is None:
             create = self._node.create_publisher
             self._publisher = create(Float64MultiArray, self.commands, ros.COMMAND_QOS)
+            self._parameters = self._node.create_client(GetParameters, self._service)
+
+    def intruder(self) -> str | None:
+        """Who walks on without a controller does not know that the robot stands still."""
+        if self._parameters is None or self._parameters.service_is_ready():
+            return None
+        return f"controller {self._controller} is gone: nobody obeys"
 
     def _ask(self) -> list[str]:
         """The joints of the controller, in its order."""
         node = ros.quiet_node(self._node, f"{self._node.get_name()}_asks")
         executor = SingleThreadedExecutor(context=node.context)
         try:
-            service = node.create_client(GetParameters, f"{self._controller}/get_parameters")
+            service = node.create_client(GetParameters, self._service)
             if service.wait_for_service(ANSWER_S):
                 request = GetParameters.Request(names=["joints", "interface_name"])
                 asked = service.call_async(request)
@@ -120,3 +129,4 @@ class Ros2ControlDriver(TopicSensors):
         """Leave the topic; the controller holds the robot where it lies."""
         if self._publisher is not None:
             self._node.destroy_publisher(self._publisher)
+            self._node.destroy_client(self._parameters)

@@ -40,8 +40,9 @@ class TopicSensors:
         """Every command goes out once."""
         return {}
 
-    def intruder(self) -> None:
+    def intruder(self) -> str | None:
         """Whoever publishes on the topics is found by `Neighbours`."""
+        return None
 
     def take(self) -> None:
         """Fetch what has arrived.
