@@ -23,7 +23,7 @@ from pixelgait.robot.unitree.address import HOLD_S, SENSOR
 from pixelgait.robot.unitree.dds import Bus, newest, sample_type
 from pixelgait.robot.unitree.remote import Remote
 from pixelgait.robot.unitree.services import MotionSwitcher
-from pixelgait.robot.unitree.tick import TickClock
+from pixelgait.robot.unitree.tick import TickClock, raw_s
 
 STATE, COMMAND = "rt/lowstate", "rt/lowcmd"
 PERIOD_S = 0.002  # of commands, as in the vendor's samples
@@ -44,8 +44,8 @@ class Go2Driver:
 
     A thread repeats the newest command at 500 Hz, and damps when there was none for `HOLD_S`.
     What it cannot send is raised by the next `take`; it goes on trying. Nothing is sent before a
-    first command that makes joints stiff. `now_s` is the clock of stamps [s]. Orders of the remote
-    go to `remote`.
+    first command that makes joints stiff. `now_s` is the clock of stamps [s], which may be set;
+    ages are measured by `raw_s`, a clock that is not. Orders of the remote go to `remote`.
     """
 
     sensors: tuple[str, ...] = (SENSOR,)
@@ -57,8 +57,10 @@ class Go2Driver:
         spec: RobotSpec,
         now_s: Callable[[], float],
         remote: Remote,
+        raw_s: Callable[[], float] = raw_s,
     ) -> None:
-        self._bus, self._spec, self._now_s, self._remote = bus, spec, now_s, remote
+        self._bus, self._spec, self._remote = bus, spec, remote
+        self._now_s, self._raw_s = now_s, raw_s
         states, self._commands = sample_type(go2.LOW_STATE), sample_type(go2.LOW_CMD)
         self._codec = go2.Codec(go2.LOW_CMD)
         self._reader = bus.reader(STATE, states)
@@ -149,14 +151,15 @@ class Go2Driver:
         if go2.checksum(state) != state["crc"]:
             self._freshness.doubt = "what arrives has a wrong checksum"
             return
-        now_s = self._now_s()
-        stamp_s = self._clock.stamp_s(int(state["tick"]), now_s)
+        raw_s, now_s = self._raw_s(), self._now_s()
+        stamp_s = self._clock.stamp_s(int(state["tick"]), raw_s, now_s)
         if self._freshness.arrived(stamp_s, now_s, time.monotonic()):
             self._state, self._stamp_s = state, stamp_s
             self._remote.hear(state["wireless_remote"].tobytes())
 
     def forget(self) -> None:
         self._freshness.forget()
+        self._clock.forget()
 
     def angles(self) -> Array:
         return np.zeros(0) if self._state is None else self._motors("q")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,9 @@ from cyclonedds.core import DDSException
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import JointCommand
 from pixelgait.robot.spec import GO2
+from pixelgait.robot.supervisor import PATIENCE
 from pixelgait.robot.unitree import driver as driver_module
+from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.driver import Go2Driver
 from pixelgait.robot.unitree.remote import Remote
 
@@ -145,3 +148,78 @@ def test_what_failed_before_the_motors_were_taken_again_is_no_fault(
     driver.acquire()
     driver.take()
     driver.close()
+
+
+class HeardRobot:
+    """A Go2's driver that hears a state every 10 ms, on clocks of its own [s since it began]."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, rate: float = 1.0) -> None:
+        self.true_s = self.delay_s = 0.0
+        self.set_s = 1.7e9  # of the wall clock, whose `rate` the monotonic clock shares
+        self.rate = rate
+        self.stopped_s = 0.0  # so long the robot's own clock stood still
+        self.oldest_s = 0.0  # the greatest age that there was
+        self._state = go2.Codec(go2.LOW_STATE).new()
+        monkeypatch.setattr(driver_module, "newest", lambda _: self._state)
+        fake = SimpleNamespace(monotonic=lambda: 900.0 + self.rate * self.true_s)
+        monkeypatch.setattr(driver_module, "time", fake)
+        raw_s = lambda: 800.0 + self.true_s  # noqa: E731
+        now_s = lambda: self.set_s + self.rate * self.true_s  # noqa: E731
+        bus: Any = FakeBus()
+        self.driver = Go2Driver(bus, GO2, now_s, Remote({}), raw_s)
+
+    def run(self, seconds: float) -> None:
+        for _ in range(round(100 * seconds)):
+            self.true_s += 0.01
+            measured_s = self.true_s - self.delay_s - self.stopped_s
+            self._state["tick"] = 50_000 + round(1e3 * measured_s)
+            self._state["crc"] = go2.checksum(self._state)
+            self.driver.take()
+            self.oldest_s = max(self.oldest_s, self.driver.ages()["lowstate"])
+
+
+@pytest.mark.parametrize("rate", [1.0, 1.0 + 5e-4, 1.0 + 1 / 12, 1.0 - 1 / 12])
+@pytest.mark.parametrize("set_s", [0.0, 0.2, 10.0, -10.0])
+def test_a_clock_of_ours_that_is_set_or_slewed_ages_no_robot(
+    monkeypatch: pytest.MonkeyPatch, rate: float, set_s: float
+) -> None:
+    """By ntpd (5e-4 s/s) or chrony (1/12 s/s)."""
+    robot = HeardRobot(monkeypatch, rate)
+    robot.run(1.0)
+    robot.set_s += set_s
+    robot.run(20.0)
+    assert robot.oldest_s < 0.005 < PATIENCE["joints"].ageing_s
+    assert robot.driver.doubts() == {}
+    now_s = robot.set_s + rate * robot.true_s
+    assert robot.driver.stamps()["lowstate"] == pytest.approx(now_s, abs=0.005)
+
+
+def test_states_that_wait_somewhere_are_seen_to_be_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in a queue that grows by 2 ms a second; on a clock that is slewed meanwhile."""
+    robot = HeardRobot(monkeypatch, 1.0 + 1 / 12)
+    robot.run(1.0)
+    robot.delay_s = 0.3
+    robot.run(0.4)
+    assert robot.driver.ages()["lowstate"] == pytest.approx(0.3, abs=0.002)
+    assert robot.driver.doubts() == {"lowstate": "what arrives was stamped 0.30 s before"}
+    robot.delay_s = 0.0
+    robot.run(0.1)
+    assert robot.driver.ages()["lowstate"] < 0.002
+    for _ in range(100):
+        robot.delay_s += 0.002
+        robot.run(1.0)
+    assert robot.driver.ages()["lowstate"] == pytest.approx(0.2, rel=0.12)
+
+
+def test_a_tick_that_stood_still_is_forgotten_when_the_node_is_activated_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    robot = HeardRobot(monkeypatch)
+    robot.run(1.0)
+    robot.stopped_s = 0.5
+    robot.run(1.0)
+    assert robot.driver.ages()["lowstate"] == pytest.approx(0.5, abs=0.002)
+    robot.driver.forget()
+    robot.oldest_s = 0.0
+    robot.run(1.0)
+    assert robot.oldest_s < 0.002
