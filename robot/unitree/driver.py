@@ -6,12 +6,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
-from cyclonedds.core import Policy, Qos
+from cyclonedds.core import DDSException, Policy, Qos
 from cyclonedds.pub import DataWriter
 
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.runtime.freshness import Freshness
 from pixelgait.robot.runtime.realtime import RateKeeper
@@ -21,7 +23,7 @@ from pixelgait.robot.unitree.address import HOLD_S, SENSOR
 from pixelgait.robot.unitree.dds import Bus, newest, sample_type
 from pixelgait.robot.unitree.remote import Remote
 from pixelgait.robot.unitree.services import MotionSwitcher
-from pixelgait.robot.unitree.tick import TickClock
+from pixelgait.robot.unitree.tick import TickClock, raw_s
 
 STATE, COMMAND = "rt/lowstate", "rt/lowcmd"
 PERIOD_S = 0.002  # of commands, as in the vendor's samples
@@ -41,8 +43,9 @@ class Go2Driver:
     """The `Driver` behind rt/lowstate and rt/lowcmd, the motors in the order of the SDK's.
 
     A thread repeats the newest command at 500 Hz, and damps when there was none for `HOLD_S`.
-    Nothing is sent before a first command that makes joints stiff. `now_s` is the
-    clock of stamps [s]. Orders of the remote go to `remote`.
+    What it cannot send is raised by the next `take`; it goes on trying. Nothing is sent before a
+    first command that makes joints stiff. `now_s` is the clock of stamps [s], which may be set;
+    ages are measured by `raw_s`, a clock that is not. Orders of the remote go to `remote`.
     """
 
     sensors: tuple[str, ...] = (SENSOR,)
@@ -54,8 +57,10 @@ class Go2Driver:
         spec: RobotSpec,
         now_s: Callable[[], float],
         remote: Remote,
+        raw_s: Callable[[], float] = raw_s,
     ) -> None:
-        self._bus, self._spec, self._now_s, self._remote = bus, spec, now_s, remote
+        self._bus, self._spec, self._remote = bus, spec, remote
+        self._now_s, self._raw_s = now_s, raw_s
         states, self._commands = sample_type(go2.LOW_STATE), sample_type(go2.LOW_CMD)
         self._codec = go2.Codec(go2.LOW_CMD)
         self._reader = bus.reader(STATE, states)
@@ -69,6 +74,7 @@ class Go2Driver:
         self._held: go2.Record | None = None  # the newest command; None before a stiff one
         self._held_s = self._sent_s = 0.0  # monotonic, of that command and of the last sending
         self._due = self._late = 0  # times to repeat a command, and those that were missed
+        self._problem: Exception | None = None  # of repeating, until it is raised
         self._lock, self._closing = threading.Lock(), threading.Event()
         self._repeater = threading.Thread(target=self._repeat, name="lowcmd", daemon=True)
 
@@ -80,6 +86,7 @@ class Go2Driver:
         """
         self._switcher = self._switcher or MotionSwitcher(self._bus)
         self._switcher.release()
+        self._problem = None  # of the damping since the last fault: nobody waits for that
         if self._writer is None:
             self._writer = self._bus.writer(COMMAND, self._commands)
             sys.setswitchinterval(TURN_S)
@@ -99,25 +106,44 @@ class Go2Driver:
     def close(self) -> None:
         """Let the robot sink, give the motors back to the robot's own programs, leave the bus.
 
+        Each of that is tried, whatever became of the others.
+
         Raises:
-            UserError: those programs do not answer, or refuse.
+            UserError: those programs do not answer, or refuse, or damping could not be sent.
         """
         self._closing.set()
-        if self._writer is not None:
-            self._repeater.join()
-        if self._held is not None:
-            rate = RateKeeper(PERIOD_S)
-            for _ in range(round(DAMP_S / PERIOD_S)):
-                self._write(self._damping())
-                rate.wait()
-        try:
+        with ExitStack() as after:  # from the last to the first
+            after.callback(self._bus.close)
             if self._switcher is not None:
-                self._switcher.give_back()
-        finally:
-            self._bus.close()
+                after.callback(self._switcher.give_back)
+            if self._writer is not None:
+                self._repeater.join()
+            if self._held is not None:
+                self._damp_at_the_end()
+
+    def _damp_at_the_end(self) -> None:
+        """For `DAMP_S`; raises a UserError if the last time failed: each may be heard."""
+        rate, end_s = RateKeeper(PERIOD_S), time.monotonic() + DAMP_S
+        problem: UserError | None = None
+        while time.monotonic() < end_s:
+            try:
+                self._write(self._damping())
+                problem = None
+            except UserError as error:
+                problem = error
+            rate.wait()
+        if problem is not None:
+            raise problem
 
     def take(self) -> None:
-        """Fetch the newest state; of one with a wrong checksum nothing counts, nor its tick."""
+        """Fetch the newest state; of one with a wrong checksum nothing counts, nor its tick.
+
+        Raises:
+            UserError: a command could not be repeated since the last call.
+        """
+        problem, self._problem = self._problem, None
+        if problem is not None:
+            raise problem
         state = newest(self._reader)
         if state is None:
             return
@@ -125,14 +151,15 @@ class Go2Driver:
         if go2.checksum(state) != state["crc"]:
             self._freshness.doubt = "what arrives has a wrong checksum"
             return
-        now_s = self._now_s()
-        stamp_s = self._clock.stamp_s(int(state["tick"]), now_s)
+        raw_s, now_s = self._raw_s(), self._now_s()
+        stamp_s = self._clock.stamp_s(int(state["tick"]), raw_s, now_s)
         if self._freshness.arrived(stamp_s, now_s, time.monotonic()):
             self._state, self._stamp_s = state, stamp_s
             self._remote.hear(state["wireless_remote"].tobytes())
 
     def forget(self) -> None:
         self._freshness.forget()
+        self._clock.forget()
 
     def angles(self) -> Array:
         return np.zeros(0) if self._state is None else self._motors("q")
@@ -194,7 +221,11 @@ class Go2Driver:
         return {"period_nominal_us": PERIOD_S * 1e6, "due": self._due, "late": self._late}
 
     def send(self, command: JointCommand) -> None:
-        """At once; repeated until the next."""
+        """At once; repeated until the next, even if it could not be sent at once.
+
+        Raises:
+            UserError: it could not.
+        """
         stiff = bool(command.kp.any())
         if self._held is None and not stiff:
             return
@@ -227,18 +258,31 @@ class Go2Driver:
     def _write(self, record: go2.Record) -> None:
         assert self._writer is not None
         record["crc"] = go2.checksum(record)
-        self._writer.write(self._commands(record))
+        try:
+            self._writer.write(self._commands(record))
+        except DDSException as error:
+            reason = " ".join(str(error).split())
+            raise UserError(f"a command on {COMMAND} could not be sent: {reason}") from error
         self._sent_s = time.monotonic()
 
     def _repeat(self) -> None:
-        """In a thread of its own: what was said last, or damping once it is too old."""
+        """In a thread of its own: what was said last, or damping once it is too old.
+
+        It does not end before `close`: nobody else damps when the control thread hangs.
+        """
         rate = RateKeeper(PERIOD_S)
         while not self._closing.is_set():
-            with self._lock:  # chosen and sent at once: nothing old may follow something newer
-                now_s = time.monotonic()
-                if self._held is not None and now_s - self._sent_s >= PERIOD_S / 2.0:
-                    fresh = now_s - self._held_s < HOLD_S
-                    self._write(self._held if fresh else self._damping())
+            try:
+                self._say_again()
+            except Exception as error:  # whatever it is
+                self._problem = self._problem or error
             missed = rate.wait()
             if self._held is not None:
                 self._due, self._late = self._due + 1 + missed, self._late + missed
+
+    def _say_again(self) -> None:
+        with self._lock:  # chosen and sent at once: nothing old may follow something newer
+            now_s = time.monotonic()
+            if self._held is not None and now_s - self._sent_s >= PERIOD_S / 2.0:
+                fresh = now_s - self._held_s < HOLD_S
+                self._write(self._held if fresh else self._damping())

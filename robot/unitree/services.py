@@ -10,6 +10,7 @@ import json
 import time
 from typing import Any
 
+from cyclonedds.core import DDSException
 from cyclonedds.idl import make_idl_struct, types
 
 from pixelgait.robot.errors import UserError
@@ -61,8 +62,15 @@ class Client:
         """What the service answers, within so long.
 
         Raises:
-            UserError: it does not answer, or says no.
+            UserError: it does not answer, or says no, or cannot be asked.
         """
+        try:
+            return self._call(api, patience_s, parameters)
+        except DDSException as error:
+            reason = " ".join(str(error).split())
+            raise UserError(f"{self.service}: call {api} failed, {reason}") from error
+
+    def _call(self, api: int, patience_s: float, parameters: dict[str, Any]) -> dict[str, Any]:
         self._responses.take(N=100)  # answers to what nobody waits for any more
         number = time.monotonic_ns()
         head = RequestHeader(RequestIdentity(number, api), RequestLease(0), RequestPolicy(0, False))

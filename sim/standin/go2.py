@@ -30,6 +30,7 @@ from pixelgait.robot.unitree.services import (
     ResponseStatus,
     topics,
 )
+from pixelgait.robot.unitree.tick import raw_s
 from pixelgait.sim.standin.motors import limp
 
 OWN_PROGRAM = "normal"  # what moves the motors until it is released: sport_mode
@@ -57,7 +58,7 @@ class Go2Wire:
         self._responses = self._bus.writer(answered, Response)
         self.program = OWN_PROGRAM
         self.refused = 0  # commands
-        self._began_s, self._steps = time.monotonic(), 0
+        self._began_s, self._steps = raw_s(), 0
         self._newest: go2.Record | None = None
         self._received_s = 0.0
 
@@ -98,7 +99,7 @@ class Go2Wire:
         motors["mode"], motors["temperature"] = go2.SERVO, WARM_DEG_C
         motors["q"], motors["dq"] = reading.joint_angles, reading.joint_velocities
         record["bms_state"]["soc"], record["power_v"] = CHARGED_PERCENT, VOLTS
-        record["tick"] = round((time.monotonic() - self._began_s) * 1e3)
+        record["tick"] = round((raw_s() - self._began_s) * 1e3)
         self._tell(record)
 
     def _tell(self, record: go2.Record) -> None:

@@ -171,12 +171,14 @@ class RosLink:
             self.driver.settle()
 
     def close(self) -> None:
-        """Leave the robot."""
-        self.driver.close()
-        if self.eyes is not None:
-            self.eyes.close()
-        if self._shadow is not None:
-            self._shadow.close()
+        """Leave the robot and the camera; see the driver what it raises."""
+        try:
+            self.driver.close()
+        finally:
+            if self.eyes is not None:
+                self.eyes.close()
+            if self._shadow is not None:
+                self._shadow.close()
 
     def now_s(self) -> float:
         return float(self._node.get_clock().now().nanoseconds) / 1e9

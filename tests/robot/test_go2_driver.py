@@ -1,0 +1,225 @@
+"""A Go2's driver on a DDS of our own, which fails when it is told to."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from cyclonedds.core import DDSException
+
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.interface import JointCommand
+from pixelgait.robot.spec import GO2
+from pixelgait.robot.supervisor import PATIENCE
+from pixelgait.robot.unitree import driver as driver_module
+from pixelgait.robot.unitree import messages as go2
+from pixelgait.robot.unitree.driver import Go2Driver
+from pixelgait.robot.unitree.remote import Remote
+
+STIFF = JointCommand(0.0, GO2.default_pose_rad, GO2.kp_nm_per_rad, GO2.kd_nms_per_rad, np.zeros(12))
+SAID = r"a command on rt/lowcmd could not be sent: \[DDS_RETCODE_TIMEOUT\] A timeout has .*again"
+
+
+class FakeBus:
+    """Hears commands, and fails to send the next `fails`, of all threads or of the repeating."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[float, bool]] = []  # monotonic [s], stiff
+        self.fails = 0
+        self.repeated_alone = False
+        self.ended: list[str] = []  # what was done to leave
+
+    def reader(self, *_: Any) -> None: ...
+
+    def writer(self, *_: Any) -> FakeBus:
+        return self
+
+    def write(self, sample: Any) -> None:
+        repeated = threading.current_thread().name == "lowcmd"
+        if self.fails and (repeated or not self.repeated_alone):
+            self.fails -= 1
+            raise DDSException(DDSException.DDS_RETCODE_TIMEOUT, "again\nand again")
+        self.sent.append((time.monotonic(), bool(sample.record["motor_cmd"]["kp"].any())))
+
+    def close(self) -> None:
+        self.ended.append("bus closed")
+
+
+class FakeSwitcher:
+    """Lets go of the motors at once."""
+
+    def __init__(self, bus: FakeBus) -> None:
+        self._bus = bus
+
+    def release(self) -> None: ...
+
+    def give_back(self) -> None:
+        self._bus.ended.append("motors given back")
+
+
+@pytest.fixture
+def bus() -> FakeBus:
+    return FakeBus()
+
+
+@pytest.fixture
+def driver(bus: FakeBus, monkeypatch: pytest.MonkeyPatch) -> Go2Driver:
+    """It has the motors, and no states come."""
+    monkeypatch.setattr(driver_module, "MotionSwitcher", FakeSwitcher)
+    monkeypatch.setattr(driver_module, "DISCOVERY_S", 0.0)
+    monkeypatch.setattr(driver_module, "newest", lambda _: None)
+    driver = Go2Driver(bus, GO2, time.time, Remote({}))  # type: ignore[arg-type]
+    driver.acquire()
+    return driver
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 10.0
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def test_what_cannot_be_repeated_is_raised_once_and_damped(bus: FakeBus, driver: Go2Driver) -> None:
+    """Though nobody commands any more, as when the control thread hangs."""
+    bus.repeated_alone = True
+    driver.send(STIFF)
+    driver.take()
+    bus.fails = 3
+    wait_for(lambda: not bus.fails)
+    failed_s = time.monotonic()
+    wait_for(lambda: bus.sent[-1][0] > failed_s + driver_module.HOLD_S)
+    assert not bus.sent[-1][1]  # it damps by now
+    with pytest.raises(UserError, match=SAID) as told:
+        driver.take()
+    assert "\n" not in str(told.value)
+    driver.take()
+    driver.close()
+    assert bus.ended == ["motors given back", "bus closed"]
+
+
+def test_a_command_that_cannot_be_sent_is_repeated(bus: FakeBus, driver: Go2Driver) -> None:
+    """It is a fault; the damping that follows it gets through as soon as anything does."""
+    driver.send(STIFF)
+    bus.fails = 10**6
+    with pytest.raises(UserError, match=SAID):
+        driver.send(STIFF)
+    damp = JointCommand(0.0, STIFF.targets, np.zeros(12), STIFF.kd, np.zeros(12))
+    with pytest.raises(UserError, match=SAID):
+        driver.send(damp)
+    heard = len(bus.sent)
+    bus.fails = 0
+    wait_for(lambda: len(bus.sent) > heard)
+    assert not any(stiff for _, stiff in bus.sent[heard:])
+    driver.close()
+
+
+def test_motors_are_given_back_though_damping_fails(bus: FakeBus, driver: Go2Driver) -> None:
+    driver.send(STIFF)
+    bus.fails = 10**6
+    with pytest.raises(UserError, match=SAID):
+        driver.close()
+    assert bus.ended == ["motors given back", "bus closed"]
+
+
+def test_the_bus_is_closed_though_nobody_takes_the_motors(
+    bus: FakeBus, driver: Go2Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: FakeSwitcher) -> None:
+        raise UserError("motion_switcher: no answer to call 1002 for 2 s")
+
+    monkeypatch.setattr(FakeSwitcher, "give_back", refuse)
+    with pytest.raises(UserError, match="motion_switcher"):
+        driver.close()
+    assert bus.ended == ["bus closed"]
+
+
+def test_what_failed_before_the_motors_were_taken_again_is_no_fault(
+    bus: FakeBus, driver: Go2Driver
+) -> None:
+    driver.send(STIFF)
+    bus.fails = 1
+    wait_for(lambda: not bus.fails)
+    driver.acquire()
+    driver.take()
+    driver.close()
+
+
+class HeardRobot:
+    """A Go2's driver that hears a state every 10 ms, on clocks of its own [s since it began]."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, rate: float = 1.0) -> None:
+        self.true_s = self.delay_s = 0.0
+        self.set_s = 1.7e9  # of the wall clock, whose `rate` the monotonic clock shares
+        self.rate = rate
+        self.stopped_s = 0.0  # so long the robot's own clock stood still
+        self.oldest_s = 0.0  # the greatest age that there was
+        self._state = go2.Codec(go2.LOW_STATE).new()
+        monkeypatch.setattr(driver_module, "newest", lambda _: self._state)
+        fake = SimpleNamespace(monotonic=lambda: 900.0 + self.rate * self.true_s)
+        monkeypatch.setattr(driver_module, "time", fake)
+        raw_s = lambda: 800.0 + self.true_s  # noqa: E731
+        now_s = lambda: self.set_s + self.rate * self.true_s  # noqa: E731
+        bus: Any = FakeBus()
+        self.driver = Go2Driver(bus, GO2, now_s, Remote({}), raw_s)
+
+    def run(self, seconds: float) -> None:
+        for _ in range(round(100 * seconds)):
+            self.true_s += 0.01
+            measured_s = self.true_s - self.delay_s - self.stopped_s
+            self._state["tick"] = 50_000 + round(1e3 * measured_s)
+            self._state["crc"] = go2.checksum(self._state)
+            self.driver.take()
+            self.oldest_s = max(self.oldest_s, self.driver.ages()["lowstate"])
+
+
+@pytest.mark.parametrize("rate", [1.0, 1.0 + 5e-4, 1.0 + 1 / 12, 1.0 - 1 / 12])
+@pytest.mark.parametrize("set_s", [0.0, 0.2, 10.0, -10.0])
+def test_a_clock_of_ours_that_is_set_or_slewed_ages_no_robot(
+    monkeypatch: pytest.MonkeyPatch, rate: float, set_s: float
+) -> None:
+    """By ntpd (5e-4 s/s) or chrony (1/12 s/s)."""
+    robot = HeardRobot(monkeypatch, rate)
+    robot.run(1.0)
+    robot.set_s += set_s
+    robot.run(20.0)
+    assert robot.oldest_s < 0.005 < PATIENCE["joints"].ageing_s
+    assert robot.driver.doubts() == {}
+    now_s = robot.set_s + rate * robot.true_s
+    assert robot.driver.stamps()["lowstate"] == pytest.approx(now_s, abs=0.005)
+
+
+def test_states_that_wait_somewhere_are_seen_to_be_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in a queue that grows by 2 ms a second; on a clock that is slewed meanwhile."""
+    robot = HeardRobot(monkeypatch, 1.0 + 1 / 12)
+    robot.run(1.0)
+    robot.delay_s = 0.3
+    robot.run(0.4)
+    assert robot.driver.ages()["lowstate"] == pytest.approx(0.3, abs=0.002)
+    assert robot.driver.doubts() == {"lowstate": "what arrives was stamped 0.30 s before"}
+    robot.delay_s = 0.0
+    robot.run(0.1)
+    assert robot.driver.ages()["lowstate"] < 0.002
+    for _ in range(100):
+        robot.delay_s += 0.002
+        robot.run(1.0)
+    assert robot.driver.ages()["lowstate"] == pytest.approx(0.2, rel=0.12)
+
+
+def test_a_tick_that_stood_still_is_forgotten_when_the_node_is_activated_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    robot = HeardRobot(monkeypatch)
+    robot.run(1.0)
+    robot.stopped_s = 0.5
+    robot.run(1.0)
+    assert robot.driver.ages()["lowstate"] == pytest.approx(0.5, abs=0.002)
+    robot.driver.forget()
+    robot.oldest_s = 0.0
+    robot.run(1.0)
+    assert robot.oldest_s < 0.002
