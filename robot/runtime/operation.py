@@ -14,17 +14,16 @@ from enum import Enum
 import numpy as np
 
 from pixelgait.robot.controller import Controller
-from pixelgait.robot.gait import joint_map, standing_targets
+from pixelgait.robot.gait import lying_pose, standing_targets
 from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.latent import STAND
 from pixelgait.robot.low_level import CONTROL_DT_S
-from pixelgait.robot.spec import Array, RobotSpec
+from pixelgait.robot.spec import Array
 
 # All ours. From wherever the joints are into the default pose; from there to the ground.
 STAND_S, LIE_S = 1.0, 1.5
 FADE_S = 0.5  # gains grow from nothing for so long when the robot stands up
 REST_S = 1.0  # damped after a stall: what the driver let fall has come to lie
-FOLDED_RAD = -0.8  # extension of the legs of a robot that lies
 # Silent for longer, and a driver has damped its motors: the robot must be taken as lying.
 DRIVER_TIMEOUT_S = 0.1
 # Ours. Each time the robot falls, rests and stands up: every 10 s, and it gets nowhere.
@@ -288,10 +287,3 @@ class Operation:
         if self.state is State.LYING_DOWN:
             return self._from + min(1.0, elapsed_s / LIE_S) * (self._lying - self._from)
         return self._standing
-
-
-def lying_pose(spec: RobotSpec) -> Array:
-    """Joint angles (12,) [rad] of a robot that lies with its legs folded, within their limits."""
-    legs = np.tile((0.0, 0.0, FOLDED_RAD), len(spec.feet_m))
-    pose = spec.default_pose_rad + joint_map(spec) @ legs
-    return np.asarray(np.clip(pose, spec.joint_lower_rad, spec.joint_upper_rad))

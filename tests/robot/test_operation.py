@@ -9,6 +9,7 @@ import pytest
 
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.gait import lying_pose
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.low_level import CONTROL_DT_S, LinearLowLevel
 from pixelgait.robot.runtime.freshness import Freshness, PictureWatch
@@ -24,7 +25,6 @@ from pixelgait.robot.runtime.operation import (
     Operator,
     Orders,
     State,
-    lying_pose,
 )
 from pixelgait.robot.runtime.realtime import RateKeeper
 from pixelgait.robot.runtime.stages import StageWatch
