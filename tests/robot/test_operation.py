@@ -181,6 +181,24 @@ def test_an_operator_keeps_a_stop_over_a_new_beginning() -> None:
     assert operator.orders == WALK
 
 
+def test_a_place_told_again_is_another_destination() -> None:
+    operator = Operator()
+    operator.begin()
+    operator.state = State.LIMP
+    assert operator.go_to((1.0, 0.0))[0]
+    first = operator.orders.destination_number
+    assert operator.arm()[0]
+    assert operator.stand_up()[0]
+    assert (operator.orders.destination, operator.orders.destination_number) == ((1.0, 0.0), first)
+    operator.go_to((1.0, 0.0))
+    assert operator.orders.destination_number > first
+    operator.emergency_stop("somebody")
+    operator.reset_stop()
+    operator.go_to((1.0, 0.0))
+    assert operator.orders.destination_number > first + 1
+    assert operator.go_to(None) == (True, "stands")
+
+
 @pytest.mark.parametrize("spec", ROBOTS.values(), ids=ROBOTS)
 def test_every_robot_folds_its_legs_to_lie(spec: object) -> None:
     from pixelgait.robot.spec import RobotSpec
