@@ -107,8 +107,8 @@ class Operator:
         return self._order(Goal.WALKING, "walking", allowed)
 
     def lie_down(self) -> tuple[bool, str]:
-        """Fold the legs, then damp."""
-        return self._order(Goal.LIMP, "lying down")
+        """Fold the legs, then damp; the destination is void: who walks again is told anew."""
+        return self._order(Goal.LIMP, "lying down", destination=None)
 
     def go_to(self, destination: tuple[float, float] | None) -> tuple[bool, str]:
         """Where to walk, x, y [m] in the odometry's frame; None: nowhere, stand."""

@@ -181,7 +181,7 @@ def test_an_operator_keeps_a_stop_over_a_new_beginning() -> None:
     assert operator.orders == WALK
 
 
-def test_a_place_told_again_is_another_destination() -> None:
+def test_a_place_told_again_is_another_destination_and_lying_down_drops_it() -> None:
     operator = Operator()
     operator.begin()
     operator.state = State.LIMP
@@ -196,7 +196,12 @@ def test_a_place_told_again_is_another_destination() -> None:
     operator.reset_stop()
     operator.go_to((1.0, 0.0))
     assert operator.orders.destination_number > first + 1
-    assert operator.go_to(None) == (True, "stands")
+    assert operator.lie_down() == (False, "not armed")
+    assert operator.orders.destination == (1.0, 0.0)
+    operator.arm()
+    assert operator.lie_down() == (True, "lying down")
+    assert operator.orders.destination is None
+    assert operator.go_to(None) == (False, "had no goal")
 
 
 @pytest.mark.parametrize("spec", ROBOTS.values(), ids=ROBOTS)

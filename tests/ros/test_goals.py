@@ -273,6 +273,11 @@ def stopped(robot: Robot) -> None:
     robot.run(0.1)
 
 
+def laid_down(robot: Robot) -> None:
+    assert robot.operator.lie_down()[0]
+    robot.run(2.0)
+
+
 def raised(robot: Robot) -> None:
     """Whatever it did before, it walks again, if it has somewhere to go."""
     robot.operator.arm()
@@ -281,7 +286,7 @@ def raised(robot: Robot) -> None:
     assert robot.operator.walk()[0]
 
 
-@pytest.mark.parametrize("voids", [cancelled, stopped])
+@pytest.mark.parametrize("voids", [cancelled, stopped, laid_down])
 @pytest.mark.parametrize("knows", [True, False], ids=["odometry", "no odometry"])
 def test_a_goal_that_is_void_does_not_come_back(
     monkeypatch: pytest.MonkeyPatch, voids: Callable[[Robot], None], knows: bool
