@@ -52,6 +52,7 @@ TWO_PI = 2.0 * np.pi
 TROT = np.array([0.0, 0.5, 0.5, 0.0])  # offsets of FR, FL, RR, RL as fractions of the period
 LEG_BY_LEG = np.arange(12).reshape(3, 4).T.ravel()  # from all abductions, swings, extensions
 A_STANCE_RAD = -0.02  # Google tg_simple.py: the stance leg gives way a little
+FOLDED_RAD = -0.8  # extension of the legs of a robot that lies; ours
 GRAVITY_M_PER_S2 = 9.81
 LOADING = 4.0  # a leg takes its load within asin(1 / 4), a twelfth of its stance; ours
 
@@ -153,6 +154,13 @@ def load_map(spec: RobotSpec) -> Array:
 def standing_targets(spec: RobotSpec) -> Array:
     """Joint targets (12,) [rad] of a robot that stands on all legs, in its default pose."""
     return np.asarray(spec.default_pose_rad + load_map(spec).sum(1) / len(LEGS))
+
+
+def lying_pose(spec: RobotSpec) -> Array:
+    """Joint angles (12,) [rad] of a robot that lies with its legs folded, within their limits."""
+    legs = np.tile((0.0, 0.0, FOLDED_RAD), len(spec.feet_m))
+    pose = spec.default_pose_rad + joint_map(spec) @ legs
+    return np.asarray(np.clip(pose, spec.joint_lower_rad, spec.joint_upper_rad))
 
 
 def next_phase(phase: Any, frequency_hz: Any, dt_s: float, xp: Any = np) -> Any:

@@ -49,6 +49,7 @@ bool armed
 string goal
 string stop
 float64[] destination  # x, y [m]
+uint32 destination_number
 float64[] odometry  # x, y [m], heading [rad]
 float64[] latent  # of cmd_vel
 float64 image_time_s  # NaN where the policy did not look anew
@@ -137,6 +138,7 @@ def _step(step: Step, session: int) -> dict[str, Any]:
         "goal": inputs.orders.goal.value,
         "stop": inputs.orders.stop,
         "destination": inputs.orders.destination,
+        "destination_number": inputs.orders.destination_number,
         "odometry": None if (pose := inputs.reading.odometry) is None else pose.tolist(),
         "latent": None if inputs.latent is None else inputs.latent.tolist(),
         "image_time_s": math.nan if step.image is None else step.image.time_s,

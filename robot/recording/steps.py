@@ -130,7 +130,8 @@ def _step(step: Any, messages: dict[str, Any], image: Image | None) -> RecordedS
         np.array(step.odometry) if len(step.odometry) else None,
     )
     where = (step.destination[0], step.destination[1]) if len(step.destination) else None
-    orders = Orders(step.armed, Goal(step.goal), step.stop or None, where)
+    number = getattr(step, "destination_number", 0)  # older recordings do not have it
+    orders = Orders(step.armed, Goal(step.goal), step.stop or None, where, number)
     latent = np.array(step.latent) if len(step.latent) else None
     patience = {p.sensor: Patience(p.ageing_s, p.stale_s, p.dead_s) for p in step.patience}
     return RecordedStep(

@@ -10,21 +10,22 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import count
+from typing import Any
 
 import numpy as np
 
 from pixelgait.robot.controller import Controller
-from pixelgait.robot.gait import joint_map, standing_targets
+from pixelgait.robot.gait import lying_pose, standing_targets
 from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.latent import STAND
 from pixelgait.robot.low_level import CONTROL_DT_S
-from pixelgait.robot.spec import Array, RobotSpec
+from pixelgait.robot.spec import Array
 
 # All ours. From wherever the joints are into the default pose; from there to the ground.
 STAND_S, LIE_S = 1.0, 1.5
 FADE_S = 0.5  # gains grow from nothing for so long when the robot stands up
 REST_S = 1.0  # damped after a stall: what the driver let fall has come to lie
-FOLDED_RAD = -0.8  # extension of the legs of a robot that lies
 # Silent for longer, and a driver has damped its motors: the robot must be taken as lying.
 DRIVER_TIMEOUT_S = 0.1
 # Ours. Each time the robot falls, rests and stands up: every 10 s, and it gets nowhere.
@@ -62,6 +63,7 @@ class Orders:
     goal: Goal = Goal.LIMP
     stop: str | None = None
     destination: tuple[float, float] | None = None  # x, y [m] in the odometry's frame
+    destination_number: int = 0  # another each time, though the place be the same
 
 
 class Operator:
@@ -75,21 +77,25 @@ class Operator:
         self.auto = auto
         self.orders = Orders()
         self.state: State | None = None  # set by who operates the robot; None if nobody does
-        self._lock = threading.Lock()
+        self.first: tuple[float, float] | None = None  # where to, once somebody operates it
+        self._numbers = count(1)  # of destinations, also over a stop
+        self._lock = threading.RLock()
 
     def begin(self) -> None:
         """Somebody is about to operate the robot: old orders are void, but not a stop."""
         with self._lock:
             if self.orders.stop is None:
                 self.orders = Orders(True, Goal.WALKING) if self.auto else Orders()
+            if self.first is not None:
+                self.go_to(self.first)
 
     def arm(self) -> tuple[bool, str]:
         """Allow that joints get stiff; nothing moves yet."""
-        return self._order(Goal.LIMP, "armed", armed=True, instead_of=(State.LIMP,))
+        return self._order(Goal.LIMP, "armed", (State.LIMP,), armed=True)
 
     def disarm(self) -> tuple[bool, str]:
         """Take that back; the robot must lie."""
-        return self._order(Goal.LIMP, "disarmed", armed=False, instead_of=(State.LIMP,))
+        return self._order(Goal.LIMP, "disarmed", (State.LIMP,), armed=False)
 
     def stand_up(self) -> tuple[bool, str]:
         """Stand in the default pose, from wherever the joints are, or from walking."""
@@ -98,24 +104,26 @@ class Operator:
     def walk(self) -> tuple[bool, str]:
         """Let the policy walk; the robot must stand."""
         allowed = (State.READY, State.WALKING, State.STANDING_UP)
-        return self._order(Goal.WALKING, "walking", instead_of=allowed)
+        return self._order(Goal.WALKING, "walking", allowed)
 
     def lie_down(self) -> tuple[bool, str]:
-        """Fold the legs, then damp."""
-        return self._order(Goal.LIMP, "lying down")
+        """Fold the legs, then damp; the destination is void: who walks again is told anew."""
+        return self._order(Goal.LIMP, "lying down", destination=None)
 
     def go_to(self, destination: tuple[float, float] | None) -> tuple[bool, str]:
         """Where to walk, x, y [m] in the odometry's frame; None: nowhere, stand."""
         with self._lock:
-            before, self.orders = self.orders, replace(self.orders, destination=destination)
+            before, self.first = self.orders.destination or self.first, None
+            number = next(self._numbers)
+            self.orders = replace(self.orders, destination=destination, destination_number=number)
         if destination is None:
-            return before.destination is not None, "stands" if before.destination else "had no goal"
+            return before is not None, "stands" if before else "had no goal"
         return True, "on the way as soon as it walks"
 
     def emergency_stop(self, cause: str) -> tuple[bool, str]:
         """Damp within a control step, in every state, until reset; then disarmed."""
         with self._lock:
-            self.orders = Orders(stop=self.orders.stop or cause)
+            self.orders, self.first = Orders(stop=self.orders.stop or cause), None
         return True, f"stopped by {self.orders.stop}"
 
     def reset_stop(self) -> tuple[bool, str]:
@@ -127,24 +135,19 @@ class Operator:
         return True, "limp and disarmed"
 
     def _order(
-        self,
-        goal: Goal,
-        answer: str,
-        armed: bool | None = None,
-        instead_of: tuple[State, ...] = tuple(State),
+        self, goal: Goal, answer: str, instead_of: tuple[State, ...] = tuple(State), **also: Any
     ) -> tuple[bool, str]:
         with self._lock:
             before = self.orders
             if before.stop is not None:
                 return False, f"stopped by {before.stop}: reset the emergency stop first"
-            if armed is None and not before.armed:
+            if "armed" not in also and not before.armed:
                 return False, "not armed"
             if self.state is None:
                 return False, "nobody operates the robot: the node is not active"
             if self.state not in instead_of:
                 return False, f"the robot is {self.state.value}"
-            armed = before.armed if armed is None else armed
-            self.orders = Orders(armed, goal, destination=before.destination)
+            self.orders = replace(before, goal=goal, **also)
         return True, answer
 
 
@@ -186,6 +189,7 @@ class Operation:
         self._from = self._last = self._standing  # targets (12,) [rad]
         self._steps = 0  # in this state
         self._rest = 0  # steps until it may stand up
+        self._told: tuple[float, ...] = ()  # number and place of the destination
 
     def step(self, inputs: Inputs) -> JointCommand:
         """The command of a control step; `supervisor.fault` says when there is no going on."""
@@ -259,7 +263,7 @@ class Operation:
         if self.state is State.WALKING:
             latent = inputs.latent
             if latent is None and self.told:
-                latent = self._towards(inputs.orders.destination)
+                latent = self._towards(inputs.orders)
             if latent is None:
                 return self.controller.step(reading, ages)
             return self.controller.follow(latent, reading, ages)
@@ -269,14 +273,15 @@ class Operation:
         share = min(1.0, (self._steps + 1) * CONTROL_DT_S / FADE_S)
         return replace(command, kp=share * command.kp)
 
-    def _towards(self, destination: tuple[float, float] | None) -> Array | None:
+    def _towards(self, orders: Orders) -> Array | None:
         """Tell the controller where to; what to do instead of walking there, if it is nowhere."""
-        if destination is None:
+        if orders.destination is None:
             self.controller.go_to(None)
             return STAND
-        before = self.controller.destination
-        if before is None or tuple(before.tolist()) != destination:
-            self.controller.go_to(np.array(destination))
+        # The place as well: recordings from before destinations had numbers replay by it.
+        before, self._told = self._told, (orders.destination_number, *orders.destination)
+        if self.controller.destination is None or self._told != before:
+            self.controller.go_to(np.array(orders.destination))
         return None
 
     def _targets(self) -> Array:
@@ -288,10 +293,3 @@ class Operation:
         if self.state is State.LYING_DOWN:
             return self._from + min(1.0, elapsed_s / LIE_S) * (self._lying - self._from)
         return self._standing
-
-
-def lying_pose(spec: RobotSpec) -> Array:
-    """Joint angles (12,) [rad] of a robot that lies with its legs folded, within their limits."""
-    legs = np.tile((0.0, 0.0, FOLDED_RAD), len(spec.feet_m))
-    pose = spec.default_pose_rad + joint_map(spec) @ legs
-    return np.asarray(np.clip(pose, spec.joint_lower_rad, spec.joint_upper_rad))

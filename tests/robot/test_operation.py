@@ -9,6 +9,7 @@ import pytest
 
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.gait import lying_pose
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.low_level import CONTROL_DT_S, LinearLowLevel
 from pixelgait.robot.runtime.freshness import Freshness, PictureWatch
@@ -24,7 +25,6 @@ from pixelgait.robot.runtime.operation import (
     Operator,
     Orders,
     State,
-    lying_pose,
 )
 from pixelgait.robot.runtime.realtime import RateKeeper
 from pixelgait.robot.runtime.stages import StageWatch
@@ -179,6 +179,29 @@ def test_an_operator_keeps_a_stop_over_a_new_beginning() -> None:
     assert operator.reset_stop() == (False, "not stopped")
     operator.begin()
     assert operator.orders == WALK
+
+
+def test_a_place_told_again_is_another_destination_and_lying_down_drops_it() -> None:
+    operator = Operator()
+    operator.begin()
+    operator.state = State.LIMP
+    assert operator.go_to((1.0, 0.0))[0]
+    first = operator.orders.destination_number
+    assert operator.arm()[0]
+    assert operator.stand_up()[0]
+    assert (operator.orders.destination, operator.orders.destination_number) == ((1.0, 0.0), first)
+    operator.go_to((1.0, 0.0))
+    assert operator.orders.destination_number > first
+    operator.emergency_stop("somebody")
+    operator.reset_stop()
+    operator.go_to((1.0, 0.0))
+    assert operator.orders.destination_number > first + 1
+    assert operator.lie_down() == (False, "not armed")
+    assert operator.orders.destination == (1.0, 0.0)
+    operator.arm()
+    assert operator.lie_down() == (True, "lying down")
+    assert operator.orders.destination is None
+    assert operator.go_to(None) == (False, "had no goal")
 
 
 @pytest.mark.parametrize("spec", ROBOTS.values(), ids=ROBOTS)

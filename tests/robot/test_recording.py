@@ -43,7 +43,7 @@ def written(folder: Path) -> tuple[Path, Step, Step]:
     bundle = load_bundle("navigator")
     image = Image(np.full(bundle.image_shape, 7, np.uint8), THIRD)
     reading = Reading(THIRD, ODD, -ODD, ODD[:4], ODD[:3], lambda: image, -ODD[:3])
-    orders = Orders(True, Goal.WALKING, "remote control", (THIRD, -THIRD))
+    orders = Orders(True, Goal.WALKING, "remote control", (THIRD, -THIRD), 4)
     ages = {"joint_states": 1e-300, "imu/data": math.inf}
     patience = {"imu/data": Patience(THIRD, 1.0, 2.0)}
     full = Step(

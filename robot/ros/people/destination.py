@@ -32,7 +32,9 @@ class Destination:
     A goal stands in the odometry's own frame (REP 105: `odom`): whoever has a map transforms it.
     Odometry that is silent for `timeout_s()` is as good as none: the robot stands. So it does when
     it has walked for `patience_s()`, if that is not 0, and come no nearer: then the goal is given
-    up. `first` is where to go to begin with, x, y [m]. `news` are lines for people.
+    up. What is told again while the robot is on its way there changes nothing: whoever repeats a
+    goal every second would take all its patience from it. `first` is where to go to begin with,
+    x, y [m]. `news` are lines for people.
     """
 
     def __init__(
@@ -56,7 +58,8 @@ class Destination:
         self._pose: Array | None = None  # (3,)
         self._known = True
         self._received = 0
-        self._first = first
+        operator.first = first
+        self._number = operator.orders.destination_number  # of the newest
         self._progress = Progress()
         self._arrived = False
         self._void: str | None = None  # why there is no destination any more, until the next
@@ -73,14 +76,14 @@ class Destination:
                 taken = subscription.handle.take_message(self._types[topic], False)
             if taken is not None:
                 hear(taken[0])
+        self._heed()
         self._watch()
 
     def odometry(self) -> Array | None:
         """(3,): x, y [m], heading [rad]; None if that is not known, or not any more."""
         missing = self._missing()
-        walks = self.operator.state is State.WALKING
-        wanted = self.operator.orders.destination is not None or (self._first and walks)
-        if wanted and self._known != (missing is None):
+        on_the_way = self.operator.orders.destination and self.operator.state is State.WALKING
+        if on_the_way and self._known != (missing is None):
             self._known = missing is None
             self.news.append(
                 f"{ODOMETRY}: {missing}, the robot stands" if missing else f"{ODOMETRY}: back"
@@ -91,7 +94,7 @@ class Destination:
         """Whether all is well on the way, and in words how it stands; from any thread."""
         if self._void is not None:
             return False, self._void
-        wanted = self.operator.orders.destination or self._first
+        wanted = self.operator.orders.destination or self.operator.first
         if wanted and (missing := self._missing()):
             return False, f"{ODOMETRY}: {missing}"
         if (left_m := self.distance_m()) is None:
@@ -151,9 +154,6 @@ class Destination:
             self._give_up(f"{ODOMETRY}: its frame was '{self._frame}' and is '{frame}'")
         self._frame = frame
         self._pose = np.array((position.x, position.y, heading(quaternion))) if usable else None
-        # Before somebody operates the robot orders are void.
-        if usable and self._first is not None and self.operator.state is not None:
-            self._set_out(*self._first)
 
     def _asked(self, message: Any) -> None:
         frame, place = message.header.frame_id, message.pose.position
@@ -165,13 +165,24 @@ class Destination:
             self._refuse(f"its frame is '{frame}', that of {ODOMETRY} is '{self._frame}'")
         elif not (math.isfinite(place.x) and math.isfinite(place.y)):
             self._refuse(f"x, y are {place.x}, {place.y}")
-        else:
-            self._set_out(place.x, place.y)
+        elif not self._pursues((place.x, place.y)):
+            self.operator.go_to((place.x, place.y))
 
-    def _set_out(self, x: float, y: float) -> None:
-        self._first, self._known, self._void = None, True, None
+    def _pursues(self, place: tuple[float, float]) -> bool:
+        """Whether the robot is on its way to a place x, y [m], or has come and is there still."""
+        if place != self.operator.orders.destination:
+            return False
+        left_m = self.distance_m()
+        return not self._arrived or (left_m is not None and left_m < ARRIVAL_M)
+
+    def _heed(self) -> None:
+        """Every new destination has all its time, wherever it was told."""
+        orders = self.operator.orders
+        if orders.destination is None or orders.destination_number == self._number:
+            return
+        self._number, self._known, self._void = orders.destination_number, True, None
         self._set_out_anew()
-        self.operator.go_to((x, y))
+        x, y = orders.destination
         self.news.append(f"{GOAL}: on the way to ({x:.2f}, {y:.2f})")
 
     def _refuse(self, reason: str) -> None:

@@ -1,0 +1,349 @@
+"""Goals that are told again, that wait, that are taken back: the node's side without its wire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.interface import Image, JointCommand, Reading
+from pixelgait.robot.latent import commanded, latent_for
+from pixelgait.robot.low_level import CONTROL_DT_S, LOW_LEVEL_WEIGHTS, LinearLowLevel
+from pixelgait.robot.recording.steps import read_recording
+from pixelgait.robot.recording.writer import StepWriter
+from pixelgait.robot.runtime.loop import Step
+from pixelgait.robot.runtime.operation import STAND_S, Inputs, Operation, Operator, State
+from pixelgait.robot.spec import A1
+from pixelgait.robot.supervisor import Supervisor
+
+GIVE_UP_S = 5.0
+SETTLED_S = STAND_S + 0.2
+NOTHING = latent_for(0.0, 0.0)
+AHEAD = latent_for(0.5, 0.0)  # decided without a look at where the goal is: goals are ahead
+
+
+class Wire:
+    """A subscription that is fed by hand, and its handle."""
+
+    def __init__(self) -> None:
+        self.handle, self.waiting = self, []
+
+    def __enter__(self) -> Wire:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def take_message(self, *_: object) -> Any:
+        return (self.waiting.pop(0), None) if self.waiting else None
+
+
+class Robot:
+    """A robot under a node's `Destination`, on its own clock; it goes as fast as it is told."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, first: tuple[float, float] | None = None
+    ) -> None:
+        from pixelgait.robot.ros.people import destination
+
+        self.now_s, self.x, self.latent, self.knows = 1000.0, 0.0, AHEAD, True
+        monkeypatch.setattr(destination.time, "monotonic", lambda: self.now_s)
+        self.wires = {name: Wire() for name in (destination.GOAL, destination.ODOMETRY)}
+        self.operator = Operator(auto=True)
+        self.goals = destination.Destination(self, self.operator, half, lambda: GIVE_UP_S, first)
+        self.operation = self.operates()
+        self.angles = A1.default_pose_rad
+        self.said: list[str] = []
+        self.steps: list[Step] = []
+        self.followed: list[np.ndarray] = []  # latent commands
+
+    # What `Destination` asks a node for.
+    def get_clock(self) -> Robot:
+        return self
+
+    def now(self) -> Robot:
+        return self
+
+    @property
+    def nanoseconds(self) -> int:
+        return round(1e9 * self.now_s)
+
+    def create_subscription(self, kind: type, topic: str, *_: object) -> Wire:
+        return self.wires[topic]
+
+    def operates(self) -> Operation:
+        low_level = LinearLowLevel.from_weights(A1, np.zeros(LOW_LEVEL_WEIGHTS))
+        controller = Controller(lambda *_: Decision(self.latent, 10), low_level, Supervisor(A1))
+        return Operation(controller, told=True)
+
+    def activate(self) -> Robot:
+        """Stands, if it may; walks if it is told where."""
+        self.operator.begin()
+        self.operator.state = self.operation.state
+        self.run(SETTLED_S)
+        return self
+
+    def tell(self, x: float, frame: str = "odom") -> None:
+        from geometry_msgs.msg import PoseStamped
+
+        message = PoseStamped()
+        message.header.frame_id, message.pose.position.x = frame, x
+        self.wires["goal_pose"].waiting.append(message)
+
+    def run(self, seconds: float, told_every_s: float = np.inf, x: float = np.nan) -> None:
+        """For so long; told to go to (x, 0) again and again."""
+        for step in range(round(seconds / CONTROL_DT_S)):
+            if told_every_s < np.inf and step % round(told_every_s / CONTROL_DT_S) == 0:
+                self.tell(x)
+            self.step()
+
+    def step(self) -> None:
+        self.now_s += CONTROL_DT_S
+        if self.knows:
+            self.wires["odom"].waiting.append(self._odometry())
+        self.goals.take()
+        inputs = Inputs(self._reading(), {}, self.operator.orders, CONTROL_DT_S)
+        command = self.operation.step(inputs)
+        assert self.operation.supervisor.fault is None
+        self.operator.state = self.operation.state
+        self._obey(command)
+        self.steps.append(recorded(inputs, command, self.operation))
+        self.followed.append(self.operation.controller.followed)
+        while self.goals.news:
+            self.said.append(self.goals.news.popleft())
+
+    def _odometry(self) -> Any:
+        from nav_msgs.msg import Odometry
+
+        from pixelgait.robot.ros.wire import common as ros
+
+        message = Odometry()
+        message.header.stamp, message.header.frame_id = ros.stamp(self.nanoseconds), "odom"
+        message.pose.pose.position.x, message.pose.pose.orientation.w = self.x, 1.0
+        return message
+
+    def _reading(self) -> Reading:
+        n = len(self.steps)
+        return Reading(
+            CONTROL_DT_S * n,
+            self.angles + 1e-4 * np.sin(n + np.arange(12)),
+            np.zeros(12),
+            np.array((0.0, 0.0, 0.0, 1.0)),
+            1e-3 * np.sin([n, 0.0, 0.0]),
+            lambda: Image(np.full((32, 32, 3), n % 255, np.uint8), CONTROL_DT_S * n),
+            self.goals.odometry(),
+        )
+
+    def _obey(self, command: JointCommand) -> None:
+        if command.kp.any():
+            self.angles = self.angles + np.clip(command.targets - self.angles, -0.03, 0.03)
+        if self.operation.state is State.WALKING:
+            self.x += CONTROL_DT_S * commanded(self.operation.controller.followed)[0]
+
+    def arrives(self) -> bool:
+        """Within 0.2 m of (1, 0), where it stands."""
+        self.run(6.0)
+        return self.operation.controller.arrived and self.x == pytest.approx(0.8, abs=0.02)
+
+
+def half() -> float:
+    return 0.5
+
+
+def recorded(inputs: Inputs, command: JointCommand, operation: Operation) -> Step:
+    settings = {"patience": {}, "driver_timeout_s": operation.driver_timeout_s, "obeyed": True}
+    image = inputs.reading.image()
+    return Step(
+        *(inputs, command, True, operation.state.value, operation.cause, None, image),
+        *(operation.controller.decision, settings, 0.0),
+    )
+
+
+def lines(robot: Robot, words: str) -> int:
+    return sum(words in line for line in robot.said)
+
+
+def test_the_same_goal_again_after_arrival_is_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    robot = Robot(monkeypatch).activate()
+    robot.tell(1.0)
+    assert robot.arrives()
+    robot.x = -1.0  # somebody carries it away: it stands, nobody has told it to go back
+    robot.run(2.0)
+    assert robot.x == -1.0
+    robot.tell(1.0)
+    assert robot.arrives()
+    assert lines(robot, "on the way to (1.00, 0.00)") == 2
+
+
+def test_the_same_goal_again_after_it_was_given_up_is_a_new_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    robot = Robot(monkeypatch).activate()
+    robot.latent = NOTHING  # in front of a shut door
+    robot.tell(1.0)
+    robot.run(GIVE_UP_S + 1.0)
+    assert lines(robot, "given up, no nearer than 1.0 m for 5 s") == 1
+    assert not robot.goals.status()[0]
+    robot.latent = AHEAD
+    robot.tell(1.0)
+    assert robot.arrives()
+
+
+def test_the_same_goal_again_after_it_was_cancelled_is_a_new_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where no control step has come in between."""
+    robot = Robot(monkeypatch).activate()
+    robot.tell(1.0)
+    robot.run(0.5)
+    decided = robot.operation.controller.decision
+    assert robot.operator.go_to(None) == (True, "stands")
+    robot.tell(1.0)
+    robot.step()
+    assert robot.operation.controller.decision is not decided
+    assert robot.arrives()
+    assert lines(robot, "on the way") == 2
+
+
+def test_a_goal_that_is_repeated_on_the_way_is_told_once_and_times_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    robot = Robot(monkeypatch).activate()
+    robot.latent = NOTHING
+    robot.run(GIVE_UP_S, told_every_s=1.0, x=3.0)
+    robot.run(0.5)
+    assert [line.partition(",")[0] for line in robot.said] == [
+        "goal_pose: on the way to (3.00",
+        "goal_pose: given up",
+    ]
+
+
+def test_a_repeated_goal_leaves_the_memory_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A decision that holds for ten steps is not taken anew either."""
+    robot = Robot(monkeypatch).activate()
+    robot.tell(9.0)
+    robot.run(1.0)
+    images = robot.operation.controller.images
+    robot.run(1.0, told_every_s=CONTROL_DT_S, x=9.0)
+    assert robot.operation.controller.images - images == 10
+    robot.tell(9.5)
+    robot.tell(9.0, frame="map")
+    robot.run(0.1)
+    assert lines(robot, "on the way to (9.50") == lines(robot, "its frame is 'map'") == 1
+
+
+def test_a_goal_that_is_repeated_after_arrival_is_told_once_until_the_robot_is_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    robot = Robot(monkeypatch).activate()
+    robot.run(6.0, told_every_s=1.0, x=1.0)
+    assert robot.operation.controller.arrived
+    assert lines(robot, "on the way") == 1
+    robot.x = 0.3
+    robot.run(3.0, told_every_s=1.0, x=1.0)
+    assert robot.x == pytest.approx(0.8, abs=0.02)
+    assert lines(robot, "on the way") == 2
+
+
+def test_a_first_goal_waits_for_odometry(monkeypatch: pytest.MonkeyPatch) -> None:
+    robot = Robot(monkeypatch, (1.0, 0.0))
+    robot.knows = False
+    robot.activate()
+    robot.run(1.0)
+    assert (robot.operation.state, robot.x) == (State.WALKING, 0.0)
+    assert robot.goals.status() == (False, "odom: never sent")
+    robot.knows = True
+    assert robot.arrives()
+    assert lines(robot, "on the way to (1.00, 0.00)") == 1
+
+
+def cancelled(robot: Robot) -> None:
+    assert robot.operator.go_to(None) == (True, "stands")
+    assert robot.operator.go_to(None) == (False, "had no goal")
+
+
+def stopped(robot: Robot) -> None:
+    robot.operator.emergency_stop("somebody")
+    robot.run(0.1)
+    robot.operator.reset_stop()
+    robot.run(0.1)
+
+
+def laid_down(robot: Robot) -> None:
+    assert robot.operator.lie_down()[0]
+    robot.run(2.0)
+
+
+def raised(robot: Robot) -> None:
+    """Whatever it did before, it walks again, if it has somewhere to go."""
+    robot.operator.arm()
+    assert robot.operator.stand_up()[0]
+    robot.run(SETTLED_S)
+    assert robot.operator.walk()[0]
+
+
+@pytest.mark.parametrize("voids", [cancelled, stopped, laid_down])
+@pytest.mark.parametrize("knows", [True, False], ids=["odometry", "no odometry"])
+def test_a_goal_that_is_void_does_not_come_back(
+    monkeypatch: pytest.MonkeyPatch, voids: Callable[[Robot], None], knows: bool
+) -> None:
+    robot = Robot(monkeypatch, (1.0, 0.0))
+    robot.knows = knows
+    robot.activate()
+    voids(robot)
+    robot.knows, robot.x = True, 0.0
+    robot.run(0.1)
+    raised(robot)
+    robot.run(3.0)
+    assert (robot.operation.state, robot.x) == (State.WALKING, 0.0)
+    assert robot.goals.status() == (True, "no goal")
+    robot.tell(1.0)
+    assert robot.arrives()
+
+
+@pytest.mark.parametrize("stops", [False, True], ids=["cancelled", "stopped"])
+def test_a_first_goal_may_be_void_before_the_robot_is_operated(
+    monkeypatch: pytest.MonkeyPatch, stops: bool
+) -> None:
+    """All the while that a node waits for its sensors."""
+    robot = Robot(monkeypatch, (1.0, 0.0))
+    robot.goals.take()
+    if stops:
+        robot.operator.emergency_stop("somebody")
+        robot.operator.reset_stop()
+    else:
+        cancelled(robot)
+    robot.activate()
+    robot.run(3.0)
+    assert (robot.operation.state, robot.x) == (State.WALKING, 0.0)
+
+
+def test_what_was_told_twice_replays_in_every_bit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    robot = Robot(monkeypatch).activate()
+    robot.tell(1.0)
+    assert robot.arrives()
+    robot.x = -1.0
+    robot.tell(1.0)
+    assert robot.arrives()
+    file = tmp_path / "walk.mcap"
+    with file.open("wb") as stream:
+        writer = StepWriter(stream)
+        writer.begin({}, {}, A1.joint_names)
+        for step in robot.steps:
+            writer.step(step)
+        writer.finish()
+    operation, followed = robot.operates(), []
+    read = read_recording(file).steps
+    assert len({step.inputs.orders.destination_number for step in read}) == 3  # none, one, two
+    for step, wanted in zip(read, robot.steps, strict=True):
+        command = operation.step(step.inputs)
+        assert command.targets.tobytes() == wanted.command.targets.tobytes()
+        assert command.kp.tobytes() == wanted.command.kp.tobytes()
+        followed.append(operation.controller.followed)
+    assert np.array_equal(followed, robot.followed)
