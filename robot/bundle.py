@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 from pixelgait.robot import controller as levels
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
-from pixelgait.robot.latent import HEADING_HOLD
-from pixelgait.robot.low_level import CONTROL_DT_S, LATENT_SIZE, RESULTS, SIGNATURE
+from pixelgait.robot.low_level import CONTROL_DT_S, HEADING_HOLD, LATENT_SIZE, RESULTS, SIGNATURE
 from pixelgait.robot.observation import IMU, NO_GOAL, camera_contract
 from pixelgait.robot.spec import Array, RobotSpec, find_robot, spec_contract
 from pixelgait.robot.supervisor import TILT_LIMIT_RAD, Patience, Supervisor, patience_of

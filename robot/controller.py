@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.interface import Image, JointCommand, Reading
-from pixelgait.robot.latent import (
+from pixelgait.robot.low_level import (
     MAX_SPEED_M_PER_S,
     MAX_YAW_RATE_RAD_PER_S,
     SLOW_S,

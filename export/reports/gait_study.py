@@ -26,8 +26,7 @@ from pixelgait.robot.controller import Controller, Decision, LowLevel
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable, write_atomic
 from pixelgait.robot.gait import joint_map
-from pixelgait.robot.latent import latent_for
-from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.low_level import CONTROL_DT_S, latent_for
 from pixelgait.robot.runtime.options import parse
 from pixelgait.robot.spec import A1, Array
 from pixelgait.robot.supervisor import Supervisor

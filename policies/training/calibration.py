@@ -22,13 +22,14 @@ from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import locked
 from pixelgait.robot.gait import STRIDE
-from pixelgait.robot.latent import MAX_SPEED_M_PER_S, latent_for
 from pixelgait.robot.low_level import (
     CONTROL_DT_S,
     LOW_LEVEL_WEIGHTS,
+    MAX_SPEED_M_PER_S,
     RESIDUAL_SIZE,
     LinearLowLevel,
     features,
+    latent_for,
 )
 from pixelgait.robot.runtime.options import parse
 from pixelgait.robot.spec import Array

@@ -18,8 +18,7 @@ import numpy as np
 from pixelgait.robot.controller import Controller
 from pixelgait.robot.gait import lying_pose, standing_targets
 from pixelgait.robot.interface import JointCommand, Reading
-from pixelgait.robot.latent import STAND
-from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.low_level import CONTROL_DT_S, STAND
 from pixelgait.robot.spec import Array
 
 # All ours. From wherever the joints are into the default pose; from there to the ground.

@@ -9,7 +9,7 @@ import numpy as np
 
 from pixelgait.robot.bundle import Bundle
 from pixelgait.robot.interface import Reading
-from pixelgait.robot.latent import commanded
+from pixelgait.robot.low_level import commanded
 from pixelgait.robot.observation import goal_vector
 from pixelgait.robot.recording.replay import Replayed, replayed
 from pixelgait.robot.recording.steps import RecordedStep, Recording

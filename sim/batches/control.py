@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.controller import Controller, HighLevel
 from pixelgait.robot.interface import Reading
-from pixelgait.robot.latent import HeadingHold
-from pixelgait.robot.low_level import CONTROL_DT_S, LinearLowLevel
+from pixelgait.robot.low_level import CONTROL_DT_S, HeadingHold, LinearLowLevel
 from pixelgait.robot.plausibility import IMU_DRIFT_RAD, JointWatch, imu_drift
 from pixelgait.robot.rotation import up_z
 from pixelgait.robot.spec import Array, RobotSpec

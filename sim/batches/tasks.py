@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.controller import Decision
-from pixelgait.robot.latent import commanded
-from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.low_level import CONTROL_DT_S, commanded
 from pixelgait.robot.rotation import heading
 from pixelgait.robot.spec import Array
 from pixelgait.sim.batches.body import MuJoCoBatch

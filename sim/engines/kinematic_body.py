@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.latent import MAX_SPEED_M_PER_S, commanded
-from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.low_level import CONTROL_DT_S, MAX_SPEED_M_PER_S, commanded
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.camera import Camera

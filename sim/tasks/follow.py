@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from pixelgait.robot.controller import Decision
-from pixelgait.robot.latent import commanded
-from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.low_level import CONTROL_DT_S, commanded
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.interface import Loads, Walker
 from pixelgait.sim.tasks.task import drawn_push, fallen, planar_pose, planar_velocity

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from pixelgait.robot.controller import Decision
-from pixelgait.robot.latent import MAX_SPEED_M_PER_S, MAX_YAW_RATE_RAD_PER_S, STAND
+from pixelgait.robot.low_level import MAX_SPEED_M_PER_S, MAX_YAW_RATE_RAD_PER_S, STAND
 from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.task import planar_pose
 from pixelgait.sim.tasks.teacher import (

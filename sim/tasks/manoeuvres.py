@@ -11,8 +11,7 @@ import numpy as np
 from pixelgait.robot.controller import Controller
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import JointCommand
-from pixelgait.robot.latent import latent_for
-from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.low_level import CONTROL_DT_S, latent_for
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import SUBSTEPS, Loads, SimulatedBody
 from pixelgait.sim.tasks.task import fallen, planar_pose, planar_velocity

@@ -9,7 +9,7 @@ import pytest
 
 from pixelgait.robot.controller import SHORTEST_STEPS, Controller, Decision
 from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.latent import MAX_SPEED_M_PER_S, STAND, commanded, latent_for
+from pixelgait.robot.low_level import MAX_SPEED_M_PER_S, STAND, commanded, latent_for
 from pixelgait.robot.observation import NO_GOAL
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import A1

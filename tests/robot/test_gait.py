@@ -12,13 +12,14 @@ from pixelgait.robot import gait
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.gait import joint_map
 from pixelgait.robot.interface import JointCommand
-from pixelgait.robot.latent import STAND, latent_for
 from pixelgait.robot.low_level import (
     INPUT_SIZE,
     LOW_LEVEL_WEIGHTS,
     OUTPUT_SIZE,
+    STAND,
     LinearLowLevel,
     features,
+    latent_for,
     share_of_step,
 )
 from pixelgait.robot.spec import A1, GO2, LEGS, RobotSpec

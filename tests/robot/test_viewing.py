@@ -23,7 +23,7 @@ from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.controller import Decision
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import replacing
-from pixelgait.robot.latent import commanded
+from pixelgait.robot.low_level import commanded
 from pixelgait.robot.recording.messages import COMMAND, JOINTS, TYPES
 from pixelgait.robot.recording.replay import replayed
 from pixelgait.robot.recording.steps import Recording, read_recording

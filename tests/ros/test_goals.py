@@ -11,8 +11,13 @@ import pytest
 
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.interface import Image, JointCommand, Reading
-from pixelgait.robot.latent import commanded, latent_for
-from pixelgait.robot.low_level import CONTROL_DT_S, LOW_LEVEL_WEIGHTS, LinearLowLevel
+from pixelgait.robot.low_level import (
+    CONTROL_DT_S,
+    LOW_LEVEL_WEIGHTS,
+    LinearLowLevel,
+    commanded,
+    latent_for,
+)
 from pixelgait.robot.recording.steps import read_recording
 from pixelgait.robot.recording.writer import StepWriter
 from pixelgait.robot.runtime.loop import Step

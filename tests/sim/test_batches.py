@@ -13,8 +13,7 @@ from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.training.plan import Plan
 from pixelgait.policies.training.rollouts import Job, Worker
 from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.latent import HeadingHold
-from pixelgait.robot.low_level import CONTROL_DT_S, LOW_LEVEL_WEIGHTS, LinearLowLevel
+from pixelgait.robot.low_level import CONTROL_DT_S, LOW_LEVEL_WEIGHTS, HeadingHold, LinearLowLevel
 from pixelgait.robot.spec import A1, ROBOTS, RobotSpec
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.batches import control

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.controller import Controller, Decision
-from pixelgait.robot.latent import latent_for
-from pixelgait.robot.low_level import LinearLowLevel
+from pixelgait.robot.low_level import LinearLowLevel, latent_for
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor

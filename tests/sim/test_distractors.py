@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from pixelgait.robot.latent import latent_for
+from pixelgait.robot.low_level import latent_for
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import SimulatedBody

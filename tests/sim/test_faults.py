@@ -17,8 +17,7 @@ from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes
 from pixelgait.robot.interface import Image, JointCommand, Reading
-from pixelgait.robot.latent import STAND
-from pixelgait.robot.low_level import LinearLowLevel
+from pixelgait.robot.low_level import STAND, LinearLowLevel
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import NO_AGES, Supervisor

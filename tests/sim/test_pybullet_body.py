@@ -10,8 +10,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from pixelgait.robot.controller import Controller
-from pixelgait.robot.latent import commanded, latent_for
-from pixelgait.robot.low_level import LinearLowLevel
+from pixelgait.robot.low_level import LinearLowLevel, commanded, latent_for
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.engines.pybullet_body import PyBulletBody

@@ -9,7 +9,7 @@ import pytest
 
 from pixelgait.policies.trained import trained_low_level
 from pixelgait.robot.controller import Controller, Decision
-from pixelgait.robot.latent import latent_for
+from pixelgait.robot.low_level import latent_for
 from pixelgait.robot.rotation import Quaternion
 from pixelgait.robot.spec import A1, Array
 from pixelgait.robot.supervisor import Supervisor

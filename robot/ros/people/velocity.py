@@ -9,7 +9,7 @@ from typing import Any
 
 from geometry_msgs.msg import Twist, TwistStamped
 
-from pixelgait.robot.latent import STAND, latent_for
+from pixelgait.robot.low_level import STAND, latent_for
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.spec import Array
 

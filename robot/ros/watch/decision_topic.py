@@ -7,7 +7,7 @@ from typing import Any
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension
 
 from pixelgait.robot.interface import Image
-from pixelgait.robot.latent import commanded
+from pixelgait.robot.low_level import commanded
 from pixelgait.robot.runtime.loop import ControlLoop
 
 TOPIC = "decision"
