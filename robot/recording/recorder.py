@@ -30,7 +30,8 @@ SUFFIX, MAGIC = ".mcap", b"\x89MCAP0\r\n"  # with which such a file begins
 class Recorder:
     """Writes steps to an MCAP file, from another process.
 
-    `problem` says why the recording has ended early, or is not complete, or is None.
+    `problem` says why the recording has ended early, or is not complete, or is None. The last step
+    of a session is never `lost`: its number tells a reader of those before it.
 
     Raises:
         UserError: the library mcap is missing, or see `require_recordable`.
@@ -41,7 +42,9 @@ class Recorder:
         require_recordable(path)
         self.path = path
         self.problem: str | None = None
-        self.lost = 0
+        self.lost = 0  # steps
+        self._lost_last: Step | None = None  # if it is the newest that was handed over
+        self._told: set[str] = set()
         self._queue: queue.SimpleQueue[tuple[str, Any] | None] = queue.SimpleQueue()
         command = [sys.executable, "-m", "pixelgait.robot.recording.writer", str(path)]
         # In a session of its own: Ctrl-C is the controller's, which then says that it is over.
@@ -57,6 +60,7 @@ class Recorder:
 
     def begin(self, bundle: Bundle) -> None:
         """A controller of this bundle starts anew."""
+        self._end_session()
         files = {name: (bundle.folder / name).read_bytes() for name in (CONTRACT, *FILES)}
         git = git_state()
         about = {
@@ -75,11 +79,27 @@ class Recorder:
             return
         if self._queue.qsize() >= MOST_WAITING:
             self.lost += 1
+            self._lost_last = step
             return
+        self._lost_last = None
         self._queue.put(("step", step))
+
+    def news(self) -> list[str]:
+        """What has gone wrong since the last call, for people: steps that are lost, or the end."""
+        gap = f"{self.path}: the recording has a gap, a slow disk?" if self.lost else None
+        new = [each for each in (gap, self.problem) if each and each not in self._told]
+        self._told.update(new)
+        return new
+
+    def _end_session(self) -> None:
+        last, self._lost_last = self._lost_last, None
+        if last is not None:
+            self._queue.put(("step", last))
+            self.lost -= 1
 
     def close(self) -> None:
         """Finish the file."""
+        self._end_session()
         self._queue.put(None)
         self._thread.join(CLOSE_S)
         try:

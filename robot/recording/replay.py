@@ -91,21 +91,25 @@ def recorded_bundle(recording: Recording, folder: Path) -> Bundle:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A step that was recorded, and the same once more."""
+    """A step that was recorded, and the same once more.
+
+    Behind a gap there is no `command` before the controller begins anew: nobody knows what state it
+    was in, nor what it saw last.
+    """
 
     recorded: RecordedStep
-    command: JointCommand
+    command: JointCommand | None
     operation: Operation  # as this step has left it; the next one changes it
     looked: bool  # anew
 
 
 def replayed(recording: Recording, bundle: Bundle) -> Iterator[Replayed]:
-    """Feed every step to a controller of this bundle.
+    """Feed every step to a controller of this bundle, but none behind a gap; see `Replayed`.
 
     Raises:
         UserError: the bundle's policy wants images of another shape than there are.
     """
-    operation, session = None, -1
+    operation, session, known = None, -1, True
     patience: dict[str, Patience] = {}
     for step in recording.steps:
         if (
@@ -120,6 +124,11 @@ def replayed(recording: Recording, bundle: Bundle) -> Iterator[Replayed]:
         if operation is None or step.session != session:
             controller, session = bundle.controller(patience=patience), step.session
             operation = Operation(controller, told="goal" in bundle.takes)
+            known = True
+        known = known and not step.lost
+        if not known:
+            yield Replayed(step, None, operation, looked=False)
+            continue
         operation.driver_timeout_s = step.driver_timeout_s
         operation.supervisor.obeyed = step.obeyed
         images = operation.controller.images
@@ -134,9 +143,11 @@ def replay(recording: Recording, bundle: Bundle) -> dict[str, Any]:
         UserError: see `replayed`.
     """
     differences: list[dict[str, Any]] = []
-    decisions = 0
+    decisions = compared = 0
     for step in replayed(recording, bundle):
-        decisions += step.looked
+        if step.command is None:
+            continue
+        compared, decisions = compared + 1, decisions + step.looked
         if difference := _difference(step.recorded, step.command, step.operation):
             differences.append({"time_s": step.recorded.inputs.reading.time_s, **difference})
     targets = [each["targets_rad"] for each in differences]
@@ -147,6 +158,8 @@ def replay(recording: Recording, bundle: Bundle) -> dict[str, Any]:
         "same_bundle": recording.about.get("bundle_sha256") == bundle.contract["sha256"],
         "complete": recording.complete,
         "steps": len(recording.steps),
+        "lost": recording.lost,
+        "compared": compared,
         "decisions": decisions,
         "different": len(differences),
         "largest_difference_rad": max(targets, default=0.0),
@@ -178,7 +191,10 @@ def _difference(
 def format_figures(figures: dict[str, Any]) -> str:
     """The report for a terminal."""
     first = f"{figures['recording']}: {figures['steps']} steps of {figures['recorded_bundle']}"
-    lines = [first + ("" if figures["complete"] else ", cut short")]
+    lines = [first + ("" if figures["complete"] or figures["lost"] else ", cut short")]
+    if figures["lost"]:
+        rest = figures["steps"] - figures["compared"]
+        lines.append(f"{figures['lost']} steps are missing, {rest} behind a gap are not compared")
     if not figures["different"]:
         lines.append(f"{figures['bundle']} commands the same, bit for bit")
         return "\n".join(lines)

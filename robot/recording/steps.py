@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ class RecordedStep:
     fault: str | None
     looked: bool  # anew
     took_us: float  # from the step's begin until the command was out
+    lost: int = 0  # steps right before it that are not in the file
 
 
 @dataclass
@@ -47,7 +48,17 @@ class Recording:
     steps: list[RecordedStep] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
     about: dict[str, str] = field(default_factory=dict)
-    complete: bool = True  # or its writer was killed
+    finished: bool = True  # or its writer was killed
+
+    @property
+    def lost(self) -> int:
+        """Steps that are missing between others, or before them."""
+        return sum(step.lost for step in self.steps)
+
+    @property
+    def complete(self) -> bool:
+        """Whether it ends as it should, and no step is missing."""
+        return self.finished and not self.lost
 
 
 def read_recording(path: Path) -> Recording:
@@ -59,15 +70,17 @@ def read_recording(path: Path) -> Recording:
     recording = Recording(path)
     messages: dict[str, Any] = {}  # of the step that is being read, by topic
     image: Image | None = None
+    awaited = 0  # number of the next step
     try:
-        for topic, content in _records(recording):
+        for topic, content, number in _records(recording):
             if topic != STEP:
                 messages[topic] = content
                 continue
             if SEEN in messages:
                 image = _image(messages[SEEN], content.image_time_s)
-            recording.steps.append(_step(content, messages, image))
-            messages = {}
+            step = _step(content, messages, image)
+            recording.steps.append(replace(step, lost=max(0, number - awaited)))
+            messages, awaited = {}, number + 1
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise UserError(f"{path}: no recording of pixelgait-run ({error!r})") from None
     if not recording.steps:
@@ -75,8 +88,11 @@ def read_recording(path: Path) -> Recording:
     return recording
 
 
-def _records(recording: Recording) -> Iterator[tuple[str, Any]]:
-    """(topic, decoded message) in the order of the file; keeps attachments and metadata."""
+def _records(recording: Recording) -> Iterator[tuple[str, Any, int]]:
+    """(topic, decoded message, number of its step) in the order of the file.
+
+    Keeps attachments and metadata.
+    """
     from mcap.exceptions import McapError
     from mcap.records import Attachment, Channel, DataEnd, Message, Metadata, Schema
     from mcap.stream_reader import StreamReader
@@ -85,7 +101,7 @@ def _records(recording: Recording) -> Iterator[tuple[str, Any]]:
     factory = DecoderFactory()
     schemas: dict[int, Schema] = {}
     channels: dict[int, tuple[str, Any]] = {}
-    recording.complete = False
+    recording.finished = False
     try:
         with recording.path.open("rb") as file:
             for record in StreamReader(file).records:
@@ -98,13 +114,13 @@ def _records(recording: Recording) -> Iterator[tuple[str, Any]]:
                     channels[record.id] = record.topic, decode
                 elif isinstance(record, Message):
                     topic, decode = channels[record.channel_id]
-                    yield topic, decode(record.data)
+                    yield topic, decode(record.data), record.sequence
                 elif isinstance(record, Attachment):
                     recording.files[record.name] = record.data
                 elif isinstance(record, Metadata):
                     recording.about.update(record.metadata)
                 elif isinstance(record, DataEnd):
-                    recording.complete = True
+                    recording.finished = True
                     return
     except OSError as error:
         raise UserError(f"{recording.path}: {error.strerror}") from None

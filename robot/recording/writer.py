@@ -29,7 +29,7 @@ class StepWriter:
         }
         self._names: tuple[str, ...] = ()
         self._state = ""
-        self._session = self._sequence = 0
+        self._session = self._first = self._next = 0  # numbers of steps, over all sessions
 
     def begin(self, files: dict[str, bytes], about: dict[str, str], names: tuple[str, ...]) -> None:
         """A controller starts anew: its bundle, and what else a replay should know."""
@@ -37,18 +37,18 @@ class StepWriter:
             self._writer.add_attachment(0, 0, name, "application/octet-stream", data)
         self._writer.add_metadata("pixelgait", about)
         self._names, self._state = names, ""
-        self._session += 1
+        self._session, self._first = self._session + 1, self._next
 
     def step(self, step: Step) -> None:
-        """All messages of a step carry its number."""
+        """All messages of a step carry its number: where one is missing, a step was lost."""
         now_ns = round(step.inputs.reading.time_s * 1e9)
         state, self._state = self._state, step.state
-        changed = state != step.state
+        changed, number = state != step.state, self._first + step.number
         for topic, content in messages(step, self._names, self._session, changed):
             self._writer.write_message(
-                topic, self._schemas[topic], content, now_ns, sequence=self._sequence
+                topic, self._schemas[topic], content, now_ns, sequence=number
             )
-        self._sequence += 1
+        self._next = number + 1
 
     def finish(self) -> None:
         """The index at the end, which makes reading fast."""

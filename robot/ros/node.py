@@ -60,7 +60,7 @@ class ControllerNode(LifecycleNode):
         self.left = False  # shut down for good
         self._attention = AttentionTopic(self)
         self._decision = DecisionTopic(self)
-        self._news = News(self, sensors)
+        self._news = News(self, sensors, options.recorder)
         self._diagnostics = Diagnostics(self)
         self._latency = LatencyTopic(self)
         self._people = OperatorServices(self, self.operator)
@@ -271,16 +271,13 @@ class ControllerNode(LifecycleNode):
     def _retune(self) -> None:
         """A parameter was set; those of sensors are shared with the supervisor anyway."""
         if self.loop is not None:
-            self.loop.operation.driver_timeout_s = self.parameters.seconds(DRIVER_TIMEOUT)
+            self.loop.driver_timeout_s = self.parameters.seconds(DRIVER_TIMEOUT)
 
     def _watch(self) -> None:
         """From the executor's thread: tell what has happened, look for others, draw."""
         if self.loop is None or self.connections is None:
             return
         self._news.tell(self.loop)
-        recorder = self.options.recorder
-        if recorder is not None and recorder.problem:
-            self.get_logger().warning(recorder.problem, once=True)
         if not self.loop.fault and (other := self.connections.intruder()):
             self.loop.fail(other)
         if problem := self.connections.camera_problem():

@@ -47,6 +47,7 @@ class Step:
     decision: Decision | None  # of that look
     settings: dict[str, Any]
     took_us: float  # from the step's begin until the command was out
+    number: int  # of the loop's steps, from 0
 
 
 class ControlLoop:
@@ -56,7 +57,8 @@ class ControlLoop:
     that may have to be `told` its destination.
     `fault` says why the loop has ended on its own, or is None. Of `decisions` the newest is
     remembered, and those before as long as all are no more than `keep_bytes`; `record` is given
-    every step, in the control thread.
+    every step, in the control thread. Others may set `driver_timeout_s` and the supervisor's
+    patience at any time: every step goes by what they were at its begin.
     """
 
     def __init__(
@@ -75,6 +77,9 @@ class ControlLoop:
         self.link, self.controller, self.profiler = link, controller, profiler
         self.operator, self.pilot, self._record = operator, pilot, record
         self.operation = Operation(controller, driver_timeout_s, told)
+        self.driver_timeout_s = driver_timeout_s
+        self._patience = controller.supervisor.patience  # as others set it
+        self._settings: dict[str, Any] = {}  # of this step
         self._rehearsal = Rehearsal(controller)
         self.rate = RateKeeper(period_s)
         self.period_s = period_s
@@ -127,6 +132,7 @@ class ControlLoop:
             if self._stop.wait(0.01):
                 return False
             self.link.take()
+            self._take_settings()
             waited_s = time.monotonic() - began_s
             if waited_s > SILENCE_S and not self.missing:
                 self.missing = tuple(missing)
@@ -159,6 +165,7 @@ class ControlLoop:
             gap_s, self._late_s = max(self._late_s, time.monotonic() - self._sent_s), 0.0
             latent = self.pilot() if self.pilot else None
             inputs = Inputs(reading, self.link.ages(), self.operator.orders, gap_s, latent)
+            self._take_settings()
             command = self.operation.step(inputs)
             self.watch.look(inputs.ages, self.link.doubts(), began_s)
             looked = self._follow_state()
@@ -185,15 +192,21 @@ class ControlLoop:
         self.profiler.lap("take")
         return reading
 
+    def _take_settings(self) -> None:
+        """For one step: what others set meanwhile counts from the next one on."""
+        controller, patience = self.controller, dict(self._patience)
+        controller.patience = controller.supervisor.patience = patience
+        self.operation.driver_timeout_s = self.driver_timeout_s
+        self._settings = {
+            "patience": patience,
+            "driver_timeout_s": self.operation.driver_timeout_s,
+            "obeyed": controller.supervisor.obeyed,
+        }
+
     def _step(
         self, inputs: Inputs, command: JointCommand, sent: bool, looked: bool, began_s: float
     ) -> Step:
         operation, supervisor = self.operation, self.controller.supervisor
-        settings = {
-            "patience": dict(supervisor.patience),
-            "driver_timeout_s": operation.driver_timeout_s,
-            "obeyed": supervisor.obeyed,
-        }
         return Step(
             replace(inputs, reading=replace(inputs.reading, image=_recorded)),
             command,
@@ -203,8 +216,9 @@ class ControlLoop:
             supervisor.fault,
             self._looked if looked else None,
             self.controller.decision if looked else None,
-            settings,
+            self._settings,
             round((time.monotonic() - began_s) * 1e6, 1),
+            self.steps,
         )
 
     def _send(self, command: JointCommand, ages: Mapping[str, float]) -> bool:

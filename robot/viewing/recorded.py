@@ -27,6 +27,7 @@ from pixelgait.robot.viewing.entries import (
     LOG,
     PERIOD,
     TARGET,
+    WARN,
     Entry,
     Line,
     Numbers,
@@ -43,7 +44,8 @@ from pixelgait.robot.viewing.entries import (
 def recorded_entries(recording: Recording, bundle: Bundle) -> Iterator[Entry]:
     """All of a recording, on its own clock; the bundle says what it attended to and decided.
 
-    With the bundle that was recorded that is what was decided then, bit for bit.
+    With the bundle that was recorded that is what was decided then, bit for bit. Behind a gap
+    nobody knows, until the controller begins anew.
 
     Raises:
         UserError: the bundle's policy wants other images than were recorded.
@@ -57,7 +59,7 @@ def recorded_entries(recording: Recording, bundle: Bundle) -> Iterator[Entry]:
 
 def _decision(step: Replayed, bundle: Bundle) -> Iterator[Entry]:
     controller, time_s = step.operation.controller, step.recorded.inputs.reading.time_s
-    walks = step.operation.state is State.WALKING
+    walks = step.command is not None and step.operation.state is State.WALKING
     yield command_entry(
         time_s, *(commanded(controller.followed) if walks else (math.nan, math.nan))
     )
@@ -112,6 +114,8 @@ class _Changes:
         while self._stages.changes:
             stage, text = self._stages.changes.popleft()
             yield Line(LOG, time_s, text, stage_level(stage))
+        if step.lost:
+            yield Line(LOG, time_s, f"{step.lost} steps are missing before this one", WARN)
         if step.state != self._state:
             yield Line(LOG, time_s, f"{step.state}: {step.cause}", INFO)
         if step.fault and step.fault != self._fault:

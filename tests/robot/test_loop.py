@@ -16,10 +16,10 @@ from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.runtime import loop as loop_module
 from pixelgait.robot.runtime import operation
 from pixelgait.robot.runtime.latency import COMPUTE, LatencyProfiler
-from pixelgait.robot.runtime.loop import MOST_BYTES, ControlLoop
+from pixelgait.robot.runtime.loop import MOST_BYTES, ControlLoop, Step
 from pixelgait.robot.runtime.operation import Operator, State
 from pixelgait.robot.spec import A1
-from pixelgait.robot.supervisor import Supervisor
+from pixelgait.robot.supervisor import PATIENCE, Patience, Supervisor
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.scenes.flat import FlatGround
 
@@ -41,6 +41,7 @@ class SimulatedLink:
         self.broken = False
         self.takes_s = 0.0  # until a message is taken
         self.blocks_s = 0.0  # so long the next command, once
+        self.sending: Callable[[], object] = lambda: None  # called with every command
 
     def take(self) -> None:
         time.sleep(self.takes_s)
@@ -66,6 +67,7 @@ class SimulatedLink:
         if self.blocks_s:
             blocks_s, self.blocks_s = self.blocks_s, 0.0
             time.sleep(blocks_s)
+        self.sending()
         self.sent.append(command)
         self.body.apply(command)
 
@@ -194,3 +196,33 @@ def test_a_robot_without_sensors_never_stands_up(monkeypatch: pytest.MonkeyPatch
     loop.stop()
     assert loop.fault == "no message on imu for 0 s; imu: what arrives repeats its stamp"
     assert all(damped(command) for command in link.sent)
+
+
+def test_what_is_set_during_a_step_counts_from_the_next_on() -> None:
+    """And is recorded with that: while a policy decides, and while a command goes out."""
+    link, steps, patience = SimulatedLink(), list[Step](), dict(PATIENCE)
+    sensor, impatient = "imu", Patience(-3.0, -2.0, -1.0)
+
+    def decide(*_: object) -> Decision:
+        patience[sensor] = impatient  # the supervisor has yet to review this step
+        return Decision(np.zeros(2), 20, ATTENTION)
+
+    low_level = LinearLowLevel.from_weights(A1, np.zeros(LOW_LEVEL_WEIGHTS))
+    profiler = LatencyProfiler(PERIOD_S, SENSORS)
+    controller = Controller(decide, low_level, Supervisor(A1, patience))
+    loop = ControlLoop(
+        link, controller, profiler, PERIOD_S, Operator(auto=True), record=steps.append
+    )
+    link.sending = lambda: setattr(loop, "driver_timeout_s", loop.driver_timeout_s + 1.0)
+    loop.start()
+    wait_for(lambda: loop.fault)
+    loop.stop()
+    assert str(loop.fault).startswith("imu is silent for")
+    assert [step.number for step in steps] == list(range(len(steps)))
+    timeouts = [step.settings["driver_timeout_s"] for step in steps]
+    assert timeouts == [operation.DRIVER_TIMEOUT_S + i for i in range(len(steps))]
+    *before, decided, last = steps
+    assert decided.decision is not None
+    assert all(step.settings["patience"] == PATIENCE for step in (*before, decided))
+    assert last.settings["patience"] == {**PATIENCE, sensor: impatient}
+    assert (decided.fault, last.fault is None) == (None, False)

@@ -23,7 +23,9 @@ from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.controller import Decision
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, JointCommand, Reading
+from pixelgait.robot.recording import recorder as recorder_module
 from pixelgait.robot.recording.messages import STEP, TYPES
+from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.recording.steps import RecordedStep, read_recording
 from pixelgait.robot.recording.writer import StepWriter
 from pixelgait.robot.runtime.loop import Step
@@ -57,9 +59,10 @@ def written(folder: Path) -> tuple[Path, Step, Step]:
         decision=Decision(ODD[:2], 17),
         settings={"patience": patience, "driver_timeout_s": THIRD, "obeyed": False},
         took_us=1234.5,
+        number=0,
     )
     nobody = Inputs(replace(reading, odometry=None), ages, Orders())
-    bare = replace(full, inputs=nobody, fault=None, image=None, decision=None)
+    bare = replace(full, inputs=nobody, fault=None, image=None, decision=None, number=1)
     file = folder / "walk.mcap"
     with file.open("wb") as stream:
         writer = StepWriter(stream)
@@ -68,6 +71,23 @@ def written(folder: Path) -> tuple[Path, Step, Step]:
         writer.step(bare)
         writer.finish()
     return file, full, bare
+
+
+def blind() -> Image:
+    raise AssertionError
+
+
+def numbered(file: Path, *sessions: tuple[int, ...]) -> Path:
+    """A recording of steps with these numbers, of one activation after the other."""
+    _, full, _ = written(file.parent)
+    with file.open("wb") as stream:
+        writer = StepWriter(stream)
+        for numbers in sessions:
+            writer.begin({}, {}, load_bundle("navigator").spec.joint_names)
+            for number in numbers:
+                writer.step(replace(full, number=number))
+        writer.finish()
+    return file
 
 
 def messages(file: Path) -> Iterator[tuple[str, str, str, Any]]:
@@ -131,6 +151,40 @@ def same_bits(recorded: RecordedStep, step: Step) -> None:
     for found, given in pairs:
         assert (found is None) == (given is None)
         assert found is None or found.tobytes() == given.tobytes()
+
+
+def test_a_recording_that_lacks_steps_is_not_complete(tmp_path: Path) -> None:
+    """Within an activation, or at its beginning."""
+    whole = read_recording(numbered(tmp_path / "a.mcap", (0, 1, 2), (0, 1)))
+    assert (whole.complete, whole.lost, len(whole.steps)) == (True, 0, 5)
+    gaps = read_recording(numbered(tmp_path / "b.mcap", (0, 1, 4, 5), (2, 3)))
+    assert (gaps.complete, gaps.finished, gaps.lost) == (False, True, 4)
+    assert [step.lost for step in gaps.steps] == [0, 0, 2, 0, 2, 0]
+    first = read_recording(numbered(tmp_path / "c.mcap", (3, 4)))
+    assert (first.complete, first.lost) == (False, 3)
+
+
+def test_steps_that_are_lost_are_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last is in the file, so that it shows what is missing before it."""
+    _, full, _ = written(tmp_path)
+    reading = replace(full.inputs.reading, image=blind)  # as the loop hands it over
+    full = replace(full, inputs=replace(full.inputs, reading=reading))
+    recorder, file = Recorder(tmp_path / "gap.mcap"), tmp_path / "gap.mcap"
+    recorder.begin(load_bundle("navigator"))
+    recorder.step(full)
+    assert recorder.news() == []
+    monkeypatch.setattr(recorder_module, "MOST_WAITING", 0)  # a disk that stalls
+    for number in range(1, 6):
+        recorder.step(replace(full, number=number))
+        told = [f"{file}: the recording has a gap, a slow disk?"] if number == 1 else []
+        assert recorder.news() == told
+    recorder.close()
+    assert recorder.problem == f"{file}: 4 steps were lost, a slow disk?"
+    recording = read_recording(file)
+    assert [step.lost for step in recording.steps] == [0, 4]
+    assert not recording.complete
 
 
 def test_a_recording_of_an_older_version_is_refused_in_a_line(tmp_path: Path) -> None:

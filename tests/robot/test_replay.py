@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from pixelgait.robot.bundle import CONTRACT, SHIPPED, load_bundle
 from pixelgait.robot.interface import Link
 from pixelgait.robot.recording.link import RecordedLink
-from pixelgait.robot.recording.replay import replay
+from pixelgait.robot.recording.replay import format_figures, replay
 from pixelgait.robot.recording.steps import read_recording
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.loop import ControlLoop
@@ -35,6 +36,28 @@ def test_a_shipped_policy_commands_what_it_did_when_it_was_recorded(policy: str)
     assert figures["largest_difference_rad"] < TOLERANCE_RAD, anew
     for each in figures["differences"]:
         assert (each["state"], each["fault"]) == (each["recorded_state"], each["recorded_fault"])
+
+
+@pytest.mark.parametrize(("policy", "first", "lost"), [("walk", 160, 20), ("iap", 90, 30)])
+def test_behind_a_gap_nothing_is_compared_before_the_next_activation(
+    policy: str, first: int, lost: int
+) -> None:
+    """What was decided and seen in it is unknown: in that of iap it looked for the first time."""
+    recording, bundle = read_recording(RECORDINGS / f"{policy}.mcap"), load_bundle(policy)
+    whole = replay(recording, bundle)
+    steps = recording.steps
+    assert (whole["lost"], whole["compared"]) == (0, len(steps))
+    recording.steps = [*steps[:first], *steps[first + lost :]]
+    recording.steps[first] = replace(recording.steps[first], lost=lost)
+    again = [replace(step, session=step.session + 1) for step in steps]
+    recording.steps += again
+    figures = replay(recording, bundle)
+    assert not figures["complete"]
+    assert (figures["lost"], figures["compared"]) == (lost, first + len(steps))
+    assert figures["largest_difference_rad"] < TOLERANCE_RAD
+    rest = len(steps) - first - lost
+    told = f"{lost} steps are missing, {rest} behind a gap are not compared"
+    assert format_figures(figures).splitlines()[1] == told
 
 
 def test_the_recordings_stay_small() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import String
 
+from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.ros.wire.names import TOPICS, VIDEO
 from pixelgait.robot.runtime.loop import ControlLoop
 from pixelgait.robot.supervisor import Stage
@@ -19,11 +20,12 @@ class News:
     """`~/state` and `~/sensors` (std_msgs/String, latched): every change and its cause.
 
     In the log beside that, once: which sensors the robot still waits for, by what a contract
-    `calls` them.
+    `calls` them, and what has become of the recording.
     """
 
-    def __init__(self, node: Any, calls: Mapping[str, str]) -> None:
+    def __init__(self, node: Any, calls: Mapping[str, str], recorder: Recorder | None) -> None:
         self._node, self._logger, self._calls = node, node.get_logger(), calls
+        self._recorder = recorder
         self._missing: tuple[str, ...] = ()
         self._state = node.create_publisher(String, "~/state", LATCHED)
         self._sensors = node.create_publisher(String, "~/sensors", LATCHED)
@@ -37,6 +39,8 @@ class News:
                 self._logger.info(line)
             else:
                 self._logger.warning(line)
+        for line in self._recorder.news() if self._recorder else ():
+            self._logger.warning(line)
         while loop.changes:
             state, cause = loop.changes.popleft()
             self._state.publish(String(data=f"{state.value}: {cause}"))
