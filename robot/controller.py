@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.low_level import (
+    CONTROL_DT_S,
     MAX_SPEED_M_PER_S,
     MAX_YAW_RATE_RAD_PER_S,
     SLOW_S,
@@ -140,6 +141,7 @@ class DecisionScheduler:
             return STAND
         if self.decision is None or self._steps_left <= 0:
             if hold:
+                self._steps_left -= 1  # overdue
                 return self.decision.latent if self.decision else STAND
             self.decision = self._decide(reading, goal)
             self._steps_left = self.decision.duration_steps
@@ -207,17 +209,24 @@ class Controller(DecisionScheduler):
     def step(self, reading: Reading, ages: Mapping[str, float] = NO_AGES) -> JointCommand:
         """The command that answers this reading, from sensors of these ages [s].
 
-        The worst stage of them decides: what is ageing holds, what is stale slows to a stand.
+        The worst stage of them decides: what is ageing holds, what is stale slows to a stand, as
+        what ages on and on does: a decision whose time is over holds until an image would be stale.
         """
         imu = imu_vector(reading)
         self.stopwatch.lap("observe")
         stage = self.supervisor.stage(ages)
-        if stage < Stage.STALE:
+        overdue = stage is Stage.AGEING and self._steps_left <= -self._longest_overdue()
+        if stage < Stage.STALE and not overdue:
             latent = self.latent(reading, stage is Stage.AGEING)
         else:
-            self._steps_left = 0  # once it goes on, it looks first
+            self._steps_left = -self._longest_overdue()  # it goes on when it has looked anew
             latent = slower(self.followed)
         return self._move(self._held(latent, reading), imu, reading, ages)
+
+    def _longest_overdue(self) -> int:
+        """For so many control steps a decision may hold after its own."""
+        patience = self.patience.get(CAMERA, PATIENCE[CAMERA])
+        return round((patience.stale_s - patience.ageing_s) / CONTROL_DT_S)
 
     def follow(
         self, latent: Array, reading: Reading, ages: Mapping[str, float] = NO_AGES

@@ -128,8 +128,8 @@ class Operator:
     def reset_stop(self) -> tuple[bool, str]:
         """After an emergency stop: limp, disarmed."""
         with self._lock:
-            if self.orders.stop is None:
-                return False, "not stopped"
+            if self.orders.stop is None or self.state not in (None, State.STOPPED):
+                return False, "not stopped"  # or not yet: the next step stops it
             self.orders = Orders()
         return True, "limp and disarmed"
 
@@ -187,6 +187,7 @@ class Operation:
         self._standing, self._lying = standing_targets(spec), lying_pose(spec)
         self._from = self._last = self._standing  # targets (12,) [rad]
         self._steps = 0  # in this state
+        self._firm = 0  # stiff steps since it began to stand up
         self._rest = 0  # steps until it may stand up
         self._told: tuple[float, ...] = ()  # number and place of the destination
 
@@ -267,9 +268,8 @@ class Operation:
                 return self.controller.step(reading, ages)
             return self.controller.follow(latent, reading, ages)
         command = self.supervisor.review(reading, self._targets(), ages)
-        if self.state is not State.STANDING_UP:
-            return command
-        share = min(1.0, (self._steps + 1) * CONTROL_DT_S / FADE_S)
+        self._firm = 1 if self.state is State.STANDING_UP and self._steps == 0 else self._firm + 1
+        share = min(1.0, self._firm * CONTROL_DT_S / FADE_S)  # also of who lies down at once
         return replace(command, kp=share * command.kp)
 
     def _towards(self, orders: Orders) -> Array | None:

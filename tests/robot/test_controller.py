@@ -13,7 +13,7 @@ from pixelgait.robot.low_level import MAX_SPEED_M_PER_S, STAND, commanded, laten
 from pixelgait.robot.observation import NO_GOAL
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import A1
-from pixelgait.robot.supervisor import PATIENCE, Patience, Stage, Supervisor
+from pixelgait.robot.supervisor import CAMERA, PATIENCE, Patience, Stage, Supervisor
 
 
 def reading(step: int = 0) -> Reading:
@@ -238,15 +238,48 @@ def test_what_is_ageing_holds_and_what_is_stale_slows_to_a_stand(sensor: str) ->
     patience = PATIENCE[sensor]
     ages = {Stage.AGEING: patience.stale_s, Stage.STALE: patience.dead_s}
     for step in range(150):
-        stage = Stage.AGEING if 10 <= step < 60 else Stage.STALE if 60 <= step < 100 else None
+        stage = Stage.AGEING if 45 <= step < 60 else Stage.STALE if 60 <= step < 100 else None
         controller.step(reading(step), {sensor: ages[stage] if stage else 0.0})
-    assert looked == [0, 100, 110, 120, 130, 140]  # nothing is decided by what is old
+    assert looked == [
+        0,
+        10,
+        20,
+        30,
+        40,
+        100,
+        110,
+        120,
+        130,
+        140,
+    ]  # nothing is decided by what is old
     speeds = np.array([commanded(latent)[0] for latent in latents])
     assert (speeds[:60] == MAX_SPEED_M_PER_S).all()
     assert (np.diff(speeds[59:91]) <= 0.0).all()
     assert np.abs(np.diff(speeds[59:100])).max() < 0.05  # it slows, it does not stop dead
     assert (speeds[90:100] == 0.0).all()
     assert (speeds[100:] == MAX_SPEED_M_PER_S).all()
+
+
+def test_what_is_never_fresh_does_not_walk_on_unseeing() -> None:
+    """A camera that is always late; and one whose newest image is a little less old for once."""
+    latents: list[np.ndarray] = []
+
+    def low_level(latent, imu, joints, phase):  # noqa: ANN001, ANN202
+        latents.append(latent)
+        return A1.default_pose_rad, phase
+
+    controller = Controller(
+        lambda *_: Decision(np.array((1.0, 0.0)), 10), low_level, Supervisor(A1)
+    )
+    late, later = PATIENCE[CAMERA].stale_s, PATIENCE[CAMERA].dead_s
+    for step in range(200):
+        age = 0.0 if step < 10 else later if step == 100 else late
+        controller.step(reading(step), {CAMERA: age})
+    speeds = np.array([commanded(latent)[0] for latent in latents])
+    assert (speeds[:30] == MAX_SPEED_M_PER_S).all()
+    assert (speeds[61:] == 0.0).all()
+    controller.step(reading(200), {CAMERA: 0.0})
+    assert commanded(latents[-1])[0] == MAX_SPEED_M_PER_S
 
 
 def test_a_walk_that_begins_with_old_images_stands_until_there_are_new_ones() -> None:

@@ -102,6 +102,15 @@ def test_no_target_leaps_when_it_begins_to_walk_or_stands_again(sag_rad: float) 
     assert np.max(np.abs(np.diff(sent, axis=0)) / most) <= 1.0 + 1e-9
 
 
+def test_gains_go_on_growing_when_it_lies_down_while_it_stands_up() -> None:
+    robot = Robot()
+    robot.run(READY, 0.2)
+    share = [each.kp[0] / A1.kp_nm_per_rad[0] for each in robot.run(LIE, 0.5)]
+    assert share[0] == pytest.approx(0.42)
+    assert np.diff(share).max() < 0.021
+    assert share[-1] == 1.0
+
+
 def test_it_lies_down_before_it_is_limp() -> None:
     robot = Robot()
     robot.run(WALK, STAND_S + 1.0)
@@ -193,7 +202,10 @@ def test_a_place_told_again_is_another_destination_and_lying_down_drops_it() -> 
     operator.go_to((1.0, 0.0))
     assert operator.orders.destination_number > first
     operator.emergency_stop("somebody")
-    operator.reset_stop()
+    assert operator.reset_stop() == (False, "not stopped")  # no step has obeyed it so far
+    operator.state = State.STOPPED
+    assert operator.reset_stop()[0]
+    operator.state = State.LIMP
     operator.go_to((1.0, 0.0))
     assert operator.orders.destination_number > first + 1
     assert operator.lie_down() == (False, "not armed")
