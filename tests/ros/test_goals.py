@@ -116,7 +116,7 @@ class Robot:
         assert self.operation.supervisor.fault is None
         self.operator.state = self.operation.state
         self._obey(command)
-        self.steps.append(recorded(inputs, command, self.operation))
+        self.steps.append(recorded(len(self.steps), inputs, command, self.operation))
         self.followed.append(self.operation.controller.followed)
         while self.goals.news:
             self.said.append(self.goals.news.popleft())
@@ -159,12 +159,12 @@ def half() -> float:
     return 0.5
 
 
-def recorded(inputs: Inputs, command: JointCommand, operation: Operation) -> Step:
+def recorded(number: int, inputs: Inputs, command: JointCommand, operation: Operation) -> Step:
     settings = {"patience": {}, "driver_timeout_s": operation.driver_timeout_s, "obeyed": True}
     image = inputs.reading.image()
     return Step(
         *(inputs, command, True, operation.state.value, operation.cause, None, image),
-        *(operation.controller.decision, settings, 0.0),
+        *(operation.controller.decision, settings, 0.0, number),
     )
 
 
