@@ -22,7 +22,15 @@ from pixelgait.robot.low_level import (
 from pixelgait.robot.observation import NO_GOAL, goal_vector, imu_vector, policy_image
 from pixelgait.robot.rotation import heading, wrap_angle
 from pixelgait.robot.spec import Array
-from pixelgait.robot.supervisor import CAMERA, NO_AGES, PATIENCE, Patience, Stage, Supervisor
+from pixelgait.robot.supervisor import (
+    CAMERA,
+    NO_AGES,
+    PATIENCE,
+    UNIT_TOLERANCE,
+    Patience,
+    Stage,
+    Supervisor,
+)
 
 SHORTEST_STEPS, LONGEST_STEPS = 10, 800  # of a decision (IAP paper, section 5.3)
 # From a destination, by odometry: within the 0.36 m of Habitat's point goals even where it errs.
@@ -126,9 +134,9 @@ class DecisionScheduler:
 
     def _ahead(self, orientation: Array) -> Array:
         """The goal (2,) of a robot without a destination; of n robots, (n, 4), straight ahead."""
-        heading_rad = heading(orientation.tolist()) if orientation.ndim == 1 else math.nan
-        if not math.isfinite(heading_rad):
+        if orientation.ndim > 1 or not abs(orientation @ orientation - 1.0) <= UNIT_TOLERANCE:
             return NO_GOAL
+        heading_rad = heading(orientation.tolist())
         self._began = heading_rad if self._began is None else self._began
         return np.array((math.inf, wrap_angle(self._began - heading_rad)))
 
@@ -256,7 +264,8 @@ class Controller(DecisionScheduler):
     def _move(
         self, latent: Array, imu: Array, reading: Reading, ages: Mapping[str, float]
     ) -> JointCommand:
-        acted = self.low_level(latent, imu, reading.joint_angles, self.carried)
+        angles = self.supervisor.believed(reading.joint_angles)
+        acted = self.low_level(latent, imu, angles, self.carried)
         self.stopwatch.lap("low_level")
         command = self.answered(acted, reading, ages)
         self.stopwatch.lap("supervise")

@@ -68,6 +68,14 @@ class JointWatch:
         self._new_drift.fill(0.0)
         self._found.fill(0.0)
 
+    def believed(self, angles: Array) -> Array:
+        """These joint angles (12,) [rad]; the last trusted one of a joint that cannot be there."""
+        if not self.trusted:
+            return angles
+        far = np.abs(angles - self._last) > self._bounds[2]
+        far |= np.abs(angles - self._middle) > self._bounds[0]
+        return np.where(far, self._last, angles)
+
     def judge(self, reading: Reading, sent: Array) -> str | None:
         """What is wrong with a joint for good; `sent` are the targets (12,) it has [rad]."""
         angles, velocities = reading.joint_angles, reading.joint_velocities

@@ -88,9 +88,28 @@ class Supervisor:
 
     def reset(self) -> None:
         """Start anew: no fault, no reading, no command sent."""
+        self._joints.reset()
+        self.rise()
+
+    def believed(self, joint_angles: Array) -> Array:
+        """Joint angles (12,) [rad] that a policy may see, before they are judged."""
+        return self._joints.believed(joint_angles)
+
+    def watch(self, reading: Reading) -> bool:
+        """Of a robot that lies limp: whether its joint angles can be believed; nothing is a fault.
+
+        Whoever lets it stand up from there must not begin with one reading in which all is wrong.
+        """
+        joints, q = self._joints, reading.joint_angles
+        finite = _finite(q, reading.joint_velocities)
+        if not finite or joints.judge(reading, q) is not None:
+            joints.reset()
+        return joints.trusted and not joints.in_doubt
+
+    def rise(self) -> None:
+        """Start anew from where the joints are: no fault, no command sent."""
         self.fault: str | None = None
         self.bridged = self._bad_imu = 0
-        self._joints.reset()
         self._imu.reset()
         self._sent: Array | None = None
 

@@ -232,8 +232,10 @@ class Operation:
         if state is State.LIMP:
             rested = self._rest == 1
             self._rest = max(0, self._rest - 1)
-            if orders.armed and wanted is not Goal.LIMP and not self._rest:
-                self.controller.reset()
+            believed = self.supervisor.watch(reading)
+            if orders.armed and wanted is not Goal.LIMP and not self._rest and believed:
+                self.supervisor.rise()
+                self.controller.begin()
                 self._from = reading.joint_angles
                 self._enter(State.STANDING_UP, "has rested" if rested else "ordered")
         elif state is State.LYING_DOWN:

@@ -7,13 +7,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.controller import SHORTEST_STEPS, Controller, Decision
 from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.low_level import MAX_SPEED_M_PER_S, STAND, commanded, latent_for
+from pixelgait.robot.low_level import (
+    MAX_SPEED_M_PER_S,
+    STAND,
+    LinearLowLevel,
+    commanded,
+    latent_for,
+)
 from pixelgait.robot.observation import NO_GOAL
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import CAMERA, PATIENCE, Patience, Stage, Supervisor
+from tests.conftest import trotting_weights
 
 
 def reading(step: int = 0) -> Reading:
@@ -408,3 +416,42 @@ def test_at_its_destination_and_without_odometry_it_stands() -> None:
     controller.go_to(np.array((5.0, 0.0)))
     assert not controller.arrived
     assert controller.latent(seen_at(1.0, 0.0, 0.0, 6)).tolist() != stand
+
+
+@pytest.mark.parametrize("bad", [1.0, -1.0, 30.0])
+@pytest.mark.parametrize("policy", ["walk", "walk-go2", "walk-mini-cheetah"])
+def test_a_reading_that_is_not_believed_moves_no_leg(policy: str, bad: float) -> None:
+    """Not the other joints either, whose targets depend on all that is read."""
+    bundle = load_bundle(policy)
+
+    def walk(bad: float) -> np.ndarray:
+        controller, q, targets = bundle.controller(), bundle.spec.default_pose_rad.copy(), []
+        for step in range(240):
+            seen = q + 1e-4 * np.sin(step + np.arange(12))
+            seen[1] += bad * (200 <= step < 204)
+            rate = 1e-3 * np.sin((step, 0.0, 0.0))  # of an IMU that is not frozen
+            shown = replace(reading(step), joint_angles=seen, angular_velocity=rate)
+            command = controller.follow(latent_for(0.3, 0.0), shown)
+            assert controller.supervisor.fault is None
+            q = q + np.clip(command.targets - q, -0.06, 0.06)
+            targets.append(command.targets)
+        return np.abs(np.diff(targets, axis=0))[150:].max(axis=1)
+
+    assert np.max(walk(bad)) < np.max(walk(0.0)) + 0.02
+
+
+def test_ahead_is_where_a_believable_orientation_says_it_is() -> None:
+    bearings: list[float] = []
+
+    def high_level(image: np.ndarray, goal: np.ndarray, state: object) -> Decision:
+        bearings.append(float(goal[1]))
+        return Decision(np.array((0.0, 0.0)), 10)
+
+    low_level = LinearLowLevel.from_weights(A1, trotting_weights())
+    controller = Controller(high_level, low_level, Supervisor(A1))
+    for step in range(60):
+        orientation = np.zeros(4) if step == 1 else np.array(upright(2.0))
+        controller.step(replace(reading(step), orientation=orientation))
+        if step == 0:
+            controller.begin()  # on a robot that stands already
+    assert np.abs(bearings).max() < 1e-9

@@ -45,6 +45,7 @@ class Robot:
         self.operation = Operation(controller)
         self.angles = A1.default_pose_rad + 0.3
         self.sag_rad = 0.0  # below what it is told to
+        self.off_rad = np.zeros(12)  # what encoders read beside that
         self.steps = 0
         self.sent: list[JointCommand] = []
         self.fault: str | None = None  # that must be found
@@ -53,7 +54,7 @@ class Robot:
         self.steps += 1
         reading = Reading(
             CONTROL_DT_S * self.steps,
-            self.angles + 1e-4 * np.sin(self.steps + np.arange(12)),
+            self.angles + 1e-4 * np.sin(self.steps + np.arange(12)) + self.off_rad,
             np.zeros(12),
             np.array((0.0, 0.0, 0.0, 1.0)),
             1e-3 * np.sin([self.steps, 0.0, 0.0]),
@@ -100,6 +101,23 @@ def test_no_target_leaps_when_it_begins_to_walk_or_stands_again(sag_rad: float) 
     assert robot.state is State.WALKING
     most = A1.target_speed_limit_rad_per_s * CONTROL_DT_S
     assert np.max(np.abs(np.diff(sent, axis=0)) / most) <= 1.0 + 1e-9
+
+
+@pytest.mark.parametrize("off_rad", [30.0, -30.0, 2.0, np.nan])
+def test_it_does_not_stand_up_from_where_no_joint_is(off_rad: float) -> None:
+    """One bad reading in the step that would begin it is one step more of lying."""
+    robot = Robot()
+    robot.run(Orders(), 0.1)
+    lying = robot.angles.copy()
+    robot.off_rad[1] = off_rad
+    assert not robot.step(READY).kp.any()
+    assert robot.state is State.LIMP
+    robot.off_rad[1] = 0.0
+    command = robot.step(READY)
+    assert robot.state is State.STANDING_UP
+    np.testing.assert_allclose(command.targets, lying, atol=1e-3)
+    way = np.array([each.targets for each in robot.run(READY, STAND_S)])
+    assert np.abs(way - np.linspace(lying, A1.default_pose_rad, len(way))).max() < 0.02
 
 
 def test_gains_go_on_growing_when_it_lies_down_while_it_stands_up() -> None:
