@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -172,15 +173,15 @@ def test_steps_that_are_lost_are_told_at_once(
     reading = replace(full.inputs.reading, image=blind)  # as the loop hands it over
     full = replace(full, inputs=replace(full.inputs, reading=reading))
     recorder, file = Recorder(tmp_path / "gap.mcap"), tmp_path / "gap.mcap"
-    recorder.begin(load_bundle("navigator"))
-    recorder.step(full)
-    assert recorder.news() == []
-    monkeypatch.setattr(recorder_module, "MOST_WAITING", 0)  # a disk that stalls
-    for number in range(1, 6):
-        recorder.step(replace(full, number=number))
-        told = [f"{file}: the recording has a gap, a slow disk?"] if number == 1 else []
-        assert recorder.news() == told
-    recorder.close()
+    with closing(recorder):
+        recorder.begin(load_bundle("navigator"))
+        recorder.step(full)
+        assert recorder.news() == []
+        monkeypatch.setattr(recorder_module, "MOST_WAITING", 0)  # a disk that stalls
+        for number in range(1, 6):
+            recorder.step(replace(full, number=number))
+            told = [f"{file}: the recording has a gap, a slow disk?"] if number == 1 else []
+            assert recorder.news() == told
     assert recorder.problem == f"{file}: 4 steps were lost, a slow disk?"
     recording = read_recording(file)
     assert [step.lost for step in recording.steps] == [0, 4]
