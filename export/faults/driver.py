@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,16 @@ def hear(command: Any) -> Heard:
     """What a `JointState` on the topic of commands says."""
     position = np.array(command.position) if command.position else None
     return Heard(time.monotonic(), ros.seconds(command.header.stamp), position)
+
+
+def taken(subscription: Any, kind: Any) -> Iterator[tuple[Any, dict[str, int]]]:
+    """All messages that have arrived, with what is known of each; an executor would not say it."""
+    while True:
+        with subscription.handle:
+            found = subscription.handle.take_message(kind, False)
+        if found is None:
+            return
+        yield found
 
 
 class FakeDriver:
@@ -92,12 +102,8 @@ class FakeDriver:
             rate.wait()
 
     def _listen(self) -> None:
-        while True:
-            with self._commands.handle:
-                taken = self._commands.handle.take_message(ros.JointState, False)
-            if taken is None:
-                return
-            self.heard.append(hear(taken[0]))
+        for message, _ in taken(self._commands, ros.JointState):
+            self.heard.append(hear(message))
 
     def _publish(self, tick: int) -> None:
         velocities = self._velocities()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import random
 import signal
-import threading
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -14,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from pixelgait.export.faults.driver import Heard
-from pixelgait.export.faults.observer import order, stopped_for
+from pixelgait.export.faults.observer import Ears, order, stopped_for
 from pixelgait.export.faults.trial import (
     DAMPS,
     ENDS,
@@ -34,7 +33,6 @@ from pixelgait.robot.unitree.remote import STOP
 # A new domain for every trial, none of ROS 2's and of the tests': who is killed stays known in the
 # old one for 10 s.
 DOMAINS = itertools.cycle(random.sample(range(151, 201), 50))
-LISTEN_S = 0.001  # between looks at what has arrived
 KEPT = 2000  # commands between two looks: 4 s of them
 DECIMALS = 6  # of an angle as float32
 
@@ -98,11 +96,13 @@ node.main()
 """
 
 
-class Ears:
-    """One more program on the bus, which hears all commands; in a thread of its own.
+class BusEars(Ears):
+    """One more program on the bus, which hears all commands.
 
     Of what has no head nothing is kept: it is somebody else's, and no robot obeys it.
     """
+
+    period_s = 0.001
 
     def __init__(self, link: str, joints: int) -> None:
         from cyclonedds.core import Policy, Qos
@@ -110,26 +110,23 @@ class Ears:
         from pixelgait.robot.unitree.dds import Bus, sample_type
         from pixelgait.robot.unitree.driver import COMMAND
 
+        super().__init__()
         self.heard: list[Heard] = []
         self.wrong = 0  # commands that a robot drops
         self._joints = joints
         self._bus = Bus(parse_link(link))  # type: ignore[arg-type]
         kept = Qos(Policy.History.KeepLast(KEPT))
         self._reader = self._bus.reader(COMMAND, sample_type(go2.LOW_CMD), kept)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._listen, name="ears")
-        self._thread.start()
+        self.listen()
 
     def close(self) -> None:
-        self._stop.set()
-        self._thread.join()
+        super().close()
         self._bus.close()
 
-    def _listen(self) -> None:
-        while not self._stop.wait(LISTEN_S):
-            for sample in self._reader.take(N=KEPT):
-                if hasattr(sample, "record") and tuple(sample.record["head"]) == go2.HEAD:
-                    self._hear(sample.record, sample.sample_info.source_timestamp / 1e9)
+    def hear(self) -> None:
+        for sample in self._reader.take(N=KEPT):
+            if hasattr(sample, "record") and tuple(sample.record["head"]) == go2.HEAD:
+                self._hear(sample.record, sample.sample_info.source_timestamp / 1e9)
 
     def _hear(self, record: go2.Record, sent_s: float) -> None:
         whole = record["level_flag"] == go2.LOW_LEVEL and record["crc"] == go2.checksum(record)
@@ -150,7 +147,7 @@ class Go2Trial(StandInTrial):
     def __init__(self, case: Case, bundle: Bundle, folder: Path) -> None:
         super().__init__(case, bundle, folder)
         self.link = f"{case.link}:{next(DOMAINS)}"
-        self._ears = Ears(self.link, len(bundle.spec.joint_names))
+        self._ears = BusEars(self.link, len(bundle.spec.joint_names))
 
     @property
     def heard(self) -> Sequence[Heard]:

@@ -7,11 +7,13 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.private import private_environment
@@ -45,6 +47,32 @@ node = rclpy.create_node("listener")
 for _ in range(10):
     rclpy.spin_once(node, timeout_sec=0.05)
 """
+
+
+class Ears(ABC):
+    """Hears what others say, in a thread of its own, from `listen` to `close`."""
+
+    period_s: ClassVar[float]  # between looks at what has arrived
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._listen, name="ears")
+
+    @abstractmethod
+    def hear(self) -> None:
+        """All that has arrived since the last look."""
+
+    def listen(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Hear no more."""
+        self._stop.set()
+        self._thread.join()
+
+    def _listen(self) -> None:
+        while not self._stop.wait(self.period_s):
+            self.hear()
 
 
 class Observer:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,8 +17,8 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from std_msgs.msg import Float64MultiArray
 
 from pixelgait.export.faults.changes import assign, degrees, each, silent
-from pixelgait.export.faults.driver import Heard
-from pixelgait.export.faults.observer import order, other, stopped_for
+from pixelgait.export.faults.driver import Heard, taken
+from pixelgait.export.faults.observer import Ears, order, other, stopped_for
 from pixelgait.export.faults.trial import (
     DAMPS,
     ENDS,
@@ -43,7 +42,6 @@ from pixelgait.sim.standin.ros2_control import controller_joints
 LEGS = "ros2-control:legs"  # where the controller that is looked for is not
 COMMANDS = f"{CONTROLLER}/commands"
 YIELDS = "yields"  # where others damp
-LISTEN_S = 0.002  # between looks at what has arrived
 KEPT = 100  # messages between two looks
 LATELY_S = 0.1  # within which the controller may have heard of a joint what it follows
 FOLLOWING = 10  # targets in a row that follow joints are no accident of a walk
@@ -94,11 +92,13 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-class Ears:
-    """A node of its own, in a thread of its own, that hears all targets and what joints are said
-    to do."""
+class TopicEars(Ears):
+    """A node of its own that hears all targets and what joints are said to do."""
+
+    period_s = 0.002
 
     def __init__(self, beside: Any, spec: RobotSpec) -> None:
+        super().__init__()
         self._spec = spec
         self._places = ros.joint_order(controller_joints(spec), spec.joint_names)
         self.targets: list[Heard] = []
@@ -108,24 +108,19 @@ class Ears:
         self._commands = listen(Float64MultiArray, COMMANDS, lambda _: None, KEPT)
         sent = QoSProfile(depth=KEPT, reliability=ReliabilityPolicy.BEST_EFFORT)
         self._joints = listen(ros.JointState, ros.JOINT_STATES, lambda _: None, sent)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._listen, name="ears")
-        self._thread.start()
+        self.listen()
 
     def close(self) -> None:
-        """Hear no more."""
-        self._stop.set()
-        self._thread.join()
+        super().close()
         self._node.destroy_node()
 
-    def _listen(self) -> None:
-        while not self._stop.wait(LISTEN_S):
-            for message, _ in taken(self._joints, ros.JointState):
-                self.angles.append((time.monotonic(), self._believable(message)))
-            for message, told in taken(self._commands, Float64MultiArray):
-                target = np.array(message.data)[self._places]
-                sent_s = told["source_timestamp"] / 1e9
-                self.targets.append(Heard(time.monotonic(), sent_s, target))
+    def hear(self) -> None:
+        for message, _ in taken(self._joints, ros.JointState):
+            self.angles.append((time.monotonic(), self._believable(message)))
+        for message, told in taken(self._commands, Float64MultiArray):
+            target = np.array(message.data)[self._places]
+            sent_s = told["source_timestamp"] / 1e9
+            self.targets.append(Heard(time.monotonic(), sent_s, target))
 
     def _believable(self, message: Any) -> Array:
         """Angles of joints by their names (12,) [rad], NaN where they cannot be."""
@@ -133,16 +128,6 @@ class Ears:
         angles = np.array([told.get(name, np.nan) for name in spec.joint_names])
         possible = (spec.joint_lower_rad <= angles) & (angles <= spec.joint_upper_rad)
         return np.where(possible, angles, np.nan)
-
-
-def taken(subscription: Any, kind: Any) -> Iterator[tuple[Any, dict[str, int]]]:
-    """All messages that have arrived, with what is known of each; an executor would not say it."""
-    while True:
-        with subscription.handle:
-            found = subscription.handle.take_message(kind, False)
-        if found is None:
-            return
-        yield found
 
 
 def follows(before: Heard, target: Heard, angles: Array) -> bool:
@@ -185,7 +170,7 @@ class Ros2ControlTrial(StandInTrial):
 
     def __init__(self, case: Case, bundle: Bundle, folder: Path) -> None:
         super().__init__(case, bundle, folder)
-        self._ears = Ears(self.node, bundle.spec)
+        self._ears = TopicEars(self.node, bundle.spec)
 
     @property
     def heard(self) -> Sequence[Heard]:

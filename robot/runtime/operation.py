@@ -236,7 +236,7 @@ class Operation:
             if orders.armed and wanted is not Goal.LIMP and not self._rest and believed:
                 self.supervisor.rise()
                 self.controller.begin()
-                self._from = reading.joint_angles
+                self._from, self._firm = reading.joint_angles, 0
                 self._enter(State.STANDING_UP, "has rested" if rested else "ordered")
         elif state is State.LYING_DOWN:
             if self._steps * CONTROL_DT_S >= LIE_S:
@@ -270,7 +270,7 @@ class Operation:
                 return self.controller.step(reading, ages)
             return self.controller.follow(latent, reading, ages)
         command = self.supervisor.review(reading, self._targets(), ages)
-        self._firm = 1 if self.state is State.STANDING_UP and self._steps == 0 else self._firm + 1
+        self._firm += 1
         share = min(1.0, self._firm * CONTROL_DT_S / FADE_S)  # also of who lies down at once
         return replace(command, kp=share * command.kp)
 
