@@ -34,6 +34,7 @@ from pixelgait.sim.write_house import write_rooms
 HOUSES = 5  # that are written in Gibson's layout; others than those of training
 WRITTEN = "gibson:written"  # their folders are made where they are evaluated
 ROOMS = EvalConfig("navigator", scene="rooms")
+ATTENDING = replace(ROOMS, bundle="navigator-sit")
 PAPER_SIZE = "policies/pretrained/navigator/others/paper-size"
 # Rows: what walks, where.
 ROWS = {
@@ -47,6 +48,11 @@ ROWS = {
     "navigator, written houses in Gibson's layout": replace(ROOMS, scene=WRITTEN),
     "navigator, remembers nothing": replace(ROOMS, baseline="forgetful"),
     "navigator, blind (gray image)": replace(ROOMS, baseline="blind"),
+    "navigator-sit": ATTENDING,
+    "navigator-sit, difficulty 1": replace(ATTENDING, difficulty=1.0),
+    "navigator-sit, MuJoCo": replace(ATTENDING, body="mujoco"),
+    "navigator-sit, randomised": replace(ATTENDING, randomise=True),
+    "navigator-sit, remembers nothing": replace(ATTENDING, baseline="forgetful"),
     "IAP of the paper's size": replace(ROOMS, bundle=PAPER_SIZE),
     "teacher (knows map and pose)": replace(ROOMS, bundle="walk", baseline="teacher"),
 }
