@@ -36,6 +36,7 @@ SHORTEST_STEPS, LONGEST_STEPS = 10, 800  # of a decision (IAP paper, section 5.3
 # From a destination, by odometry: within the 0.36 m of Habitat's point goals even where it errs.
 # 0.3, 0.2, 0.15 m: 78, 90, 89 of 100 randomised houses (seeds 8000 to 8099, navigator).
 ARRIVAL_M = 0.2
+UNKNOWN_AHEAD = NO_GOAL.copy()  # of a step whose orientation is not to be believed
 ODOMETRY_TIMEOUT_S = 0.5  # silent for longer: nobody knows where the robot is; ours, 0.3 m at most
 
 # As it stands in the contract.
@@ -134,21 +135,26 @@ class DecisionScheduler:
 
     def _ahead(self, orientation: Array) -> Array:
         """The goal (2,) of a robot without a destination; of n robots, (n, 4), straight ahead."""
-        if orientation.ndim > 1 or not abs(orientation @ orientation - 1.0) <= UNIT_TOLERANCE:
+        if orientation.ndim > 1:
             return NO_GOAL
+        if not abs(orientation @ orientation - 1.0) <= UNIT_TOLERANCE:
+            return UNKNOWN_AHEAD
         heading_rad = heading(orientation.tolist())
         self._began = heading_rad if self._began is None else self._began
         return np.array((math.inf, wrap_angle(self._began - heading_rad)))
 
     def latent(self, reading: Reading, hold: bool = False) -> Array:
-        """The latent command (2,) of this control step; told to `hold`, it decides nothing."""
+        """The latent command (2,) of this control step.
+
+        Told to `hold`, or where nobody knows where ahead is, it decides nothing.
+        """
         goal = self.goal(reading)
         self.arrived = self.arrived or (goal is not None and goal[0] < ARRIVAL_M)
         if goal is None or self.arrived:
             self._steps_left = 0  # once it goes on, it looks first
             return STAND
         if self.decision is None or self._steps_left <= 0:
-            if hold:
+            if hold or goal is UNKNOWN_AHEAD:  # what it decides now, it does for up to 8 s
                 self._steps_left -= 1  # overdue
                 return self.decision.latent if self.decision else STAND
             self.decision = self._decide(reading, goal)

@@ -85,8 +85,9 @@ class Operator:
         with self._lock:
             if self.orders.stop is None:
                 self.orders = Orders(True, Goal.WALKING) if self.auto else Orders()
-            if self.first is not None:
-                self.go_to(self.first)
+            first, self.first = self.first, None
+            if first is not None:
+                self.go_to(first)
 
     def arm(self) -> tuple[bool, str]:
         """Allow that joints get stiff; nothing moves yet."""
@@ -112,6 +113,8 @@ class Operator:
     def go_to(self, destination: tuple[float, float] | None) -> tuple[bool, str]:
         """Where to walk, x, y [m] in the odometry's frame; None: nowhere, stand."""
         with self._lock:
+            if destination is not None and (stop := self.orders.stop) is not None:
+                return False, f"stopped by {stop}: reset the emergency stop first"
             before, self.first = self.orders.destination or self.first, None
             number = next(self._numbers)
             self.orders = replace(self.orders, destination=destination, destination_number=number)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.bundle import load_bundle
-from pixelgait.robot.controller import SHORTEST_STEPS, Controller, Decision
+from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS, Controller, Decision
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.low_level import (
     MAX_SPEED_M_PER_S,
@@ -91,12 +91,31 @@ def test_ahead_is_where_it_looked_when_it_began() -> None:
     controller = Controller(high_level, lambda *_: (A1.default_pose_rad, _[3]), Supervisor(A1))
     np.testing.assert_allclose(look(3.0, 3.1, -3.1, 2.0), (0.0, -0.1, -0.1832, 1.0), atol=1e-4)
     np.testing.assert_allclose(look(1.0, 0.5), (0.0, 0.5))  # another walk, another ahead
-    assert look(np.nan, 0.7, 0.6) == pytest.approx([0.0, 0.0, 0.1])  # an IMU that begins late
+    assert look(np.nan, 0.7, 0.6) == pytest.approx([0.0, 0.1])  # an IMU that begins late
     controller.go_to(np.array((5.0, 0.0)))
     controller.go_to(None)
     goals.clear()
     controller.latent(replace(reading(1), orientation=np.array(upright(0.2))))
     np.testing.assert_array_equal(goals[0], NO_GOAL)
+
+
+def test_nothing_is_decided_by_an_orientation_that_is_not_to_be_believed() -> None:
+    """Of a decision that is due in a single bad step, the last one holds; the next step decides."""
+    turns: list[float] = []
+
+    def high_level(image: np.ndarray, goal: np.ndarray, state: object) -> Decision:
+        turns.append(float(goal[1]))
+        return Decision(np.array((0.5, len(turns) / 10)), LONGEST_STEPS)
+
+    controller = Controller(high_level, lambda *_: (A1.default_pose_rad, _[3]), Supervisor(A1))
+    bad = with_nan("orientation").orientation
+    assert controller.latent(replace(reading(0), orientation=bad)).tolist() == STAND.tolist()
+    latents = [
+        controller.latent(replace(reading(step), orientation=bad if step == 801 else turned))
+        for step, turned in enumerate([np.array(upright(0.3))] * 803, 1)
+    ]
+    assert turns == [0.0, 0.0]
+    assert [latent[1] for latent in latents] == [0.1] * 801 + [0.2] * 2
 
 
 def test_a_silent_camera_slows_the_robot_to_a_stand() -> None:

@@ -220,6 +220,8 @@ def test_a_place_told_again_is_another_destination_and_lying_down_drops_it() -> 
     operator.go_to((1.0, 0.0))
     assert operator.orders.destination_number > first
     operator.emergency_stop("somebody")
+    refused = (False, "stopped by somebody: reset the emergency stop first")
+    assert operator.go_to((2.0, 0.0)) == refused
     assert operator.reset_stop() == (False, "not stopped")  # no step has obeyed it so far
     operator.state = State.STOPPED
     assert operator.reset_stop()[0]

@@ -16,9 +16,7 @@ from tests.ros.support import AUTO, Processes
 FOLDER = Path(__file__).resolve().parents[1] / "recordings"
 POLICIES = sorted(path.parent.name for path in SHIPPED.glob(f"*/{CONTRACT}"))
 SECONDS = 1.0
-# What a policy needs besides its camera: a goal ahead.
-AHEAD = ("--goal", "3.0", "0.5")
-OPTIONS = {"navigator": AHEAD, "navigator-go2": AHEAD}
+GOAL = ("--goal", "3.0", "0.5")  # of policies that are told where to go
 CHUNK_BYTES = 4 << 20  # one for a whole walk: zstd makes most of it
 
 
@@ -26,9 +24,10 @@ def record(policy: str, folder: Path) -> Path:
     """A recording of the policy on an obstacle course, by two processes."""
     processes, file = Processes(folder), folder / f"{policy}.mcap"
     try:
-        robot = load_bundle(policy).spec.name
-        processes.start("pixelgait-sim", "--robot", robot, "--seed", 9000)
-        options = ("--duration", SECONDS, *OPTIONS.get(policy, ()), "--record", file)
+        bundle = load_bundle(policy)
+        processes.start("pixelgait-sim", "--robot", bundle.spec.name, "--seed", 9000)
+        goal = GOAL if "goal" in bundle.takes else ()
+        options = ("--duration", SECONDS, *goal, "--record", file)
         run = processes.start("pixelgait-run", policy, *options, *AUTO)
         output, _ = run.communicate(timeout=60)
         assert run.returncode == 0, output

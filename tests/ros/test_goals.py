@@ -310,6 +310,20 @@ def test_a_goal_that_is_void_does_not_come_back(
     assert robot.arrives()
 
 
+def test_a_goal_during_an_emergency_stop_is_refused_aloud(monkeypatch: pytest.MonkeyPatch) -> None:
+    robot = Robot(monkeypatch).activate()
+    robot.operator.emergency_stop("somebody")
+    robot.run(0.1)
+    robot.tell(1.0)
+    robot.run(0.1)
+    assert lines(robot, "refused, stopped by somebody: reset the emergency stop first") == 1
+    robot.operator.reset_stop()
+    robot.run(0.1)
+    raised(robot)
+    robot.run(3.0)
+    assert (robot.operation.state, robot.x) == (State.WALKING, 0.0)
+
+
 @pytest.mark.parametrize("stops", [False, True], ids=["cancelled", "stopped"])
 def test_a_first_goal_may_be_void_before_the_robot_is_operated(
     monkeypatch: pytest.MonkeyPatch, stops: bool

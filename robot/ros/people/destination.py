@@ -166,7 +166,9 @@ class Destination:
         elif not (math.isfinite(place.x) and math.isfinite(place.y)):
             self._refuse(f"x, y are {place.x}, {place.y}")
         elif not self._pursues((place.x, place.y)):
-            self.operator.go_to((place.x, place.y))
+            accepted, reason = self.operator.go_to((place.x, place.y))
+            if not accepted:
+                self._refuse(reason)
 
     def _pursues(self, place: tuple[float, float]) -> bool:
         """Whether the robot is on its way to a place x, y [m], or has come and is there still."""
