@@ -52,6 +52,7 @@ ROWS = {
     "navigator-sit, difficulty 1": replace(ATTENDING, difficulty=1.0),
     "navigator-sit, MuJoCo": replace(ATTENDING, body="mujoco"),
     "navigator-sit, randomised": replace(ATTENDING, randomise=True),
+    "navigator-sit, unseen looks": replace(ATTENDING, looks="test"),
     "navigator-sit, remembers nothing": replace(ATTENDING, baseline="forgetful"),
     "IAP of the paper's size": replace(ROOMS, bundle=PAPER_SIZE),
     "teacher (knows map and pose)": replace(ROOMS, bundle="walk", baseline="teacher"),
