@@ -265,6 +265,7 @@ OTHERS = [
     ("pixelgait-sim --out note.txt", "note.txt"),
     ("pixelgait-benchmark --json .", ". is not a file"),
     ("pixelgait-train walk --out note.txt", "note.txt"),
+    ("pixelgait-train follow --start walk --out o", "has learned with --mirror: go on with it"),
     ("pixelgait-train walk --out full", "full holds something else (thesis.tex)"),
     ("pixelgait-demo --robot spot", "unknown robot 'spot', choose from a1, mini_cheetah"),
     ("pixelgait-demo --out full", "full is not empty and holds no older demo"),
