@@ -109,6 +109,8 @@ def write_tables(config: NavigationConfig) -> None:
     known = [label for table in tables.values() for label in table.rows]
     if not set(config.rows) <= set(known):
         raise UserError(f"--rows: choose from {', '.join(known)}")
+    if config.episodes % HOUSES:
+        raise UserError(f"--episodes: expected so many times {HOUSES}: written houses share them")
     for name in tables:
         require_markers(config.page, name, "navigation")
     store = FigureStore(config.figures)
@@ -137,7 +139,7 @@ def _episodes(row: EvalConfig) -> list[Episode]:
     """Of a row; written houses share them."""
     if row.scene != WRITTEN:
         return list(run_episodes(row))
-    each = max(1, row.episodes // HOUSES)
+    each = row.episodes // HOUSES
     episodes: list[Episode] = []
     for house in range(HOUSES):
         seed = FIRST_EVALUATION_SEED + house
