@@ -196,13 +196,16 @@ def direction(goal: Tensor) -> Tensor:
 
 
 def make_high_level(architecture: Architecture, seed: int) -> HighLevelNetwork:
-    """A fresh high level that starts with short durations: with long ones it learns to be blind."""
+    """A fresh high level that starts with short durations: with long ones it learns to be blind.
+
+    It decides as it will on the robot: dropout is for who fits it.
+    """
     torch.manual_seed(seed)
     a = architecture
     high_level = HighLevelNetwork(a.encoder, a.mirror, a.goal, a.memory, a.ahead)
     with torch.no_grad():
         high_level.output.bias[0] = -0.95  # 30 steps, on the scale of 10..800
-    return high_level
+    return high_level.eval()
 
 
 def flat_weights(high_level: HighLevelNetwork) -> Array:

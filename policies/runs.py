@@ -29,6 +29,8 @@ from pixelgait.robot.runtime.provenance import git_state, version
 from pixelgait.robot.spec import Array
 
 CONFIG, GIT = "config.json", "git.json"
+LOW_LEVEL, DELAYS, SCENES = "low_level", "delays.json", "scenes"  # copies in the run folder
+BEGUN = {CONFIG, GIT, LOW_LEVEL, DELAYS, SCENES}  # in it before its first checkpoint
 # What makes a folder a run or a bundle, and may not be written over.
 KEPT = (CONFIG, GIT, "curve.json", "best.npz", "last.npz", CONTRACT, *FILES)
 LOW_LEVELS = {  # shipped bundles, by the robot whose legs they move
@@ -90,10 +92,11 @@ class Run:
         if (folder / "last.npz").exists():
             again = f"pixelgait-train --out {folder} --resume"
             raise UserError(f"{folder} already holds a run; {again} continues it")
-        if not (folder / CONFIG).exists() and folder.exists():
-            others = [path.name for path in folder.iterdir() if path.name != LOCK]
-            if others:
-                raise UserError(f"{folder} holds something else ({min(others)}), choose another")
+        held = {path.name for path in folder.iterdir()} - {LOCK} if folder.exists() else set()
+        if CONFIG in held and cls(folder).config:  # a run that was killed before it
+            held -= BEGUN
+        if held:
+            raise UserError(f"{folder} holds something else ({min(held)}), choose another")
         write_atomic(folder / CONFIG, json_bytes(config))
         write_atomic(folder / GIT, json_bytes({**git_state(), "version": version()}))
         return cls(folder)

@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.runtime.attention import draw_attention
 from pixelgait.robot.spec import RobotSpec
-from pixelgait.sim.viewing.video import INSET, Track, counted, render_track
+from pixelgait.sim.viewing.video import Track, counted, draw_inset, render_track
 from pixelgait.sim.world.scene import Scene
 
 
@@ -32,7 +31,7 @@ def film(
 
     def seen(now: float) -> NDArray[np.uint8]:
         i = max(0, int(np.searchsorted(times, now, side="right")) - 1)
-        return draw_attention(images[i], attention[i], INSET)
+        return draw_inset(images[i], attention[i])
 
     taken = track.frame_times()
     return [*counted(render_track(spec, scene, seed, track, taken, seen), len(taken))]

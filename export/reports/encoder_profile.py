@@ -94,7 +94,7 @@ def profile_encoders(config: EncoderProfileConfig) -> list[EncoderRow]:
 
     Raises:
         UserError: there is no such encoder, no time to measure, no place on the page, or a file
-            cannot be written.
+            cannot be written, or no encoder sees images of such a size.
     """
     from pixelgait.export.reports.plots import encoder_times
 
@@ -103,6 +103,8 @@ def profile_encoders(config: EncoderProfileConfig) -> list[EncoderRow]:
     data, table, picture = (config.out / f"encoders.{kind}" for kind in ("json", "md", "png"))
     check_outputs(*(("out", path) for path in (data, table, picture)), ("page", config.page))
     rows = _measure_all(_jobs(config), config.seconds)
+    if not rows:
+        raise UserError("nothing was measured: none of these encoders sees images of such a size")
     where = machine()
     found = [f"Measured on {format_machine(where)}", *findings(rows)]
     print("\n".join([format_rows(rows), "", *summary(rows), "", *found]))

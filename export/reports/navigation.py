@@ -52,6 +52,7 @@ ROWS = {
     "navigator-sit, difficulty 1": replace(ATTENDING, difficulty=1.0),
     "navigator-sit, MuJoCo": replace(ATTENDING, body="mujoco"),
     "navigator-sit, randomised": replace(ATTENDING, randomise=True),
+    "navigator-sit, unseen looks": replace(ATTENDING, looks="test"),
     "navigator-sit, remembers nothing": replace(ATTENDING, baseline="forgetful"),
     "IAP of the paper's size": replace(ROOMS, bundle=PAPER_SIZE),
     "teacher (knows map and pose)": replace(ROOMS, bundle="walk", baseline="teacher"),
@@ -108,6 +109,8 @@ def write_tables(config: NavigationConfig) -> None:
     known = [label for table in tables.values() for label in table.rows]
     if not set(config.rows) <= set(known):
         raise UserError(f"--rows: choose from {', '.join(known)}")
+    if config.episodes % HOUSES:
+        raise UserError(f"--episodes: expected so many times {HOUSES}: written houses share them")
     for name in tables:
         require_markers(config.page, name, "navigation")
     store = FigureStore(config.figures)
@@ -136,7 +139,7 @@ def _episodes(row: EvalConfig) -> list[Episode]:
     """Of a row; written houses share them."""
     if row.scene != WRITTEN:
         return list(run_episodes(row))
-    each = max(1, row.episodes // HOUSES)
+    each = row.episodes // HOUSES
     episodes: list[Episode] = []
     for house in range(HOUSES):
         seed = FIRST_EVALUATION_SEED + house

@@ -88,6 +88,8 @@ def calibrate_run(config: CalibrateConfig) -> None:
     folder = find_run(config.run, "low_level")
     if folder.is_relative_to(SHIPPED):
         raise UserError(f"{config.run} is shipped, and calibrated: name a run folder of your own")
+    if folder.resolve() != config.run.resolve():
+        raise UserError(f"{config.run}: its low level is a copy: calibrate the run it is of")
     trained_low_level(folder)  # refuses what is none
     with locked(folder):
         run = Run(folder)

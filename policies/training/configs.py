@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pixelgait.policies.curve_picture import PICTURE
-from pixelgait.policies.runs import find_run
+from pixelgait.policies.runs import LOW_LEVEL, find_run
 from pixelgait.policies.training.plan import BodyName, DAggerConfig, DeviceName, Plan, TaskName
 from pixelgait.policies.training.strategies import ESConfig
 from pixelgait.robot.errors import UserError
@@ -37,7 +37,6 @@ if TYPE_CHECKING:  # torch is not needed to be told what to do
 PLACE = ("out", "resume", "cluster", "device", "video")
 BUDGET = ("workers", "iterations", "minutes", "target_m")
 SOURCES = ("start", "low_level", "delays_from")
-LOW_LEVEL, DELAYS, SCENES = "low_level", "delays.json", "scenes"  # copies in the run folder
 
 Validations = Annotated[int, Range(1, len(VALIDATION))]
 

@@ -75,7 +75,7 @@ class Evolution:
     def histograms(self) -> dict[str, Array]:
         """Latents and durations of all decisions since the last call."""
         decisions, self._decisions = np.concatenate(self._decisions), []
-        names = ("latent_speed", "latent_turn", "duration_steps")
+        names = ("latent_speed", "latent_turn", "duration_steps") if len(decisions) else ()
         return {f"decisions/{name}": decisions[:, i] for i, name in enumerate(names)}
 
     def _evaluate(self, trials: Array, iteration: int) -> tuple[Array, Figures]:

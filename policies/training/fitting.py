@@ -100,12 +100,16 @@ def fit(
     """Fit to lessons in the steps and batches of a round; returns the last steps' loss.
 
     Images train the whole network, features what follows the encoder. With `recolour` images have
-    other colours in every step. Which decisions are drawn does not depend on the device. With a
-    label a passing bar on a terminal counts steps, below that of who waits.
+    other colours in every step. Which decisions are drawn does not depend on the device; what a
+    network drops out does. With a label a passing bar on a terminal counts steps, below that of
+    who waits.
     """
-    with torch.device(device):  # where the network makes its constants
+    high_level.train()
+    # Where the network makes its constants; dropout draws from the generator of everybody.
+    with torch.device(device), torch.random.fork_rng():
+        torch.manual_seed(seed)
         loss = _fit(high_level.to(device), lessons, config, seed, label)
-    high_level.to("cpu")
+    high_level.to("cpu").eval()
     return loss
 
 

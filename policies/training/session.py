@@ -10,12 +10,19 @@ import numpy as np
 from pixelgait.policies.high_level import flat_weights, make_high_level
 from pixelgait.policies.low_level import carried_over
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.policies.runs import CONFIG, GIT, Checkpoint, Run, find_run, load_checkpoint
-from pixelgait.policies.trained import robot_of
-from pixelgait.policies.training.configs import (
+from pixelgait.policies.runs import (
+    CONFIG,
     DELAYS,
+    GIT,
     LOW_LEVEL,
     SCENES,
+    Checkpoint,
+    Run,
+    find_run,
+    load_checkpoint,
+)
+from pixelgait.policies.trained import robot_of
+from pixelgait.policies.training.configs import (
     CameraConfig,
     CourseConfig,
     EvolutionConfig,
@@ -33,8 +40,11 @@ from pixelgait.policies.training.rollouts import start_worker
 from pixelgait.policies.training.validation import Validation
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import locked, require_writable, write_atomic
+from pixelgait.robot.spec import Array
 from pixelgait.sim.scenes.registry import moved_scene
 from pixelgait.sim.workers.pool import Pool
+
+BEST = "best.npz"
 
 
 def train(config: TrainConfig) -> Run:
@@ -96,7 +106,7 @@ def keep_sources(config: TrainConfig) -> None:
         moved_scene(config.scene, keep)
     if isinstance(config, CourseConfig):
         run = find_run(config.low_level, LOW_LEVEL)
-        for name in (CONFIG, GIT, "best.npz"):
+        for name in (CONFIG, GIT, BEST):
             write_atomic(config.out / LOW_LEVEL / name, (run / name).read_bytes())
 
 
@@ -124,7 +134,7 @@ def first_checkpoint(config: TrainConfig, plan: Plan) -> Checkpoint:
         students = first_students(config.architecture(), config.dagger, config.seed)
         if config.start is not None:
             other = start_of(config.start, "high_level")
-            students = load_start(other, students[0].size).weights[None]
+            students = load_start(other, students[0].size, config.mirror).weights[None]
         return Checkpoint.first(students[0], normaliser, students=students)
     assert isinstance(config, EvolutionConfig)
     high = np.zeros(0)
@@ -134,29 +144,41 @@ def first_checkpoint(config: TrainConfig, plan: Plan) -> Checkpoint:
     if config.start is not None:
         fresh = high if plan.sees else low
         file = start_of(config.start, "high_level" if plan.sees else "low_level")
-        start = load_start(file, fresh.size)
+        start = load_start(file, fresh.size, config.mirror)
         fresh[:], normaliser = start.weights, start.normaliser
-        if not plan.sees and (file.parent / CONFIG).is_file():
-            low, normaliser = carried_over(low, normaliser, robot_of(file.parent), plan.spec)
+        if not plan.sees:
+            low, normaliser = for_robot(file, start, plan)
     if isinstance(config, JointConfig) and config.low_level is not None:
-        start = load_start(find_run(config.low_level, "low_level") / "best.npz", low.size)
-        low, normaliser = start.weights, start.normaliser
+        file = find_run(config.low_level, LOW_LEVEL) / BEST
+        low, normaliser = for_robot(file, load_start(file, low.size, config.mirror), plan)
     weights = np.concatenate([high, low])
     return Checkpoint.first(weights, normaliser, start=weights, history=np.zeros((0, 0)))
 
 
 def start_of(path: Path, level: str) -> Path:
     """The checkpoint to start from: a file, or the best of a run or of a shipped bundle."""
-    return path if path.suffix == ".npz" else find_run(path, level) / "best.npz"
+    return path if path.suffix == ".npz" else find_run(path, level) / BEST
 
 
-def load_start(path: Path, size: int) -> Checkpoint:
-    """A checkpoint of so many weights.
+def load_start(path: Path, size: int, mirror: bool) -> Checkpoint:
+    """A checkpoint of so many weights, of a left-right symmetric policy or another.
 
     Raises:
-        UserError: it is no checkpoint, or has other weights.
+        UserError: it is no checkpoint, or has other weights, or they mean something else.
     """
     start = load_checkpoint(path)
     if start.weights.size != size:
         raise UserError(f"{path}: {start.weights.size} weights, {size} are wanted")
+    if (path.parent / CONFIG).is_file():
+        mirrored = bool(Run(path.parent).config.get("mirror"))
+        if mirrored != mirror:
+            learned = "with" if mirrored else "without"
+            raise UserError(f"{path} has learned {learned} --mirror: go on {learned} it")
     return start
+
+
+def for_robot(file: Path, start: Checkpoint, plan: Plan) -> tuple[Array, Normaliser]:
+    """A low level's weights and normaliser on the plan's robot, if it is known where it learned."""
+    if not (file.parent / CONFIG).is_file():
+        return start.weights, start.normaliser
+    return carried_over(start.weights, start.normaliser, robot_of(file.parent), plan.spec)

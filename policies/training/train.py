@@ -14,12 +14,9 @@ import numpy as np
 import tyro
 
 from pixelgait.policies.recipe import Stage, read_recipe, say_where_exact
-from pixelgait.policies.runs import CONFIG, Run, read_run_config
+from pixelgait.policies.runs import CONFIG, DELAYS, LOW_LEVEL, SCENES, Run, read_run_config
 from pixelgait.policies.training.configs import (
-    DELAYS,
     KINDS,
-    LOW_LEVEL,
-    SCENES,
     CameraConfig,
     CourseConfig,
     FollowConfig,
@@ -180,10 +177,11 @@ def train_stage(config: RecipeConfig, stage: Stage) -> bool:
         line += ["--device", config.device]
     wanted: TrainConfig = parse(Command, PROGRAM, line)  # type: ignore[arg-type]
     begun = (stage.folder / "last.npz").exists()
-    train = not begun or Run(stage.folder).load().iteration < wanted.iterations
-    if train:
+    trained, marker = stage.folder / "trained", stage.folder / "calibrated"
+    train = not trained.exists()  # its minutes or its target may end it before its iterations
+    if train and not (begun and Run(stage.folder).load().iteration >= wanted.iterations):
         run_and_report(replace(wanted, resume=begun))
-    marker = stage.folder / "calibrated"
+    write_atomic(trained, b"")
     calibrate = stage.calibrate and not marker.exists()
     if calibrate:
         from pixelgait.policies.training.calibration import CalibrateConfig, calibrate_run

@@ -57,10 +57,11 @@ def summary(group: str, episodes: Sequence[Episode]) -> Figures:
         "shortest": np.min([e.distance_m for e in episodes]),
         "falls": np.mean([e.fell for e in episodes]),
         "images": np.mean([e.images for e in episodes]),
-        "duration_steps": np.sum([e.steps for e in episodes]) / images,
-        "latent_speed": decisions[:, 0].mean(),
-        "latent_turn": np.abs(decisions[:, 1]).mean(),
     }
+    if len(decisions):  # who is damped at once has looked at nothing
+        figures["duration_steps"] = np.sum([e.steps for e in episodes]) / images
+        figures["latent_speed"] = decisions[:, 0].mean()
+        figures["latent_turn"] = np.abs(decisions[:, 1]).mean()
     if told := [e for e in episodes if e.success is not None]:
         figures["success"] = np.mean([e.success for e in told])
         figures["clean"] = np.mean([e.clean_success for e in told])

@@ -28,6 +28,11 @@ def read_report(path: Path) -> dict[str, Any]:
         }.values():
             for column in ("count", *COLUMNS):
                 float(row[column])
+        for row in report.get("stalls", {}).values():
+            float(row["count"]), float(row["max_us"])
+        for bars in report.get("histograms", {}).values():
+            if not bars or not all(edge > 0.0 and count >= 0 for edge, count in bars):
+                raise ValueError("a histogram without bars, or with negative ones")
         report["machine"]["processor"], report["deadline_misses"], report["ticks"]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(f"{path}: no latency report ({error!r})") from None

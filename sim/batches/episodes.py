@@ -91,7 +91,7 @@ class BatchLog:
             steps=self._steps,
             path=np.array(path),
             observations=np.array([inputs[robot] for inputs in self._observations]),
-            decisions=np.array([decisions[robot] for decisions in self._decisions]),
+            decisions=np.array([d[robot] for d in self._decisions]).reshape(-1, LATENT_SIZE + 1),
             metrics=self.task.metrics(robot),
             contacts=Contacts(),
         )

@@ -107,8 +107,8 @@ class EpisodeLog:
             steps=self.steps,
             path=np.array(self._path),
             observations=np.array(self._observations).reshape(-1, INPUT_SIZE),
-            decisions=np.array(self._decisions),
-            metrics=task.metrics(),
+            decisions=np.array(self._decisions).reshape(-1, LATENT_SIZE + 1),
+            metrics=task.metrics(fell),
             contacts=self._contacts,
         )
 

@@ -128,7 +128,7 @@ class Follow:
         self._loads = loads
         return float(self.POWER_WEIGHT_PER_W * power * CONTROL_DT_S) + self.landing_loss(speeds)
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self, fell: bool) -> dict[str, float]:
         """Mean tracking errors [m/s], [rad/s] in the second half of every command."""
         return self.mean_errors(self._errors, self._judged)
 

@@ -70,5 +70,5 @@ class Forward:
         """Whether the goal is reached, if there is one."""
         return None if self._endless else self._arrived
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self, fell: bool) -> dict[str, float]:
         return {}

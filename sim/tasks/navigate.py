@@ -67,12 +67,12 @@ class Navigate(Forward):
         """As the crow flies [m]."""
         return float(np.hypot(*(self.destination - self._places[-1])))
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self, fell: bool) -> dict[str, float]:
         """SPL, whether and how far from the destination it ended [m], its way [m] and time [s]."""
         way = self._way_m / max(self._walked_m, self._way_m)
         return {
-            "spl": way * self.succeeded(),
-            "near_rate": float(self._stopped_within(NEAR_M)),
+            "spl": way * (self.succeeded() and not fell),
+            "near_rate": float(self._stopped_within(NEAR_M) and not fell),
             "left_m": self._left_m(),
             "walked_m": self._walked_m,
             "time_s": self._steps * CONTROL_DT_S,

@@ -32,8 +32,8 @@ class Task(Protocol):
     def succeeded(self) -> bool | None:
         """Whether the robot, if it is on its feet, is where it should be; None: nowhere is."""
 
-    def metrics(self) -> dict[str, float]:
-        """Further figures of the episode."""
+    def metrics(self, fell: bool) -> dict[str, float]:
+        """Further figures of the episode, in which the robot fell, or was damped, or did not."""
 
 
 def fallen(body: Walker) -> bool:

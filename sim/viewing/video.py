@@ -39,7 +39,8 @@ from pixelgait.sim.world.seeds import Stream
 WIDTH, HEIGHT = 480, 320
 FRAMES_PER_S = 10
 STRIP = (2, 4)  # rows and columns of a strip of frames
-INSET = 4  # magnification of the camera image
+INSET = 4  # magnification of the camera image, where it leaves most of the frame free
+MOST_INSET = (160, 240)  # height and width [px]
 EYE_M = np.array((-1.7, 0.0, 1.1))  # from the robot: behind and above
 LOOK_M = np.array((1.2, 0.0, 0.0))
 MOST_ASIDE_M = 0.75  # of the robot, from the middle of the picture
@@ -277,4 +278,15 @@ def _inset(controller: Controller) -> Frame | None:
     image, decision = controller.image, controller.decision
     if image is None or decision is None:
         return None
-    return draw_attention(image.pixels, decision.attention, INSET)
+    return draw_inset(image.pixels, decision.attention)
+
+
+def draw_inset(pixels: Frame, attention: NDArray[np.float32] | None) -> Frame:
+    """A policy's image (H, W, C) as it fits into a corner of the frame: larger, or reduced."""
+    height, width = pixels.shape[:2]
+    fits = min(MOST_INSET[0] / height, MOST_INSET[1] / width)
+    drawn = draw_attention(pixels, attention, max(1, min(INSET, int(fits))))
+    if fits >= 1.0:
+        return drawn
+    size = max(1, int(fits * width)), max(1, int(fits * height))
+    return np.asarray(cv2.resize(drawn, size, interpolation=cv2.INTER_AREA), np.uint8)

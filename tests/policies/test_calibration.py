@@ -97,6 +97,18 @@ def test_a_low_level_that_falls_at_once_gets_a_line_and_is_left_alone(tmp_path: 
     np.testing.assert_array_equal(run.load("best").weights, wild)
 
 
+def test_the_low_level_that_a_camera_policy_has_learned_on_is_not_calibrated(
+    tmp_path: Path,
+) -> None:
+    """It is part of what the run is continued with."""
+    low_level_run(tmp_path / "course" / "low_level", 0.2)
+    before = Run(tmp_path / "course" / "low_level").load("best").weights
+    with pytest.raises(UserError, match="its low level is a copy: calibrate the run it is of"):
+        calibrate_run(CalibrateConfig(tmp_path / "course"))
+    after = Run(tmp_path / "course" / "low_level").load("best").weights
+    np.testing.assert_array_equal(after, before)
+
+
 def test_a_run_that_is_being_written_is_not_calibrated(tmp_path: Path) -> None:
     folder = low_level_run(tmp_path / "low", 0.2)
     with locked(folder), pytest.raises(UserError, match=f"{folder} is in use by another process"):

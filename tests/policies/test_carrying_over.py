@@ -10,7 +10,7 @@ import pytest
 from pixelgait.policies.low_level import carried_over, searched_low_level
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs import load_checkpoint
-from pixelgait.policies.training.configs import FollowConfig
+from pixelgait.policies.training.configs import FollowConfig, JointConfig
 from pixelgait.policies.training.session import first_checkpoint
 from pixelgait.robot.controller import Controller
 from pixelgait.robot.gait import joint_map
@@ -56,8 +56,17 @@ def test_what_an_a1_has_learned_walks_ahead_on_others(spec: RobotSpec, tmp_path:
     assert walked.speed > 0.1  # [m/s]; as it was, the Mini Cheetah walked backwards
 
 
+def test_both_levels_begin_with_legs_that_are_carried_over(tmp_path: Path) -> None:
+    run, low_level = tmp_path / "run", Path("walk")
+    joint = JointConfig(out=run, robot="laikago", low_level=low_level, mirror=True)
+    follow = FollowConfig(out=run, robot="laikago", start=low_level, mirror=True)
+    both, legs = (first_checkpoint(config, config.plan()) for config in (joint, follow))
+    np.testing.assert_array_equal(both.weights[-LOW_LEVEL_WEIGHTS:], legs.weights)
+    np.testing.assert_array_equal(both.normaliser.mean, legs.normaliser.mean)
+
+
 def test_on_its_own_robot_nothing_changes(tmp_path: Path) -> None:
-    config = FollowConfig(out=tmp_path / "run", start=Path("walk"))
+    config = FollowConfig(out=tmp_path / "run", start=Path("walk"), mirror=True)
     first, walk = first_checkpoint(config, config.plan()), load_checkpoint(WALK)
     np.testing.assert_allclose(first.weights, walk.weights, atol=1e-12)
     np.testing.assert_allclose(first.normaliser.mean, walk.normaliser.mean, atol=1e-12)

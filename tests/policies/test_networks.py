@@ -102,6 +102,24 @@ def test_decisions_stay_in_their_ranges_and_depend_on_the_image() -> None:
         assert len({tuple(d.latent) for d in decisions}) > 1
 
 
+def test_what_is_dropped_out_is_there_to_decide_and_drawn_by_the_seed() -> None:
+    """Fitting alone drops anything out, and the same when it is repeated."""
+    images, starts = random_images(32, count=4), torch.tensor([True, False, False, False])
+    lessons = Lessons(images, torch.zeros(4, 2), torch.tensor([[1.0, 0.5]]).expand(4, 2), starts)
+    plain, *dropping = (
+        make_high_level(Architecture(f"siet:dropout={share}"), seed=0) for share in (0, 0.3, 0.3)
+    )
+    decided = [network.decide(images[0].numpy()).latent for network in (plain, *dropping)]
+    np.testing.assert_array_equal(decided[1:], [decided[0]] * 2)
+    for network in (plain, *dropping):
+        fit(network, lessons, DAggerConfig(steps=2, batch=4), seed=0)
+    fitted = [flat_weights(network) for network in (plain, *dropping)]
+    np.testing.assert_array_equal(fitted[1], fitted[2])
+    assert (fitted[0] != fitted[1]).any()
+    decided = [dropping[0].decide(images[0].numpy()).latent for _ in range(2)]
+    np.testing.assert_array_equal(*decided)
+
+
 @pytest.mark.parametrize("encoder", ["ge-vit", "gsa-net", "latformer", "attention-neuron"])
 @pytest.mark.parametrize("memory", ["", "gru:4"])
 def test_encoders_with_a_gradient_are_fitted_with_their_head(encoder: str, memory: str) -> None:

@@ -451,6 +451,15 @@ def test_a_recipe_is_its_lines(trained: Train, tmp_path: Path) -> None:
         np.testing.assert_array_equal(*weights)
 
 
+def test_a_stage_that_ended_before_its_iterations_is_done(trained: Train, tmp_path: Path) -> None:
+    (tmp_path / "recipe.txt").write_text(
+        f"walk {SMALL} {SEARCH} --iterations 50 --minutes 0.0001 --validate-every 1\n"
+    )
+    line = "--recipe recipe.txt --out cooked --workers 1"
+    assert "best of 1 iterations" in trained(line)
+    assert trained(line).splitlines()[-1] == "all runs are done: cooked/1-walk"
+
+
 def test_a_recipe_calibrates_a_run_once(trained: Train, tmp_path: Path) -> None:
     lines = (
         f"follow --mirror --start walk {SMALL} {SEARCH} --iterations 1\ncalibrate  # its speeds\n"

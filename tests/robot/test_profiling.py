@@ -36,6 +36,16 @@ def test_reports_are_compared_and_drawn(command: Command, tmp_path: Path) -> Non
     assert not re.search("src=|href=|url", page)  # nothing to load
 
 
+def test_a_damaged_report_is_refused(command: Command, tmp_path: Path) -> None:
+    write_report(tmp_path / "a.json", "a", 100)
+    report = json.loads((tmp_path / "a.json").read_text())
+    for damaged in ({"stalls": None}, {"stalls": {"x": {}}}, {"histograms": {"observe": []}}):
+        (tmp_path / "b.json").write_text(json.dumps({**report, **damaged}))
+        done = command("pixelgait-profile", "b.json", "--page", "p.html")
+        assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), damaged
+        assert "b.json: no latency report" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

@@ -91,7 +91,7 @@ def test_progress_is_the_way_round_walls_and_ends_at_the_mark(body: PyBulletBody
             assert not fallen(body)
         assert over == [False, False, True]  # and only once it has stood there
         walked = np.linalg.norm(points[-8] - points[0]) + np.linalg.norm(points[-4] - points[-8])
-        assert task.metrics()["spl"] == pytest.approx(min(1.0, -progress[0] / walked))
+        assert task.metrics(fell=False)["spl"] == pytest.approx(min(1.0, -progress[0] / walked))
     assert max(detours) > 1.3
 
 
@@ -102,12 +102,18 @@ def test_who_passes_by_has_not_stopped_near_the_destination(body: PyBulletBody) 
     x, y = task.destination
     body.place((x + 0.45, y, 0.28), (0.0, 0.0, 0.0, 1.0))
     task.step(body)
-    assert task.metrics()["left_m"] == pytest.approx(0.45)
-    assert task.metrics()["near_rate"] == 0.0
+    assert task.metrics(fell=False)["left_m"] == pytest.approx(0.45)
+    assert task.metrics(fell=False)["near_rate"] == 0.0
     for _ in range(STOPPED_STEPS):
         task.step(body)
-    assert task.metrics()["near_rate"] == 1.0
+    assert task.metrics(fell=False)["near_rate"] == 1.0
     assert not task.succeeded()  # which is within 0.36 m
+    body.place((x, y, 0.28), (0.0, 0.0, 0.0, 1.0))
+    for _ in range(STOPPED_STEPS):
+        task.step(body)
+    assert task.metrics(fell=False)["spl"] > 0.0
+    damped = task.metrics(fell=True)
+    assert (damped["spl"], damped["near_rate"]) == (0.0, 0.0)  # whoever lies there has failed
 
 
 def test_who_is_in_a_wrong_room_has_time_to_come_back(body: PyBulletBody) -> None:

@@ -24,7 +24,14 @@ from pixelgait.sim.evaluate import film
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.options import SceneOptions
 from pixelgait.sim.viewing import watching
-from pixelgait.sim.viewing.video import Track, film_track, render_track
+from pixelgait.sim.viewing.video import (
+    HEIGHT,
+    WIDTH,
+    Track,
+    draw_inset,
+    film_track,
+    render_track,
+)
 from pixelgait.sim.viewing.watching import CATCH_UP_S, RealTime, View, opened
 from pixelgait.sim.viewing.window import ClosedError, Moment, PyBulletWindow
 from tests.conftest import Command
@@ -156,6 +163,27 @@ def test_what_swings_is_filmed_where_it_was(tmp_path: Path) -> None:
     np.testing.assert_array_equal(first, last)
     film_track(tmp_path / "one.png", A1, scene, 3, Track(rows[:1], np.zeros(1)))  # a single row
     assert (tmp_path / "one.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("seen", "drawn"),
+    [
+        ((32, 32), (128, 128)),
+        ((32, 48), (128, 192)),
+        ((96, 96), (96, 96)),
+        ((240, 320), (160, 213)),
+    ],
+)
+def test_whatever_a_policy_sees_fits_into_the_corner(
+    seen: tuple[int, int], drawn: tuple[int, int]
+) -> None:
+    pixels = np.full((*seen, 3), 90, np.uint8)
+    attention = np.zeros((4, 4), np.float32)
+    attention[0, 0] = 1.0
+    inset = draw_inset(pixels, attention)
+    assert inset.shape == (*drawn, 3)
+    assert (2 * inset.shape[0] <= HEIGHT, 2 * inset.shape[1] <= WIDTH) == (True, True)
+    assert inset[2, 2, 0] > inset[-2, -2, 0] == 90  # red where it attends to
 
 
 def test_a_film_shows_several_episodes_side_by_side(tmp_path: Path) -> None:
