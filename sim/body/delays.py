@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from typing import Generic, TypeVar
 
@@ -29,32 +30,36 @@ class DelayLine(Generic[T]):
 
 
 class History:
-    """The last second of a measured vector; linear between samples."""
+    """A measured vector over time, for so long [s] at least; linear between samples."""
 
-    MOST_SAMPLES = 100  # a second of control steps
-
-    def __init__(self) -> None:
-        self._samples: deque[tuple[float, Array]] = deque(maxlen=self.MOST_SAMPLES)
+    def __init__(self, kept_s: float = 1.0) -> None:
+        self.kept_s = kept_s
+        self._times_s: list[float] = []
+        self._values: list[Array] = []
 
     @property
     def empty(self) -> bool:
         """Whether nothing was measured so far."""
-        return not self._samples
+        return not self._times_s
 
     def add(self, time_s: float, value: Array) -> None:
         """The newest sample; one of the same time as the last replaces it."""
-        if self._samples and self._samples[-1][0] == time_s:
-            self._samples.pop()
-        self._samples.append((time_s, value))
+        times_s = self._times_s
+        if times_s and times_s[-1] == time_s:
+            self._values[-1] = value
+            return
+        times_s.append(time_s)
+        self._values.append(value)
+        if times_s[0] < time_s - 2.0 * self.kept_s:  # seldom: to drop the oldest takes a while
+            old = bisect_right(times_s, time_s - self.kept_s) - 1
+            del times_s[:old], self._values[:old]
 
     def at(self, time_s: float) -> Array:
         """The vector at a time [s]; before the oldest sample that one, after the newest that."""
-        later_s, later = self._samples[-1]
-        for earlier_s, earlier in reversed(self._samples):
-            if earlier_s <= time_s:
-                if later_s == earlier_s:
-                    return earlier
-                share = (time_s - earlier_s) / (later_s - earlier_s)
-                return earlier + share * (later - earlier)
-            later_s, later = earlier_s, earlier
-        return later
+        later = bisect_right(self._times_s, time_s)
+        if later in (0, len(self._times_s)):
+            return self._values[max(later - 1, 0)]
+        earlier_s, later_s = self._times_s[later - 1 : later + 1]
+        share = (time_s - earlier_s) / (later_s - earlier_s)
+        before, after = self._values[later - 1 : later + 1]
+        return before + share * (after - before)

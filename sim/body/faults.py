@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import count
 
 import numpy as np
 
@@ -28,6 +30,12 @@ FAULT_KINDS = {
 NOT_SURVIVABLE = ("nan", "degrees", "offset", "stuck")  # a robot must be damped
 PIXELS = ("frozen", "black", "mirrored")  # of a camera: other pixels, and nothing else
 LASTING = ("mirrored",)  # no passing fault, but a camera that is mounted or set up wrongly
+SURVIVABLE = [
+    (sensor, kind)
+    for sensor, kinds in FAULT_KINDS.items()
+    for kind in kinds
+    if kind not in (*NOT_SURVIVABLE, *LASTING)
+]
 MIXED = "mixed"
 TIMES = {"at": "start_s", "for": "for_s", "by": "by_s"}
 FAULTS_HELP = (
@@ -39,7 +47,8 @@ FAULTS_HELP = (
 DRAWN = -1.0  # instead of a start [s]: one drawn from the seed
 FIRST_S, LAST_S = 1.0, 5.0  # a fault without `at` begins in between, drawn from the seed
 MIXED_EVERY_S = 4.0  # one fault of the mixed schedule begins
-MIXED_UNTIL_S = 120.0  # longer than any episode
+MIXED_UNTIL_S = 120.0  # what is drawn with all other faults; the mixed schedule goes on after it
+MIXED_STARTS_S = np.arange(FIRST_S, MIXED_UNTIL_S, MIXED_EVERY_S).tolist()
 # The mixed schedule holds what a controller should survive: shorter than its watchdogs' patience.
 MIXED_FOR_S = {"joints": 0.05, "imu": 0.05, "camera": 1.0}
 MIXED_BY_S = {"joints": 0.03, "imu": 0.03, "camera": 0.3}
@@ -54,6 +63,11 @@ class Fault:
     start_s: float = DRAWN  # since the reset
     for_s: float = 1.0
     by_s: float = 0.1  # how late, of kind late
+
+    @property
+    def end_s(self) -> float:
+        """When it is over, since the reset [s]."""
+        return self.start_s + self.for_s
 
     def acts(self, now_s: float) -> bool:
         """Whether it does at this time since the reset [s]."""
@@ -79,7 +93,7 @@ def require_eyes(faults: tuple[Fault, ...], who: str) -> None:
 
 
 def schedule(faults: tuple[Fault, ...], seed: int) -> list[Fault]:
-    """An episode's faults with their times."""
+    """An episode's faults with their times, of the mixed schedule the first two minutes."""
     rng = Stream.FAULTS.rng(seed)
     planned = []
     for fault in faults:
@@ -92,16 +106,24 @@ def schedule(faults: tuple[Fault, ...], seed: int) -> list[Fault]:
     return planned
 
 
+def schedule_on(faults: tuple[Fault, ...], seed: int) -> Iterator[Fault]:
+    """The mixed schedule after `schedule`, in the order of time: without an end."""
+    if any(fault.sensor == MIXED for fault in faults):
+        rng = Stream.FAULTS.rng(seed, 1)
+        for start_s in count(MIXED_STARTS_S[-1] + MIXED_EVERY_S, MIXED_EVERY_S):
+            yield _survivable(start_s, rng)
+
+
 def _mixed(rng: np.random.Generator) -> list[Fault]:
     """Survivable faults of all sensors, one every few seconds."""
-    kinds = [(s, kind) for s, kinds in FAULT_KINDS.items() for kind in kinds]
-    choices = [each for each in kinds if each[1] not in (*NOT_SURVIVABLE, *LASTING)]
-    faults = []
-    for start in np.arange(FIRST_S, MIXED_UNTIL_S, MIXED_EVERY_S):
-        sensor, kind = choices[rng.integers(len(choices))]
-        start_s = float(start + rng.uniform(0.0, MIXED_EVERY_S - MIXED_FOR_S["camera"]))
-        faults.append(Fault(sensor, kind, start_s, MIXED_FOR_S[sensor], MIXED_BY_S[sensor]))
-    return faults
+    return [_survivable(start_s, rng) for start_s in MIXED_STARTS_S]
+
+
+def _survivable(after_s: float, rng: np.random.Generator) -> Fault:
+    """One of them, that is over `MIXED_EVERY_S` later."""
+    sensor, kind = SURVIVABLE[rng.integers(len(SURVIVABLE))]
+    start_s = after_s + float(rng.uniform(0.0, MIXED_EVERY_S - MIXED_FOR_S["camera"]))
+    return Fault(sensor, kind, start_s, MIXED_FOR_S[sensor], MIXED_BY_S[sensor])
 
 
 def _parse(text: str) -> Fault:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.rotation import Quaternion, Vector
 from pixelgait.robot.spec import LEGS, Array
 from pixelgait.sim.body.delays import DelayLine, History
-from pixelgait.sim.body.faults import Fault, schedule
+from pixelgait.sim.body.faults import Fault, schedule, schedule_on
 from pixelgait.sim.body.interface import BasePose, Loads, SimulatedBody
 from pixelgait.sim.world.scene import Layout
 from pixelgait.sim.world.seeds import Stream
@@ -19,6 +20,7 @@ from pixelgait.sim.world.seeds import Stream
 # Ours: one reading in five has one value off by up to 1 (rad, rad/s).
 SPIKE_CHANCE, SPIKE = 0.2, 1.0
 OFFSET_RAD = 2.0  # ours
+AHEAD_S = 5.0  # longer than a fault of the mixed schedule needs to know what came before it
 
 
 class FaultyBody:
@@ -28,7 +30,9 @@ class FaultyBody:
         self.body = body
         self.faults = faults
         self.spec, self.scene, self.camera = body.spec, body.scene, body.camera
-        self._failures: list[FailingSensor | FailingCamera] = []
+        self._failures: list[Failure] = []
+        self._coming: Iterator[Failure] = iter(())
+        self._next: Failure | None = None  # of those that come
 
     @property
     def time_s(self) -> float:
@@ -41,13 +45,11 @@ class FaultyBody:
     def reset(self, seed: int) -> Reading:
         """Reset the body and draw the episode's faults."""
         reading = self.body.reset(seed)
-        planned = enumerate(schedule(self.faults, seed))
-        self._failures = [
-            FailingCamera(fault)
-            if fault.sensor == "camera"
-            else FailingSensor(fault, Stream.FAILING_SENSOR.rng(seed, i))
-            for i, fault in planned
-        ]
+        planned = schedule(self.faults, seed)
+        self._failures = [_failure(fault, seed, i) for i, fault in enumerate(planned)]
+        later = enumerate(schedule_on(self.faults, seed), len(planned))
+        self._coming = (_failure(fault, seed, i) for i, fault in later)
+        self._next = next(self._coming, None)
         return self._failing(reading)
 
     def read(self) -> Reading:
@@ -57,11 +59,17 @@ class FaultyBody:
     def ages(self) -> dict[str, float]:
         """For how long lost sensors have been silent [s]."""
         now = self.time_s
-        lost = [f.fault for f in self._failures if f.fault.kind == "lost" and f.fault.acts(now)]
-        return {fault.sensor: now - fault.start_s for fault in lost}
+        lost = [f.fault for f in self._failures if f.fault.kind == "lost"]
+        sensors = dict.fromkeys(fault.sensor for fault in lost if fault.acts(now))
+        return {sensor: now - _silent_since(sensor, lost, now) for sensor in sensors}
 
     def _failing(self, reading: Reading) -> Reading:
         now = self.time_s
+        while self._next is not None and self._next.fault.start_s < now + AHEAD_S:
+            # Or an hour of the mixed schedule would be a thousand of them in every reading.
+            self._failures = [f for f in self._failures if now < f.fault.end_s + AHEAD_S]
+            self._failures.append(self._next)
+            self._next = next(self._coming, None)
         for failure in self._failures:
             reading = failure.degrade(reading, now)
         return reading
@@ -87,6 +95,9 @@ class FaultyBody:
     def pose(self) -> BasePose:
         return self.body.pose()
 
+    def joint_angles(self) -> Array:
+        return self.body.joint_angles()
+
     def place(self, position: Vector, orientation: Quaternion) -> None:
         self.body.place(position, orientation)
 
@@ -108,7 +119,7 @@ class FailingSensor:
 
     def __init__(self, fault: Fault, rng: np.random.Generator) -> None:
         self.fault, self.rng = fault, rng
-        self._history = History()
+        self._history = History(max(1.0, fault.by_s))
         self._last_s = 0.0  # before the fault
         self._encoder: int | None = None  # that fails, of kinds offset and stuck
 
@@ -177,6 +188,28 @@ class FailingCamera:
         if fault.kind == "frozen":
             image = replace(image, time_s=now_s)
         return replace(reading, image=lambda: image)
+
+
+Failure = FailingSensor | FailingCamera
+
+
+def _failure(fault: Fault, seed: int, number: int) -> Failure:
+    """What fails by a fault, by its number of an episode's."""
+    if fault.sensor == "camera":
+        return FailingCamera(fault)
+    return FailingSensor(fault, Stream.FAILING_SENSOR.rng(seed, number))
+
+
+def _silent_since(sensor: str, lost: list[Fault], now_s: float) -> float:
+    """When it fell silent [s]: it stays so where one fault begins before another is over."""
+    since_s = now_s
+    while earlier := [
+        fault.start_s
+        for fault in lost
+        if fault.sensor == sensor and fault.start_s < since_s and fault.acts(since_s)
+    ]:
+        since_s = min(earlier)
+    return since_s
 
 
 def _black(image: Image) -> Image:

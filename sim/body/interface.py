@@ -57,6 +57,9 @@ class Walker(Protocol):
     def touching(self) -> float | None:
         """Normal force [N] between the robot and obstacles now; None if it touches none."""
 
+    def joint_angles(self) -> Array:
+        """Where the joints are (12,) [rad], whatever sensors say."""
+
     def loads(self) -> Loads:
         """What motors and feet bear at this instant; nothing, of a robot without legs."""
 

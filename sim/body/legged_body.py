@@ -156,6 +156,10 @@ class LeggedBody(ABC):
         if self._steps % SUBSTEPS == 0:
             self._scene.move(self.time_s)
 
+    def joint_angles(self) -> Array:
+        """Where the joints are (12,) [rad], whatever sensors say."""
+        return np.array(self._joints()[0])
+
     def render(self) -> Image:
         """What the camera, as it sits in this episode, sees at this instant."""
         return Image(self._scene.render(self._mounted, self.pose()), self.time_s)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.low_level import CONTROL_DT_S, MAX_SPEED_M_PER_S, commanded
@@ -158,6 +159,11 @@ class KinematicBody:
             return self.state.camera.newest(self.time_s)
         return Image(self._scene.render(self.camera, self._swaying()), self.time_s)
 
+    def render_rgb(self) -> NDArray[np.uint8]:
+        """Colours (H, W, 3) of this instant, whatever the camera's kind."""
+        camera = self.camera if self.state.camera is None else self.state.camera.camera
+        return np.asarray(self._scene.render(replace(camera, kind="rgb"), self._swaying()))
+
     def _swaying(self) -> BasePose:
         """Where the trunk is that a camera sits on: it sways, and is as steep as the ground."""
         state, height_m = self.state, self.spec.stand_height_m
@@ -187,6 +193,10 @@ class KinematicBody:
     def touching(self) -> float | None:
         """0 while an obstacle stops it or runs into it (it has no mass), else None."""
         return 0.0 if self.state.stopped or self.state.run_into else None
+
+    def joint_angles(self) -> Array:
+        """Those of a robot that stands: it has no legs to move."""
+        return self.spec.default_pose_rad
 
     def loads(self) -> Loads:
         """Nothing: it has neither motors nor feet."""

@@ -110,7 +110,8 @@ class PyBulletScene:
         shapes = zip(self.scene.movable, self.layout.movable, self._movable, strict=True)
         for shape, pose, (body, _) in shapes:
             away = abs(pose.z - self.layout.start.z) > FAR_M
-            if away == (body in self._away):
+            unseen = isinstance(shape, Box) and not shape.visible
+            if unseen or away == (body in self._away):
                 continue
             textured = isinstance(shape, Box) and shape.texture is not None
             colour = (1.0, 1.0, 1.0) if textured else shape.colour
@@ -146,7 +147,7 @@ class PyBulletScene:
         shape = pybullet.createCollisionShape(
             pybullet.GEOM_BOX, halfExtents=box.half_m, physicsClientId=client
         )
-        if box.texture is None:
+        if box.texture is None or not box.visible:
             visual = pybullet.createVisualShape(
                 pybullet.GEOM_BOX,
                 halfExtents=box.half_m,

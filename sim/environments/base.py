@@ -158,9 +158,7 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         self._renderer.scene.reset(Stream.LAYOUT.rng(self.seed))
         self._renderer.scene.move(self.body.time_s)
         position, orientation = map(np.array, self.body.pose())
-        joints = self.reading.joint_angles
-        if isinstance(self.body, KinematicBody):
-            joints = self.robot.default_pose_rad
+        joints = self.body.joint_angles()
         frame: NDArray[np.uint8] = self._renderer.frame(position, orientation, joints, None)
         return frame
 

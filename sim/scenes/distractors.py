@@ -21,6 +21,7 @@ from pixelgait.sim.world.texture import Colour, Pattern, Texture
 
 Split = Literal["train", "test"]
 AnyShape = TypeVar("AnyShape", bound=Shape)
+Kind = tuple[Colour, Texture | None]  # of boxes that look alike
 
 # The first seed of each set's textures, and how many there are.
 FIRST_SEEDS: dict[Split, int] = {"train": 0, "test": 1000}
@@ -55,7 +56,8 @@ class Distracted(Scene):
         objects = [
             Box(STORE, (x, y, z), (1.0, 1.0, 1.0), texture=plain) for x, y, z in sizes.tolist()
         ]
-        self._kinds: list[tuple[Colour, Texture | None]] = []
+        self._drawn: dict[Kind, None] = {}  # for what kinds of boxes, in the order of the draws
+        self._kinds: list[Kind] = []  # of the boxes that have a texture
         self.fixed = [self._covered(shape) for shape in scene.fixed]
         self.movable = [*(self._covered(shape) for shape in scene.movable), *backdrop, *objects]
 
@@ -81,7 +83,7 @@ class Distracted(Scene):
 
     def _appearance(self, rng: np.random.Generator) -> Appearance:
         """Boxes that were alike stay alike."""
-        drawn = {kind: self._draw(rng) for kind in dict.fromkeys(self._kinds)}
+        drawn = {kind: self._draw(rng) for kind in self._drawn}
         picture = replace(self._draw(rng), tile_m=PICTURE_M)
         objects = [self._draw(rng) for _ in range(OBJECT_COUNT)]
         angle, low = rng.uniform(0.0, 2.0 * math.pi), rng.uniform(0.0, LOWEST_LIGHT)
@@ -98,10 +100,16 @@ class Distracted(Scene):
 
     def _covered(self, shape: AnyShape) -> AnyShape:
         """The shape as it is built: every visible box but the goal's mark gets a texture."""
-        is_goal = isinstance(self.scene, Indoor) and shape is self.scene.mark
-        if not isinstance(shape, Box) or not shape.visible or is_goal:
+        is_goal = shape is Indoor.mark
+        if not isinstance(shape, Box) or not shape.visible:
             return shape
-        self._kinds.append((shape.colour, shape.texture))
+        if is_goal and isinstance(self.scene, Indoor):
+            return shape
+        kind = shape.colour, shape.texture
+        self._drawn[kind] = None  # a mixture's mark too: other draws would be other episodes
+        if is_goal:
+            return shape
+        self._kinds.append(kind)
         return replace(shape, texture=self.textures[0])
 
 

@@ -90,10 +90,10 @@ def make_scene(
         return Distracted(make_scene(name, difficulty), distractors)
     if name.startswith(f"{Gibson.name}:"):
         return Gibson(Path(name.removeprefix(f"{Gibson.name}:")))
-    if name.endswith(".py"):
-        return load_own_scene(Path(name), difficulty)
     if name.startswith(f"{Mixture.name}:"):
         return _mixture(name, difficulty)
+    if name.endswith(".py"):
+        return load_own_scene(Path(name), difficulty)
     if name not in SCENES:
         known = f"{', '.join(SCENES)}, {Mixture.name}:KIND,..., {Gibson.name}:FOLDER or FILE.py"
         raise UserError(f"unknown scene '{name}', choose from {known}")

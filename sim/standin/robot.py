@@ -71,8 +71,8 @@ class SimulatedRobot(Node):
         self._odometry, self._drifting = self.create_publisher(Odometry, "odom", sensor), odometry
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="physics")
-        reading = body.reset(seed)
-        self.seen = (body.time_s, body.pose(), reading.joint_angles)  # now, as sensors tell
+        body.reset(seed)
+        self.seen = (body.time_s, body.pose(), body.joint_angles())  # now, whatever sensors tell
         self.fault: str | None = None
         self.late = 0  # physics steps that began after the next was due
         self.path: list[tuple[float, ...]] = []  # time [s], base pose (7), joint angles (12)
@@ -107,7 +107,7 @@ class SimulatedRobot(Node):
         while not self._stop.is_set():
             self.body.step(self._wire.command() or at_first)
             reading = self.body.read()
-            self.seen = (self.body.time_s, self.body.pose(), reading.joint_angles)
+            self.seen = (self.body.time_s, self.body.pose(), self.body.joint_angles())
             self._publish(step, reading)
             step += 1
             self.late += rate.wait()
@@ -126,7 +126,7 @@ class SimulatedRobot(Node):
             believed = _odometry(now, "odom", (x, y, position[2]), upright(yaw))
             self._odometry.publish(believed)
             if self.record:
-                self.path.append((now / 1e9, *position, *orientation, *reading.joint_angles))
+                self.path.append((now / 1e9, *position, *orientation, *self.body.joint_angles()))
                 self.simulated_s.append(self.body.time_s)
 
     def _info(self, now: int) -> Any:

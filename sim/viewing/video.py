@@ -246,7 +246,7 @@ def film_episode(
         progress()
         if step % every == 1:
             now = step * CONTROL_DT_S
-            rows.append(np.array((now, *np.concatenate(body.pose()), *reading.joint_angles)))
+            rows.append(np.array((now, *np.concatenate(body.pose()), *body.joint_angles())))
             simulated_s.append(body.time_s)
             insets[now] = _inset(controller)
 

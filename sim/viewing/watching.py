@@ -13,8 +13,6 @@ from dataclasses import fields
 from functools import partial
 from multiprocessing import Pipe
 
-import numpy as np
-
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Reading
 from pixelgait.robot.low_level import CONTROL_DT_S
@@ -71,8 +69,7 @@ class Window:
                 self._free, self.frames = True, self.frames + 1
             now = time.monotonic()
             if self._free and now >= self._shown_s + FRAME_S:
-                angles = np.nan_to_num(joint_angles)  # of sensors that may fail
-                self._pipe.send(Moment(seed, time_s, pose, angles))
+                self._pipe.send(Moment(seed, time_s, pose, joint_angles))
                 self._free, self._shown_s = False, now
         except (EOFError, ConnectionError):
             raise KeyboardInterrupt("the window was closed") from None
@@ -137,7 +134,7 @@ class RealTime:
 
     def __call__(self, step: int, reading: Reading) -> None:
         body = self.body
-        self.window.show(self.seed, body.time_s, body.pose(), reading.joint_angles)
+        self.window.show(self.seed, body.time_s, body.pose(), body.joint_angles())
         now = time.monotonic()
         if step == 1:
             self.due_s = now

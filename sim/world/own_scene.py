@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import sys
 import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -22,8 +23,8 @@ def load_own_scene(path: Path, difficulty: float) -> Scene:
     """The one scene that a Python file defines.
 
     Raises:
-        UserError: there is none, or it raises, or it describes what cannot be; its `layout` says
-            so later as well.
+        UserError: there is none, or it raises, or it describes what cannot be; its methods say so
+            later as well.
     """
     if not path.is_file():
         raise UserError(f"scene {path} is missing")
@@ -36,6 +37,7 @@ def load_own_scene(path: Path, difficulty: float) -> Scene:
         return drawn
 
     scene.layout = layout  # type: ignore[method-assign]
+    _guard_places(scene, path)
     _guarded(path, lambda: _check_shapes(scene))
     for seed in range(TRIED):
         scene.layout(np.random.default_rng(seed))
@@ -43,17 +45,46 @@ def load_own_scene(path: Path, difficulty: float) -> Scene:
 
 
 def _scene_class(path: Path) -> Callable[[float], Scene]:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    name = f"scene {path.absolute()}"  # nobody imports that
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise UserError(f"scene {path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.modules[name] = module  # dataclasses look their names up there
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
     found = [v for v in vars(module).values() if isinstance(v, type) and issubclass(v, Scene)]
-    own = [scene for scene in found if scene.__module__ == path.stem]
+    own = [scene for scene in found if scene.__module__ == name]
     if len(own) != 1:
         raise UserError(f"scene {path} defines {len(own)} classes of scenes, expected one")
     scene: Callable[[float], Scene] = own[0]
     return scene
+
+
+def _guard_places(scene: Scene, path: Path) -> None:
+    """Let progress and ground say what is wrong with them wherever they are asked for."""
+    progress_m, ground_m = scene.progress_m, scene.ground_m
+
+    def progress(x: float, y: float) -> float:
+        return _guarded(path, lambda: _finite(progress_m(x, y), "progress_m", x, y))
+
+    def ground(x: float, y: float) -> float | None:
+        height = _guarded(path, lambda: ground_m(x, y))
+        if height is None:
+            return None
+        return _guarded(path, lambda: _finite(height, "ground_m", x, y))
+
+    scene.progress_m, scene.ground_m = progress, ground  # type: ignore[method-assign]
+
+
+def _finite(value: float, method: str, x: float, y: float) -> float:
+    """What a method gives for a place; raises ValueError if it is no finite number."""
+    if not math.isfinite(value):
+        raise ValueError(f"{method} of ({x:g}, {y:g}) is {value}, no finite number")
+    return value
 
 
 def _guarded(path: Path, use: Callable[[], Result]) -> Result:
@@ -104,7 +135,13 @@ def _check_layout(scene: Scene, layout: Layout) -> None:
     x, y = layout.start.x, layout.start.y
     if scene.ground_m(x, y) is None:
         raise ValueError(f"no ground at the start ({x:g}, {y:g}), says ground_m")
-    _check_finite("progress_m at the start", [scene.progress_m(x, y)])
+    scene.progress_m(x, y)
+    if scene.tells_destination:
+        if scene.destination is None:
+            raise ValueError("it tells a destination, but its layout sets none")
+        _check_finite("the destination", scene.destination)
+        if np.shape(scene.destination) != (2,):
+            raise ValueError(f"destination is {scene.destination}, expected x and y")
 
 
 def _check_swing(swing: Swing, movable: int) -> None:

@@ -31,7 +31,7 @@ class Stream(IntEnum):
     CAMERA = 3  # and the frame's number, or its microsecond: loss and noise of a frame
     TEACHER_NOISE = 3  # where the teacher is led astray
     SENSORS = 4  # noise and biases of joint sensors and IMU
-    FAULTS = 5  # when which sensor fails
+    FAULTS = 5  # when which sensor fails; and 1: later than two minutes
     GLIDER_CAMERA = 5  # the gliding robot's randomised camera
     FAILING_SENSOR = 6  # and the fault's number: what a spike does
     ODOMETRY = 7  # noise of the stand-in robot's

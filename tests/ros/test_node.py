@@ -59,6 +59,20 @@ def test_the_shipped_policy_walks_the_robot_by_camera(
     assert trajectory(tmp_path)[-1, 3] < 0.2  # damped at the end: it has lain down
 
 
+def test_a_trajectory_says_where_the_joints_were_whatever_sensors_said(
+    processes: Processes, tmp_path: Path, client: Client
+) -> None:
+    line = ("--faults", "joints-degrees:at=0,for=99", "--out", tmp_path)
+    sim = processes.start("pixelgait-sim", *line)
+    client.spin(lambda: client.node.count_publishers("ground_truth/odom"), PATIENT)
+    client.spin_for(1.0)
+    sim.send_signal(signal.SIGINT)
+    assert "wrote" in sim.communicate(timeout=30)[0]
+    path = trajectory(tmp_path)
+    assert len(path) > 5
+    assert np.abs(path[:, 8:] - A1.default_pose_rad).max() < 0.5
+
+
 def test_a_robot_walks_in_a_namespace_and_says_nothing_outside(processes: Processes) -> None:
     from nav_msgs.msg import Odometry
     from rclpy.qos import qos_profile_sensor_data

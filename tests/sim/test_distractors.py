@@ -17,6 +17,7 @@ from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.environments.gait import GaitEnv
 from pixelgait.sim.scenes.distractors import PITCH_RAD, SHIFT_M, textures
 from pixelgait.sim.scenes.flat import FlatGround
+from pixelgait.sim.scenes.indoor import Indoor
 from pixelgait.sim.scenes.registry import SCENES, make_scene
 from pixelgait.sim.tasks.task import planar_pose
 from pixelgait.sim.world.scene import ORIGIN, STORE, Box, Layout
@@ -167,3 +168,14 @@ def test_the_evaluation_takes_them_but_for_the_teacher(command: Command) -> None
     refused = command("pixelgait-eval", "iap", "--baseline", "teacher", *options, "test")
     assert refused.returncode == 1
     assert "--baseline teacher does not look: --distractors is nothing to it" in refused.stderr
+
+
+@pytest.mark.parametrize("name", ["rooms", "mixture:rooms"])
+def test_the_mark_of_the_goal_is_green_whatever_distracts(name: str) -> None:
+    scene = make_scene(name, distractors="train")
+    (mark,) = [shape for shape in scene.movable if shape is Indoor.mark]
+    assert mark.texture is None
+    appearance = scene.layout(np.random.default_rng(0)).appearance
+    assert appearance is not None
+    textured = [s for s in (*scene.fixed, *scene.movable) if isinstance(s, Box) and s.texture]
+    assert len(appearance.textures) == len(textured)

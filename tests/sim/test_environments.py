@@ -177,6 +177,35 @@ def test_one_sees_the_robot_from_behind(body: str) -> None:
     env.close()
 
 
+@pytest.mark.parametrize("body", ["glide", "pybullet"])
+@pytest.mark.parametrize("randomise", [False, True])
+def test_one_sees_in_colour_what_its_camera_sees(body: str, randomise: bool) -> None:
+    options = {"body": body, "render_mode": "camera", "randomise": randomise}
+    env, colour = made("Steer", camera="depth", **options), made("Steer", camera="rgb", **options)
+    env.reset(seed=1)
+    seen, _ = colour.reset(seed=1)
+    assert env.render().shape == colour.render().shape == (36, 36, 3)
+    if not randomise:
+        np.testing.assert_array_equal(colour.render(), seen["image"])
+    env.step(AHEAD)
+    assert env.render().std() > 5.0
+    env.close()
+    colour.close()
+
+
+def test_one_sees_where_the_joints_are_whatever_sensors_say() -> None:
+    well, ill = (
+        made("Walk", frame_skip=1, render_mode="rgb_array", faults=faults)
+        for faults in ((), ("joints-degrees:at=0.01",))
+    )
+    for env in (well, ill):
+        env.reset(seed=1)
+        env.step(np.zeros(19))
+    np.testing.assert_array_equal(well.render(), ill.render())
+    well.close()
+    ill.close()
+
+
 def test_an_agent_is_told_where_to_go_as_a_high_level_is() -> None:
     for name, body in (("Steer", "glide"), ("Steer", "pybullet"), ("ObstacleCourse", "pybullet")):
         env = made(name, scene="rooms", body=body, goal=True)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, replace
 from functools import partial
+from itertools import islice, pairwise
 from pathlib import Path
 
 import gymnasium
@@ -21,7 +22,10 @@ from pixelgait.robot.low_level import STAND, LinearLowLevel
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import NO_AGES, Supervisor
-from pixelgait.sim.body.faults import FAULT_KINDS, parse_faults, schedule
+from pixelgait.sim.body.camera import Camera
+from pixelgait.sim.body.faults import FAULT_KINDS, Fault, parse_faults, schedule, schedule_on
+from pixelgait.sim.body.faulty_body import FailingSensor, FaultyBody
+from pixelgait.sim.body.interface import standing
 from pixelgait.sim.body.measured_delays import BUS_DELAY_S, with_measured_delays
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.registry import BODIES, make_body
@@ -178,6 +182,69 @@ def test_the_mixed_schedule_follows_from_the_seed_and_shows_everything() -> None
     assert len(kinds) == 12  # all but NaN, after which a robot must be damped
     for fault in schedule(mixed, 3):
         assert fault.for_s < {"joints": 0.1, "imu": 0.1, "camera": 2.0}[fault.sensor]
+
+
+def test_the_mixed_schedule_never_ends() -> None:
+    class Standing:
+        """A body that only grows older."""
+
+        spec, scene, camera, time_s = A1, FlatGround(), Camera(A1.camera, 2, 2), 0.0
+
+        def reset(self, seed: int) -> Reading:
+            self.time_s = 0.0
+            return self.read()
+
+        def read(self) -> Reading:
+            image = Image(np.full((2, 2, 3), 255, np.uint8), self.time_s)
+            one = np.full(12, self.time_s)
+            return Reading(self.time_s, one, one, one[:4], one[:3], lambda: image)
+
+    clock = Standing()
+    body = FaultyBody(clock, parse_faults(("mixed",)))  # type: ignore[arg-type]
+    for _ in range(2):
+        body.reset(3)
+        wrong = set()  # minutes of an hour
+        for i in range(1, 36_000):
+            clock.time_s = 0.1 * i
+            reading, true = body.read(), clock.read()
+            read, real = ((each.orientation[0], each.image().time_s) for each in (reading, true))
+            if read != real or body.ages():
+                wrong.add(clock.time_s // 60.0)
+        assert len(wrong) > 55
+    kinds = parse_faults(("mixed",))
+    later = list(islice(schedule_on(kinds, 3), 30))
+    assert later == list(islice(schedule_on(kinds, 3), 30))
+    assert later != list(islice(schedule_on(kinds, 4), 30))
+    for one, other in pairwise((schedule(kinds, 3)[-1], *later)):
+        assert one.end_s <= other.start_s < one.start_s + 8.0
+    assert not list(schedule_on(parse_faults(("imu-lost",)), 3))
+
+
+def test_a_sensor_that_is_lost_twice_is_silent_since_the_first_time() -> None:
+    lost = ("camera-lost:at=0.1,for=1", "camera-lost:at=0.5,for=0.2", "camera-lost:at=1,for=1")
+    body = make_body("pybullet", A1, FlatGround(), faults=parse_faults((*lost, "imu-lost:at=0.6")))
+    body.reset(0)
+    for _ in range(150):
+        body.apply(standing(A1))
+        camera = body.time_s - 0.1 if body.time_s > 0.105 else None
+        imu = body.time_s - 0.6 if body.time_s > 0.605 else None
+        for sensor, age in (("camera", camera), ("imu", imu)):
+            if age is not None:
+                assert body.ages()[sensor] == pytest.approx(age)
+    body.close()
+
+
+@pytest.mark.parametrize("rate_hz", [100, 500])
+@pytest.mark.parametrize("by_s", [0.1, 0.3, 2.0])
+def test_late_values_are_as_old_as_they_shall_be(rate_hz: int, by_s: float) -> None:
+    fault = Fault("joints", "late", 0.0, 100.0, by_s)
+    sensor = FailingSensor(fault, np.random.default_rng(0))
+    for i in range(8 * rate_hz):
+        now = i / rate_hz
+        clock = np.full(12, now)
+        reading = Reading(now, clock, clock, clock[:4], clock[:3], lambda: None)  # type: ignore
+        seen = sensor.degrade(reading, now).joint_angles[0]
+        assert seen == pytest.approx(max(0.0, now - by_s))
 
 
 @both

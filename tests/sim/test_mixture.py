@@ -10,6 +10,7 @@ import pytest
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import A1
+from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes import Layout, Scene
@@ -155,3 +156,25 @@ def test_imitation_takes_it(command: Command, tmp_path: Path) -> None:
         "--validation-steps", 50, "--steps", 100,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("texture", ["None", "Texture('bricks', ((0, 0, 0), (1, 1, 1)))"])
+def test_what_is_invisible_stays_so_after_it_was_away(
+    name: str, texture: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "own.py"
+    box = f"(1, 0, 0), texture={texture}, visible=False)"
+    code = "from pixelgait.sim.world.texture import Texture\n" + OWN.replace("(1, 0, 0))", box)
+    path.write_text(code, encoding="utf-8")
+    scene = mixture(f"mixture:{path},gates")
+    body = make_body(name, A1, scene, camera=Camera(A1.camera, 16, 16, "depth"))
+    seen: dict[str, list[np.ndarray]] = {"own": [], "gates": []}
+    for seed in range(12):
+        body.reset(seed)
+        seen[scene.current.name].append(body.render_depth())
+    body.close()
+    assert min(map(len, seen.values())) > 1
+    for picture in seen["own"]:
+        np.testing.assert_array_equal(picture, seen["own"][0])
+        assert picture.mean() > seen["gates"][0].mean()

@@ -20,7 +20,7 @@ from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.eval_options import EvalConfig
-from pixelgait.sim.evaluate import film
+from pixelgait.sim.evaluate import film, player
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.options import SceneOptions
 from pixelgait.sim.viewing import watching
@@ -29,6 +29,7 @@ from pixelgait.sim.viewing.video import (
     WIDTH,
     Track,
     draw_inset,
+    film_episode,
     film_track,
     render_track,
 )
@@ -119,7 +120,7 @@ def test_a_window_draws_while_the_robot_goes_on(display: str, simulator: str) ->
         for _ in range(2):
             deadline = time.monotonic() + 60.0
             while window.frames == drawn and time.monotonic() < deadline:
-                window.show(0, 0.0, pose, np.full(12, np.nan))  # joints may say nonsense
+                window.show(0, 0.0, pose, A1.default_pose_rad)
                 time.sleep(0.01)
             assert window.frames > drawn
             drawn = window.frames
@@ -200,3 +201,14 @@ def test_a_film_shows_several_episodes_side_by_side(tmp_path: Path) -> None:
     strip = cv2.imread(str(tmp_path / "strip.png"))
     assert strip is not None
     assert strip.shape == (2 * 320, 4 * 480, 3)
+
+
+@pytest.mark.parametrize("fault", ["joints-nan:at=0.5", "joints-degrees:at=0.5,for=9"])
+def test_a_film_shows_the_joints_where_they_are_whatever_sensors_say(fault: str) -> None:
+    controller, body, task = player(EvalConfig("walk", scene="flat", seconds=1.5, faults=(fault,)))
+    take, episode = film_episode(controller, body, task, 0)
+    body.close()
+    assert episode.fault is not None
+    joints = take.track.path[:, 8:]
+    assert np.abs(joints).max() < np.pi
+    assert np.abs(joints[-1] - joints[0]).max() > 0.1

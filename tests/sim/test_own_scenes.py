@@ -1,0 +1,95 @@
+"""Scenes of a user's own: what a file may hold, and what is said of one that cannot be used."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pixelgait.robot.errors import UserError
+from pixelgait.sim.scenes.registry import make_scene
+
+OWN = """from __future__ import annotations
+import math
+from dataclasses import dataclass
+from pixelgait.sim.scenes import Layout, Plane, Pose, Scene
+
+@dataclass
+class Gap:
+    x: float = 0.5
+
+class Own(Scene):
+    name = "own"
+    fixed = (Plane(),)
+    def __init__(self, difficulty: float) -> None: self.gap = Gap()
+    def layout(self, rng): return Layout(Pose(0, 0, 0))
+"""
+
+
+def written(folder: Path, more: str) -> str:
+    path = folder / "own.py"
+    path.write_text(f"{OWN}    {more}\n", encoding="utf-8")
+    return str(path)
+
+
+def test_a_scene_may_have_dataclasses(tmp_path: Path) -> None:
+    scene = make_scene(written(tmp_path, "def progress_m(self, x, y): return self.gap.x + x"))
+    assert scene.progress_m(1.0, 0.0) == 1.5
+    again = make_scene(written(tmp_path, "goal_m = 3.0"))
+    assert again.goal_m == 3.0
+    assert again.ground_m(1.0, 0.0) == 0.0
+
+
+def test_a_scene_that_raises_leaves_nothing_behind(tmp_path: Path) -> None:
+    before = set(sys.modules)
+    with pytest.raises(UserError, match=r"own\.py:15: ZeroDivisionError"):
+        make_scene(written(tmp_path, "goal_m = 1 / 0"))
+    assert not [name for name in set(sys.modules) - before if "own" in name]
+
+
+@pytest.mark.parametrize("prefix", ["", "mixture:"])
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("def progress_m(self, x, y): return [x][int(x)]", "own.py:15: IndexError"),
+        (
+            "def progress_m(self, x, y): return x if x < 2 else math.nan",
+            "own.py: ValueError: progress_m of (3, 1) is nan, no finite number",
+        ),
+        ("def progress_m(self, x, y): return x if x < 2 else None", "own.py: TypeError"),
+    ],
+)
+def test_progress_that_fails_on_the_way_is_one_line(
+    tmp_path: Path, prefix: str, more: str, words: str
+) -> None:
+    scene = make_scene(prefix + written(tmp_path, more))
+    scene.layout(np.random.default_rng(0))
+    assert scene.progress_m(0.5, 1.0) == 0.5
+    with pytest.raises(UserError) as refused:
+        scene.progress_m(3.0, 1.0)
+    assert words in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_ground_that_fails_on_the_way_is_one_line(tmp_path: Path) -> None:
+    ends = written(tmp_path, "def ground_m(self, x, y): return {0: 0.0, 1: None}.get(x, math.inf)")
+    scene = make_scene(ends)
+    assert scene.ground_m(0.0, 0.0) == 0.0
+    assert scene.ground_m(1.0, 0.0) is None
+    with pytest.raises(UserError, match=r"ground_m of \(3, 1\) is inf, no finite number"):
+        scene.ground_m(3.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("", "it tells a destination, but its layout sets none"),
+        ("; destination = (1.0, math.nan)", "the destination is not of finite numbers"),
+        ("; destination = (1.0,)", r"destination is \(1.0,\), expected x and y"),
+    ],
+)
+def test_who_tells_a_destination_has_one(tmp_path: Path, more: str, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        make_scene(written(tmp_path, f"tells_destination = True{more}"))
