@@ -107,8 +107,15 @@ def replayed(recording: Recording, bundle: Bundle) -> Iterator[Replayed]:
     """Feed every step to a controller of this bundle, but none behind a gap; see `Replayed`.
 
     Raises:
-        UserError: the bundle's policy wants images of another shape than there are.
+        UserError: the bundle is for a robot with other joints, or its policy wants images of
+            another shape than there are.
     """
+    if recording.joint_names != bundle.spec.joint_names:
+        raise UserError(
+            f"{recording.path}: another robot was recorded, with joints as "
+            f"{recording.joint_names[0]}; bundle '{bundle.contract['name']}' is for "
+            f"{bundle.spec.name}, as {bundle.spec.joint_names[0]}"
+        )
     operation, session, known = None, -1, True
     patience: dict[str, Patience] = {}
     for step in recording.steps:
@@ -157,6 +164,7 @@ def replay(recording: Recording, bundle: Bundle) -> dict[str, Any]:
         "bundle": bundle.contract["name"],
         "same_bundle": recording.about.get("bundle_sha256") == bundle.contract["sha256"],
         "complete": recording.complete,
+        "damaged": recording.damaged,
         "steps": len(recording.steps),
         "lost": recording.lost,
         "compared": compared,
@@ -191,10 +199,14 @@ def _difference(
 def format_figures(figures: dict[str, Any]) -> str:
     """The report for a terminal."""
     first = f"{figures['recording']}: {figures['steps']} steps of {figures['recorded_bundle']}"
-    lines = [first + ("" if figures["complete"] or figures["lost"] else ", cut short")]
+    end = "" if figures["complete"] or figures["lost"] else ", cut short"
+    lines = [first + (", the file is damaged behind them" if figures["damaged"] else end)]
     if figures["lost"]:
         rest = figures["steps"] - figures["compared"]
         lines.append(f"{figures['lost']} steps are missing, {rest} behind a gap are not compared")
+    if not figures["compared"]:
+        lines.append("nothing could be compared")
+        return "\n".join(lines)
     if not figures["different"]:
         lines.append(f"{figures['bundle']} commands the same, bit for bit")
         return "\n".join(lines)
