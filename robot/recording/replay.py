@@ -20,6 +20,7 @@ from pixelgait.robot.recording.steps import RecordedStep, Recording, read_record
 from pixelgait.robot.runtime.operation import Operation
 from pixelgait.robot.runtime.options import check_outputs, parse
 from pixelgait.robot.runtime.provenance import head
+from pixelgait.robot.spec import ROBOTS
 from pixelgait.robot.supervisor import Patience
 
 MOST_TOLD = 5  # differences in the terminal
@@ -110,12 +111,7 @@ def replayed(recording: Recording, bundle: Bundle) -> Iterator[Replayed]:
         UserError: the bundle is for a robot with other joints, or its policy wants images of
             another shape than there are.
     """
-    if recording.joint_names != bundle.spec.joint_names:
-        raise UserError(
-            f"{recording.path}: another robot was recorded, with joints as "
-            f"{recording.joint_names[0]}; bundle '{bundle.contract['name']}' is for "
-            f"{bundle.spec.name}, as {bundle.spec.joint_names[0]}"
-        )
+    _require_robot(recording, bundle)
     operation, session, known = None, -1, True
     patience: dict[str, Patience] = {}
     for step in recording.steps:
@@ -141,6 +137,16 @@ def replayed(recording: Recording, bundle: Bundle) -> Iterator[Replayed]:
         images = operation.controller.images
         command = operation.step(step.inputs)
         yield Replayed(step, command, operation, operation.controller.images > images)
+
+
+def _require_robot(recording: Recording, bundle: Bundle) -> None:
+    """Raise a UserError if the bundle is for another robot than was recorded."""
+    if recording.joint_names != bundle.spec.joint_names:
+        known = {spec.joint_names: spec.name for spec in ROBOTS.values()}
+        raise UserError(
+            f"{recording.path}: {known.get(recording.joint_names, 'another robot')} was recorded, "
+            f"bundle '{bundle.contract['name']}' is for {bundle.spec.name}"
+        )
 
 
 def replay(recording: Recording, bundle: Bundle) -> dict[str, Any]:

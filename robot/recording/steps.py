@@ -21,7 +21,7 @@ from pixelgait.robot.supervisor import Patience
 
 
 class DamagedError(Exception):
-    """A checksum, or a length, is not what was written."""
+    """Bytes of a recording are not those that were written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def _records(recording: Recording) -> Iterator[tuple[str, Any, int]]:
         raise UserError(f"{recording.path}: {error.strerror}") from None
     except (McapError, EOFError, struct.error):  # cut short: what came before counts
         return
-    except (CRCValidationError, ZstdError, OverflowError, MemoryError) as error:
+    except (CRCValidationError, ZstdError, OverflowError, MemoryError, UnicodeError) as error:
         raise DamagedError from error
 
 

@@ -190,7 +190,7 @@ def in_chunks(folder: Path) -> tuple[Path, bytes, int, int]:
 
 @pytest.mark.parametrize("where", [0, 100, 500])
 def test_a_damaged_recording_is_read_up_to_the_damage(where: int, tmp_path: Path) -> None:
-    """In zstd's header, which was a traceback, or what it holds: the controller seemed to differ."""
+    """In zstd's header, or in what it holds: it must not look as if the controller differed."""
     file, content, start, before = in_chunks(tmp_path)
     damaged = bytearray(content)
     damaged[start + where] ^= 0x10
@@ -200,8 +200,8 @@ def test_a_damaged_recording_is_read_up_to_the_damage(where: int, tmp_path: Path
     assert len(recording.steps) == before > 10
 
 
-@pytest.mark.parametrize("error", [OverflowError, MemoryError])
-def test_a_length_that_is_damaged_is_no_traceback(
+@pytest.mark.parametrize("error", [OverflowError, MemoryError, UnicodeError])
+def test_a_length_or_name_that_is_damaged_is_no_traceback(
     error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> bytes:

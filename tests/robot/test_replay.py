@@ -85,9 +85,15 @@ def test_a_bundle_of_another_robot_is_refused(policy: str) -> None:
     with pytest.raises(UserError) as refused:
         replay(read_recording(RECORDINGS / "walk.mcap"), bundle)
     assert str(refused.value) == (
-        f"{RECORDINGS / 'walk.mcap'}: another robot was recorded, with joints as FR_hip_joint; "
-        f"bundle '{policy}' is for {bundle.spec.name}, as {bundle.spec.joint_names[0]}"
+        f"{RECORDINGS / 'walk.mcap'}: a1 was recorded, bundle '{policy}' is for {bundle.spec.name}"
     )
+
+
+def test_a_robot_that_nobody_knows_is_refused_too() -> None:
+    recording = read_recording(RECORDINGS / "walk.mcap")
+    recording.joint_names = recording.joint_names[::-1]
+    with pytest.raises(UserError, match="another robot was recorded, bundle 'walk' is for a1"):
+        replay(recording, load_bundle("walk"))
 
 
 def test_the_recordings_stay_small() -> None:

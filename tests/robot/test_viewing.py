@@ -191,7 +191,7 @@ def test_damage_of_the_file_is_told_where_it_is() -> None:
 
 
 def test_a_bundle_of_another_robot_is_not_shown() -> None:
-    with pytest.raises(UserError, match="another robot was recorded"):
+    with pytest.raises(UserError, match="a1 was recorded, bundle 'walk-go2' is for go2"):
         told(walk("walk"), "walk-go2")
 
 
