@@ -41,6 +41,14 @@ ARGUMENTS = (
     ("respawn", "false", "Start the controller again when it has ended with a fault: disarmed."),
 )
 RESPAWN_DELAY_S = 2.0
+SPOKEN = {"true": True, "1": True, "false": False, "0": False}
+
+
+def is_true(name: str, text: str) -> bool:
+    """An argument that is true or false: what is neither must not pass for false."""
+    if text.lower() not in SPOKEN:
+        raise RuntimeError(f"{name} is '{text}', needs true or false")
+    return SPOKEN[text.lower()]
 
 
 def controller(context: LaunchContext) -> list[LaunchDescriptionEntity]:
@@ -48,13 +56,13 @@ def controller(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     arguments = [value["bundle"]]
     for name, _, _ in FLAGS:
         option = name.replace("_", "-")
-        arguments.append(f"--{option}" if value[name] == "true" else f"--no-{option}")
+        arguments.append(f"--{option}" if is_true(name, value[name]) else f"--no-{option}")
     for name, _, _ in OPTIONS:
         if value[name]:
             several = value[name].split() if name in SEVERAL else [value[name]]
             arguments += [f"--{name.replace('_', '-')}", *several]
-    respawn = value["respawn"] == "true"
-    if respawn and value["auto_arm"] == "true":
+    respawn = is_true("respawn", value["respawn"])
+    if respawn and "--auto-arm" in arguments:
         raise RuntimeError("respawn with auto_arm: it would stand up by itself after a fault")
     return [
         Node(

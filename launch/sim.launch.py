@@ -4,6 +4,7 @@ ros2 launch pixelgait sim.launch.py bundle:=iap scene:=obstacle-course
 """
 
 from pathlib import Path
+from runpy import run_path
 
 from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
 from launch.actions import (
@@ -17,6 +18,8 @@ from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
+ROBOT = str(Path(__file__).with_name("robot.launch.py"))
+is_true = run_path(ROBOT)["is_true"]
 # Of pixelgait-sim, by their names on its command line.
 OPTIONS = (
     ("scene", "obstacle-course", "Where it stands."),
@@ -35,10 +38,12 @@ OPTIONS = (
     ("sim_out", "", "Folder for trajectory.npz."),
     ("video", "", "Film where it was, once it has stopped: .mp4, .gif, or .png."),
 )
+SEVERAL = ("faults", "camera")  # all else is one word, whatever blanks are in it
 FILMING_S = "600"  # before it is told again to end
 ARGUMENTS = (
     ("auto_arm", "true", "Stand up and walk without being asked."),
     ("arm", "", "true, or false for a dry run; by default true where ros2-control needs it."),
+    ("dry_run", "false", "Command nobody, publish joint_command_dry_run instead."),
     ("namespace", "", "Namespace of all nodes."),
     ("realtime", "true", "Ask for real-time priority."),
     ("gui", "false", "Watch it in the simulator's own window."),
@@ -49,15 +54,20 @@ ARGUMENTS = (
 
 def simulated_robot(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     value = {name: LaunchConfiguration(name).perform(context) for name, _, _ in ARGUMENTS}
-    arguments = ["--realtime" if value["realtime"] == "true" else "--no-realtime"]
-    arguments += ["--gui"] if value["gui"] == "true" else []
+    truth = {name: is_true(name, value[name]) for name in ("dry_run", "gui", "realtime")}
+    # A window is never real-time: beside --gui the command refuses --realtime.
+    arguments = ["--gui"] if truth["gui"] else []
+    if not (truth["gui"] and truth["realtime"]):
+        arguments.append("--realtime" if truth["realtime"] else "--no-realtime")
     for name, _, _ in OPTIONS:
         if value[name]:
             option = name.removeprefix("sim_").replace("_", "-")
-            arguments += [f"--{option}", *value[name].split()]
-    needed = "true" if value["link"].startswith("ros2-control") else "false"
+            several = value[name].split() if name in SEVERAL else [value[name]]
+            arguments += [f"--{option}", *several]
+    needed = value["link"].startswith("ros2-control") and not truth["dry_run"]
+    arm = is_true("arm", value["arm"]) if value["arm"] else needed
     return [
-        SetLaunchConfiguration("arm", value["arm"] or needed),
+        SetLaunchConfiguration("arm", "true" if arm else "false"),
         Node(
             package="pixelgait",
             executable="pixelgait-sim",
@@ -76,11 +86,10 @@ def generate_launch_description() -> LaunchDescription:
         DeclareLaunchArgument(name, default_value=default, description=description)
         for name, default, description in ARGUMENTS
     ]
-    robot = str(Path(__file__).with_name("robot.launch.py"))
     return LaunchDescription(
         [
             *declared,
             OpaqueFunction(function=simulated_robot),
-            IncludeLaunchDescription(PythonLaunchDescriptionSource(robot)),
+            IncludeLaunchDescription(PythonLaunchDescriptionSource(ROBOT)),
         ]
     )

@@ -20,6 +20,7 @@ from pixelgait.robot.recording.steps import RecordedStep, Recording, read_record
 from pixelgait.robot.runtime.operation import Operation
 from pixelgait.robot.runtime.options import check_outputs, parse
 from pixelgait.robot.runtime.provenance import head
+from pixelgait.robot.spec import ROBOTS
 from pixelgait.robot.supervisor import Patience
 
 MOST_TOLD = 5  # differences in the terminal
@@ -107,8 +108,10 @@ def replayed(recording: Recording, bundle: Bundle) -> Iterator[Replayed]:
     """Feed every step to a controller of this bundle, but none behind a gap; see `Replayed`.
 
     Raises:
-        UserError: the bundle's policy wants images of another shape than there are.
+        UserError: the bundle is for a robot with other joints, or its policy wants images of
+            another shape than there are.
     """
+    _require_robot(recording, bundle)
     operation, session, known = None, -1, True
     patience: dict[str, Patience] = {}
     for step in recording.steps:
@@ -136,6 +139,16 @@ def replayed(recording: Recording, bundle: Bundle) -> Iterator[Replayed]:
         yield Replayed(step, command, operation, operation.controller.images > images)
 
 
+def _require_robot(recording: Recording, bundle: Bundle) -> None:
+    """Raise a UserError if the bundle is for another robot than was recorded."""
+    if recording.joint_names != bundle.spec.joint_names:
+        known = {spec.joint_names: spec.name for spec in ROBOTS.values()}
+        raise UserError(
+            f"{recording.path}: {known.get(recording.joint_names, 'another robot')} was recorded, "
+            f"bundle '{bundle.contract['name']}' is for {bundle.spec.name}"
+        )
+
+
 def replay(recording: Recording, bundle: Bundle) -> dict[str, Any]:
     """The controller's commands for what was recorded, against those that were.
 
@@ -157,6 +170,7 @@ def replay(recording: Recording, bundle: Bundle) -> dict[str, Any]:
         "bundle": bundle.contract["name"],
         "same_bundle": recording.about.get("bundle_sha256") == bundle.contract["sha256"],
         "complete": recording.complete,
+        "damaged": recording.damaged,
         "steps": len(recording.steps),
         "lost": recording.lost,
         "compared": compared,
@@ -191,10 +205,14 @@ def _difference(
 def format_figures(figures: dict[str, Any]) -> str:
     """The report for a terminal."""
     first = f"{figures['recording']}: {figures['steps']} steps of {figures['recorded_bundle']}"
-    lines = [first + ("" if figures["complete"] or figures["lost"] else ", cut short")]
+    end = "" if figures["complete"] or figures["lost"] else ", cut short"
+    lines = [first + (", the file is damaged behind them" if figures["damaged"] else end)]
     if figures["lost"]:
         rest = figures["steps"] - figures["compared"]
         lines.append(f"{figures['lost']} steps are missing, {rest} behind a gap are not compared")
+    if not figures["compared"]:
+        lines.append("nothing could be compared")
+        return "\n".join(lines)
     if not figures["different"]:
         lines.append(f"{figures['bundle']} commands the same, bit for bit")
         return "\n".join(lines)

@@ -20,6 +20,10 @@ from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import Patience
 
 
+class DamagedError(Exception):
+    """Bytes of a recording are not those that were written."""
+
+
 @dataclass(frozen=True, slots=True)
 class RecordedStep:
     """A control step, as it was."""
@@ -37,6 +41,7 @@ class RecordedStep:
     fault: str | None
     looked: bool  # anew
     took_us: float  # from the step's begin until the command was out
+    sent: bool  # or withheld, because the robot had been let go
     lost: int = 0  # steps right before it that are not in the file
 
 
@@ -49,6 +54,8 @@ class Recording:
     files: dict[str, bytes] = field(default_factory=dict)
     about: dict[str, str] = field(default_factory=dict)
     finished: bool = True  # or its writer was killed
+    damaged: bool = False  # behind the last of these steps
+    joint_names: tuple[str, ...] = ()
 
     @property
     def lost(self) -> int:
@@ -62,10 +69,10 @@ class Recording:
 
 
 def read_recording(path: Path) -> Recording:
-    """A recording, also one that was cut short.
+    """A recording, also one that was cut short or is damaged: what comes before that.
 
     Raises:
-        UserError: it is none.
+        UserError: it is none, or damaged from the beginning.
     """
     recording = Recording(path)
     messages: dict[str, Any] = {}  # of the step that is being read, by topic
@@ -78,9 +85,14 @@ def read_recording(path: Path) -> Recording:
                 continue
             if SEEN in messages:
                 image = _image(messages[SEEN], content.image_time_s)
+            recording.joint_names = tuple(messages[JOINTS].name)
             step = _step(content, messages, image)
             recording.steps.append(replace(step, lost=max(0, number - awaited)))
             messages, awaited = {}, number + 1
+    except DamagedError:
+        recording.damaged = True
+        if not recording.steps:
+            raise UserError(f"{path}: the recording is damaged from the beginning") from None
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise UserError(f"{path}: no recording of pixelgait-run ({error!r})") from None
     if not recording.steps:
@@ -92,11 +104,15 @@ def _records(recording: Recording) -> Iterator[tuple[str, Any, int]]:
     """(topic, decoded message, number of its step) in the order of the file.
 
     Keeps attachments and metadata.
+
+    Raises:
+        DamagedError: behind what was yielded.
     """
     from mcap.exceptions import McapError
     from mcap.records import Attachment, Channel, DataEnd, Message, Metadata, Schema
-    from mcap.stream_reader import StreamReader
+    from mcap.stream_reader import CRCValidationError, StreamReader
     from mcap_ros2.decoder import DecoderFactory
+    from zstandard import ZstdError
 
     factory = DecoderFactory()
     schemas: dict[int, Schema] = {}
@@ -104,7 +120,7 @@ def _records(recording: Recording) -> Iterator[tuple[str, Any, int]]:
     recording.finished = False
     try:
         with recording.path.open("rb") as file:
-            for record in StreamReader(file).records:
+            for record in StreamReader(file, validate_crcs=True).records:
                 if isinstance(record, Schema):
                     schemas[record.id] = record
                 elif isinstance(record, Channel) and record.id not in channels:
@@ -126,6 +142,8 @@ def _records(recording: Recording) -> Iterator[tuple[str, Any, int]]:
         raise UserError(f"{recording.path}: {error.strerror}") from None
     except (McapError, EOFError, struct.error):  # cut short: what came before counts
         return
+    except (CRCValidationError, ZstdError, OverflowError, MemoryError, UnicodeError) as error:
+        raise DamagedError from error
 
 
 def _other_encoding(path: Path, channel: Any) -> str:
@@ -164,6 +182,7 @@ def _step(step: Any, messages: dict[str, Any], image: Image | None) -> RecordedS
         step.fault or None,
         not math.isnan(step.image_time_s),
         step.took_us,
+        step.sent,
     )
 
 

@@ -140,10 +140,16 @@ class Listener:
         return told(topic.removeprefix(f"{NODE}/"), message, now_s)
 
     def _joints(self, what: str, message: Any) -> list[Numbers]:
-        """Angles, or targets: none of a robot that is damped."""
+        """Angles, or targets: none of a robot that is damped.
+
+        Raises:
+            UserError: a joint or a value is missing.
+        """
         angles = np.full(len(self._spec.joint_names), np.nan)
         if message.position:
             order = ros.joint_order(message.name, self._spec.joint_names)
+            if len(message.name) != len(message.position):
+                raise UserError("joint states need one position for every name")
             angles = np.asarray(message.position)[order]
         return joint_entries(self._spec, what, ros.seconds(message.header.stamp), angles)
 

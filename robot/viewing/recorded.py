@@ -48,13 +48,16 @@ def recorded_entries(recording: Recording, bundle: Bundle) -> Iterator[Entry]:
     nobody knows, until the controller begins anew.
 
     Raises:
-        UserError: the bundle's policy wants other images than were recorded.
+        UserError: the bundle is for another robot, or its policy wants other images.
     """
     changes = _Changes(recording.steps[0])
     for step in replayed(recording, bundle):
         yield from _decision(step, bundle)
         yield from _numbers(step.recorded, bundle.spec)
         yield from changes.of(step.recorded)
+    if recording.damaged:
+        end_s = recording.steps[-1].inputs.reading.time_s
+        yield Line(LOG, end_s, "the file is damaged behind this step", WARN)
 
 
 def _decision(step: Replayed, bundle: Bundle) -> Iterator[Entry]:
@@ -75,14 +78,16 @@ def _decision(step: Replayed, bundle: Bundle) -> Iterator[Entry]:
 
 
 def _numbers(step: RecordedStep, spec: RobotSpec) -> Iterator[Entry]:
-    reading, stiff = step.inputs.reading, bool(step.kp.any())
+    """Of a command that was withheld nothing: the driver had let go."""
+    reading, stiff = step.inputs.reading, step.sent and bool(step.kp.any())
     time_s = reading.time_s
     yield from joint_entries(spec, ANGLE, time_s, reading.joint_angles)
     targets = step.targets if stiff else np.full_like(step.targets, np.nan)
     yield from joint_entries(spec, TARGET, time_s, targets)
     for name, unit, gains in (("kp", "Nm/rad", step.kp), ("kd", "Nm s/rad", step.kd)):
         names = tuple(f"{joint} {name} [{unit}]" for joint in spec.joint_names)
-        yield Numbers(f"{GAINS}/{name}", time_s, names, tuple(gains.tolist()))
+        shown = gains if step.sent else np.full_like(gains, np.nan)
+        yield Numbers(f"{GAINS}/{name}", time_s, names, tuple(shown.tolist()))
     yield ages_entry(time_s, step.inputs.ages)
     yield Numbers(LATENCY, time_s, ("step [us]",), (step.took_us,))
     yield Numbers(PERIOD, time_s, ("since the last command [us]",), (step.inputs.gap_s * 1e6,))

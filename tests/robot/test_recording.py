@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 from mcap.reader import make_reader
+from mcap.records import Chunk
+from mcap.stream_reader import StreamReader
 from mcap.writer import Writer
 from mcap_ros2.decoder import DecoderFactory
 
@@ -64,6 +66,7 @@ def written(folder: Path) -> tuple[Path, Step, Step]:
     )
     nobody = Inputs(replace(reading, odometry=None), ages, Orders())
     bare = replace(full, inputs=nobody, fault=None, image=None, decision=None, number=1)
+    bare = replace(bare, sent=False)
     file = folder / "walk.mcap"
     with file.open("wb") as stream:
         writer = StepWriter(stream)
@@ -129,6 +132,8 @@ def test_what_went_into_a_step_comes_back_in_every_bit(tmp_path: Path) -> None:
     for recorded, step in ((one, full), (two, bare)):
         same_bits(recorded, step)
     assert (one.looked, two.looked) == (True, False)
+    assert (one.sent, two.sent) == (True, False)
+    assert read_recording(file).joint_names == load_bundle("navigator").spec.joint_names
     assert one.inputs.reading.image().time_s == two.inputs.reading.image().time_s == THIRD
     step = next(message for topic, *_, message in messages(file) if topic == "step")
     assert (*step.decision[0].latent, step.decision[0].duration_steps) == (*ODD[:2], 17)
@@ -163,6 +168,59 @@ def test_a_recording_that_lacks_steps_is_not_complete(tmp_path: Path) -> None:
     assert [step.lost for step in gaps.steps] == [0, 0, 2, 0, 2, 0]
     first = read_recording(numbered(tmp_path / "c.mcap", (3, 4)))
     assert (first.complete, first.lost) == (False, 3)
+
+
+def chunks(file: Path) -> list[tuple[int, bytes]]:
+    """(where it begins, its compressed data) of every chunk."""
+    with file.open("rb") as stream:
+        found = [r.data for r in StreamReader(stream, emit_chunks=True).records if type(r) is Chunk]
+    return [(file.read_bytes().index(data), data) for data in found]
+
+
+def in_chunks(folder: Path) -> tuple[Path, bytes, int, int]:
+    """A recording of several, its content, where a later one begins, and the steps before that."""
+    file = numbered(folder / "whole.mcap", tuple(range(300)))
+    content = file.read_bytes()
+    start, _ = chunks(file)[1]
+    file.write_bytes(content[: start - 50])  # before the header of that chunk
+    recording = read_recording(file)
+    assert not recording.finished
+    return file, content, start, len(recording.steps)
+
+
+@pytest.mark.parametrize("where", [0, 100, 500])
+def test_a_damaged_recording_is_read_up_to_the_damage(where: int, tmp_path: Path) -> None:
+    """In zstd's header, or in what it holds: it must not look as if the controller differed."""
+    file, content, start, before = in_chunks(tmp_path)
+    damaged = bytearray(content)
+    damaged[start + where] ^= 0x10
+    file.write_bytes(damaged)
+    recording = read_recording(file)
+    assert (recording.damaged, recording.complete) == (True, False)
+    assert len(recording.steps) == before > 10
+
+
+@pytest.mark.parametrize("error", [OverflowError, MemoryError, UnicodeError])
+def test_a_length_or_name_that_is_damaged_is_no_traceback(
+    error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> bytes:
+        raise error
+
+    file, *_ = in_chunks(tmp_path)
+    monkeypatch.setattr("zstandard.decompress", fail)
+    with pytest.raises(UserError) as refused:
+        read_recording(file)
+    assert str(refused.value) == f"{file}: the recording is damaged from the beginning"
+
+
+def test_a_recording_that_is_cut_short_is_read_up_to_there(tmp_path: Path) -> None:
+    """In the middle of a chunk, as by kill -9: not damaged."""
+    file, content, start, before = in_chunks(tmp_path)
+    file.write_bytes(content[: start + 100])
+    recording = read_recording(file)
+    assert (recording.damaged, recording.complete) == (False, False)
+    assert len(recording.steps) == before
 
 
 def test_steps_that_are_lost_are_told_at_once(

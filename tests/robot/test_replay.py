@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.bundle import CONTRACT, SHIPPED, load_bundle
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Link
 from pixelgait.robot.recording.link import RecordedLink
 from pixelgait.robot.recording.replay import format_figures, replay
@@ -58,6 +59,41 @@ def test_behind_a_gap_nothing_is_compared_before_the_next_activation(
     rest = len(steps) - first - lost
     told = f"{lost} steps are missing, {rest} behind a gap are not compared"
     assert format_figures(figures).splitlines()[1] == told
+
+
+def test_where_nothing_can_be_compared_that_is_said() -> None:
+    """A recording whose first step is lost, as all of it is behind a gap."""
+    recording = read_recording(RECORDINGS / "walk.mcap")
+    recording.steps[0] = replace(recording.steps[0], lost=3)
+    figures = replay(recording, load_bundle("walk"))
+    assert (figures["compared"], figures["different"]) == (0, 0)
+    said = format_figures(figures).splitlines()
+    assert said[-1] == "nothing could be compared"
+    assert not any("bit for bit" in line for line in said)
+
+
+def test_a_damaged_recording_is_said_to_be() -> None:
+    recording = read_recording(RECORDINGS / "walk.mcap")
+    recording.finished, recording.damaged = False, True
+    first, *_ = format_figures(replay(recording, load_bundle("walk"))).splitlines()
+    assert first.endswith(" steps of walk, the file is damaged behind them")
+
+
+@pytest.mark.parametrize("policy", ["walk-go2", "walk-laikago"])
+def test_a_bundle_of_another_robot_is_refused(policy: str) -> None:
+    bundle = load_bundle(policy)
+    with pytest.raises(UserError) as refused:
+        replay(read_recording(RECORDINGS / "walk.mcap"), bundle)
+    assert str(refused.value) == (
+        f"{RECORDINGS / 'walk.mcap'}: a1 was recorded, bundle '{policy}' is for {bundle.spec.name}"
+    )
+
+
+def test_a_robot_that_nobody_knows_is_refused_too() -> None:
+    recording = read_recording(RECORDINGS / "walk.mcap")
+    recording.joint_names = recording.joint_names[::-1]
+    with pytest.raises(UserError, match="another robot was recorded, bundle 'walk' is for a1"):
+        replay(recording, load_bundle("walk"))
 
 
 def test_the_recordings_stay_small() -> None:

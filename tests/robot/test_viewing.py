@@ -173,6 +173,28 @@ def test_a_fault_and_a_damped_robot_are_told() -> None:
     assert math.isnan(ages[1])
 
 
+def test_nothing_is_shown_of_a_command_that_was_withheld() -> None:
+    """The driver had let go: the robot was damped."""
+    recording = walk("iap")
+    recording.steps[150] = replace(recording.steps[150], sent=False)
+    entries = told(recording, "iap")
+    assert recording.steps[150].kp.any()
+    for path in ("joints/FR/target", "gains/kp", "gains/kd"):
+        values = numbers(entries, path)
+        assert np.flatnonzero(np.isnan(values).all(1)).tolist() == [150]
+
+
+def test_damage_of_the_file_is_told_where_it_is() -> None:
+    recording = walk("iap")
+    recording.damaged = True
+    assert lines(told(recording, "iap"))[-1] == ("WARN", "the file is damaged behind this step")
+
+
+def test_a_bundle_of_another_robot_is_not_shown() -> None:
+    with pytest.raises(UserError, match="a1 was recorded, bundle 'walk-go2' is for go2"):
+        told(walk("walk"), "walk-go2")
+
+
 def test_names_have_units_and_every_path_its_place() -> None:
     for policy in ("iap", "navigator"):
         named: dict[str, tuple[str, ...]] = {}

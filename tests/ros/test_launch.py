@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from pixelgait.robot.ros.run import RunConfig
+from pixelgait.robot.ros.run import RunConfig, rehearsed
 from pixelgait.robot.runtime.options import parse
 from pixelgait.sim.node import SimConfig
 
@@ -99,6 +99,10 @@ def run_config(found: Launched) -> RunConfig:
     return parse(RunConfig, "run", list(found.nodes["pixelgait-run"]["arguments"]))
 
 
+def sim_config(found: Launched) -> SimConfig:
+    return parse(SimConfig, "sim", list(found.nodes["pixelgait-sim"]["arguments"]))
+
+
 @pytest.mark.parametrize("file", FILES)
 def test_a_launch_file_starts_what_the_commands_take(file: str) -> None:
     found = launched(file)
@@ -130,7 +134,7 @@ def test_arguments_arrive() -> None:
     run = run_config(found)
     assert (run.bundle, run.auto_arm, run.goal) == ("navigator", False, (1.0, -2.5))
     assert (run.out, run.record, run.duration) == (Path("reports"), Path("walk.mcap"), 3.0)
-    sim = parse(SimConfig, "sim", list(found.nodes["pixelgait-sim"]["arguments"]))
+    sim = sim_config(found)
     assert (sim.scene, sim.camera, sim.odom_turn, sim.out) == (
         "rooms",
         (48, 64),
@@ -152,6 +156,56 @@ def test_a_controller_is_commanded_where_the_robot_is_simulated() -> None:
     assert not run_config(launched("sim.launch.py", link="ros2-control", arm="false")).arm
     assert not run_config(launched("sim.launch.py", link="go2:lo")).arm
     assert not run_config(launched("robot.launch.py", link="ros2-control")).arm
+
+
+def test_what_is_commanded_nobody_is_not_armed() -> None:
+    """Over ros2-control the command refuses both."""
+    config = run_config(launched("sim.launch.py", link="ros2-control", dry_run="true"))
+    assert (config.arm, config.dry_run) == (False, True)
+    assert not rehearsed(config)  # which is asked for already
+
+
+@pytest.mark.parametrize("text", ["true", "True", "TRUE", "1", "false", "False", "0"])
+def test_true_and_false_are_understood_however_they_are_written(text: str) -> None:
+    meant = text.lower() in ("true", "1")
+    for name in ("dry_run", "arm", "auto_arm", "autostart", "realtime"):
+        assert getattr(run_config(launched("robot.launch.py", **{name: text})), name) == meant
+    for name in ("dry_run", "arm", "auto_arm", "realtime"):
+        assert getattr(run_config(launched("sim.launch.py", **{name: text})), name) == meant
+    for name in ("gui", "realtime"):
+        assert getattr(sim_config(launched("sim.launch.py", **{name: text})), name) == meant
+    node = launched("robot.launch.py", respawn=text).nodes["pixelgait-run"]
+    assert node["respawn"] == meant
+
+
+@pytest.mark.parametrize("text", ["yes", "ture", "", "2"])
+def test_what_is_neither_true_nor_false_does_not_pass_for_false(text: str) -> None:
+    """A dry run that was asked for with a slip would command the robot."""
+    names = ["dry_run", "auto_arm", "autostart", "realtime"]
+    given = [("robot.launch.py", name) for name in [*names, "arm", "respawn"]]
+    given += [("sim.launch.py", name) for name in [*names, "gui"]]
+    given += [("sim.launch.py", "arm")] if text else []  # empty: by default
+    for file, name in given:
+        with pytest.raises(RuntimeError, match=f"^{name} is '{text}', needs true or false$"):
+            launched(file, **{name: text})
+
+
+def test_a_window_is_opened() -> None:
+    """It is never real-time: the command refuses both, the controller may be."""
+    found = launched("sim.launch.py", gui="true")
+    assert sim_config(found).gui
+    assert run_config(found).realtime
+    found = launched("sim.launch.py", gui="true", realtime="false")
+    assert (sim_config(found).gui, sim_config(found).realtime) == (True, False)
+    assert not run_config(found).realtime
+
+
+def test_a_blank_belongs_to_a_path() -> None:
+    given = {"sim_out": "my runs/x", "scene": "gibson:my house", "video": "my walk.mp4"}
+    sim = sim_config(launched("sim.launch.py", **given, faults="mixed joints-spike:at=5,for=1"))
+    assert (sim.out, sim.scene) == (Path("my runs/x"), "gibson:my house")
+    assert sim.video == Path("my walk.mp4")
+    assert sim.faults == ("mixed", "joints-spike:at=5,for=1")
 
 
 def test_a_robot_that_is_started_again_does_not_stand_up_by_itself() -> None:

@@ -98,6 +98,21 @@ def test_a_damped_robot_a_plain_camera_and_a_bad_message(
     listener.close()
 
 
+def test_positions_that_are_missing_are_a_line_of_the_log(client: Client) -> None:
+    from pixelgait.robot.ros.listener import Listener
+    from pixelgait.robot.ros.wire import common as ros
+
+    entries: list[Entry] = []
+    listener = Listener(entries.extend, None, client.context)
+    message = ros.joint_command(1, A1.joint_names, np.zeros(5), np.zeros(12))
+    for topic in (ros.JOINT_STATES, ros.JOINT_COMMAND):
+        listener._hear(topic, message)
+    listener.close()
+    said = [entry.text for entry in entries if isinstance(entry, Line)]
+    assert said[0] == f"{ros.JOINT_STATES}: joint states need one position for every name"
+    assert not any(isinstance(entry, Numbers) for entry in entries)
+
+
 def test_the_layout_for_foxglove_names_the_rows_of_live_latency() -> None:
     from pixelgait.robot.ros.watch.latency_topic import COLUMNS
 
