@@ -189,6 +189,8 @@ def test_a_row_of_navigation_is_measured_once(tmp_path: Path) -> None:
     assert "| `rooms` | 1 | 50 % [21, 100] |" in page.read_text()
     with pytest.raises(UserError, match="--rows: choose from"):
         write_tables(replace(config, rows=("nowhere",)))
+    with pytest.raises(UserError, match="--episodes: expected so many times 5: written houses"):
+        write_tables(replace(config, rows=(), episodes=12))
 
 
 def test_only_what_is_between_the_markers_changes(tmp_path: Path) -> None:
