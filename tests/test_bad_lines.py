@@ -256,7 +256,6 @@ OTHERS = [
     ),
     ("pixelgait-encoders --out taken", "taken/encoders.png is not a file"),
     ("pixelgait-encoders --out note.txt", "note.txt"),
-    ("pixelgait-encoders --encoder latformer --size 240", "nothing was measured: none of these"),
     ("pixelgait-run iap --out taken", "taken/latency.json is not a file"),
     ("pixelgait-run iap --out note.txt", "note.txt"),
     ("pixelgait-run iap --record walk.bag", "--record walk.bag: expected a file .mcap"),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pixelgait.export.reports.encoder_profile import EncoderProfileConfig, profile_encoders
 from pixelgait.export.reports.encoder_report import EncoderRow, findings, slope, summary
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.runtime.options import parse
+from tests.conftest import Command
 
 
 def row(encoder: str, size: tuple[int, int], patch: int | None, p50_ms: float) -> EncoderRow:
@@ -57,3 +60,10 @@ def test_the_summary_has_a_column_per_size_and_gaps_where_nothing_was_measured()
 def test_what_cannot_be_profiled_is_refused(options: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         profile_encoders(parse(EncoderProfileConfig, "pixelgait-encoders", options.split()))
+
+
+def test_where_nothing_can_be_measured_nothing_is_written(command: Command, tmp_path: Path) -> None:
+    done = command("pixelgait-encoders", "--encoder", "latformer", "--size", "240", "--out", "e")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("error: nothing was measured: none of these")
+    assert not [*(tmp_path / "e").iterdir()]
