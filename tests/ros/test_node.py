@@ -64,7 +64,7 @@ def test_a_trajectory_says_where_the_joints_were_whatever_sensors_said(
 ) -> None:
     line = ("--faults", "joints-degrees:at=0,for=99", "--out", tmp_path)
     sim = processes.start("pixelgait-sim", *line)
-    client.spin(lambda: client.node.count_publishers("ground_truth/odom"), PATIENT)
+    client.spin(lambda: client.node.count_publishers("ground_truth/odom"))
     client.spin_for(1.0)
     sim.send_signal(signal.SIGINT)
     assert "wrote" in sim.communicate(timeout=30)[0]
