@@ -45,7 +45,6 @@ from pixelgait.robot.runtime.options import (
     Count,
     Episodes,
     Range,
-    Seed,
     Workers,
     check_outputs,
     parse,
@@ -53,11 +52,13 @@ from pixelgait.robot.runtime.options import (
 from pixelgait.sim.body.camera import KIND_OF_CHANNELS
 from pixelgait.sim.environments.options import LONGEST_S
 from pixelgait.sim.evaluate import EvalConfig, report
+from pixelgait.sim.world.seeds import TRAINING
 
 CURVE = "curve.json"
 WALL = str(Path(__file__).with_name("wall.py"))
 STEPS_OF_AN_ACTION = 30  # control steps: 0.3 s
 ACTION_S = STEPS_OF_AN_ACTION * CONTROL_DT_S
+TrainingSeed = Annotated[int, Range(0, len(TRAINING) - 1)]  # others are for evaluations
 DISCOUNT = 0.97  # of an action: what comes in 10 s counts a third
 
 
@@ -77,7 +78,8 @@ class Options:
     """Actions to learn from."""
     robots: Workers = 8
     """Environments side by side, in this process."""
-    seed: Seed = 0
+    seed: TrainingSeed = 0
+    """Of the first episode; other robots begin with those behind it."""
     device: DeviceName = "cpu"
     """Where torch computes; auto: on a GPU if there is one."""
     episodes: Episodes = 20

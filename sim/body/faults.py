@@ -127,6 +127,8 @@ def _survivable(after_s: float, rng: np.random.Generator) -> Fault:
 
 
 def _parse(text: str) -> Fault:
+    if not isinstance(text, str):  # as Python may have it
+        raise UserError(f"--faults: {text!r} is no fault, expected {FAULTS_HELP}")
     name, _, rest = text.partition(":")
     sensor, _, kind = name.partition("-")
     if name == MIXED and not rest:

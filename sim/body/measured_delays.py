@@ -48,7 +48,7 @@ def with_measured_delays(randomisation: Randomisation, path: Path) -> Randomisat
     delay_s = (low + BUS_DELAY_S[0], high + BUS_DELAY_S[1])
     randomisation = replace(randomisation, delay_s=delay_s)
     ages = report.get("sensor_age_us") or {}
-    seen = [camera for camera in CAMERAS if camera in ages and ages[camera]["count"]]
+    seen = [camera for camera in CAMERAS if _is_measured(ages, camera, path)]
     if not seen:  # pixelgait-profile has no camera
         return randomisation
     low, high = _range_s(ages, seen[0], path)
@@ -66,16 +66,28 @@ def _read(path: Path) -> dict[str, Any]:
     return report
 
 
+def _is_measured(ages: Any, camera: str, path: Path) -> bool:
+    """Whether the report has images of this camera."""
+    try:
+        return camera in ages and bool(ages[camera]["count"])
+    except (KeyError, TypeError):
+        raise _damaged(path, camera) from None
+
+
+def _damaged(path: Path, name: str) -> UserError:
+    return UserError(
+        f"{path}: not a latency report, no percentiles of {name}; "
+        "pixelgait-profile --json and pixelgait-run --out write one"
+    )
+
+
 def _range_s(rows: Any, name: str, path: Path) -> Range:
     """Median and 99th percentile [s] of one row of the report."""
     try:
         row = rows[name]
         count, low, high = row["count"], row["p50_us"] / 1e6, row["p99_us"] / 1e6
     except (KeyError, TypeError):
-        raise UserError(
-            f"{path}: not a latency report, no percentiles of {name}; "
-            "pixelgait-profile --json and pixelgait-run --out write one"
-        ) from None
+        raise _damaged(path, name) from None
     if not count or not 0.0 <= low <= high:
         raise UserError(f"{path}: {name} was not measured in this report")
     return low, high

@@ -22,7 +22,12 @@ from pixelgait.sim.batches.tasks import FollowBatch, Who, fallen
 from pixelgait.sim.body.interface import PHYSICS_DT_S, SUBSTEPS
 from pixelgait.sim.environments.base import Infos, Observation, PixelGaitEnv
 from pixelgait.sim.environments.gait import Agent, GaitEnv, action_space, as_action, felt_space
-from pixelgait.sim.environments.options import check_count, check_times, each_seed
+from pixelgait.sim.environments.options import (
+    check_actions,
+    check_count,
+    check_times,
+    each_seed,
+)
 from pixelgait.sim.environments.workers import gaits
 from pixelgait.sim.tasks.follow import Follow
 from pixelgait.sim.world.seeds import TRAINING
@@ -111,7 +116,12 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
     def step(
         self, actions: NDArray[np.floating[Any]]
     ) -> tuple[Observation, Array, Who, Who, Infos]:
-        """Apply actions (n, 19); where an episode was over, the next one begins instead."""
+        """Apply actions (n, 19); where an episode was over, the next one begins instead.
+
+        Raises:
+            UserError: there are more actions than robots, or fewer.
+        """
+        check_actions(actions, self.num_envs)
         for agent, action in zip(self.agents, as_action(actions), strict=True):
             agent.action = action
         begins = self._over

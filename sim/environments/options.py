@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
+from numbers import Real
 from typing import TypedDict
 
 from pixelgait.robot.errors import UserError
@@ -47,9 +48,9 @@ def check_eyes(
             f"image_size is {image_size!r}, needs (height, width), whole numbers "
             f"from 1 to {LARGEST_IMAGE}"
         )
-    if field_of_view_rad is not None and not 0.0 < field_of_view_rad < math.pi:
+    if field_of_view_rad is not None and not _is_angle(field_of_view_rad):
         raise UserError(
-            f"field_of_view_rad is {field_of_view_rad}, needs more than 0, less than pi"
+            f"field_of_view_rad is {field_of_view_rad!r}, needs more than 0, less than pi"
         )
 
 
@@ -59,8 +60,8 @@ def check_times(frame_skip: int, seconds: float) -> None:
         raise UserError(
             f"frame_skip is {frame_skip!r}, needs a whole number from 1 to {MOST_SKIPPED}"
         )
-    if not CONTROL_DT_S <= seconds <= LONGEST_S:
-        raise UserError(f"seconds is {seconds}, expected {CONTROL_DT_S} to {LONGEST_S:g}")
+    if not isinstance(seconds, Real) or not CONTROL_DT_S <= seconds <= LONGEST_S:
+        raise UserError(f"seconds is {seconds!r}, expected {CONTROL_DT_S} to {LONGEST_S:g}")
 
 
 def check_count(robots: int) -> None:
@@ -75,6 +76,12 @@ def check_workers(workers: int | None) -> None:
         raise UserError(f"workers is {workers!r}, needs a whole number from 1 to {MOST_WORKERS}")
 
 
+def check_actions(actions: Sized, robots: int) -> None:
+    """Raises UserError if there are not as many actions as robots."""
+    if len(actions) != robots:
+        raise UserError(f"actions: {len(actions)} for {robots} robots")
+
+
 def each_seed(seed: int | Sequence[int | None] | None, robots: int) -> list[int | None]:
     """A seed for each of n robots: this one and those after it, or those given, or none.
 
@@ -87,6 +94,11 @@ def each_seed(seed: int | Sequence[int | None] | None, robots: int) -> list[int 
     if len(given) != robots:
         raise UserError(f"seed: {len(given)} for {robots} robots")
     return given
+
+
+def _is_angle(value: object) -> bool:
+    """Whether a camera's view can be as wide."""
+    return isinstance(value, Real) and 0.0 < float(value) < math.pi
 
 
 def _is_size(size: object) -> bool:

@@ -20,7 +20,12 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.runtime.processes import start_fork_server
 from pixelgait.sim.environments.base import Infos, Observation
 from pixelgait.sim.environments.gait import GaitEnv
-from pixelgait.sim.environments.options import check_count, check_workers, each_seed
+from pixelgait.sim.environments.options import (
+    check_actions,
+    check_count,
+    check_workers,
+    each_seed,
+)
 from pixelgait.sim.environments.share import Make, Memory, Order, Share, Worker
 from pixelgait.sim.environments.steer import SteerEnv
 
@@ -101,8 +106,7 @@ class SharedVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
         Raises:
             UserError: there are more actions than robots, or fewer.
         """
-        if len(actions) != self.num_envs:
-            raise UserError(f"actions: {len(actions)} for {self.num_envs} robots")
+        check_actions(actions, self.num_envs)
         infos = self._ask(Order("step", (actions[share],)) for share in self._shares)
         rewards, terminated, truncated = (values.copy() for values in self._judged)
         return self._observations(), rewards, terminated, truncated, self._together(infos)

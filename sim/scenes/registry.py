@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.scenes.courses.bridges import Bridges
@@ -78,10 +79,12 @@ def make_scene(
     of that set.
 
     Raises:
-        UserError: there is no such scene, it cannot be read, the difficulty is not in [0, 1], or
-            both distractors and looks are asked for.
+        UserError: there is no such scene, no such looks or distractors, it cannot be read, the
+            difficulty is not in [0, 1], or both distractors and looks are asked for.
     """
     require_difficulty(difficulty)
+    _require("looks", looks, get_args(LooksOption))
+    _require("distractors", distractors, (None, *get_args(Split)))
     if looks != "plain":
         if distractors is not None:
             raise UserError("looks and distractors exclude each other: both change every surface")
@@ -98,6 +101,13 @@ def make_scene(
         known = f"{', '.join(SCENES)}, {Mixture.name}:KIND,..., {Gibson.name}:FOLDER or FILE.py"
         raise UserError(f"unknown scene '{name}', choose from {known}")
     return SCENES[name](difficulty)
+
+
+def _require(what: str, value: object, known: tuple[object, ...]) -> None:
+    """Raises UserError if a value is none of those that are known."""
+    if value not in known:
+        names = ", ".join(str(each) for each in known)
+        raise UserError(f"unknown {what} {value!r}, choose from {names}")
 
 
 def is_graded(name: str) -> bool:

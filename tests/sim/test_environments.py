@@ -269,6 +269,11 @@ LOOKS = "image_size is None: there is no image for looks or distractors"
             ("Walk", {"seconds": seconds}, f"seconds is {seconds}, expected 0.01 to 3600")
             for seconds in (0.0, float("nan"), float("inf"))
         ),
+        ("Walk", {"seconds": "a"}, "seconds is 'a', expected 0.01 to 3600"),
+        ("Walk", {"field_of_view_rad": "a"}, "field_of_view_rad is 'a', needs more than 0"),
+        ("Walk", {"looks": "dark"}, "unknown looks 'dark', choose from plain, train, test"),
+        ("Walk", {"distractors": "a"}, "unknown distractors 'a', choose from None, train, test"),
+        ("Walk", {"faults": (3,)}, "--faults: 3 is no fault, expected SENSOR-KIND"),
         ("Steer", {"difficulty": float("nan")}, "difficulty"),
         ("Walk", {"camera": "grey"}, "unknown camera 'grey', choose from rgb, depth, rgbd"),
         ("Walk", {"task": "dance"}, "unknown task 'dance', choose from forward, follow"),

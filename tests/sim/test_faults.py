@@ -37,6 +37,7 @@ from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.forward import Forward
 from tests.conftest import Command, trotting_weights
 
+COLOUR = "camera/color/image_raw"
 both = pytest.mark.parametrize("name", BODIES)
 
 
@@ -291,6 +292,16 @@ def test_delays_come_from_a_measured_report(tmp_path: Path) -> None:
     assert measured.mass == Randomisation().mass
     path.write_text(json.dumps(report_of([], [])))
     with pytest.raises(UserError, match="sensor_to_command was not measured"):
+        with_measured_delays(Randomisation(), path)
+
+
+@pytest.mark.parametrize("ages", [{COLOUR: {}}, {COLOUR: 5}, [COLOUR], 3])
+def test_a_report_with_a_damaged_row_of_its_camera_is_refused(tmp_path: Path, ages: object) -> None:
+    path = tmp_path / "latency.json"
+    report = report_of([1000.0] * 100, []) | {"sensor_age_us": ages}
+    path.write_text(json.dumps(report), encoding="utf-8")
+    line = rf"latency\.json: not a latency report, no percentiles of {COLOUR}"
+    with pytest.raises(UserError, match=line):
         with_measured_delays(Randomisation(), path)
 
 

@@ -79,6 +79,8 @@ def test_seeds_are_those_of_single_ones() -> None:
     assert not np.array_equal(*(together.reset()[0]["command"] for _ in range(2)))
     with pytest.raises(UserError, match="seed: 2 for 3 robots"):
         together.reset(seed=[1, 2])
+    with pytest.raises(UserError, match="actions: 2 for 3 robots"):
+        together.step(np.zeros((2, 19)))
 
 
 @pytest.mark.parametrize(
