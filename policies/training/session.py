@@ -142,11 +142,11 @@ def first_checkpoint(config: TrainConfig, plan: Plan) -> Checkpoint:
         high = flat_weights(make_high_level(plan.high_level, config.seed))
     low = np.zeros(plan.low_level_weights)
     if config.start is not None:
-        fresh = high if plan.sees else low
-        file = start_of(config.start, "high_level" if plan.sees else "low_level")
-        start = load_start(file, fresh.size, config.mirror)
-        fresh[:], normaliser = start.weights, start.normaliser
-        if not plan.sees:
+        file = start_of(config.start, "high_level" if plan.sees else LOW_LEVEL)
+        start = load_start(file, (high if plan.sees else low).size, config.mirror)
+        if plan.sees:
+            high, normaliser = start.weights, start.normaliser
+        else:
             low, normaliser = for_robot(file, start, plan)
     if isinstance(config, JointConfig) and config.low_level is not None:
         file = find_run(config.low_level, LOW_LEVEL) / BEST

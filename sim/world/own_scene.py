@@ -72,10 +72,11 @@ def _guard_places(scene: Scene, path: Path) -> None:
         return _guarded(path, lambda: _finite(progress_m(x, y), "progress_m", x, y))
 
     def ground(x: float, y: float) -> float | None:
-        height = _guarded(path, lambda: ground_m(x, y))
-        if height is None:
-            return None
-        return _guarded(path, lambda: _finite(height, "ground_m", x, y))
+        def height() -> float | None:
+            found = ground_m(x, y)
+            return None if found is None else _finite(found, "ground_m", x, y)
+
+        return _guarded(path, height)
 
     scene.progress_m, scene.ground_m = progress, ground  # type: ignore[method-assign]
 
