@@ -1,6 +1,6 @@
 """What runs on the real machine: specification, gait, controller, safety, latency, ROS 2 node.
 
-Nothing here imports torch, PyBullet or any other room of the project.
+Nothing here imports torch, PyBullet or any other folder of the project.
 """
 
 import os

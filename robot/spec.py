@@ -89,7 +89,7 @@ A1 = RobotSpec(
     urdf="pybullet_data/a1/a1.urdf",
     joint_names=tuple(f"{leg}_{j}_joint" for leg in LEGS for j in ("hip", "upper", "lower")),
     foot_links=tuple(f"{leg}_toe" for leg in LEGS),
-    # URDF limits; tests/test_robot_spec.py compares them with the loaded model.
+    # URDF limits; tests/robot/test_robot_spec.py compares them with the loaded model.
     joint_lower_rad=per_leg(-0.802851455917, -1.0471975512, -2.69653369433),
     joint_upper_rad=per_leg(0.802851455917, 4.18879020479, -0.916297857297),
     # Newer than the URDF, and lower: Unitree's unitree_ros, a1_description, gives all joints a
@@ -107,7 +107,7 @@ A1 = RobotSpec(
     feet_m=np.array([(0.183, -0.132), (0.183, 0.132), (-0.183, -0.132), (-0.183, 0.132)]),
     leg_length_m=2 * 0.2 * float(np.cos(0.9)),
     # With (0, 0.9, -1.8) as neutral pose these signs make positive swing move the foot forward
-    # and positive extension lengthen the leg (tests/test_gait.py checks both on the model).
+    # and positive extension lengthen the leg (tests/robot/test_gait.py checks both on the model).
     swing_sign=-1.0,
     extension_sign=1.0,
     stand_height_m=0.27,  # measured: settles at 0.262 m under the gains above

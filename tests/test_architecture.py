@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("robot", "sim", "policies", "export")
+TOP_FOLDERS = ("robot", "sim", "policies", "export")
 
 # From the ground up. A folder may import itself and what stands in the rows above its own.
 LAYERS = (
@@ -45,7 +45,7 @@ ROBOT_LIBRARIES |= {"mcap", "mcap_ros2", "zstandard", "cyclonedds", "rerun"}
 ROBOT_LIBRARIES |= {"diagnostic_msgs", "rcl_interfaces", "tf2_msgs"}
 
 FOLDERS = [folder for layer in LAYERS for folder in layer]
-MODULES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+MODULES = sorted(path for folder in TOP_FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
 
 def folder_of(path: Path) -> str:
@@ -98,7 +98,7 @@ def test_folders_import_only_what_lies_below_them(folder: str) -> None:
                 assert folder_of(NAMES[name]) in allowed, f"{path} imports {name}"
 
 
-def test_the_robot_room_needs_only_what_a_robot_has() -> None:
+def test_the_robot_folder_needs_only_what_a_robot_has() -> None:
     for path in (ROOT / "robot").rglob("*.py"):
         foreign = {n.split(".")[0] for n in imports(path)} - ROBOT_LIBRARIES - {"pixelgait"}
         assert foreign <= set(sys.stdlib_module_names), f"{path} imports {foreign}"

@@ -111,7 +111,7 @@ class DAgger:
         folder: Path,
         validation: Validation,
         checkpoint: Checkpoint,
-        trained: bool = False,
+        trained: bool,
     ) -> None:
         """Raises UserError if the checkpoint is none of an imitation."""
         check_students(checkpoint)

@@ -146,8 +146,7 @@ def _eyes(
         raise UserError("--camera-stream: this policy does not look")
     if (needed := ENCODINGS[shape[2]]) != "rgb8":
         raise UserError(f"--camera-stream: it has colours alone, this policy needs {needed}")
-    clock = node.get_clock()
-    return VideoEyes(stream, shape, lambda: clock.now().nanoseconds / 1e9, stop)
+    return VideoEyes(stream, shape, partial(ros.now_s, node), stop)
 
 
 def _driver(address: Address, node: Any, quiet: Any, bundle: Bundle, operator: Operator) -> Driver:
@@ -180,5 +179,4 @@ def _go2(address: Go2, node: Any, bundle: Bundle, operator: Operator) -> Driver:
             LIE_DOWN: operator.lie_down,
         }
     )
-    clock = node.get_clock()
-    return Go2Driver(Bus(address), bundle.spec, lambda: clock.now().nanoseconds / 1e9, remote)
+    return Go2Driver(Bus(address), bundle.spec, partial(ros.now_s, node), remote)

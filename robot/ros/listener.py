@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.executors import SingleThreadedExecutor
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from std_msgs.msg import Float64, Float64MultiArray, String
 
 from pixelgait.robot.bundle import Bundle
@@ -22,7 +22,9 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.observation import policy_image
 from pixelgait.robot.ros.watch import diagnostics
 from pixelgait.robot.ros.wire import common as ros
+from pixelgait.robot.ros.wire import names
 from pixelgait.robot.ros.wire.camera import RosCamera, rgb_frame
+from pixelgait.robot.ros.wire.names import NODE
 from pixelgait.robot.runtime.attention import draw_attention
 from pixelgait.robot.spec import A1
 from pixelgait.robot.viewing.entries import (
@@ -52,20 +54,19 @@ ATTENDED_S = 2.0  # after a drawn image nobody needs the plain ones for so long;
 SPIN_S = 0.05
 FRAME_S = 0.1  # between images: nobody looks at more
 LEVELS = {diagnostics.OK: INFO, diagnostics.WARN: WARN}  # others are errors
-NODE = "pixelgait"
 # A controller waits for nobody who listens: best effort, and half a second of commands.
 EVERY_COMMAND = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
-TOLD = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)  # the last one also late
+TOLD = ros.latched(10)  # the last one also late
 TOPICS: dict[str, tuple[Any, Any]] = {  # besides the camera's: type, quality of service
     ros.JOINT_STATES: (ros.JointState, ros.NEWEST_QOS),
     ros.JOINT_COMMAND: (ros.JointState, EVERY_COMMAND),
     ros.SHADOW_COMMAND: (ros.JointState, EVERY_COMMAND),
     ros.ATTENTION: (ros.Image, ros.NEWEST_QOS),
-    f"{NODE}/decision": (Float64MultiArray, 10),
-    f"{NODE}/distance_to_goal": (Float64, 10),
-    f"{NODE}/latency": (Float64MultiArray, 10),
-    f"{NODE}/state": (String, TOLD),
-    f"{NODE}/sensors": (String, TOLD),
+    f"{NODE}/{names.DECISION}": (Float64MultiArray, 10),
+    f"{NODE}/{names.DISTANCE}": (Float64, 10),
+    f"{NODE}/{names.LATENCY}": (Float64MultiArray, 10),
+    f"{NODE}/{names.STATE}": (String, TOLD),
+    f"{NODE}/{names.SENSORS}": (String, TOLD),
     diagnostics.TOPIC: (DiagnosticArray, 10),
 }
 
@@ -111,9 +112,6 @@ class Listener:
         self._executor.shutdown()
         self._node.destroy_node()
 
-    def _now_s(self) -> float:
-        return float(self._node.get_clock().now().nanoseconds) / 1e9
-
     def _hear(self, topic: str, message: Any) -> None:
         """What does not fit the robot is a line of the log, and not the end."""
         try:
@@ -121,10 +119,10 @@ class Listener:
         except UserError as error:
             if str(error) != self._problem:
                 self._problem = str(error)
-                self._write([Line(LOG, self._now_s(), f"{topic}: {error}", ERROR)])
+                self._write([Line(LOG, ros.now_s(self._node), f"{topic}: {error}", ERROR)])
 
     def _entries(self, topic: str, message: Any) -> Iterable[Entry]:
-        now_s = self._now_s()
+        now_s = ros.now_s(self._node)
         if topic == ros.JOINT_STATES:
             return self._joints(ANGLE, message)
         if topic in (ros.JOINT_COMMAND, ros.SHADOW_COMMAND):
@@ -182,13 +180,13 @@ def _pairs(status: Any) -> Iterator[tuple[str, str]]:
 
 def told(topic: str, message: Any, now_s: float) -> Iterator[Entry]:
     """What the node says of itself, on a topic of its own."""
-    if topic == "state":
+    if topic == names.STATE:
         yield Line(LOG, now_s, message.data, INFO)
-    elif topic == "sensors":
+    elif topic == names.SENSORS:
         yield Line(LOG, now_s, message.data, INFO if " is fresh" in message.data else WARN)
-    elif topic == "distance_to_goal":
+    elif topic == names.DISTANCE:
         yield goal_entry(now_s, message.data, math.nan)
-    elif topic == "decision":
+    elif topic == names.DECISION:
         speed, yaw_rate, duration_s = message.data
         yield command_entry(now_s, speed, yaw_rate)
         yield duration_entry(now_s, duration_s)

@@ -21,7 +21,7 @@ from pixelgait.robot.ros.watch.latency_topic import LatencyTopic
 from pixelgait.robot.ros.watch.news import News
 from pixelgait.robot.ros.watch.report import AttentionTopic, report
 from pixelgait.robot.ros.wire import common as ros
-from pixelgait.robot.ros.wire.names import EYES, VIDEO
+from pixelgait.robot.ros.wire.names import EYES, NODE, VIDEO
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.loop import MOST_BYTES, SENSOR_WAIT_S, ControlLoop
 from pixelgait.robot.runtime.operation import Operator, State
@@ -44,7 +44,7 @@ class ControllerNode(LifecycleNode):
     """
 
     def __init__(self, options: NodeOptions, stop: threading.Event) -> None:
-        super().__init__("pixelgait")
+        super().__init__(NODE)
         self.options, self._stop = options, stop
         self._joined_s = self._diagnosed_s = time.monotonic()
         patience = patience_of(read_json(find_bundle(options.bundle) / CONTRACT))

@@ -10,7 +10,7 @@ from pixelgait.robot.errors import is_interrupt
 from pixelgait.robot.runtime.provenance import version
 
 # Command: (module with its `main`, extra that installs what it imports).
-# Modules are named, not imported: this room must run where the others' libraries are missing.
+# Modules are named, not imported: this folder must run where the others' libraries are missing.
 COMMANDS = {
     "pixelgait-train": ("pixelgait.policies.training.train", "train"),
     "pixelgait-eval": ("pixelgait.sim.evaluate", "sim"),

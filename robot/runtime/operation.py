@@ -182,7 +182,6 @@ class Operation:
         self.supervisor = controller.supervisor
         self.driver_timeout_s = driver_timeout_s
         self.state, self.cause = State.LIMP, "started"
-        self.transitions = 0
         self.stalls = 0  # of the loop itself, while something was stiff
         self._stalled: tuple[int, ...] = ()  # the newest, by the number of steps before
         self._taken = 0  # steps
@@ -259,7 +258,6 @@ class Operation:
     def _enter(self, state: State, cause: str) -> None:
         if state is not self.state:
             self.state, self.cause, self._steps = state, cause, 0
-            self.transitions += 1
 
     def _command(self, inputs: Inputs) -> JointCommand:
         reading, ages = inputs.reading, inputs.ages

@@ -62,12 +62,12 @@ def settings(config: Any, *places: str) -> dict[str, Any]:
 
 
 @cache
-def code_sha256(rooms: Sequence[str]) -> str:
+def code_sha256(folders: Sequence[str]) -> str:
     """SHA-256 of the code of some of this package's folders, installed or in a checkout."""
     digest = hashlib.sha256()
-    for room in rooms:
-        spec = importlib.util.find_spec(f"{DISTRIBUTION}.{room}")
+    for name in folders:
+        spec = importlib.util.find_spec(f"{DISTRIBUTION}.{name}")
         for folder in (spec and spec.submodule_search_locations) or ():
             for path in sorted(Path(folder).rglob("*.py")):
-                digest.update(f"{room}/{path.relative_to(folder)}".encode() + path.read_bytes())
+                digest.update(f"{name}/{path.relative_to(folder)}".encode() + path.read_bytes())
     return digest.hexdigest()

@@ -32,26 +32,24 @@ FOLLOW = f"{envs.__name__}:PixelGait/Follow-v0"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
-def vector_rates(
-    spec: RobotSpec, steps: int, rounds: int, seed: int, skip: int = SKIP
-) -> dict[str, float]:
+def vector_rates(spec: RobotSpec, steps: int, rounds: int, seed: int) -> dict[str, float]:
     """Rates [control steps/s of processor time] and their ratio, medians over rounds.
 
-    The task is PixelGait/Follow-v0, trotting on the spot, an action every `skip` control steps.
+    The task is PixelGait/Follow-v0, trotting on the spot, an action every `SKIP` control steps.
     Both run in as many processes at once: two that share a processor's caches are slower than one,
     whoever they are. Counted is the time of all processors: simulation, messages between processes,
     Gymnasium's own checks; not that one waits for another.
     """
-    actions = max(1, steps // skip)
+    actions = max(1, steps // SKIP)
     rows = []
     start_fork_server(__name__)
     with ExitStack() as stack:
-        vector = stack.enter_context(_vector(spec, skip))
+        vector = stack.enter_context(_vector(spec))
         natives = [stack.enter_context(NativeLoop(spec)) for _ in range(ENVIRONMENTS)]
         for _ in range(rounds):
             vector_s = _vector_s(vector, vector.processes, actions, seed)
-            took_s = _native_s(natives, actions * skip, seed), vector_s
-            rows.append(tuple(each / (actions * skip) for each in took_s))
+            took_s = _native_s(natives, actions * SKIP, seed), vector_s
+            rows.append(tuple(each / (actions * SKIP) for each in took_s))
     return _rates(rows)
 
 
@@ -77,7 +75,7 @@ def shared_rates(spec: RobotSpec, steps: int, rounds: int, seed: int) -> dict[st
 
 
 @contextmanager
-def _vector(spec: RobotSpec, skip: int) -> Iterator[Any]:
+def _vector(spec: RobotSpec) -> Iterator[Any]:
     """Gymnasium's environments, each in a process, until the block ends, however it does."""
     with interrupt_later():
         vector: Any = gymnasium.make_vec(
@@ -85,7 +83,7 @@ def _vector(spec: RobotSpec, skip: int) -> Iterator[Any]:
             num_envs=ENVIRONMENTS,
             vectorization_mode="async",
             vector_kwargs={"context": CONTEXT, "worker": _environment},
-            frame_skip=skip,
+            frame_skip=SKIP,
             robot=spec.name,
             seconds=LONGEST_S,
         )

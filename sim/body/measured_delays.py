@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.ros.wire.names import COLOUR, DEPTH
 from pixelgait.sim.body.randomisation import Randomisation, Range
 
 # Between the controller and the motors and back lies a bus that no report of ours sees: a value
 # waits up to one cycle before it is sent, in either direction. Unitree's low-level link has 500 Hz.
 BUS_PERIOD_S = 0.002
 BUS_DELAY_S = (0.0, 2 * BUS_PERIOD_S)
-CAMERAS = ("camera/color/image_raw", "camera/depth/image_rect_raw")
 FRAME_S = 1.0 / 30.0
 
 
@@ -48,7 +48,7 @@ def with_measured_delays(randomisation: Randomisation, path: Path) -> Randomisat
     delay_s = (low + BUS_DELAY_S[0], high + BUS_DELAY_S[1])
     randomisation = replace(randomisation, delay_s=delay_s)
     ages = report.get("sensor_age_us") or {}
-    seen = [camera for camera in CAMERAS if _is_measured(ages, camera, path)]
+    seen = [camera for camera in (COLOUR, DEPTH) if _is_measured(ages, camera, path)]
     if not seen:  # pixelgait-profile has no camera
         return randomisation
     low, high = _range_s(ages, seen[0], path)

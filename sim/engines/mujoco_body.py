@@ -14,7 +14,7 @@ Different, and left so, because a policy that only works with one engine's conta
 * Inertias that no rigid body can have (the Mini Cheetah's thighs) become those of a ball of their
   mean; PyBullet sets them to zero.
 * A scanned house's triangles are only seen: robots collide with boxes where its maps say that they
-  cannot walk (`sim.barriers`).
+  cannot walk (`sim.world.barriers`).
 * Images are cast by one ray per pixel at what the scene is made of: no OpenGL needed, the same on
   every machine. Textures and light are PyBullet's; colours differ where a ray meets an edge, and by
   a level or two on height fields. A mesh's triangles are lit as flat ones, whatever its normals.

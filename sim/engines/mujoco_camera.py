@@ -85,7 +85,7 @@ def cast_image(
     data: mujoco.MjData,
     camera: Camera,
     pose: BasePose,
-    paints: Sequence[Paint] = (),
+    paints: Sequence[Paint],
 ) -> NDArray[Any]:
     """What the camera sees (see `Camera`) from a base at this pose."""
     hits = _cast(model, data, camera, pose)
@@ -100,7 +100,7 @@ def cast_both(
     data: mujoco.MjData,
     camera: Camera,
     pose: BasePose,
-    paints: Sequence[Paint] = (),
+    paints: Sequence[Paint],
 ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
     """Colours (height, width, 3) and depth (height, width) [m] of one instant, of any kind."""
     hits = _cast(model, data, camera, pose)
@@ -122,9 +122,7 @@ def cast_in_look(
     theirs = None
     if (which == FOREIGN).any() or painter.geometry.has_mesh:
         theirs = _colours(model, data, camera, hits, paints).reshape(-1, 3)
-    rotation = np.zeros(9)
-    mujoco.mju_quat2Mat(rotation, np.array(wxyz(pose.orientation)))
-    view = camera.view(pose.position, rotation.reshape(3, 3))
+    view = camera.view(pose.position, _rotation(pose))
     colours = painter.paint(view, SceneHits(which, hits.distances.astype(np.float32)), theirs)
     return colours.reshape(*hits.depth.shape, 3), hits.depth
 
@@ -140,10 +138,15 @@ class Hits:
     normals: Array  # (n, 3)
 
 
-def _cast(model: mujoco.MjModel, data: mujoco.MjData, camera: Camera, pose: BasePose) -> Hits:
+def _rotation(pose: BasePose) -> Array:
+    """Of the base, (3, 3)."""
     rotation = np.zeros(9)
     mujoco.mju_quat2Mat(rotation, np.array(wxyz(pose.orientation)))
-    eye, forward, up = camera.axes(pose.position, rotation.reshape(3, 3))
+    return rotation.reshape(3, 3)
+
+
+def _cast(model: mujoco.MjModel, data: mujoco.MjData, camera: Camera, pose: BasePose) -> Hits:
+    eye, forward, up = camera.axes(pose.position, _rotation(pose))
     shape = camera.height, camera.width
     rays = camera.rays
     world = rays @ np.array((forward, np.cross(forward, up), up))

@@ -151,11 +151,10 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
 
     def _from_behind(self) -> NDArray[np.uint8]:
         from pixelgait.sim.viewing.video import SceneRenderer
-        from pixelgait.sim.world.seeds import Stream
 
         if self._renderer is None:
             self._renderer = SceneRenderer(self.robot, self.body.scene, self.seed)
-        self._renderer.scene.reset(Stream.LAYOUT.rng(self.seed))
+        self._renderer.lay_out(self.seed)
         self._renderer.scene.move(self.body.time_s)
         position, orientation = map(np.array, self.body.pose())
         joints = self.body.joint_angles()

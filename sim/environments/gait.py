@@ -19,7 +19,6 @@ from pixelgait.sim.engines.registry import BODIES
 from pixelgait.sim.environments.base import SIZE, Observation, PixelGaitEnv, no_high_level
 from pixelgait.sim.environments.options import EnvOptions
 from pixelgait.sim.tasks.follow import Follow
-from pixelgait.sim.tasks.forward import Forward
 from pixelgait.sim.tasks.navigate import way_through
 from pixelgait.sim.tasks.task import fallen
 
@@ -64,9 +63,8 @@ class GaitEnv(PixelGaitEnv):
             legs = ", ".join(BODIES)
             raise UserError(f"body 'glide' has no legs for an agent to move, choose from {legs}")
         super().__init__(scene, difficulty, image_size, frame_skip, **options)
-        self.task: Follow | Forward = way_through(self.body.scene, steps=0)
-        if task == "follow":
-            self.task = Follow(steps=0)
+        follows = task == "follow"
+        self.task = Follow(steps=0) if follows else way_through(self.body.scene, steps=0)
         self.agent = Agent(self.robot)
         self._stepped: Step | None = None
         self.action_space = action_space()

@@ -22,7 +22,7 @@ MOST_WORKERS = 1024
 
 
 class EnvOptions(TypedDict, total=False):
-    """What every environment can be asked for beside its scene; see `PixelGaitEnv` in envs.py."""
+    """What every environment can be asked for beside its scene; see `PixelGaitEnv` in base.py."""
 
     robot: str
     render_mode: str | None

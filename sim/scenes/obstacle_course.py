@@ -31,12 +31,6 @@ class Wall:
     side: float  # +1: from the left (positive y), -1: from the right
     blocked: float
 
-    @property
-    def gap(self) -> tuple[float, float]:
-        """The free part of the width: lowest and highest y [m]."""
-        edge = WIDTH_M / 2 - self.blocked
-        return (-WIDTH_M / 2, edge) if self.side > 0 else (-edge, WIDTH_M / 2)
-
 
 class ObstacleCourse(Scene):
     """Platform along x with walls across it; the top of the platform is z = 0."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pixelgait.robot.gait import GRAVITY_M_PER_S2
 from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.rotation import heading, roll_pitch, to_base_frame
 from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S
@@ -36,7 +37,6 @@ from pixelgait.sim.standin.motors import limp
 OWN_PROGRAM = "normal"  # what moves the motors until it is released: sport_mode
 NOT_IMPLEMENTED = 3203  # as the robot's services answer
 SERVICE_STEPS = 25  # physics steps between looks for requests: 50 ms
-G_MS2 = 9.81
 WARM_DEG_C, CHARGED_PERCENT, VOLTS = 30, 80, 28.8  # of a robot that is well
 
 
@@ -94,7 +94,7 @@ class Go2Wire:
         orientation = x, y, z, w = reading.orientation.tolist()
         imu["quaternion"], imu["gyroscope"] = (w, x, y, z), reading.angular_velocity
         imu["rpy"] = (*roll_pitch(orientation), heading(orientation))
-        imu["accelerometer"] = to_base_frame((0.0, 0.0, G_MS2), orientation)  # at rest
+        imu["accelerometer"] = to_base_frame((0.0, 0.0, GRAVITY_M_PER_S2), orientation)  # at rest
         motors = record["motor_state"][: len(self._spec.joint_names)]
         motors["mode"], motors["temperature"] = go2.SERVO, WARM_DEG_C
         motors["q"], motors["dq"] = reading.joint_angles, reading.joint_velocities

@@ -31,7 +31,7 @@ from pixelgait.sim.scenes.registry import Move
 from pixelgait.sim.workers.connection import connect
 from pixelgait.sim.workers.pool import MOST_DEATHS, Pool
 
-ROOMS = ("robot", "sim", "policies")  # whose code workers run
+FOLDERS = ("robot", "sim", "policies")  # whose code workers run
 LIBRARIES = ("numpy", "torch", "pybullet", "mujoco", "onnxruntime", "opencv-python-headless")
 WAIT_S = 10.0  # for a first worker, before the user is told that there is none
 BATCH_S = 0.2  # of work in a task at least: a task costs Ray some milliseconds
@@ -215,7 +215,7 @@ def installation(robot: str) -> dict[str, str]:
     of the robot by its content."""
     from pixelgait.sim.engines.urdf import find_urdf  # who asks for --help needs no simulator
 
-    code = f"{version()} (code {code_sha256(ROOMS)[:8]})"
+    code = f"{version()} (code {code_sha256(FOLDERS)[:8]})"
     try:
         urdf = hashlib.sha256(find_urdf(find_robot(robot)).read_bytes()).hexdigest()[:8]
     except UserError as error:

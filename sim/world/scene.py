@@ -1,6 +1,6 @@
 """Scenes: where a robot can be, described once and built by every simulator in its own way.
 
-A new one is a file with a class like FlatGround: the README shows how.
+A new one is a file with a class like FlatGround: docs/scenes.md shows how.
 """
 
 from __future__ import annotations

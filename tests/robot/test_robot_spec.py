@@ -65,7 +65,7 @@ def test_joints_are_those_of_the_urdf_leg_by_leg(body: PyBulletBody) -> None:
 
 
 @pytest.mark.parametrize("spec", [A1, GO2, LAIKAGO], ids=lambda spec: spec.name)
-def test_limits_are_those_of_the_urdf(spec: type[A1]) -> None:
+def test_limits_are_those_of_the_urdf(spec: RobotSpec) -> None:
     root = ElementTree.parse(find_urdf(spec)).getroot()
     limits = [root.find(f"joint[@name='{name}']/limit").attrib for name in spec.joint_names]
     # What is known to be lower on the robot than in the URDF says so in the specification.

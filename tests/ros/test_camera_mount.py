@@ -70,7 +70,9 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> Any:
         waiting = [(message([each]), None) for each in transforms]
         handle: Any = contextlib.nullcontext()
         handle.take_message = lambda *_: waiting.pop(0) if waiting else None
-        node = SimpleNamespace(create_subscription=lambda *_: SimpleNamespace(handle=handle))
+        node = SimpleNamespace(
+            create_subscription=lambda *_: SimpleNamespace(handle=handle, msg_type=None)
+        )
         monkeypatch.setattr(camera_mount, "TFMessage", object)
         watch = CameraMountWatch(node, "base_link", A1.camera)
         named = tuple(frame for frame in frames if frame)  # images need not say
@@ -159,13 +161,13 @@ def tf2_processes(processes: Processes, with_tf2: dict[str, str]) -> Processes:
 
 PUBLISH = """
 import sys, time
-from pixelgait.robot.ros.watch.camera_mount import LATCHED_QOS, TF_STATIC, TFMessage
+from pixelgait.robot.ros.watch.camera_mount import MOST_WAITING, TF_STATIC, TFMessage
 from pixelgait.robot.ros.wire import common as ros
 from geometry_msgs.msg import TransformStamped
 
 stop = ros.start()
 node = ros.rclpy.create_node("robot_state_publisher")
-publisher = node.create_publisher(TFMessage, TF_STATIC, LATCHED_QOS)
+publisher = node.create_publisher(TFMessage, TF_STATIC, ros.latched(MOST_WAITING))
 transforms = []
 for parent, child, where, turned in eval(sys.argv[1]):
     each = TransformStamped(child_frame_id=child)

@@ -35,7 +35,7 @@ class Wire:
     """A subscription that is fed by hand, and its handle."""
 
     def __init__(self) -> None:
-        self.handle, self.waiting = self, []
+        self.handle, self.msg_type, self.waiting = self, None, []
 
     def __enter__(self) -> Wire:
         return self

@@ -17,13 +17,14 @@ from pixelgait.robot.controller import ARRIVAL_M
 from pixelgait.robot.observation import goal_vector
 from pixelgait.robot.ros.people.progress import Progress
 from pixelgait.robot.ros.wire import common as ros
+from pixelgait.robot.ros.wire.names import DISTANCE, ODOMETRY
 from pixelgait.robot.rotation import heading
 from pixelgait.robot.runtime.freshness import Freshness, Seen
 from pixelgait.robot.runtime.operation import Operator, State
 from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import Stage
 
-GOAL, ODOMETRY = "goal_pose", "odom"
+GOAL = "goal_pose"
 
 
 class Destination:
@@ -46,13 +47,10 @@ class Destination:
         first: tuple[float, float] | None = None,
     ) -> None:
         self.operator, self._timeout_s, self._patience_s = operator, timeout_s, patience_s
-        self._clock = node.get_clock()
+        self._node = node
         self.news: deque[str] = deque(maxlen=100)
-        self._types = {GOAL: PoseStamped, ODOMETRY: Odometry}
-        self._subscriptions = {
-            topic: node.create_subscription(kind, topic, lambda _: None, ros.NEWEST_QOS)
-            for topic, kind in self._types.items()
-        }
+        self._poses = ros.subscribe(node, Odometry, ODOMETRY)
+        self._goals = ros.subscribe(node, PoseStamped, GOAL)
         self._freshness = Freshness(ODOMETRY)
         self._frame: str | None = None  # of the odometry
         self._pose: Array | None = None  # (3,)
@@ -70,12 +68,10 @@ class Destination:
         Raises:
             UserError: the odometry has no stamp.
         """
-        for topic, hear in ((ODOMETRY, self._moved), (GOAL, self._asked)):
-            subscription = self._subscriptions[topic]
-            with subscription.handle:
-                taken = subscription.handle.take_message(self._types[topic], False)
-            if taken is not None:
-                hear(taken[0])
+        if (moved := ros.take(self._poses)) is not None:
+            self._moved(moved)
+        if (asked := ros.take(self._goals)) is not None:
+            self._asked(asked)
         self._heed()
         self._watch()
 
@@ -143,7 +139,7 @@ class Destination:
 
     def _moved(self, message: Any) -> None:
         self._received += 1
-        stamp_s, now_s = ros.seconds(message.header.stamp), self._clock.now().nanoseconds / 1e9
+        stamp_s, now_s = ros.seconds(message.header.stamp), ros.now_s(self._node)
         if not self._freshness.arrived(stamp_s, now_s, time.monotonic()):
             return
         position, q = message.pose.pose.position, message.pose.pose.orientation
@@ -205,7 +201,7 @@ class WayReport:
 
     def __init__(self, node: Any) -> None:
         self._logger = node.get_logger()
-        self._distance = node.create_publisher(Float64, "~/distance_to_goal", 1)
+        self._distance = node.create_publisher(Float64, f"~/{DISTANCE}", 1)
         self._arrived = self._told = False
 
     def publish(self, destination: Destination, arrived: bool) -> None:

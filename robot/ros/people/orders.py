@@ -8,7 +8,7 @@ from typing import Any
 
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
@@ -21,7 +21,7 @@ STOP = "emergency_stop"
 HEAR_ALL = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 HEAR_RELIABLY = QoSProfile(depth=10)
 SILENT = SubscriptionEventCallbacks(use_default_callbacks=False)  # about those another one hears
-HEAR_LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+HEAR_LATCHED = ros.latched(1)
 
 
 class OperatorServices:
@@ -60,10 +60,8 @@ class OperatorServices:
     def take_stop(self) -> None:
         """Hear an emergency stop in the caller's thread: the control thread waits for nobody."""
         for subscription in self._stops:
-            with subscription.handle:
-                taken = subscription.handle.take_message(Bool, False)
-            if taken is not None:
-                self._heard(taken[0])
+            if (message := ros.take(subscription)) is not None:
+                self._heard(message)
 
     def close(self) -> None:
         """Hear nobody any more."""

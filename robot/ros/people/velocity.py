@@ -27,19 +27,15 @@ class VelocityCommands:
     def __init__(self, node: Any, stamped: bool, timeout_s: Callable[[], float]) -> None:
         self._node, self._clock, self._timeout_s = node, node.get_clock(), timeout_s
         self._type = TwistStamped if stamped else Twist
-        self._subscription = node.create_subscription(
-            self._type, VELOCITY, lambda _: None, ros.NEWEST_QOS
-        )
+        self._subscription = ros.subscribe(node, self._type, VELOCITY)
         self._latent, self._given_s = STAND, -math.inf  # on the monotonic clock
         self._usable = True
 
     def __call__(self) -> Array:
         """The latent command (2,) of this control step."""
-        with self._subscription.handle:
-            taken = self._subscription.handle.take_message(self._type, False)
-        now_s = time.monotonic()
-        if taken is not None:
-            self._keep(taken[0], now_s)
+        message, now_s = ros.take(self._subscription), time.monotonic()
+        if message is not None:
+            self._keep(message, now_s)
         return self._latent if now_s - self._given_s <= self._timeout_s() else STAND
 
     def _keep(self, message: Any, now_s: float) -> None:

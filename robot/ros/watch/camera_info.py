@@ -30,18 +30,14 @@ class CameraInfoWatch:
         self._subscriptions = {}
         for topic in topics:
             name = f"{topic.rpartition('/')[0]}/camera_info"
-            self._subscriptions[name] = node.create_subscription(
-                CameraInfo, name, lambda _: None, ros.NEWEST_QOS
-            )
+            self._subscriptions[name] = ros.subscribe(node, CameraInfo, name)
         self._problems: dict[str, str | None] = {}
 
     def problem(self) -> str | None:
         """What is wrong with the camera, as far as is known."""
         for name, subscription in self._subscriptions.items():
-            with subscription.handle:
-                taken = subscription.handle.take_message(CameraInfo, False)
-            if taken is not None:
-                self._problems[name] = misfit(taken[0], self._image_shape, self._mount)
+            if (info := ros.take(subscription)) is not None:
+                self._problems[name] = misfit(info, self._image_shape, self._mount)
         return next((f"{name}: {what}" for name, what in self._problems.items() if what), None)
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import TransformStamped
-from rclpy.qos import DurabilityPolicy, QoSProfile
 
+from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.spec import Array, CameraMount
 
 try:
@@ -23,7 +23,6 @@ except ModuleNotFoundError:  # it comes with every ROS 2, but there is no wheel 
 
 TF_STATIC = "/tf_static"
 MOST_WAITING = 100  # messages, one or more from every publisher
-LATCHED_QOS = QoSProfile(depth=MOST_WAITING, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 # Ours: five times what mounts are off by in training, and twice.
 POSITION_TOLERANCE_M, ANGLE_TOLERANCE_RAD = 0.05, 0.1
 OPTICAL = ("optical_frame", "optical")
@@ -41,8 +40,8 @@ class CameraMountWatch:
     def __init__(self, node: Any, base_frame: str, mount: CameraMount) -> None:
         self._base, self._mount = base_frame, mount
         self._parents: dict[str, tuple[str, Array]] = {}  # with poses (4, 4) in them
-        self._subscription = TFMessage and node.create_subscription(
-            TFMessage, TF_STATIC, lambda _: None, LATCHED_QOS
+        self._subscription = TFMessage and ros.subscribe(
+            node, TFMessage, TF_STATIC, ros.latched(MOST_WAITING)
         )
 
     def problem(self, frames: Iterable[str]) -> str | None:
@@ -69,16 +68,14 @@ class CameraMountWatch:
     def _take(self) -> None:
         if self._subscription is None:
             return
-        with self._subscription.handle:
-            for _ in range(MOST_WAITING):
-                taken = self._subscription.handle.take_message(TFMessage, False)
-                if taken is None:
-                    return
-                for transform in taken[0].transforms:
-                    pose = matrix(transform.transform)
-                    if pose is not None:
-                        parent = transform.header.frame_id.lstrip("/")
-                        self._parents[transform.child_frame_id.lstrip("/")] = parent, pose
+        for _ in range(MOST_WAITING):
+            if (message := ros.take(self._subscription)) is None:
+                return
+            for transform in message.transforms:
+                pose = matrix(transform.transform)
+                if pose is not None:
+                    parent = transform.header.frame_id.lstrip("/")
+                    self._parents[transform.child_frame_id.lstrip("/")] = parent, pose
 
     def _pose(self, frame: str) -> Array | None:
         """Of a camera (4, 4) in the base's frame, x ahead; None: nothing leads there."""
@@ -143,4 +140,5 @@ def publish_mount(node: Any, base_frame: str, frame: str, mount: CameraMount) ->
     t.x, t.y, t.z = mount.position_m
     # A pitch about the base's y, then the turn that lets z look ahead: (-1, 1, -1, 1) / 2.
     q.x, q.y, q.z, q.w = (-c - s) / 2.0, (c + s) / 2.0, (s - c) / 2.0, (c - s) / 2.0
-    node.create_publisher(TFMessage, TF_STATIC, LATCHED_QOS).publish(TFMessage(transforms=[sent]))
+    publisher = node.create_publisher(TFMessage, TF_STATIC, ros.latched(MOST_WAITING))
+    publisher.publish(TFMessage(transforms=[sent]))

@@ -8,9 +8,9 @@ from std_msgs.msg import Float64MultiArray, MultiArrayDimension
 
 from pixelgait.robot.interface import Image
 from pixelgait.robot.low_level import commanded
+from pixelgait.robot.ros.wire.names import DECISION
 from pixelgait.robot.runtime.loop import ControlLoop
 
-TOPIC = "decision"
 COLUMNS = ("speed_m_per_s", "yaw_rate_rad_per_s", "duration_s")
 
 
@@ -21,7 +21,7 @@ class DecisionTopic:
     """
 
     def __init__(self, node: Any) -> None:
-        self._publisher = node.create_publisher(Float64MultiArray, f"~/{TOPIC}", 1)
+        self._publisher = node.create_publisher(Float64MultiArray, f"~/{DECISION}", 1)
         self._told: Image | None = None
 
     def publish(self, loop: ControlLoop) -> None:

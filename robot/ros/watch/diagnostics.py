@@ -9,6 +9,7 @@ from typing import Any
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
 from pixelgait.robot.ros.wire.link import RosLink
+from pixelgait.robot.ros.wire.names import NODE, ODOMETRY
 from pixelgait.robot.runtime.freshness import Seen
 from pixelgait.robot.runtime.loop import ControlLoop
 from pixelgait.robot.runtime.operation import State
@@ -16,7 +17,6 @@ from pixelgait.robot.supervisor import Stage
 
 TOPIC = "/diagnostics"  # absolute, as every ROS tool expects it; may be remapped
 PERIOD_S = 1.0
-ODOMETRY = "odom"  # never dead: without it the robot stands
 MOST_MISSES = 0.05  # of the steps of a second, before the loop is worth a warning; ours
 MANY_STALLS = 3  # within a minute: two may be chance, three have a cause that stays; ours
 OK, WARN, ERROR, STALE = (
@@ -102,6 +102,7 @@ class Diagnostics:
         return statuses
 
     def _sensor(self, sensor: str, seen: Seen, taken_hz: float) -> DiagnosticStatus:
+        # Odometry is never dead: without it the robot stands.
         gone = seen.stage is (Stage.STALE if sensor == ODOMETRY else Stage.DEAD)
         doubtful = seen.stage is not Stage.FRESH or seen.doubt is not None
         level = STALE if gone else WARN if doubtful else OK
@@ -116,7 +117,7 @@ class Diagnostics:
         status = DiagnosticStatus()
         status.level, status.message = level, text
         status.name = f"{self._node.get_fully_qualified_name().lstrip('/')}: {part}"
-        status.hardware_id = "pixelgait"
+        status.hardware_id = NODE
         status.values = [KeyValue(key=key, value=str(value)) for key, value in values.items()]
         return status
 

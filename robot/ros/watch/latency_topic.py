@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension
 
+from pixelgait.robot.ros.wire.names import LATENCY
 from pixelgait.robot.runtime.latency import STAGES, Histogram, LatencyProfiler, percentile_us
 
 COLUMNS = {"p50_us": 0.5, "p99_us": 0.99, "max_us": 1.0}
@@ -20,7 +21,7 @@ class LatencyTopic:
     """
 
     def __init__(self, node: Any) -> None:
-        self._publisher = node.create_publisher(Float64MultiArray, "~/latency", 1)
+        self._publisher = node.create_publisher(Float64MultiArray, f"~/{LATENCY}", 1)
         self._before: dict[str, NDArray[np.uint64]] = {}
 
     def publish(self, profiler: LatencyProfiler) -> None:

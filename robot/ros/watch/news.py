@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import String
 
 from pixelgait.robot.recording.recorder import Recorder
-from pixelgait.robot.ros.wire.names import TOPICS, VIDEO
+from pixelgait.robot.ros.wire import common as ros
+from pixelgait.robot.ros.wire.names import SENSORS, STATE, TOPICS, VIDEO
 from pixelgait.robot.runtime.loop import ControlLoop
 from pixelgait.robot.supervisor import Stage
-
-LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
 class News:
@@ -27,8 +25,8 @@ class News:
         self._node, self._logger, self._calls = node, node.get_logger(), calls
         self._recorder = recorder
         self._missing: tuple[str, ...] = ()
-        self._state = node.create_publisher(String, "~/state", LATCHED)
-        self._sensors = node.create_publisher(String, "~/sensors", LATCHED)
+        self._state = node.create_publisher(String, f"~/{STATE}", ros.latched(1))
+        self._sensors = node.create_publisher(String, f"~/{SENSORS}", ros.latched(1))
 
     def tell(self, loop: ControlLoop) -> None:
         """From the executor's thread: all that is new."""

@@ -32,7 +32,12 @@ try:
     import rclpy
     from builtin_interfaces.msg import Time
     from rclpy.impl.implementation_singleton import rclpy_implementation
-    from rclpy.qos import QoSProfile, ReliabilityPolicy, qos_profile_sensor_data
+    from rclpy.qos import (
+        DurabilityPolicy,
+        QoSProfile,
+        ReliabilityPolicy,
+        qos_profile_sensor_data,
+    )
     from rclpy.signals import SignalHandlerOptions
     from sensor_msgs.msg import Image, Imu, JointState
 except ImportError as _error:
@@ -89,6 +94,28 @@ def quiet_node(beside: Any, name: str) -> Any:
         enable_rosout=False,
         start_parameter_services=False,
     )
+
+
+def latched(depth: int) -> QoSProfile:
+    """Quality of service of what is told again to whoever comes later: the newest `depth`."""
+    return QoSProfile(depth=depth, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+
+
+def subscribe(node: Any, kind: Any, topic: str, quality: QoSProfile = NEWEST_QOS) -> Any:
+    """A subscription whose messages are taken by hand: `node` is spun by nobody."""
+    return node.create_subscription(kind, topic, lambda _: None, quality)
+
+
+def take(subscription: Any) -> Any | None:
+    """The next message of a subscription, in the caller's thread; None: there is none."""
+    with subscription.handle:
+        taken = subscription.handle.take_message(subscription.msg_type, False)
+    return None if taken is None else taken[0]
+
+
+def now_s(node: Any) -> float:
+    """What time it is on a node's clock [s], which stamps are on."""
+    return float(node.get_clock().now().nanoseconds) / 1e9
 
 
 def guarded(node: Any, callback: Callable[[], None]) -> Callable[[], None]:

@@ -22,7 +22,7 @@ class RosEyes:
     """
 
     def __init__(self, node: Any, image_shape: tuple[int, int, int]) -> None:
-        self.camera = RosCamera(image_shape)
+        self._node, self.camera = node, RosCamera(image_shape)
         self.sensors = self.camera.topics
         self._inbox = Inbox(node, dict.fromkeys(self.sensors, ros.Image))
         self._pictures = {topic: PictureWatch() for topic in self.sensors}
@@ -40,7 +40,7 @@ class RosEyes:
         ):
             paired = self.camera.put(topic, message)
             if paired and self._pair is not None:  # its parts' own stamps are judged already
-                now_s = self._inbox.now_s()
+                now_s = ros.now_s(self._node)
                 self._pair.arrived(now_s, now_s, time.monotonic())
 
     def _odd(self, topic: str, message: Any, joints: Array) -> str | None:

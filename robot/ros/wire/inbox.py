@@ -25,8 +25,7 @@ class Inbox:
         self.received = dict.fromkeys(types, 0)  # messages taken
         self.newest: dict[str, Any] = {}
         self._subscriptions = {
-            topic: node.create_subscription(kind, topic, _never, ros.NEWEST_QOS)
-            for topic, kind in types.items()
+            topic: ros.subscribe(node, kind, topic) for topic, kind in types.items()
         }
 
     def take(
@@ -38,14 +37,14 @@ class Inbox:
             UserError: a message has no stamp.
         """
         for topic, subscription in self._subscriptions.items():
-            with subscription.handle:
-                taken = subscription.handle.take_message(subscription.msg_type, False)
-            if taken is None:
+            if (message := ros.take(subscription)) is None:
                 continue
-            message = self.newest[topic] = taken[0]
+            self.newest[topic] = message
             self.received[topic] += 1
             stamp_s, doubt = ros.seconds(message.header.stamp), odd(topic, message)
-            if self._freshness[topic].arrived(stamp_s, self.now_s(), time.monotonic(), doubt):
+            if self._freshness[topic].arrived(
+                stamp_s, ros.now_s(self._node), time.monotonic(), doubt
+            ):
                 yield topic, message
 
     def forget(self) -> None:
@@ -66,11 +65,3 @@ class Inbox:
         """When the newest of each was measured [s]."""
         newest = self.newest.items()
         return {topic: ros.seconds(message.header.stamp) for topic, message in newest}
-
-    def now_s(self) -> float:
-        """On the clock of stamps [s]."""
-        return float(self._node.get_clock().now().nanoseconds) / 1e9
-
-
-def _never(message: object) -> None:
-    """The callback of subscriptions that are taken from by hand."""

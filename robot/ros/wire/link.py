@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, JointCommand, Reading
+from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.driver import CommandTopic
 from pixelgait.robot.runtime.freshness import Seen
 from pixelgait.robot.spec import Array
@@ -108,8 +109,8 @@ class RosLink:
         node: Any,
         driver: Driver,
         eyes: Eyes | None,
-        also_take: Callable[[], None] = lambda: None,
-        shadow: CommandTopic | None = None,
+        also_take: Callable[[], None],
+        shadow: CommandTopic | None,
     ) -> None:
         self.odometry: Callable[[], Array | None] = lambda: None  # (3,), see `Reading`
         self.odometry_seen: Callable[[], Seen] | None = None  # where it is needed
@@ -181,7 +182,7 @@ class RosLink:
                 self._shadow.close()
 
     def now_s(self) -> float:
-        return float(self._node.get_clock().now().nanoseconds) / 1e9
+        return ros.now_s(self._node)
 
 
 def _merged(parts: Iterable[Mapping[str, Value]]) -> dict[str, Value]:

@@ -10,3 +10,8 @@ BODY = {JOINT_STATES: "joints", IMU: "imu"}
 EYES = {COLOUR: CAMERA, DEPTH: CAMERA}
 VIDEO = {CAMERA: CAMERA}  # on no topic
 TOPICS = {**BODY, **EYES}
+ODOMETRY = "odom"
+NODE = "pixelgait"
+# What the node tells of itself, in its own name space.
+DECISION, LATENCY, DISTANCE = "decision", "latency", "distance_to_goal"
+STATE, SENSORS = "state", "sensors"
