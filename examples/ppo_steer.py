@@ -33,15 +33,11 @@ import pixelgait.sim.envs  # noqa: F401 (registers the environments)
 from pixelgait.export.bundle.export import write_bundle
 from pixelgait.policies.high_level import HIDDEN, HighLevelNetwork, flat_weights
 from pixelgait.policies.low_level import LinearGraph
-from pixelgait.policies.runs import find_run
-from pixelgait.policies.trained import provenance_of, trained_low_level
-from pixelgait.policies.training.fitting import find_device
-from pixelgait.policies.training.plan import DeviceName
-from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS
-from pixelgait.robot.errors import UserError, run_command
-from pixelgait.robot.files import json_bytes, write_atomic
-from pixelgait.robot.low_level import CONTROL_DT_S
-from pixelgait.robot.runtime.options import (
+from pixelgait.policies.runs.run import find_run
+from pixelgait.policies.runs.trained import provenance_of, trained_low_level
+from pixelgait.policies.training.imitation.fitting import find_device
+from pixelgait.policies.training.rollouts.plan import DeviceName
+from pixelgait.robot.cli.options import (
     Count,
     Episodes,
     Range,
@@ -49,6 +45,10 @@ from pixelgait.robot.runtime.options import (
     check_outputs,
     parse,
 )
+from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS
+from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.files import json_bytes, write_atomic
+from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.sim.body.camera import KIND_OF_CHANNELS
 from pixelgait.sim.environments.options import LONGEST_S
 from pixelgait.sim.evaluate import EvalConfig, report

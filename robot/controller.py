@@ -191,19 +191,21 @@ class Controller(DecisionScheduler):
         low_level: LowLevel,
         supervisor: Supervisor,
         stopwatch: Stopwatch = NO_STOPWATCH,
+        robots: tuple[int, ...] = (),
     ) -> None:
         super().__init__(high_level, stopwatch)
+        self.robots = robots  # the shape of several that are controlled as one
         self.low_level = low_level
         self.supervisor = supervisor
         self.patience = supervisor.patience
         self.heading_hold = HeadingHold()
-        self.carried = np.zeros(1)  # by the low level
+        self.carried = np.zeros((*robots, 1))  # by the low level
         self.followed = STAND  # latent command (2,) of the last step
 
     @property
     def phase(self) -> Array:
-        """Of the gait generator (1,) [rad]."""
-        return self.carried[:1]
+        """Of the gait generator (..., 1) [rad]."""
+        return self.carried[..., :1]
 
     def reset(self) -> None:
         """Start anew with a robot of which nothing is known: no fault, reading, or command sent."""
@@ -216,7 +218,7 @@ class Controller(DecisionScheduler):
         The supervisor goes on: a robot that begins to walk stands already, on its last targets.
         """
         super().reset()
-        self.carried = np.zeros(1)
+        self.carried = np.zeros((*self.robots, 1))
         self.followed = STAND
         self.heading_hold.reset()
 

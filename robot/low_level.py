@@ -96,9 +96,12 @@ class LinearLowLevel:
     def __call__(
         self, latent: Array, imu: Array, joint_angles: Array, phase: Array
     ) -> tuple[Array, Array]:
-        x = features(latent, imu, joint_angles, phase)
-        action = np.minimum(np.maximum(gait.mapped(self.matrix, x) + self.bias, -1.0), 1.0)
+        action = self.action(features(latent, imu, joint_angles, phase))
         return act(self.spec, latent, action, phase)
+
+    def action(self, x: Array) -> Array:
+        """What is done (..., 19), in [-1, 1], for the inputs (..., 20)."""
+        return np.minimum(np.maximum(gait.mapped(self.matrix, x) + self.bias, -1.0), 1.0)
 
 
 def commanded(latent: Array) -> tuple[float, float]:

@@ -9,11 +9,9 @@ from typing import Annotated, Literal
 import numpy as np
 import tyro
 
-from pixelgait.policies.runs import files_of
+from pixelgait.policies.runs.run import files_of
 from pixelgait.robot.bundle import SHIPPED, Bundle, find_bundle
-from pixelgait.robot.errors import UserError
-from pixelgait.robot.low_level import CONTROL_DT_S
-from pixelgait.robot.runtime.options import (
+from pixelgait.robot.cli.options import (
     LARGEST_SEED,
     Episodes,
     Range,
@@ -21,6 +19,8 @@ from pixelgait.robot.runtime.options import (
     check_numbers,
     check_outputs,
 )
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.sim.baselines import SIGHTLESS, Baseline
 from pixelgait.sim.body.faults import require_eyes
 from pixelgait.sim.scenes.flat import FlatGround

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from pixelgait.robot.bundle import load_bundle
+from pixelgait.robot.cli.options import parse
+from pixelgait.robot.cli.provenance import head
 from pixelgait.robot.controller import Controller
 from pixelgait.robot.errors import run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.low_level import CONTROL_DT_S
-from pixelgait.robot.runtime.options import parse
-from pixelgait.robot.runtime.provenance import head
 from pixelgait.robot.spec import find_robot
 from pixelgait.sim.baselines import make_baseline
 from pixelgait.sim.body.camera import camera_for

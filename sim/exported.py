@@ -11,16 +11,16 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from pixelgait.policies.runs import CONFIG, refuse_many, shipped_low_level
+from pixelgait.policies.runs.run import CONFIG, refuse_many, shipped_low_level
 from pixelgait.robot.bundle import CONTRACT, SHIPPED
+from pixelgait.robot.cli.processes import die_with_parent
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
-from pixelgait.robot.runtime.processes import die_with_parent
 from pixelgait.robot.spec import A1
 
 # The console script, wherever it may be: it says what has to be installed.
 EXPORT = "import sys; sys.argv[0] = 'pixelgait-export'; "
-EXPORT += "from pixelgait.robot.runtime.commands import main; main()"
+EXPORT += "from pixelgait.robot.cli.commands import main; main()"
 
 
 @contextmanager

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
+from pixelgait.robot.cli.options import Range, Seed, check_outputs, parse
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import write_atomic
 from pixelgait.robot.ros.address import Address, Ros2Control, parse_link
-from pixelgait.robot.runtime.options import Range, Seed, check_outputs, parse
 from pixelgait.robot.spec import GO2, RobotSpec, find_robot
 from pixelgait.robot.unitree.address import Go2
 from pixelgait.sim.body.camera import Camera

@@ -12,12 +12,12 @@ import numpy as np
 import tyro
 from numpy.typing import NDArray
 
+from pixelgait.robot.cli.options import Range, Seed, parse
 from pixelgait.robot.errors import run_command
 from pixelgait.robot.files import write_atomic
-from pixelgait.robot.runtime.options import Range, Seed, parse
 from pixelgait.robot.spec import Array
-from pixelgait.sim.scenes.gibson import FLOORS, MAP, MESH
-from pixelgait.sim.scenes.rooms import HEIGHT_M, furniture, slab, standing, wall
+from pixelgait.sim.scenes.houses.gibson import FLOORS, MAP, MESH
+from pixelgait.sim.scenes.houses.rooms import HEIGHT_M, furniture, slab, standing, wall
 from pixelgait.sim.world.box_mesh import box_corners, box_uv
 from pixelgait.sim.world.floor_plan import FloorPlan, draw_plan
 from pixelgait.sim.world.scene import Box, Pose, require_difficulty

@@ -18,7 +18,7 @@ from pixelgait.export.bundle.export import export
 from pixelgait.export.bundle.options import ExportConfig
 from pixelgait.policies.high_level import Architecture, flat_weights, make_high_level
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.policies.runs import Checkpoint, Run
+from pixelgait.policies.runs.run import Checkpoint, Run
 from pixelgait.robot.bundle import CONTRACT
 from pixelgait.robot.gait import PARAMETERS, STRIDE
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS

@@ -16,7 +16,7 @@ from pixelgait.robot.bundle import contract_hash
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import SimulatedBody, standing
-from pixelgait.sim.scenes.gibson import Gibson
+from pixelgait.sim.scenes.houses.gibson import Gibson
 from pixelgait.sim.scenes.registry import SCENES
 from pixelgait.sim.tasks.task import fallen
 from pixelgait.sim.world.scene import Layout, Scene

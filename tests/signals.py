@@ -57,7 +57,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGKILL)
 MOMENTS = 10
 MARK = "PIXELGAIT_TEST_MARK"  # in the environment, which every descendant inherits
 # Before the first line of ours Python answers by itself.
-STARTING = ("init_import_site", "from pixelgait.robot.runtime.commands import main")
+STARTING = ("init_import_site", "from pixelgait.robot.cli.commands import main")
 LONGEST_S = 60.0  # from the signal until nobody is left
 
 

@@ -13,10 +13,14 @@ import numpy as np
 import pytest
 
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.policies.runs import Checkpoint, Run
-from pixelgait.policies.training.configs import ImitateConfig, TrainConfig, WalkConfig
+from pixelgait.policies.runs.run import Checkpoint, Run
+from pixelgait.policies.training.base_configs import TrainConfig
+from pixelgait.policies.training.configs import (
+    ImitateConfig,
+    WalkConfig,
+)
+from pixelgait.robot.cli.commands import main
 from pixelgait.robot.errors import run_command
-from pixelgait.robot.runtime.commands import main
 from tests.conftest import trotting_weights
 from tests.test_architecture import ROOT
 

@@ -21,8 +21,8 @@ import pytest
 
 from pixelgait.export.reports.generated import markers
 from pixelgait.robot.bundle import SHIPPED
-from pixelgait.robot.runtime.commands import COMMANDS, main
-from pixelgait.robot.runtime.provenance import git_state, version
+from pixelgait.robot.cli.commands import COMMANDS, main
+from pixelgait.robot.cli.provenance import git_state, version
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import run_episodes
 from tests.conftest import Command, alive, child_environment, children
@@ -51,7 +51,7 @@ def started_as(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """What the script of that name does: pip writes it at the next installation."""
     code = (
         f"import sys; sys.argv = {[name, *arguments]!r};"
-        "from pixelgait.robot.runtime.commands import main; main()"
+        "from pixelgait.robot.cli.commands import main; main()"
     )
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=child_environment()
@@ -65,7 +65,7 @@ class Without:  # whatever is named so is not installed
         if name.partition(".")[0] in {names!r}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Without())
-from pixelgait.robot.runtime.commands import COMMANDS, main
+from pixelgait.robot.cli.commands import COMMANDS, main
 """
 # What the extras bring; the runtime of a robot has none of it.
 EXTRAS = ("torch", "onnx", "onnxscript", "pybullet", "pybullet_data", "mujoco", "gymnasium", "tqdm")

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from pixelgait.policies.high_level import Architecture, HighLevelNetwork
-from pixelgait.policies.trained import trained_high_level
-from pixelgait.policies.training import rollouts
-from pixelgait.policies.training.imitation import collect
-from pixelgait.policies.training.plan import Plan
-from pixelgait.policies.training.rollouts import Worker
+from pixelgait.policies.runs.trained import trained_high_level
+from pixelgait.policies.training.imitation.jobs import Course, collect
+from pixelgait.policies.training.rollouts import worker
+from pixelgait.policies.training.rollouts.plan import Plan
+from pixelgait.policies.training.rollouts.worker import Worker
 from pixelgait.robot.bundle import BundleError, load_bundle
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.observation import DEPTH_RANGE_M, depth_bytes, fill_holes
@@ -96,18 +96,18 @@ def test_a_camera_that_cannot_be_fed_is_refused_by_name(
 
 def test_training_sees_what_the_encoder_sees() -> None:
     plan = Plan(task="imitate", steps=300, high_level=Architecture(GIBSON_IAP))
-    rollouts.start_worker(plan)
-    shown, _ = collect((None, 5, 0.5))
+    worker.start_worker(plan)
+    shown, _ = collect(Course(None, 5, 0.5))
     images = shown.images
     assert images.shape == (len(shown.latents), 16, 16, 1)
     assert images.dtype == np.uint8
     assert (images[:, :3] == 255).mean() > 0.5  # mostly sky
     assert 20 < images[:, -1].mean() < 90  # the ground in front of the feet: 0.3 to 1 m
-    rollouts.this_worker().close()
+    worker.this_worker().close()
     eyes = Architecture("cnn:channels=4,height=24")
-    worker = Worker(Plan(task="course", steps=10, high_level=eyes))
-    assert worker.body(0.5, 5).reset(5).image().pixels.shape == (24, 32, 4)
-    worker.close()
+    own = Worker(Plan(task="course", steps=10, high_level=eyes))
+    assert own.body(0.5, 5).reset(5).image().pixels.shape == (24, 32, 4)
+    own.close()
 
 
 def message(pixels: np.ndarray, encoding: str, padding: int = 0) -> Any:

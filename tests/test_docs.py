@@ -22,11 +22,11 @@ from pixelgait.export.bundle import parity
 from pixelgait.export.bundle.graphs import HighLevelGraph, high_level_graph
 from pixelgait.policies.encoder_registry import ENCODERS
 from pixelgait.policies.high_level import Architecture, make_high_level
-from pixelgait.policies.training.fitting import has_gradient
+from pixelgait.policies.training.imitation.fitting import has_gradient
 from pixelgait.robot.bundle import HIGH_LEVEL, LOW_LEVEL, SHIPPED
+from pixelgait.robot.cli.commands import COMMANDS
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.runtime.commands import COMMANDS
 from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.registry import make_scene

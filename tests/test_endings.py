@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from pixelgait.policies.runs import Run
+from pixelgait.policies.runs.run import Run
+from pixelgait.robot.cli import provenance
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import write_atomic
-from pixelgait.robot.runtime import provenance
 from tests.conftest import child_environment
 
 SHORT = "walk --task follow --scene flat --seconds 0.1 --episodes 1 --workers 1"

@@ -10,7 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pixelgait.policies.training.configs import BUDGET, KINDS, PLACE
+from pixelgait.policies.training.base_configs import (
+    BUDGET,
+    PLACE,
+)
+from pixelgait.policies.training.configs import KINDS
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import evaluate
 from tests.conftest import Command

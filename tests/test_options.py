@@ -12,11 +12,11 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from pixelgait.robot.bundle import CONTRACT, SHIPPED
+from pixelgait.robot.cli.commands import own_arguments
+from pixelgait.robot.cli.options import Range
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.profiling.profile_bundle import ProfileConfig, profile
 from pixelgait.robot.recording import replay
-from pixelgait.robot.runtime.commands import own_arguments
-from pixelgait.robot.runtime.options import Range
 from pixelgait.sim import eval_options
 from tests.test_architecture import MODULES, name_of
 

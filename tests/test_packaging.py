@@ -12,7 +12,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from pixelgait.robot.runtime.commands import COMMANDS
+from pixelgait.robot.cli.commands import COMMANDS
 from tests.test_architecture import ROOT
 
 # What a robot has no room for, or no use: PyPI's torch alone has several GB.

@@ -65,7 +65,7 @@ def test_who_is_stopped_leaves_nobody_behind(
 
 FORK = """
 import os, signal, time
-from pixelgait.robot.runtime.processes import start_fork_server
+from pixelgait.robot.cli.processes import start_fork_server
 start_fork_server("os")
 told, tells = os.pipe()
 child = os.fork()

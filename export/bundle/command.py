@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 
 from pixelgait.export.bundle.options import ExportConfig
+from pixelgait.robot.cli.options import parse
 from pixelgait.robot.errors import run_command
-from pixelgait.robot.runtime.options import parse
 
 
 def main() -> None:

@@ -8,12 +8,12 @@ from datetime import date
 from typing import Any
 
 from pixelgait.robot.bundle import FIXED, HIGH_LEVEL, SCHEMA, Tensors, contract_hash
+from pixelgait.robot.cli.provenance import git_state
 from pixelgait.robot.files import json_bytes
 from pixelgait.robot.gait import A_STANCE_RAD, PARAMETERS, TROT, standing_targets
 from pixelgait.robot.low_level import LEAST_COMMAND, RESIDUAL_RANGE_RAD
 from pixelgait.robot.observation import camera_contract
 from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S, FADE_S, STAND_S
-from pixelgait.robot.runtime.provenance import git_state
 from pixelgait.robot.spec import RobotSpec, spec_contract
 from pixelgait.robot.supervisor import patience_contract
 from pixelgait.sim.body.interface import PHYSICS_DT_S

@@ -19,8 +19,8 @@ from pixelgait.export.bundle.options import ExportConfig
 from pixelgait.export.bundle.recording import record
 from pixelgait.policies.high_level import Decider, HighLevelNetwork, StraightAhead
 from pixelgait.policies.low_level import LinearGraph, LowLevelGraph
-from pixelgait.policies.runs import files_of, find_run
-from pixelgait.policies.trained import provenance_of, trained_high_level, trained_low_level
+from pixelgait.policies.runs.run import files_of, find_run
+from pixelgait.policies.runs.trained import provenance_of, trained_high_level, trained_low_level
 from pixelgait.robot.bundle import (
     CONTRACT,
     FILES,
@@ -31,10 +31,10 @@ from pixelgait.robot.bundle import (
     single_thread_session,
     tensors_of,
 )
+from pixelgait.robot.cli.options import check_outputs
+from pixelgait.robot.cli.provenance import head, settings
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, read_json, write_atomic
-from pixelgait.robot.runtime.options import check_outputs
-from pixelgait.robot.runtime.provenance import head, settings
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.world.seeds import VALIDATION
 

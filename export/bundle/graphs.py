@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from pixelgait.policies.high_level import Decider
 from pixelgait.policies.low_level import LowLevelGraph
 from pixelgait.robot.bundle import DECISION, MEMORY
+from pixelgait.robot.cli.processes import interrupt_later
 from pixelgait.robot.low_level import RESULTS, SIGNATURE
-from pixelgait.robot.runtime.processes import interrupt_later
 
 LEAST_SAVING_BYTES = 1 << 12
 OPSET = 21  # newest that ROS machines' onnxruntime (>= 1.18) reads

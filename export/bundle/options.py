@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pixelgait.robot.runtime.options import Seed
+from pixelgait.robot.cli.options import Seed
 from pixelgait.sim.world.seeds import VALIDATION
 
 

@@ -15,7 +15,7 @@ from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.camera import camera_for
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
-from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
+from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.tasks.episode import run_episode
 from pixelgait.sim.tasks.forward import Forward
 

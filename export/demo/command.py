@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pixelgait.export.demo.options import DemoConfig
+from pixelgait.robot.cli.options import parse
 from pixelgait.robot.errors import run_command
-from pixelgait.robot.runtime.options import parse
 
 
 def main() -> None:

@@ -13,11 +13,11 @@ from pixelgait.export.demo.film import film, walked
 from pixelgait.export.demo.options import DemoConfig
 from pixelgait.export.demo.ros import run_ros
 from pixelgait.export.reports import plots
-from pixelgait.policies.curve_picture import draw_curve
-from pixelgait.policies.runs import Run, shipped_low_level
+from pixelgait.policies.runs.curve_picture import draw_curve
+from pixelgait.policies.runs.run import Run, shipped_low_level
 from pixelgait.policies.training.configs import FollowConfig
+from pixelgait.policies.training.rollouts.validation import straight_ahead
 from pixelgait.policies.training.session import train
-from pixelgait.policies.training.validation import straight_ahead
 from pixelgait.robot.bundle import SHIPPED, load_bundle
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import LOCK, locked
@@ -27,7 +27,7 @@ from pixelgait.robot.spec import A1, find_robot
 from pixelgait.sim.engines.urdf import find_urdf
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import evaluate
-from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
+from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.viewing.video import FRAMES_PER_S, write_film
 from pixelgait.sim.world.appearance import Looks

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from pixelgait.robot.runtime.options import Range, Seed, Workers
+from pixelgait.robot.cli.options import Range, Seed, Workers
 from pixelgait.robot.spec import A1
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 

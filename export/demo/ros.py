@@ -9,9 +9,9 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from pixelgait.robot.cli.processes import die_with_parent
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.wire.private import private_environment
-from pixelgait.robot.runtime.processes import die_with_parent
 
 SHUTDOWN_S = 10.0
 

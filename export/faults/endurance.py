@@ -16,9 +16,9 @@ import tyro
 from pixelgait.export.faults.courses import walk_courses
 from pixelgait.export.faults.events import survive
 from pixelgait.robot.bundle import load_bundle
+from pixelgait.robot.cli.options import Range, Seed, parse
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, require_writable, write_atomic
-from pixelgait.robot.runtime.options import Range, Seed, parse
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+from pixelgait.robot.cli.processes import die_with_parent
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.private import private_environment
-from pixelgait.robot.runtime.processes import die_with_parent
 
 # Somebody else who publishes on a topic, or could.
 OTHER = """

@@ -11,10 +11,10 @@ from tqdm import tqdm
 from pixelgait.export.faults.cases import GROUPS
 from pixelgait.export.faults.trial import Outcome
 from pixelgait.robot.bundle import load_bundle
+from pixelgait.robot.cli.options import check_outputs, parse
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.ros.address import parse_link
-from pixelgait.robot.runtime.options import check_outputs, parse
 
 COLUMNS = (
     "| fault | what happens | reaction | beyond | step | says |",

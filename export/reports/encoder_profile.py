@@ -24,14 +24,14 @@ from pixelgait.export.reports.encoder_report import (
 )
 from pixelgait.export.reports.generated import require_markers, write_between
 from pixelgait.export.reports.graph_timing import time_apart
+from pixelgait.robot.cli.options import Range, check_outputs, parse
+from pixelgait.robot.cli.provenance import head, settings
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.runtime.latency import machine
-from pixelgait.robot.runtime.options import Range, check_outputs, parse
-from pixelgait.robot.runtime.provenance import head, settings
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body.camera import Camera
-from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
+from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.workers.pool import WorkerPool
 from pixelgait.sim.world.seeds import VALIDATION
 

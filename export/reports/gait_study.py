@@ -19,15 +19,15 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from pixelgait.policies.curve_picture import picture_of
+from pixelgait.policies.runs.curve_picture import picture_of
 from pixelgait.robot import gait
 from pixelgait.robot.bundle import load_bundle
+from pixelgait.robot.cli.options import parse
 from pixelgait.robot.controller import Controller, Decision, LowLevel
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable, write_atomic
 from pixelgait.robot.gait import joint_map
 from pixelgait.robot.low_level import CONTROL_DT_S, latent_for
-from pixelgait.robot.runtime.options import parse
 from pixelgait.robot.spec import A1, Array
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.engines.pybullet_body import PyBulletBody

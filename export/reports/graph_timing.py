@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.bundle import single_thread_session
+from pixelgait.robot.cli.processes import die_with_parent
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.runtime.processes import die_with_parent
 
 WARM_UP = 3
 LEAST_RUNS, MOST_RUNS = 3, 300

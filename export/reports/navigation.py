@@ -19,8 +19,8 @@ from pixelgait.export.reports.generated import (
     table_line,
     write_between,
 )
+from pixelgait.robot.cli.options import Episodes, parse
 from pixelgait.robot.errors import UserError, run_command
-from pixelgait.robot.runtime.options import Episodes, parse
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import describe, run_episodes
 from pixelgait.sim.figures import figures_of

@@ -17,10 +17,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from pixelgait.export.reports.encoder_report import SUMMARY, EncoderRow, slope
-from pixelgait.policies.curve_picture import picture_of
+from pixelgait.policies.runs.curve_picture import picture_of
 from pixelgait.robot.files import write_atomic
 from pixelgait.robot.spec import A1, Array
-from pixelgait.sim.scenes.obstacle_course import (
+from pixelgait.sim.scenes.courses.obstacle_course import (
     LENGTH_M,
     START_M,
     WALL_THICKNESS_M,

@@ -29,15 +29,15 @@ from pixelgait.export.reports.result_tables import (
     runs_table,
     summary_table,
 )
-from pixelgait.policies.runs import load_checkpoint
-from pixelgait.policies.trained import provenance_of
+from pixelgait.policies.runs.run import load_checkpoint
+from pixelgait.policies.runs.trained import provenance_of
 from pixelgait.robot.bundle import CONTRACT, SHIPPED
+from pixelgait.robot.cli.options import Episodes, parse
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
-from pixelgait.robot.runtime.options import Episodes, parse
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import evaluate, film, run_episodes
-from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
+from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.tasks.options import WorkerOptions
 from pixelgait.sim.world.seeds import Stream
 

@@ -15,9 +15,9 @@ from pixelgait.export.reports.generated import (
     write_between,
 )
 from pixelgait.robot.bundle import Bundle, load_bundle
+from pixelgait.robot.cli.options import parse
 from pixelgait.robot.errors import run_command
 from pixelgait.robot.low_level import MAX_SPEED_M_PER_S, MAX_YAW_RATE_RAD_PER_S
-from pixelgait.robot.runtime.options import parse
 from pixelgait.sim.engines.mujoco_model import foot_friction
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.flat import FlatGround

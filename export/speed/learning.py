@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from pixelgait.policies.training.validation import Figures
+from pixelgait.policies.training.rollouts.validation import Figures
+from pixelgait.robot.cli.processes import die_with_parent
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.runtime.processes import die_with_parent
 from pixelgait.robot.spec import A1, ROBOTS
 
 LOOK_S = 0.1  # how often the learning curve is read

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 from pixelgait.export.speed.episodes import cpus, episodes_per_s
 from pixelgait.export.speed.learning import LESSONS, Learned, Lesson, learn
+from pixelgait.robot.cli.options import Count, Range, parse
+from pixelgait.robot.cli.provenance import head, settings
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, require_writable, write_atomic
 from pixelgait.robot.runtime.latency import machine
-from pixelgait.robot.runtime.options import Count, Range, parse
-from pixelgait.robot.runtime.provenance import head, settings
 
 FEWEST_EPISODES = 8  # of which the first two only fill the workers
 

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pixelgait.policies.runs.trained import trained_low_level
 from pixelgait.policies.sensory_neurons import NeuronPolicy, SensoryNeurons
-from pixelgait.policies.trained import trained_low_level
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.controller import Controller
 from pixelgait.robot.low_level import INPUT_SIZE, LinearLowLevel, act, features
@@ -62,17 +62,12 @@ class ObservedLowLevel:
         if self.shuffle and len(self._steps) % self.shuffle == 0:
             self.order = self.rng.permutation(INPUT_SIZE)
         action = self.policy(x[self.order])
-        self._steps.append((x, action, linear_action(self.teacher, x)))
+        self._steps.append((x, action, self.teacher.action(x)))
         return act(self.teacher.spec, latent, action, phase)
 
     def walk(self) -> Walk:
         """All of it."""
         return Walk(*(np.array(column) for column in zip(*self._steps, strict=True)))
-
-
-def linear_action(low_level: LinearLowLevel, x: Array) -> Array:
-    """Its action (19,) for inputs (20,)."""
-    return np.clip(low_level.matrix @ x + low_level.bias, -1.0, 1.0)
 
 
 class Walker:
@@ -95,7 +90,7 @@ class Walker:
         rng = np.random.default_rng((seed, 1))
 
         def lead(x: Array) -> Array:
-            action = linear_action(self.teacher, x)
+            action = self.teacher.action(x)
             return np.clip(action + astray * rng.standard_normal(action.size), -1.0, 1.0)
 
         return self.run(lead, 0, seed)
@@ -122,7 +117,7 @@ def walk_linear(job: tuple[int, int]) -> tuple[Episode, Walk]:
     """An episode of the shipped low level: how often its inputs are shuffled, and the seed."""
     shuffle, seed = job
     teacher = _walker.teacher
-    return _walker.run(lambda x: linear_action(teacher, x), shuffle, seed)
+    return _walker.run(teacher.action, shuffle, seed)
 
 
 def fit(network: SensoryNeurons, walks: list[Walk], steps: int, seed: int) -> float:

@@ -11,9 +11,9 @@ import cv2
 import numpy as np
 
 from pixelgait.export.reports.contact_sheet import labelled, write_sheet
+from pixelgait.robot.cli.options import Count, check_outputs, parse
 from pixelgait.robot.errors import run_command
 from pixelgait.robot.low_level import CONTROL_DT_S
-from pixelgait.robot.runtime.options import Count, check_outputs, parse
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import player
 from pixelgait.sim.tasks.episode import Episode

@@ -28,14 +28,14 @@ from pixelgait.export.reports.generated import (
     write_between,
 )
 from pixelgait.export.studies.performer import in_turns
-from pixelgait.policies.curve_picture import picture_of
 from pixelgait.policies.encoders.iap.kernels import SoftmaxKernel
 from pixelgait.policies.encoders.iap.ordered import Projection
 from pixelgait.policies.high_level import HighLevelNetwork
+from pixelgait.policies.runs.curve_picture import picture_of
+from pixelgait.robot.cli.options import Count, Range, check_outputs, parse
 from pixelgait.robot.errors import run_command
 from pixelgait.robot.files import write_atomic
 from pixelgait.robot.runtime.latency import machine
-from pixelgait.robot.runtime.options import Count, Range, check_outputs, parse
 from pixelgait.robot.spec import Array
 
 PART = "features"

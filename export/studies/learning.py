@@ -27,12 +27,12 @@ from pixelgait.export.reports.generated import require_markers, write_between
 from pixelgait.export.reports.result_tables import COLUMNS, ELSEWHERE
 from pixelgait.export.studies import encoders, patches, symmetry
 from pixelgait.export.studies.variant import Variant
-from pixelgait.policies.runs import load_checkpoint
+from pixelgait.policies.runs.run import load_checkpoint
 from pixelgait.robot.bundle import CONTRACT, load_bundle
+from pixelgait.robot.cli.options import Count, parse
+from pixelgait.robot.cli.processes import die_with_parent
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, read_json, require_writable, write_atomic
-from pixelgait.robot.runtime.options import Count, parse
-from pixelgait.robot.runtime.processes import die_with_parent
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import evaluate
 from pixelgait.sim.exported import as_bundle

@@ -31,11 +31,11 @@ from pixelgait.export.studies.puzzle import Puzzle
 from pixelgait.policies.high_level import StraightAhead
 from pixelgait.policies.sensory_neurons import NeuronGraph, SensoryNeurons
 from pixelgait.robot.bundle import CONTRACT
+from pixelgait.robot.cli.options import Count, Range, Seed, Workers, parse
+from pixelgait.robot.cli.provenance import git_state
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, require_writable, write_atomic
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
-from pixelgait.robot.runtime.options import Count, Range, Seed, Workers, parse
-from pixelgait.robot.runtime.provenance import git_state
 from pixelgait.robot.spec import A1
 from pixelgait.sim.exported import as_bundle
 from pixelgait.sim.tasks.episode import Episode

@@ -33,9 +33,9 @@ from pixelgait.policies.encoders.iap.ordered import Projection
 from pixelgait.policies.encoders.iap.patches import patches
 from pixelgait.policies.high_level import HighLevelNetwork
 from pixelgait.robot.bundle import single_thread_session
+from pixelgait.robot.cli.options import Range, parse
 from pixelgait.robot.errors import run_command
 from pixelgait.robot.runtime.latency import machine
-from pixelgait.robot.runtime.options import Range, parse
 
 PART = "performer"
 SELECTED = 64

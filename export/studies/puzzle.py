@@ -14,7 +14,7 @@ from pixelgait.robot.spec import Array
 from pixelgait.sim.body.camera import camera_for
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.registry import make_body
-from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
+from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.navigate import way_through
 

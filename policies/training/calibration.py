@@ -15,9 +15,10 @@ import numpy as np
 import tyro
 
 from pixelgait.policies.low_level import searched_low_level
-from pixelgait.policies.runs import Checkpoint, Run, find_run
-from pixelgait.policies.trained import body_of, robot_of, trained_low_level
+from pixelgait.policies.runs.run import Checkpoint, Run, find_run
+from pixelgait.policies.runs.trained import body_of, robot_of, trained_low_level
 from pixelgait.robot.bundle import SHIPPED
+from pixelgait.robot.cli.options import parse
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import locked
@@ -31,7 +32,6 @@ from pixelgait.robot.low_level import (
     features,
     latent_for,
 )
-from pixelgait.robot.runtime.options import parse
 from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.interface import SimulatedBody

@@ -11,12 +11,12 @@ from typing import Protocol
 import numpy as np
 from tqdm import tqdm
 
-from pixelgait.policies.board import open_board
-from pixelgait.policies.curve_picture import PICTURE, draw_curve
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.policies.runs import Checkpoint, Run
-from pixelgait.policies.training.validation import Figures
-from pixelgait.robot.runtime.processes import interrupt_later
+from pixelgait.policies.runs.board import open_board
+from pixelgait.policies.runs.curve_picture import PICTURE, draw_curve
+from pixelgait.policies.runs.run import Checkpoint, Run
+from pixelgait.policies.training.rollouts.validation import Figures
+from pixelgait.robot.cli.processes import interrupt_later
 from pixelgait.robot.spec import Array
 
 DRAWN_EVERY_S = 60.0  # the curve, of a run that may be killed: a picture takes half a second

@@ -10,7 +10,7 @@ import numpy as np
 from pixelgait.policies.high_level import flat_weights, make_high_level
 from pixelgait.policies.low_level import carried_over
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.policies.runs import (
+from pixelgait.policies.runs.run import (
     CONFIG,
     DELAYS,
     GIT,
@@ -21,23 +21,25 @@ from pixelgait.policies.runs import (
     find_run,
     load_checkpoint,
 )
-from pixelgait.policies.trained import robot_of
-from pixelgait.policies.training.configs import (
+from pixelgait.policies.runs.trained import robot_of
+from pixelgait.policies.training.base_configs import (
     CameraConfig,
-    CourseConfig,
     EvolutionConfig,
-    ImitateConfig,
-    JointConfig,
     TrainConfig,
     place_in_run,
 )
-from pixelgait.policies.training.evolution import Evolution
-from pixelgait.policies.training.fitting import find_device
-from pixelgait.policies.training.imitation import DAgger, first_students
+from pixelgait.policies.training.configs import (
+    CourseConfig,
+    ImitateConfig,
+    JointConfig,
+)
+from pixelgait.policies.training.evolution.search import Evolution
+from pixelgait.policies.training.imitation.dagger import DAgger, first_students
+from pixelgait.policies.training.imitation.fitting import find_device
 from pixelgait.policies.training.loop import Budget, Trainer, TrainingLoop
-from pixelgait.policies.training.plan import Plan
-from pixelgait.policies.training.rollouts import start_worker
-from pixelgait.policies.training.validation import Validation
+from pixelgait.policies.training.rollouts.plan import Plan
+from pixelgait.policies.training.rollouts.validation import Validation
+from pixelgait.policies.training.rollouts.worker import start_worker
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import locked, require_writable, write_atomic
 from pixelgait.robot.spec import Array

@@ -13,23 +13,25 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 import numpy as np
 import tyro
 
-from pixelgait.policies.recipe import Stage, read_recipe, say_where_exact
-from pixelgait.policies.runs import CONFIG, DELAYS, LOW_LEVEL, SCENES, Run, read_run_config
+from pixelgait.policies.runs.recipe import Stage, read_recipe, say_where_exact
+from pixelgait.policies.runs.run import CONFIG, DELAYS, LOW_LEVEL, SCENES, Run, read_run_config
+from pixelgait.policies.training.base_configs import (
+    CameraConfig,
+    TrainConfig,
+)
 from pixelgait.policies.training.configs import (
     KINDS,
-    CameraConfig,
     CourseConfig,
     FollowConfig,
     ImitateConfig,
     JointConfig,
-    TrainConfig,
     WalkConfig,
 )
-from pixelgait.policies.training.plan import DeviceName
+from pixelgait.policies.training.rollouts.plan import DeviceName
+from pixelgait.robot.cli.commands import own_arguments
+from pixelgait.robot.cli.options import check_numbers, check_outputs, parse
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable, write_atomic
-from pixelgait.robot.runtime.commands import own_arguments
-from pixelgait.robot.runtime.options import check_numbers, check_outputs, parse
 from pixelgait.sim.scenes.registry import moved_scene
 from pixelgait.sim.tasks.options import SceneOptions, WorkerOptions, check_film
 
@@ -97,8 +99,8 @@ def _main() -> None:
 
 def run_and_report(config: TrainConfig) -> None:
     """Train, and say what came of it and what to type next; after Ctrl-C, how to go on."""
+    from pixelgait.policies.training.rollouts.validation import straight_ahead
     from pixelgait.policies.training.session import train
-    from pixelgait.policies.training.validation import straight_ahead
 
     try:
         run = train(config)
@@ -126,7 +128,7 @@ def film_so_far(folder: Path, path: Path | None) -> None:
 
 def film(folder: Path, path: Path) -> None:
     """Film the best policy of a run, as `pixelgait-eval` films a bundle."""
-    from pixelgait.policies.training.validation import film_best
+    from pixelgait.policies.training.rollouts.validation import film_best
 
     config = config_of_run(folder)
     episode = film_best(Run(folder), config.plan(), config.validation_steps, path)

@@ -12,14 +12,14 @@ import numpy as np
 import tyro
 
 from pixelgait.robot.bundle import CONTRACT, FILES, Bundle, load_bundle
+from pixelgait.robot.cli.options import Range, Seed, check_outputs, parse
+from pixelgait.robot.cli.provenance import head, settings
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.profiling.comparison import format_comparison, read_report
 from pixelgait.robot.profiling.page import page
 from pixelgait.robot.runtime.latency import LatencyProfiler, format_table
-from pixelgait.robot.runtime.options import Range, Seed, check_outputs, parse
-from pixelgait.robot.runtime.provenance import head, settings
 from pixelgait.robot.runtime.realtime import RateKeeper, request_priority
 from pixelgait.robot.runtime.rehearsal import Rehearsal
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from pixelgait.robot.bundle import CONTRACT, FILES, Bundle
+from pixelgait.robot.cli.provenance import git_state, version
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import require_writable
 from pixelgait.robot.runtime.loop import Step
-from pixelgait.robot.runtime.provenance import git_state, version
 
 MOST_WAITING = 1000  # steps, 10 s: then the disk is too slow, and steps are lost
 CLOSE_S = 10.0

@@ -12,14 +12,14 @@ import numpy as np
 import tyro
 
 from pixelgait.robot.bundle import CONTRACT, FILES, SHIPPED, Bundle, load_bundle
+from pixelgait.robot.cli.options import check_outputs, parse
+from pixelgait.robot.cli.provenance import head
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import JointCommand
 from pixelgait.robot.recording.recorder import require_library
 from pixelgait.robot.recording.steps import RecordedStep, Recording, read_recording
 from pixelgait.robot.runtime.operation import Operation
-from pixelgait.robot.runtime.options import check_outputs, parse
-from pixelgait.robot.runtime.provenance import head
 from pixelgait.robot.spec import ROBOTS
 from pixelgait.robot.supervisor import Patience
 

@@ -170,19 +170,19 @@ def _step(step: Any, messages: dict[str, Any], image: Image | None) -> RecordedS
     patience = {p.sensor: Patience(p.ageing_s, p.stale_s, p.dead_s) for p in step.patience}
     return RecordedStep(
         Inputs(reading, {a.sensor: a.age_s for a in step.ages}, orders, step.gap_s, latent),
-        step.session,
-        step.driver_timeout_s,
-        step.obeyed,
-        patience,
-        np.array(step.targets),
-        np.array(step.kp),
-        np.array(step.kd),
-        step.state,
-        step.cause,
-        step.fault or None,
-        not math.isnan(step.image_time_s),
-        step.took_us,
-        step.sent,
+        session=step.session,
+        driver_timeout_s=step.driver_timeout_s,
+        obeyed=step.obeyed,
+        patience=patience,
+        targets=np.array(step.targets),
+        kp=np.array(step.kp),
+        kd=np.array(step.kd),
+        state=step.state,
+        cause=step.cause,
+        fault=step.fault or None,
+        looked=not math.isnan(step.image_time_s),
+        took_us=step.took_us,
+        sent=step.sent,
     )
 
 

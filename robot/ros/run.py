@@ -14,13 +14,13 @@ from typing import Annotated, Literal
 import tyro
 
 from pixelgait.robot.bundle import find_bundle
+from pixelgait.robot.cli.options import Range, parse
+from pixelgait.robot.cli.provenance import settings
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable
 from pixelgait.robot.recording.recorder import Recorder, require_recordable
 from pixelgait.robot.ros.address import parse_link
 from pixelgait.robot.ros.wire.video import Stream, parse_stream
-from pixelgait.robot.runtime.options import Range, parse
-from pixelgait.robot.runtime.provenance import settings
 from pixelgait.robot.runtime.realtime import lock_memory, pin, request_priority
 from pixelgait.robot.unitree.address import Go2
 
@@ -156,16 +156,16 @@ def operate(
     from pixelgait.robot.ros.options import NodeOptions
 
     options = NodeOptions(
-        config.bundle,
-        config.out,
-        config.auto_arm,
-        config.dry_run,
-        config.pilot,
-        config.goal,
-        recorder,
-        parse_link(config.link),
-        stream,
-        settings(config, "out", "record", "camera_stream"),  # a URL may hold a password
+        bundle=config.bundle,
+        out=config.out,
+        auto_arm=config.auto_arm,
+        dry_run=config.dry_run,
+        pilot=config.pilot,
+        goal=config.goal,
+        recorder=recorder,
+        address=parse_link(config.link),
+        stream=stream,
+        settings=settings(config, "out", "record", "camera_stream"),  # a URL may hold a password
     )
     node = ControllerNode(options, stop)
     for warning in warnings:

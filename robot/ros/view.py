@@ -16,12 +16,12 @@ from typing import Annotated
 import tyro
 
 from pixelgait.robot.bundle import Bundle, load_bundle
+from pixelgait.robot.cli.options import parse
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable
 from pixelgait.robot.recording.recorder import require_library
 from pixelgait.robot.recording.replay import recorded_bundle
 from pixelgait.robot.recording.steps import Recording, read_recording
-from pixelgait.robot.runtime.options import parse
 from pixelgait.robot.viewing.recorded import recorded_entries
 from pixelgait.robot.viewing.rerun_viewer import RerunLog, saved, shown
 

@@ -208,17 +208,17 @@ class ControlLoop:
     ) -> Step:
         operation, supervisor = self.operation, self.controller.supervisor
         return Step(
-            replace(inputs, reading=replace(inputs.reading, image=_recorded)),
-            command,
-            sent,
-            operation.state.value,
-            operation.cause,
-            supervisor.fault,
-            self._looked if looked else None,
-            self.controller.decision if looked else None,
-            self._settings,
-            round((time.monotonic() - began_s) * 1e6, 1),
-            self.steps,
+            inputs=replace(inputs, reading=replace(inputs.reading, image=_recorded)),
+            command=command,
+            sent=sent,
+            state=operation.state.value,
+            cause=operation.cause,
+            fault=supervisor.fault,
+            image=self._looked if looked else None,
+            decision=self.controller.decision if looked else None,
+            settings=self._settings,
+            took_us=round((time.monotonic() - began_s) * 1e6, 1),
+            number=self.steps,
         )
 
     def _send(self, command: JointCommand, ages: Mapping[str, float]) -> bool:

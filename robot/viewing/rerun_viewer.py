@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from pixelgait.robot.cli.processes import die_with_parent
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import replacing
-from pixelgait.robot.runtime.processes import die_with_parent
 from pixelgait.robot.viewing.entries import (
     ANGLE,
     CAMERA,

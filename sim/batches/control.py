@@ -30,9 +30,9 @@ class BatchController(Controller):
 
     def __init__(self, high_level: HighLevel, low_levels: LinearLowLevel) -> None:
         robots = len(low_levels.bias)
-        super().__init__(high_level, low_levels, BatchSupervisor(low_levels.spec, robots))
+        supervisor = BatchSupervisor(low_levels.spec, robots)
+        super().__init__(high_level, low_levels, supervisor, robots=(robots,))
         self.heading_hold = HeadingHolds(robots)
-        self.carried = np.zeros((robots, 1))
 
 
 class HeadingHolds(HeadingHold):
@@ -40,6 +40,7 @@ class HeadingHolds(HeadingHold):
 
     def __init__(self, robots: int) -> None:
         self.holds = [HeadingHold() for _ in range(robots)]
+        super().__init__()
 
     def reset(self) -> None:
         """Hold whatever headings the robots have now."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+from pixelgait.robot.cli.options import Count, Range, Seed, parse
+from pixelgait.robot.cli.provenance import head, settings
 from pixelgait.robot.errors import run_command
 from pixelgait.robot.files import json_bytes, require_writable, write_atomic
 from pixelgait.robot.runtime.latency import machine
-from pixelgait.robot.runtime.options import Count, Range, Seed, parse
-from pixelgait.robot.runtime.provenance import head, settings
 from pixelgait.robot.spec import A1, find_robot
 from pixelgait.sim.engines.registry import BODIES
 from pixelgait.sim.scenes.distractors import Split

@@ -15,7 +15,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector.async_vector_env import _async_worker
 
-from pixelgait.robot.runtime.processes import interrupt_later, serve, start_fork_server
+from pixelgait.robot.cli.processes import interrupt_later, serve, start_fork_server
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim import envs
 from pixelgait.sim.body.interface import SimulatedBody

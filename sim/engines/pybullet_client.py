@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pixelgait.robot.runtime.processes import hushed
+from pixelgait.robot.cli.processes import hushed
 
 with hushed():
     import pybullet

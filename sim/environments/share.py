@@ -13,8 +13,8 @@ import numpy as np
 from gymnasium.vector import SyncVectorEnv
 from numpy.typing import NDArray
 
+from pixelgait.robot.cli.processes import interrupt_later, serve
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.runtime.processes import interrupt_later, serve
 from pixelgait.sim.environments.gait import GaitEnv, side_by_side
 
 CONTEXT: Any = multiprocessing.get_context("forkserver")

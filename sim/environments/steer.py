@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from pixelgait.policies.runs import shipped_low_level
+from pixelgait.policies.runs.run import shipped_low_level
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.controller import Controller
 from pixelgait.robot.errors import UserError

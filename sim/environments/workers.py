@@ -16,8 +16,8 @@ from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from pixelgait.robot.cli.processes import start_fork_server
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.runtime.processes import start_fork_server
 from pixelgait.sim.environments.base import Infos, Observation
 from pixelgait.sim.environments.gait import GaitEnv
 from pixelgait.sim.environments.options import (

@@ -14,7 +14,7 @@ from typing import Literal, TypeVar, get_args
 
 import numpy as np
 
-from pixelgait.sim.scenes.indoor import Indoor
+from pixelgait.sim.scenes.houses.indoor import Indoor
 from pixelgait.sim.world.appearance import Appearance
 from pixelgait.sim.world.scene import STORE, Box, Layout, Pose, Scene, Shape, Swing
 from pixelgait.sim.world.texture import Colour, Pattern, Texture

@@ -12,16 +12,16 @@ from pixelgait.sim.scenes.courses.bridges import Bridges
 from pixelgait.sim.scenes.courses.clutter import Clutter
 from pixelgait.sim.scenes.courses.free_standing import FreeStanding
 from pixelgait.sim.scenes.courses.gates import Gates
+from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.courses.passers_by import PassersBy
+from pixelgait.sim.scenes.courses.slalom import Slalom
 from pixelgait.sim.scenes.distractors import Distracted, Split
-from pixelgait.sim.scenes.enfilade import Enfilade
 from pixelgait.sim.scenes.flat import FlatGround
-from pixelgait.sim.scenes.gibson import Gibson
+from pixelgait.sim.scenes.houses.enfilade import Enfilade
+from pixelgait.sim.scenes.houses.gibson import Gibson
+from pixelgait.sim.scenes.houses.rooms import Rooms
 from pixelgait.sim.scenes.mixture import Mixture
-from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
-from pixelgait.sim.scenes.rooms import Rooms
 from pixelgait.sim.scenes.rough import Rough
-from pixelgait.sim.scenes.slalom import Slalom
 from pixelgait.sim.scenes.ups_and_downs import Ramps, Steps
 from pixelgait.sim.world.appearance import LooksOption
 from pixelgait.sim.world.looks.dressed import Dressed

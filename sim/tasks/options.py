@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
+from pixelgait.robot.cli.options import Range, Workers
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.runtime.options import Range, Workers
 from pixelgait.sim.body.faults import Fault, parse_faults
 from pixelgait.sim.body.measured_delays import make_randomisation
 from pixelgait.sim.body.randomisation import Randomisation

@@ -29,7 +29,7 @@ from pixelgait.sim.engines.pybullet_camera import render_view
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene
 from pixelgait.sim.scenes.distractors import Distracted
-from pixelgait.sim.scenes.indoor import Indoor
+from pixelgait.sim.scenes.houses.indoor import Indoor
 from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.task import Task
 from pixelgait.sim.world.looks.dressed import Dressed

@@ -13,10 +13,10 @@ from dataclasses import fields
 from functools import partial
 from multiprocessing import Pipe
 
+from pixelgait.robot.cli.processes import die_with_parent
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Reading
 from pixelgait.robot.low_level import CONTROL_DT_S
-from pixelgait.robot.runtime.processes import die_with_parent
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.interface import BasePose, SimulatedBody
 from pixelgait.sim.tasks.options import SceneOptions

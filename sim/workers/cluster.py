@@ -23,9 +23,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from pixelgait.robot.cli.provenance import code_sha256, version
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import Readable
-from pixelgait.robot.runtime.provenance import code_sha256, version
 from pixelgait.robot.spec import find_robot
 from pixelgait.sim.scenes.registry import Move
 from pixelgait.sim.workers.connection import connect

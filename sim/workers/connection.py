@@ -7,8 +7,8 @@ import socket
 from importlib import import_module
 from typing import Any
 
+from pixelgait.robot.cli.processes import hushed
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.runtime.processes import hushed
 
 REACH_S = 5.0
 

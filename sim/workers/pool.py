@@ -14,9 +14,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from pixelgait.robot.cli.processes import interrupt_later, start_fork_server, watch_parent
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import Readable
-from pixelgait.robot.runtime.processes import interrupt_later, start_fork_server, watch_parent
 
 MOST_DEATHS = 5  # in a row: then something is wrong that repeating does not mend
 AHEAD = 64  # jobs for each worker that are handed over before the first one's result is there

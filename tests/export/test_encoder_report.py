@@ -8,8 +8,8 @@ import pytest
 
 from pixelgait.export.reports.encoder_profile import EncoderProfileConfig, profile_encoders
 from pixelgait.export.reports.encoder_report import EncoderRow, findings, slope, summary
+from pixelgait.robot.cli.options import parse
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.runtime.options import parse
 from tests.conftest import Command
 
 

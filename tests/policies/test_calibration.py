@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.policies.runs import Checkpoint, Run
-from pixelgait.policies.trained import trained_low_level
+from pixelgait.policies.runs.run import Checkpoint, Run
+from pixelgait.policies.runs.trained import trained_low_level
 from pixelgait.policies.training.calibration import CalibrateConfig, calibrate_run
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.errors import UserError

@@ -9,8 +9,11 @@ import pytest
 
 from pixelgait.policies.low_level import carried_over, searched_low_level
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.policies.runs import load_checkpoint
-from pixelgait.policies.training.configs import FollowConfig, JointConfig
+from pixelgait.policies.runs.run import load_checkpoint
+from pixelgait.policies.training.configs import (
+    FollowConfig,
+    JointConfig,
+)
 from pixelgait.policies.training.session import first_checkpoint
 from pixelgait.robot.controller import Controller
 from pixelgait.robot.gait import joint_map

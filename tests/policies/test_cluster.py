@@ -24,11 +24,14 @@ import pytest
 
 from pixelgait.export.speed.learning import LESSONS, learn
 from pixelgait.export.speed.speed import SpeedConfig, print_report
-from pixelgait.policies.runs import load_checkpoint
-from pixelgait.policies.training.configs import ImitateConfig, WalkConfig
-from pixelgait.policies.training.plan import DAggerConfig
+from pixelgait.policies.runs.run import load_checkpoint
+from pixelgait.policies.training.configs import (
+    ImitateConfig,
+    WalkConfig,
+)
+from pixelgait.policies.training.evolution.strategies import ESConfig
+from pixelgait.policies.training.rollouts.plan import DAggerConfig
 from pixelgait.policies.training.session import train
-from pixelgait.policies.training.strategies import ESConfig
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import LAIKAGO
 from pixelgait.sim.engines.urdf import find_urdf

@@ -18,8 +18,8 @@ from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
+from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.flat import FlatGround
-from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.tasks.task import planar_pose
 from pixelgait.sim.world.scene import Layout
 

@@ -18,14 +18,14 @@ from pixelgait.policies.high_level import (
     flat_weights,
     make_high_level,
 )
-from pixelgait.policies.training.fitting import (
+from pixelgait.policies.training.imitation.fitting import (
     Lessons,
     find_device,
     fit,
     has_gradient,
     recoloured,
 )
-from pixelgait.policies.training.plan import DAggerConfig
+from pixelgait.policies.training.rollouts.plan import DAggerConfig
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
 

@@ -28,17 +28,18 @@ import pytest
 
 from pixelgait.policies.high_level import flat_weights, make_high_level
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.policies.recipe import read_recipe
-from pixelgait.policies.runs import Checkpoint, Run, load_checkpoint, write_arrays
-from pixelgait.policies.training.configs import ImitateConfig, TrainConfig
-from pixelgait.policies.training.imitation import Demonstrations
-from pixelgait.policies.training.plan import DAggerConfig
+from pixelgait.policies.runs.recipe import read_recipe
+from pixelgait.policies.runs.run import Checkpoint, Run, load_checkpoint, write_arrays
+from pixelgait.policies.training.base_configs import TrainConfig
+from pixelgait.policies.training.configs import ImitateConfig
+from pixelgait.policies.training.imitation.demonstrations import Demonstrations
+from pixelgait.policies.training.rollouts.plan import DAggerConfig
 from pixelgait.policies.training.train import Command as TrainCommand
 from pixelgait.policies.training.train import config_of_run
 from pixelgait.robot.bundle import SHIPPED
+from pixelgait.robot.cli.commands import main
+from pixelgait.robot.cli.options import check_numbers, parse
 from pixelgait.robot.files import locked
-from pixelgait.robot.runtime.commands import main
-from pixelgait.robot.runtime.options import check_numbers, parse
 from tests.conftest import Command, child_environment
 from tests.helpers import played
 from tests.sim.test_mixture import OWN

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.policies.runs import Run, load_checkpoint
-from pixelgait.policies.training.plan import BodyName, Plan
-from pixelgait.policies.training.rollouts import Job, Worker
+from pixelgait.policies.runs.run import Run, load_checkpoint
+from pixelgait.policies.training.rollouts.plan import BodyName, Plan
+from pixelgait.policies.training.rollouts.worker import Job, Worker
 from pixelgait.sim.tasks.episode import Episode
 from tests.conftest import Command, child_environment, gentle_weights
 
@@ -69,7 +69,7 @@ def test_without_mujoco_a_line_says_so_before_anything_is_written(
     tmp_path: Path, body: str
 ) -> None:
     code = "import sys; sys.modules['mujoco'] = None; sys.argv[0] = 'pixelgait-train'\n"
-    code += "from pixelgait.robot.runtime.commands import main; main()"
+    code += "from pixelgait.robot.cli.commands import main; main()"
     line = ["walk", "--out", "run", "--body", body]
     done = subprocess.run(
         [sys.executable, "-c", code, *line],

@@ -24,20 +24,15 @@ from pixelgait.policies.high_level import (
     set_weights,
 )
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.policies.runs import Checkpoint, Run, load_checkpoint
-from pixelgait.policies.trained import trained_high_level, trained_low_level
+from pixelgait.policies.runs.run import Checkpoint, Run, load_checkpoint
+from pixelgait.policies.runs.trained import trained_high_level, trained_low_level
 from pixelgait.policies.training.configs import (
     CourseConfig,
     ImitateConfig,
     JointConfig,
     WalkConfig,
 )
-from pixelgait.policies.training.imitation import DAggerConfig, Demonstrations
-from pixelgait.policies.training.loop import going_blind
-from pixelgait.policies.training.plan import Plan
-from pixelgait.policies.training.rollouts import Job, Worker
-from pixelgait.policies.training.session import train
-from pixelgait.policies.training.strategies import (
+from pixelgait.policies.training.evolution.strategies import (
     ARS,
     ESConfig,
     Strategy,
@@ -45,6 +40,11 @@ from pixelgait.policies.training.strategies import (
     make_strategy,
     training_seeds,
 )
+from pixelgait.policies.training.imitation.demonstrations import Demonstrations
+from pixelgait.policies.training.loop import going_blind
+from pixelgait.policies.training.rollouts.plan import DAggerConfig, Plan
+from pixelgait.policies.training.rollouts.worker import Job, Worker
+from pixelgait.policies.training.session import train
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS

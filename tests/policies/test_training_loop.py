@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.policies.runs import Checkpoint, Run, load_checkpoint
+from pixelgait.policies.runs.run import Checkpoint, Run, load_checkpoint
 from pixelgait.policies.training import loop
 from pixelgait.policies.training.loop import Budget, TrainingLoop, progress_line
-from pixelgait.policies.training.validation import Figures, summary
+from pixelgait.policies.training.rollouts.validation import Figures, summary
 from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Contacts, Episode
 

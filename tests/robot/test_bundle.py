@@ -15,8 +15,8 @@ import onnx
 import pytest
 
 from pixelgait.policies.low_level import LinearGraph
-from pixelgait.policies.runs import shipped_low_level
-from pixelgait.policies.trained import trained_high_level, trained_low_level
+from pixelgait.policies.runs.run import shipped_low_level
+from pixelgait.policies.runs.trained import trained_high_level, trained_low_level
 from pixelgait.robot.bundle import (
     FILES,
     HIGH_LEVEL,

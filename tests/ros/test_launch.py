@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
+from pixelgait.robot.cli.options import parse
 from pixelgait.robot.ros.run import RunConfig, rehearsed
-from pixelgait.robot.runtime.options import parse
 from pixelgait.sim.node import SimConfig
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -17,7 +17,7 @@ from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.flat import FlatGround
-from pixelgait.sim.scenes.gibson import LEVEL_M, Gibson
+from pixelgait.sim.scenes.houses.gibson import LEVEL_M, Gibson
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.glide import glide_episode
 from pixelgait.sim.tasks.navigate import Navigate

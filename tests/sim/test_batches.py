@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.policies.training.plan import Plan
-from pixelgait.policies.training.rollouts import Job, Worker
+from pixelgait.policies.training.rollouts.plan import Plan
+from pixelgait.policies.training.rollouts.worker import Job, Worker
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.low_level import CONTROL_DT_S, LOW_LEVEL_WEIGHTS, HeadingHold, LinearLowLevel
 from pixelgait.robot.spec import A1, ROBOTS, RobotSpec

@@ -25,8 +25,8 @@ from pixelgait.sim.body.interface import SUBSTEPS, SimulatedBody
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.engines.urdf import find_urdf
+from pixelgait.sim.scenes.courses.obstacle_course import WALL_COLOUR, ObstacleCourse
 from pixelgait.sim.scenes.flat import FlatGround
-from pixelgait.sim.scenes.obstacle_course import WALL_COLOUR, ObstacleCourse
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene
 

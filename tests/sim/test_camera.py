@@ -20,9 +20,9 @@ from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.body.sensors import CameraStream, exposed
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes import Box, Layout, Plane, Pose, Scene
+from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.flat import FlatGround
-from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.world.appearance import LooksOption
 from tests.helpers import EVERY_SCENE, located, seen

@@ -17,7 +17,7 @@ from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.environments.gait import GaitEnv
 from pixelgait.sim.scenes.distractors import PITCH_RAD, SHIFT_M, textures
 from pixelgait.sim.scenes.flat import FlatGround
-from pixelgait.sim.scenes.indoor import Indoor
+from pixelgait.sim.scenes.houses.indoor import Indoor
 from pixelgait.sim.scenes.registry import SCENES, make_scene
 from pixelgait.sim.tasks.task import planar_pose
 from pixelgait.sim.world.scene import ORIGIN, STORE, Box, Layout

@@ -17,7 +17,7 @@ from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.body.sensors import CameraStream, exposed
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
-from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
+from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 
 FOCAL = 100.0  # pixels
 LEVEL = upright(0.0)

@@ -31,8 +31,8 @@ from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import evaluate
+from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.flat import FlatGround
-from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.forward import Forward
 from tests.conftest import Command, trotting_weights

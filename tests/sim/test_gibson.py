@@ -18,7 +18,7 @@ from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene
 from pixelgait.sim.engines.registry import BODIES, make_body
-from pixelgait.sim.scenes.gibson import LEVEL_M, Gibson
+from pixelgait.sim.scenes.houses.gibson import LEVEL_M, Gibson
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.world.traversability import PIXEL_M
 from pixelgait.sim.write_house import write_rooms

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pixelgait.policies.trained import trained_low_level
+from pixelgait.policies.runs.trained import trained_low_level
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.low_level import latent_for
 from pixelgait.robot.rotation import heading, wrap_angle
@@ -17,9 +17,9 @@ from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.kinematic_body import KinematicBody, Obstacles
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
+from pixelgait.sim.scenes.courses.obstacle_course import WALL_THICKNESS_M, ObstacleCourse
 from pixelgait.sim.scenes.flat import FlatGround
-from pixelgait.sim.scenes.obstacle_course import WALL_THICKNESS_M, ObstacleCourse
-from pixelgait.sim.scenes.rooms import Rooms
+from pixelgait.sim.scenes.houses.rooms import Rooms
 from pixelgait.sim.tasks.forward import Forward
 from pixelgait.sim.tasks.glide import glide_episode
 from pixelgait.sim.tasks.navigate import Navigate

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pixelgait.policies.trained import trained_low_level
+from pixelgait.policies.runs.trained import trained_low_level
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.low_level import latent_for
 from pixelgait.robot.rotation import Quaternion

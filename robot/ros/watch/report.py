@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from pixelgait.robot.cli.provenance import head
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import Image
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.runtime.attention import draw_attention
 from pixelgait.robot.runtime.latency import format_table
 from pixelgait.robot.runtime.loop import ControlLoop
-from pixelgait.robot.runtime.provenance import head
 
 OVERLAY_PIXELS = 256  # of the longer side: 192 KiB, below what Fast DDS loses
 

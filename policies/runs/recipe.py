@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pixelgait.policies.runs import GIT
+from pixelgait.policies.runs.run import GIT
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
-from pixelgait.robot.runtime.provenance import git_state
+from pixelgait.robot.cli.provenance import git_state
 
 FILE = "recipe.txt"
 CALIBRATE = "calibrate"

@@ -17,7 +17,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from pixelgait.policies.high_level import HighLevelNetwork
-from pixelgait.policies.training.plan import COLOURS, DAggerConfig, DeviceName
+from pixelgait.policies.training.rollouts.plan import COLOURS, DAggerConfig, DeviceName
 from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.tasks.teacher import HOLD_STEPS

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
 
+from pixelgait.robot.cli.options import Count, Range
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.runtime.options import Count, Range
 from pixelgait.robot.spec import Array
 from pixelgait.sim.world.seeds import TRAINING
 

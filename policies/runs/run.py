@@ -24,8 +24,8 @@ from pixelgait.robot.files import (
     write_atomic,
 )
 from pixelgait.robot.low_level import INPUT_SIZE
-from pixelgait.robot.runtime.processes import interrupt_later
-from pixelgait.robot.runtime.provenance import git_state, version
+from pixelgait.robot.cli.processes import interrupt_later
+from pixelgait.robot.cli.provenance import git_state, version
 from pixelgait.robot.spec import Array
 
 CONFIG, GIT = "config.json", "git.json"

@@ -14,7 +14,7 @@ from pixelgait.policies.high_level import (
     set_weights,
 )
 from pixelgait.policies.low_level import searched_low_level
-from pixelgait.policies.runs import CONFIG, GIT, Run, load_checkpoint
+from pixelgait.policies.runs.run import CONFIG, GIT, Run, load_checkpoint
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel

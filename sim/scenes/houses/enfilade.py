@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pixelgait.sim.scenes.rooms import (
+from pixelgait.sim.scenes.houses.rooms import (
     FLOOR_COLOUR,
     FLOOR_TEXTURE,
     HEIGHT_M,

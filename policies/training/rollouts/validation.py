@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.policies.runs import Run, find_run, shipped_low_level
-from pixelgait.policies.trained import body_of, robot_of, trained_low_level
-from pixelgait.policies.training.plan import Plan
-from pixelgait.policies.training.rollouts import Job, Worker, evaluate
+from pixelgait.policies.runs.run import Run, find_run, shipped_low_level
+from pixelgait.policies.runs.trained import body_of, robot_of, trained_low_level
+from pixelgait.policies.training.rollouts.plan import Plan
+from pixelgait.policies.training.rollouts.worker import Job, Worker, evaluate
 from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.workers.pool import Pool

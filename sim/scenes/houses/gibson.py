@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.errors import UserError
-from pixelgait.sim.scenes.indoor import Indoor
+from pixelgait.sim.scenes.houses.indoor import Indoor
 from pixelgait.sim.world.barriers import barriers
 from pixelgait.sim.world.scene import STORE, Box, Layout, Mesh, Pose
 from pixelgait.sim.world.traversability import TraversabilityMap

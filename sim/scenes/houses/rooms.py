@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from pixelgait.sim.scenes.indoor import Indoor
+from pixelgait.sim.scenes.houses.indoor import Indoor
 from pixelgait.sim.world.floor_plan import (
     FURNITURE_COUNTS,
     MARGIN_M,

@@ -12,9 +12,9 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import tyro
 
+from pixelgait.robot.cli.commands import own_arguments
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import require_writable
-from pixelgait.robot.runtime.commands import own_arguments
 
 Config = TypeVar("Config")
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 
+from pixelgait.robot.cli.options import Range
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
-from pixelgait.robot.runtime.options import Range
 from pixelgait.robot.spec import A1, Array, RobotSpec, find_robot
 from pixelgait.sim.body.faults import Fault
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.registry import simulators
+from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.distractors import Split
-from pixelgait.sim.scenes.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import Move, moved_scene
 from pixelgait.sim.world.appearance import LooksOption
 from pixelgait.sim.world.seeds import TRAINING

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pixelgait.robot.runtime.processes import interrupt_later
+from pixelgait.robot.cli.processes import interrupt_later
 from pixelgait.robot.spec import Array
 
 

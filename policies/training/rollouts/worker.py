@@ -12,7 +12,7 @@ import torch
 from pixelgait.policies.high_level import make_high_level, set_weights
 from pixelgait.policies.low_level import searched_low_level
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.policies.training.plan import Plan
+from pixelgait.policies.training.rollouts.plan import Plan
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.controller import HighLevel as HighLevelFunction
 from pixelgait.robot.low_level import LinearLowLevel

@@ -6,8 +6,8 @@ import importlib
 import sys
 from pathlib import Path
 
+from pixelgait.robot.cli.provenance import version
 from pixelgait.robot.errors import is_interrupt
-from pixelgait.robot.runtime.provenance import version
 
 # Command: (module with its `main`, extra that installs what it imports).
 # Modules are named, not imported: this folder must run where the others' libraries are missing.

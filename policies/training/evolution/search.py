@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from pixelgait.policies.runs import Checkpoint
-from pixelgait.policies.training.plan import Plan
-from pixelgait.policies.training.rollouts import Job, evaluate
-from pixelgait.policies.training.strategies import ESConfig, make_strategy, training_seeds
-from pixelgait.policies.training.validation import Figures, Validation, summary
+from pixelgait.policies.runs.run import Checkpoint
+from pixelgait.policies.training.evolution.strategies import ESConfig, make_strategy, training_seeds
+from pixelgait.policies.training.rollouts.plan import Plan
+from pixelgait.policies.training.rollouts.validation import Figures, Validation, summary
+from pixelgait.policies.training.rollouts.worker import Job, evaluate
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import LATENT_SIZE, LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.spec import Array
