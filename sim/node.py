@@ -29,7 +29,7 @@ from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED, Stream
 
 if TYPE_CHECKING:
     from pixelgait.sim.standin.robot import SimulatedRobot, Wire
-    from pixelgait.sim.viewing.watching import Window
+    from pixelgait.sim.viewing.watching import WindowProcess
 
 TRAJECTORY = "trajectory.npz"
 SPIN_S = 0.03  # a window wants to be told of 30 moments a second
@@ -116,7 +116,7 @@ def run(config: SimConfig) -> None:
         print(f"warning: {node.late} physics steps began late, the robot was slower than real time")
 
 
-def _window(config: SimConfig, robot: RobotSpec) -> AbstractContextManager[Window | None]:
+def _window(config: SimConfig, robot: RobotSpec) -> AbstractContextManager[WindowProcess | None]:
     if not config.gui:
         return nullcontext()
     from pixelgait.sim.viewing.watching import opened, view_of
@@ -145,7 +145,7 @@ def _film(config: SimConfig, path: Path, node: SimulatedRobot) -> None:
 
 
 def _serve(
-    config: SimConfig, address: Address, body: SimulatedBody, window: Window | None
+    config: SimConfig, address: Address, body: SimulatedBody, window: WindowProcess | None
 ) -> tuple[SimulatedRobot, KeyboardInterrupt | None]:
     """Be the robot until SIGINT or SIGTERM; see `run`. Returns it, stopped, and what the window
     said if its user has closed it."""

@@ -15,8 +15,8 @@ import torch
 from pixelgait.export.bundle import parity
 from pixelgait.export.bundle.contract import make_contract
 from pixelgait.export.bundle.graphs import HighLevelGraph, high_level_graph, low_level_graph
+from pixelgait.export.bundle.observations import record
 from pixelgait.export.bundle.options import ExportConfig
-from pixelgait.export.bundle.recording import record
 from pixelgait.policies.high_level import Decider, HighLevelNetwork, StraightAhead
 from pixelgait.policies.low_level import LinearGraph, LowLevelGraph
 from pixelgait.policies.runs.run import files_of, find_run
@@ -49,7 +49,7 @@ def export(config: ExportConfig) -> list[parity.Parity]:
     low_level_run = find_run(config.low_level, "low_level")
     low_level = LinearGraph(trained_low_level(low_level_run))
     high_level_run = config.high_level and find_run(config.high_level, "high_level")
-    high_level = make_high_level(config, high_level_run)
+    high_level = high_level_of(config, high_level_run)
     files = [("out", config.out / name) for name in (*FILES, CONTRACT)]
     read = [file for run in (low_level_run, high_level_run) if run for file in files_of(run)]
     check_outputs(("json", config.json), *files, inputs=read)
@@ -89,10 +89,10 @@ def write_bundle(
     """
     modules = {HIGH_LEVEL: HighLevelGraph(high_level), LOW_LEVEL: low_level}
     graphs = {HIGH_LEVEL: high_level_graph(high_level), LOW_LEVEL: low_level_graph(low_level)}
-    recording = record(high_level, low_level, seed)
+    observations = record(high_level, low_level, seed)
     rows, golden = [], {}
     for file, graph in graphs.items():
-        samples = parity.samples_of(recording, file)
+        samples = parity.samples_of(observations, file)
         rows += parity.compare(file, graph, modules[file], samples)
         golden[file] = _golden(graph, samples)
         _add_metadata(graph, name, low_level.spec)
@@ -108,7 +108,7 @@ def write_bundle(
     return rows
 
 
-def make_high_level(config: ExportConfig, run: Path | None) -> Decider:
+def high_level_of(config: ExportConfig, run: Path | None) -> Decider:
     """The trained high level of a run, an untrained one, or none that sees.
 
     Raises:
@@ -128,7 +128,7 @@ def make_high_level(config: ExportConfig, run: Path | None) -> Decider:
 
 
 def _golden(graph: onnx.ModelProto, samples: Sequence[parity.Tensors]) -> dict[str, Any]:
-    """Inputs and outputs from the middle of the recording, where the robot is walking."""
+    """Inputs and outputs from the middle of the observations, where the robot is walking."""
     sample = samples[len(samples) // 2]
     output = parity.run_onnx(graph, [sample])[0]
     return {

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from pixelgait.export.bundle.recording import Recording
+from pixelgait.export.bundle.observations import Observations
 from pixelgait.robot.bundle import HIGH_LEVEL, TOLERANCE, single_thread_session
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array
@@ -29,9 +29,9 @@ class Parity:
     difference: float
 
 
-def samples_of(recording: Recording, graph: str) -> list[Tensors]:
+def samples_of(observations: Observations, graph: str) -> list[Tensors]:
     """The recorded inputs of one graph, as its types."""
-    rows = recording.high_level if graph == HIGH_LEVEL else recording.low_level
+    rows = observations.high_level if graph == HIGH_LEVEL else observations.low_level
     return [
         {
             name: value if value.dtype == np.uint8 else value.astype(np.float32)

@@ -106,7 +106,7 @@ def other_lens(trial: Trial) -> None:
     """A camera that sees twice as far to all sides; calibrated, once a second."""
     from dataclasses import replace
 
-    from pixelgait.robot.ros.watch.camera_info import camera_info
+    from pixelgait.sim.standin.camera_topics import camera_info
 
     mount = trial.bundle.spec.camera
     wide = replace(mount, vertical_fov_rad=1.7 * mount.vertical_fov_rad)

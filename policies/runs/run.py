@@ -178,7 +178,7 @@ def reading_arrays(file: Readable, what: str) -> Iterator[Any]:
         raise UserError(f"{file}: not {what}{why}") from None
 
 
-def figures_of(row: Any) -> dict[str, float]:
+def checked_figures(row: Any) -> dict[str, float]:
     """Figures as JSON holds them.
 
     Raises:
@@ -214,7 +214,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
             weights=data["weights"],
             normaliser=Normaliser(float(data["count"]), data["mean"], data["squares"]),
             iteration=int(data["iteration"]),
-            curve=[figures_of(row) for row in json.loads(str(data["curve"]))],
+            curve=[checked_figures(row) for row in json.loads(str(data["curve"]))],
             best_score=float(data["best_score"]),
             state={name: data[name] for name in data.files if name not in COMMON},
         )

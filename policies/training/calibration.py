@@ -56,7 +56,7 @@ class CalibrateConfig:
     """Run folder of a low level."""
 
 
-class Listener:
+class StrideRecorder:
     """A low level that keeps the stride actions it has taken."""
 
     def __init__(self, low_level: LinearLowLevel) -> None:
@@ -135,7 +135,7 @@ def _round(checkpoint: Checkpoint, mirror: bool, bodies: list[SimulatedBody]) ->
 
 def _measure(low_level: LinearLowLevel, body: SimulatedBody, speed: float) -> tuple[float, float]:
     """The speed reached [m/s] where this one is asked for, and the mean stride action."""
-    listener = Listener(low_level)
+    listener = StrideRecorder(low_level)
     controller = Controller(lambda *_: Decision(np.zeros(2), 1), listener, Supervisor(body.spec))
     walked = walk(controller, body, speed, 0.0, SECONDS)
     return walked.speed, float(np.mean(listener.strides[-round(SECONDS / CONTROL_DT_S) :]))

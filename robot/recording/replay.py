@@ -126,7 +126,7 @@ def replayed(recording: Recording, bundle: Bundle) -> Iterator[Replayed]:
         patience.update(step.patience)
         if operation is None or step.session != session:
             controller, session = bundle.controller(patience=patience), step.session
-            operation = Operation(controller, told="goal" in bundle.takes)
+            operation = Operation(controller, needs_destination="goal" in bundle.takes)
             known = True
         known = known and not step.lost
         if not known:

@@ -105,14 +105,14 @@ class Connections:
             return None
         return self._mount.unknown(self._eyes.frames)
 
-    def told(self) -> dict[str, tuple[bool, str]]:
+    def statuses(self) -> dict[str, tuple[bool, str]]:
         """Of whatever says where to, whether all is well, and in words."""
-        told = {}
+        statuses = {}
         if self.destination is not None:
-            told["goal"] = self.destination.status()
+            statuses["goal"] = self.destination.status()
         if self.pilot is not None:
-            told[VELOCITY] = self.pilot.status()
-        return told
+            statuses[VELOCITY] = self.pilot.status()
+        return statuses
 
     def intruder(self) -> str | None:
         """Who publishes what this node or its robot's driver should, or None."""

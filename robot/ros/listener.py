@@ -135,7 +135,7 @@ class Listener:
             return self._plain(topic, message, now_s)
         if topic == diagnostics.TOPIC:
             return self._diagnosed(message, now_s)
-        return told(topic.removeprefix(f"{NODE}/"), message, now_s)
+        return node_entries(topic.removeprefix(f"{NODE}/"), message, now_s)
 
     def _joints(self, what: str, message: Any) -> list[Numbers]:
         """Angles, or targets: none of a robot that is damped.
@@ -178,7 +178,7 @@ def _pairs(status: Any) -> Iterator[tuple[str, str]]:
     return ((value.key, value.value) for value in status.values)
 
 
-def told(topic: str, message: Any, now_s: float) -> Iterator[Entry]:
+def node_entries(topic: str, message: Any, now_s: float) -> Iterator[Entry]:
     """What the node says of itself, on a topic of its own."""
     if topic == names.STATE:
         yield Line(LOG, now_s, message.data, INFO)

@@ -204,7 +204,7 @@ class ControllerNode(LifecycleNode):
             self.operator,
             self.connections.pilot,
             self.parameters.seconds(DRIVER_TIMEOUT),
-            told=self.connections.destination is not None,
+            needs_destination=self.connections.destination is not None,
             keep_bytes=MOST_BYTES if self.options.out else 0,
             record=None if recorder is None else recorder.step,
         )
@@ -291,7 +291,7 @@ class ControllerNode(LifecycleNode):
     def _diagnose(self) -> None:
         self._diagnosed_s = time.monotonic()
         link = self.connections.link if self.connections else None
-        told = self.connections.told() if self.connections else {}
-        self._diagnostics.publish(self.loop, link, self.fault, told)
+        commands = self.connections.statuses() if self.connections else {}
+        self._diagnostics.publish(self.loop, link, self.fault, commands)
         if self.loop is not None:
             self._latency.publish(self.loop.profiler)

@@ -54,7 +54,7 @@ class ControlLoop:
     """Operates the robot behind a link, in a thread and at a rate of its own.
 
     `operator` says what people want, `pilot` where to if that is not the policy's own high level;
-    that may have to be `told` its destination.
+    that may be one that `needs_destination`.
     `fault` says why the loop has ended on its own, or is None. Of `decisions` the newest is
     remembered, and those before as long as all are no more than `keep_bytes`; `record` is given
     every step, in the control thread. Others may set `driver_timeout_s` and the supervisor's
@@ -70,13 +70,13 @@ class ControlLoop:
         operator: Operator,
         pilot: Callable[[], Array] | None = None,
         driver_timeout_s: float = DRIVER_TIMEOUT_S,
-        told: bool = False,
+        needs_destination: bool = False,
         keep_bytes: int = MOST_BYTES,
         record: Callable[[Step], None] | None = None,
     ) -> None:
         self.link, self.controller, self.profiler = link, controller, profiler
         self.operator, self.pilot, self._record = operator, pilot, record
-        self.operation = Operation(controller, driver_timeout_s, told)
+        self.operation = Operation(controller, driver_timeout_s, needs_destination)
         self.driver_timeout_s = driver_timeout_s
         self._patience = controller.supervisor.patience  # as others set it
         self._settings: dict[str, Any] = {}  # of this step

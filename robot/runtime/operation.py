@@ -169,16 +169,16 @@ class Operation:
 
     `state` and `cause` say what the robot does and why. Nothing is stiff that was damped for longer
     than `driver_timeout_s`, unless it has stood up from there: `MOST_STALLS` times within a minute
-    are a fault. A policy that has to be `told` where to walk stands until it is.
+    are a fault. A policy that `needs_destination` stands until it is told one.
     """
 
     def __init__(
         self,
         controller: Controller,
         driver_timeout_s: float = DRIVER_TIMEOUT_S,
-        told: bool = False,
+        needs_destination: bool = False,
     ) -> None:
-        self.controller, self.told = controller, told
+        self.controller, self.needs_destination = controller, needs_destination
         self.supervisor = controller.supervisor
         self.driver_timeout_s = driver_timeout_s
         self.state, self.cause = State.LIMP, "started"
@@ -265,7 +265,7 @@ class Operation:
             return self.supervisor.damp(reading.time_s)
         if self.state is State.WALKING:
             latent = inputs.latent
-            if latent is None and self.told:
+            if latent is None and self.needs_destination:
                 latent = self._towards(inputs.orders)
             if latent is None:
                 return self.controller.step(reading, ages)

@@ -54,14 +54,14 @@ class Block(NamedTuple):
         return np.frombuffer(self.memory, self.dtype).reshape(self.shape)
 
 
-class Memory(NamedTuple):
+class SharedMemory(NamedTuple):
     """What n robots see, by name, their rewards, and whose episode is terminated, or truncated."""
 
     seen: Mapping[str, Block]
     judged: tuple[Block, Block, Block]
 
     @classmethod
-    def of(cls, space: Any, robots: int) -> Memory:
+    def of(cls, space: Any, robots: int) -> SharedMemory:
         """For so many robots' observations, of a `Dict` of boxes (n, ...)."""
         seen = {name: Block.of(box.shape, box.dtype) for name, box in space.items()}
         rewards, terminated, truncated = (Block.of((robots,), t) for t in (float, bool, bool))
@@ -75,7 +75,7 @@ class Share(SyncVectorEnv[Any, Any]):
         super().__init__([make] * robots, copy=False)
         self._on = np.zeros(robots, dtype=bool)  # whose episode goes on
 
-    def write_into(self, memory: Memory, where: slice) -> None:
+    def write_into(self, memory: SharedMemory, where: slice) -> None:
         """From now on, what `reset` and `step` return but for the infos."""
         self._seen = {name: block.view()[where] for name, block in memory.seen.items()}
         self._judged = [block.view()[where] for block in memory.judged]
@@ -118,7 +118,7 @@ class Share(SyncVectorEnv[Any, Any]):
 class Worker:
     """A share in a process of its own."""
 
-    def __init__(self, make: Make, memory: Memory, where: slice) -> None:
+    def __init__(self, make: Make, memory: SharedMemory, where: slice) -> None:
         self._pipe, theirs = CONTEXT.Pipe()
         arguments = (_work, theirs, make, memory, where)
         self.process = CONTEXT.Process(target=serve, args=arguments, daemon=True)
@@ -184,7 +184,7 @@ class Failure(NamedTuple):
         return None if isinstance(self.error, UserError) else WorkerTraceback(f"\n{self.trace}")
 
 
-def _work(pipe: Connection, make: Make, memory: Memory, where: slice) -> None:
+def _work(pipe: Connection, make: Make, memory: SharedMemory, where: slice) -> None:
     """The process of a worker."""
     try:
         share = Share(make, where.stop - where.start)

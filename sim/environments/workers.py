@@ -26,7 +26,7 @@ from pixelgait.sim.environments.options import (
     check_workers,
     each_seed,
 )
-from pixelgait.sim.environments.share import Make, Memory, Order, Share, Worker
+from pixelgait.sim.environments.share import Make, Order, Share, SharedMemory, Worker
 from pixelgait.sim.environments.steer import SteerEnv
 
 
@@ -69,7 +69,7 @@ class SharedVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
         self.single_observation_space = own.single_observation_space
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
-        memory = Memory.of(self.observation_space, num_envs)
+        memory = SharedMemory.of(self.observation_space, num_envs)
         self._seen = {name: block.view() for name, block in memory.seen.items()}
         self._judged = [block.view() for block in memory.judged]
         own.write_into(memory, first)

@@ -13,14 +13,13 @@ from rclpy.node import Node
 from sensor_msgs.msg import CameraInfo
 
 from pixelgait.robot.interface import JointCommand, Reading
-from pixelgait.robot.ros.watch.camera_info import camera_info
-from pixelgait.robot.ros.watch.camera_mount import publish_mount
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.rotation import heading, upright
 from pixelgait.robot.runtime.realtime import RateKeeper
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.body.interface import PHYSICS_DT_S, SimulatedBody, standing
 from pixelgait.sim.body.odometry import DriftingOdometry
+from pixelgait.sim.standin.camera_topics import camera_info, publish_mount
 
 CAMERA_STEPS = round(1.0 / 30.0 / PHYSICS_DT_S)  # 30 Hz
 BASE, EYE = "base_link", "camera_optical_frame"  # REP 105, 103

@@ -27,7 +27,7 @@ CATCH_UP_S = 0.5  # what was lost by more than that is lost
 CLOSING_S = 2.0
 
 
-class Window:
+class WindowProcess:
     """A window in a process of its own: to show never takes time, frames it has none for are left
     out."""
 
@@ -112,14 +112,14 @@ def view_of(options: SceneOptions, simulator: str, spec: RobotSpec, seed: int) -
 
 
 @contextmanager
-def opened(view: View) -> Iterator[Window]:
+def opened(view: View) -> Iterator[WindowProcess]:
     """A simulator's own window.
 
     Raises:
         UserError: there is no display, or the window cannot be opened.
     """
     require_display()
-    window = Window(view)
+    window = WindowProcess(view)
     try:
         yield window
     finally:
@@ -129,7 +129,7 @@ def opened(view: View) -> Iterator[Window]:
 class RealTime:
     """Shows an episode at the pace of real time, after every control step."""
 
-    def __init__(self, window: Window, body: SimulatedBody, seed: int) -> None:
+    def __init__(self, window: WindowProcess, body: SimulatedBody, seed: int) -> None:
         self.window, self.body, self.seed = window, body, seed
 
     def __call__(self, step: int, reading: Reading) -> None:

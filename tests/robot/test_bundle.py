@@ -46,7 +46,7 @@ def test_onnx_equals_torch_on_a_walk(fixture: str, request: pytest.FixtureReques
     bundle = load_bundle(folder)
     high_level = trained_high_level(folder.parent / "high")
     low_level = trained_low_level(folder.parent / "low")
-    from pixelgait.export.bundle.recording import record
+    from pixelgait.export.bundle.observations import record
 
     graph = LinearGraph(low_level)
     recording = record(high_level, graph, seed=9001)  # another course than the export's

@@ -83,7 +83,7 @@ class Robot:
     def operates(self) -> Operation:
         low_level = LinearLowLevel.from_weights(A1, np.zeros(LOW_LEVEL_WEIGHTS))
         controller = Controller(lambda *_: Decision(self.latent, 10), low_level, Supervisor(A1))
-        return Operation(controller, told=True)
+        return Operation(controller, needs_destination=True)
 
     def activate(self) -> Robot:
         """Stands, if it may; walks if it is told where."""

@@ -455,7 +455,8 @@ def test_a_camera_of_another_size_and_encoding_is_converted() -> None:
 
 
 def test_camera_info_is_judged_by_what_the_policy_sees_of_it() -> None:
-    from pixelgait.robot.ros.watch.camera_info import camera_info, misfit
+    from pixelgait.robot.ros.watch.camera_info import misfit
+    from pixelgait.sim.standin.camera_topics import camera_info
 
     square, broad = (32, 32, 3), (32, 64, 3)
     exact = camera_info(0, "", 480, 640, A1.camera)  # the policy sees its middle: 480 x 480
@@ -474,7 +475,7 @@ def test_camera_info_is_judged_by_what_the_policy_sees_of_it() -> None:
 def test_a_camera_of_another_lens_is_refused(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
-    from pixelgait.robot.ros.watch.camera_info import CameraInfo, camera_info
+    from pixelgait.sim.standin.camera_topics import CameraInfo, camera_info
 
     wide = replace(A1.camera, vertical_fov_rad=1.6)
     now = client.node.get_clock().now

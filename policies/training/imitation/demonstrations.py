@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.policies.runs.run import figures_of, reading_arrays, write_arrays
+from pixelgait.policies.runs.run import checked_figures, reading_arrays, write_arrays
 from pixelgait.policies.training.rollouts.validation import Figures
 from pixelgait.robot.files import Readable
 from pixelgait.robot.spec import Array
@@ -64,7 +64,7 @@ def figures_of_round(file: Path) -> Figures | None:
     figures = None
     if file.exists():
         with reading_arrays(file, SHOWN) as data:
-            figures = figures_of(json.loads(str(data["figures"])))
+            figures = checked_figures(json.loads(str(data["figures"])))
     return figures
 
 

@@ -56,15 +56,3 @@ def misfit(info: Any, image_shape: tuple[int, int, int], mount: CameraMount) -> 
             made = f"it was made for {wanted_rad:.2f} rad"
             return f"the policy would see {seen_rad:.2f} rad {side}, {made}"
     return None
-
-
-def camera_info(time_ns: int, frame: str, height: int, width: int, mount: CameraMount) -> Any:
-    """The message of a camera without distortion, with square pixels."""
-    info = CameraInfo(height=height, width=width, distortion_model="plumb_bob", d=[0.0] * 5)
-    info.header.stamp, info.header.frame_id = ros.stamp(time_ns), frame
-    focal = height / 2.0 / math.tan(mount.vertical_fov_rad / 2.0)
-    x, y = width / 2.0, height / 2.0
-    info.k = [focal, 0.0, x, 0.0, focal, y, 0.0, 0.0, 1.0]
-    info.r = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]
-    info.p = [focal, 0.0, x, 0.0, 0.0, focal, y, 0.0, 0.0, 0.0, 1.0, 0.0]
-    return info

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from geometry_msgs.msg import TransformStamped
 
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.spec import Array, CameraMount
@@ -126,19 +125,3 @@ def matrix(transform: Any) -> Array | None:
         (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
     )
     return pose if np.isfinite(pose).all() else None
-
-
-def publish_mount(node: Any, base_frame: str, frame: str, mount: CameraMount) -> None:
-    """Say where a camera with an optical frame sits, once for all, where there is tf2_msgs."""
-    if TFMessage is None:
-        return
-    half = mount.pitch_down_rad / 2.0
-    c, s = math.cos(half), math.sin(half)
-    sent = TransformStamped(child_frame_id=frame)
-    sent.header.frame_id, sent.header.stamp = base_frame, node.get_clock().now().to_msg()
-    t, q = sent.transform.translation, sent.transform.rotation
-    t.x, t.y, t.z = mount.position_m
-    # A pitch about the base's y, then the turn that lets z look ahead: (-1, 1, -1, 1) / 2.
-    q.x, q.y, q.z, q.w = (-c - s) / 2.0, (c + s) / 2.0, (s - c) / 2.0, (c - s) / 2.0
-    publisher = node.create_publisher(TFMessage, TF_STATIC, ros.latched(MOST_WAITING))
-    publisher.publish(TFMessage(transforms=[sent]))

@@ -37,16 +37,16 @@ class Diagnostics:
         loop: ControlLoop | None,
         link: RosLink | None,
         fault: str | None,
-        told: Mapping[str, tuple[bool, str]],
+        commands: Mapping[str, tuple[bool, str]],
     ) -> None:
         """Of a node whose loop runs, or has stopped with a fault, or has not been started.
 
-        Of what says where to (a goal, cmd_vel) `told` says whether all is well, and how it stands.
+        `commands` says of what says where to (a goal, cmd_vel) whether all is well, and in words.
         """
         message = DiagnosticArray()
         message.header.stamp = self._node.get_clock().now().to_msg()
         message.status = [self._robot(loop, fault)]
-        for name, (well, text) in told.items() if loop is not None else ():
+        for name, (well, text) in commands.items() if loop is not None else ():
             message.status.append(self._status(name, OK if well else WARN, text, {}))
         if loop is not None and link is not None:
             message.status += self._rates(loop, link)

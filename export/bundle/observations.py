@@ -23,19 +23,19 @@ RECORDED_STEPS = 1000  # 10 s, with tens of images
 
 
 @dataclass(slots=True)
-class Recording:
+class Observations:
     """Inputs of both levels by name, in the order they occurred."""
 
     high_level: list[dict[str, NDArray[Any]]] = field(default_factory=list)
     low_level: list[dict[str, NDArray[Any]]] = field(default_factory=list)
 
 
-def record(high_level: Decider, low_level: LowLevelGraph, seed: int) -> Recording:
+def record(high_level: Decider, low_level: LowLevelGraph, seed: int) -> Observations:
     """Run the policy on a medium obstacle course and keep what its levels were given.
 
     The destination of who is told one lies at the course's end.
     """
-    recording = Recording()
+    observations = Observations()
 
     def see(image: NDArray[np.uint8], goal: Array, state: State) -> Decision:
         given: dict[str, NDArray[Any]] = {"image": image}
@@ -45,11 +45,11 @@ def record(high_level: Decider, low_level: LowLevelGraph, seed: int) -> Recordin
             given["ahead"] = goal[1:]
         if high_level.state_size:
             given["state"] = np.zeros(high_level.state_size) if state is None else state
-        recording.high_level.append(given)
+        observations.high_level.append(given)
         return high_level.decide(image, goal, state)
 
     def move(*values: Array) -> tuple[Array, Array]:
-        recording.low_level.append(low_level.inputs(*values))
+        observations.low_level.append(low_level.inputs(*values))
         return low_level.step(*values)
 
     camera = camera_for(low_level.spec.camera, high_level.image_shape)
@@ -62,4 +62,4 @@ def record(high_level: Decider, low_level: LowLevelGraph, seed: int) -> Recordin
         run_episode(controller, body, Forward(RECORDED_STEPS), seed)
     finally:
         body.close()
-    return recording
+    return observations
