@@ -11,7 +11,7 @@ from std_msgs.msg import String
 from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.ros.wire.names import TOPICS, VIDEO
 from pixelgait.robot.runtime.loop import ControlLoop
-from pixelgait.robot.supervisor import Stage
+from pixelgait.robot.supervisor import CAMERA, Stage
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
@@ -54,4 +54,4 @@ class News:
         """A sensor, and where it is awaited: its topic under the namespace and remappings."""
         place = self._node.resolve_topic_name(sensor) if sensor in TOPICS else sensor
         place = "--camera-stream" if sensor in VIDEO else place
-        return f"{self._calls[sensor]} on {place}"
+        return f"{self._calls.get(sensor, CAMERA)} on {place}"  # no contract calls a pair anything
