@@ -258,6 +258,28 @@ def test_weights_that_do_not_reproduce_the_golden_output_are_refused(copy: Path)
         load_bundle(copy)
 
 
+@pytest.mark.parametrize(
+    ("side", "name", "value"),
+    [
+        ("inputs", "imu", [0.0, 0.0]),
+        ("inputs", "imu", [[0.0], [0.0, 0.0]]),
+        ("inputs", "imu", ["level"] * 4),
+        ("outputs", "joint_targets", [0.0] * 5),
+        ("outputs", "joint_targets", ["far"] * 12),
+    ],
+)
+def test_a_golden_vector_of_another_shape_is_refused_in_one_line(
+    copy: Path, side: str, name: str, value: Any
+) -> None:
+    golden = json.loads((copy / "golden.json").read_text())
+    golden["low_level.onnx"][side][name] = value
+    (copy / "golden.json").write_text(json.dumps(golden))
+    digest = hashlib.sha256((copy / "golden.json").read_bytes()).hexdigest()
+    change_contract(copy, lambda contract: contract["files"].update({"golden.json": digest}))
+    with pytest.raises(BundleError, match=r"golden\.json: malformed \(.*\)$"):
+        load_bundle(copy)
+
+
 def test_exporting_again_replaces_the_bundle_and_keeps_what_lies_beside(tmp_path: Path) -> None:
     bundle = tmp_path / "bundle"
     bundle.mkdir()
