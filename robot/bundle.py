@@ -39,7 +39,6 @@ SCHEMA = 3
 CONTRACT, GOLDEN = "contract.json", "golden.json"
 HIGH_LEVEL, LOW_LEVEL = "high_level.onnx", "low_level.onnx"
 FILES = (HIGH_LEVEL, LOW_LEVEL, GOLDEN)
-WARM_UP = 20  # inferences
 TOLERANCE = 1e-5  # largest difference between runtimes or CPUs
 SHIPPED = Path(__file__).resolve().parent.parent / "policies" / "pretrained"
 
@@ -121,7 +120,8 @@ class Bundle:
         inputs: dict[str, NDArray[Any]] = {"image": image, **told}
         latent, duration, attention, *memory = self._run(HIGH_LEVEL, DECISION, inputs, state)
         after = memory[0].astype(np.float64) if memory else None
-        return levels.Decision(latent.astype(np.float64), int(duration[0]), attention, after)
+        steps = int(min(max(levels.SHORTEST_STEPS, duration[0]), levels.LONGEST_STEPS))
+        return levels.Decision(latent.astype(np.float64), steps, attention, after)
 
     def low_level(
         self, latent: Array, imu: Array, joint_angles: Array, carried: Array
@@ -145,7 +145,7 @@ class Bundle:
 
     def warm_up(self) -> None:
         """Run both graphs a few times: the first inferences are slow."""
-        for _ in range(WARM_UP):
+        for _ in range(20):
             self.high_level(np.zeros(self.image_shape, np.uint8))
             self.low_level(*(np.zeros(size) for size in SIGNATURE.values()))
 

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -295,6 +295,22 @@ def test_exporting_again_replaces_the_bundle_and_keeps_what_lies_beside(tmp_path
     assert (bundle / "card.md").read_text() == "about this policy"
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
     load_bundle(bundle)
+
+
+@pytest.mark.parametrize(
+    ("said", "holds"),
+    [(100.0, 100), (0.0, 10), (-1e9, 10), (1e9, 800), (np.inf, 800), (np.nan, 10)],
+)
+def test_no_decision_holds_for_longer_or_shorter_than_the_contract_says(
+    iap_bundle: Path, said: float, holds: int
+) -> None:
+    class Graph:
+        def run(self, *_: object) -> list[Any]:
+            return [np.zeros(2), np.array([said], np.float32), np.zeros((8, 8))]
+
+    bundle = load_bundle(iap_bundle)
+    bundle._graphs["high_level.onnx"] = cast("Any", Graph())
+    assert bundle.high_level(np.zeros(bundle.image_shape, np.uint8)).duration_steps == holds
 
 
 def test_shipped_bundles_load() -> None:
