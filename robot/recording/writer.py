@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,7 +57,9 @@ class StepWriter:
 
 
 def main() -> None:
-    """Until standard input ends."""
+    """Until standard input ends, whoever else is told to end: systemd tells all of a service."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
     os.nice(NICENESS)
     path = Path(sys.argv[1])
     try:
