@@ -21,7 +21,7 @@ from pixelgait.robot.rotation import heading
 from pixelgait.robot.runtime.freshness import Freshness, Seen
 from pixelgait.robot.runtime.operation import Operator, State
 from pixelgait.robot.spec import Array
-from pixelgait.robot.supervisor import Stage
+from pixelgait.robot.supervisor import UNIT_TOLERANCE, Stage
 
 GOAL, ODOMETRY = "goal_pose", "odom"
 
@@ -56,6 +56,7 @@ class Destination:
         self._freshness = Freshness(ODOMETRY)
         self._frame: str | None = None  # of the odometry
         self._pose: Array | None = None  # (3,)
+        self._unusable: str | None = None  # why there is none, though odometry came
         self._known = True
         self._received = 0
         operator.first = first
@@ -121,7 +122,7 @@ class Destination:
             return doubt or "never sent"
         if age_s > self._timeout_s():
             return f"silent for {age_s:.1f} s" + (f" ({doubt})" if doubt else "")
-        return "x, y or the orientation is not finite" if self._pose is None else None
+        return self._unusable
 
     def _watch(self) -> None:
         """Give the goal up if the robot walks and comes no nearer to it."""
@@ -148,12 +149,13 @@ class Destination:
             return
         position, q = message.pose.pose.position, message.pose.pose.orientation
         quaternion = (q.x, q.y, q.z, q.w)
-        usable = all(math.isfinite(v) for v in (position.x, position.y, *quaternion))
+        self._unusable = _unusable(position.x, position.y, quaternion)
         frame = message.header.frame_id
         if self._frame is not None and frame != self._frame:
             self._give_up(f"{ODOMETRY}: its frame was '{self._frame}' and is '{frame}'")
         self._frame = frame
-        self._pose = np.array((position.x, position.y, heading(quaternion))) if usable else None
+        place = np.array((position.x, position.y, heading(quaternion)))
+        self._pose = place if self._unusable is None else None
 
     def _asked(self, message: Any) -> None:
         frame, place = message.header.frame_id, message.pose.position
@@ -195,6 +197,15 @@ class Destination:
         self.operator.go_to(None)
         self._void = reason
         self.news.append(f"{reason}: the destination is void, the robot stands")
+
+
+def _unusable(x: float, y: float, quaternion: tuple[float, ...]) -> str | None:
+    """Why odometry does not tell where the robot is, or None."""
+    if not all(math.isfinite(value) for value in (x, y, *quaternion)):
+        return "x, y or the orientation is not finite"
+    if abs(sum(part * part for part in quaternion) - 1.0) > UNIT_TOLERANCE:  # all 0, as by default
+        return "the orientation is no unit quaternion"
+    return None
 
 
 class WayReport:
