@@ -51,7 +51,8 @@ class Stream:
 
     def __str__(self) -> str:
         """As it is told to people: without a password, and of a pipeline its beginning."""
-        shown = re.sub(r"//[^/@\s]*@", "//", self.source)
+        shown = re.sub(r"//[^/\s]*@", "//", self.source)  # a password may hold an @
+        shown = re.sub(r"-pw=\S+", "-pw=...", shown)  # of rtspsrc and souphttpsrc
         if self.backend == cv2.CAP_GSTREAMER:
             shown = f"{shown.partition('!')[0].strip()} ! ..."
         return shown
@@ -91,7 +92,7 @@ def parse_stream(text: str) -> Stream:
     if Path(text).exists():  # a pipe
         return Stream(text)
     raise UserError(
-        f"--camera-stream {text}: expected a URL, a GStreamer pipeline, a device or a file"
+        f"--camera-stream {Stream(text)}: expected a URL, a GStreamer pipeline, a device or a file"
     )
 
 
