@@ -194,8 +194,13 @@ def test_no_password_is_told_to_anybody() -> None:
     assert "secret" not in str(pipeline)
 
 
-def test_a_pipeline_needs_an_opencv_with_gstreamer(monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline = "udpsrc address=230.1.1.1 port=1720 ! decodebin ! videoconvert ! appsink"
+@pytest.mark.parametrize(
+    "rest", ["decodebin", " ! ".join(40 * ["identity"])], ids=["short", "long"]
+)
+def test_a_pipeline_needs_an_opencv_with_gstreamer(
+    monkeypatch: pytest.MonkeyPatch, rest: str
+) -> None:
+    pipeline = f"udpsrc address=230.1.1.1 port=1720 ! {rest} ! videoconvert ! appsink"
     has = cv2.videoio_registry.hasBackend(cv2.CAP_GSTREAMER)
     assert not has, "another OpenCV than PyPI's: then the next lines show nothing"
     with pytest.raises(UserError, match="built without GStreamer, as PyPI's is"):

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import cv2
@@ -77,7 +76,7 @@ def parse_stream(text: str) -> Stream:
     """
     if re.match(r"[a-z][a-z0-9+.-]*://", text):
         return Stream(text)
-    if Path(text).is_file():
+    if os.path.isfile(text):  # Path.is_file fails at texts as long as some pipelines
         return Stream(text, file=not text.endswith(".sdp"))
     if "!" in text:
         if not cv2.videoio_registry.hasBackend(cv2.CAP_GSTREAMER):
@@ -89,7 +88,7 @@ def parse_stream(text: str) -> Stream:
         return Stream(text, cv2.CAP_GSTREAMER)
     if text.isdecimal() or text.startswith("/dev/"):
         return Stream(text, cv2.CAP_V4L2)
-    if Path(text).exists():  # a pipe
+    if os.path.exists(text):  # a pipe
         return Stream(text)
     raise UserError(
         f"--camera-stream {Stream(text)}: expected a URL, a GStreamer pipeline, a device or a file"
