@@ -262,14 +262,26 @@ def test_a_recording_is_finished_though_all_of_a_service_is_told_to_end(
     recorder, file = Recorder(tmp_path / "service.mcap"), tmp_path / "service.mcap"
     with closing(recorder):
         recorder.begin(load_bundle("navigator"))
+        recorder.step(as_handed_over(full))
         deadline = time.monotonic() + 60.0
         while not file.is_file() and time.monotonic() < deadline:
             time.sleep(0.05)
         recorder._writer.send_signal(signal.Signals[name])
-        recorder.step(as_handed_over(full))
+        recorder.step(as_handed_over(replace(full, number=1)))
     assert recorder.problem is None
     recording = read_recording(file)
-    assert (recording.complete, len(recording.steps)) == (True, 1)
+    assert (recording.complete, len(recording.steps)) == (True, 2)
+
+
+def test_a_walk_that_does_not_begin_leaves_the_recording_of_another(tmp_path: Path) -> None:
+    file, *_ = written(tmp_path)
+    before = file.read_bytes()
+    for path in (file, tmp_path / "new.mcap"):
+        with closing(Recorder(path)) as recorder:
+            recorder.begin(load_bundle("navigator"))
+        assert (recorder.begun, recorder.problem) == (False, None)
+    assert file.read_bytes() == before
+    assert not path.exists()
 
 
 def test_a_recording_of_an_older_version_is_refused_in_a_line(tmp_path: Path) -> None:
