@@ -284,8 +284,7 @@ class ControllerNode(LifecycleNode):
         self._attention.publish(self.loop)
         self._decision.publish(self.loop)
         if self.connections.destination is not None:
-            arrived = self.loop.controller.arrived
-            self._way.publish(self.connections.destination, arrived)
+            self._way.publish(self.connections.destination)
 
     def _diagnose(self) -> None:
         self._diagnosed_s = time.monotonic()

@@ -185,6 +185,18 @@ def test_the_same_goal_again_after_arrival_is_a_new_one(monkeypatch: pytest.Monk
     assert lines(robot, "on the way to (1.00, 0.00)") == 2
 
 
+def test_a_goal_where_the_robot_stands_already_has_its_outcome_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    robot = Robot(monkeypatch).activate()
+    robot.tell(1.0)
+    assert robot.arrives()
+    robot.tell(0.9)
+    robot.run(1.0)
+    assert [line for line in robot.said if "arrived" in line] == 2 * ["goal_pose: arrived"]
+    assert robot.said[-2:] == ["goal_pose: on the way to (0.90, 0.00)", "goal_pose: arrived"]
+
+
 def test_the_same_goal_again_after_it_was_given_up_is_a_new_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

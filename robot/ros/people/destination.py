@@ -130,8 +130,11 @@ class Destination:
             self._set_out_anew()  # as soon as it walks again
         elif self._missing() or (left_m := self.distance_m()) is None:
             self._progress.pause()
-        elif self._arrived or left_m < ARRIVAL_M:
+        elif self._arrived:
+            return  # whatever becomes of the robot there
+        elif left_m < ARRIVAL_M:
             self._arrived = True
+            self.news.append(f"{GOAL}: arrived")
         else:
             waited_s = self._progress.waited_s(left_m, time.monotonic())
             if 0.0 < (patience_s := self._patience_s()) < waited_s:
@@ -217,13 +220,10 @@ class WayReport:
     def __init__(self, node: Any) -> None:
         self._logger = node.get_logger()
         self._distance = node.create_publisher(Float64, "~/distance_to_goal", 1)
-        self._arrived = self._told = False
+        self._told = False
 
-    def publish(self, destination: Destination, arrived: bool) -> None:
-        """From the executor's thread; `arrived` says whether the robot stands where it should."""
-        if arrived and not self._arrived:
-            destination.news.append(f"{GOAL}: arrived")
-        self._arrived = arrived
+    def publish(self, destination: Destination) -> None:
+        """From the executor's thread."""
         while destination.news:
             self._logger.info(destination.news.popleft())
         distance_m = destination.distance_m()
