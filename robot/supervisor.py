@@ -61,6 +61,7 @@ PATIENCE: Mapping[str, Patience] = MappingProxyType(
 NO_AGES: Mapping[str, float] = MappingProxyType({})
 TILT_LIMIT_RAD = 1.2  # ends an episode in Google's Laikago v2 environment
 LEAST_UP_Z = math.cos(TILT_LIMIT_RAD)
+NOT_FINITE = "a sensor value is not finite"
 UNIT_TOLERANCE = 0.02  # of the squared norm of a quaternion, float32 rounding and more
 
 
@@ -89,22 +90,8 @@ class Supervisor:
     def reset(self) -> None:
         """Start anew: no fault, no reading, no command sent."""
         self._joints.reset()
+        self._unreadable = 0  # readings in a row, of a robot that lies
         self.rise()
-
-    def believed(self, joint_angles: Array) -> Array:
-        """Joint angles (12,) [rad] that a policy may see, before they are judged."""
-        return self._joints.believed(joint_angles)
-
-    def watch(self, reading: Reading) -> bool:
-        """Of a robot that lies limp: whether its joint angles can be believed; nothing is a fault.
-
-        Whoever lets it stand up from there must not begin with one reading in which all is wrong.
-        """
-        joints, q = self._joints, reading.joint_angles
-        finite = _finite(q, reading.joint_velocities)
-        if not finite or joints.judge(reading, q) is not None:
-            joints.reset()
-        return joints.trusted and not joints.in_doubt
 
     def rise(self) -> None:
         """Start anew from where the joints are: no fault, no command sent."""
@@ -112,6 +99,26 @@ class Supervisor:
         self.bridged = self._bad_imu = 0
         self._imu.reset()
         self._sent: Array | None = None
+
+    def believed(self, joint_angles: Array) -> Array:
+        """Joint angles (12,) [rad] that a policy may see, before they are judged."""
+        return self._joints.believed(joint_angles)
+
+    def watch(self, reading: Reading, rises: bool = False) -> bool:
+        """Of a robot that lies limp: whether its joint angles can be believed.
+
+        Whoever lets it stand up from there must not begin with one reading in which all is wrong.
+        What is wrong for good is a fault if it `rises`, that is, would if it could be believed.
+        """
+        joints, q = self._joints, reading.joint_angles
+        finite = _finite(q, reading.joint_velocities)
+        self._unreadable = 0 if finite else self._unreadable + 1
+        wrong = joints.judge(reading, q) if finite else NOT_FINITE
+        if wrong is not None:
+            joints.reset()
+            if rises and (finite or self._unreadable > MOST_BRIDGED):
+                self.fault = wrong
+        return joints.trusted and not joints.in_doubt
 
     def stage(self, ages: Mapping[str, float]) -> Stage:
         """The worst of sensors with these ages [s]."""
@@ -160,7 +167,7 @@ class Supervisor:
         # A squared length is finite only if all terms are; far cheaper than isfinite().all().
         squares = q.dot(q) + dq.dot(dq) + w.dot(w) + orientation.dot(orientation)
         if not (math.isfinite(squares) or _finite(q, dq, w, orientation)):
-            return "a sensor value is not finite"
+            return NOT_FINITE
         if not (math.isfinite(targets.dot(targets)) or _finite(targets)):
             return "a joint target is not finite"
         x, y, z, w = quaternion = orientation.tolist()

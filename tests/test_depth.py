@@ -207,7 +207,8 @@ def test_a_depth_message_that_is_none_is_refused() -> None:
     short.data = short.data[:-1]
     with pytest.raises(UserError, match="cut short"):
         depth_frame(short, 4, 4)
-    empty = message(np.ones((4, 4), np.uint16), "16UC1")
-    empty.height, empty.width, empty.data = 0, 0, b""
-    with pytest.raises(UserError, match="cut short"):
-        depth_frame(empty, 4, 4)
+    for size, data in (((0, 0), b""), ((3, 0), short.data)):
+        empty = message(np.ones((4, 4), np.uint16), "16UC1")
+        (empty.height, empty.width), empty.data = size, data
+        with pytest.raises(UserError, match="cut short"):
+            depth_frame(empty, 4, 4)

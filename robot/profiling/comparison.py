@@ -26,17 +26,24 @@ def read_report(path: Path) -> dict[str, Any]:
             "period": report["period"],
             **report["sensor_age_us"],
         }.values():
-            for column in ("count", *COLUMNS):
-                float(row[column])
+            _require_numbers(row, "count", *COLUMNS)
         for row in report.get("stalls", {}).values():
-            float(row["count"]), float(row["max_us"])
+            _require_numbers(row, "count", "max_us")
+        if pace := report.get("repeated_commands"):
+            _require_numbers(pace, "period_nominal_us", "due", "late")
         for bars in report.get("histograms", {}).values():
-            if not bars or not all(edge > 0.0 and count >= 0 for edge, count in bars):
-                raise ValueError("a histogram without bars, or with negative ones")
+            if not bars or not all(edge > 0.0 and count > 0 for edge, count in bars):
+                raise ValueError("a histogram without bars, or with empty ones")
         report["machine"]["processor"], report["deadline_misses"], report["ticks"]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(f"{path}: no latency report ({error!r})") from None
     return report
+
+
+def _require_numbers(row: dict[str, Any], *names: str) -> None:
+    for name in names:
+        if not isinstance(row[name], (int, float)):
+            raise TypeError(f"{name} is {row[name]!r}")
 
 
 def rows(report: dict[str, Any]) -> dict[str, dict[str, float]]:

@@ -31,7 +31,8 @@ class Recorder:
     """Writes steps to an MCAP file, from another process.
 
     `problem` says why the recording has ended early, or is not complete, or is None. The last step
-    of a session is never `lost`: its number tells a reader of those before it.
+    of a session is never `lost`: its number tells a reader of those before it. Before
+    the first, not `begun`, there is no file, or still an older one.
 
     Raises:
         UserError: the library mcap is missing, or see `require_recordable`.
@@ -42,6 +43,7 @@ class Recorder:
         require_recordable(path)
         self.path = path
         self.problem: str | None = None
+        self.begun = False
         self.lost = 0  # steps
         self._lost_last: Step | None = None  # if it is the newest that was handed over
         self._told: set[str] = set()
@@ -75,6 +77,7 @@ class Recorder:
 
     def step(self, step: Step) -> None:
         """Hand a step over; from the control thread."""
+        self.begun = True
         if self.problem is not None:
             return
         if self._queue.qsize() >= MOST_WAITING:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -56,21 +58,39 @@ class StepWriter:
 
 
 def main() -> None:
-    """Until standard input ends."""
+    """Until standard input ends, whoever else is told to end: systemd tells all of a service."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
     os.nice(NICENESS)
-    path = Path(sys.argv[1])
+    path, passed_on = Path(sys.argv[1]), items(sys.stdin.buffer)
     try:
-        with path.open("wb") as file:
-            writer = StepWriter(file)
-            for kind, content in items(sys.stdin.buffer):
-                if kind == "begin":
-                    writer.begin(content["files"], content["about"], content["joint_names"])
-                else:
-                    writer.step(content)
-                file.flush()  # of chunks that are complete
-            writer.finish()
+        write(path, passed_on)
     except OSError as error:
         sys.exit(f"{path}: {error.strerror}")
+
+
+def write(path: Path, passed_on: Iterator[tuple[str, Any]]) -> None:
+    """All of it; an older recording stays until there is a step to replace it.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    begun: list[tuple[str, Any]] = []
+    for item in passed_on:
+        begun.append(item)
+        if item[0] == "step":
+            break
+    else:
+        return
+    with path.open("wb") as file:
+        writer = StepWriter(file)
+        for kind, content in chain(begun, passed_on):
+            if kind == "begin":
+                writer.begin(content["files"], content["about"], content["joint_names"])
+            else:
+                writer.step(content)
+            file.flush()  # of chunks that are complete
+        writer.finish()
 
 
 def items(pipe: IO[bytes]) -> Iterator[tuple[str, Any]]:

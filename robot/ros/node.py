@@ -7,9 +7,8 @@ import time
 
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 
-from pixelgait.robot.bundle import CONTRACT, Bundle, find_bundle, load_bundle
+from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.files import read_json
 from pixelgait.robot.ros.connections import Connections
 from pixelgait.robot.ros.options import NodeOptions
 from pixelgait.robot.ros.parameters import DRIVER_TIMEOUT, Parameters
@@ -26,7 +25,6 @@ from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.loop import MOST_BYTES, SENSOR_WAIT_S, ControlLoop
 from pixelgait.robot.runtime.operation import Operator, State
 from pixelgait.robot.runtime.realtime import freeze_collector
-from pixelgait.robot.supervisor import patience_of
 
 DISCOVERY_S = 3.0  # until all are known who were there before; 2.6 s were seen
 WATCH_PERIOD_S = 0.1
@@ -47,10 +45,11 @@ class ControllerNode(LifecycleNode):
         super().__init__(NODE)
         self.options, self._stop = options, stop
         self._joined_s = self._diagnosed_s = time.monotonic()
-        patience = patience_of(read_json(find_bundle(options.bundle) / CONTRACT))
         sensors = {**options.address.sensors, **(EYES if options.stream is None else VIDEO)}
         wait_s = options.address.longest_wait_s
-        self.parameters = Parameters(self, options.bundle, patience, sensors, wait_s, self._retune)
+        self.parameters = Parameters(
+            self, options.bundle, options.patience(), sensors, wait_s, self._retune
+        )
         self.operator = Operator(auto=options.auto_arm)
         self.bundle: Bundle | None = None
         self.connections: Connections | None = None
@@ -285,8 +284,7 @@ class ControllerNode(LifecycleNode):
         self._attention.publish(self.loop)
         self._decision.publish(self.loop)
         if self.connections.destination is not None:
-            arrived = self.loop.controller.arrived
-            self._way.publish(self.connections.destination, arrived)
+            self._way.publish(self.connections.destination)
 
     def _diagnose(self) -> None:
         self._diagnosed_s = time.monotonic()

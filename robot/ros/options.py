@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pixelgait.robot.bundle import Bundle
+from pixelgait.robot.bundle import CONTRACT, Bundle, find_bundle, load_bundle
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import read_json
 from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.ros.address import Address, Topics
 from pixelgait.robot.ros.wire.video import Stream
+from pixelgait.robot.supervisor import Patience, patience_of
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,18 @@ class NodeOptions:
     address: Address = field(default_factory=Topics)
     stream: Stream | None = None  # of the camera, instead of its topics
     settings: dict[str, Any] = field(default_factory=dict)  # of the command, for its report
+
+    def patience(self) -> Mapping[str, Patience]:
+        """What the bundle's contract says of ages, before all of it is verified.
+
+        Raises:
+            UserError: nothing that can be used.
+        """
+        try:
+            return patience_of(read_json(find_bundle(self.bundle) / CONTRACT))
+        except UserError:
+            load_bundle(self.bundle)  # raises what is wrong before that, as another version's
+            raise
 
     def piloted(self, bundle: Bundle) -> bool:
         """Whether cmd_vel says where to: also where the bundle has no trained high level."""

@@ -234,8 +234,8 @@ class Operation:
         if state is State.LIMP:
             rested = self._rest == 1
             self._rest = max(0, self._rest - 1)
-            believed = self.supervisor.watch(reading)
-            if orders.armed and wanted is not Goal.LIMP and not self._rest and believed:
+            rises = orders.armed and wanted is not Goal.LIMP and not self._rest
+            if self.supervisor.watch(reading, rises) and rises:
                 self.supervisor.rise()
                 self.controller.begin()
                 self._from, self._firm = reading.joint_angles, 0

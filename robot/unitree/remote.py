@@ -11,7 +11,10 @@ STOP, ARM, STAND_UP, WALK, LIE_DOWN = L2 | B, START, L2 | UP, R2 | A, L2 | DOWN
 
 
 class Remote:
-    """Gives orders when their buttons go down; others held meanwhile do not matter."""
+    """Gives orders when their buttons go down; others held meanwhile do not matter.
+
+    Who holds those that stop wants the robot to stay stopped, whatever others order.
+    """
 
     def __init__(self, orders: Mapping[int, Callable[[], object]]) -> None:
         self._orders = orders
@@ -22,5 +25,5 @@ class Remote:
         pressed, before = int.from_bytes(data[2:4], "little"), self._pressed
         self._pressed = pressed
         for chord, order in self._orders.items():
-            if pressed & chord == chord and before & chord != chord:
+            if pressed & chord == chord and (chord == STOP or before & chord != chord):
                 order()

@@ -58,8 +58,8 @@ class Client:
         self._requests = bus.writer(asked, Request)
         self._responses = bus.reader(answered, Response)
 
-    def call(self, api: int, patience_s: float = ANSWER_S, **parameters: Any) -> dict[str, Any]:
-        """What the service answers, within so long.
+    def call(self, api: int, patience_s: float = ANSWER_S, **parameters: Any) -> str:
+        """The data that the service answers with, within so long; JSON where there is something.
 
         Raises:
             UserError: it does not answer, or says no, or cannot be asked.
@@ -70,7 +70,7 @@ class Client:
             reason = " ".join(str(error).split())
             raise UserError(f"{self.service}: call {api} failed, {reason}") from error
 
-    def _call(self, api: int, patience_s: float, parameters: dict[str, Any]) -> dict[str, Any]:
+    def _call(self, api: int, patience_s: float, parameters: dict[str, Any]) -> str:
         self._responses.take(N=100)  # answers to what nobody waits for any more
         number = time.monotonic_ns()
         head = RequestHeader(RequestIdentity(number, api), RequestLease(0), RequestPolicy(0, False))
@@ -86,7 +86,7 @@ class Client:
                     continue
                 if header.status.code:
                     raise UserError(f"{self.service}: call {api} failed, {header.status.code}")
-                return dict(json.loads(answer.data)) if answer.data else {}
+                return str(answer.data)
             time.sleep(0.005)
         raise UserError(f"{self.service}: no answer to call {api} for {patience_s:.0f} s")
 
@@ -99,8 +99,16 @@ class MotionSwitcher:
         self.released: str | None = None  # the program that moved them
 
     def mode(self) -> str:
-        """The program that moves the motors; empty if none does."""
-        return str(self._client.call(CHECK_MODE).get("name", ""))
+        """The program that moves the motors; empty if none does.
+
+        Raises:
+            UserError: the service does not say so, or does not answer.
+        """
+        answer = self._client.call(CHECK_MODE)
+        try:
+            return str(json.loads(answer)["name"])
+        except (ValueError, TypeError, KeyError):
+            raise UserError(f"{SWITCHER}: call {CHECK_MODE} failed, {answer!r}") from None
 
     def release(self) -> None:
         """Until nobody moves the motors.

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -258,6 +258,28 @@ def test_weights_that_do_not_reproduce_the_golden_output_are_refused(copy: Path)
         load_bundle(copy)
 
 
+@pytest.mark.parametrize(
+    ("side", "name", "value"),
+    [
+        ("inputs", "imu", [0.0, 0.0]),
+        ("inputs", "imu", [[0.0], [0.0, 0.0]]),
+        ("inputs", "imu", ["level"] * 4),
+        ("outputs", "joint_targets", [0.0] * 5),
+        ("outputs", "joint_targets", ["far"] * 12),
+    ],
+)
+def test_a_golden_vector_of_another_shape_is_refused_in_one_line(
+    copy: Path, side: str, name: str, value: Any
+) -> None:
+    golden = json.loads((copy / "golden.json").read_text())
+    golden["low_level.onnx"][side][name] = value
+    (copy / "golden.json").write_text(json.dumps(golden))
+    digest = hashlib.sha256((copy / "golden.json").read_bytes()).hexdigest()
+    change_contract(copy, lambda contract: contract["files"].update({"golden.json": digest}))
+    with pytest.raises(BundleError, match=r"golden\.json: malformed \(.*\)$"):
+        load_bundle(copy)
+
+
 def test_exporting_again_replaces_the_bundle_and_keeps_what_lies_beside(tmp_path: Path) -> None:
     bundle = tmp_path / "bundle"
     bundle.mkdir()
@@ -273,6 +295,22 @@ def test_exporting_again_replaces_the_bundle_and_keeps_what_lies_beside(tmp_path
     assert (bundle / "card.md").read_text() == "about this policy"
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
     load_bundle(bundle)
+
+
+@pytest.mark.parametrize(
+    ("said", "holds"),
+    [(100.0, 100), (0.0, 10), (-1e9, 10), (1e9, 800), (np.inf, 800), (np.nan, 10)],
+)
+def test_no_decision_holds_for_longer_or_shorter_than_the_contract_says(
+    iap_bundle: Path, said: float, holds: int
+) -> None:
+    class Graph:
+        def run(self, *_: object) -> list[Any]:
+            return [np.zeros(2), np.array([said], np.float32), np.zeros((8, 8))]
+
+    bundle = load_bundle(iap_bundle)
+    bundle._graphs["high_level.onnx"] = cast("Any", Graph())
+    assert bundle.high_level(np.zeros(bundle.image_shape, np.uint8)).duration_steps == holds
 
 
 def test_shipped_bundles_load() -> None:

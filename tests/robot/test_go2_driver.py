@@ -18,6 +18,7 @@ from pixelgait.robot.spec import GO2
 from pixelgait.robot.supervisor import PATIENCE
 from pixelgait.robot.unitree import driver as driver_module
 from pixelgait.robot.unitree import messages as go2
+from pixelgait.robot.unitree import services
 from pixelgait.robot.unitree.driver import Go2Driver
 from pixelgait.robot.unitree.remote import Remote
 
@@ -83,6 +84,39 @@ def wait_for(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.002)
+
+
+class AnsweringBus:
+    """A service that has no objections, and says `data`."""
+
+    def __init__(self, data: str) -> None:
+        self.data = data
+        self.asked: list[Any] = []
+
+    def writer(self, *_: Any) -> AnsweringBus:
+        return self
+
+    def write(self, request: Any) -> None:
+        self.asked.append(request.header.identity)
+
+    def reader(self, *_: Any) -> AnsweringBus:
+        return self
+
+    def take(self, **_: Any) -> list[Any]:
+        asked, self.asked = self.asked, []
+        done = services.ResponseStatus(0)
+        heads = [services.ResponseHeader(identity, done) for identity in asked]
+        return [services.Response(head, self.data, []) for head in heads]
+
+
+@pytest.mark.parametrize("data", ["", "ok", "null", "7", "[]", '"ai"'])
+def test_what_a_service_says_beside_its_yes_does_not_matter(data: str) -> None:
+    """But where it is asked who has the motors: nobody is to be taken for that."""
+    switcher = services.MotionSwitcher(AnsweringBus(data))  # type: ignore[arg-type]
+    switcher.released = "ai"
+    switcher.give_back()
+    with pytest.raises(UserError, match="motion_switcher: call 1001 failed, "):
+        switcher.mode()
 
 
 def test_what_cannot_be_repeated_is_raised_once_and_damped(bus: FakeBus, driver: Go2Driver) -> None:

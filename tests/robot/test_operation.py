@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.gait import lying_pose
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.low_level import CONTROL_DT_S, LinearLowLevel
+from pixelgait.robot.plausibility import MOST_BRIDGED
 from pixelgait.robot.runtime.freshness import Freshness, PictureWatch
 from pixelgait.robot.runtime.operation import (
     DRIVER_TIMEOUT_S,
@@ -118,6 +120,23 @@ def test_it_does_not_stand_up_from_where_no_joint_is(off_rad: float) -> None:
     np.testing.assert_allclose(command.targets, lying, atol=1e-3)
     way = np.array([each.targets for each in robot.run(READY, STAND_S)])
     assert np.abs(way - np.linspace(lying, A1.default_pose_rad, len(way))).max() < 0.02
+
+
+@pytest.mark.parametrize(
+    ("off_rad", "fault"), [(30.0, "FR_upper_joint reads"), (np.nan, "a sensor value is not finite")]
+)
+@pytest.mark.parametrize("lies_s", [0.0, 0.52], ids=["at once", "after a while"])
+def test_told_to_stand_up_where_no_joint_is_it_says_why_it_does_not(
+    off_rad: float, fault: str, lies_s: float
+) -> None:
+    robot = Robot()
+    robot.off_rad[1] = off_rad
+    robot.run(Orders(), lies_s)  # while nobody wants anything of it, nothing is a fault
+    robot.fault = ANY
+    robot.run(READY, CONTROL_DT_S * (MOST_BRIDGED + 1))
+    assert (robot.operation.supervisor.fault or "").startswith(fault)
+    assert robot.state is State.LIMP
+    assert not any(command.kp.any() for command in robot.sent)
 
 
 def test_gains_go_on_growing_when_it_lies_down_while_it_stands_up() -> None:

@@ -39,7 +39,15 @@ def test_reports_are_compared_and_drawn(command: Command, tmp_path: Path) -> Non
 def test_a_damaged_report_is_refused(command: Command, tmp_path: Path) -> None:
     write_report(tmp_path / "a.json", "a", 100)
     report = json.loads((tmp_path / "a.json").read_text())
-    for damaged in ({"stalls": None}, {"stalls": {"x": {}}}, {"histograms": {"observe": []}}):
+    for damaged in (
+        {"stalls": None},
+        {"stalls": {"x": {}}},
+        {"stalls": {"x": {"count": 1, "max_us": "3"}}},
+        {"period": {**report["period"], "p50_us": "12"}},
+        {"repeated_commands": {"due": 1}},
+        {"histograms": {"observe": []}},
+        {"histograms": {"observe": [[1.0, 0]]}},
+    ):
         (tmp_path / "b.json").write_text(json.dumps({**report, **damaged}))
         done = command("pixelgait-profile", "b.json", "--page", "p.html")
         assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), damaged

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
+import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -79,6 +81,12 @@ def written(folder: Path) -> tuple[Path, Step, Step]:
 
 def blind() -> Image:
     raise AssertionError
+
+
+def as_handed_over(step: Step) -> Step:
+    """By the loop: its reading fetches no image."""
+    reading = replace(step.inputs.reading, image=blind)
+    return replace(step, inputs=replace(step.inputs, reading=reading))
 
 
 def numbered(file: Path, *sessions: tuple[int, ...]) -> Path:
@@ -228,8 +236,7 @@ def test_steps_that_are_lost_are_told_at_once(
 ) -> None:
     """The last is in the file, so that it shows what is missing before it."""
     _, full, _ = written(tmp_path)
-    reading = replace(full.inputs.reading, image=blind)  # as the loop hands it over
-    full = replace(full, inputs=replace(full.inputs, reading=reading))
+    full = as_handed_over(full)
     recorder, file = Recorder(tmp_path / "gap.mcap"), tmp_path / "gap.mcap"
     with closing(recorder):
         recorder.begin(load_bundle("navigator"))
@@ -244,6 +251,37 @@ def test_steps_that_are_lost_are_told_at_once(
     recording = read_recording(file)
     assert [step.lost for step in recording.steps] == [0, 4]
     assert not recording.complete
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_recording_is_finished_though_all_of_a_service_is_told_to_end(
+    tmp_path: Path, name: str
+) -> None:
+    """As by systemd, which tells the recorder's process as well as the controller's."""
+    _, full, _ = written(tmp_path)
+    recorder, file = Recorder(tmp_path / "service.mcap"), tmp_path / "service.mcap"
+    with closing(recorder):
+        recorder.begin(load_bundle("navigator"))
+        recorder.step(as_handed_over(full))
+        deadline = time.monotonic() + 60.0
+        while not file.is_file() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        recorder._writer.send_signal(signal.Signals[name])
+        recorder.step(as_handed_over(replace(full, number=1)))
+    assert recorder.problem is None
+    recording = read_recording(file)
+    assert (recording.complete, len(recording.steps)) == (True, 2)
+
+
+def test_a_walk_that_does_not_begin_leaves_the_recording_of_another(tmp_path: Path) -> None:
+    file, *_ = written(tmp_path)
+    before = file.read_bytes()
+    for path in (file, tmp_path / "new.mcap"):
+        with closing(Recorder(path)) as recorder:
+            recorder.begin(load_bundle("navigator"))
+        assert (recorder.begun, recorder.problem) == (False, None)
+    assert file.read_bytes() == before
+    assert not path.exists()
 
 
 def test_a_recording_of_an_older_version_is_refused_in_a_line(tmp_path: Path) -> None:

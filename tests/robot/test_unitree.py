@@ -16,6 +16,7 @@ from cyclonedds.topic import Topic
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.address import Ros2Control, Topics, parse_link
+from pixelgait.robot.runtime.operation import Operator, State
 from pixelgait.robot.spec import A1
 from pixelgait.robot.spec import GO2 as GO2_SPEC
 from pixelgait.robot.unitree import messages as go2
@@ -240,12 +241,23 @@ def test_a_closed_bus_makes_room_for_the_next() -> None:
         assert held is not None
 
 
-def test_the_remote_gives_an_order_once_for_every_press() -> None:
+def test_the_remote_gives_an_order_once_for_every_press_but_stops_as_long_as_it_is_told() -> None:
     heard: list[str] = []
     remote = Remote({STOP: lambda: heard.append("stop"), STAND_UP: lambda: heard.append("up")})
     for buttons in (0, L2, L2 | B, L2 | B | A, L2, L2 | B, 0, UP, L2 | UP):
         remote.hear(bytes(2) + buttons.to_bytes(2, "little") + bytes(36))
-    assert heard == ["stop", "stop", "up"]
+    assert heard == ["stop", "stop", "stop", "up"]
+
+
+def test_nobody_arms_a_robot_whose_remote_is_held_to_stop_it() -> None:
+    operator = Operator()
+    operator.state = State.STOPPED
+    remote = Remote({STOP: lambda: operator.emergency_stop("remote control")})
+    for buttons, armed in ((STOP, False), (STOP, False), (0, True)):
+        operator.reset_stop()
+        remote.hear(bytes(2) + buttons.to_bytes(2, "little") + bytes(36))
+        operator.state = State.STOPPED if operator.orders.stop else State.LIMP
+        assert operator.arm()[0] == armed
 
 
 def test_a_link_is_an_interface_and_a_domain() -> None:

@@ -56,6 +56,7 @@ class Robot:
         from pixelgait.robot.ros.people import destination
 
         self.now_s, self.x, self.latent, self.knows = 1000.0, 0.0, AHEAD, True
+        self.w = 1.0  # of the quaternion that odometry tells
         monkeypatch.setattr(destination.time, "monotonic", lambda: self.now_s)
         self.wires = {name: Wire() for name in (destination.GOAL, destination.ODOMETRY)}
         self.operator = Operator(auto=True)
@@ -128,7 +129,7 @@ class Robot:
 
         message = Odometry()
         message.header.stamp, message.header.frame_id = ros.stamp(self.nanoseconds), "odom"
-        message.pose.pose.position.x, message.pose.pose.orientation.w = self.x, 1.0
+        message.pose.pose.position.x, message.pose.pose.orientation.w = self.x, self.w
         return message
 
     def _reading(self) -> Reading:
@@ -182,6 +183,18 @@ def test_the_same_goal_again_after_arrival_is_a_new_one(monkeypatch: pytest.Monk
     robot.tell(1.0)
     assert robot.arrives()
     assert lines(robot, "on the way to (1.00, 0.00)") == 2
+
+
+def test_a_goal_where_the_robot_stands_already_has_its_outcome_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    robot = Robot(monkeypatch).activate()
+    robot.tell(1.0)
+    assert robot.arrives()
+    robot.tell(0.9)
+    robot.run(1.0)
+    assert [line for line in robot.said if "arrived" in line] == 2 * ["goal_pose: arrived"]
+    assert robot.said[-2:] == ["goal_pose: on the way to (0.90, 0.00)", "goal_pose: arrived"]
 
 
 def test_the_same_goal_again_after_it_was_given_up_is_a_new_one(
@@ -252,6 +265,33 @@ def test_a_goal_that_is_repeated_after_arrival_is_told_once_until_the_robot_is_e
     robot.run(3.0, told_every_s=1.0, x=1.0)
     assert robot.x == pytest.approx(0.8, abs=0.02)
     assert lines(robot, "on the way") == 2
+
+
+@pytest.mark.parametrize(
+    ("w", "why"),
+    [
+        (0.0, "the orientation is no unit quaternion"),
+        (1e200, "the orientation is no unit quaternion"),
+        (np.nan, "x, y or the orientation is not finite"),
+    ],
+)
+def test_it_stands_where_odometry_does_not_say_which_way_it_looks(
+    monkeypatch: pytest.MonkeyPatch, w: float, why: str
+) -> None:
+    robot = Robot(monkeypatch).activate()
+    robot.tell(3.0)
+    robot.run(1.0)
+    robot.w, before = w, robot.x
+    robot.run(1.0)
+    assert robot.x == pytest.approx(before, abs=0.02)
+    assert robot.goals.status() == (False, f"odom: {why}")
+    robot.w = 1.0
+    robot.run(1.0)
+    assert robot.x > before + 0.1
+    assert [line for line in robot.said if line.startswith("odom")] == [
+        f"odom: {why}, the robot stands",
+        "odom: back",
+    ]
 
 
 def test_a_first_goal_waits_for_odometry(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -354,6 +354,15 @@ def test_without_sensors_the_controller_gives_up_by_name(
     assert "error: no message on joint_states, imu/data" in output
 
 
+def test_who_sees_colour_and_depth_waits_for_both(processes: Processes, rgbd_bundle: Path) -> None:
+    run = processes.start("pixelgait-run", rgbd_bundle)
+    assert run.stdout is not None
+    waits = next(line for line in run.stdout if "waiting for" in line or "error: " in line)
+    assert "camera on /camera/depth/image_rect_raw" in waits
+    run.send_signal(signal.SIGINT)
+    assert run.wait(10) == 0
+
+
 def test_the_lifecycle_from_another_process(processes: Processes, iap_bundle: Path) -> None:
     configure, cleanup, activate, deactivate = 1, 2, 3, 4  # lifecycle_msgs/Transition
     processes.start("pixelgait-sim", "--scene", "flat")

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.ros.options import NodeOptions
+from tests.helpers import change_contract
 from tests.ros.support import PATIENT, Client, Processes
 
 SENSORS = ("joint_states", "imu.data", "camera.color.image_raw", "camera.depth.image_rect_raw")
@@ -37,6 +43,19 @@ def test_every_parameter_says_what_it_does_and_what_it_takes(
     assert described["timeout_s.imu.data"].description == (
         "The robot is damped when imu/data has said nothing new for so long [s]."
     )
+
+
+def test_a_bundle_of_another_version_is_told_as_such(iap_bundle: Path, tmp_path: Path) -> None:
+    """Though its contract says nothing of ages, with which parameters begin."""
+    folder = Path(shutil.copytree(iap_bundle, tmp_path / "old"))
+
+    def age(contract: dict[str, Any]) -> None:
+        contract["schema"] = 2
+        del contract["patience"]
+
+    change_contract(folder, age)
+    with pytest.raises(UserError, match=r"contract\.json: schema 2, this version reads 3$"):
+        NodeOptions(str(folder)).patience()
 
 
 def describe_all(client: Client) -> dict[str, Any]:

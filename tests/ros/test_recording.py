@@ -146,3 +146,4 @@ def test_a_node_that_cannot_start_leaves_no_recorder_behind(
     output, _ = run.communicate(timeout=60)  # until all have left who hold its output
     assert run.returncode == 1
     assert "use_sim_time is not supported" in output
+    assert "wrote" not in output

@@ -184,8 +184,23 @@ def test_what_is_no_stream_is_refused_in_a_line(tmp_path: Path, look: Any) -> No
     assert str(refused.value) == "--camera-stream rtsp://127.0.0.1:9/x: cannot be opened"
 
 
-def test_a_pipeline_needs_an_opencv_with_gstreamer(monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline = "udpsrc address=230.1.1.1 port=1720 ! decodebin ! videoconvert ! appsink"
+def test_no_password_is_told_to_anybody() -> None:
+    for source in ("rtsp://me:p@ss:w@rd@cam/x", "rtsp://p@ss@cam/x", "rtsp://cam/x"):
+        assert str(parse_stream(source)) == "rtsp://cam/x"
+    with pytest.raises(UserError) as refused:
+        parse_stream("RTSP://me:secret@cam/x")
+    assert "RTSP://cam/x: expected a URL" in str(refused.value)
+    pipeline = Stream("rtspsrc location=rtsp://cam user-pw=secret ! x", cv2.CAP_GSTREAMER)
+    assert "secret" not in str(pipeline)
+
+
+@pytest.mark.parametrize(
+    "rest", ["decodebin", " ! ".join(40 * ["identity"])], ids=["short", "long"]
+)
+def test_a_pipeline_needs_an_opencv_with_gstreamer(
+    monkeypatch: pytest.MonkeyPatch, rest: str
+) -> None:
+    pipeline = f"udpsrc address=230.1.1.1 port=1720 ! {rest} ! videoconvert ! appsink"
     has = cv2.videoio_registry.hasBackend(cv2.CAP_GSTREAMER)
     assert not has, "another OpenCV than PyPI's: then the next lines show nothing"
     with pytest.raises(UserError, match="built without GStreamer, as PyPI's is"):

@@ -22,7 +22,7 @@ from pixelgait.robot.rotation import heading
 from pixelgait.robot.runtime.freshness import Freshness, Seen
 from pixelgait.robot.runtime.operation import Operator, State
 from pixelgait.robot.spec import Array
-from pixelgait.robot.supervisor import Stage
+from pixelgait.robot.supervisor import UNIT_TOLERANCE, Stage
 
 GOAL = "goal_pose"
 
@@ -54,6 +54,7 @@ class Destination:
         self._freshness = Freshness(ODOMETRY)
         self._frame: str | None = None  # of the odometry
         self._pose: Array | None = None  # (3,)
+        self._unusable: str | None = None  # why there is none, though odometry came
         self._known = True
         self._received = 0
         operator.first = first
@@ -117,7 +118,7 @@ class Destination:
             return doubt or "never sent"
         if age_s > self._timeout_s():
             return f"silent for {age_s:.1f} s" + (f" ({doubt})" if doubt else "")
-        return "x, y or the orientation is not finite" if self._pose is None else None
+        return self._unusable
 
     def _watch(self) -> None:
         """Give the goal up if the robot walks and comes no nearer to it."""
@@ -125,8 +126,11 @@ class Destination:
             self._set_out_anew()  # as soon as it walks again
         elif self._missing() or (left_m := self.distance_m()) is None:
             self._progress.pause()
-        elif self._arrived or left_m < ARRIVAL_M:
+        elif self._arrived:
+            return  # whatever becomes of the robot there
+        elif left_m < ARRIVAL_M:
             self._arrived = True
+            self.news.append(f"{GOAL}: arrived")
         else:
             waited_s = self._progress.waited_s(left_m, time.monotonic())
             if 0.0 < (patience_s := self._patience_s()) < waited_s:
@@ -144,12 +148,13 @@ class Destination:
             return
         position, q = message.pose.pose.position, message.pose.pose.orientation
         quaternion = (q.x, q.y, q.z, q.w)
-        usable = all(math.isfinite(v) for v in (position.x, position.y, *quaternion))
+        self._unusable = _unusable(position.x, position.y, quaternion)
         frame = message.header.frame_id
         if self._frame is not None and frame != self._frame:
             self._give_up(f"{ODOMETRY}: its frame was '{self._frame}' and is '{frame}'")
         self._frame = frame
-        self._pose = np.array((position.x, position.y, heading(quaternion))) if usable else None
+        place = np.array((position.x, position.y, heading(quaternion)))
+        self._pose = place if self._unusable is None else None
 
     def _asked(self, message: Any) -> None:
         frame, place = message.header.frame_id, message.pose.position
@@ -193,6 +198,15 @@ class Destination:
         self.news.append(f"{reason}: the destination is void, the robot stands")
 
 
+def _unusable(x: float, y: float, quaternion: tuple[float, ...]) -> str | None:
+    """Why odometry does not tell where the robot is, or None."""
+    if not all(math.isfinite(value) for value in (x, y, *quaternion)):
+        return "x, y or the orientation is not finite"
+    if abs(sum(part * part for part in quaternion) - 1.0) > UNIT_TOLERANCE:  # all 0, as by default
+        return "the orientation is no unit quaternion"
+    return None
+
+
 class WayReport:
     """Tells people how far it is (`~/distance_to_goal`), and logs what became of goals.
 
@@ -202,13 +216,10 @@ class WayReport:
     def __init__(self, node: Any) -> None:
         self._logger = node.get_logger()
         self._distance = node.create_publisher(Float64, f"~/{DISTANCE}", 1)
-        self._arrived = self._told = False
+        self._told = False
 
-    def publish(self, destination: Destination, arrived: bool) -> None:
-        """From the executor's thread; `arrived` says whether the robot stands where it should."""
-        if arrived and not self._arrived:
-            destination.news.append(f"{GOAL}: arrived")
-        self._arrived = arrived
+    def publish(self, destination: Destination) -> None:
+        """From the executor's thread."""
         while destination.news:
             self._logger.info(destination.news.popleft())
         distance_m = destination.distance_m()

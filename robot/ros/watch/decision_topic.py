@@ -1,4 +1,4 @@
-"""What the policy decides, live: `~/decision`, one message for every time it looks anew."""
+"""What the policy has decided, live: `~/decision`, the newest of what it has looked at."""
 
 from __future__ import annotations
 

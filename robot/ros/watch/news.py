@@ -11,7 +11,7 @@ from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.names import SENSORS, STATE, TOPICS, VIDEO
 from pixelgait.robot.runtime.loop import ControlLoop
-from pixelgait.robot.supervisor import Stage
+from pixelgait.robot.supervisor import CAMERA, Stage
 
 
 class News:
@@ -52,4 +52,4 @@ class News:
         """A sensor, and where it is awaited: its topic under the namespace and remappings."""
         place = self._node.resolve_topic_name(sensor) if sensor in TOPICS else sensor
         place = "--camera-stream" if sensor in VIDEO else place
-        return f"{self._calls[sensor]} on {place}"
+        return f"{self._calls.get(sensor, CAMERA)} on {place}"  # no contract calls a pair anything

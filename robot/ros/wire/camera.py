@@ -155,7 +155,7 @@ def _pixels(message: Any, kind: np.dtype[Any], channels: int) -> NDArray[Any]:
     """The message's pixels (H, W, channels)."""
     data, row = np.frombuffer(message.data, np.uint8), message.width * channels * kind.itemsize
     size = message.height * message.step
-    if not 0 < size <= data.size or message.step < row:
+    if not (0 < size <= data.size and 0 < row <= message.step):
         raise UserError(f"camera image is cut short: {data.size} bytes, step {message.step}")
     rows = np.ascontiguousarray(data[:size].reshape(message.height, message.step)[:, :row])
     return rows.view(kind).reshape(message.height, message.width, channels)

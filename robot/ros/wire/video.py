@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import cv2
@@ -51,7 +50,8 @@ class Stream:
 
     def __str__(self) -> str:
         """As it is told to people: without a password, and of a pipeline its beginning."""
-        shown = re.sub(r"//[^/@\s]*@", "//", self.source)
+        shown = re.sub(r"//[^/\s]*@", "//", self.source)  # a password may hold an @
+        shown = re.sub(r"-pw=\S+", "-pw=...", shown)  # of rtspsrc and souphttpsrc
         if self.backend == cv2.CAP_GSTREAMER:
             shown = f"{shown.partition('!')[0].strip()} ! ..."
         return shown
@@ -76,7 +76,7 @@ def parse_stream(text: str) -> Stream:
     """
     if re.match(r"[a-z][a-z0-9+.-]*://", text):
         return Stream(text)
-    if Path(text).is_file():
+    if os.path.isfile(text):  # Path.is_file fails at texts as long as some pipelines
         return Stream(text, file=not text.endswith(".sdp"))
     if "!" in text:
         if not cv2.videoio_registry.hasBackend(cv2.CAP_GSTREAMER):
@@ -88,10 +88,10 @@ def parse_stream(text: str) -> Stream:
         return Stream(text, cv2.CAP_GSTREAMER)
     if text.isdecimal() or text.startswith("/dev/"):
         return Stream(text, cv2.CAP_V4L2)
-    if Path(text).exists():  # a pipe
+    if os.path.exists(text):  # a pipe
         return Stream(text)
     raise UserError(
-        f"--camera-stream {text}: expected a URL, a GStreamer pipeline, a device or a file"
+        f"--camera-stream {Stream(text)}: expected a URL, a GStreamer pipeline, a device or a file"
     )
 
 
