@@ -17,7 +17,7 @@ from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.engines.registry import BODIES
 from pixelgait.sim.environments.base import SIZE, Observation, PixelGaitEnv, no_high_level
-from pixelgait.sim.environments.options import EnvOptions
+from pixelgait.sim.environments.options import EnvOptions, as_action
 from pixelgait.sim.tasks.follow import Follow
 from pixelgait.sim.tasks.forward import Forward
 from pixelgait.sim.tasks.navigate import way_through
@@ -83,7 +83,11 @@ class GaitEnv(PixelGaitEnv):
         return self._observe(), {"seed": episode}
 
     def step(self, action: NDArray[np.floating[Any]]) -> Step:
-        """Apply one action (19,); values beyond [-1, 1] are clipped."""
+        """Apply one action (19,); values beyond [-1, 1] are clipped.
+
+        Raises:
+            UserError: it is of another shape.
+        """
         result, self._stepped = self._stepped, None
         return result or side_by_side(self.robot, [self.stepping(action)])[0]
 
@@ -93,7 +97,7 @@ class GaitEnv(PixelGaitEnv):
 
     def stepping(self, action: NDArray[np.floating[Any]]) -> Stepping:
         """The same in parts, between which others may do theirs; see `side_by_side`."""
-        self.agent.action = as_action(action)
+        self.agent.action = as_action(action, (OUTPUT_SIZE,))
         total, over = 0.0, False
         for _ in range(self.frame_skip):
             ages = self.body.ages()
@@ -182,12 +186,6 @@ class Agent(Controller):
 def action_space() -> Any:
     """The `Box` of what a low level puts out, (19,)."""
     return spaces.Box(-1.0, 1.0, (OUTPUT_SIZE,), np.float32)
-
-
-def as_action(action: NDArray[np.floating[Any]]) -> Array:
-    """What an agent puts out (..., 19), within [-1, 1]."""
-    wanted = np.asarray(action, dtype=np.float64)
-    return np.minimum(np.maximum(wanted, -1.0), 1.0)  # np.clip takes twice as long
 
 
 def felt_space(task: Task) -> dict[str, spaces.Space[Any]]:

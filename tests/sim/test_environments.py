@@ -275,6 +275,18 @@ LOOKS = "image_size is None: there is no image for looks or distractors"
         ("Walk", {"distractors": "a"}, "unknown distractors 'a', choose from None, train, test"),
         ("Walk", {"faults": (3,)}, "--faults: 3 is no fault, expected SENSOR-KIND"),
         ("Steer", {"difficulty": float("nan")}, "difficulty"),
+        ("Steer", {"difficulty": "hard"}, "difficulty is 'hard', expected 0 to 1"),
+        *(
+            ("Walk", {name: value}, f"{name} is {value!r}, needs a name")
+            for name, value in (("scene", 3), ("robot", []), ("body", None), ("camera", []))
+        ),
+        *(
+            ("Walk", {"faults": faults}, f"faults is {faults!r}, needs a tuple, as in ('mixed',)")
+            for faults in (None, "mixed")
+        ),
+        ("Walk", {"randomise": "no"}, "randomise is 'no', expected True or False"),
+        ("Steer", {"scene": "rooms", "goal": "no"}, "goal is 'no', expected True or False"),
+        ("Steer", {"low_level": ""}, "bundle '': "),
         ("Walk", {"camera": "grey"}, "unknown camera 'grey', choose from rgb, depth, rgbd"),
         ("Walk", {"task": "dance"}, "unknown task 'dance', choose from forward, follow"),
         ("Walk", {"body": "glide"}, "body 'glide' has no legs for an agent to move, choose from"),
@@ -300,3 +312,17 @@ def test_what_makes_no_sense_is_refused(
     with pytest.raises(UserError) as refused:
         made(name, **options)
     assert str(refused.value).startswith(expected)
+
+
+@pytest.mark.parametrize("name", ["Walk", "Steer"])
+def test_an_action_of_another_shape_is_refused(name: str) -> None:
+    env = made(name, body="pybullet").unwrapped
+    env.reset(seed=1)
+    (size,) = env.action_space.shape
+    for wrong in (np.zeros(size + 1), np.zeros((1, size)), 0.5, None):
+        with pytest.raises(UserError, match=rf"shape of an action is .*, expected \({size},\)"):
+            env.step(wrong)
+    with pytest.raises(UserError, match=f"an action is not of {size} numbers: 'ahead'"):
+        env.step("ahead")
+    assert env.steps == 0
+    env.close()

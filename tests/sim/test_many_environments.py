@@ -81,6 +81,12 @@ def test_seeds_are_those_of_single_ones() -> None:
         together.reset(seed=[1, 2])
     with pytest.raises(UserError, match="actions: 2 for 3 robots"):
         together.step(np.zeros((2, 19)))
+    with pytest.raises(UserError, match=r"shape of an action is \(3, 18\), expected \(3, 19\)"):
+        together.step(np.zeros((3, 18)))
+    with pytest.raises(UserError, match=r"seed is 1\.5, needs a whole number"):
+        together.reset(seed=1.5)
+    with pytest.raises(UserError, match="reset_mask: "):
+        together.reset(options={"reset_mask": np.array((True, False, False))})
 
 
 @pytest.mark.parametrize(
