@@ -26,6 +26,7 @@ from pixelgait.sim.tasks.task import fallen
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+LARGEST = 100.0  # of what working sensors say [rad], [rad/s]
 NO_LATENT = np.zeros(LATENT_SIZE)  # an agent asks for motions, not for speeds
 Task = Literal["forward", "follow"]
 Step = tuple[Observation, float, bool, bool, dict[str, Any]]  # what `step` returns
@@ -70,7 +71,8 @@ class GaitEnv(PixelGaitEnv):
         self.agent = Agent(self.robot)
         self._stepped: Step | None = None
         self.action_space = action_space()
-        self.observation_space = spaces.Dict({**self.seen_space(), **felt_space(task)})
+        most = np.inf if options.get("faults") else LARGEST  # joints in degrees are beyond it
+        self.observation_space = spaces.Dict({**self.seen_space(), **felt_space(task, most)})
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -188,9 +190,9 @@ def action_space() -> Any:
     return spaces.Box(-1.0, 1.0, (OUTPUT_SIZE,), np.float32)
 
 
-def felt_space(task: Task) -> dict[str, spaces.Space[Any]]:
+def felt_space(task: Task, largest: float = LARGEST) -> dict[str, spaces.Space[Any]]:
     """`proprioception` (18,), and the `command` (2,) that is followed."""
-    sizes = {"proprioception": (INPUT_SIZE - LATENT_SIZE, 100.0)}
+    sizes = {"proprioception": (INPUT_SIZE - LATENT_SIZE, largest)}
     if task == "follow":
         sizes["command"] = (LATENT_SIZE, 1.0)
     return {n: spaces.Box(-most, most, (size,), np.float32) for n, (size, most) in sizes.items()}

@@ -206,6 +206,17 @@ def test_one_sees_where_the_joints_are_whatever_sensors_say() -> None:
     ill.close()
 
 
+def test_what_joints_say_in_degrees_is_within_the_observation_space() -> None:
+    env = made("Walk", image_size=None, faults=("joints-degrees:at=0",))
+    seen, _ = env.reset(seed=1)
+    assert np.abs(seen["proprioception"]).max() > 100.0
+    assert env.observation_space.contains(seen)
+    env.close()
+    well = made("Walk", image_size=None)
+    assert well.observation_space["proprioception"].high.max() == 100.0
+    well.close()
+
+
 def test_an_agent_is_told_where_to_go_as_a_high_level_is() -> None:
     for name, body in (("Steer", "glide"), ("Steer", "pybullet"), ("ObstacleCourse", "pybullet")):
         env = made(name, scene="rooms", body=body, goal=True)
