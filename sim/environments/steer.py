@@ -18,6 +18,7 @@ from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.environments.base import SIZE, Observation, PixelGaitEnv, no_high_level
 from pixelgait.sim.environments.options import EnvOptions, as_action
 from pixelgait.sim.tasks.navigate import way_through
+from pixelgait.sim.tasks.task import fallen
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -89,7 +90,8 @@ class SteerEnv(PixelGaitEnv):
             if over or fell or self.time_is_up():
                 break
         x, y, _ = self.body.pose()[0]
-        info = {"x_m": x, "y_m": y, "is_success": bool(self.task.succeeded())}
+        down = fell or fallen(self.body)  # who arrives by falling has not, as in evaluations
+        info = {"x_m": x, "y_m": y, "is_success": bool(self.task.succeeded() and not down)}
         stuck = self.task.stuck and not fell
         ended = bool((over or fell) and not stuck)
         return self.seen(), float(total), ended, stuck or self.time_is_up(), info

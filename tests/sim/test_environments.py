@@ -217,6 +217,18 @@ def test_what_joints_say_in_degrees_is_within_the_observation_space() -> None:
     well.close()
 
 
+def test_who_is_past_the_goal_and_off_the_ground_has_not_succeeded() -> None:
+    env = made("Steer", body="glide", frame_skip=1).unwrapped
+    for aside, success in ((0.0, True), (10.0, False)):
+        env.reset(seed=1)
+        env.body.state.x, env.body.state.y = env.body.scene.goal_m - 0.001, aside
+        env.body.state.speed, env.body.state.yaw = 0.6, 0.0
+        _, _, terminated, _, info = env.step(AHEAD)
+        assert terminated
+        assert info["is_success"] is success
+    env.close()
+
+
 def test_an_agent_is_told_where_to_go_as_a_high_level_is() -> None:
     for name, body in (("Steer", "glide"), ("Steer", "pybullet"), ("ObstacleCourse", "pybullet")):
         env = made(name, scene="rooms", body=body, goal=True)
