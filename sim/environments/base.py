@@ -81,6 +81,9 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         check_eyes(image_size, camera, field_of_view_rad)
         if image_size is None and (distractors is not None or looks != "plain"):
             raise UserError("image_size is None: there is no image for looks or distractors")
+        unseen_lens = field_of_view_rad is not None and render_mode != "camera"
+        if image_size is None and (camera != "rgb" or unseen_lens):
+            raise UserError("image_size is None: there is no image for camera or field_of_view_rad")
         wrong = parse_faults(tuple(faults))
         if image_size is None:
             require_eyes(wrong, "who has no image")

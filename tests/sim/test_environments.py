@@ -260,6 +260,7 @@ def test_a_policy_reads_the_goal_off_the_observation() -> None:
 
 
 LOOKS = "image_size is None: there is no image for looks or distractors"
+EYES = "image_size is None: there is no image for camera or field_of_view_rad"
 
 
 @pytest.mark.parametrize(
@@ -315,6 +316,8 @@ LOOKS = "image_size is None: there is no image for looks or distractors"
         ("Walk", {"body": "glide"}, "body 'glide' has no legs for an agent to move, choose from"),
         ("Walk", {"image_size": None, "looks": "training"}, LOOKS),
         ("Walk", {"image_size": None, "distractors": "training"}, LOOKS),
+        ("Walk", {"image_size": None, "field_of_view_rad": 1.0}, EYES),
+        ("Follow", {"camera": "depth"}, EYES),
         (
             "Follow",
             {"faults": ("camera-black:at=1",)},
