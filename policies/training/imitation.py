@@ -47,7 +47,7 @@ from pixelgait.sim.world.seeds import TRAINING, Stream
 
 # A student that is stuck sees the same image again and again; but to turn round takes 3 s, which
 # where there is a destination may be the way. With 15 s a navigator learned more slowly (its card).
-PATIENCE_STEPS, PATIENCE_TO_TURN_STEPS = 200, 600
+PATIENCE_STEPS = 200, 600  # where there is none, and where there is one
 COLLECTING, COMPETING = 3, 4  # streams of a run: which courses serve for what
 SHOWN = "the demonstrations of a round"
 TEACHER_NOISE = 0.3  # share of the teacher's decisions led astray, to demonstrate how to come back
@@ -183,9 +183,8 @@ class DAgger:
         for i, (score, weights) in zip(left, results, strict=True):
             write_arrays(paths[i], score=score, weights=weights)
             fitted[i] = score, weights
-        done = [each for each in fitted if each is not None]
-        ranked = sorted(done, key=lambda each: -each[0])[: (len(done) + 1) // 2]
-        return np.array([weights for _, weights in ranked])
+        ranked = sorted((each for each in fitted if each is not None), key=lambda each: -each[0])
+        return np.array([weights for _, weights in ranked[: (len(ranked) + 1) // 2]])
 
     def _courses(self, count: int, stream: int) -> list[int]:
         rng = np.random.default_rng((self.seed, self.round, stream))
@@ -244,11 +243,12 @@ def collect(job: tuple[Array | None, int, float]) -> tuple[Demonstrations, Episo
         return taught
 
     task = way_through(body.scene, worker.plan.steps)
-    told = body.scene.tells_destination
-    task.patience_steps = PATIENCE_TO_TURN_STEPS if told else PATIENCE_STEPS
+    task.patience_steps = PATIENCE_STEPS[body.scene.tells_destination]
     episode = glide_episode(decide, body, task, seed)
-    starts = np.arange(len(images)) == 0
-    return Demonstrations(starts, np.array(images), np.array(goals), np.array(latents)), episode
+    # Shaped, as who begins where it shall go has nothing to decide.
+    seen = np.array(images, np.uint8).reshape(-1, *high_level.image_shape)
+    told, taught = (np.array(each, float).reshape(-1, 2) for each in (goals, latents))
+    return Demonstrations(np.arange(len(seen)) == 0, seen, told, taught), episode
 
 
 def fit_student(
