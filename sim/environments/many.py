@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+from gymnasium.error import ResetNeeded
 from gymnasium.utils.seeding import np_random
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
@@ -88,6 +89,7 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
         self.agents = [Agent(self.robot) for _ in range(num_envs)]
         self._rngs = [np_random()[0] for _ in range(num_envs)]
         self._last_step = round(seconds / CONTROL_DT_S)
+        self._begun = False
         self.single_action_space = action_space()
         self.single_observation_space = spaces.Dict(felt_space("follow"))
         self.action_space = batch_space(self.single_action_space, num_envs)
@@ -113,7 +115,7 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
         self.task.draw(range(self.num_envs))
         for agent in self.agents:
             agent.reset()
-        self._times_s = np.zeros(self.num_envs)
+        self._begun, self._times_s = True, np.zeros(self.num_envs)
         self._over = np.zeros(self.num_envs, dtype=bool)
         return self._observe(), self._infos(~self._over, seed=np.array(seeds))
 
@@ -124,7 +126,10 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
 
         Raises:
             UserError: there are more actions than robots, or fewer, or of another shape.
+            ResetNeeded: nobody has begun, as of Gymnasium's own.
         """
+        if not self._begun:
+            raise ResetNeeded("Cannot call env.step() before calling env.reset()")
         wanted = as_action(actions, (self.num_envs, OUTPUT_SIZE))
         for agent, action in zip(self.agents, wanted, strict=True):
             agent.action = action

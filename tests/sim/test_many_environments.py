@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.error import ResetNeeded
 
 from pixelgait.robot import supervisor
 from pixelgait.robot.errors import UserError
@@ -68,6 +69,12 @@ def test_who_is_damped_is_damped_among_others(monkeypatch: pytest.MonkeyPatch) -
     terminated, _ = assert_the_same(300)
     assert terminated[1:].min() > 1
     assert not terminated[0]
+
+
+def test_nobody_steps_before_the_reset() -> None:
+    for many in (make("vector_entry_point"), make("sync")):
+        with pytest.raises(ResetNeeded):
+            many.step(np.zeros((3, 19), np.float32))
 
 
 def test_seeds_are_those_of_single_ones() -> None:
