@@ -121,6 +121,11 @@ class Curve(BaseCallback):
 
 def train(options: Options) -> PPO:
     """Gliding robots on courses of training seeds."""
+    if (last := options.seed + options.robots - 1) not in TRAINING:
+        raise UserError(
+            f"--seed {options.seed}: of {options.robots} robots the last begins with {last}, "
+            f"training ends with {TRAINING[-1]}"
+        )
     torch.set_num_threads(1)
     try:
         height, width, channels = HighLevelNetwork(options.encoder).image_shape

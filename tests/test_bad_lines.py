@@ -352,6 +352,7 @@ OTHERS = [
     ("pixelgait-train --recipe iap --out note.txt", "note.txt"),
     ("pixelgait-train --recipe empty.txt", "a recipe without lines"),
     ("pixelgait-train --recipe ahead.txt", "ahead.txt:1"),
+    ("pixelgait-train --recipe braces.txt", "braces.txt:2"),
     ("pixelgait-train --recipe iap --workers 0", "--workers is 0"),
     *[
         (line, "many holds runs, name one of them: many/01-walk, many/02-walk, ")
@@ -409,6 +410,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "note.py").write_text("buy milk")
     (folder / "empty.txt").write_text("# nothing yet")
     (folder / "ahead.txt").write_text("walk --start {1}")
+    (folder / "braces.txt").write_text("walk\nfollow --start {1.npz}")
     (folder / "link.json").symlink_to("/dev/null")
     (folder / "full").mkdir()
     (folder / "full" / "thesis.tex").write_text("years of work")

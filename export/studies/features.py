@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import matplotlib as mpl
 
@@ -98,8 +98,9 @@ def timed(side: int, seconds: float) -> dict[str, float]:
     """Shortest time [ms] of an image of side x side pixels, each a patch, for all kernels."""
     networks = {"ReLU": HighLevelNetwork("iap", height=side, width=side)}
     for name, (kernel, m, r) in KERNELS.items():
+        angle: dict[str, Any] = {"r": r} if kernel == "hybrid" else {}
         networks[name] = HighLevelNetwork(
-            "iap", height=side, width=side, dim=DIM, kernel=kernel, m=m, r=r
+            "iap", height=side, width=side, dim=DIM, kernel=kernel, m=m, **angle
         )
     networks["brute force"] = HighLevelNetwork("brute-force", height=side, width=side)
     times = in_turns(list(networks.values()), side, side, seconds)

@@ -31,7 +31,7 @@ from pixelgait.export.studies.puzzle import Puzzle
 from pixelgait.policies.high_level import StraightAhead
 from pixelgait.policies.sensory_neurons import NeuronGraph, SensoryNeurons
 from pixelgait.robot.bundle import CONTRACT
-from pixelgait.robot.cli.options import Count, Range, Seed, Workers, parse
+from pixelgait.robot.cli.options import Count, Range, Workers, parse
 from pixelgait.robot.cli.provenance import git_state
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, require_writable, write_atomic
@@ -40,7 +40,7 @@ from pixelgait.robot.spec import A1
 from pixelgait.sim.exported import as_bundle
 from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.workers.pool import Pool, WorkerPool
-from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
+from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED, TRAINING
 
 FIRST_WALKS, WALKS = 16, 8  # that a student learns from in the first round, and more in every other
 SHUFFLES = {
@@ -83,8 +83,8 @@ class OrderConfig:
     """Worker processes."""
     episodes: Count = 50
     """For each cell of the tables."""
-    seed: Seed = 0
-    """Of the training; evaluations begin at seed 10000."""
+    seed: Annotated[int, Range(0, len(TRAINING) - 1)] = 0
+    """Of the first walk of the training; evaluations begin at seed 10000."""
     tables: tuple[str, ...] = TABLES
     """What to measure: order-low, order-high, or nothing; of the rest is shown what is known."""
 
@@ -98,9 +98,15 @@ def write_tables(config: OrderConfig) -> None:
     """Measure what is missing and write what is known between the page's markers.
 
     Raises:
-        UserError: the page has no such lines, there are figures of another kind, or a run of make
-            learning is missing.
+        UserError: the page has no such lines, there are figures of another kind, a run of make
+            learning is missing, or there are not as many training seeds.
     """
+    last = config.seed + FIRST_WALKS + config.rounds * WALKS - 1
+    if last not in TRAINING:
+        raise UserError(
+            f"--seed {config.seed}: in {config.rounds} rounds the last walk has {last}, training "
+            f"ends with {TRAINING[-1]}"
+        )
     for table in TABLES:
         require_markers(config.page, table, "order")
     if not set(config.tables) <= set(TABLES):
@@ -155,8 +161,19 @@ def _export(config: OrderConfig) -> None:
 
 
 def _load(config: OrderConfig) -> SensoryNeurons:
-    network = SensoryNeurons(config.hidden)
-    network.load_state_dict(torch.load(config.out / STUDENT, weights_only=True))
+    """The student that is there.
+
+    Raises:
+        UserError: it is none, or has cells of another size.
+    """
+    network, file = SensoryNeurons(config.hidden), config.out / STUDENT
+    try:
+        network.load_state_dict(torch.load(file, weights_only=True))
+    except Exception as error:  # whatever torch trips over in a damaged file
+        why = str(error).strip().splitlines()[-1:]
+        raise UserError(
+            f"{file}: no student with --hidden {config.hidden} ({' '.join(why).strip()})"
+        ) from None
     return network
 
 

@@ -30,7 +30,7 @@ class StridedEncoder(nn.Module):
 
     Raises:
         ValueError: the image's sides are no multiples of 16, it has 2 channels, or 5, or `wide` is
-            no multiple of a quarter up to 64.
+            no multiple of a quarter up to 64; there are no colours to standardise.
     """
 
     def __init__(
@@ -48,8 +48,10 @@ class StridedEncoder(nn.Module):
             raise ValueError(f"image {height} x {width}: sides must be multiples of {SHRINKS}")
         if not WIDTHS[0] <= wide <= WIDTHS[1] or wide % WIDTHS[0]:
             raise ValueError(f"wide is {wide:g}, expected 0.25, 0.5 and so on to {WIDTHS[1]:g}")
+        if standardise and channels < COLOURS:
+            raise ValueError("standardise is about colours, and depth images have none")
         self.image_shape = (height, width, channels)
-        self.standardised = COLOURS if standardise and channels >= COLOURS else 0  # channels
+        self.standardised = COLOURS if standardise else 0  # channels
         widths = [round(wide * each) for each in CHANNELS]
         sizes = zip((channels, *widths), widths, strict=False)
         self.convolutions = nn.ModuleList(nn.Conv2d(i, o, 3, 2, padding=1) for i, o in sizes)

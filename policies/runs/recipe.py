@@ -59,7 +59,7 @@ def read_recipe(name: str, out: Path) -> list[Stage]:
             words = shlex.split(line, comments=True)
             folders = [str(stage.folder) for stage in stages]
             words = [word.format("", *folders) for word in words]  # the first is {1}
-        except (ValueError, IndexError, KeyError) as error:
+        except (ValueError, LookupError, AttributeError, TypeError) as error:
             raise UserError(f"{path}:{number}: {error}") from None
         if words == [CALIBRATE] and stages:
             stages[-1] = Stage(stages[-1].folder, stages[-1].arguments, True)

@@ -43,6 +43,7 @@ from pixelgait.policies.training.rollouts.worker import start_worker
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import locked, require_writable, write_atomic
 from pixelgait.robot.spec import Array
+from pixelgait.sim.body.measured_delays import require_camera
 from pixelgait.sim.scenes.registry import moved_scene
 from pixelgait.sim.workers.pool import Pool
 
@@ -59,6 +60,8 @@ def train(config: TrainConfig) -> Run:
     config.check()
     plan = config.plan()
     if isinstance(config, ImitateConfig):
+        if not config.resume:
+            require_camera(config.delays_from)
         plan = replace(plan, device=find_device(config.device))
         print(f"students are fitted on: {plan.device}", flush=True)
     fresh = None if config.resume else first_checkpoint(config, plan)

@@ -33,6 +33,21 @@ def make_randomisation(randomise: bool, delays_from: Path | None) -> Randomisati
     return with_measured_delays(Randomisation(), delays_from)
 
 
+def require_camera(delays_from: Path | None) -> None:
+    """Raises UserError if a latency report has no camera, for robots of which nothing else is late.
+
+    Also if it is no latency report.
+    """
+    if delays_from is None:
+        return
+    usual = Randomisation()
+    if with_measured_delays(usual, delays_from).camera_latency_s == usual.camera_latency_s:
+        raise UserError(
+            f"--delays-from {delays_from}: no camera was measured in it, and nothing else is late "
+            "of robots that glide; pixelgait-run --out writes one with a camera"
+        )
+
+
 def with_measured_delays(randomisation: Randomisation, path: Path) -> Randomisation:
     """The randomisation with the delays of a latency report (latency.json).
 

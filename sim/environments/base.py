@@ -20,7 +20,13 @@ from pixelgait.sim.body.faults import parse_faults, require_eyes
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import make_body
-from pixelgait.sim.environments.options import check_eyes, check_times
+from pixelgait.sim.environments.options import (
+    check_eyes,
+    check_faults,
+    check_names,
+    check_switches,
+    check_times,
+)
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.registry import MEDIUM, is_graded, make_scene
 from pixelgait.sim.world.appearance import LooksOption
@@ -68,11 +74,17 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         goal: bool = False,
         seconds: float = 60.0,
     ) -> None:
+        check_names(scene=scene, robot=robot, body=body, camera=camera)
+        check_switches(randomise=randomise, goal=goal)
+        check_faults(faults)
         check_times(frame_skip, seconds)
         check_eyes(image_size, camera, field_of_view_rad)
         if image_size is None and (distractors is not None or looks != "plain"):
             raise UserError("image_size is None: there is no image for looks or distractors")
-        wrong = parse_faults(faults)
+        unseen_lens = field_of_view_rad is not None and render_mode != "camera"
+        if image_size is None and (camera != "rgb" or unseen_lens):
+            raise UserError("image_size is None: there is no image for camera or field_of_view_rad")
+        wrong = parse_faults(tuple(faults))
         if image_size is None:
             require_eyes(wrong, "who has no image")
         if body == "glide" and faults:

@@ -17,7 +17,7 @@ from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.engines.registry import BODIES
 from pixelgait.sim.environments.base import SIZE, Observation, PixelGaitEnv, no_high_level
-from pixelgait.sim.environments.options import EnvOptions
+from pixelgait.sim.environments.options import EnvOptions, as_action
 from pixelgait.sim.tasks.follow import Follow
 from pixelgait.sim.tasks.navigate import way_through
 from pixelgait.sim.tasks.task import fallen
@@ -25,6 +25,7 @@ from pixelgait.sim.tasks.task import fallen
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+LARGEST = 100.0  # of what working sensors say [rad], [rad/s]
 NO_LATENT = np.zeros(LATENT_SIZE)  # an agent asks for motions, not for speeds
 Task = Literal["forward", "follow"]
 Step = tuple[Observation, float, bool, bool, dict[str, Any]]  # what `step` returns
@@ -68,7 +69,8 @@ class GaitEnv(PixelGaitEnv):
         self.agent = Agent(self.robot)
         self._stepped: Step | None = None
         self.action_space = action_space()
-        self.observation_space = spaces.Dict({**self.seen_space(), **felt_space(task)})
+        most = np.inf if options.get("faults") else LARGEST  # joints in degrees are beyond it
+        self.observation_space = spaces.Dict({**self.seen_space(), **felt_space(task, most)})
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -81,7 +83,11 @@ class GaitEnv(PixelGaitEnv):
         return self._observe(), {"seed": episode}
 
     def step(self, action: NDArray[np.floating[Any]]) -> Step:
-        """Apply one action (19,); values beyond [-1, 1] are clipped."""
+        """Apply one action (19,); values beyond [-1, 1] are clipped.
+
+        Raises:
+            UserError: it is of another shape.
+        """
         result, self._stepped = self._stepped, None
         return result or side_by_side(self.robot, [self.stepping(action)])[0]
 
@@ -91,7 +97,7 @@ class GaitEnv(PixelGaitEnv):
 
     def stepping(self, action: NDArray[np.floating[Any]]) -> Stepping:
         """The same in parts, between which others may do theirs; see `side_by_side`."""
-        self.agent.action = as_action(action)
+        self.agent.action = as_action(action, (OUTPUT_SIZE,))
         total, over = 0.0, False
         for _ in range(self.frame_skip):
             ages = self.body.ages()
@@ -182,15 +188,9 @@ def action_space() -> Any:
     return spaces.Box(-1.0, 1.0, (OUTPUT_SIZE,), np.float32)
 
 
-def as_action(action: NDArray[np.floating[Any]]) -> Array:
-    """What an agent puts out (..., 19), within [-1, 1]."""
-    wanted = np.asarray(action, dtype=np.float64)
-    return np.minimum(np.maximum(wanted, -1.0), 1.0)  # np.clip takes twice as long
-
-
-def felt_space(task: Task) -> dict[str, spaces.Space[Any]]:
+def felt_space(task: Task, largest: float = LARGEST) -> dict[str, spaces.Space[Any]]:
     """`proprioception` (18,), and the `command` (2,) that is followed."""
-    sizes = {"proprioception": (INPUT_SIZE - LATENT_SIZE, 100.0)}
+    sizes = {"proprioception": (INPUT_SIZE - LATENT_SIZE, largest)}
     if task == "follow":
         sizes["command"] = (LATENT_SIZE, 1.0)
     return {n: spaces.Box(-most, most, (size,), np.float32) for n, (size, most) in sizes.items()}

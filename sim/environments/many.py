@@ -8,23 +8,26 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+from gymnasium.error import ResetNeeded
 from gymnasium.utils.seeding import np_random
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from pixelgait.robot.interface import JointCommand, Reading
-from pixelgait.robot.low_level import CONTROL_DT_S, LATENT_SIZE, features
+from pixelgait.robot.low_level import CONTROL_DT_S, LATENT_SIZE, OUTPUT_SIZE, features
 from pixelgait.robot.observation import imu_vector
 from pixelgait.robot.spec import A1, Array, find_robot
 from pixelgait.sim.batches.body import MuJoCoBatch
 from pixelgait.sim.batches.tasks import FollowBatch, Who, fallen
 from pixelgait.sim.body.interface import PHYSICS_DT_S, SUBSTEPS
 from pixelgait.sim.environments.base import Infos, Observation, PixelGaitEnv
-from pixelgait.sim.environments.gait import Agent, GaitEnv, action_space, as_action, felt_space
+from pixelgait.sim.environments.gait import Agent, GaitEnv, action_space, felt_space
 from pixelgait.sim.environments.options import (
-    check_actions,
+    as_action,
     check_count,
+    check_names,
+    check_reset,
     check_times,
     each_seed,
 )
@@ -78,6 +81,7 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
         frame_skip: int = 1,
     ) -> None:
         check_count(num_envs)
+        check_names(robot=robot)
         check_times(frame_skip, seconds)
         self.num_envs, self.frame_skip = num_envs, frame_skip
         self.robot = find_robot(robot)
@@ -85,6 +89,7 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
         self.agents = [Agent(self.robot) for _ in range(num_envs)]
         self._rngs = [np_random()[0] for _ in range(num_envs)]
         self._last_step = round(seconds / CONTROL_DT_S)
+        self._begun = False
         self.single_action_space = action_space()
         self.single_observation_space = spaces.Dict(felt_space("follow"))
         self.action_space = batch_space(self.single_action_space, num_envs)
@@ -99,8 +104,9 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
         """Begin everywhere, with this seed and those after it, or a seed or None for each.
 
         Raises:
-            UserError: there are more seeds than robots, or fewer.
+            UserError: there are more seeds than robots, or fewer, or only some are to begin.
         """
+        check_reset(options)
         given = each_seed(seed, self.num_envs)
         seeds = [self._seed(robot, own) for robot, own in enumerate(given)]
         self.reading = self.body.reset()
@@ -109,7 +115,7 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
         self.task.draw(range(self.num_envs))
         for agent in self.agents:
             agent.reset()
-        self._times_s = np.zeros(self.num_envs)
+        self._begun, self._times_s = True, np.zeros(self.num_envs)
         self._over = np.zeros(self.num_envs, dtype=bool)
         return self._observe(), self._infos(~self._over, seed=np.array(seeds))
 
@@ -119,10 +125,13 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
         """Apply actions (n, 19); where an episode was over, the next one begins instead.
 
         Raises:
-            UserError: there are more actions than robots, or fewer.
+            UserError: there are more actions than robots, or fewer, or of another shape.
+            ResetNeeded: nobody has begun, as of Gymnasium's own.
         """
-        check_actions(actions, self.num_envs)
-        for agent, action in zip(self.agents, as_action(actions), strict=True):
+        if not self._begun:
+            raise ResetNeeded("Cannot call env.step() before calling env.reset()")
+        wanted = as_action(actions, (self.num_envs, OUTPUT_SIZE))
+        for agent, action in zip(self.agents, wanted, strict=True):
             agent.action = action
         begins = self._over
         rewards, ended, stays = np.zeros(self.num_envs), begins.copy(), begins.copy()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from numbers import Real
-from typing import TypedDict
+from typing import Any, TypedDict
+
+import numpy as np
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.spec import Array
 from pixelgait.sim.body.camera import CHANNELS, Kind
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.world.appearance import LooksOption
@@ -35,6 +38,26 @@ class EnvOptions(TypedDict, total=False):
     field_of_view_rad: float | None
     goal: bool
     seconds: float
+
+
+def check_names(**names: object) -> None:
+    """Raises UserError if one of them is no text."""
+    for option, value in names.items():
+        if not isinstance(value, str):
+            raise UserError(f"{option} is {value!r}, needs a name")
+
+
+def check_switches(**switches: object) -> None:
+    """Raises UserError if one of them is neither true nor false."""
+    for option, value in switches.items():
+        if not isinstance(value, bool | np.bool_):
+            raise UserError(f"{option} is {value!r}, expected True or False")
+
+
+def check_faults(faults: object) -> None:
+    """Raises UserError if they are not several."""
+    if not isinstance(faults, tuple | list):
+        raise UserError(f"faults is {faults!r}, needs a tuple, as in ('mixed',)")
 
 
 def check_eyes(
@@ -76,10 +99,27 @@ def check_workers(workers: int | None) -> None:
         raise UserError(f"workers is {workers!r}, needs a whole number from 1 to {MOST_WORKERS}")
 
 
-def check_actions(actions: Sized, robots: int) -> None:
-    """Raises UserError if there are not as many actions as robots."""
-    if len(actions) != robots:
-        raise UserError(f"actions: {len(actions)} for {robots} robots")
+def check_reset(options: dict[str, Any] | None) -> None:
+    """Raises UserError if only some robots of many are to begin anew."""
+    if options and "reset_mask" in options:
+        raise UserError("reset_mask: whoever's episode is over begins anew by itself")
+
+
+def as_action(given: object, shape: tuple[int, ...]) -> Array:
+    """What an agent puts out, of this shape, within [-1, 1].
+
+    Raises:
+        UserError: it is no action, or there are not as many actions as robots.
+    """
+    try:
+        wanted = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise UserError(f"an action is not of {shape[-1]} numbers: {given!r}") from None
+    if len(shape) > 1 and wanted.ndim and len(wanted) != shape[0]:
+        raise UserError(f"actions: {len(wanted)} for {shape[0]} robots")
+    if wanted.shape != shape:
+        raise UserError(f"shape of an action is {wanted.shape}, expected {shape}")
+    return np.minimum(np.maximum(wanted, -1.0), 1.0)  # np.clip takes twice as long
 
 
 def each_seed(seed: int | Sequence[int | None] | None, robots: int) -> list[int | None]:
@@ -90,6 +130,8 @@ def each_seed(seed: int | Sequence[int | None] | None, robots: int) -> list[int 
     """
     if seed is None:
         return [None] * robots
+    if not isinstance(seed, int | Sequence):
+        raise UserError(f"seed is {seed!r}, needs a whole number, or one or None for each robot")
     given = list(range(seed, seed + robots) if isinstance(seed, int) else seed)
     if len(given) != robots:
         raise UserError(f"seed: {len(given)} for {robots} robots")

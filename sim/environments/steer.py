@@ -16,8 +16,9 @@ from pixelgait.robot.low_level import LATENT_SIZE
 from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.environments.base import SIZE, Observation, PixelGaitEnv, no_high_level
-from pixelgait.sim.environments.options import EnvOptions
+from pixelgait.sim.environments.options import EnvOptions, as_action
 from pixelgait.sim.tasks.navigate import way_through
+from pixelgait.sim.tasks.task import fallen
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -53,7 +54,7 @@ class SteerEnv(PixelGaitEnv):
         self.task = way_through(self.body.scene, steps=0)
         self.controller: Controller | None = None
         if not glides:
-            name = low_level or str(shipped_low_level(self.robot.name))
+            name = str(shipped_low_level(self.robot.name) if low_level is None else low_level)
             walk = load_bundle(name)
             if walk.spec is not self.robot:
                 raise UserError(f"low_level '{name}' is of {walk.spec.name}, see robot=")
@@ -74,8 +75,12 @@ class SteerEnv(PixelGaitEnv):
     def step(
         self, action: NDArray[np.floating[Any]]
     ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Walk under one command (2,); values beyond [-1, 1] are clipped."""
-        latent = np.clip(np.asarray(action, dtype=np.float64), -1.0, 1.0)
+        """Walk under one command (2,); values beyond [-1, 1] are clipped.
+
+        Raises:
+            UserError: it is of another shape.
+        """
+        latent = as_action(action, (LATENT_SIZE,))
         total, over, fell = 0.0, False, False
         for _ in range(self.frame_skip):
             fell = self._walk(latent)
@@ -85,7 +90,8 @@ class SteerEnv(PixelGaitEnv):
             if over or fell or self.time_is_up():
                 break
         x, y, _ = self.body.pose()[0]
-        info = {"x_m": x, "y_m": y, "is_success": bool(self.task.succeeded())}
+        down = fell or fallen(self.body)  # who arrives by falling has not, as in evaluations
+        info = {"x_m": x, "y_m": y, "is_success": bool(self.task.succeeded() and not down)}
         stuck = self.task.stuck and not fell
         ended = bool((over or fell) and not stuck)
         return self.seen(), float(total), ended, stuck or self.time_is_up(), info

@@ -21,8 +21,9 @@ from pixelgait.robot.errors import UserError
 from pixelgait.sim.environments.base import Infos, Observation
 from pixelgait.sim.environments.gait import GaitEnv
 from pixelgait.sim.environments.options import (
-    check_actions,
+    as_action,
     check_count,
+    check_reset,
     check_workers,
     each_seed,
 )
@@ -69,6 +70,7 @@ class SharedVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
         self.single_observation_space = own.single_observation_space
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self._acts = self.action_space.shape or ()
         memory = SharedMemory.of(self.observation_space, num_envs)
         self._seen = {name: block.view() for name, block in memory.seen.items()}
         self._judged = [block.view() for block in memory.judged]
@@ -90,8 +92,7 @@ class SharedVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
         Raises:
             UserError: there are more seeds than robots, or fewer, or only some are to begin.
         """
-        if options and "reset_mask" in options:
-            raise UserError("reset_mask: whoever's episode is over begins anew by itself")
+        check_reset(options)
         seeds = each_seed(seed, self.num_envs)
         infos = self._ask(
             Order("reset", (), {"seed": seeds[share], "options": options}) for share in self._shares
@@ -104,10 +105,10 @@ class SharedVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
         """Apply actions (n, ...); where an episode was over, the next one begins instead.
 
         Raises:
-            UserError: there are more actions than robots, or fewer.
+            UserError: there are more actions than robots, or fewer, or of another shape.
         """
-        check_actions(actions, self.num_envs)
-        infos = self._ask(Order("step", (actions[share],)) for share in self._shares)
+        wanted = as_action(actions, self._acts)
+        infos = self._ask(Order("step", (wanted[share],)) for share in self._shares)
         rewards, terminated, truncated = (values.copy() for values in self._judged)
         return self._observations(), rewards, terminated, truncated, self._together(infos)
 

@@ -9,6 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 
 import numpy as np
@@ -147,5 +148,5 @@ class Scene(ABC):
 
 def require_difficulty(difficulty: float) -> None:
     """Raises UserError if a difficulty is not in [0, 1]."""
-    if not 0.0 <= difficulty <= 1.0:
-        raise UserError(f"difficulty is {difficulty}, expected 0 to 1")
+    if not isinstance(difficulty, Real) or not 0.0 <= difficulty <= 1.0:
+        raise UserError(f"difficulty is {difficulty!r}, expected 0 to 1")

@@ -191,6 +191,29 @@ def test_a_student_is_taught_and_measured_once(tmp_path: Path) -> None:
     assert kept.read_bytes() == before
 
 
+def test_a_student_of_another_size_or_a_damaged_one_is_a_line(tmp_path: Path) -> None:
+    config = OrderConfig(
+        **{"page": empty_page(tmp_path), "figures": tmp_path / "f.json", "out": tmp_path},
+        **{"tables": ("order-low",), "episodes": 1, "workers": 1, "hidden": 3},
+    )
+    torch.save(SensoryNeurons(2).state_dict(), tmp_path / "neurons.pt")
+    with pytest.raises(UserError, match="no student with --hidden 3") as refused:
+        write_tables(config)
+    assert "\n" not in str(refused.value)
+    (tmp_path / "neurons.pt").write_text("cut")
+    with pytest.raises(UserError, match="no student with --hidden 3"):
+        write_tables(config)
+
+
+def test_no_student_is_taught_on_other_seeds_than_those_of_training(tmp_path: Path) -> None:
+    config = OrderConfig(
+        **{"page": empty_page(tmp_path), "figures": tmp_path / "f.json", "out": tmp_path},
+        **{"tables": ("order-low",), "rounds": 6, "seed": 8937},
+    )
+    with pytest.raises(UserError, match="the last walk has 9000, training ends with 8999"):
+        write_tables(config)
+
+
 def test_eyes_that_nobody_has_trained_are_named(tmp_path: Path) -> None:
     config = OrderConfig(
         page=empty_page(tmp_path), figures=tmp_path / "f.json", learned=tmp_path / "none"

@@ -279,11 +279,13 @@ def test_equal_patches_are_equally_important_and_taken_in_reading_order(
 
 def weighted_and_not(kind: str, patch: int, stride: int) -> tuple[IAPEncoder, IAPEncoder]:
     """With an r (eq. 1) that is 1 so far, and without one."""
-    encoders = []
+    encoders, angle = [], {"r": 3} if kind == "hybrid" else {}
     for weighted in (True, False):
         torch.manual_seed(3)
         encoders.append(
-            IAPEncoder(19, 23, 3, patch, stride, selected=12, kernel=kind, r=3, weighted=weighted)
+            IAPEncoder(
+                *(19, 23, 3, patch, stride), selected=12, kernel=kind, weighted=weighted, **angle
+            )
         )
     return encoders[0], encoders[1]
 
@@ -374,6 +376,9 @@ def test_depth_rgb_and_rgbd_with_centres_and_learned_values(name: str, channels:
         ({"kernel": "hybrid", "m": 0}, "m is 0, expected at least 1"),
         ({"kernel": "hybrid", "r": -1}, "r is -1, expected at least 1"),
         ({"same_length": True}, "kernel 'relu' does not scale"),
+        ({"m": 20}, "kernel 'relu' has no m, which is 20"),
+        ({"seed": 1}, "kernel 'relu' has no seed, which is 1"),
+        ({"kernel": "favor", "r": 3}, "kernel 'favor' has no r, which is 3"),
         ({"stride": 0}, "stride is 0, expected at least 1"),
         ({"patch": 33}, "patch 33 is larger than the image"),
         ({"selected": 1025}, "selected 1025 exceeds the 1024 patches"),

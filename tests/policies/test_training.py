@@ -205,6 +205,27 @@ def test_a_high_level_belongs_to_its_low_level(tmp_path: Path) -> None:
         train(replace(config, resume=True, iterations=2))
 
 
+# A scene of one's own, in which robots begin at their destination now and then.
+NEAR = """
+import math
+import numpy as np
+from pixelgait.sim.scenes import Layout, Plane, Pose, Scene
+
+class Near(Scene):
+    name = "near"
+    fixed = (Plane(),)
+    tells_destination = True
+
+    def __init__(self, difficulty):
+        self.destination = np.zeros(2)
+
+    def layout(self, rng):
+        self.destination = np.array((0.0 if rng.random() < {chance} else 3.0, 0.0))
+        return Layout(Pose(0.0, 0.0, 0.0))
+
+    def progress_m(self, x, y):
+        return -math.dist(self.destination, (x, y))
+"""
 ROUND = dict(steps=1500, validation_steps=1000, validation_episodes=2, validate_every=1)
 
 
@@ -252,6 +273,23 @@ def test_imitation_resumes_to_the_same_student(tmp_path: Path) -> None:
     assert np.array_equal(one.weights, other.weights)
     assert without_times(one.curve) == without_times(other.curve)
     assert [row["train/difficulty"] for row in one.curve] == pytest.approx([0.2, 0.4, 0.4])
+
+
+@pytest.mark.parametrize("chance", [0.5, 1.0])
+def test_who_begins_at_the_destination_demonstrates_nothing(tmp_path: Path, chance: float) -> None:
+    scene = tmp_path / "near.py"
+    scene.write_text(NEAR.format(chance=chance))
+    config = ImitateConfig(
+        **{**ROUND, "out": tmp_path / "run", "scene": str(scene), "goal": True, "steps": 100},
+        **{"encoder": "strided:channels=1", "iterations": 1, "workers": 1},
+        dagger=DAggerConfig(courses=6, steps=2),
+    )
+    if chance == 1.0:
+        with pytest.raises(UserError, match="nothing to learn: all robots begin where"):
+            train(config)
+    else:
+        shown = Demonstrations.load(train(config).folder / "demonstrations" / "round-001.npz")
+        assert 0 < shown.starts.sum() < 6
 
 
 @pytest.mark.long

@@ -206,6 +206,29 @@ def test_one_sees_where_the_joints_are_whatever_sensors_say() -> None:
     ill.close()
 
 
+def test_what_joints_say_in_degrees_is_within_the_observation_space() -> None:
+    env = made("Walk", image_size=None, faults=("joints-degrees:at=0",))
+    seen, _ = env.reset(seed=1)
+    assert np.abs(seen["proprioception"]).max() > 100.0
+    assert env.observation_space.contains(seen)
+    env.close()
+    well = made("Walk", image_size=None)
+    assert well.observation_space["proprioception"].high.max() == 100.0
+    well.close()
+
+
+def test_who_is_past_the_goal_and_off_the_ground_has_not_succeeded() -> None:
+    env = made("Steer", body="glide", frame_skip=1).unwrapped
+    for aside, success in ((0.0, True), (10.0, False)):
+        env.reset(seed=1)
+        env.body.state.x, env.body.state.y = env.body.scene.goal_m - 0.001, aside
+        env.body.state.speed, env.body.state.yaw = 0.6, 0.0
+        _, _, terminated, _, info = env.step(AHEAD)
+        assert terminated
+        assert info["is_success"] is success
+    env.close()
+
+
 def test_an_agent_is_told_where_to_go_as_a_high_level_is() -> None:
     for name, body in (("Steer", "glide"), ("Steer", "pybullet"), ("ObstacleCourse", "pybullet")):
         env = made(name, scene="rooms", body=body, goal=True)
@@ -237,6 +260,7 @@ def test_a_policy_reads_the_goal_off_the_observation() -> None:
 
 
 LOOKS = "image_size is None: there is no image for looks or distractors"
+EYES = "image_size is None: there is no image for camera or field_of_view_rad"
 
 
 @pytest.mark.parametrize(
@@ -275,11 +299,25 @@ LOOKS = "image_size is None: there is no image for looks or distractors"
         ("Walk", {"distractors": "a"}, "unknown distractors 'a', choose from None, train, test"),
         ("Walk", {"faults": (3,)}, "--faults: 3 is no fault, expected SENSOR-KIND"),
         ("Steer", {"difficulty": float("nan")}, "difficulty"),
+        ("Steer", {"difficulty": "hard"}, "difficulty is 'hard', expected 0 to 1"),
+        *(
+            ("Walk", {name: value}, f"{name} is {value!r}, needs a name")
+            for name, value in (("scene", 3), ("robot", []), ("body", None), ("camera", []))
+        ),
+        *(
+            ("Walk", {"faults": faults}, f"faults is {faults!r}, needs a tuple, as in ('mixed',)")
+            for faults in (None, "mixed")
+        ),
+        ("Walk", {"randomise": "no"}, "randomise is 'no', expected True or False"),
+        ("Steer", {"scene": "rooms", "goal": "no"}, "goal is 'no', expected True or False"),
+        ("Steer", {"low_level": ""}, "bundle '': "),
         ("Walk", {"camera": "grey"}, "unknown camera 'grey', choose from rgb, depth, rgbd"),
         ("Walk", {"task": "dance"}, "unknown task 'dance', choose from forward, follow"),
         ("Walk", {"body": "glide"}, "body 'glide' has no legs for an agent to move, choose from"),
         ("Walk", {"image_size": None, "looks": "training"}, LOOKS),
         ("Walk", {"image_size": None, "distractors": "training"}, LOOKS),
+        ("Walk", {"image_size": None, "field_of_view_rad": 1.0}, EYES),
+        ("Follow", {"camera": "depth"}, EYES),
         (
             "Follow",
             {"faults": ("camera-black:at=1",)},
@@ -300,3 +338,17 @@ def test_what_makes_no_sense_is_refused(
     with pytest.raises(UserError) as refused:
         made(name, **options)
     assert str(refused.value).startswith(expected)
+
+
+@pytest.mark.parametrize("name", ["Walk", "Steer"])
+def test_an_action_of_another_shape_is_refused(name: str) -> None:
+    env = made(name, body="pybullet").unwrapped
+    env.reset(seed=1)
+    (size,) = env.action_space.shape
+    for wrong in (np.zeros(size + 1), np.zeros((1, size)), 0.5, None):
+        with pytest.raises(UserError, match=rf"shape of an action is .*, expected \({size},\)"):
+            env.step(wrong)
+    with pytest.raises(UserError, match=f"an action is not of {size} numbers: 'ahead'"):
+        env.step("ahead")
+    assert env.steps == 0
+    env.close()

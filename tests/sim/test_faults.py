@@ -13,7 +13,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-from pixelgait.policies.training.configs import FollowConfig
+from pixelgait.policies.training.configs import FollowConfig, ImitateConfig
+from pixelgait.policies.training.session import train
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes
@@ -26,7 +27,7 @@ from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.faults import FAULT_KINDS, Fault, parse_faults, schedule, schedule_on
 from pixelgait.sim.body.faulty_body import FailingSensor, FaultyBody
 from pixelgait.sim.body.interface import standing
-from pixelgait.sim.body.measured_delays import BUS_DELAY_S, with_measured_delays
+from pixelgait.sim.body.measured_delays import BUS_DELAY_S, require_camera, with_measured_delays
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.eval_options import EvalConfig
@@ -336,6 +337,17 @@ def test_a_run_records_the_delays_and_faults_it_was_trained_with(tmp_path: Path)
     recorded = json.loads(json_bytes({**config.identity(), **config.plan().identity()}))
     assert recorded["randomisation"]["delay_s"] == pytest.approx([0.002, 0.006], rel=0.02)
     assert recorded["faults"] == ["mixed", "imu-late:at=0,by=0.02"]
+
+
+def test_gliding_robots_learn_with_delays_of_a_camera_alone(tmp_path: Path) -> None:
+    path = tmp_path / "latency.json"
+    path.write_text(json.dumps(report_of([2000.0] * 10, [])))
+    config = ImitateConfig(out=tmp_path / "run", randomise=True, delays_from=path)
+    with pytest.raises(UserError, match=r"latency\.json: no camera was measured in it"):
+        train(config)
+    assert not config.out.exists()
+    path.write_text(json.dumps(report_of([2000.0] * 10, [5000.0] * 10)))
+    require_camera(path)
 
 
 @both

@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.error import ResetNeeded
 
 from pixelgait.robot import supervisor
 from pixelgait.robot.errors import UserError
@@ -70,6 +71,12 @@ def test_who_is_damped_is_damped_among_others(monkeypatch: pytest.MonkeyPatch) -
     assert not terminated[0]
 
 
+def test_nobody_steps_before_the_reset() -> None:
+    for many in (make("vector_entry_point"), make("sync")):
+        with pytest.raises(ResetNeeded):
+            many.step(np.zeros((3, 19), np.float32))
+
+
 def test_seeds_are_those_of_single_ones() -> None:
     together, alone = make("vector_entry_point"), make("sync")
     seeds = [7, None, 9]
@@ -81,6 +88,12 @@ def test_seeds_are_those_of_single_ones() -> None:
         together.reset(seed=[1, 2])
     with pytest.raises(UserError, match="actions: 2 for 3 robots"):
         together.step(np.zeros((2, 19)))
+    with pytest.raises(UserError, match=r"shape of an action is \(3, 18\), expected \(3, 19\)"):
+        together.step(np.zeros((3, 18)))
+    with pytest.raises(UserError, match=r"seed is 1\.5, needs a whole number"):
+        together.reset(seed=1.5)
+    with pytest.raises(UserError, match="reset_mask: "):
+        together.reset(options={"reset_mask": np.array((True, False, False))})
 
 
 @pytest.mark.parametrize(

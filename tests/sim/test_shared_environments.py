@@ -98,6 +98,10 @@ def test_seeds_are_those_of_single_ones(two: gymnasium.vector.VectorEnv) -> None
         two.reset(options={"reset_mask": np.array((True, False))})
     with pytest.raises(UserError, match="actions: 3 for 2 robots"):
         two.step(np.zeros((3, 19)))
+    for wrong in (np.zeros((2, 18)), np.zeros(2), None):
+        with pytest.raises(UserError, match=r"shape of an action is .*, expected \(2, 19\)"):
+            two.step(wrong)
+    assert not two.closed
 
 
 def test_one_reaches_the_single_ones(two: gymnasium.vector.VectorEnv) -> None:

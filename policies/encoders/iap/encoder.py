@@ -14,6 +14,8 @@ from pixelgait.policies.encoders.iap.kernels import (
 )
 from pixelgait.policies.encoders.iap.patches import PatchSelector
 
+RANDOM = {"m": 10, "r": 5, "seed": 0}  # options of random features, and their defaults
+UNUSED = {"relu": ("m", "r", "seed"), "favor": ("r",), "trig": ("r",)}  # by kernel
 MOST_FEATURES = 1 << 27  # of all patches; with these it takes 3 GB
 
 
@@ -28,10 +30,11 @@ class IAPEncoder(PatchSelector):
             `PatchSelector`.
         kernel: "relu" (deterministic), "favor" (eq. 6), "trig" or "hybrid" (eq. 8); the last three
             estimate softmax attention with random features.
-        m: Gaussian vectors of the softmax kernel.
+        m: Gaussian vectors of the softmax kernel; not for "relu".
         r: Gaussian vectors of the angle, for "hybrid".
         same_length: scale queries and keys to one length (eq. 5), not by d^(-1/4) (eq. 4).
-        seed: of the random features. They are constants: not learned, not in checkpoints.
+        seed: of the random features. They are constants: not learned, not in checkpoints. Not for
+            "relu".
         weighted: learn r (eq. 1), one weight for each of the L patches; without it is 1.
 
     Raises:
@@ -51,10 +54,10 @@ class IAPEncoder(PatchSelector):
         placed: bool = False,
         gated: bool = False,
         kernel: str = "relu",
-        m: int = 10,
-        r: int = 5,
+        m: int = RANDOM["m"],
+        r: int = RANDOM["r"],
         same_length: bool = False,
-        seed: int = 0,
+        seed: int = RANDOM["seed"],
         weighted: bool = False,
     ) -> None:
         size = (height, width, channels, patch, stride)
@@ -63,6 +66,7 @@ class IAPEncoder(PatchSelector):
         require_seed(seed)
         if kernel not in KERNELS:
             raise ValueError(f"unknown kernel '{kernel}', choose from {', '.join(KERNELS)}")
+        _require_used(kernel, m=m, r=r, seed=seed)
         if kernel in RANDOM_KERNELS:
             _require_few_features(self.count, m, r if kernel == "hybrid" else 0)
             self.kernel: ReLUKernel | SoftmaxKernel = SoftmaxKernel(
@@ -78,6 +82,13 @@ class IAPEncoder(PatchSelector):
         """Importance (B, L) of the first L = `count` of patches (B, c, L or more)."""
         importance: Tensor = self.kernel(x, self.query, self.key, self.count, self.weights)
         return importance
+
+
+def _require_used(kernel: str, **given: int) -> None:
+    """Raises ValueError for an option of random features that the kernel does not have."""
+    for name in UNUSED.get(kernel, ()):
+        if given[name] != RANDOM[name]:
+            raise ValueError(f"kernel '{kernel}' has no {name}, which is {given[name]}")
 
 
 def _require_few_features(patches: int, m: int, r: int) -> None:

@@ -103,7 +103,12 @@ def fit(
     other colours in every step. Which decisions are drawn does not depend on the device; what a
     network drops out does. With a label a passing bar on a terminal counts steps, below that of
     who waits.
+
+    Raises:
+        UserError: there are no lessons.
     """
+    if not len(lessons.seen):
+        raise UserError("nothing to learn: all robots begin where they shall go, none decides")
     high_level.train()
     # Where the network makes its constants; dropout draws from the generator of everybody.
     with torch.device(device), torch.random.fork_rng():

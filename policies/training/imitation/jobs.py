@@ -70,8 +70,10 @@ def collect(course: Course) -> tuple[Demonstrations, Episode]:
     told = body.scene.tells_destination
     task.patience_steps = PATIENCE_TO_TURN_STEPS if told else PATIENCE_STEPS
     episode = glide_episode(decide, body, task, seed)
-    starts = np.arange(len(images)) == 0
-    return Demonstrations(starts, np.array(images), np.array(goals), np.array(latents)), episode
+    # Shaped, as who begins where it shall go has nothing to decide.
+    seen = np.array(images, np.uint8).reshape(-1, *high_level.image_shape)
+    heard, taught = (np.array(each, float).reshape(-1, 2) for each in (goals, latents))
+    return Demonstrations(np.arange(len(seen)) == 0, seen, heard, taught), episode
 
 
 @dataclass(frozen=True, slots=True)
