@@ -101,7 +101,8 @@ class LinearLowLevel:
 
     def action(self, x: Array) -> Array:
         """What is done (..., 19), in [-1, 1], for the inputs (..., 20)."""
-        return np.minimum(np.maximum(gait.mapped(self.matrix, x) + self.bias, -1.0), 1.0)
+        action: Array = gait.mapped(self.matrix, x) + self.bias
+        return np.minimum(np.maximum(action, -1.0), 1.0)
 
 
 def commanded(latent: Array) -> tuple[float, float]:

@@ -16,7 +16,7 @@ from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.spec import Array, CameraMount
 
 try:
-    from tf2_msgs.msg import TFMessage
+    from tf2_msgs.msg import TFMessage as TFMessage  # also for who publishes them
 except ModuleNotFoundError:  # it comes with every ROS 2, but there is no wheel of it
     TFMessage = None
 
