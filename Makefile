@@ -22,7 +22,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 INSTALLING = $(eval BEGAN := $(shell date +%s))
 CAME_TO = echo "$$(du -sh .venv | cut -f1) on disk in .venv, installed in $$(($$(date +%s) - $(BEGAN))) s"
 
-.PHONY: demo test long lint faults endurance recordings signals cluster view colcon benchmark speed results navigation learning failures order encoders performer features gait-study walk-card walk-gif contact-sheet clean
+.PHONY: demo test slow long lint faults endurance recordings signals cluster view colcon benchmark speed results navigation learning failures order encoders performer features gait-study walk-card walk-gif contact-sheet clean
 
 ROBOT ?= a1
 demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo; ROBOT=go2, ...
@@ -33,13 +33,17 @@ demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo; 
 
 # Tests start thousands of processes: what these import is compiled once, even where (as in many
 # containers) no bytecode is written.
-test long: export PYTHONDONTWRITEBYTECODE :=
-test long: export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
+test slow long: export PYTHONDONTWRITEBYTECODE :=
+test slow long: export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
 # A core has a test of its own: threads of several wait for each other, many times as long.
-test long: export OMP_NUM_THREADS := 1
-test: lint  ## everything CI checks
+test slow long: export OMP_NUM_THREADS := 1
+test: lint  ## ruff, mypy, and all tests but the slow ones
 	$(PYTEST) --dist loadfile --ignore tests/ros
 	$(PYTEST) tests/ros
+
+slow: $(INSTALLED)  ## the tests that take longest: with those of `test` all that CI checks
+	$(PYTEST) -m slow --ignore tests/ros
+	$(PYTEST) -m slow tests/ros
 
 long: $(INSTALLED)  ## tests that CI has no time for: memory over many resets, more of what it checks once
 	$(PYTEST) -m long

@@ -501,6 +501,7 @@ def test_encoders_are_timed_and_written_on_a_page(tmp_path: Path) -> None:
     assert "| cnn | - | 14555 |" in page.read_text()
 
 
+@pytest.mark.slow
 def test_what_an_export_and_a_replay_write_is_as_documented(
     command: Command, tmp_path: Path
 ) -> None:
@@ -552,6 +553,7 @@ def test_profile_writes_its_report(command: Command, iap_bundle: Path, tmp_path:
     assert "low_level" in done.stdout
 
 
+@pytest.mark.slow
 def test_benchmark_reports_rates_and_their_ratio(command: Command, tmp_path: Path) -> None:
     options = ("--steps", 200, "--rounds", 2, "--at-once", 4, 16, "--json", "speed.json")
     done = command("pixelgait-benchmark", *options)

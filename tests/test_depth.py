@@ -44,6 +44,7 @@ def test_a_bundle_is_evaluated_with_the_camera_it_needs(
     assert json.loads((tmp_path / "f.json").read_text())["episodes"][0]["steps"] == 50
 
 
+@pytest.mark.slow
 def test_a_depth_policy_is_trained(command: Command, tmp_path: Path) -> None:
     sizes = ("--iterations", 1, "--dagger.courses", 1, "--dagger.steps", 1, "--workers", 1)
     steps = ("--steps", 50, "--validation-steps", 50, "--validation-episodes", 1)

@@ -79,6 +79,7 @@ TINY = "--iterations 80 --steps 20 --validation-steps 20 --validation-episodes 1
 TINY += "--es.directions 2 --es.top 1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "told"),
     [
@@ -203,6 +204,7 @@ def test_nothing_but_a_file_is_replaced(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == [link, pipe]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [LONG, f"{TRAIN} --iterations 100000"])
 @pytest.mark.parametrize("seconds", [0.0, 4.0])
 def test_ctrl_c_of_a_terminal_ends_all_of_a_command_at_once(

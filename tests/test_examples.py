@@ -46,6 +46,7 @@ def ppo(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_ppo_trains_exports_and_evaluates_by_itself(tmp_path: Path) -> None:
     pytest.importorskip("stable_baselines3")
     line = [sys.executable, str(EXAMPLES / "ppo_steer.py"), "--out", "ppo", "--steps", "128"]
@@ -117,6 +118,7 @@ def test_the_wall_is_in_the_way_and_can_be_passed() -> None:
     assert walks["teacher"]["success_rate"] == 1.0
 
 
+@pytest.mark.slow
 def test_who_knows_the_map_finds_a_way_through_the_forest() -> None:
     forest = EvalConfig("walk", scene=str(EXAMPLES / "forest.py"), episodes=2, seconds=20.0)
     assert evaluate(replace(forest, baseline="teacher"))["clean_success_rate"] == 1.0

@@ -42,6 +42,7 @@ OWN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line.split()[0])
 def test_a_run_is_as_documented(command: Command, tmp_path: Path, line: str) -> None:
     task, *options = line.split()

@@ -58,6 +58,7 @@ def test_the_two_parts_of_a_turn_add_up_to_it() -> None:
         assert not np.allclose(targets[2], targets[3])
 
 
+@pytest.mark.slow
 def test_every_robot_with_legs_that_are_shipped_has_eyes(tmp_path: Path) -> None:
     """A pair that nobody ships is made: another robot's eyes on its own legs, which walk."""
     pair = shipped_pair(DemoConfig(out=tmp_path, robot="laikago"), COURSE_EYES)

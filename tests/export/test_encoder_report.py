@@ -62,6 +62,7 @@ def test_what_cannot_be_profiled_is_refused(options: str, message: str) -> None:
         profile_encoders(parse(EncoderProfileConfig, "pixelgait-encoders", options.split()))
 
 
+@pytest.mark.slow
 def test_where_nothing_can_be_measured_nothing_is_written(command: Command, tmp_path: Path) -> None:
     done = command("pixelgait-encoders", "--encoder", "latformer", "--size", "240", "--out", "e")
     assert done.returncode == 1

@@ -109,6 +109,7 @@ def test_a_study_nobody_knows_is_refused_before_anything_is_measured(tmp_path: P
         write_tables(replace(config, courses=("easy",)))
 
 
+@pytest.mark.slow
 def test_what_is_missing_is_trained_and_walked_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

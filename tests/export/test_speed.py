@@ -21,6 +21,7 @@ SHORT = Lesson(
 ONE = ("--workers", "1")
 
 
+@pytest.mark.slow
 def test_a_command_is_stopped_as_soon_as_it_has_learned() -> None:
     went = learn(SHORT, 0, ONE)
     assert went.seconds is not None
@@ -28,6 +29,7 @@ def test_a_command_is_stopped_as_soon_as_it_has_learned() -> None:
     assert went.overhead is None
 
 
+@pytest.mark.slow
 def test_what_is_not_learned_in_time_or_iterations_is_not_learned() -> None:
     never = replace(SHORT, learned=lambda row: False)
     once = replace(never, command=f"{SHORT.command} --iterations 1")

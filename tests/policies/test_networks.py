@@ -211,6 +211,7 @@ def test_a_gpu_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> N
     assert find_device("cpu") == "cpu"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", ["", "gru:4"])
 def test_what_is_recoloured_is_not_learned_by_its_colour(memory: str) -> None:
     """Red means left, blue right: by its colour alone a turn is learned, unless it changes."""

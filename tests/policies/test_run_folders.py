@@ -88,6 +88,7 @@ def test_success_is_told_where_there_is_something_to_reach(trained: Train, tmp_p
     assert {f"{group}/{name}" for group in ("train", "validation") for name in told} <= row.keys()
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_by_its_folder_alone(
     command: Command, trained: Train, tmp_path: Path
 ) -> None:
@@ -108,6 +109,7 @@ def test_a_run_goes_on_by_its_folder_alone(
     np.testing.assert_array_equal(whole.weights, moved.weights)
 
 
+@pytest.mark.slow
 def test_a_run_keeps_the_scene_of_ones_own(
     command: Command, trained: Train, tmp_path: Path
 ) -> None:
@@ -246,6 +248,7 @@ def test_a_folder_in_use_is_left_alone(command: Command, tmp_path: Path) -> None
     assert [path.name for path in (tmp_path / "run").iterdir()] == [".lock"]
 
 
+@pytest.mark.slow
 def test_a_run_killed_within_a_round_keeps_its_students(trained: Train, tmp_path: Path) -> None:
     trained(f"imitate --out whole {IMITATE}")
     script = [sys.executable, "-m", "pixelgait.policies.training.train", "imitate", "--out", "cut"]
@@ -276,6 +279,7 @@ def test_a_run_killed_within_a_round_keeps_its_students(trained: Train, tmp_path
     assert whole.curve[0]["validation/return"] == resumed.curve[0]["validation/return"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("encoder", "counted"),
     [
@@ -337,6 +341,7 @@ def test_ctrl_c_never_looks_like_a_damaged_archive(tmp_path: Path) -> None:
         signal.signal(signal.SIGALRM, before[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "run", "again"),
     [
@@ -403,6 +408,7 @@ def test_a_run_is_evaluated_as_it_is(
     assert not (tmp_path / "my run" / "contract.json").exists()
 
 
+@pytest.mark.slow
 def test_another_robot_is_imitated_with(command: Command, trained: Train, tmp_path: Path) -> None:
     """Gliding with its camera; then it is filmed, and evaluated, on its own legs."""
     film = "--validation-steps 60 --video film.gif"
@@ -417,6 +423,7 @@ def test_another_robot_is_imitated_with(command: Command, trained: Train, tmp_pa
     assert json.loads((tmp_path / "figures.json").read_text())["robot"] == "go2"
 
 
+@pytest.mark.slow
 def test_a_training_ends_with_its_film(trained: Train, tmp_path: Path) -> None:
     """Who learned gliding is seen on legs; a recipe's film is of its last run."""
     (tmp_path / "recipe.txt").write_text(f"imitate {IMITATE} --validation-steps 150")
@@ -436,6 +443,7 @@ course --low-level walk --start {{1}} --encoder iap {SMALL} {SEARCH} --iteration
 """
 
 
+@pytest.mark.slow
 def test_a_recipe_is_its_lines(trained: Train, tmp_path: Path) -> None:
     (tmp_path / "recipe.txt").write_text(RECIPE)
     said = trained("--recipe recipe.txt --out cooked --workers 1")
@@ -461,6 +469,7 @@ def test_a_stage_that_ended_before_its_iterations_is_done(trained: Train, tmp_pa
     assert trained(line).splitlines()[-1] == "all runs are done: cooked/1-walk"
 
 
+@pytest.mark.slow
 def test_a_recipe_calibrates_a_run_once(trained: Train, tmp_path: Path) -> None:
     lines = (
         f"follow --mirror --start walk {SMALL} {SEARCH} --iterations 1\ncalibrate  # its speeds\n"

@@ -25,6 +25,7 @@ LINES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body", ["mujoco", "batches", pytest.param("mixture", marks=pytest.mark.long)]
 )

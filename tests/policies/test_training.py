@@ -253,6 +253,7 @@ def test_the_high_level_learns_what_the_teacher_demonstrates(tmp_path: Path, enc
     assert losses[1] < 0.6 * losses[0]
 
 
+@pytest.mark.slow
 def test_imitation_resumes_to_the_same_student(tmp_path: Path) -> None:
     """After an end in the middle of a round: demonstrated, but not in the checkpoint."""
     whole = ImitateConfig(
@@ -326,6 +327,7 @@ def test_policies_learn_on_the_course_by_trial(
     assert returns[-1] > 1.5 * returns[0]
 
 
+@pytest.mark.slow
 def test_a_search_that_makes_things_worse_leaves_its_start_the_best(tmp_path: Path) -> None:
     """Steps far too long spoil the shipped policy: its own weights are what the run returns."""
     start = Path("policies/pretrained/iap/high_level/best.npz")
@@ -378,6 +380,7 @@ def without_times(curve: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{k: v for k, v in row.items() if not k.startswith("perf/")} for row in curve]
 
 
+@pytest.mark.slow
 def test_a_run_killed_with_kill_9_resumes_to_the_same_curve(tmp_path: Path) -> None:
     whole = start_training(tmp_path / "whole", "walk", *QUICK)
     assert whole.wait(120) == 0

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from pixelgait.sim.scenes.courses.clutter import AHEAD_M, GAP_M, radius, throw
 from pixelgait.sim.scenes.courses.raised_platform import Platform
-from pixelgait.sim.world.scene import STORE, Box, Layout, Pose, Scene
+from pixelgait.sim.scenes.courses.strewn import LENGTH_M, WIDTH_M, strewn
+from pixelgait.sim.world.scene import STORE, Box, Layout, Scene
 
-WIDTH_M, LENGTH_M = 3.0, 13.0
 WALL_COUNTS = (4, 10)  # at difficulty 0 and 1
 SHORTEST_M, LONGEST_M = (0.15, 0.3), (0.3, 0.55)  # half lengths, at difficulty 0 and 1
 HALF_THICKNESS_M = (0.04, 0.12)
@@ -46,21 +43,7 @@ class FreeStanding(Scene):
     def layout(self, rng: np.random.Generator) -> Layout:
         """Place wall by wall where there is room; the first straight ahead of the robot."""
         start = self.platform.start(rng)
-        ahead = float(rng.uniform(*AHEAD_M))
-        places = [(ahead * math.cos(start.yaw), start.y + ahead * math.sin(start.yaw))]
-        radii = [radius(self.movable[0])]
-        poses = [_skewed(rng, self.movable[0], places[0])]
-        for wall in self.movable[1:]:
-            place = throw(rng, np.array(places), np.array(radii) + radius(wall) + GAP_M)
-            poses.append(STORE if place is None else _skewed(rng, wall, place))
-            if place is not None:
-                places.append(place)
-                radii.append(radius(wall))
-        return Layout(start, poses)
+        return Layout(start, strewn(rng, start, self.movable, (-SKEW_RAD, SKEW_RAD)))
 
     def ground_m(self, x: float, y: float) -> float | None:
         return self.platform.ground_m(x, y)
-
-
-def _skewed(rng: np.random.Generator, wall: Box, place: tuple[float, float]) -> Pose:
-    return Pose(*place, wall.half_m[2], float(rng.uniform(-SKEW_RAD, SKEW_RAD)))
