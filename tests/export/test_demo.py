@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from pixelgait.export.demo.demo import COURSE_EYES, shipped_pair
 from pixelgait.export.demo.options import DemoConfig
