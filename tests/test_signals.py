@@ -45,6 +45,7 @@ def test_whoever_is_left_behind_is_found() -> None:
     os.kill(sleeper, signal.SIGKILL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "seconds", "number"),
     [

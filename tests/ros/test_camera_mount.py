@@ -196,6 +196,7 @@ def mounted_wrongly(tf2_processes: Processes) -> Iterator[None]:
     publisher.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("mounted_wrongly")
 def test_a_camera_that_looks_elsewhere_is_refused(
     tf2_processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot

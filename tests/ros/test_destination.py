@@ -131,6 +131,7 @@ def test_it_goes_where_it_is_told_and_stands_otherwise(
         assert line in said
 
 
+@pytest.mark.slow
 def test_a_goal_that_comes_no_nearer_is_given_up(
     processes: Processes, told_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:

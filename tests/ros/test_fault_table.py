@@ -53,6 +53,7 @@ def test_single_rows_of_a_page_are_renewed(tmp_path: Path) -> None:
     assert rows[-1] == "| rate that is NaN | as it was |"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -76,6 +77,7 @@ def test_faults_that_once_ended_wrongly(name: str) -> None:
     report(FaultsConfig(only=name))
 
 
+@pytest.mark.slow
 def test_what_ends_wrongly_is_told() -> None:
     case = next(each for each in JOINTS if each.name == "a velocity that is inf")
     assert not replace(case, expected=WALKS).run(load_bundle("iap")).passed

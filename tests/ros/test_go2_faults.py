@@ -29,6 +29,7 @@ def damped(heard: Heard, heights: list[float]) -> bool:
     return heard.stiff > 0 and heard.damping > 20 and min(heights) < SUNK_M
 
 
+@pytest.mark.slow
 def test_a_stand_in_that_dies(processes: Processes, client: Client, link: str) -> None:
     sim = processes.start("pixelgait-sim", *FLAT, "--link", link)
     run = processes.start("pixelgait-run", "walk-go2", "--link", link, *AUTO_GO2)
@@ -42,6 +43,7 @@ def test_a_stand_in_that_dies(processes: Processes, client: Client, link: str) -
     assert heard.damping > 20
 
 
+@pytest.mark.slow
 def test_states_that_end_while_the_motors_obey(
     processes: Processes, client: Client, link: str, heights: list[float]
 ) -> None:
@@ -55,6 +57,7 @@ def test_states_that_end_while_the_motors_obey(
     assert damped(listener.heard(), heights)
 
 
+@pytest.mark.slow
 def test_states_with_a_wrong_checksum_are_no_news(
     processes: Processes, client: Client, link: str, heights: list[float]
 ) -> None:
@@ -98,6 +101,7 @@ def diagnostics(client: Client) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 def test_somebody_else_who_begins_to_command_the_motors(
     processes: Processes, client: Client, link: str, heights: list[float]
 ) -> None:
@@ -113,6 +117,7 @@ def test_somebody_else_who_begins_to_command_the_motors(
     assert damped(listener.heard(), heights)
 
 
+@pytest.mark.slow
 def test_what_keeps_it_from_starting_is_told(processes: Processes) -> None:
     """By nodes beside each other, of which most wait; and nothing is sent."""
     nobody, denied, shared, unused = (f"go2:lo:{next(DOMAINS)}" for _ in range(4))

@@ -38,6 +38,7 @@ ros.rclpy.spin(node)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("topic", "does", "reason"),
     [
@@ -346,6 +347,7 @@ def test_a_joystick_of_another_type_is_told_of(
     client.spin(lambda: "cmd_vel" in told and told["cmd_vel"].message == wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen", [{}, *({name: value} for name, value in HERE.items())])
 def test_sockets_are_open_on_this_computer_alone(
     processes: Processes,
@@ -399,6 +401,7 @@ for _ in range(10):  # participants, one after the other
 """
 
 
+@pytest.mark.slow
 def test_participants_that_come_and_go_do_not_end_a_walk(
     processes: Processes, iap_bundle: Path, tmp_path: Path
 ) -> None:
@@ -480,6 +483,7 @@ def two_computers() -> Iterator[tuple[list[str], list[str]]]:
             subprocess.run([ip, "netns", "del", name], capture_output=True)
 
 
+@pytest.mark.slow
 def test_who_names_this_computer_as_a_peer_does_not_get_in(
     processes: Processes, iap_bundle: Path, two_computers: tuple[list[str], list[str]]
 ) -> None:

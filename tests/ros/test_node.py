@@ -107,6 +107,7 @@ def test_a_robot_walks_in_a_namespace_and_says_nothing_outside(processes: Proces
         client.close()
 
 
+@pytest.mark.slow
 def test_a_distracted_robot_sees_pictures_for_a_sky(processes: Processes, tmp_path: Path) -> None:
     film = tmp_path / "film.mp4"
     hovering = ("--scene", "flat", "--distractors", "test")
@@ -123,6 +124,7 @@ def test_a_distracted_robot_sees_pictures_for_a_sky(processes: Processes, tmp_pa
     assert len(played(film)) > 20  # ten a second
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_filming(processes: Processes, tmp_path: Path) -> None:
     sim = processes.start("pixelgait-sim", "--scene", "flat", "--video", tmp_path / "film.mp4")
     run = processes.start("pixelgait-run", "iap", "--duration", 5, *AUTO)
@@ -245,6 +247,7 @@ def test_a_fault_ends_a_node_that_nobody_manages(
     assert "error: controller stopped: tilted by 1.50 rad" in run.stdout.read()
 
 
+@pytest.mark.slow
 def test_a_depth_policy_before_a_colour_camera_gives_up_by_name(
     processes: Processes, depth_bundle: Path
 ) -> None:
@@ -298,6 +301,7 @@ ros.rclpy.spin(node)
 """
 
 
+@pytest.mark.slow
 def test_large_images_arrive_from_a_driver_with_the_shipped_profile(
     processes: Processes, iap_bundle: Path
 ) -> None:
@@ -321,6 +325,7 @@ def test_large_images_arrive_from_a_driver_with_the_shipped_profile(
         client.close()
 
 
+@pytest.mark.slow
 def test_a_dead_driver_is_noticed_when_activated_again(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
@@ -340,6 +345,7 @@ def test_a_dead_driver_is_noticed_when_activated_again(
     assert run.wait(10) == 0
 
 
+@pytest.mark.slow
 def test_without_sensors_the_controller_gives_up_by_name(
     processes: Processes, iap_bundle: Path
 ) -> None:

@@ -103,6 +103,7 @@ def test_a_controller_that_is_killed_leaves_a_complete_recording(
     assert newest > last.sec + last.nanosec / 1e9 - 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["killed", "disk full"])
 def test_a_recorder_that_fails_does_not_stop_the_robot(
     processes: Processes,

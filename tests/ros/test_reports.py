@@ -19,6 +19,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["full", "closed"])
 def test_an_output_that_cannot_be_written_costs_no_file(
     processes: Processes,

@@ -111,6 +111,7 @@ def test_a_simulated_controller_drops_what_is_no_command(
     assert "a command was dropped: a value is not finite" in output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
@@ -198,6 +199,7 @@ def test_another_controller_is_refused(
     assert not controller.heard
 
 
+@pytest.mark.slow
 def test_it_is_rehearsed_unless_told_otherwise_and_then_needs_no_controller(
     processes: Processes, client: Client, robot: FakeRobot
 ) -> None:

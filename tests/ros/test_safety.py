@@ -54,6 +54,7 @@ def test_after_a_stall_of_its_own_it_stands_up_again(
     assert run.poll() is None
 
 
+@pytest.mark.slow
 def test_a_node_that_is_held_up_all_the_time_warns_and_then_gives_up(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
@@ -89,6 +90,7 @@ STAMPS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", STAMPS)
 def test_a_driver_whose_stamps_are_wrong_is_refused_by_name(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot, kind: str
@@ -305,6 +307,7 @@ def test_the_driver_of_the_simulated_robot_disobeys_old_commands(
         client.spin_for(0.02)
 
 
+@pytest.mark.slow
 def test_a_camera_ages_in_stages_that_are_told_with_their_cause(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:

@@ -211,6 +211,7 @@ def test_a_pipeline_needs_an_opencv_with_gstreamer(
     assert str(stream) == "udpsrc address=230.1.1.1 port=1720 ! ..."
 
 
+@pytest.mark.slow
 def test_a_policy_walks_by_a_stream_and_is_damped_after_its_end(
     processes: Processes, client: Client, robot: FakeRobot, sender: Sender
 ) -> None:

@@ -23,6 +23,7 @@ def listen(processes: Processes) -> None:
     client.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("simulator", "number"), [("pybullet", signal.SIGINT), ("mujoco", signal.SIGTERM)]
 )
