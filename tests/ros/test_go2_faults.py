@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from typing import Any
 
+import pytest
+
 from pixelgait.export.faults.go2 import BENT, DENY, MEDDLE
 from tests.ros.go2 import DOMAINS, Heard, Listener, tell
 from tests.ros.support import Client, Processes
