@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pixelgait.policies.runs.run import LOW_LEVEL, find_run
 from pixelgait.policies.training.base_configs import (
@@ -13,18 +12,9 @@ from pixelgait.policies.training.base_configs import (
     LowLevelConfig,
     TrainConfig,
 )
-from pixelgait.policies.training.rollouts.plan import (
-    DAggerConfig,
-    DeviceName,
-    Plan,
-)
-from pixelgait.robot.cli.options import (
-    Count,
-)
+from pixelgait.policies.training.rollouts.plan import DAggerConfig, DeviceName, Plan
+from pixelgait.robot.cli.options import Count
 from pixelgait.robot.errors import UserError
-
-if TYPE_CHECKING:  # torch is not needed to be told what to do
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.util import get_temp_dir
 from typing import Any
 
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)  # they end a process
 PR_SET_PDEATHSIG = 1  # linux/prctl.h: the signal to get when the parent dies
 LAST_BREATH_S = 1.0  # by then a parent that is dying has closed all its pipes
 

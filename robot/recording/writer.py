@@ -14,6 +14,7 @@ from typing import IO, Any
 from mcap.writer import CompressionType
 from mcap_ros2.writer import Writer
 
+from pixelgait.robot.cli.processes import ENDING
 from pixelgait.robot.recording.messages import TYPES, messages
 from pixelgait.robot.runtime.loop import Step
 
@@ -59,7 +60,7 @@ class StepWriter:
 
 def main() -> None:
     """Until standard input ends, whoever else is told to end: systemd tells all of a service."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+    for number in ENDING:
         signal.signal(number, signal.SIG_IGN)
     os.nice(NICENESS)
     path, passed_on = Path(sys.argv[1]), items(sys.stdin.buffer)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pixelgait.robot.cli.processes import ENDING
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.wire.names import COLOUR, DEPTH, IMU, JOINT_STATES
 from pixelgait.robot.ros.wire.private import stays_here
@@ -54,7 +55,6 @@ SENSOR_QOS = qos_profile_sensor_data
 NEWEST_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 COMMAND_QOS = QoSProfile(depth=1)  # reliable, the newest only
 NANOSECONDS = 1_000_000_000
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)  # they end a process
 
 
 def start(arguments: list[str] | None = None) -> threading.Event:
