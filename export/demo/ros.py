@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 import sys
 from functools import partial
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from pixelgait.robot.cli.processes import die_with_parent
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.ros.wire.private import private_environment
+from pixelgait.robot.ros.wire.private import OwnDomain, private_environment
 
 SHUTDOWN_S = 10.0
 
@@ -24,7 +23,8 @@ def run_ros(bundle: str, out: Path, robot: list[str], controller: list[str]) -> 
     Raises:
         UserError: the controller stopped with a fault.
     """
-    environment = private_environment(random.randint(1, 101), (out / "ros_log").resolve())
+    domain = OwnDomain()
+    environment = private_environment(domain.number, (out / "ros_log").resolve())
     sim = [sys.executable, "-m", "pixelgait.sim.node", "--out", str(out), *robot]
     run = [sys.executable, "-m", "pixelgait.robot.ros.run", bundle, "--out", str(out), *controller]
     stand_in = _start(sim, environment)
@@ -37,6 +37,7 @@ def run_ros(bundle: str, out: Path, robot: list[str], controller: list[str]) -> 
             _end(deciding)
     finally:
         _end(stand_in)
+        domain.close()
 
 
 def _start(line: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:

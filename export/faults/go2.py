@@ -27,11 +27,11 @@ from pixelgait.export.faults.trial import (
 )
 from pixelgait.robot.bundle import Bundle
 from pixelgait.robot.ros.address import parse_link
+from pixelgait.robot.ros.wire.private import OwnDomain
 from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.remote import STOP
 
-# A new domain for every trial, none of ROS 2's and of the tests': who is killed stays known in the
-# old one for 10 s.
+# None of ROS 2's and of the tests'.
 DOMAINS = itertools.cycle(random.sample(range(151, 201), 50))
 KEPT = 2000  # commands between two looks: 4 s of them
 DECIMALS = 6  # of an angle as float32
@@ -146,7 +146,8 @@ class Go2Trial(StandInTrial):
 
     def __init__(self, case: Case, bundle: Bundle, folder: Path) -> None:
         super().__init__(case, bundle, folder)
-        self.link = f"{case.link}:{next(DOMAINS)}"
+        self._dds = OwnDomain(DOMAINS)
+        self.link = f"{case.link}:{self._dds.number}"
         self._ears = BusEars(self.link, len(bundle.spec.joint_names))
 
     @property
@@ -161,6 +162,7 @@ class Go2Trial(StandInTrial):
         """End all processes of this case."""
         self._ears.close()
         super().close()
+        self._dds.close()
 
 
 def denies(trial: Go2Trial) -> None:

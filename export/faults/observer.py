@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from typing import Any, ClassVar
 
 from pixelgait.robot.cli.processes import die_with_parent
 from pixelgait.robot.ros.wire import common as ros
-from pixelgait.robot.ros.wire.private import private_environment
+from pixelgait.robot.ros.wire.private import OwnDomain, private_environment
 
 # Somebody else who publishes on a topic, or could.
 OTHER = """
@@ -83,10 +82,10 @@ class Observer:
         from rclpy.executors import SingleThreadedExecutor
         from std_msgs.msg import String
 
-        domain = 4 * random.randint(1, 25)  # none of those that tests beside it are on
-        self.environment = private_environment(domain, folder / "log")
+        self._domain = OwnDomain()
+        self.environment = private_environment(self._domain.number, folder / "log")
         self.context = Context()
-        ros.rclpy.init(context=self.context, domain_id=domain)
+        ros.rclpy.init(context=self.context, domain_id=self._domain.number)
         self.node = ros.rclpy.create_node("driver", context=self.context)
         self.executor = SingleThreadedExecutor(context=self.context)
         self.executor.add_node(self.node)
@@ -153,6 +152,7 @@ class Observer:
         self.executor.shutdown()
         self.node.destroy_node()
         self.context.shutdown()
+        self._domain.close()
         self.output.close()
 
 

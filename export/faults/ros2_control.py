@@ -42,8 +42,8 @@ from pixelgait.sim.standin.ros2_control import controller_joints
 LEGS = "ros2-control:legs"  # where the controller that is looked for is not
 COMMANDS = f"{CONTROLLER}/commands"
 YIELDS = "yields"  # where others damp
-KEPT = 100  # messages between two looks
-LATELY_S = 0.1  # within which the controller may have heard of a joint what it follows
+KEPT = 1000  # messages between two looks: 2 s of joint states
+LATELY_S = 0.1  # before a target: when the joints that it follows were told of
 FOLLOWING = 10  # targets in a row that follow joints are no accident of a walk
 ROUNDING_RAD = 1e-9
 # The stand-in, whose messages become what standard input says: lines as "joints nan".
@@ -102,7 +102,7 @@ class TopicEars(Ears):
         self._spec = spec
         self._places = ros.joint_order(controller_joints(spec), spec.joint_names)
         self.targets: list[Heard] = []
-        self.angles: list[tuple[float, Array]] = []  # when (monotonic), and (12,) [rad] or NaN
+        self.angles: list[tuple[float, Array]] = []  # when sent [s], and (12,) [rad] or NaN
         self._node = ros.quiet_node(beside, "observer")
         listen = self._node.create_subscription
         self._commands = listen(Float64MultiArray, COMMANDS, lambda _: None, KEPT)
@@ -115,8 +115,8 @@ class TopicEars(Ears):
         self._node.destroy_node()
 
     def hear(self) -> None:
-        for message, _ in taken(self._joints, ros.JointState):
-            self.angles.append((time.monotonic(), self._believable(message)))
+        for message, told in taken(self._joints, ros.JointState):
+            self.angles.append((told["source_timestamp"] / 1e9, self._believable(message)))
         for message, told in taken(self._commands, Float64MultiArray):
             target = np.array(message.data)[self._places]
             sent_s = told["source_timestamp"] / 1e9
@@ -144,7 +144,8 @@ def follows(before: Heard, target: Heard, angles: Array) -> bool:
 def yielding(targets: Sequence[Heard], angles: Sequence[tuple[float, Array]]) -> list[Heard]:
     """The same, and which of them belong to a row of those that follow the joints.
 
-    No position damps; so it must be seen in how targets move.
+    No position damps; so it must be seen in how targets move, by when they and the joint states
+    were sent: a busy observer hears many at once.
     """
     if not angles:
         return list(targets)
@@ -152,7 +153,7 @@ def yielding(targets: Sequence[Heard], angles: Sequence[tuple[float, Array]]) ->
     places = np.array([each for _, each in angles])
     follow = [False for _ in targets[:1]]
     for before, target in itertools.pairwise(targets):
-        first, last = np.searchsorted(times, (target.time_s - LATELY_S, target.time_s))
+        first, last = np.searchsorted(times, (target.sent_s - LATELY_S, target.sent_s))
         follow.append(follows(before, target, places[max(0, first - 1) : last]))
     found: list[Heard] = []
     pairs = zip(follow, targets, strict=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -15,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from pixelgait.robot.ros.wire.private import OwnDomain
 from tests.conftest import child_environment
 
 DISCOVERY_S = 20.0  # up to 2.6 s on an idle machine
-# A new domain for every test; those of workers beside each other are never the same.
 WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-DOMAINS = itertools.cycle(random.sample(range(1 + WORKER % 4, 102, 4), 25))
 # The machine that runs the tests may stall for longer than a robot's driver may.
 PATIENCE_S = {  # ageing, stale, dead
     **dict.fromkeys(("joint_states", "imu.data"), (1.0, 1.5, 2.0)),
@@ -40,7 +37,8 @@ class Processes:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.domain = next(DOMAINS)
+        self._domain = OwnDomain()
+        self.domain = self._domain.number
         self.environment = child_environment() | {
             "ROS_DOMAIN_ID": str(self.domain),
             "ROS_LOG_DIR": str(folder / "ros_log"),
@@ -79,6 +77,7 @@ class Processes:
                 process.kill()
                 output, _ = process.communicate()
             print(process.args, "exit code", process.returncode, output or "", sep="\n")
+        self._domain.close()
 
 
 WALKING = 200  # commands: the first 100 are for standing up

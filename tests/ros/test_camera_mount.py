@@ -7,9 +7,6 @@ import fcntl
 import math
 import os
 import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -176,24 +173,22 @@ for parent, child, where, turned in eval(sys.argv[1]):
     (t.x, t.y, t.z), (q.x, q.y, q.z, q.w) = where, turned
     transforms.append(each)
 publisher.publish(TFMessage(transforms=transforms))
+print("told", flush=True)
 stop.wait()
 """
 
 
 @pytest.fixture
-def mounted_wrongly(tf2_processes: Processes) -> Iterator[None]:
+def mounted_wrongly(tf2_processes: Processes) -> None:
     """Somebody says that the camera looks 20 degrees further down than it should."""
     bent = about("y", PITCH_RAD + math.radians(20.0))
     transforms = [
         ("base_link", "bracket", (X_M, Y_M, Z_M), bent),
         ("bracket", "camera", HERE, (0.0, 0.0, 0.0, 1.0)),
     ]
-    publisher = subprocess.Popen(
-        [sys.executable, "-c", PUBLISH, repr(transforms)], env=tf2_processes.environment
-    )
-    yield
-    publisher.terminate()
-    publisher.wait()
+    publisher = tf2_processes.script(PUBLISH, repr(transforms))
+    assert publisher.stdout is not None
+    assert publisher.stdout.readline() == "told\n"
 
 
 @pytest.mark.slow

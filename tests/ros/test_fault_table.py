@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.ros.wire.common import LOOPBACK
-from pixelgait.robot.ros.wire.private import private_environment
+from pixelgait.robot.ros.wire.private import OwnDomain, private_environment
 from pixelgait.robot.spec import A1
 
 
@@ -116,6 +117,8 @@ def test_targets_that_yield_are_told_from_those_that_walk() -> None:
     assert not any(yields(sinks, [(time_s, POSE + 0.3) for time_s in times]))  # away from them
     assert all(yields([POSE] * count, [(time_s, POSE * np.nan) for time_s in times])[1:])
     assert not any(yields(walks[:45] + [walks[44]] * 5))  # too few
+    late = [Heard(times[-1], t, each) for t, each in zip(times, sinks, strict=True)]
+    assert [each.damps for each in yielding(late, hanging)] == yields(sinks)  # heard all at once
 
 
 def test_faults_are_many_and_named_once() -> None:
@@ -191,6 +194,22 @@ def test_processes_of_a_trial_stay_on_this_computer(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == str(["7", None, str(LOOPBACK)])
+
+
+def test_a_domain_is_of_one_process_until_it_ends() -> None:
+    code = "import itertools; from pixelgait.robot.ros.wire.private import OwnDomain; "
+    code += "held = OwnDomain(itertools.count(300)); print(held.number, flush=True); input()"
+    line = [sys.executable, "-c", code]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        theirs = int(other.stdout.readline())
+        ours = OwnDomain(itertools.count(theirs))
+        assert ours.number > theirs
+        other.kill()
+    again = OwnDomain(itertools.count(theirs))
+    assert again.number == theirs
+    again.close()
+    ours.close()
 
 
 def test_a_command_that_nobody_heard_is_no_leap() -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import random
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 # How far a ROS process reaches, where somebody has chosen.
@@ -14,6 +18,29 @@ REACH = (
 HERE = {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST", "ROS_LOCALHOST_ONLY": "1"}
 # ROS wheels set these for the process that has imported them; a child must set its own.
 OF_WHEELS = ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH")
+
+# Of DDS: above 101 its ports may be those that Linux lends to others.
+DOMAINS = itertools.cycle(random.sample(range(1, 102), 101))
+
+
+class OwnDomain:
+    """A DDS domain that no other of our processes is on, until `close` or the end of this one."""
+
+    def __init__(self, numbers: Iterator[int] = DOMAINS) -> None:
+        """Take the next of these without end: of who was killed in one, others know for a while."""
+        for self.number in numbers:
+            # A name in Linux's abstract namespace reaches as far as the loopback interface, leaves
+            # no file, and goes with its process.
+            self._held = socket.socket(socket.AF_UNIX)
+            try:
+                self._held.bind(f"\0pixelgait-domain-{self.number}")
+                return
+            except OSError:
+                self._held.close()
+
+    def close(self) -> None:
+        """Leave it to others."""
+        self._held.close()
 
 
 def stays_here() -> bool:
