@@ -32,6 +32,7 @@ from tests.helpers import change_contract
 GIBSON_IAP = "iap:channels=1,height=16,width=16,patch=4,stride=4,selected=4"  # the paper's, fig. 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("kind", ["depth", "rgbd"])
 def test_a_bundle_is_evaluated_with_the_camera_it_needs(

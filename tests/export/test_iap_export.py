@@ -39,6 +39,7 @@ def camera_images(shape: tuple[int, int, int], count: int = 10) -> list[np.ndarr
     return [np.ascontiguousarray(image, np.uint8) for image in images]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_onnx_selects_what_torch_selects(name: str, options: dict[str, Any]) -> None:
     torch.manual_seed(1)

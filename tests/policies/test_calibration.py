@@ -38,6 +38,7 @@ def low_level_run(folder: Path, stride: float, body: str = "pybullet") -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stride", [0.18, 0.4])  # 0.3 would be about right
 @pytest.mark.parametrize("simulator", BODIES)
 def test_both_speeds_are_reached_and_the_rest_stays(

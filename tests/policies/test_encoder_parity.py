@@ -10,6 +10,7 @@ from pixelgait.policies.high_level import HighLevelNetwork
 from tests.policies.parity import require_parity
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("encoder", "mirror"),
     [

@@ -64,6 +64,7 @@ def test_a_mirrored_walk_is_decided_as_the_mirror_image(encoder: str) -> None:
     assert np.std(turns) > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("encoder", "memory"),
     [*((encoder, "gru:6") for encoder in WITH_MEMORY), (WITH_MEMORY[0], "lstm:6")],
@@ -175,6 +176,7 @@ def last_turns(high_level: HighLevelNetwork, lessons: Lessons) -> np.ndarray:
     return np.mean(hits)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("memory", "remembers"),
     [("gru:8", True), pytest.param("lstm:8", True, marks=pytest.mark.long), ("", False)],

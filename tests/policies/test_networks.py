@@ -230,6 +230,7 @@ def test_what_is_recoloured_is_not_learned_by_its_colour(memory: str) -> None:
     assert loss(recolour=True) > 0.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", ["", "gru:4"])
 @pytest.mark.parametrize(("huber", "turn"), [(0.0, 0.1), (0.1, 0.9)])
 def test_of_two_ways_that_look_alike_one_is_learned_or_their_mean(

@@ -65,6 +65,7 @@ def test_in_a_mixture_the_seed_alone_says_in_which_simulator_an_episode_is() -> 
     assert not np.array_equal(alone[0][0].path, walked("mujoco", [6])[0].path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", ["mujoco", "mixture"])
 def test_without_mujoco_a_line_says_so_before_anything_is_written(
     tmp_path: Path, body: str

@@ -475,6 +475,7 @@ def test_every_task_shows_its_own_defaults(command: Command) -> None:
         assert f"Control steps (10 ms) of a training episode. (default: {steps})" in words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", ["encoders", "imitate --out new --encoder list"])
 def test_encoders_are_listed_with_their_weights(command: Command, asked: str) -> None:
     done = command("pixelgait-train", *asked.split())

@@ -87,6 +87,7 @@ def test_what_ends_wrongly_is_told() -> None:
         report(FaultsConfig(only="nowhere"))
 
 
+@pytest.mark.slow
 def test_what_a_link_does_otherwise_is_told() -> None:
     """Before anything was sent, and of what was."""
     cases = {case.name: case for case in GO2_FAULTS}

@@ -37,6 +37,7 @@ def switcher(link: str) -> Iterator[MotionSwitcher]:
     bus.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", BODIES)
 def test_the_shipped_policy_walks_past_obstacles(
     processes: Processes,

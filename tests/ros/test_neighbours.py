@@ -131,6 +131,7 @@ def test_a_node_that_is_managed_becomes_inactive_on_a_fault(
     client.wait_for_state("walking")
 
 
+@pytest.mark.slow
 def test_diagnostics_warn_of_what_is_odd_and_tell_what_is_gone(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
@@ -234,6 +235,7 @@ def malformed_requests() -> list[tuple[Any, str, Any]]:
     return requests
 
 
+@pytest.mark.slow
 def test_whatever_its_services_are_asked_it_walks_on(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
@@ -283,6 +285,7 @@ def test_arguments_for_ros_that_cannot_be_used_are_one_clear_line(
     assert reason in output.strip().splitlines()[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stamped", [False, True])
 def test_a_joystick_drives_the_walk_bundle(
     processes: Processes, client: Client, robot: FakeRobot, stamped: bool

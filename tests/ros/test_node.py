@@ -192,6 +192,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.slow
 def test_whatever_a_driver_sends_the_last_command_damps(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
@@ -264,6 +265,7 @@ def test_a_depth_policy_before_a_colour_camera_gives_up_by_name(
         client.close()
 
 
+@pytest.mark.slow
 def test_colour_without_the_depth_of_its_time_damps(
     processes: Processes, rgbd_bundle: Path
 ) -> None:

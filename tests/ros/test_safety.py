@@ -107,6 +107,7 @@ def test_a_driver_whose_stamps_are_wrong_is_refused_by_name(
     assert reason in said
 
 
+@pytest.mark.slow
 def test_a_drifting_clock_is_refused_by_name(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:

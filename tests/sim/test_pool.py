@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from pixelgait.sim.workers.pool import WorkerPool
 from tests.conftest import alive, child_environment
 
@@ -30,6 +32,7 @@ def numbered(pool: WorkerPool, function: Callable[..., int], died: Path) -> list
     return pool.map(function, [(number, died) for number in range(8)])
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_replaced_and_its_job_repeated(tmp_path: Path) -> None:
     with WorkerPool(2, nothing) as pool:
         assert numbered(pool, square_or_die, tmp_path / "died") == [n * n for n in range(8)]

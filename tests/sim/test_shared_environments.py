@@ -165,6 +165,7 @@ class UnsendableError(Exception):
         super().__init__(f"{one} and {two}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "arguments", "expected", "said"),
     [

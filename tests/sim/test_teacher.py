@@ -120,6 +120,7 @@ def test_a_map_keeps_clear_of_boxes_and_edges_and_goes_below_what_hovers() -> No
     assert not yard.covers(2.5, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("difficulty", [0.5, 1.0])
 def test_it_touches_nobody_who_walks_across_its_way(difficulty: float) -> None:
     """Before it knew where they would be it touched somebody in 14 of 20 episodes."""
