@@ -35,7 +35,8 @@ HOUSES = 5  # that are written in Gibson's layout; others than those of training
 WRITTEN = "gibson:written"  # their folders are made where they are evaluated
 ROOMS = EvalConfig("navigator", scene="rooms")
 ATTENDING = replace(ROOMS, bundle="navigator-sit")
-PAPER_SIZE = "policies/pretrained/navigator/others/paper-size"
+OTHERS = "policies/pretrained/navigator/others"
+SEED_0, SEED_2 = (replace(ROOMS, bundle=f"{OTHERS}/seed-{seed}") for seed in (0, 2))
 # Rows: what walks, where.
 ROWS = {
     "**navigator**": ROOMS,
@@ -48,13 +49,17 @@ ROWS = {
     "navigator, written houses in Gibson's layout": replace(ROOMS, scene=WRITTEN),
     "navigator, remembers nothing": replace(ROOMS, baseline="forgetful"),
     "navigator, blind (gray image)": replace(ROOMS, baseline="blind"),
+    "navigator, seed 0": SEED_0,
+    "navigator, seed 2": SEED_2,
+    "navigator, seed 0, difficulty 1": replace(SEED_0, difficulty=1.0),
+    "navigator, seed 2, difficulty 1": replace(SEED_2, difficulty=1.0),
     "navigator-sit": ATTENDING,
     "navigator-sit, difficulty 1": replace(ATTENDING, difficulty=1.0),
     "navigator-sit, MuJoCo": replace(ATTENDING, body="mujoco"),
     "navigator-sit, randomised": replace(ATTENDING, randomise=True),
     "navigator-sit, unseen looks": replace(ATTENDING, looks="test"),
     "navigator-sit, remembers nothing": replace(ATTENDING, baseline="forgetful"),
-    "IAP of the paper's size": replace(ROOMS, bundle=PAPER_SIZE),
+    "IAP of the paper's size": replace(ROOMS, bundle=f"{OTHERS}/paper-size"),
     "teacher (knows map and pose)": replace(ROOMS, bundle="walk", baseline="teacher"),
 }
 COLUMNS = (
