@@ -13,7 +13,14 @@ A high level takes what it is told, a goal, where ahead is, or neither; without 
 """
 
 from pixelgait.robot.bundle.bundle import Bundle
-from pixelgait.robot.bundle.contract import FIXED, KEYS, SCHEMA, TOLERANCE, contract_hash
+from pixelgait.robot.bundle.contract import (
+    FIXED,
+    KEYS,
+    OBJECTS,
+    SCHEMA,
+    TOLERANCE,
+    contract_hash,
+)
 from pixelgait.robot.bundle.folder import (
     CONTRACT,
     FILES,
@@ -43,6 +50,7 @@ __all__ = [
     "KEYS",
     "LOW_LEVEL",
     "MEMORY",
+    "OBJECTS",
     "SCHEMA",
     "SHIPPED",
     "TOLERANCE",

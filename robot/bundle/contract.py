@@ -25,6 +25,12 @@ KEYS = (
     "tilt_limit_rad", "golden_tolerance", "provenance", "files", "sha256",
 )  # fmt: skip
 
+# Which of it are objects, whatever they hold.
+OBJECTS = (
+    "graphs", "spec", "imu", "camera", "low_level", "high_level", "heading_hold", "motors",
+    "start", "patience", "provenance", "files",
+)  # fmt: skip
+
 # How this runtime feeds every policy, as it stands in contracts.
 FIXED = {
     "control_dt_s": CONTROL_DT_S,
@@ -48,7 +54,7 @@ def check_integrity(folder: Path, contract: dict[str, Any]) -> None:
     """Whether a contract is whole, and the files in its folder are those it was written for.
 
     Raises:
-        UserError: a key is missing, or it was edited.
+        UserError: a key is missing or holds something else than it should, or it was edited.
         BundleError: a file is missing or another one.
     """
     for key in KEYS:
@@ -56,6 +62,9 @@ def check_integrity(folder: Path, contract: dict[str, Any]) -> None:
             raise UserError(f"key '{key}' is missing")
         if key == "schema" and contract[key] != SCHEMA:
             raise UserError(f"schema {contract[key]}, this version reads {SCHEMA}")
+    for key in OBJECTS:
+        if not isinstance(contract[key], dict):
+            raise UserError(f"{key} is {contract[key]!r}, expected a JSON object")
     if contract_hash(contract) != contract["sha256"]:
         raise UserError("content does not match its sha256, was it edited?")
     for file in FILES:
