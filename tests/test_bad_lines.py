@@ -259,6 +259,7 @@ OTHERS = [
         "--out b/golden.json: --json is the same file",
     ),
     ("pixelgait-encoders --out taken", "taken/encoders.png is not a file"),
+    (f"pixelgait-encoders --out new --page {GIF}", "walk.gif: no page of text"),
     ("pixelgait-encoders --out note.txt", "note.txt"),
     ("pixelgait-run iap --out taken", "taken/latency.json is not a file"),
     ("pixelgait-run iap --out note.txt", "note.txt"),
