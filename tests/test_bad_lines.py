@@ -258,6 +258,7 @@ OTHERS = [
         "pixelgait-export --low-level walk --out b --json b/golden.json",
         "--out b/golden.json: --json is the same file",
     ),
+    ("pixelgait-export --low-level walk --out b --name a\udcff", "a\\udcff': expected UTF-8"),
     ("pixelgait-encoders --out taken", "taken/encoders.png is not a file"),
     (f"pixelgait-encoders --out new --page {GIF}", "walk.gif: no page of text"),
     ("pixelgait-encoders --out note.txt", "note.txt"),
