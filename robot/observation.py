@@ -91,10 +91,13 @@ def depth_bytes(depth: NDArray[np.float32]) -> NDArray[np.uint8]:
 
 
 def middle(pixels: NDArray[Any], height: int, width: int) -> NDArray[Any]:
-    """The largest part of an image (H, W, ...) in its middle with the sides' ratio wanted."""
+    """The largest part of an image (H, W, ...) in its middle with the sides' ratio wanted.
+
+    It has a row and a column at least, however narrow a policy's image is beside the camera's.
+    """
     full_rows, full_columns = pixels.shape[:2]
-    rows = min(full_rows, full_columns * height // width)
-    columns = min(full_columns, full_rows * width // height)
+    rows = min(full_rows, max(1, full_columns * height // width))
+    columns = min(full_columns, max(1, full_rows * width // height))
     top, left = (full_rows - rows) // 2, (full_columns - columns) // 2
     return pixels[top : top + rows, left : left + columns]
 

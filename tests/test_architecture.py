@@ -16,7 +16,7 @@ TOP_FOLDERS = ("robot", "sim", "policies", "export")
 # From the ground up. A folder may import itself and what stands in the rows above its own.
 LAYERS = (
     ("robot",),
-    ("robot.cli", "robot.runtime", "sim.world", "policies.encoders"),
+    ("robot.cli", "robot.bundle", "robot.runtime", "sim.world", "policies.encoders"),
     (
         "policies.encoders.iap",
         "policies.encoders.sit",

@@ -22,7 +22,7 @@ from pixelgait.policies.training.rollouts.worker import Worker
 from pixelgait.robot.bundle import BundleError, load_bundle
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.observation import DEPTH_RANGE_M, depth_bytes, fill_holes
-from pixelgait.robot.ros.wire.camera import depth_frame
+from pixelgait.robot.ros.wire.camera import depth_frame, rgb_frame
 from pixelgait.sim.body.randomisation import Sample
 from pixelgait.sim.body.sensors import exposed
 from pixelgait.sim.engines.registry import BODIES
@@ -194,6 +194,19 @@ def test_no_depth_is_invented_at_an_edge_and_outliers_are_outvoted() -> None:
     np.testing.assert_array_equal(np.unique(depth), np.array([0.7, 3.0], np.float32))
     assert (depth[:, :8] == 3.0).all()
     assert (depth[:, 9:] < 1.0).all()
+
+
+@pytest.mark.parametrize(("height", "width"), [(64, 1), (1, 64), (1, 1)])
+def test_a_policy_whose_image_is_one_pixel_wide_sees_through_any_camera(
+    height: int, width: int
+) -> None:
+    for rows, columns in ((32, 48), (48, 32), (1, 1)):  # pixels have no 64th
+        pixels = np.full((rows, columns), 2000, np.uint16)
+        depth = depth_frame(message(pixels, "16UC1"), height, width)
+        np.testing.assert_array_equal(depth, np.full((height, width), 2.0, np.float32))
+        gray = np.full((rows, columns, 3), 90, np.uint8)
+        colours = rgb_frame(message(gray, "rgb8"), height, width)
+        np.testing.assert_array_equal(colours, np.full((height, width, 3), 90, np.uint8))
 
 
 def test_a_simulated_frame_comes_through_unchanged() -> None:

@@ -43,9 +43,10 @@ def export(config: ExportConfig) -> list[parity.Parity]:
     """Write and verify the bundle; returns the parity figures.
 
     Raises:
-        UserError: a run folder or the place of a file cannot be used, `out` holds something else
-            than a bundle, or ONNX differs from torch.
+        UserError: a run folder, the name or the place of a file cannot be used, `out` holds
+            something else than a bundle, or ONNX differs from torch.
     """
+    _require_text(config.name)
     low_level_run = find_run(config.low_level, "low_level")
     low_level = LinearGraph(trained_low_level(low_level_run))
     high_level_run = config.high_level and find_run(config.high_level, "high_level")
@@ -63,6 +64,14 @@ def export(config: ExportConfig) -> list[parity.Parity]:
         write_atomic(config.json, json_bytes(_figures(config, rows)))
         print(f"wrote {config.json}")
     return rows
+
+
+def _require_text(name: str) -> None:
+    """Raises UserError for a name that came in another encoding: graphs carry UTF-8 alone."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise UserError(f"--name {name!r}: expected UTF-8") from None
 
 
 def _require_ours(out: Path) -> None:

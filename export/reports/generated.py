@@ -18,10 +18,14 @@ def require_markers(page: Path, part: str, target: str) -> None:
     """To be called before hours of measuring.
 
     Raises:
-        UserError: the page is missing, or has no such lines.
+        UserError: the page is missing, no text, or has no such lines.
     """
     begin, end = markers(part, target)
-    _, found, after = (page.read_text() if page.exists() else "").partition(begin)
+    try:
+        text = page.read_text(encoding="utf-8") if page.exists() else ""
+    except UnicodeDecodeError:
+        raise UserError(f"{page}: no page of text (UTF-8)") from None
+    _, found, after = text.partition(begin)
     if not found or end not in after:
         raise UserError(f"{page}: no lines '{begin}' and '{end}' to write between")
 
@@ -44,6 +48,6 @@ def write_between(page: Path, part: str, target: str, lines: Sequence[str]) -> N
     """
     require_markers(page, part, target)
     begin, end = markers(part, target)
-    before, _, rest = page.read_text().partition(begin)
+    before, _, rest = page.read_text(encoding="utf-8").partition(begin)
     after = rest.partition(end)[2]
     write_atomic(page, "\n".join([before + begin, *lines, end + after]).encode())

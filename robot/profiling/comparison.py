@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,9 @@ def read_report(path: Path) -> dict[str, Any]:
         if pace := report.get("repeated_commands"):
             _require_numbers(pace, "period_nominal_us", "due", "late")
         for bars in report.get("histograms", {}).values():
-            if not bars or not all(edge > 0.0 and count > 0 for edge, count in bars):
+            if not bars or not all(
+                _number(edge) > 0.0 and _number(count) > 0 for edge, count in bars
+            ):
                 raise ValueError("a histogram without bars, or with empty ones")
         report["machine"]["processor"], report["deadline_misses"], report["ticks"]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -42,8 +45,14 @@ def read_report(path: Path) -> dict[str, Any]:
 
 def _require_numbers(row: dict[str, Any], *names: str) -> None:
     for name in names:
-        if not isinstance(row[name], (int, float)):
-            raise TypeError(f"{name} is {row[name]!r}")
+        _number(row[name], name)
+
+
+def _number(value: Any, name: str = "a value") -> float:
+    """What can be drawn: JSON has integers beyond any float, and Python's infinity and NaN."""
+    if not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
+        raise TypeError(f"{name} is {str(value)[:20]}, expected a finite number")
+    return float(value)
 
 
 def rows(report: dict[str, Any]) -> dict[str, dict[str, float]]:

@@ -22,6 +22,7 @@ from pixelgait.robot.bundle import (
     HIGH_LEVEL,
     KEYS,
     LOW_LEVEL,
+    OBJECTS,
     SHIPPED,
     TOLERANCE,
     BundleError,
@@ -96,6 +97,14 @@ def test_a_contract_that_is_nested_without_end_is_refused(
 def test_a_missing_key_is_refused_by_name(copy: Path, key: str) -> None:
     change_contract(copy, lambda contract: contract.pop(key))
     with pytest.raises(BundleError, match=f"'{key}' is missing"):
+        load_bundle(copy)
+
+
+@pytest.mark.parametrize("key", OBJECTS)
+@pytest.mark.parametrize("value", [None, "me", []])
+def test_a_key_that_is_no_object_is_refused_by_name(copy: Path, key: str, value: object) -> None:
+    change_contract(copy, lambda contract: contract.update({key: value}))
+    with pytest.raises(BundleError, match=f"{key} is .*, expected a JSON object$"):
         load_bundle(copy)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 
@@ -47,6 +48,9 @@ def test_a_damaged_report_is_refused(command: Command, tmp_path: Path) -> None:
         {"repeated_commands": {"due": 1}},
         {"histograms": {"observe": []}},
         {"histograms": {"observe": [[1.0, 0]]}},
+        {"histograms": {"observe": [[1.0, 10**400]]}},  # JSON knows no bounds
+        {"period": {**report["period"], "p50_us": 10**400}},
+        {"period": {**report["period"], "p50_us": math.inf}},
     ):
         (tmp_path / "b.json").write_text(json.dumps({**report, **damaged}))
         done = command("pixelgait-profile", "b.json", "--page", "p.html")

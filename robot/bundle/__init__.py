@@ -1,0 +1,65 @@
+"""The policy bundle: two ONNX graphs, their contract and a golden vector, read and verified.
+
+A bundle is a folder:
+
+    contract.json     how to feed the graphs: tensors, joints, gains, limits, rates, units, hashes
+    high_level.onnx   image uint8 [H, W, C], goal [2] or ahead [1], state [n]
+                      -> latent [2], duration_steps [1], attention [H', W'], next_state [n]
+    low_level.onnx    latent [2], imu [4], joint_angles [12], phase [1], state [n]
+                      -> joint_targets [12], next_phase [1], next_state [n]
+    golden.json       inputs and outputs of both graphs, re-checked on the CPU that loads them
+
+A high level takes what it is told, a goal, where ahead is, or neither; without memory no state.
+"""
+
+from pixelgait.robot.bundle.bundle import Bundle
+from pixelgait.robot.bundle.contract import (
+    FIXED,
+    KEYS,
+    OBJECTS,
+    SCHEMA,
+    TOLERANCE,
+    contract_hash,
+)
+from pixelgait.robot.bundle.folder import (
+    CONTRACT,
+    FILES,
+    GOLDEN,
+    HIGH_LEVEL,
+    LOW_LEVEL,
+    SHIPPED,
+    BundleError,
+    find_bundle,
+)
+from pixelgait.robot.bundle.graphs import (
+    DECISION,
+    MEMORY,
+    Tensors,
+    single_thread_session,
+    tensors_of,
+)
+from pixelgait.robot.bundle.loading import load_bundle
+
+__all__ = [
+    "CONTRACT",
+    "DECISION",
+    "FILES",
+    "FIXED",
+    "GOLDEN",
+    "HIGH_LEVEL",
+    "KEYS",
+    "LOW_LEVEL",
+    "MEMORY",
+    "OBJECTS",
+    "SCHEMA",
+    "SHIPPED",
+    "TOLERANCE",
+    "Bundle",
+    "BundleError",
+    "Tensors",
+    "contract_hash",
+    "find_bundle",
+    "load_bundle",
+    "single_thread_session",
+    "tensors_of",
+]

@@ -1,0 +1,100 @@
+"""A verified bundle at work: what the controller asks of both graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pixelgait.robot import controller as levels
+from pixelgait.robot.bundle.folder import HIGH_LEVEL, LOW_LEVEL
+from pixelgait.robot.bundle.graphs import DECISION, MEMORY, Graphs
+from pixelgait.robot.low_level import RESULTS, SIGNATURE
+from pixelgait.robot.observation import NO_GOAL
+from pixelgait.robot.spec import Array, RobotSpec
+from pixelgait.robot.supervisor import Patience, Supervisor, patience_of
+
+# Inferences of each graph before the first that counts: it takes two to three times as long, until
+# memory is allocated and caches are filled. After six it no longer shows (shipped bundles); ours.
+WARM_UP = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A verified bundle, ready to run. Both graphs run on one thread."""
+
+    folder: Path
+    contract: dict[str, Any]
+    spec: RobotSpec
+    _graphs: Graphs
+
+    @property
+    def control_dt_s(self) -> float:
+        """Length of a control step [s]."""
+        return float(self.contract["control_dt_s"])
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """(height, width, channels) of the camera image."""
+        camera = self.contract["camera"]
+        return camera["height"], camera["width"], camera["channels"]
+
+    @property
+    def takes(self) -> dict[str, list[int]]:
+        """What the high level is given, by name, with shapes."""
+        inputs = self.contract["graphs"][HIGH_LEVEL]["inputs"]
+        return {name: tensor["shape"] for name, tensor in inputs.items()}
+
+    def high_level(
+        self, image: NDArray[np.uint8], goal: Array = NO_GOAL, state: levels.State = None
+    ) -> levels.Decision:
+        """The controller's high level: image (H, W, C), goal (2,) and state (n,) to decision."""
+        told = {"goal": goal if np.isfinite(goal[0]) else NO_GOAL, "ahead": goal[1:]}
+        inputs: dict[str, NDArray[Any]] = {"image": image, **told}
+        latent, duration, attention, *memory = self._run(HIGH_LEVEL, DECISION, inputs, state)
+        after = memory[0].astype(np.float64) if memory else None
+        steps = int(min(max(levels.SHORTEST_STEPS, duration[0]), levels.LONGEST_STEPS))
+        return levels.Decision(latent.astype(np.float64), steps, attention, after)
+
+    def low_level(
+        self, latent: Array, imu: Array, joint_angles: Array, carried: Array
+    ) -> tuple[Array, Array]:
+        """The controller's low level."""
+        values = (latent, imu, joint_angles, carried[:1])
+        inputs = dict(zip(SIGNATURE, values, strict=True))
+        targets, *after = self._run(LOW_LEVEL, RESULTS, inputs, carried[1:])
+        return targets.astype(np.float64), np.concatenate(after, dtype=np.float64)
+
+    def _run(
+        self, file: str, gives: Iterable[str], inputs: dict[str, NDArray[Any]], state: levels.State
+    ) -> list[NDArray[Any]]:
+        """These outputs of a graph for what it takes of the inputs, then its next state if any."""
+        takes = self.contract["graphs"][file]["inputs"]
+        if cell := takes.get("state"):
+            inputs["state"] = np.zeros(cell["shape"]) if state is None or not state.size else state
+            gives = (*gives, MEMORY)
+        given = {name: inputs[name].astype(takes[name]["type"], copy=False) for name in takes}
+        return list(self._graphs[file].run([*gives], given))
+
+    def warm_up(self) -> None:
+        """Run both graphs a few times: the first inferences are slow."""
+        for _ in range(WARM_UP):
+            self.high_level(np.zeros(self.image_shape, np.uint8))
+            self.low_level(*(np.zeros(size) for size in SIGNATURE.values()))
+
+    def controller(
+        self,
+        high_level: levels.HighLevel | None = None,
+        patience: Mapping[str, Patience] | None = None,
+        stopwatch: levels.Stopwatch = levels.NO_STOPWATCH,
+    ) -> levels.Controller:
+        """A controller of this bundle, or of its low level under another high level.
+
+        How long sensors may be silent, `patience`, is by default as the contract says.
+        """
+        guard = Supervisor(self.spec, patience or patience_of(self.contract))
+        return levels.Controller(high_level or self.high_level, self.low_level, guard, stopwatch)

@@ -1,0 +1,100 @@
+"""What a contract says, and whether it is what this runtime does."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from pixelgait.robot.bundle.folder import FILES, BundleError
+from pixelgait.robot.controller import HIGH_LEVEL_CONTRACT
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.low_level import CONTROL_DT_S, HEADING_HOLD
+from pixelgait.robot.observation import IMU, camera_contract
+from pixelgait.robot.spec import RobotSpec, spec_contract
+from pixelgait.robot.supervisor import TILT_LIMIT_RAD, patience_of
+
+SCHEMA = 3
+TOLERANCE = 1e-5  # largest difference between runtimes or CPUs
+
+# What a contract says, some of it for other programs.
+KEYS = (
+    "schema", "name", "robot", "control_dt_s", "units", "quaternion", "graphs", "spec", "imu",
+    "camera", "low_level", "high_level", "heading_hold", "motors", "start", "patience",
+    "tilt_limit_rad", "golden_tolerance", "provenance", "files", "sha256",
+)  # fmt: skip
+
+# Which of it are objects, whatever they hold.
+OBJECTS = (
+    "graphs", "spec", "imu", "camera", "low_level", "high_level", "heading_hold", "motors",
+    "start", "patience", "provenance", "files",
+)  # fmt: skip
+
+# How this runtime feeds every policy, as it stands in contracts.
+FIXED = {
+    "control_dt_s": CONTROL_DT_S,
+    "units": "SI, radians",
+    "quaternion": "xyzw, base in world",
+    "imu": IMU,
+    "high_level": HIGH_LEVEL_CONTRACT,
+    "heading_hold": HEADING_HOLD,
+    "tilt_limit_rad": TILT_LIMIT_RAD,
+    "golden_tolerance": TOLERANCE,
+}
+
+
+def contract_hash(contract: dict[str, Any]) -> str:
+    """SHA-256 of the contract without its own hash."""
+    content = {key: value for key, value in contract.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def check_integrity(folder: Path, contract: dict[str, Any]) -> None:
+    """Whether a contract is whole, and the files in its folder are those it was written for.
+
+    Raises:
+        UserError: a key is missing or holds something else than it should, or it was edited.
+        BundleError: a file is missing or another one.
+    """
+    for key in KEYS:
+        if key not in contract:
+            raise UserError(f"key '{key}' is missing")
+        if key == "schema" and contract[key] != SCHEMA:
+            raise UserError(f"schema {contract[key]}, this version reads {SCHEMA}")
+    for key in OBJECTS:
+        if not isinstance(contract[key], dict):
+            raise UserError(f"{key} is {contract[key]!r}, expected a JSON object")
+    if contract_hash(contract) != contract["sha256"]:
+        raise UserError("content does not match its sha256, was it edited?")
+    for file in FILES:
+        if not (folder / file).is_file():
+            raise BundleError(f"{folder / file}: file is missing")
+        if hashlib.sha256((folder / file).read_bytes()).hexdigest() != contract["files"].get(file):
+            raise BundleError(f"{folder / file}: content does not match the contract's sha256")
+
+
+def check_agreement(
+    contract: dict[str, Any], spec: RobotSpec, image_shape: tuple[int, int, int]
+) -> None:
+    """Whether this runtime does what a contract says, for this robot and images (H, W, C).
+
+    Raises:
+        UserError: it does not; names the key.
+    """
+    patience_of(contract)
+    _check_values(contract, FIXED)
+    _check_values(contract["spec"], spec_contract(spec), "spec.")
+    _check_values(contract["camera"], camera_contract(image_shape), "camera.")
+
+
+def _check_values(said: Any, needed: dict[str, Any], within: str = "") -> None:
+    """Whether a contract says what this runtime does, key by key."""
+    for key, value in needed.items():
+        name = within + key
+        if key not in said:
+            raise UserError(f"key '{name}' is missing")
+        if isinstance(value, dict):
+            _check_values(said[key], value, f"{name}.")
+        elif said[key] != value:
+            raise UserError(f"{name} is {said[key]}, this runtime works with {value}")
