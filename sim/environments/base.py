@@ -24,6 +24,7 @@ from pixelgait.sim.environments.options import (
     check_eyes,
     check_faults,
     check_names,
+    check_render_mode,
     check_switches,
     check_times,
 )
@@ -77,6 +78,7 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         check_names(scene=scene, robot=robot, body=body, camera=camera)
         check_switches(randomise=randomise, goal=goal)
         check_faults(faults)
+        check_render_mode(render_mode, self.metadata["render_modes"])
         check_times(frame_skip, seconds)
         check_eyes(image_size, camera, field_of_view_rad)
         if image_size is None and (distractors is not None or looks != "plain"):

@@ -312,6 +312,11 @@ EYES = "image_size is None: there is no image for camera or field_of_view_rad"
         ("Steer", {"scene": "rooms", "goal": "no"}, "goal is 'no', expected True or False"),
         ("Steer", {"low_level": ""}, "bundle '': "),
         ("Walk", {"camera": "grey"}, "unknown camera 'grey', choose from rgb, depth, rgbd"),
+        (
+            "Walk",
+            {"render_mode": "top"},
+            "unknown render_mode 'top', choose from rgb_array, camera",
+        ),
         ("Walk", {"task": "dance"}, "unknown task 'dance', choose from forward, follow"),
         ("Walk", {"body": "glide"}, "body 'glide' has no legs for an agent to move, choose from"),
         ("Walk", {"image_size": None, "looks": "training"}, LOOKS),
