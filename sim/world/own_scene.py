@@ -17,6 +17,7 @@ from pixelgait.sim.world.scene import Box, HeightField, Layout, Mesh, Pose, Scen
 
 Result = TypeVar("Result")
 TRIED = 3  # layouts that are drawn to see whether the scene can be used
+COARSE_M = 0.3  # ours: ways on a map of cells may be off by as much
 
 
 def load_own_scene(path: Path, difficulty: float) -> Scene:
@@ -143,6 +144,23 @@ def _check_layout(scene: Scene, layout: Layout) -> None:
         _check_finite("the destination", scene.destination)
         if np.shape(scene.destination) != (2,):
             raise ValueError(f"destination is {scene.destination}, expected x and y")
+        _check_way(scene, layout.start, *scene.destination)
+    elif scene.destination is not None:
+        raise ValueError("it has a destination, but does not say tells_destination = True")
+
+
+def _check_way(scene: Scene, start: Pose, x: float, y: float) -> None:
+    """Raises ValueError if progress is not minus the way that is left to a destination.
+
+    Or the length of the way, by which success is weighted, would be any number.
+    """
+    left_m, crow_m = -scene.progress_m(start.x, start.y), math.hypot(x - start.x, y - start.y)
+    end_m = scene.progress_m(x, y)
+    if abs(end_m) > COARSE_M or left_m < crow_m - COARSE_M:
+        raise ValueError(
+            f"progress_m goes from {-left_m:g} at the start to {end_m:g} at the destination, "
+            f"{crow_m:g} m away: expected minus the way that is left [m]"
+        )
 
 
 def _check_swing(swing: Swing, movable: int) -> None:

@@ -93,3 +93,28 @@ def test_ground_that_fails_on_the_way_is_one_line(tmp_path: Path) -> None:
 def test_who_tells_a_destination_has_one(tmp_path: Path, more: str, words: str) -> None:
     with pytest.raises(UserError, match=words):
         make_scene(written(tmp_path, f"tells_destination = True{more}"))
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("", "progress_m goes from 0 at the start to 3 at the destination, 5 m away: expected"),
+        ("def progress_m(self, x, y): return math.hypot(x - 3, y - 4)", "from 5 at the start to 0"),
+        ("def progress_m(self, x, y): return 0.0", "from 0 at the start to 0 at the destination"),
+    ],
+)
+def test_progress_to_a_destination_is_minus_what_is_left(
+    tmp_path: Path, more: str, words: str
+) -> None:
+    """Or paths would be judged by a length that is none."""
+    told = "tells_destination = True; destination = (3.0, 4.0)\n    "
+    with pytest.raises(UserError) as refused:
+        make_scene(written(tmp_path, told + more))
+    assert words in str(refused.value)
+    way = "def progress_m(self, x, y): return -math.hypot(x - 3, y - 4)"
+    assert make_scene(written(tmp_path, told + way)).progress_m(3.0, 4.0) == 0.0
+
+
+def test_a_destination_is_told_or_there_is_none(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="does not say tells_destination = True"):
+        make_scene(written(tmp_path, "destination = (3.0, 4.0)"))
