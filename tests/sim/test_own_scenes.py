@@ -118,3 +118,51 @@ def test_progress_to_a_destination_is_minus_what_is_left(
 def test_a_destination_is_told_or_there_is_none(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="does not say tells_destination = True"):
         make_scene(written(tmp_path, "destination = (3.0, 4.0)"))
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("name = None", "it has no name, as in name = 'gate'"),
+        ("goal_m = '5'", "goal_m is '5', expected a number"),
+        ("goal_m = math.nan", "goal_m is nan, expected a number"),
+        ("goal_m = -1.0", "progress_m at the start is 0, beyond -1"),
+        ("fixed = Plane()", "fixed is a Plane, expected a list of shapes"),
+        ("fixed = (Plane(), 'wall')", "'wall' is no shape"),
+        ("movable = (Plane(),)", "a Plane is movable, expected Box or HeightField"),
+        ("fixed = (Box(Pose(2, 0, 0), (1, 1), (0, 0, 1)),)", "half_m of a Box is (1, 1), expected"),
+        *(
+            (f"fixed = (Box(Pose(2, 0, 0), (1, 1, 1), {colour!r}),)", f"colour is {colour!r}, exp")
+            for colour in ("red", (255, 0, 0), (0.1, 0.2), (0.1, 0.2, 0.3, 1.0))
+        ),
+        ("fixed = (Box(Pose(2, 0, 0), (1, 1, 1), (0, 0, 1), texture='oak'),)", "texture of a Box"),
+        *(
+            (f"fixed = (HeightField({heights}, 0.2, (0, 0, 1)),)", words)
+            for heights, words in (
+                ("np.zeros((9, 9))", "heights_m of a HeightField are all equal"),
+                ("np.arange(9.0)", "heights_m of a HeightField is no array (n, m)"),
+                ("[[0, 1], [1, 0]]", "heights_m of a HeightField is no array (n, m)"),
+            )
+        ),
+        ("fixed = (Mesh(Path('a.obj'), Path('a.obj'), None, ()),)", "a.obj of a Mesh is missing"),
+        ("def ground_m(self, x, y): return abs(y) < 1", "but the ground there at 1, says ground_m"),
+        ("def layout(self, rng): return Layout(Pose(0, 0, 0.3))", "the start is at 0.3, but the"),
+        (
+            "movable = (Box(Pose(0, 0, 0), (1, 1, 1), (0, 0, 1)),)\n    def layout(self, rng): "
+            "return Layout(Pose(0, 0, 0), [Pose(2, 0, 0)], [Swing(0, (0, 1), 2)])",
+            "reach_m of a Swing is (0, 1), expected x, y and z",
+        ),
+    ],
+)
+def test_members_that_no_simulator_could_build_are_one_line(
+    tmp_path: Path, more: str, words: str
+) -> None:
+    """Of what they trip over in their own ways, or show and judge as something else."""
+    head = "import numpy as np\nfrom pathlib import Path\nfrom pixelgait.sim.scenes import *\n"
+    path = Path(written(tmp_path, more))
+    first, rest = path.read_text(encoding="utf-8").split("\n", 1)
+    path.write_text(f"{first}\n{head}{rest}", encoding="utf-8")
+    with pytest.raises(UserError) as refused:
+        make_scene(str(path))
+    assert words in str(refused.value)
+    assert "\n" not in str(refused.value)
