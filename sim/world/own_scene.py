@@ -33,6 +33,8 @@ def load_own_scene(path: Path, difficulty: float) -> Scene:
     if not path.is_file():
         raise UserError(f"scene {path} is missing")
     scene = _guarded(path, lambda: _scene_class(path)(difficulty))
+    if not hasattr(scene, "name"):  # for which looks and simulators ask
+        scene.name = path.stem
     draw = scene.layout
 
     def layout(rng: np.random.Generator) -> Layout:
@@ -108,8 +110,6 @@ def _guarded(path: Path, use: Callable[[], Result]) -> Result:
 
 def _check_shapes(scene: Scene) -> None:
     """Raises ValueError for shapes that cannot be, and where there is nothing to stand on."""
-    if not isinstance(getattr(scene, "name", None), str):  # looks and simulators ask for it
-        raise ValueError("it has no name, as in name = 'gate'")
     if not isinstance(scene.goal_m, Real) or math.isnan(scene.goal_m):
         raise ValueError(f"goal_m is {scene.goal_m!r}, expected a number")
     for name in ("fixed", "movable"):

@@ -42,6 +42,12 @@ def test_a_scene_may_have_dataclasses(tmp_path: Path) -> None:
     assert again.ground_m(1.0, 0.0) == 0.0
 
 
+def test_a_scene_without_a_name_has_its_files(tmp_path: Path) -> None:
+    path = Path(written(tmp_path, "goal_m = 3.0"))
+    path.write_text(path.read_text(encoding="utf-8").replace('name = "own"', ""), encoding="utf-8")
+    assert {make_scene(str(path), looks=looks).name for looks in ("plain", "test")} == {"own"}
+
+
 def test_a_scene_that_raises_leaves_nothing_behind(tmp_path: Path) -> None:
     before = set(sys.modules)
     with pytest.raises(UserError, match=r"own\.py:15: ZeroDivisionError"):
@@ -123,7 +129,6 @@ def test_a_destination_is_told_or_there_is_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ("name = None", "it has no name, as in name = 'gate'"),
         ("goal_m = '5'", "goal_m is '5', expected a number"),
         ("goal_m = math.nan", "goal_m is nan, expected a number"),
         ("goal_m = -1.0", "progress_m at the start is 0, beyond -1"),
