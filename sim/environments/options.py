@@ -116,7 +116,7 @@ def as_action(given: object, shape: tuple[int, ...]) -> Array:
     """What an agent puts out, of this shape, within [-1, 1].
 
     Raises:
-        UserError: it is no action, or there are not as many actions as robots.
+        UserError: it is no action, or nan, or there are not as many actions as robots.
     """
     try:
         wanted = np.asarray(given, dtype=np.float64)
@@ -126,7 +126,10 @@ def as_action(given: object, shape: tuple[int, ...]) -> Array:
         raise UserError(f"actions: {len(wanted)} for {shape[0]} robots")
     if wanted.shape != shape:
         raise UserError(f"shape of an action is {wanted.shape}, expected {shape}")
-    return np.minimum(np.maximum(wanted, -1.0), 1.0)  # np.clip takes twice as long
+    within = np.minimum(np.maximum(wanted, -1.0), 1.0)  # np.clip takes twice as long
+    if math.isnan(within.sum()):  # who glides would be nowhere, at full reward
+        raise UserError("an action is nan: whoever decides has diverged")
+    return within
 
 
 def each_seed(seed: int | Sequence[int | None] | None, robots: int) -> list[int | None]:
