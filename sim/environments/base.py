@@ -16,7 +16,7 @@ from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.observation import goal_vector, policy_image
 from pixelgait.robot.spec import A1, find_robot
 from pixelgait.sim.body.camera import CHANNELS, Camera, Kind
-from pixelgait.sim.body.faults import parse_faults, require_eyes
+from pixelgait.sim.body.faults import parse_faults, require_eyes, require_time
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import make_body
@@ -87,6 +87,7 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         if image_size is None and (camera != "rgb" or unseen_lens):
             raise UserError("image_size is None: there is no image for camera or field_of_view_rad")
         wrong = parse_faults(tuple(faults))
+        require_time(wrong, seconds)
         if image_size is None:
             require_eyes(wrong, "who has no image")
         if body == "glide" and faults:
