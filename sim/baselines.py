@@ -21,6 +21,7 @@ from pixelgait.sim.tasks.bug import Bug
 from pixelgait.sim.tasks.foresight import ForesightedTeacher
 from pixelgait.sim.tasks.teacher import steer
 from pixelgait.sim.world import raster, traversability
+from pixelgait.sim.world.seeds import Stream
 
 Baseline = Literal[
     "blind", "freeze-image", "no-goal", "forgetful", "straight", "bug", "teacher", "random"
@@ -88,7 +89,7 @@ def _straight(image: NDArray[np.uint8], goal: Array, state: State) -> Decision:
 
 
 class _Random:
-    """A random command every second, from the episode's own start pose on."""
+    """A random command every second, by the episode's seed alone."""
 
     def __init__(self, body: SimulatedBody) -> None:
         self.body = body
@@ -96,8 +97,7 @@ class _Random:
 
     def __call__(self, image: NDArray[np.uint8], goal: Array, state: State) -> Decision:
         if self.body.time_s == 0.0:  # whatever ran before in this process does not count
-            seed = image.tobytes() + bytes(-image.size % 4)
-            self.rng = np.random.default_rng(np.frombuffer(seed, np.uint32))
+            self.rng = Stream.COMMANDS.rng(self.body.seed)
         return Decision(self.rng.uniform(-1.0, 1.0, 2), 100)
 
 

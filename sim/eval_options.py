@@ -22,7 +22,7 @@ from pixelgait.robot.cli.options import (
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.sim.baselines import SIGHTLESS, Baseline
-from pixelgait.sim.body.faults import require_eyes
+from pixelgait.sim.body.faults import require_eyes, require_time
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.registry import Move, moved_scene
 from pixelgait.sim.scenes.rough import Rough
@@ -84,6 +84,7 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
             raise UserError(
                 f"{episodes} episodes from --seed {self.seed} on: the last is {LARGEST_SEED}"
             )
+        require_time(self.make_faults(), self.seconds)
         if self.task == "follow":
             self._check_looks("--task follow")
         elif self.baseline in (*SIGHTLESS, "blind"):

@@ -318,6 +318,14 @@ OTHERS = [
     ("pixelgait-eval iap --faults camera-tired", "is no fault"),
     ("pixelgait-eval iap --faults camera-frozen:at=nan", "each at least 0"),
     ("pixelgait-eval iap --faults camera-frozen:at=1,at=2", "says at twice"),
+    ("pixelgait-eval iap --faults camera-black:by=3", "by is how late, which black is not"),
+    ("pixelgait-eval iap --faults imu-nan:for=0", "over before it begins: for is 0"),
+    (
+        "pixelgait-eval iap --seconds 10 --faults imu-nan:at=20",
+        "--faults imu-nan begins after 20 s, an episode is over after 10",
+    ),
+    ("pixelgait-eval iap --seconds 1 --faults mixed", "--faults mixed begins after 1 s"),
+    ("pixelgait-train walk --out w --faults imu-late:at=5", "--faults imu-late begins after 5 s"),
     ("pixelgait-eval iap --scene mixture:", "mixture:: a kind is empty, expected mixture:KIND"),
     (f"{TRAIN['imitate']} --scene mixture:gates,", "mixture:gates,: a kind is empty"),
     *[

@@ -351,7 +351,7 @@ def test_the_figures_say_of_what_they_are(
     command: Command, iap_bundle: Path, tmp_path: Path
 ) -> None:
     done = command(
-        *("pixelgait-eval", iap_bundle, "--episodes", 1, "--seconds", 1, "--seed", 10007),
+        *("pixelgait-eval", iap_bundle, "--episodes", 1, "--seconds", 2, "--seed", 10007),
         *("--baseline", "freeze-image", "--randomise", "--faults", "mixed", "--json", "one.json"),
         *("--camera-pitch", -5, "--camera-roll", 90),
     )
@@ -379,7 +379,7 @@ def test_the_figures_say_of_what_they_are(
         "camera_pitch_deg": -5.0,
         "camera_roll_deg": 90.0,
         "seed": 10007,
-        "seconds": 1.0,
+        "seconds": 2.0,
         "requested_episodes": 1,
     }
     assert {name: figures[name] for name in HEAD} == head

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pixelgait.robot.cli.provenance import git_state
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.sim.baselines import source_sha256
@@ -17,6 +19,7 @@ MAKER = ("version", "commit", "modified")  # who measured, not what
 REQUESTED = "requested_episodes"  # all of them are there: `episodes`
 CODE = "baseline_sha256"  # of a baseline that decides by itself, instead of weights
 WHO = ("sha256", CODE)
+DEFINED = "defined"  # by what else than its names a cell of a table is what it is
 
 
 def read_figures(path: Path) -> list[Figures]:
@@ -72,3 +75,16 @@ def _code(evaluation: EvalConfig) -> Figures:
     """That of a baseline, if there is such."""
     code = evaluation.baseline and source_sha256(evaluation.baseline, evaluation.scene)
     return {CODE: code} if code else {}
+
+
+def find_cell(kept: Sequence[Figures], cell: Figures) -> Figures | None:
+    """Figures of a cell by its names and its definition: with another one it is another cell."""
+    return next((each for each in kept if cell.items() <= each.items()), None)
+
+
+def keep_cell(path: Path, kept: list[Figures], cell: Figures, figures: Figures) -> None:
+    """Keep figures of a cell, in place of those of the same as it was defined before."""
+    named = {name: value for name, value in cell.items() if name != DEFINED}
+    kept[:] = [each for each in kept if not named.items() <= each.items()]
+    kept.append({**cell, **figures, **git_state()})
+    write_atomic(path, json_bytes(kept))

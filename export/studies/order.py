@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +18,13 @@ import numpy as np
 import torch
 
 from pixelgait.export.bundle.export import write_bundle
-from pixelgait.export.reports.figure_store import Figures, read_figures
+from pixelgait.export.reports.figure_store import (
+    DEFINED,
+    Figures,
+    find_cell,
+    keep_cell,
+    read_figures,
+)
 from pixelgait.export.reports.generated import (
     require_markers,
     table_head,
@@ -30,11 +36,11 @@ from pixelgait.export.studies.distillation import SHUFFLE_STEPS, Walk
 from pixelgait.export.studies.puzzle import Puzzle
 from pixelgait.policies.high_level import StraightAhead
 from pixelgait.policies.sensory_neurons import NeuronGraph, SensoryNeurons
-from pixelgait.robot.bundle import CONTRACT
+from pixelgait.robot.bundle import CONTRACT, load_bundle
 from pixelgait.robot.cli.options import Count, Range, Workers, parse
 from pixelgait.robot.cli.provenance import git_state
 from pixelgait.robot.errors import UserError, run_command
-from pixelgait.robot.files import json_bytes, require_writable, write_atomic
+from pixelgait.robot.files import require_writable, write_atomic
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
 from pixelgait.robot.spec import A1
 from pixelgait.sim.exported import as_bundle
@@ -118,7 +124,7 @@ def write_tables(config: OrderConfig) -> None:
         _export(config)
     if HIGH in config.tables:
         _measure_eyes(config, kept)
-    for name, lines in ((LOW, low_level_table(kept)), (HIGH, eyes_table(kept))):
+    for name, lines in ((LOW, low_level_table(config, kept)), (HIGH, eyes_table(config, kept))):
         print("\n".join(lines))
         write_between(config.page, name, "order", lines)
 
@@ -141,7 +147,7 @@ def teach(config: OrderConfig, pool: Pool) -> SensoryNeurons:
         print(f"round {number + 1}: loss {loss:.4f}, return {returns:.2f}", flush=True)
     file.parent.mkdir(parents=True, exist_ok=True)
     buffer = io.BytesIO()
-    torch.save(network.state_dict(), buffer)
+    torch.save({"taught": _taught(config), "weights": network.state_dict()}, buffer)
     write_atomic(file, buffer.getvalue())
     return network
 
@@ -150,10 +156,7 @@ def _export(config: OrderConfig) -> None:
     """A bundle of the student, which walks straight ahead, unless it is there."""
     if (config.out / BUNDLE / CONTRACT).exists() or not (config.out / STUDENT).exists():
         return
-    taught = {
-        "task": "order",
-        **{name: getattr(config, name) for name in ("rounds", "steps", "hidden", "seed")},
-    }
+    taught = {"task": "order", **_taught(config)}
     provenance = {"low_level": {"config": taught, "git": git_state()}, "high_level": None}
     graph = NeuronGraph(A1, _load(config))
     write_bundle(config.out / BUNDLE, StraightAhead(), graph, provenance, name="neurons")
@@ -164,17 +167,27 @@ def _load(config: OrderConfig) -> SensoryNeurons:
     """The student that is there.
 
     Raises:
-        UserError: it is none, or has cells of another size.
+        UserError: it is none, or was taught in another way.
     """
     network, file = SensoryNeurons(config.hidden), config.out / STUDENT
     try:
-        network.load_state_dict(torch.load(file, weights_only=True))
+        student = torch.load(file, weights_only=True)
+        taught = student["taught"]
+        if taught == _taught(config):
+            network.load_state_dict(student["weights"])
     except Exception as error:  # whatever torch trips over in a damaged file
         why = str(error).strip().splitlines()[-1:]
         raise UserError(
             f"{file}: no student with --hidden {config.hidden} ({' '.join(why).strip()})"
         ) from None
+    if taught != _taught(config):
+        raise UserError(f"{file} was taught with {taught}, not {_taught(config)}: see --out")
     return network
+
+
+def _taught(config: OrderConfig) -> dict[str, int]:
+    """What makes a student."""
+    return {name: getattr(config, name) for name in ("rounds", "steps", "hidden", "seed")}
 
 
 def _walks(pool: Pool, jobs: Sequence[Any]) -> tuple[list[Episode], list[Walk]]:
@@ -187,23 +200,24 @@ def _measure_low_levels(config: OrderConfig, kept: list[Figures]) -> None:
     with WorkerPool(config.workers, distillation.start) as pool:
         for name in (LINEAR, NEURONS):
             for shuffle in SHUFFLES:
-                cell = {"table": LOW, "name": name, "shuffle_steps": shuffle}
-                if _find(kept, cell):
+                cell = _low_cell(config, name, shuffle)
+                if find_cell(kept, cell):
                     continue
                 network = teach(config, pool) if name == NEURONS else None
                 if network is None:
                     done = pool.map(distillation.walk_linear, [(shuffle, s) for s in seeds], name)
+                    weights = LOW_LEVEL_WEIGHTS
                 else:
                     done = pool.map(distillation.walk, [(network, shuffle, s) for s in seeds], name)
-                weights = LOW_LEVEL_WEIGHTS if network is None else _size(network)
-                figures = {**cell, "weights": weights, **_followed([each for each, _ in done])}
-                _keep(config, kept, figures)
+                    weights = sum(parameter.numel() for parameter in network.parameters())
+                figures = {"weights": weights, **_followed([each for each, _ in done])}
+                keep_cell(config.figures, kept, cell, figures)
 
 
 def _measure_eyes(config: OrderConfig, kept: list[Figures]) -> None:
     seeds = range(FIRST_EVALUATION_SEED, FIRST_EVALUATION_SEED + config.episodes)
     for name in EYES:
-        missing = [p for p in PUZZLES if not _find(kept, {"table": HIGH, "name": name, "seen": p})]
+        missing = [p for p in PUZZLES if not find_cell(kept, _high_cell(config, name, p))]
         if not missing:
             continue
         run = config.learned / f"encoders-{name}-0"
@@ -217,14 +231,10 @@ def _measure_eyes(config: OrderConfig, kept: list[Figures]) -> None:
                 jobs = [(PUZZLES[seen], seed) for seed in seeds]
                 episodes = pool.map(puzzle.walk, jobs, f"{name}, {seen}")
                 figures = {
-                    "table": HIGH,
-                    "name": name,
-                    "seen": seen,
-                    "episodes": len(episodes),
                     "success_rate": float(np.mean([each.success for each in episodes])),
                     "distance_m": float(np.mean([each.distance_m for each in episodes])),
                 }
-                _keep(config, kept, figures)
+                keep_cell(config.figures, kept, _high_cell(config, name, seen), figures)
 
 
 def _followed(episodes: Sequence[Episode]) -> Figures:
@@ -232,33 +242,32 @@ def _followed(episodes: Sequence[Episode]) -> Figures:
     errors = [each.metrics for each in episodes if each.metrics]
     names = ("speed_error", "yaw_rate_error")
     return {
-        "episodes": len(episodes),
         "fall_rate": float(np.mean([each.fell for each in episodes])),
         "return": float(np.mean([each.return_m for each in episodes])),
         **{n: float(np.mean([each[n] for each in errors])) if errors else None for n in names},
     }
 
 
-def _find(kept: Sequence[Figures], cell: Figures) -> Figures | None:
-    return next((each for each in kept if cell.items() <= each.items()), None)
+def _low_cell(config: OrderConfig, name: str, shuffle: int) -> Figures:
+    """A cell of the first table: whose figures, in how many episodes."""
+    named = {"table": LOW, "name": name, "shuffle_steps": shuffle, "episodes": config.episodes}
+    walk = {"walk_sha256": load_bundle("walk").contract["sha256"]}
+    return {**named, DEFINED: {**walk, **(_taught(config) if name == NEURONS else {})}}
 
 
-def _keep(config: OrderConfig, kept: list[Figures], figures: Figures) -> None:
-    kept.append({**figures, **git_state()})
-    write_atomic(config.figures, json_bytes(kept))
+def _high_cell(config: OrderConfig, name: str, seen: str) -> Figures:
+    """A cell of the second, which is what is done to images."""
+    named = {"table": HIGH, "name": name, "seen": seen, "episodes": config.episodes}
+    return {**named, DEFINED: asdict(PUZZLES[seen])}
 
 
-def _size(network: SensoryNeurons) -> int:
-    return sum(parameter.numel() for parameter in network.parameters())
-
-
-def low_level_table(kept: Sequence[Figures]) -> list[str]:
+def low_level_table(config: OrderConfig, kept: Sequence[Figures]) -> list[str]:
     """Falls, errors and return of low levels, inputs in their order and shuffled."""
     head = ("low level", "weights", "inputs", "falls", "speed error", "yaw-rate error", "return")
     lines = table_head(head)
     cells = [(name, shuffle) for name in (LINEAR, NEURONS) for shuffle in SHUFFLES]
     for name, shuffle in cells:
-        if each := _find(kept, {"table": LOW, "name": name, "shuffle_steps": shuffle}):
+        if each := find_cell(kept, _low_cell(config, name, shuffle)):
             columns = [
                 name,
                 str(each["weights"]),
@@ -276,11 +285,11 @@ def _error(value: float | None, unit: str) -> str:
     return "-" if value is None else f"{value:.2f} {unit}"
 
 
-def eyes_table(kept: Sequence[Figures]) -> list[str]:
+def eyes_table(config: OrderConfig, kept: Sequence[Figures]) -> list[str]:
     """Success of encoders on courses that they see as puzzles."""
     lines = table_head(("encoder", *PUZZLES))
     for name in EYES:
-        cells = [_find(kept, {"table": HIGH, "name": name, "seen": seen}) for seen in PUZZLES]
+        cells = [find_cell(kept, _high_cell(config, name, seen)) for seen in PUZZLES]
         if any(cells):
             rates = [f"{100.0 * each['success_rate']:.0f} %" if each else "-" for each in cells]
             lines.append(table_line([f"`{name}`", *rates]))

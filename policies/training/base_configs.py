@@ -24,8 +24,9 @@ from pixelgait.robot.cli.options import (
     check_outputs,
 )
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.spec import A1, find_robot
-from pixelgait.sim.body.faults import parse_faults, require_eyes
+from pixelgait.sim.body.faults import parse_faults, require_eyes, require_time
 from pixelgait.sim.body.measured_delays import make_randomisation
 from pixelgait.sim.engines.registry import find_simulator, simulators
 from pixelgait.sim.scenes.registry import is_graded, moved_scene
@@ -134,6 +135,7 @@ class EvolutionConfig(TrainConfig):
         super().check()
         if not self.resume:  # what it began with, it goes on with
             self.es.check()
+            require_time(parse_faults(self.faults), self.steps * CONTROL_DT_S)
         for name in simulators(self.body):
             find_simulator(name)
 

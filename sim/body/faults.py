@@ -92,6 +92,17 @@ def require_eyes(faults: tuple[Fault, ...], who: str) -> None:
             )
 
 
+def require_time(faults: tuple[Fault, ...], seconds: float) -> None:
+    """Raises UserError if a fault begins after an episode that lasts so long, whatever is drawn."""
+    for fault in faults:
+        first_s = FIRST_S if fault.start_s == DRAWN else fault.start_s
+        if first_s >= seconds:
+            name = MIXED if fault.sensor == MIXED else f"{fault.sensor}-{fault.kind}"
+            raise UserError(
+                f"--faults {name} begins after {first_s:g} s, an episode is over after {seconds:g}"
+            )
+
+
 def schedule(faults: tuple[Fault, ...], seed: int) -> list[Fault]:
     """An episode's faults with their times, of the mixed schedule the first two minutes."""
     rng = Stream.FAULTS.rng(seed)
@@ -147,4 +158,8 @@ def _parse(text: str) -> Fault:
         times[name] = seconds
     if not all(np.isfinite(value) and value >= 0.0 for value in times.values()):
         raise UserError(f"--faults: '{text}': at, for and by are seconds, each at least 0")
+    if times.get("for_s") == 0.0:
+        raise UserError(f"--faults: '{text}' is over before it begins: for is 0")
+    if "by_s" in times and kind != "late":
+        raise UserError(f"--faults: '{text}': by is how late, which {kind} is not")
     return Fault(sensor, kind, **times)

@@ -39,6 +39,10 @@ class FaultyBody:
         return self.body.time_s
 
     @property
+    def seed(self) -> int:
+        return self.body.seed
+
+    @property
     def layout(self) -> Layout:
         return self.body.layout
 

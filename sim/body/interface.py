@@ -76,6 +76,10 @@ class SimulatedBody(Body, Walker, Protocol):
 
     camera: Camera
 
+    @property
+    def seed(self) -> int:
+        """Of this episode; before the first reset there is none."""
+
     def place(self, position: Vector, orientation: Quaternion) -> None:
         """Put the base at a pose, at rest."""
 

@@ -57,6 +57,7 @@ class EngineScene(Protocol):
 class LeggedBody(ABC):
     """A `SimulatedBody` but for its engine. A `Randomisation` draws its robot anew."""
 
+    seed: int  # of this episode
     _scene: EngineScene
 
     def __init__(
@@ -83,6 +84,7 @@ class LeggedBody(ABC):
 
     def reset(self, seed: int) -> Reading:
         """Lay the scene out from the seed and stand the robot at its start."""
+        self.seed = seed
         self._settle(damped=False)
         if self.randomisation is not None:
             self._sample = self.randomisation.sample(Stream.ROBOT.rng(seed))

@@ -86,6 +86,7 @@ class KinematicBody:
     Of a randomisation only what it says of camera, odometry and heading means anything here.
     """
 
+    seed: int  # of this episode
     state: Glide  # since the first reset
 
     def __init__(
@@ -115,6 +116,7 @@ class KinematicBody:
 
     def reset(self, seed: int) -> Reading:
         """Lay the scene out from the seed, draw the robot, put it at the start."""
+        self.seed = seed
         start = self._scene.reset(Stream.LAYOUT.rng(seed))
         rng = Stream.GAIT.rng(seed)
         height = start.z + self._height_m

@@ -16,7 +16,7 @@ from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.observation import goal_vector, policy_image
 from pixelgait.robot.spec import A1, find_robot
 from pixelgait.sim.body.camera import CHANNELS, Camera, Kind
-from pixelgait.sim.body.faults import parse_faults, require_eyes
+from pixelgait.sim.body.faults import parse_faults, require_eyes, require_time
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import make_body
@@ -24,6 +24,7 @@ from pixelgait.sim.environments.options import (
     check_eyes,
     check_faults,
     check_names,
+    check_render_mode,
     check_switches,
     check_times,
 )
@@ -77,6 +78,7 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         check_names(scene=scene, robot=robot, body=body, camera=camera)
         check_switches(randomise=randomise, goal=goal)
         check_faults(faults)
+        check_render_mode(render_mode, self.metadata["render_modes"])
         check_times(frame_skip, seconds)
         check_eyes(image_size, camera, field_of_view_rad)
         if image_size is None and (distractors is not None or looks != "plain"):
@@ -85,6 +87,7 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         if image_size is None and (camera != "rgb" or unseen_lens):
             raise UserError("image_size is None: there is no image for camera or field_of_view_rad")
         wrong = parse_faults(tuple(faults))
+        require_time(wrong, seconds)
         if image_size is None:
             require_eyes(wrong, "who has no image")
         if body == "glide" and faults:

@@ -22,6 +22,7 @@ LARGEST_IMAGE = 1024  # pixels a side, as of pixelgait-sim
 LONGEST_S = 3600.0
 MOST_ROBOTS = 4096  # at once, in one process: 0.4 MB each
 MOST_WORKERS = 1024
+LARGEST_SEED = 2**63 - 1  # that an array of seeds, in the infos of many, can hold
 
 
 class EnvOptions(TypedDict, total=False):
@@ -58,6 +59,12 @@ def check_faults(faults: object) -> None:
     """Raises UserError if they are not several."""
     if not isinstance(faults, tuple | list):
         raise UserError(f"faults is {faults!r}, needs a tuple, as in ('mixed',)")
+
+
+def check_render_mode(mode: object, known: Sequence[str]) -> None:
+    """Raises UserError if nothing is rendered so; None: nothing at all."""
+    if mode is not None and mode not in known:
+        raise UserError(f"unknown render_mode {mode!r}, choose from {', '.join(known)}")
 
 
 def check_eyes(
@@ -109,7 +116,7 @@ def as_action(given: object, shape: tuple[int, ...]) -> Array:
     """What an agent puts out, of this shape, within [-1, 1].
 
     Raises:
-        UserError: it is no action, or there are not as many actions as robots.
+        UserError: it is no action, or nan, or there are not as many actions as robots.
     """
     try:
         wanted = np.asarray(given, dtype=np.float64)
@@ -119,20 +126,26 @@ def as_action(given: object, shape: tuple[int, ...]) -> Array:
         raise UserError(f"actions: {len(wanted)} for {shape[0]} robots")
     if wanted.shape != shape:
         raise UserError(f"shape of an action is {wanted.shape}, expected {shape}")
-    return np.minimum(np.maximum(wanted, -1.0), 1.0)  # np.clip takes twice as long
+    within = np.minimum(np.maximum(wanted, -1.0), 1.0)  # np.clip takes twice as long
+    if math.isnan(within.sum()):  # who glides would be nowhere, at full reward
+        raise UserError("an action is nan: whoever decides has diverged")
+    return within
 
 
 def each_seed(seed: int | Sequence[int | None] | None, robots: int) -> list[int | None]:
     """A seed for each of n robots: this one and those after it, or those given, or none.
 
     Raises:
-        UserError: more are given than there are robots, or fewer.
+        UserError: more are given than there are robots, or fewer, or something else than seeds.
     """
     if seed is None:
         return [None] * robots
     if not isinstance(seed, int | Sequence):
         raise UserError(f"seed is {seed!r}, needs a whole number, or one or None for each robot")
     given = list(range(seed, seed + robots) if isinstance(seed, int) else seed)
+    for each in given:
+        if each is not None and not (isinstance(each, int) and 0 <= each <= LARGEST_SEED):
+            raise UserError(f"seed of a robot is {each!r}, expected 0 to {LARGEST_SEED}")
     if len(given) != robots:
         raise UserError(f"seed: {len(given)} for {robots} robots")
     return given

@@ -23,6 +23,7 @@ from pixelgait.sim.environments.gait import GaitEnv
 from pixelgait.sim.environments.options import (
     as_action,
     check_count,
+    check_render_mode,
     check_reset,
     check_workers,
     each_seed,
@@ -42,7 +43,13 @@ def steers(num_envs: int = 1, workers: int | None = None, **options: Any) -> Sha
 
 
 def _making(entry: Any, options: dict[str, Any]) -> Make:
-    """As `gymnasium.make` does it, with its own options, but for its checks of every step."""
+    """As `gymnasium.make` does it, with its own options, but for its checks of every step.
+
+    Raises:
+        UserError: a render mode is no text, on which that would trip.
+    """
+    if not isinstance(mode := options.get("render_mode"), str):
+        check_render_mode(mode, entry.metadata["render_modes"])
     spec = EnvSpec(f"PixelGait/{entry.__name__}", entry_point=entry, disable_env_checker=True)
     return partial(gymnasium.make, spec, **options)
 

@@ -6,17 +6,21 @@ import importlib.util
 import math
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from numbers import Real
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 import numpy as np
 
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.world.scene import Box, HeightField, Layout, Mesh, Pose, Scene, Shape, Swing
+from pixelgait.sim.world.texture import Colour, Texture
 
 Result = TypeVar("Result")
 TRIED = 3  # layouts that are drawn to see whether the scene can be used
+STEP_M = 0.1  # ours: between what a scene says of its ground and where its robot starts
+COARSE_M = 0.3  # ours: ways on a map of cells may be off by as much
 
 
 def load_own_scene(path: Path, difficulty: float) -> Scene:
@@ -29,6 +33,8 @@ def load_own_scene(path: Path, difficulty: float) -> Scene:
     if not path.is_file():
         raise UserError(f"scene {path} is missing")
     scene = _guarded(path, lambda: _scene_class(path)(difficulty))
+    if not hasattr(scene, "name"):  # for which looks and simulators ask
+        scene.name = path.stem
     draw = scene.layout
 
     def layout(rng: np.random.Generator) -> Layout:
@@ -104,24 +110,65 @@ def _guarded(path: Path, use: Callable[[], Result]) -> Result:
 
 def _check_shapes(scene: Scene) -> None:
     """Raises ValueError for shapes that cannot be, and where there is nothing to stand on."""
+    if not isinstance(scene.goal_m, Real) or math.isnan(scene.goal_m):
+        raise ValueError(f"goal_m is {scene.goal_m!r}, expected a number")
+    for name in ("fixed", "movable"):
+        if not isinstance(shapes := getattr(scene, name), Sequence):
+            raise ValueError(f"{name} is a {type(shapes).__name__}, expected a list of shapes")
     if not scene.fixed and not scene.movable:
         raise ValueError("it has no shapes: nothing to stand on")
     for shape in (*scene.fixed, *scene.movable):
         _check_shape(shape)
+    for shape in scene.movable:
+        if not isinstance(shape, (Box, HeightField)):
+            raise ValueError(f"a {type(shape).__name__} is movable, expected Box or HeightField")
 
 
 def _check_shape(shape: Shape) -> None:
+    if not isinstance(shape, get_args(Shape)):
+        raise ValueError(f"{shape!r} is no shape")
+    if isinstance(shape, Mesh):
+        _check_mesh(shape)
     for box in shape.boxes if isinstance(shape, Mesh) else [shape]:
         if not math.isfinite(box.friction) or box.friction < 0.0:
             raise ValueError(f"friction is {box.friction}, expected 0 or more")
-        if isinstance(box, (Box, HeightField)):
-            _check_finite(f"{type(box).__name__}'s pose", _values(box.pose))
-        if isinstance(box, Box) and not all(0.0 < half < math.inf for half in box.half_m):
-            raise ValueError(f"half_m of a Box is {box.half_m}, expected lengths above 0")
+        if isinstance(box, Box):
+            _check_box(box)
         if isinstance(box, HeightField):
-            _check_finite("heights_m of a HeightField", np.ravel(box.heights_m))
-            if not 0.0 < box.cell_m < math.inf:
-                raise ValueError(f"cell_m of a HeightField is {box.cell_m}, expected above 0")
+            _check_field(box)
+
+
+def _check_mesh(mesh: Mesh) -> None:
+    for file in (mesh.visual, mesh.collision, mesh.texture):
+        if file is not None and not Path(file).is_file():
+            raise ValueError(f"{file} of a Mesh is missing")
+
+
+def _check_box(box: Box) -> None:
+    _check_finite("Box's pose", _values(box.pose))
+    if len(box.half_m) != 3 or not all(0.0 < half < math.inf for half in box.half_m):
+        raise ValueError(f"half_m of a Box is {box.half_m}, expected three lengths above 0")
+    _check_colour(box.colour)
+    if box.texture is not None and not isinstance(box.texture, Texture):
+        raise ValueError(f"texture of a Box is {box.texture!r}, expected a Texture")
+
+
+def _check_field(field: HeightField) -> None:
+    _check_finite("HeightField's pose", _values(field.pose))
+    heights = field.heights_m
+    if not isinstance(heights, np.ndarray) or heights.ndim != 2 or min(heights.shape) < 2:
+        raise ValueError("heights_m of a HeightField is no array (n, m) of at least 2 x 2")
+    _check_finite("heights_m of a HeightField", np.ravel(heights))
+    if np.ptp(heights) == 0.0:  # MuJoCo has no such field
+        raise ValueError("heights_m of a HeightField are all equal: a Box or Plane is as level")
+    if not 0.0 < field.cell_m < math.inf:
+        raise ValueError(f"cell_m of a HeightField is {field.cell_m}, expected above 0")
+    _check_colour(field.colour)
+
+
+def _check_colour(colour: Colour) -> None:
+    if len(colour) != 3 or not all(isinstance(c, Real) and 0.0 <= c <= 1.0 for c in colour):
+        raise ValueError(f"colour is {colour!r}, expected red, green and blue from 0 to 1")
 
 
 def _check_layout(scene: Scene, layout: Layout) -> None:
@@ -134,21 +181,48 @@ def _check_layout(scene: Scene, layout: Layout) -> None:
     for swing in layout.swings:
         _check_swing(swing, count)
     x, y = layout.start.x, layout.start.y
-    if scene.ground_m(x, y) is None:
+    ground_m = scene.ground_m(x, y)
+    if ground_m is None:
         raise ValueError(f"no ground at the start ({x:g}, {y:g}), says ground_m")
-    scene.progress_m(x, y)
+    if abs(layout.start.z - ground_m) > STEP_M:
+        raise ValueError(
+            f"the start is at {layout.start.z:g}, but the ground there at {ground_m:g}, says "
+            "ground_m: a start is the ground below the robot"
+        )
+    progress_m = scene.progress_m(x, y)
+    if progress_m > scene.goal_m and not scene.tells_destination:
+        raise ValueError(f"progress_m at the start is {progress_m:g}, beyond {scene.goal_m:g}")
     if scene.tells_destination:
         if scene.destination is None:
             raise ValueError("it tells a destination, but its layout sets none")
         _check_finite("the destination", scene.destination)
         if np.shape(scene.destination) != (2,):
             raise ValueError(f"destination is {scene.destination}, expected x and y")
+        _check_way(scene, layout.start, *scene.destination)
+    elif scene.destination is not None:
+        raise ValueError("it has a destination, but does not say tells_destination = True")
+
+
+def _check_way(scene: Scene, start: Pose, x: float, y: float) -> None:
+    """Raises ValueError if progress is not minus the way that is left to a destination.
+
+    Or the length of the way, by which success is weighted, would be any number.
+    """
+    left_m, crow_m = -scene.progress_m(start.x, start.y), math.hypot(x - start.x, y - start.y)
+    end_m = scene.progress_m(x, y)
+    if abs(end_m) > COARSE_M or left_m < crow_m - COARSE_M:
+        raise ValueError(
+            f"progress_m goes from {-left_m:g} at the start to {end_m:g} at the destination, "
+            f"{crow_m:g} m away: expected minus the way that is left [m]"
+        )
 
 
 def _check_swing(swing: Swing, movable: int) -> None:
     if swing.shape not in range(movable):
         raise ValueError(f"a Swing is of shape {swing.shape}, but {movable} are movable")
     _check_finite("reach_m of a Swing", swing.reach_m)
+    if len(swing.reach_m) != 3:
+        raise ValueError(f"reach_m of a Swing is {swing.reach_m}, expected x, y and z")
     if not 0.0 < swing.period_s < math.inf:
         raise ValueError(f"period_s of a Swing is {swing.period_s}, expected above 0")
 

@@ -35,6 +35,7 @@ class Stream(IntEnum):
     GLIDER_CAMERA = 5  # the gliding robot's randomised camera
     FAILING_SENSOR = 6  # and the fault's number: what a spike does
     ODOMETRY = 7  # noise of the stand-in robot's
+    COMMANDS = 8  # of the baseline that says anything
 
     def rng(self, seed: int, *more: int) -> np.random.Generator:
         """The generator of this stream of an episode; `more` tells apart those it has several of.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,9 @@ import pytest
 import torch
 
 from pixelgait.export.bundle.export import write_bundle
+from pixelgait.export.reports.figure_store import Figures, find_cell, keep_cell, read_figures
 from pixelgait.export.reports.generated import markers
-from pixelgait.export.studies import distillation
+from pixelgait.export.studies import distillation, order
 from pixelgait.export.studies.order import TABLES, OrderConfig, write_tables
 from pixelgait.export.studies.puzzle import PATCH, Puzzle, tiles, untiled
 from pixelgait.policies.encoders.attention_neuron import AttentionNeuron
@@ -192,15 +194,53 @@ def test_a_student_is_taught_and_measured_once(tmp_path: Path) -> None:
     assert kept.read_bytes() == before
 
 
+def test_figures_of_a_cell_that_was_defined_otherwise_are_not_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither shown nor left as they are: they would pass for what the cell is now."""
+    kept = tmp_path / "order.json"
+    kept.write_bytes((ROOT / "docs/order.json").read_bytes())
+    known = OrderConfig(page=empty_page(tmp_path), figures=kept, tables=())
+    write_tables(known)
+    page = known.page.read_text()
+    assert "| `vit` | 100 % | 36 % | 0 % | 0 % | 34 % |" in page
+    assert page.count("| sensory neurons | 6739 |") == 3
+    monkeypatch.setitem(order.PUZZLES, "70 % black", Puzzle(None, 0.69))
+    write_tables(replace(known, rounds=7))
+    page = known.page.read_text()
+    assert "| `vit` | 100 % | 36 % | - | 0 % | 34 % |" in page
+    assert page.count("| walk (linear) | 399 |") == 3
+    assert "sensory neurons" not in page
+    write_tables(replace(known, episodes=51))
+    assert "%" not in known.page.read_text().replace("70 %", "").replace("75 %", "")
+
+
+def test_figures_of_a_cell_take_the_place_of_those_of_its_former_definition(tmp_path: Path) -> None:
+    kept: list[Figures] = []
+    names = {"table": "order-high", "name": "cnn", "seen": "70 % black", "episodes": 1}
+    for hidden in (0.6, 0.7):
+        cell = {**names, "defined": {"hidden": hidden}}
+        assert find_cell(kept, cell) is None
+        keep_cell(tmp_path / "kept.json", kept, cell, {"success_rate": hidden})
+    assert [each["success_rate"] for each in read_figures(tmp_path / "kept.json")] == [0.7]
+    assert find_cell(kept, cell) == kept[0]
+
+
 def test_a_student_of_another_size_or_a_damaged_one_is_a_line(tmp_path: Path) -> None:
     config = OrderConfig(
         **{"page": empty_page(tmp_path), "figures": tmp_path / "f.json", "out": tmp_path},
         **{"tables": ("order-low",), "episodes": 1, "workers": 1, "hidden": 3},
     )
-    torch.save(SensoryNeurons(2).state_dict(), tmp_path / "neurons.pt")
-    with pytest.raises(UserError, match="no student with --hidden 3") as refused:
-        write_tables(config)
-    assert "\n" not in str(refused.value)
+    student = {name: getattr(config, name) for name in ("rounds", "steps", "hidden", "seed")}
+    for taught, words in (
+        ({**student, "rounds": 5}, "was taught with {'rounds': 5, 'steps': 1000"),
+        (student, "no student with --hidden 3"),
+    ):
+        weights = SensoryNeurons(2).state_dict()
+        torch.save({"taught": taught, "weights": weights}, tmp_path / "neurons.pt")
+        with pytest.raises(UserError, match=words) as refused:
+            write_tables(config)
+        assert "\n" not in str(refused.value)
     (tmp_path / "neurons.pt").write_text("cut")
     with pytest.raises(UserError, match="no student with --hidden 3"):
         write_tables(config)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from pixelgait.robot.spec import A1
 from pixelgait.sim.baselines import Baseline, make_baseline
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.environments.base import no_high_level
+from pixelgait.sim.eval_options import EvalConfig
+from pixelgait.sim.evaluate import player
 from pixelgait.sim.scenes.registry import make_scene
-from pixelgait.sim.tasks.episode import Episode
+from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.glide import glide_episode
 from pixelgait.sim.tasks.navigate import Navigate
+
+RANDOM = EvalConfig("walk", baseline="random", scene="flat", seconds=2.0)
 
 
 def walked(baseline: Baseline, seeds: tuple[int, ...]) -> list[Episode]:
@@ -23,6 +29,17 @@ def test_a_bug_comes_round_walls_that_stop_who_goes_straight() -> None:
     bug, straight = walked("bug", houses), walked("straight", houses)
     assert all(episode.success for episode in bug)
     assert not any(episode.success for episode in straight)
+
+
+def test_random_commands_are_those_of_the_seed_also_where_all_look_the_same() -> None:
+    first, second, again = (
+        run_episode(controller, body, task, seed).decisions
+        for controller, body, task in [player(RANDOM)]
+        for seed in (10_000, 10_001, 10_000)
+    )
+    assert len(first) == 2
+    assert not np.isclose(first, second).any(0)[:2].any()
+    np.testing.assert_array_equal(first, again)
 
 
 def test_a_bug_does_not_know_the_way() -> None:

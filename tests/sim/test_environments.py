@@ -312,6 +312,11 @@ EYES = "image_size is None: there is no image for camera or field_of_view_rad"
         ("Steer", {"scene": "rooms", "goal": "no"}, "goal is 'no', expected True or False"),
         ("Steer", {"low_level": ""}, "bundle '': "),
         ("Walk", {"camera": "grey"}, "unknown camera 'grey', choose from rgb, depth, rgbd"),
+        (
+            "Walk",
+            {"render_mode": "top"},
+            "unknown render_mode 'top', choose from rgb_array, camera",
+        ),
         ("Walk", {"task": "dance"}, "unknown task 'dance', choose from forward, follow"),
         ("Walk", {"body": "glide"}, "body 'glide' has no legs for an agent to move, choose from"),
         ("Walk", {"image_size": None, "looks": "training"}, LOOKS),
@@ -340,9 +345,9 @@ def test_what_makes_no_sense_is_refused(
     assert str(refused.value).startswith(expected)
 
 
-@pytest.mark.parametrize("name", ["Walk", "Steer"])
-def test_an_action_of_another_shape_is_refused(name: str) -> None:
-    env = made(name, body="pybullet").unwrapped
+@pytest.mark.parametrize(("name", "body"), [("Walk", "pybullet"), ("Steer", "glide")])
+def test_an_action_of_another_shape_or_of_no_numbers_is_refused(name: str, body: str) -> None:
+    env = made(name, body=body).unwrapped
     env.reset(seed=1)
     (size,) = env.action_space.shape
     for wrong in (np.zeros(size + 1), np.zeros((1, size)), 0.5, None):
@@ -350,5 +355,8 @@ def test_an_action_of_another_shape_is_refused(name: str) -> None:
             env.step(wrong)
     with pytest.raises(UserError, match=f"an action is not of {size} numbers: 'ahead'"):
         env.step("ahead")
+    for wrong in (np.nan, None):
+        with pytest.raises(UserError, match="an action is nan"):
+            env.step([wrong] * size)
     assert env.steps == 0
     env.close()

@@ -307,7 +307,7 @@ def test_a_report_with_a_damaged_row_of_its_camera_is_refused(tmp_path: Path, ag
 
 
 def test_eval_combines_everything(command: Command) -> None:
-    options = ("--episodes", 1, "--seconds", 1, "--workers", 1, "--randomise", "--faults", "mixed")
+    options = ("--episodes", 1, "--seconds", 2, "--workers", 1, "--randomise", "--faults", "mixed")
     where = ("--scene", "rough", "--body", "mujoco", "--robot", "a1", "--difficulty", 0.2)
     done = command("pixelgait-eval", "iap", *where, *options)
     assert done.returncode == 0, done.stderr

@@ -92,6 +92,10 @@ def test_seeds_are_those_of_single_ones() -> None:
         together.step(np.zeros((3, 18)))
     with pytest.raises(UserError, match=r"seed is 1\.5, needs a whole number"):
         together.reset(seed=1.5)
+    with pytest.raises(UserError, match=f"seed of a robot is {2**63}, expected 0 to {2**63 - 1}"):
+        together.reset(seed=2**63 - 2)
+    with pytest.raises(UserError, match="an action is nan"):
+        together.step(np.full((3, 19), np.nan))
     with pytest.raises(UserError, match="reset_mask: "):
         together.reset(options={"reset_mask": np.array((True, False, False))})
 
@@ -102,6 +106,7 @@ def test_seeds_are_those_of_single_ones() -> None:
         ({"num_envs": 0}, "num_envs is 0, needs a whole number from 1 to"),
         ({"seconds": 0.0}, "seconds is 0.0, expected"),
         ({"robot": "cow"}, "cow"),
+        ({"render_mode": 3}, "unknown render_mode 3, choose from rgb_array, camera"),
     ],
 )
 def test_what_many_cannot_have_is_refused(options: dict[str, Any], line: str) -> None:

@@ -42,6 +42,12 @@ def test_a_scene_may_have_dataclasses(tmp_path: Path) -> None:
     assert again.ground_m(1.0, 0.0) == 0.0
 
 
+def test_a_scene_without_a_name_has_its_files(tmp_path: Path) -> None:
+    path = Path(written(tmp_path, "goal_m = 3.0"))
+    path.write_text(path.read_text(encoding="utf-8").replace('name = "own"', ""), encoding="utf-8")
+    assert {make_scene(str(path), looks=looks).name for looks in ("plain", "test")} == {"own"}
+
+
 def test_a_scene_that_raises_leaves_nothing_behind(tmp_path: Path) -> None:
     before = set(sys.modules)
     with pytest.raises(UserError, match=r"own\.py:15: ZeroDivisionError"):
@@ -93,3 +99,75 @@ def test_ground_that_fails_on_the_way_is_one_line(tmp_path: Path) -> None:
 def test_who_tells_a_destination_has_one(tmp_path: Path, more: str, words: str) -> None:
     with pytest.raises(UserError, match=words):
         make_scene(written(tmp_path, f"tells_destination = True{more}"))
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("", "progress_m goes from 0 at the start to 3 at the destination, 5 m away: expected"),
+        ("def progress_m(self, x, y): return math.hypot(x - 3, y - 4)", "from 5 at the start to 0"),
+        ("def progress_m(self, x, y): return 0.0", "from 0 at the start to 0 at the destination"),
+    ],
+)
+def test_progress_to_a_destination_is_minus_what_is_left(
+    tmp_path: Path, more: str, words: str
+) -> None:
+    """Or paths would be judged by a length that is none."""
+    told = "tells_destination = True; destination = (3.0, 4.0)\n    "
+    with pytest.raises(UserError) as refused:
+        make_scene(written(tmp_path, told + more))
+    assert words in str(refused.value)
+    way = "def progress_m(self, x, y): return -math.hypot(x - 3, y - 4)"
+    assert make_scene(written(tmp_path, told + way)).progress_m(3.0, 4.0) == 0.0
+
+
+def test_a_destination_is_told_or_there_is_none(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="does not say tells_destination = True"):
+        make_scene(written(tmp_path, "destination = (3.0, 4.0)"))
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("goal_m = '5'", "goal_m is '5', expected a number"),
+        ("goal_m = math.nan", "goal_m is nan, expected a number"),
+        ("goal_m = -1.0", "progress_m at the start is 0, beyond -1"),
+        ("fixed = Plane()", "fixed is a Plane, expected a list of shapes"),
+        ("fixed = (Plane(), 'wall')", "'wall' is no shape"),
+        ("movable = (Plane(),)", "a Plane is movable, expected Box or HeightField"),
+        ("fixed = (Box(Pose(2, 0, 0), (1, 1), (0, 0, 1)),)", "half_m of a Box is (1, 1), expected"),
+        *(
+            (f"fixed = (Box(Pose(2, 0, 0), (1, 1, 1), {colour!r}),)", f"colour is {colour!r}, exp")
+            for colour in ("red", (255, 0, 0), (0.1, 0.2), (0.1, 0.2, 0.3, 1.0))
+        ),
+        ("fixed = (Box(Pose(2, 0, 0), (1, 1, 1), (0, 0, 1), texture='oak'),)", "texture of a Box"),
+        *(
+            (f"fixed = (HeightField({heights}, 0.2, (0, 0, 1)),)", words)
+            for heights, words in (
+                ("np.zeros((9, 9))", "heights_m of a HeightField are all equal"),
+                ("np.arange(9.0)", "heights_m of a HeightField is no array (n, m)"),
+                ("[[0, 1], [1, 0]]", "heights_m of a HeightField is no array (n, m)"),
+            )
+        ),
+        ("fixed = (Mesh(Path('a.obj'), Path('a.obj'), None, ()),)", "a.obj of a Mesh is missing"),
+        ("def ground_m(self, x, y): return abs(y) < 1", "but the ground there at 1, says ground_m"),
+        ("def layout(self, rng): return Layout(Pose(0, 0, 0.3))", "the start is at 0.3, but the"),
+        (
+            "movable = (Box(Pose(0, 0, 0), (1, 1, 1), (0, 0, 1)),)\n    def layout(self, rng): "
+            "return Layout(Pose(0, 0, 0), [Pose(2, 0, 0)], [Swing(0, (0, 1), 2)])",
+            "reach_m of a Swing is (0, 1), expected x, y and z",
+        ),
+    ],
+)
+def test_members_that_no_simulator_could_build_are_one_line(
+    tmp_path: Path, more: str, words: str
+) -> None:
+    """Of what they trip over in their own ways, or show and judge as something else."""
+    head = "import numpy as np\nfrom pathlib import Path\nfrom pixelgait.sim.scenes import *\n"
+    path = Path(written(tmp_path, more))
+    first, rest = path.read_text(encoding="utf-8").split("\n", 1)
+    path.write_text(f"{first}\n{head}{rest}", encoding="utf-8")
+    with pytest.raises(UserError) as refused:
+        make_scene(str(path))
+    assert words in str(refused.value)
+    assert "\n" not in str(refused.value)

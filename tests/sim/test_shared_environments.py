@@ -94,6 +94,13 @@ def test_seeds_are_those_of_single_ones(two: gymnasium.vector.VectorEnv) -> None
     for wrong in ([1], [1, 2, 3], []):
         with pytest.raises(UserError, match=rf"seed: {len(wrong)} for 2 robots"):
             two.reset(seed=wrong)
+    for wrong in (10**20, -1, [1, 10**20], [1, -1], [1, 1.5], "ab"):
+        with pytest.raises(
+            UserError, match=r"seed of a robot is .*, expected 0 to 9223372036854775807"
+        ):
+            two.reset(seed=wrong)
+    with pytest.raises(UserError, match="an action is nan"):
+        two.step(np.full((2, 19), np.nan))
     with pytest.raises(UserError, match="reset_mask: "):
         two.reset(options={"reset_mask": np.array((True, False))})
     with pytest.raises(UserError, match="actions: 3 for 2 robots"):
