@@ -15,7 +15,7 @@ FILES = [
     *(ROBOT / "runtime" / f"{name}.py" for name in ("loop", "operation", "freshness", "stages")),
     ROBOT / "runtime" / "realtime.py",
     *sorted((ROBOT / "bundle").glob("*.py")),
-    ROBOT / "recording" / "recorder.py",
+    *(ROBOT / "recording" / f"{name}.py" for name in ("recorder", "writer")),
     ROOT / "sim" / "standin" / "topics.py",
     ROOT / "sim" / "standin" / "ros2_control.py",
     *sorted((ROBOT / "unitree").glob("*.py")),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import pickle
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -74,7 +77,7 @@ def write(path: Path, passed_on: Iterator[tuple[str, Any]]) -> None:
     """All of it; an older recording stays until there is a step to replace it.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: it cannot be written, or somebody else is writing it.
     """
     begun: list[tuple[str, Any]] = []
     for item in passed_on:
@@ -83,7 +86,7 @@ def write(path: Path, passed_on: Iterator[tuple[str, Any]]) -> None:
             break
     else:
         return
-    with path.open("wb") as file:
+    with alone(path), path.open("wb") as file:
         writer = StepWriter(file)
         for kind, content in chain(begun, passed_on):
             if kind == "begin":
@@ -92,6 +95,23 @@ def write(path: Path, passed_on: Iterator[tuple[str, Any]]) -> None:
                 writer.step(content)
             file.flush()  # of chunks that are complete
         writer.finish()
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Nobody else records there meanwhile, who would cut off what is in the file.
+
+    Raises:
+        OSError: somebody does.
+    """
+    with path.open("ab") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OSError(errno.EWOULDBLOCK, "another process records there") from None
+        except OSError:  # a file system without locks
+            pass
+        yield
 
 
 def items(pipe: IO[bytes]) -> Iterator[tuple[str, Any]]:

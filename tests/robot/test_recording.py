@@ -273,6 +273,27 @@ def test_a_recording_is_finished_though_all_of_a_service_is_told_to_end(
     assert (recording.complete, len(recording.steps)) == (True, 2)
 
 
+def test_who_records_where_another_does_leaves_it_to_him(tmp_path: Path) -> None:
+    _, full, _ = written(tmp_path)
+    first, second = Recorder(tmp_path / "one.mcap"), Recorder(tmp_path / "one.mcap")
+    with closing(first):
+        first.begin(load_bundle("navigator"))
+        first.step(as_handed_over(full))
+        deadline = time.monotonic() + 60.0
+        while not first.path.is_file() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.1)  # between making the file and holding it
+        with closing(second):
+            second.begin(load_bundle("navigator"))
+            second.step(as_handed_over(full))
+        told = f"the recording has ended: {first.path}: another process records there"
+        assert second.news() == [told]
+        first.step(as_handed_over(replace(full, number=1)))
+    assert first.problem is None
+    recording = read_recording(first.path)
+    assert (recording.complete, len(recording.steps)) == (True, 2)
+
+
 def test_a_walk_that_does_not_begin_leaves_the_recording_of_another(tmp_path: Path) -> None:
     file, *_ = written(tmp_path)
     before = file.read_bytes()
