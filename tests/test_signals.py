@@ -93,6 +93,23 @@ def test_sigterm_tidies_up_after_whoever_it_ends(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+START = """
+import signal
+from pixelgait.robot.cli.processes import whole_start
+with whole_start():
+    signal.raise_signal(signal.{name})
+    print("whole", flush=True)
+print("more", flush=True)
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_who_is_ended_while_a_child_starts_starts_it_first(name: str) -> None:
+    line = [sys.executable, "-c", START.format(name=name)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (-signal.Signals[name], "whole\n")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_vector_environments_end_with_who_measures_them(number: signal.Signals) -> None:
     found: dict[int, str] = {}

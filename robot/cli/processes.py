@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.util import get_temp_dir
@@ -90,6 +90,15 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
+def whole_start() -> AbstractContextManager[None]:
+    """Around the start of a child: whoever ends this process meanwhile does so thereafter.
+
+    Of a child half started nobody would know; and it would say in a traceback that its parent is
+    gone.
+    """
+    return interrupt_later(signal.SIGTERM)
+
+
 @contextmanager
 def hushed() -> Iterator[None]:
     """What libraries in C++ say on standard error is lost."""
@@ -105,8 +114,8 @@ def hushed() -> Iterator[None]:
 
 
 @contextmanager
-def interrupt_later() -> Iterator[None]:
-    """Ctrl-C waits for the end: for what must not be cut off in the middle.
+def interrupt_later(*also: signal.Signals) -> Iterator[None]:
+    """Ctrl-C and what else is named wait for the end: for what must not be cut off in the middle.
 
     Libraries that take an interrupt for an error of their own, or hold a lock that others wait for.
 
@@ -117,10 +126,14 @@ def interrupt_later() -> Iterator[None]:
         yield
         return
     came: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    before = {
+        each: signal.signal(each, lambda number, _: came.append(number))
+        for each in (signal.SIGINT, *also)
+    }
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)
     for number in came[:1]:
         signal.raise_signal(number)

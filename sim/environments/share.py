@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium.vector import SyncVectorEnv
 from numpy.typing import NDArray
 
-from pixelgait.robot.cli.processes import interrupt_later, serve
+from pixelgait.robot.cli.processes import serve, whole_start
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.environments.gait import GaitEnv, side_by_side
 
@@ -122,7 +122,7 @@ class Worker:
         self._pipe, theirs = CONTEXT.Pipe()
         arguments = (_work, theirs, make, memory, where)
         self.process = CONTEXT.Process(target=serve, args=arguments, daemon=True)
-        with interrupt_later():
+        with whole_start():
             self.process.start()
         theirs.close()  # or nobody would notice that the process has ended
 
