@@ -131,6 +131,13 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
                 raise UserError(f"--baseline {self.baseline}: this policy does not look")
             self._check_looks("this policy")
 
+    def note(self, bundle: Bundle) -> str | None:
+        """What may not be meant: a policy that is told places, where there is none to tell."""
+        sees = self.task != "follow" and self.baseline not in (*SIGHTLESS, "no-goal")
+        if not sees or "goal" not in bundle.takes or self.make_scene().tells_destination:
+            return None
+        return f"note: this policy can be told a place to go to, and '{self.scene}' has none"
+
     def _check_looks(self, who: str) -> None:
         """Raises UserError if what the camera sees shall differ for someone who does not look."""
         seen = {

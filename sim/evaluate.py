@@ -50,6 +50,8 @@ def report(config: EvalConfig) -> None:
 def _report(config: EvalConfig, name: str) -> None:
     """The report on a bundle that is called so."""
     described = {**describe(config), "bundle": name}
+    if (note := config.note(load_bundle(config.bundle))) is not None:
+        print(note, file=sys.stderr)
     episodes: list[Episode] = []
     try:
         for episode in watch_episodes(config) if config.gui else run_episodes(config):

@@ -147,6 +147,17 @@ def test_every_command_has_its_script() -> None:
     refused(started_as("pixelgait-fly"), "no command 'pixelgait-fly'", "pixelgait-eval")
 
 
+@pytest.mark.parametrize(
+    ("line", "told"), [("navigator", True), ("navigator --scene rooms", False), ("iap", False)]
+)
+def test_who_could_be_told_a_place_and_is_told_none_is_noted(
+    command: Command, line: str, told: bool
+) -> None:
+    done = command("pixelgait-eval", *line.split(), "--episodes", "1", "--seconds", "0.1")
+    note = "note: this policy can be told a place to go to, and 'obstacle-course' has none"
+    assert (note in done.stderr) == told
+
+
 def test_a_command_is_started_by_its_script(command: Command) -> None:
     assert "usage: pixelgait-eval " in command("pixelgait-eval", "--help").stdout
 
