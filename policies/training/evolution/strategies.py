@@ -45,6 +45,8 @@ class ESConfig:
                 raise UserError(f"--es.{name} is nothing to --es.method {self.method}")
         if self.method == "ars" and self.top > self.directions:
             raise UserError(f"--es.top is {self.top}, expected 1 to {self.directions}")
+        if self.method == "cma" and self.directions == 1:  # the library injects two candidates
+            raise UserError("--es.directions is 1, --es.method cma needs 2 or more")
 
 
 # What not every method has.
