@@ -6,6 +6,7 @@ those restores it exactly, whatever its inner state is.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol
 
@@ -93,8 +94,8 @@ class _Antithetic:
 
     @property
     def cooling(self) -> float:
-        """What is left of noise and step in this iteration."""
-        return float(self.config.decay ** (self.iteration - 1))
+        """What is left of noise and step in this iteration: never nothing, openai divides by it."""
+        return max(float(self.config.decay ** (self.iteration - 1)), sys.float_info.min)
 
 
 class ARS(_Antithetic):
