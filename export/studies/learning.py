@@ -230,7 +230,7 @@ def _train(run: Path, command: str, config: LearningConfig) -> None:
 def _is_done(run: Path) -> bool:
     """Whether all rounds are there; what is not pixelgait-train's has a bundle at its end."""
     if not (run / "last.npz").exists():
-        return (run / BUNDLE).exists()
+        return (run / BUNDLE / CONTRACT).exists()  # the last of its files
     return Run(run).is_done(read_json(run / "config.json")["budget"]["iterations"])
 
 

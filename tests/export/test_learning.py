@@ -109,15 +109,17 @@ def test_a_study_nobody_knows_is_refused_before_anything_is_measured(tmp_path: P
         write_tables(replace(config, courses=("easy",)))
 
 
-def test_a_run_that_was_killed_before_its_bundle_begins_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("left", ["curve.json", "bundle/high_level.onnx"])
+def test_a_run_that_was_killed_before_its_bundle_was_whole_begins_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str
 ) -> None:
-    """examples/ppo_steer.py writes its curve first; it was taken for a run of pixelgait-train."""
+    """examples/ppo_steer.py writes its curve first, then a bundle, whose contract is last."""
     page = tmp_path / "page.md"
     page.write_text("\n".join(line for part in TABLES for line in markers(part, "learning")))
     monkeypatch.setattr(encoders, "VARIANTS", (Variant("encoders", "ppo", "python -c exit(3)"),))
-    (tmp_path / "encoders-ppo-0").mkdir()
-    (tmp_path / "encoders-ppo-0" / "curve.json").write_text("[]")
+    file = tmp_path / "encoders-ppo-0" / left
+    file.parent.mkdir(parents=True)
+    file.write_text("[]")
     config = LearningConfig(
         page=page, figures=tmp_path / "f.json", out=tmp_path, seeds=1, studies=("encoders",)
     )
