@@ -183,6 +183,7 @@ IGNORED = [
     ("pixelgait-train --recipe iap --cluster 127.0.0.1:1", "--cluster "),  # it means no workers
     ("pixelgait-train --out short --resume --start walk", "--resume and --start: one"),
     (f"{TRAIN['walk']} --es.method openai --es.top 4", "--es.top is nothing to --es.method"),
+    (f"{TRAIN['walk']} --es.method cma --es.directions 1", "--es.directions is 1, --es.method cma"),
     (f"{TRAIN['walk']} --es.method cma --es.step 0.1", "--es.step is nothing to --es.method"),
     (f"{TRAIN['walk']} --es.method cma --es.decay 0.9", "--es.decay is nothing to"),
     (f"{TRAIN['imitate']} --encoder cnn --dagger.students 3", "so none compete"),

@@ -118,7 +118,10 @@ def learn(lesson: Lesson, seed: int, workers: Sequence[str]) -> Learned:
             said.seek(0)
             told = said.read()
     if process.returncode != 0 and took is None and not stopped:
-        raise UserError(f"{shlex.join(words)}: {told.strip().splitlines()[-1]}")
+        why = f"exit code {process.returncode}"  # who is killed says nothing, but how far it was
+        if process.returncode > 0 and told.strip():
+            why = told.strip().splitlines()[-1]
+        raise UserError(f"{shlex.join(words)}: {why}")
     overhead = OVERHEAD.search(told)
     return Learned(took, float(overhead[1]) / 100.0 if overhead else None)
 

@@ -27,7 +27,7 @@ from pixelgait.export.reports.generated import require_markers, write_between
 from pixelgait.export.reports.result_tables import COLUMNS, ELSEWHERE
 from pixelgait.export.studies import encoders, patches, symmetry
 from pixelgait.export.studies.variant import Variant
-from pixelgait.policies.runs.run import load_checkpoint
+from pixelgait.policies.runs.run import Run, load_checkpoint
 from pixelgait.robot.bundle import CONTRACT, load_bundle
 from pixelgait.robot.cli.options import Count, parse
 from pixelgait.robot.cli.processes import die_with_parent
@@ -214,7 +214,7 @@ def _train(run: Path, command: str, config: LearningConfig) -> None:
         return
     words = [sys.executable, *shlex.split(command)[1:], "--out", str(run)]
     if command.startswith(TRAIN):
-        options = ["--resume"] if (run / "config.json").exists() else shlex.split(command)[2:]
+        options = ["--resume"] if (run / "last.npz").exists() else shlex.split(command)[2:]
         words = [sys.executable, "-m", MODULE, "imitate", "--out", str(run), *options]
         if config.cluster is not None:
             words += ["--cluster", config.cluster]
@@ -228,11 +228,10 @@ def _train(run: Path, command: str, config: LearningConfig) -> None:
 
 
 def _is_done(run: Path) -> bool:
-    """Whether all rounds are there."""
-    if (run / BUNDLE).exists() or not (run / "curve.json").exists():
-        return (run / BUNDLE).exists()
-    wanted: int = read_json(run / "config.json")["budget"]["iterations"]
-    return len(read_figures(run / "curve.json")) >= wanted
+    """Whether all rounds are there; what is not pixelgait-train's has a bundle at its end."""
+    if not (run / "last.npz").exists():
+        return (run / BUNDLE / CONTRACT).exists()  # the last of its files
+    return Run(run).is_done(read_json(run / "config.json")["budget"]["iterations"])
 
 
 if __name__ == "__main__":

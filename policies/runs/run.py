@@ -28,11 +28,11 @@ from pixelgait.robot.cli.processes import interrupt_later
 from pixelgait.robot.cli.provenance import git_state, version
 from pixelgait.robot.spec import Array
 
-CONFIG, GIT = "config.json", "git.json"
+CONFIG, GIT, CURVE = "config.json", "git.json", "curve.json"
 LOW_LEVEL, DELAYS, SCENES = "low_level", "delays.json", "scenes"  # copies in the run folder
 BEGUN = {CONFIG, GIT, LOW_LEVEL, DELAYS, SCENES}  # in it before its first checkpoint
 # What makes a folder a run or a bundle, and may not be written over.
-KEPT = (CONFIG, GIT, "curve.json", "best.npz", "last.npz", CONTRACT, *FILES)
+KEPT = (CONFIG, GIT, CURVE, "best.npz", "last.npz", CONTRACT, *FILES)
 LOW_LEVELS = {  # shipped bundles, by the robot whose legs they move
     "a1": "walk",
     "go2": "walk-go2",
@@ -133,10 +133,27 @@ class Run:
         }
         write_arrays(self.folder / f"{name}.npz", **arrays)
         if name == "last":  # the best may be calibrated long after, and ends earlier
-            write_atomic(self.folder / "curve.json", json_bytes(checkpoint.curve))
+            self.save_curve(checkpoint)
+
+    def save_curve(self, checkpoint: Checkpoint) -> None:
+        """Write the learning curve beside the checkpoint, which has it as well."""
+        write_atomic(self.folder / CURVE, json_bytes(checkpoint.curve))
 
     def load(self, name: str = "last") -> Checkpoint:
         return load_checkpoint(self.folder / f"{name}.npz")
+
+    def is_done(self, iterations: int) -> bool:
+        """Whether so many iterations are, and all that a run leaves is there.
+
+        Who was killed right behind the last checkpoint has left a shorter curve, or no best.
+
+        Raises:
+            UserError: there is no checkpoint.
+        """
+        last, curve = self.load(), self.folder / CURVE
+        if last.iteration < iterations or not (self.folder / "best.npz").exists():
+            return False
+        return curve.is_file() and curve.read_bytes() == json_bytes(last.curve)
 
     @property
     def config(self) -> dict[str, Any]:

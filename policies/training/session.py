@@ -79,11 +79,12 @@ def _train(config: TrainConfig, plan: Plan, fresh: Checkpoint | None, pool: Pool
         high = flat_weights(make_high_level(plan.high_level, 0)).size if plan.high_level else 0
         if (size := checkpoint.weights.size) != (needed := high + plan.low_level_weights):
             raise UserError(f"{config.out}: {size} weights, task {plan.task} trains {needed}")
-        if checkpoint.iteration >= config.iterations:
+        if run.is_done(config.iterations):
             raise UserError(
                 f"{config.out}: all {config.iterations} iterations are done; "
                 "--iterations with more of them goes on"
             )
+        run.save_curve(checkpoint)
     else:
         checkpoint = fresh
         run = Run.create(config.out, {**config.origin(), **identity})

@@ -181,7 +181,7 @@ def train_stage(config: RecipeConfig, stage: Stage) -> bool:
     begun = (stage.folder / "last.npz").exists()
     trained, marker = stage.folder / "trained", stage.folder / "calibrated"
     train = not trained.exists()  # its minutes or its target may end it before its iterations
-    if train and not (begun and Run(stage.folder).load().iteration >= wanted.iterations):
+    if train and not (begun and Run(stage.folder).is_done(wanted.iterations)):
         run_and_report(replace(wanted, resume=begun))
     write_atomic(trained, b"")
     calibrate = stage.calibrate and not marker.exists()

@@ -109,6 +109,24 @@ def test_a_study_nobody_knows_is_refused_before_anything_is_measured(tmp_path: P
         write_tables(replace(config, courses=("easy",)))
 
 
+@pytest.mark.parametrize("left", ["curve.json", "bundle/high_level.onnx"])
+def test_a_run_that_was_killed_before_its_bundle_was_whole_begins_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str
+) -> None:
+    """examples/ppo_steer.py writes its curve first, then a bundle, whose contract is last."""
+    page = tmp_path / "page.md"
+    page.write_text("\n".join(line for part in TABLES for line in markers(part, "learning")))
+    monkeypatch.setattr(encoders, "VARIANTS", (Variant("encoders", "ppo", "python -c exit(3)"),))
+    file = tmp_path / "encoders-ppo-0" / left
+    file.parent.mkdir(parents=True)
+    file.write_text("[]")
+    config = LearningConfig(
+        page=page, figures=tmp_path / "f.json", out=tmp_path, seeds=1, studies=("encoders",)
+    )
+    with pytest.raises(UserError, match=r"-c 'exit.3.' .*: exit code 3"):
+        write_tables(config)
+
+
 @pytest.mark.slow
 def test_what_is_missing_is_trained_and_walked_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -128,6 +146,9 @@ def test_what_is_missing_is_trained_and_walked_once(
     config = LearningConfig(
         page=page, figures=kept, out=tmp_path, seeds=1, workers=1, studies=("encoders",)
     )
+    killed = tmp_path / "encoders-cnn-0"  # before its first checkpoint
+    killed.mkdir()
+    (killed / "config.json").write_text('{"task": "imitate"}')
     with pytest.raises(UserError, match=r"vit, seed 0: .*--encoder ear.*: exit code 1"):
         write_tables(replace(config, courses=("medium",)))  # the other was measured
     monkeypatch.setattr(encoders, "VARIANTS", (small,))

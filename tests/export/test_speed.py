@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +44,19 @@ def test_a_command_that_cannot_be_is_told_in_its_own_words() -> None:
         learn(replace(SHORT, command="walk --weather bad"), 0, ONE)
     with pytest.raises(UserError, match="--lessons: choose from walk from zero"):
         print_report(SpeedConfig(lessons=("swim",)))
+
+
+@pytest.mark.parametrize(("ends", "code"), [("exit 3", 3), ("kill -9 $$", -9)])
+def test_a_command_that_is_killed_is_told_though_it_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str, code: int
+) -> None:
+    """As one that finds no memory: its last word was looked for where there was none."""
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{ends}\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    with pytest.raises(UserError, match=rf"walk .*--workers 1: exit code {code}$"):
+        learn(SHORT, 0, ONE)
 
 
 def test_lessons_say_what_they_can_be_judged_by() -> None:

@@ -384,6 +384,26 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path, line: str, run: str, again: st
     assert (tmp_path / run / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_run_killed_behind_its_last_checkpoint_is_finished(
+    trained: Train, tmp_path: Path
+) -> None:
+    """Its best comes last where nothing was validated, its curve is written after the checkpoint:
+    all iterations were done then, nothing went on, and both were missing for good."""
+    line = f"walk {SMALL} {SEARCH} --iterations 1 --validate-every 2"
+    (tmp_path / "recipe.txt").write_text(line)
+    trained(f"{line} --out cooked/1-walk")
+    best, curve = (tmp_path / "cooked" / "1-walk" / name for name in ("best.npz", "curve.json"))
+    whole = curve.read_text()
+    for again in ("--out cooked/1-walk --resume", "--recipe recipe.txt --out cooked --workers 1"):
+        best.unlink()
+        curve.write_text("[]")
+        assert "best of 1 iterations is 1, not validated" in trained(again)
+        assert load_checkpoint(best).iteration == 1
+        assert curve.read_text() == whole
+    with pytest.raises(SystemExit, match="all 1 iterations are done"):
+        trained("--out cooked/1-walk --resume")
+
+
 @pytest.mark.parametrize("task", ["follow", pytest.param("imitate", marks=pytest.mark.long)])
 def test_a_run_is_evaluated_as_it_is(
     command: Command, trained: Train, tmp_path: Path, task: str

@@ -10,7 +10,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -122,6 +122,19 @@ def test_the_search_settles_with_decay() -> None:
         lengths.append(np.abs(strategy.ask()[0] / strategy.directions[0]).mean())
         strategy.tell(np.zeros(32))
     assert lengths == [pytest.approx(value) for value in (0.1, 0.09, 0.081)]
+
+
+@pytest.mark.parametrize("method", ["ars", "openai"])
+def test_a_search_that_has_settled_stays_where_it_is(method: Literal["ars", "openai"]) -> None:
+    """0.001^108 is no float: openai divided by it, and its weights were none from then on."""
+    config = ESConfig(method, directions=2, top=2, decay=0.001)
+    strategy = make_strategy(config, np.zeros(50), np.ones(50), seed=0)
+    climb(strategy, range(10))
+    settled = strategy.weights
+    for _ in range(110):  # candidates that are all the same fare the same
+        assert np.isfinite(strategy.ask()).all()
+        strategy.tell(np.ones(4))
+    np.testing.assert_allclose(strategy.weights, settled)
 
 
 def test_ranks_are_centred_and_ties_share_theirs() -> None:

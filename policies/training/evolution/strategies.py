@@ -6,6 +6,7 @@ those restores it exactly, whatever its inner state is.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol
 
@@ -45,6 +46,8 @@ class ESConfig:
                 raise UserError(f"--es.{name} is nothing to --es.method {self.method}")
         if self.method == "ars" and self.top > self.directions:
             raise UserError(f"--es.top is {self.top}, expected 1 to {self.directions}")
+        if self.method == "cma" and self.directions == 1:  # the library injects two candidates
+            raise UserError("--es.directions is 1, --es.method cma needs 2 or more")
 
 
 # What not every method has.
@@ -91,8 +94,8 @@ class _Antithetic:
 
     @property
     def cooling(self) -> float:
-        """What is left of noise and step in this iteration."""
-        return float(self.config.decay ** (self.iteration - 1))
+        """What is left of noise and step in this iteration: never nothing, openai divides by it."""
+        return max(float(self.config.decay ** (self.iteration - 1)), sys.float_info.min)
 
 
 class ARS(_Antithetic):
