@@ -96,6 +96,7 @@ def test_sigterm_tidies_up_after_whoever_it_ends(tmp_path: Path) -> None:
 START = """
 import signal
 from pixelgait.robot.cli.processes import whole_start
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests may run where it is ignored
 with whole_start():
     signal.raise_signal(signal.{name})
     print("whole", flush=True)
