@@ -180,6 +180,7 @@ def test_statistics_equal_those_of_all_samples_at_once() -> None:
     np.testing.assert_allclose(normaliser.squares / normaliser.count, samples.var(0))
 
 
+@pytest.mark.slow
 def test_the_a1_learns_to_walk_from_zero_weights(tmp_path: Path) -> None:
     zero = np.zeros(LOW_LEVEL_WEIGHTS)
     untrained = Worker(Plan(task="walk", steps=500)).run(Job(zero, Normaliser.empty(), [9000], 500))
