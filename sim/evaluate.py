@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pixelgait.robot.bundle import load_bundle
+from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.cli.options import parse
 from pixelgait.robot.cli.provenance import head
 from pixelgait.robot.controller import Controller
@@ -49,8 +49,9 @@ def report(config: EvalConfig) -> None:
 
 def _report(config: EvalConfig, name: str) -> None:
     """The report on a bundle that is called so."""
-    described = {**describe(config), "bundle": name}
-    if (note := config.note(load_bundle(config.bundle))) is not None:
+    bundle = load_bundle(config.bundle)
+    described = {**_described(config, bundle), "bundle": name}
+    if (note := config.note(bundle)) is not None:
         print(note, file=sys.stderr)
     episodes: list[Episode] = []
     try:
@@ -88,12 +89,15 @@ def describe(config: EvalConfig) -> dict[str, Any]:
     Raises:
         BundleError: there is no such bundle.
     """
-    contract = load_bundle(config.bundle).contract
+    return _described(config, load_bundle(config.bundle))
+
+
+def _described(config: EvalConfig, bundle: Bundle) -> dict[str, Any]:
     return {
         **head("pixelgait-eval"),
         "bundle": config.bundle,
-        "sha256": contract["sha256"],
-        "robot": contract["robot"],
+        "sha256": bundle.contract["sha256"],
+        "robot": bundle.contract["robot"],
         "task": config.task,
         "scene": config.scene,
         "difficulty": config.difficulty,

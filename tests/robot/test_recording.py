@@ -280,9 +280,9 @@ def test_who_records_where_another_does_leaves_it_to_him(tmp_path: Path) -> None
         first.begin(load_bundle("navigator"))
         first.step(as_handed_over(full))
         deadline = time.monotonic() + 60.0
-        while not first.path.is_file() and time.monotonic() < deadline:
+        while not (first.path.is_file() and first.path.stat().st_size):  # then it holds the file
+            assert time.monotonic() < deadline
             time.sleep(0.05)
-        time.sleep(0.1)  # between making the file and holding it
         with closing(second):
             second.begin(load_bundle("navigator"))
             second.step(as_handed_over(full))
