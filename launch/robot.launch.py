@@ -38,7 +38,7 @@ ARGUMENTS = (
     ("namespace", "", "Namespace of all nodes."),
     ("params_file", "", "YAML file with parameters of the node pixelgait."),
     ("log_level", "info", "debug, info, warn, error or fatal."),
-    ("respawn", "false", "Start the controller again when it has ended with a fault: disarmed."),
+    ("respawn", "false", "Start the controller again whenever it has ended: disarmed."),
 )
 RESPAWN_DELAY_S = 2.0
 SPOKEN = {"true": True, "1": True, "false": False, "0": False}

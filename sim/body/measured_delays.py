@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import read_json
 from pixelgait.robot.ros.wire.names import COLOUR, DEPTH
 from pixelgait.sim.body.randomisation import Randomisation, Range
 
@@ -58,7 +58,7 @@ def with_measured_delays(randomisation: Randomisation, path: Path) -> Randomisat
     Raises:
         UserError: the file is not a latency report, or nothing was measured.
     """
-    report = _read(path)
+    report = read_json(path)
     low, high = _range_s(report.get("stages"), "sensor_to_command", path)
     delay_s = (low + BUS_DELAY_S[0], high + BUS_DELAY_S[1])
     randomisation = replace(randomisation, delay_s=delay_s)
@@ -69,16 +69,6 @@ def with_measured_delays(randomisation: Randomisation, path: Path) -> Randomisat
     low, high = _range_s(ages, seen[0], path)
     low = max(0.0, low - FRAME_S / 2)
     return replace(randomisation, camera_latency_s=(low, max(low, high - FRAME_S)))
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        report = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: not a latency report, not even JSON ({error})") from None
-    if not isinstance(report, dict):
-        raise UserError(f"{path}: not a latency report, expected a JSON object")
-    return report
 
 
 def _is_measured(ages: Any, camera: str, path: Path) -> bool:

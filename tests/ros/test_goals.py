@@ -346,8 +346,10 @@ def test_a_goal_that_is_void_does_not_come_back(
     robot.run(3.0)
     assert (robot.operation.state, robot.x) == (State.WALKING, 0.0)
     assert robot.goals.status() == (True, "no goal")
+    assert lines(robot, "goal_pose: dropped") == 1
     robot.tell(1.0)
     assert robot.arrives()
+    assert lines(robot, "dropped") == 1
 
 
 def test_a_goal_during_an_emergency_stop_is_refused_aloud(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,6 +62,7 @@ class Destination:
         self._progress = Progress()
         self._arrived = False
         self._void: str | None = None  # why there is no destination any more, until the next
+        self._wanted = first is not None  # whether there is one, or will be once there is odometry
 
     def take(self) -> None:
         """Hear what has arrived.
@@ -179,8 +180,12 @@ class Destination:
         return not self._arrived or (left_m is not None and left_m < ARRIVAL_M)
 
     def _heed(self) -> None:
-        """Every new destination has all its time, wherever it was told."""
+        """Every new destination has all its time, wherever it was told; none is dropped unheard."""
         orders = self.operator.orders
+        wanted = (orders.destination or self.operator.first) is not None
+        if self._wanted and not wanted and self._void is None:
+            self.news.append(f"{GOAL}: dropped")
+        self._wanted = wanted
         if orders.destination is None or orders.destination_number == self._number:
             return
         self._number, self._known, self._void = orders.destination_number, True, None
