@@ -34,12 +34,12 @@ Curve = list[dict[str, float]]
 
 
 def learning_curves(path: Path, imitated: dict[str, Curve], tried: dict[str, Curve]) -> None:
-    """Success on validation courses, of runs by imitation on the left and by trial on the right.
+    """Success on validation courses, of runs by imitation above and by trial below.
 
     Names are policy, run: a policy has one colour, its runs differ in their lines.
     """
     policies = list(dict.fromkeys(name.partition(",")[0] for name in (*imitated, *tried)))
-    figure, panels = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True, layout="constrained")
+    figure, panels = plt.subplots(2, 1, figsize=(10, 7.5), sharey=True, layout="constrained")
     for axes, curves in zip(panels, (imitated, tried), strict=True):
         styles = {policy: cycle(("o-", "s--", "^:", "v-.")) for policy in policies}
         for name, curve in curves.items():
@@ -50,8 +50,11 @@ def learning_curves(path: Path, imitated: dict[str, Curve], tried: dict[str, Cur
             iterations = [row["iteration"] for row in rows]
             axes.plot(iterations, success, style, color=colour, ms=3, label=name)
         axes.grid(alpha=0.3)
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=3, fontsize=8)
-    panels[0].set(ylabel="validation success", xlabel="round of imitation", ylim=(-0.05, 1.05))
+        axes.set(ylabel="validation success", ylim=(-0.05, 1.05))
+        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), fontsize=8)
+    panels[0].set_xscale("symlog", base=2, linthresh=1)  # most learn in a few rounds, the last in 40
+    panels[0].xaxis.set_major_formatter("{x:g}")
+    panels[0].set(xlabel="round of imitation", xticks=(0, 1, 2, 4, 8, 16, 32), xlim=(-0.3, 48))
     panels[1].set(xlabel="iteration of the evolution strategy")
     _write(path, figure, dpi=90)
 
