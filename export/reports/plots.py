@@ -52,7 +52,8 @@ def learning_curves(path: Path, imitated: dict[str, Curve], tried: dict[str, Cur
         axes.grid(alpha=0.3)
         axes.set(ylabel="validation success", ylim=(-0.05, 1.05))
         axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), fontsize=8)
-    panels[0].set_xscale("symlog", base=2, linthresh=1)  # most learn in a few rounds, the last in 40
+    # Most learn in a few rounds, the last in 40.
+    panels[0].set_xscale("symlog", base=2, linthresh=1)
     panels[0].xaxis.set_major_formatter("{x:g}")
     panels[0].set(xlabel="round of imitation", xticks=(0, 1, 2, 4, 8, 16, 32), xlim=(-0.3, 48))
     panels[1].set(xlabel="iteration of the evolution strategy")
