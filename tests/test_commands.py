@@ -520,7 +520,8 @@ def test_what_an_export_and_a_replay_write_is_as_documented(
     line = ("pixelgait-export", "--low-level", "walk", "--out", "a b", "--json", "parity.json")
     done = command(*line)
     assert done.returncode == 0, done.stderr
-    wrote = ["wrote the bundle a b", "wrote parity.json", "next: pixelgait-eval 'a b'"]
+    trial = "pixelgait-eval 'a b' --task follow --scene flat"
+    wrote = ["wrote the bundle a b", "wrote parity.json", f"next: {trial}"]
     assert done.stdout.splitlines()[-3:] == wrote
     parity = strict_json(tmp_path / "parity.json")
     assert parity.keys() == documented_keys("Parity")
