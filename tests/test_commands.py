@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -123,20 +125,54 @@ printf '%s\\n' "${COMPREPLY[@]}"
 @pytest.mark.parametrize("line", COMPLETED)
 def test_bash_completes_options(tmp_path: Path, line: str) -> None:
     """As the documentation says, whose loop runs here for one command."""
-    section = (ROOT / "docs" / "commands.md").read_text().partition("## Shell completion")[2]
-    script = section.split("```\n")[1].replace("~/.local", str(tmp_path))
-    loop = re.sub("in train .*; do", f"in {line.split()[0].removeprefix('pixelgait-')}; do", script)
-    scripts = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    environment = {**child_environment(), "PATH": scripts}
-    subprocess.run(["bash", "-c", loop], env=environment, check=True)
-    (written,) = (tmp_path / "share" / "bash-completion" / "completions").iterdir()
-    assert written.name == line.split()[0]
     asked = subprocess.run(
-        ["bash", "-c", ASK_BASH, "bash", written, line],
+        ["bash", "-c", ASK_BASH, "bash", completions(tmp_path, line.split()[0]), line],
         capture_output=True,
         text=True,
     )
     assert set(asked.stdout.split()) == COMPLETED[line], asked.stderr
+
+
+@pytest.mark.parametrize("typed", ["pixelgait-eval ru", "pixelgait-export --low-level ru"])
+def test_bash_completes_folders(tmp_path: Path, typed: str) -> None:
+    """In a terminal: a bundle's or a run's folder, and what lies in it."""
+    (tmp_path / "runs" / "first").mkdir(parents=True)
+    written = completions(tmp_path, typed.split()[0])
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(tmp_path)
+        os.execvp("bash", ["bash", "--norc", "--noprofile", "-i"])
+    try:
+        os.write(terminal, f"source {written}; echo rea''dy\n".encode())
+        read_until(terminal, "ready")
+        os.write(terminal, f"{typed}\t".encode())
+        read_until(terminal, "runs/")
+        os.write(terminal, b"f\t")
+        read_until(terminal, "irst/")
+    finally:
+        os.close(terminal)  # which hangs up on bash
+        os.waitpid(child, 0)
+
+
+def completions(tmp_path: Path, name: str) -> Path:
+    """What the documentation's loop writes for a command."""
+    section = (ROOT / "docs" / "commands.md").read_text().partition("## Shell completion")[2]
+    script = section.split("```\n")[1].replace("~/.local", str(tmp_path))
+    loop = re.sub("in train .*; do", f"in {name.removeprefix('pixelgait-')}; do", script)
+    scripts = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**child_environment(), "PATH": scripts}
+    subprocess.run(["bash", "-c", loop], env=environment, check=True)
+    (written,) = (tmp_path / "share" / "bash-completion" / "completions").iterdir()
+    assert written.name == name
+    return written
+
+
+def read_until(terminal: int, word: str) -> None:
+    """Read what a terminal shows until a word is there."""
+    shown = ""
+    while word not in shown:
+        assert select.select([terminal], [], [], 60.0)[0], shown
+        shown += os.read(terminal, 65536).decode()
 
 
 def test_every_command_has_its_script() -> None:
