@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -49,14 +49,19 @@ EPISODE = {"seed", "success", "distance_m", "return_m", "fell", "fault", "images
 EPISODE |= {"contacts", "contact_s", "contact_impulse_ns"}
 
 
-def started_as(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def started_as(
+    name: str, *arguments: str, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """What the script of that name does: pip writes it at the next installation."""
     code = (
         f"import sys; sys.argv = {[name, *arguments]!r};"
         "from pixelgait.robot.cli.commands import main; main()"
     )
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=child_environment()
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**child_environment(), **(environment or {})},
     )
 
 
@@ -97,6 +102,20 @@ for name in COMMANDS:
         assert said.startswith(f"usage: {name} ")
         assert len(said.splitlines()) > 8
         done.stdout = rest
+
+
+def test_a_file_that_the_installation_has_not_seen_is_named(tmp_path: Path) -> None:
+    """An encoder of one's own, say: an editable install links the files that it found."""
+    (tmp_path / "pixelgait").mkdir()
+    (tmp_path / "pixelgait" / "__init__.py").touch()
+    new = ROOT / "robot" / "profiling" / "profile_bundle.py"
+    for file in {*(ROOT / "robot").rglob("*.py")} - {new}:
+        link = tmp_path / "pixelgait" / file.relative_to(ROOT)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(file)
+    environment = {"PYTHONPATH": str(tmp_path)}
+    done = started_as("pixelgait-profile", "walk", environment=environment)
+    refused(done, str(new), "pip install --editable .")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
