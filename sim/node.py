@@ -165,6 +165,9 @@ def _serve(
     executor = ros.rclpy.executors.SingleThreadedExecutor()
     executor.add_node(node)
     node.start()
+    node.get_logger().info(
+        f"{config.robot} stands in '{config.scene}', seed {config.seed}; Ctrl-C ends it"
+    )
     closed = None
     try:
         while not (stop.is_set() or node.fault):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
+import select
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -47,14 +49,19 @@ EPISODE = {"seed", "success", "distance_m", "return_m", "fell", "fault", "images
 EPISODE |= {"contacts", "contact_s", "contact_impulse_ns"}
 
 
-def started_as(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def started_as(
+    name: str, *arguments: str, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """What the script of that name does: pip writes it at the next installation."""
     code = (
         f"import sys; sys.argv = {[name, *arguments]!r};"
         "from pixelgait.robot.cli.commands import main; main()"
     )
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=child_environment()
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**child_environment(), **(environment or {})},
     )
 
 
@@ -97,6 +104,20 @@ for name in COMMANDS:
         done.stdout = rest
 
 
+def test_a_file_that_the_installation_has_not_seen_is_named(tmp_path: Path) -> None:
+    """An encoder of one's own, say: an editable install links the files that it found."""
+    (tmp_path / "pixelgait").mkdir()
+    (tmp_path / "pixelgait" / "__init__.py").touch()
+    new = ROOT / "robot" / "profiling" / "profile_bundle.py"
+    for file in {*(ROOT / "robot").rglob("*.py")} - {new}:
+        link = tmp_path / "pixelgait" / file.relative_to(ROOT)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(file)
+    environment = {"PYTHONPATH": str(tmp_path)}
+    done = started_as("pixelgait-profile", "walk", environment=environment)
+    refused(done, str(new), "pip install --editable .")
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_tells_its_version(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -123,20 +144,54 @@ printf '%s\\n' "${COMPREPLY[@]}"
 @pytest.mark.parametrize("line", COMPLETED)
 def test_bash_completes_options(tmp_path: Path, line: str) -> None:
     """As the documentation says, whose loop runs here for one command."""
-    section = (ROOT / "docs" / "commands.md").read_text().partition("## Shell completion")[2]
-    script = section.split("```\n")[1].replace("~/.local", str(tmp_path))
-    loop = re.sub("in train .*; do", f"in {line.split()[0].removeprefix('pixelgait-')}; do", script)
-    scripts = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    environment = {**child_environment(), "PATH": scripts}
-    subprocess.run(["bash", "-c", loop], env=environment, check=True)
-    (written,) = (tmp_path / "share" / "bash-completion" / "completions").iterdir()
-    assert written.name == line.split()[0]
     asked = subprocess.run(
-        ["bash", "-c", ASK_BASH, "bash", written, line],
+        ["bash", "-c", ASK_BASH, "bash", completions(tmp_path, line.split()[0]), line],
         capture_output=True,
         text=True,
     )
     assert set(asked.stdout.split()) == COMPLETED[line], asked.stderr
+
+
+@pytest.mark.parametrize("typed", ["pixelgait-eval ru", "pixelgait-export --low-level ru"])
+def test_bash_completes_folders(tmp_path: Path, typed: str) -> None:
+    """In a terminal: a bundle's or a run's folder, and what lies in it."""
+    (tmp_path / "runs" / "first").mkdir(parents=True)
+    written = completions(tmp_path, typed.split()[0])
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(tmp_path)
+        os.execvp("bash", ["bash", "--norc", "--noprofile", "-i"])
+    try:
+        os.write(terminal, f"source {written}; echo rea''dy\n".encode())
+        read_until(terminal, "ready")
+        os.write(terminal, f"{typed}\t".encode())
+        read_until(terminal, "runs/")
+        os.write(terminal, b"f\t")
+        read_until(terminal, "irst/")
+    finally:
+        os.close(terminal)  # which hangs up on bash
+        os.waitpid(child, 0)
+
+
+def completions(tmp_path: Path, name: str) -> Path:
+    """What the documentation's loop writes for a command."""
+    section = (ROOT / "docs" / "commands.md").read_text().partition("## Shell completion")[2]
+    script = section.split("```\n")[1].replace("~/.local", str(tmp_path))
+    loop = re.sub("in train .*; do", f"in {name.removeprefix('pixelgait-')}; do", script)
+    scripts = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**child_environment(), "PATH": scripts}
+    subprocess.run(["bash", "-c", loop], env=environment, check=True)
+    (written,) = (tmp_path / "share" / "bash-completion" / "completions").iterdir()
+    assert written.name == name
+    return written
+
+
+def read_until(terminal: int, word: str) -> None:
+    """Read what a terminal shows until a word is there."""
+    shown = ""
+    while word not in shown:
+        assert select.select([terminal], [], [], 60.0)[0], shown
+        shown += os.read(terminal, 65536).decode()
 
 
 def test_every_command_has_its_script() -> None:
@@ -520,7 +575,8 @@ def test_what_an_export_and_a_replay_write_is_as_documented(
     line = ("pixelgait-export", "--low-level", "walk", "--out", "a b", "--json", "parity.json")
     done = command(*line)
     assert done.returncode == 0, done.stderr
-    wrote = ["wrote the bundle a b", "wrote parity.json", "next: pixelgait-eval 'a b'"]
+    trial = "pixelgait-eval 'a b' --task follow --scene flat"
+    wrote = ["wrote the bundle a b", "wrote parity.json", f"next: {trial}"]
     assert done.stdout.splitlines()[-3:] == wrote
     parity = strict_json(tmp_path / "parity.json")
     assert parity.keys() == documented_keys("Parity")

@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -158,8 +159,8 @@ def test_the_contracts_hash_needs_no_python(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def checker(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The program that checks a bundle, with the environment it runs in."""
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder like that of a release of onnxruntime: headers, and the wheel's library."""
     import onnxruntime
 
     places = (os.environ.get("ONNXRUNTIME_INCLUDE", ""), *INCLUDES)
@@ -167,12 +168,20 @@ def checker(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     if not headers:
         pytest.skip("no onnxruntime_c_api.h: name its folder in ONNXRUNTIME_INCLUDE")
     folder = tmp_path_factory.mktemp("cpp")
+    (folder / "lib").mkdir()
+    (folder / "include").symlink_to(Path(headers[0]).resolve())
     (library,) = Path(onnxruntime.__file__).parent.glob("capi/libonnxruntime.so.1.*")
     for name in ("libonnxruntime.so", "libonnxruntime.so.1"):
-        (folder / name).symlink_to(library)
-    linked = (f"-I{headers[0]}", f"-L{folder}", "-lonnxruntime")
-    program = compiled(folder, CPP / "check_bundle.cpp", *linked)
-    return ["env", f"LD_LIBRARY_PATH={folder}", str(program)]
+        (folder / "lib" / name).symlink_to(library)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def checker(release: Path) -> list[str]:
+    """The program that checks a bundle, with the environment it runs in."""
+    linked = (f"-I{release}/include", f"-L{release}/lib", "-lonnxruntime")
+    program = compiled(release, CPP / "check_bundle.cpp", *linked)
+    return ["env", f"LD_LIBRARY_PATH={release}/lib", str(program)]
 
 
 def checked(checker: list[str], bundle: Path) -> subprocess.CompletedProcess[str]:
@@ -189,6 +198,23 @@ def hash_again(bundle: Path, file: str) -> None:
     """Make the contract one for a file that was changed."""
     digest = hashlib.sha256((bundle / file).read_bytes()).hexdigest()
     change_contract(bundle, lambda contract: contract["files"].update({file: digest}))
+
+
+@compiler
+def test_the_cpp_program_is_built_as_it_says(release: Path, tmp_path: Path) -> None:
+    """By the lines at its top, in a checkout; then it finds its library."""
+    for folder in ("examples", "policies"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    lines = re.findall("^//     (.*)$", (CPP / "check_bundle.cpp").read_text(), re.MULTILINE)
+    assert len(lines) == 2
+    done = subprocess.run(
+        ["bash", "-ec", "\n".join(lines)],
+        cwd=tmp_path,
+        env={**os.environ, "ORT": str(release)},
+        capture_output=True,
+        text=True,
+    )
+    assert "policies/pretrained/iap is as it was exported" in done.stdout, done.stderr
 
 
 @compiler

@@ -1,10 +1,11 @@
 // Loads a policy bundle without Python: its hashes, its graphs, their names and shapes, its golden vector
 // (docs/contract.md).
 //
-//     g++ -std=c++17 -O2 check_bundle.cpp -I$ORT/include -L$ORT/lib -lonnxruntime -o check_bundle
+//     g++ -std=c++17 -O2 examples/cpp/check_bundle.cpp -I$ORT/include -L$ORT/lib -Wl,-rpath,$ORT/lib -lonnxruntime -o check_bundle
 //     ./check_bundle policies/pretrained/iap
 //
-// $ORT is a release of onnxruntime, or wherever its headers and library are.
+// in the checkout. $ORT is a release of onnxruntime, or wherever its headers and library are; -rpath is how the program finds the
+// library again, unless it is installed where the system looks.
 #include <onnxruntime_c_api.h>
 
 #include <cmath>

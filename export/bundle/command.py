@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 from pixelgait.export.bundle.options import ExportConfig
 from pixelgait.robot.cli.options import parse
 from pixelgait.robot.errors import run_command
@@ -15,10 +13,10 @@ def main() -> None:
 
 
 def _export(config: ExportConfig) -> None:
-    from pixelgait.export.bundle.export import export
+    from pixelgait.export.bundle.export import export, trial_of_bundle
 
     export(config)
-    print(f"next: pixelgait-eval {shlex.quote(str(config.out))}")
+    print(f"next: {trial_of_bundle(config)}")
 
 
 if __name__ == "__main__":

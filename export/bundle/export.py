@@ -20,7 +20,13 @@ from pixelgait.export.bundle.options import ExportConfig
 from pixelgait.policies.high_level import Decider, HighLevelNetwork, StraightAhead
 from pixelgait.policies.low_level import LinearGraph, LowLevelGraph
 from pixelgait.policies.runs.run import files_of, find_run
-from pixelgait.policies.runs.trained import provenance_of, trained_high_level, trained_low_level
+from pixelgait.policies.runs.trained import (
+    provenance_of,
+    trained_high_level,
+    trained_low_level,
+    trial_line,
+    trial_of,
+)
 from pixelgait.robot.bundle import (
     CONTRACT,
     FILES,
@@ -64,6 +70,15 @@ def export(config: ExportConfig) -> list[parity.Parity]:
         write_atomic(config.json, json_bytes(_figures(config, rows)))
         print(f"wrote {config.json}")
     return rows
+
+
+def trial_of_bundle(config: ExportConfig) -> str:
+    """The line that evaluates what was exported where it was trained; untrained, where all are."""
+    if config.encoder:
+        return trial_line(config.out)
+    low_level = find_run(config.low_level, "low_level")
+    high_level = config.high_level and find_run(config.high_level, "high_level")
+    return trial_line(config.out, trial_of(low_level, high_level))
 
 
 def _require_text(name: str) -> None:

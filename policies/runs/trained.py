@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,18 @@ from pixelgait.policies.high_level import (
     set_weights,
 )
 from pixelgait.policies.low_level import searched_low_level
-from pixelgait.policies.runs.run import CONFIG, GIT, Run, load_checkpoint
+from pixelgait.policies.runs.run import CONFIG, GIT, SCENES, Run, load_checkpoint
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.spec import A1, RobotSpec, find_robot
+from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
+from pixelgait.sim.scenes.registry import moved_scene
+
+USUAL_SCENE = ObstacleCourse.name  # of pixelgait-train and pixelgait-eval
+FOLLOW = "--task follow --scene flat"
+# What says most about a low level alone, by the task that trained it.
+TRIALS = {"walk": "--scene flat", "follow": FOLLOW, "joint": FOLLOW}
 
 
 def trained_low_level(folder: Path) -> LinearLowLevel:
@@ -90,3 +98,30 @@ def provenance_of(folder: Path) -> dict[str, object]:
         "iterations": best.iteration,
         "validation_return": best.best_score,
     }
+
+
+def trial_line(bundle: Path, options: str = "") -> str:
+    """The line that evaluates a bundle or a run."""
+    return f"pixelgait-eval {shlex.quote(str(bundle))} {options}".rstrip()
+
+
+def trial_in(scene: str) -> str:
+    """The options that evaluate a high level where it was trained."""
+    return "" if scene == USUAL_SCENE else f"--scene {shlex.quote(scene)}"
+
+
+def trial_of(low_level: Path, high_level: Path | None) -> str:
+    """The options that say most about the runs a bundle is made of.
+
+    A scene of which the run has no copy any more is not named.
+    """
+    if high_level is None:
+        return TRIALS.get(_task(low_level), "")
+    places: list[Path] = []
+
+    def in_run(path: Path) -> Path:
+        places.append(high_level / SCENES / path)
+        return places[-1]
+
+    options = trial_in(moved_scene(str(Run(high_level).config.get("scene", USUAL_SCENE)), in_run))
+    return options if all(place.exists() for place in places) else ""

@@ -33,12 +33,9 @@ from pixelgait.robot.cli.options import check_numbers, check_outputs, parse
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable, write_atomic
 from pixelgait.sim.scenes.registry import moved_scene
-from pixelgait.sim.tasks.options import SceneOptions, WorkerOptions, check_film
+from pixelgait.sim.tasks.options import WorkerOptions, check_film
 
 PROGRAM = "pixelgait-train"
-# What says most about a low level, behind pixelgait-eval RUN.
-TRIALS = {"walk": " --scene flat", "follow": " --task follow --scene flat"}
-USUAL_SCENE = SceneOptions.scene
 Made = TypeVar("Made")
 
 
@@ -280,14 +277,14 @@ def _from_json(name: str, hint: Any, value: Any) -> Any:
 
 def closing(config: TrainConfig, run: Run) -> str:
     """What a finished run leaves behind, and what to type next."""
+    from pixelgait.policies.runs.trained import TRIALS, trial_in, trial_line
+
     best, score = run.load("best"), "not validated"
     if np.isfinite(best.best_score):
         score = f"validation return {best.best_score:.2f}"
     done = run.load().iteration
-    where = TRIALS.get(config.task, "")
-    if isinstance(config, CameraConfig) and config.scene != USUAL_SCENE:
-        where = f" --scene {shlex.quote(config.scene)}"
-    trial = f"pixelgait-eval {shlex.quote(str(config.out))}{where}"
+    where = trial_in(config.scene) if isinstance(config, CameraConfig) else TRIALS[config.task]
+    trial = trial_line(config.out, where)
     return (
         f"wrote {config.out}: best of {done} iterations is {best.iteration}, {score}\n"
         f"to watch it: {trial} --episodes 3 --gui\n"

@@ -45,9 +45,19 @@ def main() -> None:
             print("error: interrupted", file=sys.stderr)
             sys.exit(130)
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
-        if not missing or missing.startswith("pixelgait"):
+        if not missing:
             raise
+        if missing.startswith("pixelgait"):
+            if not (new := _in_the_checkout(missing)).exists():
+                raise
+            sys.exit(f"error: {new} came after the installation: there, pip install --editable .")
         sys.exit(f"error: {command} needs {missing}: in the checkout, pip install '.[{extra}]'")
+
+
+def _in_the_checkout(module: str) -> Path:
+    """The file of a module of ours, beside these: an editable install has only those it saw."""
+    root = Path(__file__).resolve().parents[2]
+    return root.joinpath(*module.split(".")[1:]).with_suffix(".py")
 
 
 def own_arguments() -> list[str]:

@@ -428,6 +428,39 @@ def test_a_run_is_evaluated_as_it_is(
     assert not (tmp_path / "my run" / "contract.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("levels", "where"),
+    [
+        ("--low-level walk", "--task follow --scene flat"),
+        ("--low-level walk --encoder cnn", ""),
+        ("--low-level walk --high-level iap", ""),
+        ("--low-level walk --high-level navigator", "--scene rooms"),
+        ("--low-level walk --high-level iap-gru", ""),  # its scenes are not all shipped beside it
+        ("--low-level walk --high-level 'my run'", "--scene 'my run/scenes/0123abcd/gate.py'"),
+    ],
+)
+def test_what_was_exported_is_evaluated_where_it_was_trained(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    levels: str,
+    where: str,
+) -> None:
+    """A navigator on the obstacle course, or a low level on its own there, says nothing of them."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(SHIPPED / "cnn" / "high_level", "my run")
+    config = Path("my run", "config.json")
+    stored = json.loads(config.read_text())
+    config.write_text(json.dumps({**stored, "scene": "0123abcd/gate.py"}))
+    Path("my run", "scenes", "0123abcd").mkdir(parents=True)
+    Path("my run", "scenes", "0123abcd", "gate.py").write_text(OWN)
+    monkeypatch.setattr("pixelgait.export.bundle.export.write_bundle", lambda *_: [])
+    Path("out").mkdir()
+    monkeypatch.setattr(sys, "argv", ["pixelgait-export", *shlex.split(levels), "--out", "out"])
+    main()
+    assert capsys.readouterr().out == f"next: pixelgait-eval out {where}".rstrip() + "\n"
+
+
 @pytest.mark.slow
 def test_another_robot_is_imitated_with(command: Command, trained: Train, tmp_path: Path) -> None:
     """Gliding with its camera; then it is filmed, and evaluated, on its own legs."""

@@ -59,6 +59,15 @@ def test_the_shipped_policy_walks_the_robot_by_camera(
     assert trajectory(tmp_path)[-1, 3] < 0.2  # damped at the end: it has lain down
 
 
+def test_a_simulated_robot_says_that_it_is_there(processes: Processes, client: Client) -> None:
+    """Who starts it in a terminal of its own sees nothing else of it."""
+    sim = processes.start("pixelgait-sim", "--scene", "flat", "--seed", 10001)
+    client.spin(lambda: client.node.count_publishers("ground_truth/odom"))
+    client.spin_for(1.0)
+    sim.send_signal(signal.SIGINT)
+    assert "a1 stands in 'flat', seed 10001" in sim.communicate(timeout=30)[0]
+
+
 def test_a_trajectory_says_where_the_joints_were_whatever_sensors_said(
     processes: Processes, tmp_path: Path, client: Client
 ) -> None:
