@@ -37,7 +37,8 @@ def test_a_stand_in_is_watched_until_a_signal_ends_it(
     output, _ = sim.communicate(timeout=10)
     assert sim.returncode == 0, output
     assert not alive(window)
-    assert all("warning" in line for line in output.splitlines()), output  # a busy machine is slow
+    others = [line for line in output.splitlines() if "a1 stands in 'flat'" not in line]
+    assert all("warning" in line for line in others), output  # a busy machine is slow
 
 
 def test_who_closes_the_window_has_the_film(
