@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from functools import partial
 from typing import Any
 
@@ -32,13 +33,15 @@ from pixelgait.robot.ros.wire.video import VideoEyes
 from pixelgait.robot.runtime.operation import Operator
 from pixelgait.robot.unitree.address import Go2
 
+CAMERA_WAIT_S = 1.0  # for what those who are there say of the camera; ours, some never do
+
 
 class Connections:
     """Made for a bundle at *configure*, closed at *cleanup*.
 
     `piloted` says that cmd_vel tells where to, instead of the bundle's high level: then there is a
     `pilot` and no camera. A policy that is told where to go has a `destination`. A dry run hears
-    everything and commands nobody. `stop` ends the wait for a camera's stream.
+    everything and commands nobody. `stop` ends the wait for a camera.
 
     Raises:
         UserError: the robot cannot be reached that way; the camera's stream cannot be opened, or is
@@ -55,7 +58,7 @@ class Connections:
         options: NodeOptions,
         stop: threading.Event,
     ) -> None:
-        self._parameters, self._people = parameters, people
+        self._parameters, self._people, self._stop = parameters, people, stop
         dry_run = options.dry_run
         self._quiet = quiet = ros.quiet_node(node, f"{node.get_name()}_sensors")
         driver: Driver | None = None
@@ -90,6 +93,24 @@ class Connections:
             self.link.odometry = self.destination.odometry
             self.link.odometry_seen = self.destination.seen
 
+    def admit(self) -> None:
+        """Before anything moves: what is there to be heard of the camera must fit the policy.
+
+        Raises:
+            UserError: it does not.
+        """
+        deadline = time.monotonic() + CAMERA_WAIT_S
+        while self._camera_pending() and time.monotonic() < deadline:
+            if self._stop.wait(0.02):
+                return
+            self.check_camera()
+        self.check_camera()
+
+    def check_camera(self) -> None:
+        """Raise a UserError if the policy would see something else than it was made for."""
+        if problem := self.camera_problem():
+            raise UserError(problem)
+
     def camera_problem(self) -> str | None:
         """What does not fit the policy about the camera, if that shall be checked."""
         if not self._parameters.checks_camera:
@@ -98,6 +119,11 @@ class Connections:
         if lens or self._mount is None or self._eyes is None:
             return lens
         return self._mount.problem(self._eyes.frames)
+
+    def _camera_pending(self) -> bool:
+        """Whether somebody is there who will say more about the camera."""
+        watches = (self._camera, self._mount) if self._parameters.checks_camera else ()
+        return any(watch.pending() for watch in watches if watch is not None)
 
     def camera_unknown(self) -> str | None:
         """What could not be checked of where the camera sits, if it shall be."""

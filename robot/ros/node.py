@@ -153,8 +153,6 @@ class ControllerNode(LifecycleNode):
             assert self.connections is not None
             self.connections.link.acquire()
             self._wait_until_alone()
-            self.connections.link.take()  # images say in which frame they are
-            self._check_camera()
             self.loop = self._make_loop()
             freeze_collector()
             self.loop.start()
@@ -180,11 +178,6 @@ class ControllerNode(LifecycleNode):
             if time.monotonic() > deadline or self._pause(0.1):
                 raise UserError(other)
 
-    def _check_camera(self) -> None:
-        """Raise a UserError if the policy would see something else than it was made for."""
-        if self.connections and (problem := self.connections.camera_problem()):
-            raise UserError(problem)
-
     def _make_loop(self) -> ControlLoop:
         assert self.bundle is not None and self.connections is not None  # noqa: PT018
         link = self.connections.link
@@ -206,6 +199,7 @@ class ControllerNode(LifecycleNode):
             needs_destination=self.connections.destination is not None,
             keep_bytes=MOST_BYTES if self.options.out else 0,
             record=None if recorder is None else recorder.step,
+            admit=self.connections.admit,
         )
 
     def _wait_for(self, loop: ControlLoop) -> None:
@@ -216,7 +210,8 @@ class ControllerNode(LifecycleNode):
         """
         while loop.fault is None and not self._pause(0.02):
             self._news.tell(loop)
-            self._check_camera()
+            if loop.sensing.is_set() and self.connections is not None:
+                self.connections.check_camera()
             if self.operator.state in STANDING if self.operator.auto else loop.sensing.is_set():
                 return
         if loop.fault is not None:

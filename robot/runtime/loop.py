@@ -57,7 +57,8 @@ class ControlLoop:
     that may be one that `needs_destination`.
     `fault` says why the loop has ended on its own, or is None. Of `decisions` the newest is
     remembered, and those before as long as all are no more than `keep_bytes`; `record` is given
-    every step, in the control thread. Others may set `driver_timeout_s` and the supervisor's
+    every step, in the control thread, and `admit` is called there before anything moves: a
+    UserError of its is a fault. Others may set `driver_timeout_s` and the supervisor's
     patience at any time: every step goes by what they were at its begin.
     """
 
@@ -73,9 +74,10 @@ class ControlLoop:
         needs_destination: bool = False,
         keep_bytes: int = MOST_BYTES,
         record: Callable[[Step], None] | None = None,
+        admit: Callable[[], None] = lambda: None,
     ) -> None:
         self.link, self.controller, self.profiler = link, controller, profiler
-        self.operator, self.pilot, self._record = operator, pilot, record
+        self.operator, self.pilot, self._record, self._admit = operator, pilot, record, admit
         self.operation = Operation(controller, driver_timeout_s, needs_destination)
         self.driver_timeout_s = driver_timeout_s
         self._patience = controller.supervisor.patience  # as others set it
@@ -141,13 +143,10 @@ class ControlLoop:
                 raise UserError(
                     f"no message on {', '.join(missing)} for {SENSOR_WAIT_S:.0f} s{doubts}"
                 )
-        self._check_image(self.link.read())
-        return not self._stop.is_set()
-
-    def _check_image(self, reading: Reading) -> None:
-        """A camera whose images cannot be used is refused before anything moves."""
         if self.pilot is None:
-            reading.image()
+            self.link.read().image()  # one that cannot be used is refused
+        self._admit()
+        return not self._stop.is_set()
 
     def _operate(self) -> None:
         self.controller.reset()

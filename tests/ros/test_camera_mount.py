@@ -197,8 +197,11 @@ def test_a_camera_that_looks_elsewhere_is_refused(
     tf2_processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     run = tf2_processes.start("pixelgait-run", iap_bundle, *AUTO)
-    client.spin(lambda: run.poll() is not None)
     assert run.stdout is not None
+    for line in run.stdout:
+        if "waiting for" in line:
+            break  # only now, as the client spins, the robot sends: it could stand up at once
+    client.spin(lambda: run.poll() is not None)
     refused = "error: /tf_static: 'camera' looks 0.55 rad down, the policy was made for 0.20 rad"
     assert refused in run.stdout.read()
     assert not any(np.any(command.position) for command in client.commands)

@@ -40,6 +40,11 @@ class CameraInfoWatch:
                 self._problems[name] = misfit(info, self._image_shape, self._mount)
         return next((f"{name}: {what}" for name, what in self._problems.items() if what), None)
 
+    def pending(self) -> bool:
+        """Whether somebody publishes what has not been heard yet."""
+        unheard = self._subscriptions.keys() - self._problems.keys()
+        return any(self._subscriptions[name].get_publisher_count() for name in unheard)
+
 
 def misfit(info: Any, image_shape: tuple[int, int, int], mount: CameraMount) -> str | None:
     """What is wrong with the camera of a CameraInfo for images of this shape (H, W, C), or None."""

@@ -39,6 +39,7 @@ class CameraMountWatch:
     def __init__(self, node: Any, base_frame: str, mount: CameraMount) -> None:
         self._base, self._mount = base_frame, mount
         self._parents: dict[str, tuple[str, Array]] = {}  # with poses (4, 4) in them
+        self._heard = 0  # messages
         self._subscription = TFMessage and ros.subscribe(
             node, TFMessage, TF_STATIC, ros.latched(MOST_WAITING)
         )
@@ -53,6 +54,11 @@ class CameraMountWatch:
             if pose is not None and (what := misplaced(pose, self._mount))
         )
         return next(found, None)
+
+    def pending(self) -> bool:
+        """Whether there are more publishers than have been heard; some may never say a word."""
+        there = self._subscription and self._subscription.get_publisher_count()
+        return self._heard < (there or 0)
 
     def unknown(self, frames: Iterable[str]) -> str | None:
         """Why nothing was compared, if so."""
@@ -70,6 +76,7 @@ class CameraMountWatch:
         for _ in range(MOST_WAITING):
             if (message := ros.take(self._subscription)) is None:
                 return
+            self._heard += 1
             for transform in message.transforms:
                 pose = matrix(transform.transform)
                 if pose is not None:
