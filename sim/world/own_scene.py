@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import math
 import sys
 import traceback
@@ -32,7 +33,7 @@ def load_own_scene(path: Path, difficulty: float) -> Scene:
     """
     if not path.is_file():
         raise UserError(f"scene {path} is missing")
-    scene = _guarded(path, lambda: _scene_class(path)(difficulty))
+    scene = _guarded(path, lambda: _make(path, difficulty))
     if not hasattr(scene, "name"):  # for which looks and simulators ask
         scene.name = path.stem
     draw = scene.layout
@@ -48,6 +49,17 @@ def load_own_scene(path: Path, difficulty: float) -> Scene:
     for seed in range(TRIED):
         scene.layout(np.random.default_rng(seed))
     return scene
+
+
+def _make(path: Path, difficulty: float) -> Scene:
+    scene_class = _scene_class(path)
+    try:
+        inspect.signature(scene_class).bind(difficulty)
+    except TypeError as error:
+        raise UserError(
+            f"scene {path}: its class cannot be made, {error}: expected __init__(self, difficulty)"
+        ) from None
+    return scene_class(difficulty)
 
 
 def _scene_class(path: Path) -> Callable[[float], Scene]:
@@ -100,7 +112,7 @@ def _guarded(path: Path, use: Callable[[], Result]) -> Result:
         return use()
     except UserError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         trace = traceback.extract_tb(error.__traceback__)
         places = [each for each in trace if Path(each.filename) == path.absolute()]
         line = f":{places[-1].lineno}" if places else ""

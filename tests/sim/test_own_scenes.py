@@ -55,6 +55,17 @@ def test_a_scene_that_raises_leaves_nothing_behind(tmp_path: Path) -> None:
     assert not [name for name in set(sys.modules) - before if "own" in name]
 
 
+def test_a_scene_that_would_end_the_command_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"own\.py:15: SystemExit: 3"):
+        make_scene(written(tmp_path, "import sys; sys.exit(3)"))
+
+
+@pytest.mark.parametrize("parameters", ["self", "self, width, height"])
+def test_a_scene_that_takes_no_difficulty_is_told_to(tmp_path: Path, parameters: str) -> None:
+    with pytest.raises(UserError, match=r"own\.py: its class .*: expected __init__\(self, diff"):
+        make_scene(written(tmp_path, f"def __init__({parameters}): pass"))
+
+
 @pytest.mark.parametrize("prefix", ["", "mixture:"])
 @pytest.mark.parametrize(
     ("more", "words"),
