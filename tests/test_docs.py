@@ -308,7 +308,7 @@ GATE = example("scenes.md", "gate.py")
         ("def oh no", "SyntaxError"),
         ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
         (GATE + "\nclass Other(Gate): pass", "defines 2 classes of scenes"),
-        (GATE.replace(", difficulty", ""), "TypeError"),
+        (GATE.replace(", difficulty", ""), "expected __init__(self, difficulty)"),
         (GATE.replace("layout", "plan"), "abstract"),
     ],
 )
