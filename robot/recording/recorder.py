@@ -7,6 +7,7 @@ leaves a complete file.
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import queue
@@ -47,6 +48,7 @@ class Recorder:
         self.lost = 0  # steps
         self._lost_last: Step | None = None  # if it is the newest that was handed over
         self._told: set[str] = set()
+        self._anothers = False  # what is there
         self._queue: queue.SimpleQueue[tuple[str, Any] | None] = queue.SimpleQueue()
         command = [sys.executable, "-m", "pixelgait.robot.recording.writer", str(path)]
         # In a session of its own: Ctrl-C is the controller's, which then says that it is over.
@@ -100,6 +102,11 @@ class Recorder:
             self._queue.put(("step", last))
             self.lost -= 1
 
+    @property
+    def written(self) -> bool:
+        """Whether the file that is there holds steps of this recorder."""
+        return self.begun and not self._anothers and self.path.is_file()
+
     def close(self) -> None:
         """Finish the file."""
         self._end_session()
@@ -125,7 +132,8 @@ class Recorder:
         except OSError:  # the writer is gone
             pass
         said = self._writer.stderr.read().decode(errors="replace").strip()
-        if self._writer.wait() != 0:
+        if (code := self._writer.wait()) != 0:
+            self._anothers = code == errno.EWOULDBLOCK  # it ends with the error's number
             reason = said.splitlines()[-1] if said else "its process was killed"
             self.problem = f"the recording has ended: {reason}"
 

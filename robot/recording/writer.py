@@ -70,7 +70,8 @@ def main() -> None:
     try:
         write(path, passed_on)
     except OSError as error:
-        sys.exit(f"{path}: {error.strerror}")
+        print(f"{path}: {error.strerror}", file=sys.stderr)
+        sys.exit(error.errno or 1)
 
 
 def write(path: Path, passed_on: Iterator[tuple[str, Any]]) -> None:

@@ -115,7 +115,7 @@ def run(config: RunConfig) -> None:
             recorder.close()
             if recorder.problem:
                 print(f"warning: {recorder.problem}", file=sys.stderr)
-            if recorder.begun and recorder.path.is_file():
+            if recorder.written:
                 print(f"wrote {recorder.path}")
                 print(f"next: pixelgait-replay {shlex.quote(str(recorder.path))}", flush=True)
         ros.rclpy.utilities.try_shutdown()

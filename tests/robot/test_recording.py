@@ -290,6 +290,7 @@ def test_who_records_where_another_does_leaves_it_to_him(tmp_path: Path) -> None
         assert second.news() == [told]
         first.step(as_handed_over(replace(full, number=1)))
     assert first.problem is None
+    assert (first.written, second.written) == (True, False)
     recording = read_recording(first.path)
     assert (recording.complete, len(recording.steps)) == (True, 2)
 

@@ -131,6 +131,29 @@ def test_a_node_that_is_managed_becomes_inactive_on_a_fault(
     client.wait_for_state("walking")
 
 
+def test_a_node_activated_anew_does_not_count_the_steps_of_the_walk_before(
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    from diagnostic_msgs.msg import DiagnosticArray
+
+    rates_hz: list[float] = []
+
+    def keep(message: Any) -> None:
+        for status in message.status:
+            if status.name == "pixelgait: loop":
+                rates_hz.append(float(status.values[0].value))
+
+    processes.start("pixelgait-run", iap_bundle, "--no-autostart", *PATIENT)
+    client.node.create_subscription(DiagnosticArray, "/diagnostics", keep, 10)
+    assert client.transition(1)
+    for _ in range(2):
+        assert client.transition(3)
+        before = len(rates_hz)
+        client.spin(lambda: len(rates_hz) > before + 2)  # noqa: B023
+        assert client.transition(4)  # and at once again: no second passes between
+    assert min(rates_hz) >= 0.0, rates_hz
+
+
 @pytest.mark.slow
 def test_diagnostics_warn_of_what_is_odd_and_tell_what_is_gone(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot

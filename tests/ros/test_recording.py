@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -137,6 +138,22 @@ def test_a_recorder_that_fails_does_not_stop_the_robot(
         assert not recording.complete
         lost_s = last.sec + last.nanosec / 1e9 - recording.steps[-1].inputs.reading.time_s
         assert lost_s < 0.5
+
+
+def test_who_records_where_another_does_does_not_call_it_his(
+    processes: Processes, iap_bundle: Path, tmp_path: Path, client: Client, robot: FakeRobot
+) -> None:
+    file = tmp_path / "walk.mcap"
+    with file.open("ab") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        run = processes.start("pixelgait-run", iap_bundle, "--record", file, *AUTO)
+        client.wait_for_state("walking")
+        run.send_signal(signal.SIGINT)
+        output, _ = run.communicate(timeout=30)
+    assert run.returncode == 0, output
+    assert f"warning: the recording has ended: {file}: another process records there" in output
+    assert f"wrote {file}" not in output
+    assert "pixelgait-replay" not in output
 
 
 def test_a_node_that_cannot_start_leaves_no_recorder_behind(

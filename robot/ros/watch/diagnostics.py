@@ -30,7 +30,8 @@ class Diagnostics:
     def __init__(self, node: Any) -> None:
         self._node = node
         self._publisher = node.create_publisher(DiagnosticArray, TOPIC, 1)
-        self._before: tuple[float, int, int, dict[str, int]] | None = None
+        self._counted: ControlLoop | None = None
+        self._before: tuple[float, int, int, dict[str, int]] | None = None  # of that loop
 
     def publish(
         self,
@@ -78,7 +79,8 @@ class Diagnostics:
         now, steps, misses = time.monotonic(), loop.steps, loop.misses
         counts = {sensor: each.received for sensor, each in seen.items()}
         before, self._before = self._before, (now, steps, misses, counts)
-        if before is None:
+        counted, self._counted = self._counted, loop
+        if before is None or counted is not loop:  # it was activated anew within a second
             return []
         elapsed = now - before[0]
         rate, missed = (steps - before[1]) / elapsed, misses - before[2]
