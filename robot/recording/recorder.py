@@ -24,7 +24,7 @@ from pixelgait.robot.files import require_writable
 from pixelgait.robot.runtime.loop import Step
 
 MOST_WAITING = 1000  # steps, 10 s: then the disk is too slow, and steps are lost
-CLOSE_S = 10.0
+CLOSE_S = 20.0  # for what waits; twice that with a disk that does not answer
 SUFFIX, MAGIC = ".mcap", b"\x89MCAP0\r\n"  # with which such a file begins
 
 
@@ -111,12 +111,12 @@ class Recorder:
         """Finish the file."""
         self._end_session()
         self._queue.put(None)
-        self._thread.join(CLOSE_S)
         try:
             self._writer.wait(CLOSE_S)
         except subprocess.TimeoutExpired:
-            self._writer.kill()
             self.problem = self.problem or f"{self.path}: the recording could not be finished"
+            self._writer.kill()
+        self._thread.join(CLOSE_S)  # it says why the writer has ended
         if self.lost:
             self.problem = self.problem or f"{self.path}: {self.lost} steps were lost, a slow disk?"
 
@@ -135,7 +135,7 @@ class Recorder:
         if (code := self._writer.wait()) != 0:
             self._anothers = code == errno.EWOULDBLOCK  # it ends with the error's number
             reason = said.splitlines()[-1] if said else "its process was killed"
-            self.problem = f"the recording has ended: {reason}"
+            self.problem = self.problem or f"the recording has ended: {reason}"
 
 
 def require_recordable(path: Path) -> None:
