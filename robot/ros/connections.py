@@ -41,7 +41,7 @@ class Connections:
 
     `piloted` says that cmd_vel tells where to, instead of the bundle's high level: then there is a
     `pilot` and no camera. A policy that is told where to go has a `destination`. A dry run hears
-    everything and commands nobody. `stop` ends the wait for a camera.
+    everything and commands nobody. `stop` ends the wait for a camera's stream.
 
     Raises:
         UserError: the robot cannot be reached that way; the camera's stream cannot be opened, or is
@@ -58,7 +58,7 @@ class Connections:
         options: NodeOptions,
         stop: threading.Event,
     ) -> None:
-        self._parameters, self._people, self._stop = parameters, people, stop
+        self._parameters, self._people = parameters, people
         dry_run = options.dry_run
         self._quiet = quiet = ros.quiet_node(node, f"{node.get_name()}_sensors")
         driver: Driver | None = None
@@ -101,8 +101,7 @@ class Connections:
         """
         deadline = time.monotonic() + CAMERA_WAIT_S
         while self._camera_pending() and time.monotonic() < deadline:
-            if self._stop.wait(0.02):
-                return
+            time.sleep(0.02)
             self.check_camera()
         self.check_camera()
 

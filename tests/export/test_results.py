@@ -175,6 +175,7 @@ def test_the_tables_of_navigation_are_those_of_the_figures_beside_them(tmp_path:
     assert page.read_text() == (ROOT / "docs/results.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_row_of_navigation_is_measured_once(tmp_path: Path) -> None:
     page, kept = tmp_path / "page.md", tmp_path / "figures.json"
     parts = ("navigation", "teacher")

@@ -252,7 +252,7 @@ def blobs(seed: int, angle: float = 0.0) -> Tensor:
     return torch.from_numpy(picture.clip(0, 255).round().astype(np.uint8))[None]
 
 
-@pytest.mark.parametrize("group", ["C4", "C8"])
+@pytest.mark.parametrize("group", ["C4", pytest.param("C8", marks=pytest.mark.slow)])
 @torch.no_grad()
 def test_turns_by_45_degrees_change_less_than_another_picture_but_no_group_has_them(
     group: Group,

@@ -404,7 +404,13 @@ def test_a_run_killed_behind_its_last_checkpoint_is_finished(
         trained("--out cooked/1-walk --resume")
 
 
-@pytest.mark.parametrize("task", ["follow", pytest.param("imitate", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "task",
+    [
+        pytest.param("follow", marks=pytest.mark.slow),
+        pytest.param("imitate", marks=pytest.mark.long),
+    ],
+)
 def test_a_run_is_evaluated_as_it_is(
     command: Command, trained: Train, tmp_path: Path, task: str
 ) -> None:

@@ -289,6 +289,7 @@ def test_a_golden_vector_of_another_shape_is_refused_in_one_line(
         load_bundle(copy)
 
 
+@pytest.mark.slow
 def test_exporting_again_replaces_the_bundle_and_keeps_what_lies_beside(tmp_path: Path) -> None:
     bundle = tmp_path / "bundle"
     bundle.mkdir()

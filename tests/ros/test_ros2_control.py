@@ -41,6 +41,7 @@ def hear(client: Client, topic: str) -> list[np.ndarray]:
     return heard
 
 
+@pytest.mark.slow
 def test_the_shipped_policy_walks_past_obstacles_and_sinks_in_the_end(
     processes: Processes, client: Client, tmp_path: Path
 ) -> None:

@@ -163,7 +163,7 @@ ORDERS = {
 }
 
 
-@pytest.mark.parametrize("how", ["service", "topic"])
+@pytest.mark.parametrize("how", ["service", pytest.param("topic", marks=pytest.mark.slow)])
 def test_an_emergency_stop_damps_in_every_state_until_it_is_reset(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot, how: str
 ) -> None:
