@@ -100,10 +100,10 @@ class Connections:
             UserError: it does not.
         """
         deadline = time.monotonic() + CAMERA_WAIT_S
+        self.check_camera()
         while self._camera_pending() and time.monotonic() < deadline:
             time.sleep(0.02)
             self.check_camera()
-        self.check_camera()
 
     def check_camera(self) -> None:
         """Raise a UserError if the policy would see something else than it was made for."""

@@ -30,8 +30,7 @@ class Diagnostics:
     def __init__(self, node: Any) -> None:
         self._node = node
         self._publisher = node.create_publisher(DiagnosticArray, TOPIC, 1)
-        self._counted: ControlLoop | None = None
-        self._before: tuple[float, int, int, dict[str, int]] | None = None  # of that loop
+        self._before: tuple[ControlLoop, float, int, int, dict[str, int]] | None = None
 
     def publish(
         self,
@@ -78,12 +77,12 @@ class Diagnostics:
         seen = _seen(loop, link)
         now, steps, misses = time.monotonic(), loop.steps, loop.misses
         counts = {sensor: each.received for sensor, each in seen.items()}
-        before, self._before = self._before, (now, steps, misses, counts)
-        counted, self._counted = self._counted, loop
-        if before is None or counted is not loop:  # it was activated anew within a second
+        before, self._before = self._before, (loop, now, steps, misses, counts)
+        if before is None or before[0] is not loop:  # it was activated anew within a second
             return []
-        elapsed = now - before[0]
-        rate, missed = (steps - before[1]) / elapsed, misses - before[2]
+        _, then, steps_then, misses_then, counts_then = before
+        elapsed = now - then
+        rate, missed = (steps - steps_then) / elapsed, misses - misses_then
         late = missed > MOST_MISSES * elapsed / loop.period_s
         stages = loop.profiler.stages["sensor_to_command"]
         values = {
@@ -99,7 +98,7 @@ class Diagnostics:
             level = OK if worry is None else WARN
             statuses.append(self._status("motors", level, worry or "", dict(health)))
         for sensor, each in seen.items():
-            taken_hz = (each.received - before[3].get(sensor, 0)) / elapsed
+            taken_hz = (each.received - counts_then.get(sensor, 0)) / elapsed
             statuses.append(self._sensor(sensor, each, taken_hz))
         return statuses
 
