@@ -11,13 +11,13 @@ from launch_ros.actions import Node
 # Of pixelgait-run, by their names on its command line.
 FLAGS = (
     ("auto_arm", "false", "Stand up and walk without being asked: for a simulated robot."),
-    ("arm", "false", "Let a real robot's motors be commanded; else ros2-control, go2 run dry."),
+    ("arm", "false", "Let a real robot's motors be commanded; else all links but ros run dry."),
     ("dry_run", "false", "Command nobody, publish joint_command_dry_run instead."),
     ("autostart", "true", "Configure and activate at once, or wait for lifecycle transitions."),
     ("realtime", "true", "Ask for real-time priority."),
 )
 OPTIONS = (
-    ("link", "ros", "ros, ros2-control, or go2:INTERFACE: a Unitree Go2's own DDS."),
+    ("link", "ros", "ros, ros2-control, joint-trajectory, or go2:INTERFACE: a Go2's own DDS."),
     (
         "camera_stream",
         "",

@@ -34,7 +34,7 @@ OPTIONS = (
     ("odom_scale", "1.0", "Factor on the lengths that odom measures."),
     ("odom_turn", "0.0", "How far odom's heading turns away on every metre [rad]."),
     ("odom_noise", "0.0", "Noise of odom, standard deviation [m], of its heading [rad]."),
-    ("link", "ros", "ros, ros2-control, or go2:lo: a Unitree Go2's own DDS."),
+    ("link", "ros", "ros, ros2-control, joint-trajectory, or go2:lo: a Go2's own DDS."),
     ("sim_out", "", "Folder for trajectory.npz."),
     ("video", "", "Film where it was, once it has stopped: .mp4, .gif, or .png."),
 )
@@ -42,7 +42,7 @@ SEVERAL = ("faults", "camera")  # all else is one word, whatever blanks are in i
 FILMING_S = "600"  # before it is told again to end
 ARGUMENTS = (
     ("auto_arm", "true", "Stand up and walk without being asked."),
-    ("arm", "", "true, or false for a dry run; by default true where ros2-control needs it."),
+    ("arm", "", "true, or false for a dry run; by default true where ros2_control needs it."),
     ("dry_run", "false", "Command nobody, publish joint_command_dry_run instead."),
     ("namespace", "", "Namespace of all nodes."),
     ("realtime", "true", "Ask for real-time priority."),
@@ -64,7 +64,7 @@ def simulated_robot(context: LaunchContext) -> list[LaunchDescriptionEntity]:
             option = name.removeprefix("sim_").replace("_", "-")
             several = value[name].split() if name in SEVERAL else [value[name]]
             arguments += [f"--{option}", *several]
-    needed = value["link"].startswith("ros2-control") and not truth["dry_run"]
+    needed = value["link"].startswith(("ros2-control", "joint-trajectory")) and not truth["dry_run"]
     arm = is_true("arm", value["arm"]) if value["arm"] else needed
     return [
         SetLaunchConfiguration("arm", "true" if arm else "false"),

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -70,9 +71,9 @@ class SimConfig(SceneOptions):
     gui: bool = False
     """Show the robot in the simulator's own window; then without real-time priority."""
     link: str = "ros"
-    """How to reach it: ros, by topics; ros2-control, by its forward_position_controller; or go2:lo,
-    a Unitree Go2's own DDS, whose motors have to be released first. Camera and odometry by topics
-    in any case."""
+    """How to reach it: ros, by topics; ros2-control, by its forward_position_controller, or
+    joint-trajectory, by its joint_trajectory_controller; or go2:lo, a Unitree Go2's own DDS, whose
+    motors have to be released first. Camera and odometry by topics in any case."""
     out: Path | None = None
     """Folder for trajectory.npz, where the robot was."""
     video: Path | None = None
@@ -199,9 +200,9 @@ def wire_on(address: Address) -> Callable[[Any, RobotSpec], Wire]:
 
         return lambda _, spec: Go2Wire(Bus(address), spec)
     if isinstance(address, Ros2Control):
-        from pixelgait.sim.standin.ros2_control import Ros2ControlWire
+        from pixelgait.sim.standin.ros2_control import wire_of
 
-        return lambda node, spec: Ros2ControlWire(node, spec, address.controller)
+        return partial(wire_of, address)
     from pixelgait.sim.standin.topics import TopicWire
 
     return TopicWire

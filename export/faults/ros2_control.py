@@ -33,12 +33,13 @@ from pixelgait.export.faults.trial import (
 )
 from pixelgait.robot.bundle import Bundle
 from pixelgait.robot.low_level import CONTROL_DT_S
-from pixelgait.robot.ros.address import CONTROLLER
+from pixelgait.robot.ros.address import CONTROLLERS
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.ros2_control import YIELD_RAD_PER_S
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.standin.ros2_control import controller_joints
 
+CONTROLLER = CONTROLLERS["ros2-control"]
 LEGS = "ros2-control:legs"  # where the controller that is looked for is not
 COMMANDS = f"{CONTROLLER}/commands"
 YIELDS = "yields"  # where others damp

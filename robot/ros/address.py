@@ -13,7 +13,11 @@ from pixelgait.robot.spec import RobotSpec
 from pixelgait.robot.unitree.address import Go2, parse_go2
 
 LONGEST_WAIT_S = 10.0  # that anybody may say of a driver; ours
-CONTROLLER = "forward_position_controller"  # as ros2_control's own examples call it
+# By the words that --link has for them: as ros2_control's own examples call controllers.
+CONTROLLERS = {
+    "ros2-control": "forward_position_controller",
+    "joint-trajectory": "joint_trajectory_controller",
+}
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,8 @@ class Topics:
 class Ros2Control:
     """joint_states and imu/data, and the commands of a controller of ros2_control by its name."""
 
-    controller: str = CONTROLLER
+    controller: str
+    trajectories: bool  # is what it takes, not arrays
     sensors: ClassVar[Mapping[str, str]] = BODY
     robot: ClassVar[RobotSpec | None] = None
     longest_wait_s: ClassVar[float] = LONGEST_WAIT_S
@@ -44,7 +49,9 @@ Address = Topics | Ros2Control | Go2
 
 
 def parse_link(text: str) -> Address:
-    """`ros`, `ros2-control`, with the name of a controller behind a colon, or `go2:INTERFACE`.
+    """`ros`, `ros2-control`, `joint-trajectory`, or `go2:INTERFACE`.
+
+    Those of ros2_control may have the name of a controller behind a colon.
 
     Raises:
         UserError: it is none of these, or what it takes is not installed.
@@ -52,13 +59,13 @@ def parse_link(text: str) -> Address:
     kind, *parts = text.split(":")
     if kind == "ros" and not parts:
         return Topics()
-    if kind == "ros2-control" and not parts:
-        return Ros2Control()
-    if kind == "ros2-control" and len(parts) == 1 and re.fullmatch(r"[A-Za-z]\w*", parts[0]):
-        return Ros2Control(parts[0])
+    if kind in CONTROLLERS:
+        controller, *more = parts or [CONTROLLERS[kind]]
+        if not more and re.fullmatch(r"[A-Za-z]\w*", controller):
+            return Ros2Control(controller, trajectories=kind == "joint-trajectory")
     if kind == "go2" and 1 <= len(parts) <= 2 and all(parts):
         return parse_go2(text, *parts)
     raise UserError(
-        f"--link {text}: expected ros, ros2-control, ros2-control:CONTROLLER, "
-        "or go2:INTERFACE as in go2:eth0"
+        f"--link {text}: expected ros, ros2-control, ros2-control:CONTROLLER, joint-trajectory, "
+        "joint-trajectory:CONTROLLER, or go2:INTERFACE as in go2:eth0"
     )

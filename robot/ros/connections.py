@@ -183,9 +183,11 @@ def _driver(address: Address, node: Any, quiet: Any, bundle: Bundle, operator: O
     if isinstance(address, Go2):
         return _go2(address, node, bundle, operator)
     if isinstance(address, Ros2Control):
+        from pixelgait.robot.ros.wire.controllers import kind_of
         from pixelgait.robot.ros.wire.ros2_control import Ros2ControlDriver
 
-        return Ros2ControlDriver(node, quiet, bundle.spec, address.controller)
+        kind = kind_of(address.trajectories)
+        return Ros2ControlDriver(node, quiet, bundle.spec, address.controller, kind)
     return TopicDriver(node, quiet, bundle.spec)
 
 

@@ -45,14 +45,15 @@ class RunConfig:
     auto_arm: bool = False
     """Stand up and walk without being asked: for a simulated robot."""
     arm: bool = False
-    """Let a real robot's motors be commanded, once it is armed. Without it, over ros2-control and
-    over go2 in the robots' domain 0, it is a dry run."""
+    """Let a real robot's motors be commanded, once it is armed. Without it, over ros2-control,
+    joint-trajectory, and go2 in the robots' domain 0, it is a dry run."""
     dry_run: bool = False
     """Command nobody, whatever the link: what would be commanded goes to joint_command_dry_run."""
     link: str = "ros"
     """How to reach the robot: ros, by topics; ros2-control, by its forward_position_controller, or
-    ros2-control:CONTROLLER; or go2:INTERFACE, a Unitree Go2's own DDS, as in go2:eth0 (go2:lo is a
-    simulated one). The camera by topics in any case, or by --camera-stream."""
+    ros2-control:CONTROLLER; joint-trajectory, likewise by its joint_trajectory_controller; or
+    go2:INTERFACE, a Unitree Go2's own DDS, as in go2:eth0 (go2:lo is a simulated one). The camera
+    by topics in any case, or by --camera-stream."""
     camera_stream: str | None = None
     """Images (RGB) from there instead of the camera's topic: a URL as in rtsp://..., a GStreamer
     pipeline that ends in an appsink, a video device, or a file. They count from their arrival."""

@@ -1,4 +1,4 @@
-"""A stand-in behind ros2_control: a joint_state_broadcaster's topic, and a position controller."""
+"""A stand-in behind ros2_control: a joint_state_broadcaster's topic, and a controller's."""
 
 from __future__ import annotations
 
@@ -8,24 +8,27 @@ from typing import Any
 import numpy as np
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from std_msgs.msg import Float64MultiArray
 
 from pixelgait.robot.interface import JointCommand
+from pixelgait.robot.ros.address import Ros2Control
 from pixelgait.robot.ros.wire import common as ros
-from pixelgait.robot.spec import RobotSpec
+from pixelgait.robot.ros.wire.controllers import Controller, kind_of
+from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.standin.motors import stiff
 from pixelgait.sim.standin.topics import SensorTopics, tell_dropped
 
 
 class Ros2ControlWire:
-    """Publishes joint_states and imu/data; takes the commands of a forward_command_controller.
+    """Publishes joint_states and imu/data; takes commands as a controller of positions does.
 
     That has a node of its own, which tells its joints. As with a real one, the last target holds
     for ever, and a message of another length is dropped; so is one that is not finite. Joint states
     and commands are each in an order of their own.
     """
 
-    def __init__(self, node: Any, spec: RobotSpec, controller: str) -> None:
+    interfaces: Any = "position"  # what the controller says that it commands
+
+    def __init__(self, node: Any, spec: RobotSpec, controller: str, kind: Controller) -> None:
         self._spec = spec
         names = spec.joint_names
         # By name, as from a map.
@@ -35,8 +38,10 @@ class Ros2ControlWire:
         self._targets: Any = None
         self._node = Node(controller, namespace=node.get_namespace())
         self._node.declare_parameter("joints", joints, ignore_override=True)
-        self._node.declare_parameter("interface_name", "position", ignore_override=True)
-        self._node.create_subscription(Float64MultiArray, "~/commands", self._keep, ros.COMMAND_QOS)
+        self._node.declare_parameter(kind.interfaces, self.interfaces, ignore_override=True)
+        self._node.create_subscription(
+            kind.message_type, f"~/{kind.topic}", self._keep, ros.COMMAND_QOS
+        )
         self._executor = SingleThreadedExecutor()
         self._executor.add_node(self._node)
         self._thread = threading.Thread(target=self._executor.spin, name="controller", daemon=True)
@@ -53,14 +58,52 @@ class Ros2ControlWire:
         self._node.destroy_node()
 
     def _keep(self, message: Any) -> None:
-        if len(message.data) != len(self._places):
-            tell_dropped(
-                self._node, f"it has {len(message.data)} values for {len(self._places)} joints"
-            )
-        elif not np.isfinite(message.data).all():
-            tell_dropped(self._node, "a value is not finite")
+        try:
+            targets = self._told(message)
+        except ValueError as why:
+            tell_dropped(self._node, str(why))
         else:
-            self._targets = np.asarray(message.data)[self._places]
+            self._targets = targets
+
+    def _told(self, message: Any) -> Array:
+        """The targets (12,) [rad] of a message, in the robot's order.
+
+        Raises:
+            ValueError: it is no command.
+        """
+        return self._in_order(message.data, self._places)
+
+    def _in_order(self, values: Any, places: Any) -> Array:
+        if len(values) != len(places):
+            raise ValueError(f"it has {len(values)} values for {len(places)} joints")
+        if not np.isfinite(values).all():
+            raise ValueError("a value is not finite")
+        ordered: Array = np.asarray(values)[places]
+        return ordered
+
+
+class TrajectoryWire(Ros2ControlWire):
+    """A joint_trajectory_controller, of trajectories that have one point, due at once."""
+
+    interfaces = ("position",)
+
+    def _told(self, message: Any) -> Array:
+        names = self._spec.joint_names
+        if sorted(message.joint_names) != sorted(names):
+            raise ValueError(f"it names {', '.join(message.joint_names) or 'no joint'}")
+        due = [
+            (point.time_from_start.sec, point.time_from_start.nanosec) for point in message.points
+        ]
+        if due != [(0, 0)]:
+            raise ValueError("it is more than one point, due at once")
+        places = ros.joint_order(list(message.joint_names), names)
+        return self._in_order(message.points[0].positions, places)
+
+
+def wire_of(address: Ros2Control, node: Any, spec: RobotSpec) -> Ros2ControlWire:
+    """With the controller that is expected there."""
+    wire = TrajectoryWire if address.trajectories else Ros2ControlWire
+    return wire(node, spec, address.controller, kind_of(address.trajectories))
 
 
 def controller_joints(spec: RobotSpec) -> list[str]:

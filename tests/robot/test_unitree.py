@@ -262,8 +262,10 @@ def test_nobody_arms_a_robot_whose_remote_is_held_to_stop_it() -> None:
 
 def test_a_link_is_an_interface_and_a_domain() -> None:
     assert parse_link("ros") == Topics()
-    assert parse_link("ros2-control") == Ros2Control("forward_position_controller")
-    assert parse_link("ros2-control:legs") == Ros2Control("legs")
+    assert parse_link("ros2-control") == Ros2Control("forward_position_controller", False)
+    assert parse_link("ros2-control:legs") == Ros2Control("legs", False)
+    assert parse_link("joint-trajectory") == Ros2Control("joint_trajectory_controller", True)
+    assert parse_link("joint-trajectory:legs") == Ros2Control("legs", True)
     another = next(name for _, name in socket.if_nameindex() if name != "lo")
     assert parse_link(f"go2:{another}") == Go2(another, 0)
     assert parse_link("go2:lo") == Go2("lo", 1)  # never that of a robot
@@ -272,6 +274,8 @@ def test_a_link_is_an_interface_and_a_domain() -> None:
         "go2",
         "ros2-control:",
         "ros2-control:/legs",
+        "joint-trajectory:",
+        "joint-trajectory:a:b",
         "go2:",
         "ros:lo",
         "a1:eth0",

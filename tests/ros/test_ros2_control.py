@@ -10,44 +10,23 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.spec import A1
+from tests.ros.controllers import LINKS, NAME, Controller, hear
 from tests.ros.support import AUTO, PATIENT, Client, FakeRobot, Processes
 
 LINK = ("--link", "ros2-control")
 ARMED = (*LINK, "--arm")
-NAME = "forward_position_controller"
-
-
-class Controller:
-    """A forward_command_controller as far as it can be seen from outside."""
-
-    def __init__(self, client: Client, name: str, joints: list[str], interface: str) -> None:
-        from rclpy.node import Node
-
-        self.client, self.node = client, Node(name, context=client.context)
-        self.node.declare_parameter("joints", joints)
-        self.node.declare_parameter("interface_name", interface)
-        self.heard = hear(client, f"{name}/commands")
-        client.executor.add_node(self.node)
-
-
-def hear(client: Client, topic: str) -> list[np.ndarray]:
-    """What is commanded there from now on, each (12,) [rad]."""
-    from std_msgs.msg import Float64MultiArray
-
-    heard: list[np.ndarray] = []
-    client.node.create_subscription(
-        Float64MultiArray, topic, lambda message: heard.append(np.array(message.data)), 100
-    )
-    return heard
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("link", [link for link, _ in LINKS])
 def test_the_shipped_policy_walks_past_obstacles_and_sinks_in_the_end(
-    processes: Processes, client: Client, tmp_path: Path
+    processes: Processes, client: Client, tmp_path: Path, link: str
 ) -> None:
     """Joint states and targets have other orders than the bundle, and than each other."""
-    sim = processes.start("pixelgait-sim", "--robot", "go2", *LINK, "--out", tmp_path)
-    run = processes.start("pixelgait-run", "iap-gru-go2", *ARMED, "--duration", 15, *AUTO)
+    through = ("--link", link)
+    sim = processes.start("pixelgait-sim", "--robot", "go2", *through, "--out", tmp_path)
+    line = ("iap-gru-go2", *through, "--arm", "--duration", 15)
+    run = processes.start("pixelgait-run", *line, *AUTO)
     assert run.wait(90) == 0
     sim.send_signal(signal.SIGINT)
     assert sim.wait(20) == 0
@@ -58,12 +37,13 @@ def test_the_shipped_policy_walks_past_obstacles_and_sinks_in_the_end(
     assert not client.commands  # nothing goes to the topics of another link
 
 
+@pytest.mark.parametrize(("link", "commands"), LINKS)
 def test_nothing_is_sent_before_it_is_armed_and_a_stop_lets_it_sink(
-    processes: Processes, client: Client, heights: list[float]
+    processes: Processes, client: Client, heights: list[float], link: str, commands: str
 ) -> None:
-    processes.start("pixelgait-sim", *LINK, "--scene", "flat")
-    heard = hear(client, f"{NAME}/commands")
-    run = processes.start("pixelgait-run", "walk", *ARMED, *PATIENT)
+    processes.start("pixelgait-sim", "--link", link, "--scene", "flat")
+    heard = hear(client, commands)
+    run = processes.start("pixelgait-run", "walk", "--link", link, "--arm", *PATIENT)
     client.wait_for_state("limp")
     assert client.order("arm")[0]
     client.spin_for(1.0)

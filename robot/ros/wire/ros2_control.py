@@ -1,4 +1,4 @@
-"""A robot behind ros2_control: joint states and IMU in, targets of a position controller out."""
+"""A robot behind ros2_control: joint states and IMU in, targets for a controller out."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from rcl_interfaces.srv import GetParameters
 from rclpy.executors import SingleThreadedExecutor
-from std_msgs.msg import Float64MultiArray
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import JointCommand
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.ros.wire import common as ros
+from pixelgait.robot.ros.wire.controllers import Controller
 from pixelgait.robot.ros.wire.sensors import TopicSensors
 from pixelgait.robot.runtime.realtime import RateKeeper
 from pixelgait.robot.spec import Array, RobotSpec
@@ -33,12 +33,15 @@ class Ros2ControlDriver(TopicSensors):
     heard they stay where those were, and of angles that cannot be true where they are.
     """
 
-    def __init__(self, node: Any, sensor_node: Any, spec: RobotSpec, controller: str) -> None:
+    def __init__(
+        self, node: Any, sensor_node: Any, spec: RobotSpec, controller: str, kind: Controller
+    ) -> None:
         super().__init__(sensor_node, spec)
-        self._node, self._controller = node, controller
-        self.commands = f"{controller}/commands"
+        self._node, self._controller, self._kind = node, controller, kind
+        self.commands = f"{controller}/{kind.topic}"
         self._service = f"{controller}/get_parameters"
-        self._places = np.arange(len(spec.joint_names))  # of the controller's joints, in ours
+        self._joints = list(spec.joint_names)  # in the controller's order
+        self._places = np.arange(len(self._joints))  # where those stand in ours
         self._targets: Array | None = None  # sent last (12,) [rad]; None before stiff ones
         # What follows an angle with a delay T pulls at it by kp T times its speed, besides the
         # hardware's own kd.
@@ -58,10 +61,10 @@ class Ros2ControlDriver(TopicSensors):
         if sorted(joints) != sorted(wanted):
             ours, theirs = ", ".join(wanted), ", ".join(joints)
             raise UserError(f"{self._controller} commands {theirs}; the bundle's joints are {ours}")
-        self._places = ros.joint_order(list(wanted), tuple(joints))
+        self._joints, self._places = joints, ros.joint_order(list(wanted), tuple(joints))
         if self._publisher is None:
             create = self._node.create_publisher
-            self._publisher = create(Float64MultiArray, self.commands, ros.COMMAND_QOS)
+            self._publisher = create(self._kind.message_type, self.commands, ros.COMMAND_QOS)
             self._parameters = self._node.create_client(GetParameters, self._service)
 
     def intruder(self) -> str | None:
@@ -77,7 +80,7 @@ class Ros2ControlDriver(TopicSensors):
         try:
             service = node.create_client(GetParameters, self._service)
             if service.wait_for_service(ANSWER_S):
-                request = GetParameters.Request(names=["joints", "interface_name"])
+                request = GetParameters.Request(names=["joints", self._kind.interfaces])
                 asked = service.call_async(request)
                 ros.rclpy.spin_until_future_complete(node, asked, executor, ANSWER_S)
                 if asked.done():
@@ -88,8 +91,8 @@ class Ros2ControlDriver(TopicSensors):
             node.destroy_node()
 
     def _order_of(self, values: list[Any]) -> list[str]:
-        if len(values) != 2 or values[1].string_value != "position":
-            raise UserError(f"{self._controller} is no forward_command_controller of positions")
+        if len(values) != 2 or not self._kind.positions(values[1]):
+            raise UserError(f"{self._controller} is no {self._kind.what} of positions")
         return list(values[0].string_array_value)
 
     def send(self, command: JointCommand) -> None:
@@ -123,7 +126,8 @@ class Ros2ControlDriver(TopicSensors):
 
     def _publish(self, targets: Array) -> None:
         self._targets = targets
-        self._publisher.publish(Float64MultiArray(data=targets[self._places].tolist()))
+        told = targets[self._places].tolist()
+        self._publisher.publish(self._kind.message(self._joints, told))
 
     def close(self) -> None:
         """Leave the topic; the controller holds the robot where it lies."""
