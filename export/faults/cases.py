@@ -133,7 +133,7 @@ JOINTS = [
     Case("one joint of another sign", on("joints", one("position", lambda q: -q)), says="_joint "),
     Case("a position that is NaN", on("joints", one("position", lambda _: math.nan)), says="not finite"),
     Case("a velocity that is inf", on("joints", one("velocity", lambda _: math.inf)), says="not finite"),
-    Case("positions of 1e300", on("joints", each("position", lambda q: q * 1e300)), says="not finite"),
+    Case("positions of 1e300", on("joints", each("position", lambda q: q * 1e300)), says=" reads "),
     Case("all positions 0", on("joints", each("position", np.zeros_like)), says="_joint "),
     Case("all values frozen, stamps new", lambda t: t.alter(joints=frozen("position", "velocity")), says="_joint "),
     Case("a joint that is missing", on("joints", lambda m: assign(name=m.name[:-1], position=m.position[:-1], velocity=m.velocity[:-1])(m)), says="joint states lack"),
