@@ -32,7 +32,10 @@ Legs that hold a position by a soft spring give way under their load, a Go2's by
 what its feet do on the ground is no longer what the generator asks for. Where
 `RobotSpec.carried_kg` is set, the targets of a leg in stance are offset by the torque that bears
 its share of the weight (J^T F, F vertical at the foot in the default pose) over the joint's
-stiffness. As an offset it needs no torque on the wire.
+stiffness. As an offset it needs no torque on the wire. Such legs are also late, by damping over
+stiffness and by their inertia, and stand later than the generator has them stand. A torque does not
+wait for them: it would press a leg down that is still in the air, and leave one that still stands.
+So it comes by `RobotSpec.load_lag_s` later.
 
 What depends on the phase is written once for numpy and torch (`xp` is the module to use), so the
 exported graph is the code that was trained; and for one robot or many at once, whose arrays have
