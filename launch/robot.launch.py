@@ -11,7 +11,7 @@ from launch_ros.actions import Node
 # Of pixelgait-run, by their names on its command line.
 FLAGS = (
     ("auto_arm", "false", "Stand up and walk without being asked: for a simulated robot."),
-    ("arm", "false", "Let a real robot's motors be commanded; else all links but ros run dry."),
+    ("arm", "false", "Let a real robot's motors be commanded; else ros2_control, go2 run dry."),
     ("dry_run", "false", "Command nobody, publish joint_command_dry_run instead."),
     ("autostart", "true", "Configure and activate at once, or wait for lifecycle transitions."),
     ("realtime", "true", "Ask for real-time priority."),

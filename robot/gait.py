@@ -28,7 +28,7 @@ positive extension lengthen the leg, whatever a URDF's axes are. The share r = 1
 equal length, keeps the hip-to-foot line at angle S from its default, so swing turns the leg and
 extension only changes its length; for unequal links r makes that true near the default pose.
 
-Legs that hold a position by a soft spring give way under their load, a Go2's by 4 cm in a trot, and
+Legs that hold a position by a soft spring give way under their load, a Go2's by 6 cm in a trot, and
 what its feet do on the ground is no longer what the generator asks for. Where
 `RobotSpec.carried_kg` is set, the targets of a leg in stance are offset by the torque that bears
 its share of the weight (J^T F, F vertical at the foot in the default pose) over the joint's

@@ -72,8 +72,8 @@ def act(spec: RobotSpec, latent: Any, action: Any, phase: Any, xp: Any = np) -> 
     targets = xp.asarray(spec.default_pose_rad) + offsets
     frequency = gait.column(parameters, gait.FREQUENCY)
     if spec.carried_kg:
-        of_load = phase - gait.TWO_PI * spec.load_lag_s * frequency
-        loads = gait.loads(of_load, gait.column(parameters, gait.DUTY), step, xp)
+        load_phase = phase - gait.TWO_PI * spec.load_lag_s * frequency
+        loads = gait.loads(load_phase, gait.column(parameters, gait.DUTY), step, xp)
         targets = targets + gait.mapped(xp.asarray(gait.load_map(spec)), loads)
     return targets, gait.next_phase(phase, frequency, CONTROL_DT_S, xp)
 

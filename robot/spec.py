@@ -59,7 +59,7 @@ class RobotSpec:
     # foot's load about abduction and knee in the default pose. Stiff legs do without.
     carried_kg: float = 0.0
     load_levers_m: tuple[float, float] = (0.0, 0.0)
-    load_lag_s: float = 0.0  # from the stance of the gait generator to that of a leg
+    load_lag_s: float = 0.0  # from the gait generator's stance to a leg's; 0 where legs hardly lag
 
 
 def spec_contract(spec: RobotSpec) -> dict[str, Any]:
@@ -218,7 +218,7 @@ GO2 = RobotSpec(
     # Mass of Unitree's own model; URDF: thigh 0.0955 m beside the hip's axis, calf of 0.213 m.
     carried_kg=15.2,
     load_levers_m=(0.0955, 0.213 * float(np.sin(0.9))),
-    load_lag_s=0.05,  # measured: tests/robot/test_robot_spec.py
+    load_lag_s=0.05,  # kd / kp; what it is worth: tests/robot/test_robot_spec.py
     # Unitree's own URDF, front_camera_joint; tilt and field of view are ours, as on the A1.
     camera=CameraMount(position_m=(0.327, 0.0, 0.043), pitch_down_rad=0.2, vertical_fov_rad=1.05),
 )

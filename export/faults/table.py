@@ -35,9 +35,10 @@ is measured on its joints.
 
 Over a Unitree Go2's DDS `walk-go2` walks the simulated robot, and one more program on the bus hears
 every command (500 a second) that a robot would obey. Over ros2_control, where no position damps,
-`walk` walks it, a node of its own hears the targets, and from the first of those that only follow
-the joints, or hold, it yields. Whether the robot sinks or stands is told by its simulated body.
-Where another program is started, the reaction includes its start.
+`walk` walks it behind a forward_position_controller, a node of its own hears the targets, and from
+the first of those that only follow the joints, or hold, it yields. Whether the robot sinks or
+stands is told by its simulated body. Where another program is started, the reaction includes its
+start.
 
 A camera that is elsewhere according to `/tf_static` has no row: its messages, `tf2_msgs`, come
 with ROS 2, but there is no wheel of them. `tests/ros/test_camera_mount.py` builds them, and

@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 import numpy as np
+from builtin_interfaces.msg import Duration, Time
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 
@@ -22,8 +23,8 @@ class Ros2ControlWire:
     """Publishes joint_states and imu/data; takes commands as a controller of positions does.
 
     That has a node of its own, which tells its joints. As with a real one, the last target holds
-    for ever, and a message of another length is dropped; so is one that is not finite. Joint states
-    and commands are each in an order of their own.
+    for ever, and a message of another length is dropped; so is, here alone, one that is not finite.
+    Joint states and commands are each in an order of their own.
     """
 
     interfaces: Any = "position"  # what the controller says that it commands
@@ -83,7 +84,10 @@ class Ros2ControlWire:
 
 
 class TrajectoryWire(Ros2ControlWire):
-    """A joint_trajectory_controller, of trajectories that have one point, due at once."""
+    """A joint_trajectory_controller, of trajectories that have one point, due at once.
+
+    A real one takes others too, and holds its joints from its activation on.
+    """
 
     interfaces = ("position",)
 
@@ -91,11 +95,10 @@ class TrajectoryWire(Ros2ControlWire):
         names = self._spec.joint_names
         if sorted(message.joint_names) != sorted(names):
             raise ValueError(f"it names {', '.join(message.joint_names) or 'no joint'}")
-        due = [
-            (point.time_from_start.sec, point.time_from_start.nanosec) for point in message.points
-        ]
-        if due != [(0, 0)]:
-            raise ValueError("it is more than one point, due at once")
+        if message.header.stamp != Time():
+            raise ValueError("it is stamped")
+        if [point.time_from_start for point in message.points] != [Duration()]:
+            raise ValueError("it has not one point, due at once")
         places = ros.joint_order(list(message.joint_names), names)
         return self._in_order(message.points[0].positions, places)
 

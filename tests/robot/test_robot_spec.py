@@ -171,7 +171,9 @@ def open_loop_speed(spec: RobotSpec, friction: float) -> float:
             JointCommand(0.0, targets, spec.kp_nm_per_rad, spec.kd_nms_per_rad, np.zeros(12))
         )
         began = body.pose()[0][0] if step == 100 else began
-    return float(body.pose()[0][0] - began) / 3.0
+    speed = float(body.pose()[0][0] - began) / 3.0
+    body.close()
+    return speed
 
 
 class Slippery(Randomisation):

@@ -10,22 +10,28 @@ import pytest
 
 from pixelgait.robot.spec import A1
 from tests.ros.controllers import LINKS, NAME, TRAJECTORY
-from tests.ros.support import AUTO, Client, Processes
+from tests.ros.support import AUTO, Client, FakeRobot, Processes
 
 
-def test_a_simulated_trajectory_controller_drops_what_it_would_not_take(
+def test_a_simulated_trajectory_controller_drops_what_is_no_command(
     processes: Processes, client: Client, heights: list[float]
 ) -> None:
+    from builtin_interfaces.msg import Duration
     from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
     sim = processes.start("pixelgait-sim", "--link", "joint-trajectory", "--scene", "flat")
     topic, names = f"{TRAJECTORY}/joint_trajectory", list(A1.joint_names)
     publisher = client.node.create_publisher(JointTrajectory, topic, 10)
     client.spin(lambda: heights and publisher.get_subscription_count())
-    down, nowhere = (JointTrajectoryPoint(positions=[q] * 12) for q in (0.0, float("nan")))
-    for joints, points in ((names[:11], [down]), (names, []), (names, [nowhere])):
+    lying, nowhere = (JointTrajectoryPoint(positions=[q] * 12) for q in (0.0, float("nan")))
+    later = JointTrajectoryPoint(positions=[0.0] * 12, time_from_start=Duration(sec=1))
+    wrong = [(names[:11], [lying]), (names, []), (names, [nowhere]), (names, [later])]
+    trajectories = [JointTrajectory(joint_names=joints, points=each) for joints, each in wrong]
+    stamped = JointTrajectory(joint_names=names, points=[lying])
+    stamped.header.stamp.sec = 1
+    for trajectory in (*trajectories, stamped):
         for _ in range(10):
-            publisher.publish(JointTrajectory(joint_names=joints, points=points))
+            publisher.publish(trajectory)
             client.spin_for(0.05)
     assert heights[-1] > 0.2
     sim.send_signal(signal.SIGINT)
@@ -77,3 +83,24 @@ def test_a_controller_of_the_other_kind_is_refused(
     assert run.returncode == 1
     assert run.stdout is not None
     assert f"{name} is no {what} of positions" in run.stdout.read().splitlines()[-1]
+
+
+def test_a_tolerance_that_would_freeze_soft_legs_is_refused(
+    processes: Processes, client: Client, robot: FakeRobot
+) -> None:
+    """As configurations for arms have them."""
+    from rclpy.node import Node
+
+    controller = Node(TRAJECTORY, context=client.context)
+    controller.declare_parameter("joints", list(A1.joint_names))
+    controller.declare_parameter("command_interfaces", ["position"])
+    for joint in A1.joint_names:
+        lax = joint.startswith("RL")
+        controller.declare_parameter(f"constraints.{joint}.trajectory", 0.1 if lax else 0.0)
+    client.executor.add_node(controller)
+    run = processes.start("pixelgait-run", "walk", "--link", "joint-trajectory", "--arm", *AUTO)
+    client.spin(lambda: run.poll() is not None)
+    assert run.returncode == 1
+    assert run.stdout is not None
+    said = f"{TRAJECTORY}: constraints.RL_hip_joint.trajectory is 0.1, it must be 0"
+    assert said in run.stdout.read().splitlines()[-1]

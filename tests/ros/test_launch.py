@@ -150,16 +150,17 @@ def test_arguments_arrive() -> None:
         launched("record.launch.py", what="both")
 
 
-def test_a_controller_is_commanded_where_the_robot_is_simulated() -> None:
-    """Over ros2-control alone: other links command without --arm, and refuse it."""
-    assert run_config(launched("sim.launch.py", link="ros2-control")).arm
-    assert not run_config(launched("sim.launch.py", link="ros2-control", arm="false")).arm
+@pytest.mark.parametrize("link", ["ros2-control", "joint-trajectory", "joint-trajectory:legs"])
+def test_a_controller_is_commanded_where_the_robot_is_simulated(link: str) -> None:
+    """Over ros2_control alone: other links command without --arm, and refuse it."""
+    assert run_config(launched("sim.launch.py", link=link)).arm
+    assert not run_config(launched("sim.launch.py", link=link, arm="false")).arm
     assert not run_config(launched("sim.launch.py", link="go2:lo")).arm
-    assert not run_config(launched("robot.launch.py", link="ros2-control")).arm
+    assert not run_config(launched("robot.launch.py", link=link)).arm
 
 
 def test_what_is_commanded_nobody_is_not_armed() -> None:
-    """Over ros2-control the command refuses both."""
+    """Over ros2_control the command refuses both."""
     config = run_config(launched("sim.launch.py", link="ros2-control", dry_run="true"))
     assert (config.arm, config.dry_run) == (False, True)
     assert not rehearsed(config)  # which is asked for already

@@ -57,12 +57,13 @@ def test_nothing_is_sent_before_it_is_armed_and_a_stop_lets_it_sink(
     assert run.poll() is None
 
 
+@pytest.mark.parametrize("link", [link for link, _ in LINKS])
 def test_a_controller_holds_what_a_killed_node_has_said(
-    processes: Processes, client: Client, heights: list[float]
+    processes: Processes, client: Client, heights: list[float], link: str
 ) -> None:
     """Nobody else can let the robot go: docs/robot.md says so."""
-    processes.start("pixelgait-sim", *LINK, "--scene", "flat")
-    run = processes.start("pixelgait-run", "walk", *ARMED, *PATIENT)
+    processes.start("pixelgait-sim", "--link", link, "--scene", "flat")
+    run = processes.start("pixelgait-run", "walk", "--link", link, "--arm", *PATIENT)
     client.wait_for_state("limp")
     assert client.order("arm")[0]
     assert client.order("stand_up")[0]

@@ -20,6 +20,9 @@ class Controller(Protocol):
     def positions(self, interfaces: Any) -> bool:
         """Whether it commands positions and nothing else, by the value of that parameter."""
 
+    def tolerances(self, joints: Sequence[str]) -> list[str]:
+        """Its parameters by which it may refuse to obey; each must be 0."""
+
     def message(self, joints: Sequence[str], targets: Sequence[float]) -> Any:
         """Targets [rad] of these joints, all of them and in the controller's order, from now on."""
 
@@ -35,6 +38,9 @@ class ForwardController:
     def positions(self, interfaces: Any) -> bool:
         return bool(interfaces.string_value == "position")
 
+    def tolerances(self, joints: Sequence[str]) -> list[str]:
+        return []
+
     def message(self, joints: Sequence[str], targets: Sequence[float]) -> Any:
         return Float64MultiArray(data=targets)
 
@@ -44,7 +50,8 @@ class TrajectoryController:
 
     Each trajectory has one point, due at once: the controller neither interpolates, which a policy
     has not been trained with, nor goes on with what an emergency stop has ended. The stamp is 0,
-    which means now: one of another clock, or already past, has a trajectory dropped.
+    which means now: any other is past when it arrives, and drops the trajectory, or, by a clock
+    that is ahead, delays it.
     """
 
     what = "joint_trajectory_controller"
@@ -54,6 +61,10 @@ class TrajectoryController:
 
     def positions(self, interfaces: Any) -> bool:
         return list(interfaces.string_array_value) == ["position"]
+
+    def tolerances(self, joints: Sequence[str]) -> list[str]:
+        """A leg that is farther from its target is held where it is: soft ones would freeze."""
+        return [f"constraints.{joint}.trajectory" for joint in joints]
 
     def message(self, joints: Sequence[str], targets: Sequence[float]) -> Any:
         points = [JointTrajectoryPoint(positions=targets)]

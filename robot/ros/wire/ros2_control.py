@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
+from rcl_interfaces.msg import ParameterValue
 from rcl_interfaces.srv import GetParameters
 from rclpy.executors import SingleThreadedExecutor
 
@@ -57,11 +58,9 @@ class Ros2ControlDriver(TopicSensors):
             UserError: it does not answer, or commands something else than this robot's positions.
         """
         self._targets = None
-        wanted, joints = self.spec.joint_names, self._ask()
-        if sorted(joints) != sorted(wanted):
-            ours, theirs = ", ".join(wanted), ", ".join(joints)
-            raise UserError(f"{self._controller} commands {theirs}; the bundle's joints are {ours}")
-        self._joints, self._places = joints, ros.joint_order(list(wanted), tuple(joints))
+        self._joints = joints = self._commanded()
+        self._places = ros.joint_order(list(self.spec.joint_names), tuple(joints))
+        self._refuse_tolerances(self._kind.tolerances(joints))
         if self._publisher is None:
             create = self._node.create_publisher
             self._publisher = create(self._kind.message_type, self.commands, ros.COMMAND_QOS)
@@ -73,27 +72,41 @@ class Ros2ControlDriver(TopicSensors):
             return None
         return f"controller {self._controller} is gone: nobody obeys"
 
-    def _ask(self) -> list[str]:
-        """The joints of the controller, in its order."""
+    def _commanded(self) -> list[str]:
+        """The joints of the controller, in its order: the robot's."""
+        named, interfaces = self._ask("joints", self._kind.interfaces)
+        if not self._kind.positions(interfaces):
+            raise UserError(f"{self._controller} is no {self._kind.what} of positions")
+        wanted, joints = self.spec.joint_names, list(named.string_array_value)
+        if sorted(joints) != sorted(wanted):
+            ours, theirs = ", ".join(wanted), ", ".join(joints)
+            raise UserError(f"{self._controller} commands {theirs}; the bundle's joints are {ours}")
+        return joints
+
+    def _refuse_tolerances(self, names: list[str]) -> None:
+        for name, value in zip(names, self._ask(*names), strict=True):
+            if value.double_value:
+                told = f"{name} is {value.double_value:g}"
+                raise UserError(f"{self._controller}: {told}, it must be 0: soft legs would freeze")
+
+    def _ask(self, *parameters: str) -> list[Any]:
+        """What the controller says of these parameters, (n,): of ones it does not know, nothing."""
+        if not parameters:
+            return []
         node = ros.quiet_node(self._node, f"{self._node.get_name()}_asks")
         executor = SingleThreadedExecutor(context=node.context)
         try:
             service = node.create_client(GetParameters, self._service)
             if service.wait_for_service(ANSWER_S):
-                request = GetParameters.Request(names=["joints", self._kind.interfaces])
-                asked = service.call_async(request)
+                asked = service.call_async(GetParameters.Request(names=list(parameters)))
                 ros.rclpy.spin_until_future_complete(node, asked, executor, ANSWER_S)
                 if asked.done():
-                    return self._order_of(asked.result().values)
+                    values = list(asked.result().values)  # rclcpp: all, or none
+                    return values or [ParameterValue() for _ in parameters]
             raise UserError(f"controller {self._controller} does not answer for {ANSWER_S:.0f} s")
         finally:
             executor.shutdown()
             node.destroy_node()
-
-    def _order_of(self, values: list[Any]) -> list[str]:
-        if len(values) != 2 or not self._kind.positions(values[1]):
-            raise UserError(f"{self._controller} is no {self._kind.what} of positions")
-        return list(values[0].string_array_value)
 
     def send(self, command: JointCommand) -> None:
         """Nothing before the first command that makes joints stiff."""
