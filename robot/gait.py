@@ -28,14 +28,11 @@ positive extension lengthen the leg, whatever a URDF's axes are. The share r = 1
 equal length, keeps the hip-to-foot line at angle S from its default, so swing turns the leg and
 extension only changes its length; for unequal links r makes that true near the default pose.
 
-Legs that hold a position by a soft spring give way under their load, a Go2's by 6 cm in a trot, and
+Legs that hold a position by a soft spring give way under their load, a Go2's by 4 cm in a trot, and
 what its feet do on the ground is no longer what the generator asks for. Where
 `RobotSpec.carried_kg` is set, the targets of a leg in stance are offset by the torque that bears
 its share of the weight (J^T F, F vertical at the foot in the default pose) over the joint's
-stiffness. As an offset it needs no torque on the wire. Such legs are also late, by damping over
-stiffness and by their inertia, and stand later than the generator has them stand. A torque does not
-wait for them: it would press a leg down that is still in the air, and leave one that still stands.
-So it comes by `RobotSpec.load_lag_s` later.
+stiffness. As an offset it needs no torque on the wire.
 
 What depends on the phase is written once for numpy and torch (`xp` is the module to use), so the
 exported graph is the code that was trained; and for one robot or many at once, whose arrays have

@@ -70,11 +70,10 @@ def act(spec: RobotSpec, latent: Any, action: Any, phase: Any, xp: Any = np) -> 
     step = share_of_step(latent, xp)
     offsets = gait.mapped(xp.asarray(joint_map(spec)), step * poses)
     targets = xp.asarray(spec.default_pose_rad) + offsets
-    frequency = gait.column(parameters, gait.FREQUENCY)
     if spec.carried_kg:
-        load_phase = phase - gait.TWO_PI * spec.load_lag_s * frequency
-        loads = gait.loads(load_phase, gait.column(parameters, gait.DUTY), step, xp)
+        loads = gait.loads(phase, gait.column(parameters, gait.DUTY), step, xp)
         targets = targets + gait.mapped(xp.asarray(gait.load_map(spec)), loads)
+    frequency = gait.column(parameters, gait.FREQUENCY)
     return targets, gait.next_phase(phase, frequency, CONTROL_DT_S, xp)
 
 

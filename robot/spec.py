@@ -59,7 +59,6 @@ class RobotSpec:
     # foot's load about abduction and knee in the default pose. Stiff legs do without.
     carried_kg: float = 0.0
     load_levers_m: tuple[float, float] = (0.0, 0.0)
-    load_lag_s: float = 0.0  # from the gait generator's stance to a leg's; 0 where legs hardly lag
 
 
 def spec_contract(spec: RobotSpec) -> dict[str, Any]:
@@ -203,9 +202,10 @@ GO2 = RobotSpec(
     torque_limit_nm=per_leg(23.7, 23.7, 45.43),
     velocity_limit_rad_per_s=per_leg(30.1, 30.1, 15.7),
     target_speed_limit_rad_per_s=per_leg(30.1, 30.1, 15.7),  # the same
-    # Gains: the knees' of unitree_rl_mjlab; published policies have kp from 20 to 40, kd from 0.5
-    # to 2. Pose: unitree_sdk2's state_machine example.
-    kp_nm_per_rad=per_leg(40.0, 40.0, 40.0),
+    # kp: unitree_sdk2's stand example; kd: the knees' of unitree_rl_mjlab. Pose: unitree_sdk2's
+    # state_machine example. Published policies have kp from 20 to 40, kd from 0.5 to 2; with 40 and
+    # 2 what was learned here does not reach 0.6 m/s (policies/pretrained/walk-go2).
+    kp_nm_per_rad=per_leg(60.0, 60.0, 60.0),
     kd_nms_per_rad=per_leg(2.0, 2.0, 2.0),
     damping_nms_per_rad=8.0,  # passive mode of rl_sar
     default_pose_rad=per_leg(0.0, 0.9, -1.8),
@@ -218,7 +218,6 @@ GO2 = RobotSpec(
     # Mass of Unitree's own model; URDF: thigh 0.0955 m beside the hip's axis, calf of 0.213 m.
     carried_kg=15.2,
     load_levers_m=(0.0955, 0.213 * float(np.sin(0.9))),
-    load_lag_s=0.05,  # kd / kp; what it is worth: tests/robot/test_robot_spec.py
     # Unitree's own URDF, front_camera_joint; tilt and field of view are ours, as on the A1.
     camera=CameraMount(position_m=(0.327, 0.0, 0.043), pitch_down_rad=0.2, vertical_fov_rad=1.05),
 )

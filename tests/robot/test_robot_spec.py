@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from pixelgait.robot import gait
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.gait import GRAVITY_M_PER_S2, joint_map, load_map, standing_targets
 from pixelgait.robot.interface import JointCommand
-from pixelgait.robot.low_level import act, latent_for
 from pixelgait.robot.observation import imu_vector
 from pixelgait.robot.spec import A1, GO2, LAIKAGO, LEGS, MINI_CHEETAH, ROBOTS, RobotSpec, find_robot
-from pixelgait.sim.body.randomisation import Randomisation, Sample
+from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.mujoco_body import MuJoCoBody
 from pixelgait.sim.engines.mujoco_model import foot_friction
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
@@ -154,40 +151,6 @@ def test_offsets_of_a_load_are_its_torques_over_the_stiffness(body: PyBulletBody
     weight_n = spec.carried_kg * GRAVITY_M_PER_S2
     torques = load_map(spec) * spec.kp_nm_per_rad[:, None]
     np.testing.assert_allclose(torques, weight_n * lowered, atol=0.01 * weight_n)
-
-
-def open_loop_speed(spec: RobotSpec, friction: float) -> float:
-    """Speed [m/s] at 2 Hz and half of the longest stride, where feet grip so well."""
-    body = PyBulletBody(spec, FlatGround(), randomisation=Slippery(friction=(friction, friction)))
-    asked = {"frequency_hz": 2.0, "stride_m": 0.06, "lift_rad": 0.45, "duty": 0.5}
-    wanted = np.array([asked.get(name, 0.0) for name, _, _ in gait.PARAMETERS])
-    share = (wanted - gait.PARAMETER_LOW) / (gait.PARAMETER_HIGH - gait.PARAMETER_LOW)
-    action, phase = np.concatenate([np.zeros(12), 2.0 * share - 1.0]), np.zeros(1)
-    body.reset(0)
-    began = 0.0
-    for step in range(400):
-        targets, phase = act(spec, latent_for(0.6, 0.0), action, phase)
-        body.apply(
-            JointCommand(0.0, targets, spec.kp_nm_per_rad, spec.kd_nms_per_rad, np.zeros(12))
-        )
-        began = body.pose()[0][0] if step == 100 else began
-    speed = float(body.pose()[0][0] - began) / 3.0
-    body.close()
-    return speed
-
-
-class Slippery(Randomisation):
-    """An ideal robot but for its feet."""
-
-    def sample(self, rng: np.random.Generator) -> Sample:
-        return Sample(friction=self.friction[0])
-
-
-@pytest.mark.parametrize("friction", [0.5, 0.8, 1.25])
-def test_soft_legs_that_are_loaded_when_they_stand_walk_as_far_as_asked(friction: float) -> None:
-    """Four half strides a second of 0.12 m: 0.48 m/s, were no foot to slip."""
-    assert open_loop_speed(GO2, friction) > 0.38
-    assert open_loop_speed(replace(GO2, load_lag_s=0.0), friction) < 0.25
 
 
 @pytest.mark.parametrize(("spec", "sag_m"), [(GO2, 0.01), (MINI_CHEETAH, 0.008)])
