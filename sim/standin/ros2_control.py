@@ -13,7 +13,7 @@ from rclpy.node import Node
 from pixelgait.robot.interface import JointCommand
 from pixelgait.robot.ros.address import Ros2Control
 from pixelgait.robot.ros.wire import common as ros
-from pixelgait.robot.ros.wire.controllers import Controller, kind_of
+from pixelgait.robot.ros.wire.controllers import kind_of
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.standin.motors import stiff
 from pixelgait.sim.standin.topics import SensorTopics, tell_dropped
@@ -29,15 +29,15 @@ class Ros2ControlWire:
 
     interfaces: Any = "position"  # what the controller says that it commands
 
-    def __init__(self, node: Any, spec: RobotSpec, controller: str, kind: Controller) -> None:
-        self._spec = spec
+    def __init__(self, node: Any, spec: RobotSpec, address: Ros2Control) -> None:
+        self._spec, kind = spec, kind_of(address.trajectories)
         names = spec.joint_names
         # By name, as from a map.
         self.publish = SensorTopics(node, names, np.argsort(names).tolist()).publish
         joints = controller_joints(spec)
         self._places = ros.joint_order(joints, names)
         self._targets: Any = None
-        self._node = Node(controller, namespace=node.get_namespace())
+        self._node = Node(address.controller, namespace=node.get_namespace())
         self._node.declare_parameter("joints", joints, ignore_override=True)
         self._node.declare_parameter(kind.interfaces, self.interfaces, ignore_override=True)
         self._node.create_subscription(
@@ -106,7 +106,7 @@ class TrajectoryWire(Ros2ControlWire):
 def wire_of(address: Ros2Control, node: Any, spec: RobotSpec) -> Ros2ControlWire:
     """With the controller that is expected there."""
     wire = TrajectoryWire if address.trajectories else Ros2ControlWire
-    return wire(node, spec, address.controller, kind_of(address.trajectories))
+    return wire(node, spec, address)
 
 
 def controller_joints(spec: RobotSpec) -> list[str]:

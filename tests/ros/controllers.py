@@ -32,19 +32,15 @@ class Controller:
 
 def hear(client: Client, topic: str) -> list[np.ndarray]:
     """What is commanded there from now on, each (12,) [rad]."""
-    heard: list[np.ndarray] = []
-
-    def keep(message: Any) -> None:
-        trajectory = topic.endswith("joint_trajectory")
-        heard.append(np.array(message.points[0].positions if trajectory else message.data))
-
-    client.node.create_subscription(kind_of_message(topic), topic, keep, 100)
-    return heard
-
-
-def kind_of_message(topic: str) -> Any:
-    """Of a controller's commands."""
     from std_msgs.msg import Float64MultiArray
     from trajectory_msgs.msg import JointTrajectory
 
-    return JointTrajectory if topic.endswith("joint_trajectory") else Float64MultiArray
+    heard: list[np.ndarray] = []
+    trajectories = topic.endswith("joint_trajectory")
+
+    def keep(message: Any) -> None:
+        heard.append(np.array(message.points[0].positions if trajectories else message.data))
+
+    kind = JointTrajectory if trajectories else Float64MultiArray
+    client.node.create_subscription(kind, topic, keep, 100)
+    return heard
