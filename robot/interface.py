@@ -72,6 +72,8 @@ class Link(Protocol):
     """
 
     sensors: tuple[str, ...]  # whose stamps there are
+    # Of them those that the robot sends together, for which a step may wait; the first one tells.
+    pulse: tuple[str, ...]
 
     def take(self) -> None:
         """Fetch what has arrived since the last call; `read`, `ages` and `stamps` speak of that."""

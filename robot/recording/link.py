@@ -17,6 +17,8 @@ class RecordedLink:
     recorded orders and gaps as well.
     """
 
+    pulse: tuple[str, ...] = ()  # every take is a step
+
     def __init__(self, recording: Recording, period_s: float) -> None:
         self._steps, self._period_s = recording.steps, period_s
         self.patience: dict[str, Patience] = self._steps[0].patience

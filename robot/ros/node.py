@@ -21,10 +21,11 @@ from pixelgait.robot.ros.watch.news import News
 from pixelgait.robot.ros.watch.report import AttentionTopic, report
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.names import EYES, NODE, VIDEO
+from pixelgait.robot.runtime.decisions import MOST_BYTES
 from pixelgait.robot.runtime.latency import LatencyProfiler
-from pixelgait.robot.runtime.loop import MOST_BYTES, SENSOR_WAIT_S, ControlLoop
+from pixelgait.robot.runtime.loop import SENSOR_WAIT_S, ControlLoop
 from pixelgait.robot.runtime.operation import Operator, State
-from pixelgait.robot.runtime.realtime import freeze_collector
+from pixelgait.robot.runtime.realtime import freeze_collector, take_turns
 
 DISCOVERY_S = 3.0  # until all are known who were there before; 2.6 s were seen
 WATCH_PERIOD_S = 0.1
@@ -155,6 +156,7 @@ class ControllerNode(LifecycleNode):
             self._wait_until_alone()
             self.loop = self._make_loop()
             freeze_collector()
+            take_turns()
             self.loop.start()
             self._wait_for(self.loop)
             if unknown := self.connections.camera_unknown():

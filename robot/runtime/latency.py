@@ -25,6 +25,7 @@ OCTAVES = 40  # up to 2^40 ns = 18 minutes
 PERCENTILES = (("p50_us", 0.5), ("p95_us", 0.95), ("p99_us", 0.99), ("p999_us", 0.999))
 STAGES = (
     "sensor_to_command",
+    "wait",  # for what is due in a moment: see `Pace`
     "take",  # what has arrived, and make it a reading
     "observe",
     "image_prepare",

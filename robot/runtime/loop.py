@@ -12,6 +12,7 @@ from typing import Any
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, JointCommand, Link, Reading
+from pixelgait.robot.runtime.decisions import MOST_BYTES, Decisions
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.operation import (
     DRIVER_TIMEOUT_S,
@@ -21,6 +22,7 @@ from pixelgait.robot.runtime.operation import (
     Operator,
     State,
 )
+from pixelgait.robot.runtime.pace import Pace
 from pixelgait.robot.runtime.realtime import RateKeeper, raise_priority
 from pixelgait.robot.runtime.rehearsal import Rehearsal
 from pixelgait.robot.runtime.stages import StageWatch
@@ -29,8 +31,6 @@ from pixelgait.robot.spec import Array
 SENSOR_WAIT_S = 15.0  # discovery on loopback was seen to take up to 2.6 s; a robot boots slower
 SILENCE_S = 2.0  # after so long a wait people are told what for
 DAMP_MESSAGES = 5
-# Of decisions kept for the record: more than an hour of short ones by 32 x 32 pixels.
-MOST_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,9 @@ class ControlLoop:
         self._settings: dict[str, Any] = {}  # of this step
         self._rehearsal = Rehearsal(controller)
         self.rate = RateKeeper(period_s)
+        self._pace = Pace(link, self.rate)
         self.period_s = period_s
-        self.decisions: deque[tuple[Image, Decision]] = deque()
-        self._keep_bytes, self._kept_bytes = keep_bytes, 0
+        self.decisions = Decisions(keep_bytes)
         self.changes: deque[tuple[State, str]] = deque(maxlen=100)  # of state, with their causes
         self.watch = StageWatch(controller.supervisor.patience)  # of the sensors
         self.sensing = threading.Event()  # all sensors send
@@ -159,7 +159,7 @@ class ControlLoop:
         while self.fault is None and not self._stop.is_set():
             self.profiler.start()
             self._rehearse(reading)
-            began_s = time.monotonic()
+            began_s = self._pace.take(self.profiler)
             reading = self._read()
             gap_s, self._late_s = max(self._late_s, time.monotonic() - self._sent_s), 0.0
             latent = self.pilot() if self.pilot else None
@@ -183,7 +183,6 @@ class ControlLoop:
 
     def _read(self) -> Reading:
         """The newest values, whose age is recorded."""
-        self.link.take()
         reading = self.link.read()
         now = self.link.now_s()
         for sensor, stamp in self.link.stamps().items():
@@ -260,14 +259,8 @@ class ControlLoop:
             return False
         self._looked = controller.image
         if controller.decision is not None:
-            self._remember(controller.image, controller.decision)
+            self.decisions.add(controller.image, controller.decision)
         return True
-
-    def _remember(self, image: Image, decision: Decision) -> None:
-        self.decisions.append((image, decision))
-        self._kept_bytes += _size_bytes(image, decision)
-        while self._kept_bytes > self._keep_bytes and len(self.decisions) > 1:
-            self._kept_bytes -= _size_bytes(*self.decisions.popleft())
 
     def _note(self, state: State, cause: str) -> None:
         self.operator.state = state
@@ -288,11 +281,6 @@ class ControlLoop:
             time.sleep(self.period_s)
         self.changes.append((State.LIMP, self.fault or "deactivated"))
         self.operator.state = None
-
-
-def _size_bytes(image: Image, decision: Decision) -> int:
-    attention = decision.attention
-    return image.pixels.nbytes + (0 if attention is None else attention.nbytes)
 
 
 def _recorded() -> Image:

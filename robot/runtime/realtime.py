@@ -6,6 +6,7 @@ import ctypes
 import gc
 import os
 import resource
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -15,6 +16,10 @@ from functools import cache
 PRIORITY = 30
 PR_SET_TIMERSLACK = 29  # linux/prctl.h
 MCL_CURRENT, MCL_FUTURE, MCL_ONFAULT = 1, 2, 4  # asm-generic/mman.h
+# For which a thread of Python may keep others waiting. By default that is 5 ms, for which all that
+# says something once a second holds up a control step, or one that repeats commands, by its own
+# length: with bursts of 3 ms a sleep was late by 2.9 ms (p90), and by 0.18 ms with this.
+TURN_S = 1e-4
 CAUSES = ("garbage collection", "scheduler", "publishing", "own code", "waiting")
 
 
@@ -27,6 +32,10 @@ class RateKeeper:
 
     def restart(self) -> None:
         self._deadline_ns = time.monotonic_ns()
+
+    def shift(self, later_ns: int) -> None:
+        """Move the next deadline, and with it all others."""
+        self._deadline_ns += later_ns
 
     def wait(self) -> int:
         """Sleep until the next deadline; how many had passed already (those are skipped)."""
@@ -99,6 +108,11 @@ def pin(cores: Sequence[int]) -> str | None:
         allowed = ", ".join(map(str, sorted(os.sched_getaffinity(0))))
         return f"not bound to cores {list(cores)} ({error}); there are {allowed}"
     return None
+
+
+def take_turns() -> None:
+    """No thread of this process keeps the interpreter's lock for long from one that waits."""
+    sys.setswitchinterval(TURN_S)
 
 
 def freeze_collector() -> None:

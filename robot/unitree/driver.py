@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -27,9 +26,6 @@ from pixelgait.robot.unitree.tick import TickClock, raw_s
 
 STATE, COMMAND = "rt/lowstate", "rt/lowcmd"
 PERIOD_S = 0.002  # of commands, as in the vendor's samples
-# For which a thread of Python may keep others waiting: by default it is 5 ms, for which the control
-# step and the executor kept the repeating thread from its period.
-TURN_S = 1e-4
 DAMP_S = 1.5  # of damping at the end: a standing robot has sunk to the ground by then; ours
 DISCOVERY_S = 0.3  # for whoever else writes; the vendor's programs listen for 0.2 s
 # Our own commands are none of its, those of any other process are.
@@ -89,7 +85,6 @@ class Go2Driver:
         self._problem = None  # of the damping since the last fault: nobody waits for that
         if self._writer is None:
             self._writer = self._bus.writer(COMMAND, self._commands)
-            sys.setswitchinterval(TURN_S)
             self._repeater.start()
         time.sleep(DISCOVERY_S)
 

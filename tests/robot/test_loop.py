@@ -15,8 +15,9 @@ from pixelgait.robot.interface import JointCommand, Link, Reading
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.runtime import loop as loop_module
 from pixelgait.robot.runtime import operation
+from pixelgait.robot.runtime.decisions import MOST_BYTES
 from pixelgait.robot.runtime.latency import COMPUTE, LatencyProfiler
-from pixelgait.robot.runtime.loop import MOST_BYTES, ControlLoop, Step
+from pixelgait.robot.runtime.loop import ControlLoop, Step
 from pixelgait.robot.runtime.operation import Operator, State
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import PATIENCE, Patience, Supervisor
@@ -32,6 +33,7 @@ class SimulatedLink:
     """PyBullet behind the wire's interface: every command is one control step of physics."""
 
     sensors = SENSORS
+    pulse: tuple[str, ...] = ()  # time passes with commands alone
 
     def __init__(self) -> None:
         self.body = PyBulletBody(A1, FlatGround())

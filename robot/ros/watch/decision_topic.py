@@ -26,9 +26,10 @@ class DecisionTopic:
 
     def publish(self, loop: ControlLoop) -> None:
         """Tell the newest decision, once."""
-        if not loop.decisions or loop.decisions[-1][0] is self._told:
+        newest = loop.decisions.newest
+        if newest is None or newest[0] is self._told:
             return
-        self._told, decision = loop.decisions[-1]
+        self._told, decision = newest
         duration_s = decision.duration_steps * loop.period_s
         message = Float64MultiArray(data=[*commanded(decision.latent), duration_s])
         size = len(COLUMNS)

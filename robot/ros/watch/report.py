@@ -29,9 +29,10 @@ class AttentionTopic:
 
     def publish(self, loop: ControlLoop) -> None:
         """Draw the newest decision, once."""
-        if not self._publisher.get_subscription_count() or not loop.decisions:
+        newest = loop.decisions.newest
+        if newest is None or not self._publisher.get_subscription_count():
             return
-        image, decision = loop.decisions[-1]
+        image, decision = newest
         if image is self._drawn or decision.attention is None:
             return
         self._drawn = image

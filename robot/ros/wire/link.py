@@ -18,7 +18,7 @@ Value = TypeVar("Value")
 class Driver(Protocol):
     """A robot's joints, IMU and motors; as a `Link`, but without a camera and a clock."""
 
-    sensors: tuple[str, ...]
+    sensors: tuple[str, ...]  # of the joints first
 
     @property
     def commands(self) -> str | None:
@@ -118,6 +118,7 @@ class RosLink:
         self._node, self._also_take, self._shadow = node, also_take, shadow
         self._parts: tuple[Driver | Eyes, ...] = (driver,) if eyes is None else (driver, eyes)
         self.sensors = (*driver.sensors, *(() if eyes is None else eyes.sensors))
+        self.pulse = driver.sensors
 
     @property
     def received(self) -> dict[str, int]:
