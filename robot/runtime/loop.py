@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from pixelgait.robot.controller import Controller, Decision
@@ -158,8 +159,7 @@ class ControlLoop:
         reading: Reading | None = None
         while self.fault is None and not self._stop.is_set():
             self.profiler.start()
-            self._rehearse(reading)
-            began_s = self._pace.take(self.profiler)
+            began_s = self._pace.take(self.profiler, partial(self._rehearse, reading))
             reading = self._read()
             gap_s, self._late_s = max(self._late_s, time.monotonic() - self._sent_s), 0.0
             latent = self.pilot() if self.pilot else None
@@ -178,6 +178,7 @@ class ControlLoop:
     def _rehearse(self, reading: Reading | None) -> None:
         """The step of the last reading once more, of a robot that walks."""
         if reading is not None and self.operation.state is State.WALKING:
+            self.profiler.start_lap()
             self._rehearsal.run(reading)
             self.profiler.lap("rehearse")
 

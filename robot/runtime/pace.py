@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
+from collections.abc import Callable
 from statistics import median
 
 from pixelgait.robot.interface import Link
@@ -18,7 +19,7 @@ from pixelgait.robot.runtime.realtime import RateKeeper
 
 # All of these are ours.
 PATIENCE = 0.25  # of a period: so long a step waits for a reading
-AHEAD_S = 0.4e-3  # so long before a reading is due a step shall begin to wait: it may be early
+AHEAD_S = 0.8e-3  # so long before a reading is due a step shall begin; half of it may be rehearsed
 POLL_S = 0.1e-3  # between two looks
 SHIFT = 1 / 16  # of what is missing to that, in every step
 MOST_SHIFT_S = 0.25e-3  # in a step
@@ -55,18 +56,25 @@ class Pace:
         self._period_s = rate.period_ns / 1e9
         self._rhythm = Rhythm()
         self._stamp_s = math.nan  # of the newest reading
-        self._in_vain = 0  # steps that waited, since the last for which a reading came
+        self._in_vain = 0  # steps that waited, since the last that saw a reading come
 
-    def take(self, profiler: LatencyProfiler) -> float:
-        """Fetch what has arrived, or what will in a moment; when that began [s], monotonic."""
-        began_s = taken_s = self._take(profiler)
-        if self._link.pulse:
-            self._news()
-            if self._worth_waiting():
-                taken_s = self._wait(began_s + PATIENCE * self._period_s, profiler)
-            if self._incomplete():  # the rest is on its way, or comes for another step
-                time.sleep(POLL_S)
-                taken_s = self._take(profiler)
+    def take(self, profiler: LatencyProfiler, meanwhile: Callable[[], None]) -> float:
+        """Fetch what has arrived, or what will in a moment; when that began [s], monotonic.
+
+        Before that there is time for something else, `meanwhile`, that takes up to `AHEAD_S` / 2.
+        """
+        if not self._link.pulse:
+            meanwhile()
+            return self._take(profiler)
+        until_s = self._take(profiler) + PATIENCE * self._period_s
+        self._news()
+        worth_waiting = self._worth_waiting()
+        meanwhile()
+        began_s = time.monotonic()
+        taken_s = self._wait(until_s, profiler) if worth_waiting else self._take(profiler)
+        if self._incomplete():  # the rest is on its way, or comes for another step
+            time.sleep(POLL_S)
+            taken_s = self._take(profiler)
         profiler.stages["wait"].record(round((taken_s - began_s) * 1e9))
         return taken_s
 
@@ -85,26 +93,28 @@ class Pace:
             return False
         # To the nearest: a reading that was missed by a little is not the next one's business.
         self._shift(SHIFT * math.remainder(due_s - AHEAD_S, spacing_s))
-        just_came = due_s > spacing_s - AHEAD_S
-        return due_s < PATIENCE * self._period_s and not just_came
+        return due_s < PATIENCE * self._period_s
 
     def _wait(self, until_s: float, profiler: LatencyProfiler) -> float:
         """For the next reading, as long as that is worth it; when it was looked for last [s]."""
-        while True:
+        before_s, taken_s = self._stamp_s, self._take(profiler)
+        if self._news():  # it may have been there for a while
+            self._learn_nothing(0.0)
+            return taken_s
+        while taken_s < until_s:
             time.sleep(POLL_S)
-            taken_s, before_s = self._take(profiler), self._stamp_s
+            taken_s = self._take(profiler)
             if self._news():
-                break
-            if taken_s > until_s:
-                self._wait_in_vain()
+                self._rhythm.heard(self._stamp_s - before_s, self._link.now_s() - self._stamp_s)
+                self._in_vain = 0
                 return taken_s
-        self._in_vain = 0
-        self._rhythm.heard(self._stamp_s - before_s, self._link.now_s() - self._stamp_s)
+        self._learn_nothing(MOST_SHIFT_S)  # look for it elsewhere
         return taken_s
 
-    def _wait_in_vain(self) -> None:
+    def _learn_nothing(self, shift_s: float) -> None:
+        """Go on so much later while the rhythm is not known; forget it if that goes on and on."""
         if not self._rhythm.known:
-            self._shift(MOST_SHIFT_S)  # look for it elsewhere
+            self._shift(shift_s)
             return
         self._in_vain += 1
         if self._in_vain >= REMEMBERED:  # another rhythm, or another clock
