@@ -55,6 +55,8 @@ class StridedEncoder(nn.Module):
         widths = [round(wide * each) for each in CHANNELS]
         sizes = zip((channels, *widths), widths, strict=False)
         self.convolutions = nn.ModuleList(nn.Conv2d(i, o, 3, 2, padding=1) for i, o in sizes)
+        for convolution in self.convolutions:
+            _begin(convolution)
         norms = (_norm(each) if normalise else nn.Identity() for each in widths)
         self.norms = nn.ModuleList(norms)
         self.features = widths[-1] * (height // SHRINKS) * (width // SHRINKS)
@@ -67,6 +69,18 @@ class StridedEncoder(nn.Module):
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
             x = F.relu(norm(convolution(x)))
         return x.flatten(1), x.mean(1)
+
+
+def _begin(convolution: nn.Module) -> None:
+    """As He et al. 2015 (arXiv 1502.01852): what is seen neither fades nor grows with depth.
+
+    As torch begins them, images differ by 0.003 after four of them. All features grew until they
+    showed something, and two of three seeds drove a memory's units into saturation, for good.
+    """
+    assert isinstance(convolution, nn.Conv2d)
+    assert convolution.bias is not None
+    nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
+    nn.init.zeros_(convolution.bias)
 
 
 def _norm(channels: int) -> nn.GroupNorm:
