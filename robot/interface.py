@@ -76,7 +76,10 @@ class Link(Protocol):
     pulse: tuple[str, ...]
 
     def take(self) -> None:
-        """Fetch what has arrived since the last call; `read`, `ages` and `stamps` speak of that."""
+        """Fetch what has arrived since the last call; `read`, `ages` and `stamps` speak of that.
+
+        With a `pulse` several times in a step, without one once.
+        """
 
     def forget(self) -> None:
         """Treat what has arrived so far as never sent: it may have waited for long."""

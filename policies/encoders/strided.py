@@ -54,9 +54,7 @@ class StridedEncoder(nn.Module):
         self.standardised = COLOURS if standardise else 0  # channels
         widths = [round(wide * each) for each in CHANNELS]
         sizes = zip((channels, *widths), widths, strict=False)
-        self.convolutions = nn.ModuleList(nn.Conv2d(i, o, 3, 2, padding=1) for i, o in sizes)
-        for convolution in self.convolutions:
-            _begin(convolution)
+        self.convolutions = nn.ModuleList(_convolution(i, o) for i, o in sizes)
         norms = (_norm(each) if normalise else nn.Identity() for each in widths)
         self.norms = nn.ModuleList(norms)
         self.features = widths[-1] * (height // SHRINKS) * (width // SHRINKS)
@@ -71,16 +69,18 @@ class StridedEncoder(nn.Module):
         return x.flatten(1), x.mean(1)
 
 
-def _begin(convolution: nn.Module) -> None:
-    """As He et al. 2015 (arXiv 1502.01852): what is seen neither fades nor grows with depth.
+def _convolution(inputs: int, outputs: int) -> nn.Conv2d:
+    """Begins as in He et al. 2015 (arXiv 1502.01852): nothing fades or grows with depth.
 
-    As torch begins them, images differ by 0.003 after four of them. All features grew until they
-    showed something, and two of three seeds drove a memory's units into saturation, for good.
+    As torch begins them, the features of two images of a course differ by 0.003 on average, and
+    all have to grow until they show something: two of three seeds (1 and 2 at difficulty 1) drove a
+    memory's units into saturation by that, in the first round and for good.
     """
-    assert isinstance(convolution, nn.Conv2d)
+    convolution = nn.Conv2d(inputs, outputs, 3, 2, padding=1)
     assert convolution.bias is not None
     nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
     nn.init.zeros_(convolution.bias)
+    return convolution
 
 
 def _norm(channels: int) -> nn.GroupNorm:

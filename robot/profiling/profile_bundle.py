@@ -114,6 +114,7 @@ def run_loop(bundle: Bundle, seconds: float, rng: np.random.Generator) -> Latenc
     rate = RateKeeper(period_s)
     for tick in range(round(seconds / period_s)):
         profiler.start()
+        profiler.start_lap()
         if reading is not None:
             rehearsal.run(reading)
             profiler.lap("rehearse")

@@ -40,7 +40,7 @@ class RecordedStep:
     cause: str  # of the state
     fault: str | None
     looked: bool  # anew
-    took_us: float  # from the step's begin until the command was out
+    took_us: float  # from when its readings were fetched until the command was out
     sent: bool  # or withheld, because the robot had been let go
     lost: int = 0  # steps right before it that are not in the file
 

@@ -34,7 +34,7 @@ STAGES = (
     "supervise",
     "compute",  # those of `COMPUTE` together, of the same step: percentiles of each do not add up
     "publish",
-    "rehearse",  # before what is taken: see `Rehearsal`
+    "rehearse",  # while what will be answered is still to come: see `Rehearsal`
 )
 COMPUTE = ("observe", "low_level", "supervise")  # in every step; the last one ends it
 
@@ -117,13 +117,13 @@ class LatencyProfiler(Stopwatch):
         self._lap_ns = self._compute_ns = 0
 
     def start(self) -> None:
-        """A control step begins."""
+        """A control step begins: it has what it answers."""
         self.stalls.begin()
         now = time.monotonic_ns()
         if self.ticks:
             self.period.record(now - self._last_start_ns)
         self.ticks += 1
-        self._last_start_ns = self._lap_ns = now
+        self._last_start_ns = now
         self._compute_ns = 0
 
     def start_lap(self) -> None:
@@ -131,7 +131,7 @@ class LatencyProfiler(Stopwatch):
         self._lap_ns = time.monotonic_ns()
 
     def lap(self, stage: str) -> None:
-        """The named stage has ended; it began at `start` or at the last lap."""
+        """The named stage has ended; it began at `start_lap` or at the last lap."""
         now = time.monotonic_ns()
         took, self._lap_ns = now - self._lap_ns, now
         self.stages[stage].record(took)

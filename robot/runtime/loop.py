@@ -47,7 +47,7 @@ class Step:
     image: Image | None  # as the policy saw it, if it looked anew
     decision: Decision | None  # of that look
     settings: dict[str, Any]
-    took_us: float  # from the step's begin until the command was out
+    took_us: float  # from when its readings were fetched until the command was out
     number: int  # of the loop's steps, from 0
 
 
@@ -85,7 +85,7 @@ class ControlLoop:
         self._settings: dict[str, Any] = {}  # of this step
         self._rehearsal = Rehearsal(controller)
         self.rate = RateKeeper(period_s)
-        self._pace = Pace(link, self.rate)
+        self._pace = Pace(link, self.rate, profiler)
         self.period_s = period_s
         self.decisions = Decisions(keep_bytes)
         self.changes: deque[tuple[State, str]] = deque(maxlen=100)  # of state, with their causes
@@ -158,8 +158,8 @@ class ControlLoop:
         self.sensing.set()
         reading: Reading | None = None
         while self.fault is None and not self._stop.is_set():
+            began_s = self._pace.take(partial(self._rehearse, reading))
             self.profiler.start()
-            began_s = self._pace.take(self.profiler, partial(self._rehearse, reading))
             reading = self._read()
             gap_s, self._late_s = max(self._late_s, time.monotonic() - self._sent_s), 0.0
             latent = self.pilot() if self.pilot else None

@@ -18,12 +18,14 @@ from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.realtime import RateKeeper
 
 # All of these are ours.
-PATIENCE = 0.25  # of a period: so long a step waits for a reading
-AHEAD_S = 0.8e-3  # so long before a reading is due a step shall begin; half of it may be rehearsed
+PATIENCE = 0.25  # of a period: so long a step waits for a reading, from its begin
+MARGIN_S = 0.4e-3  # so long before a reading is due waiting shall begin: it may be early
 POLL_S = 0.1e-3  # between two looks
 SHIFT = 1 / 16  # of what is missing to that, in every step
-MOST_SHIFT_S = 0.25e-3  # in a step
+# In a step: 0.2 % of 10 ms. Whatever the robot's rhythm, the loop's is no further off its own.
+MOST_SHIFT_S = 0.02e-3
 REMEMBERED = 9  # readings
+OUTDATED = 100  # steps in which no reading was seen to come
 TOGETHER_S = 0.5e-3  # stamps of one reading's sensors differ by less
 
 
@@ -51,74 +53,72 @@ class Rhythm:
 class Pace:
     """Takes the readings of a link for a loop, and moves its steps to when they come."""
 
-    def __init__(self, link: Link, rate: RateKeeper) -> None:
-        self._link, self._rate = link, rate
+    def __init__(self, link: Link, rate: RateKeeper, profiler: LatencyProfiler) -> None:
+        self._link, self._rate, self._profiler = link, rate, profiler
         self._period_s = rate.period_ns / 1e9
         self._rhythm = Rhythm()
         self._stamp_s = math.nan  # of the newest reading
-        self._in_vain = 0  # steps that waited, since the last that saw a reading come
+        self._unheard = 0  # steps since a reading was seen to come
+        self._busy_s = 0.0  # from the last step's begin until it could wait
 
-    def take(self, profiler: LatencyProfiler, meanwhile: Callable[[], None]) -> float:
+    def take(self, meanwhile: Callable[[], None]) -> float:
         """Fetch what has arrived, or what will in a moment; when that began [s], monotonic.
 
-        Before that there is time for something else, `meanwhile`, that takes up to `AHEAD_S` / 2.
+        While it is still to come there is time for something else, `meanwhile`.
         """
         if not self._link.pulse:
             meanwhile()
-            return self._take(profiler)
-        until_s = self._take(profiler) + PATIENCE * self._period_s
+            return self._look()
+        began_s = self._look()
         self._news()
         worth_waiting = self._worth_waiting()
         meanwhile()
-        began_s = time.monotonic()
-        taken_s = self._wait(until_s, profiler) if worth_waiting else self._take(profiler)
+        waits_s = time.monotonic()
+        self._busy_s = min(waits_s - began_s, PATIENCE * self._period_s)
+        taken_s = self._look()
+        if worth_waiting:
+            taken_s = self._wait(taken_s, began_s + PATIENCE * self._period_s)
         if self._incomplete():  # the rest is on its way, or comes for another step
             time.sleep(POLL_S)
-            taken_s = self._take(profiler)
-        profiler.stages["wait"].record(round((taken_s - began_s) * 1e9))
+            taken_s = self._look()
+        self._profiler.stages["wait"].record(round((taken_s - waits_s) * 1e9))
         return taken_s
 
-    def _take(self, profiler: LatencyProfiler) -> float:
-        profiler.start_lap()
+    def _look(self) -> float:
+        """Fetch what has arrived; when that began [s]."""
+        self._profiler.start_lap()
         began_s = time.monotonic()
         self._link.take()
         return began_s
 
     def _worth_waiting(self) -> bool:
         """Whether the next reading may come soon; moves the steps to come to when it does."""
+        self._unheard += 1
+        if self._unheard > OUTDATED:  # another rhythm, or another clock
+            self._rhythm, self._unheard = Rhythm(), 0
         if not self._rhythm.known:
             return True
         due_s, spacing_s = self._rhythm.due_s(self._link.now_s() - self._stamp_s)
         if due_s > self._period_s:  # for a later step
             return False
         # To the nearest: a reading that was missed by a little is not the next one's business.
-        self._shift(SHIFT * math.remainder(due_s - AHEAD_S, spacing_s))
+        self._shift(SHIFT * math.remainder(due_s - self._busy_s - MARGIN_S, spacing_s))
         return due_s < PATIENCE * self._period_s
 
-    def _wait(self, until_s: float, profiler: LatencyProfiler) -> float:
+    def _wait(self, looked_s: float, until_s: float) -> float:
         """For the next reading, as long as that is worth it; when it was looked for last [s]."""
-        before_s, taken_s = self._stamp_s, self._take(profiler)
-        if self._news():  # it may have been there for a while
-            self._learn_nothing(0.0)
-            return taken_s
-        while taken_s < until_s:
+        before_s = self._stamp_s
+        there = self._news()  # maybe for a while: when it came nobody knows
+        while not there and looked_s < until_s:
             time.sleep(POLL_S)
-            taken_s = self._take(profiler)
+            looked_s = self._look()
             if self._news():
                 self._rhythm.heard(self._stamp_s - before_s, self._link.now_s() - self._stamp_s)
-                self._in_vain = 0
-                return taken_s
-        self._learn_nothing(MOST_SHIFT_S)  # look for it elsewhere
-        return taken_s
-
-    def _learn_nothing(self, shift_s: float) -> None:
-        """Go on so much later while the rhythm is not known; forget it if that goes on and on."""
+                self._unheard = 0
+                return looked_s
         if not self._rhythm.known:
-            self._shift(shift_s)
-            return
-        self._in_vain += 1
-        if self._in_vain >= REMEMBERED:  # another rhythm, or another clock
-            self._rhythm, self._in_vain = Rhythm(), 0
+            self._shift(MOST_SHIFT_S)  # look for it elsewhere
+        return looked_s
 
     def _shift(self, later_s: float) -> None:
         self._rate.shift(round(max(-MOST_SHIFT_S, min(MOST_SHIFT_S, later_s)) * 1e9))

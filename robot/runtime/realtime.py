@@ -24,7 +24,7 @@ CAUSES = ("garbage collection", "scheduler", "publishing", "own code", "waiting"
 
 
 class RateKeeper:
-    """Sleeps until the next multiple of the period. Deadlines are absolute: no drift."""
+    """Sleeps until the next deadline, a period after the last: absolute, without drift."""
 
     def __init__(self, period_s: float) -> None:
         self.period_ns = round(period_s * 1e9)

@@ -11,8 +11,8 @@ class Rehearsal:
     """An understudy of a controller: takes its steps once more, and nobody obeys it.
 
     Between two steps a busy computer drives the code and data of a step out of the processor's
-    caches; a step then takes four times as long. Who rehearses before readings are taken waits for
-    the memory where nothing is waiting for an answer.
+    caches; a step then takes four times as long. Who rehearses while the next reading is still to
+    come waits for the memory where nothing is waiting for an answer.
     """
 
     def __init__(self, controller: Controller) -> None:

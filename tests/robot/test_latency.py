@@ -50,6 +50,7 @@ def test_the_report_keeps_its_schema_and_knows_its_machine() -> None:
     profiler = LatencyProfiler(0.01, ("imu/data",))
     for _ in range(3):
         profiler.start()
+        profiler.start_lap()
         for stage in ("observe", "low_level", "supervise"):
             profiler.lap(stage)
     profiler.missed_deadlines(1)
@@ -79,6 +80,7 @@ def test_a_step_is_computed_in_the_sum_of_its_own_stages(monkeypatch: pytest.Mon
         patched.setattr(time, "monotonic_ns", lambda: now)
         for observe, low_level in ((4000, 1000), (1000, 4000)) * 50:
             profiler.start()
+            profiler.start_lap()
             took = {"take": 9000, "observe": observe, "high_level": 7000, "low_level": low_level}
             for stage, us in {**took, "supervise": 500, "publish": 8000}.items():
                 now += 1000 * us

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import sys
+import time
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -9,19 +12,24 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from pixelgait.robot.interface import JointCommand, Reading
+from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.interface import Image, JointCommand, Reading
+from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.runtime import pace, realtime
 from pixelgait.robot.runtime.latency import LatencyProfiler
+from pixelgait.robot.runtime.loop import ControlLoop
+from pixelgait.robot.runtime.operation import Operator
 from pixelgait.robot.runtime.pace import Pace
 from pixelgait.robot.runtime.realtime import RateKeeper
-from pixelgait.robot.spec import Array
+from pixelgait.robot.spec import A1, Array
+from pixelgait.robot.supervisor import Supervisor
 
 PERIOD_S = 0.01
 TAKE_S = 30e-6  # what a look costs
 COMPUTE_S = 0.5e-3
 TRAVEL_S = 0.3e-3  # from a stamp to its arrival
 WAKE_S = 50e-6  # a sleep is so much longer
-SETTLE = 600  # steps; half of them before something happens, half after
+SETTLE = 2400  # steps; half of them before something happens, half after
 
 
 class Robot:
@@ -37,6 +45,7 @@ class Robot:
         self.clock_s = 0.0  # the loop's is ahead of the robot's
         self.imu_every = 1  # readings of the joints
         self.meanwhile_s = 0.3e-3  # what the loop does besides
+        self.stuck = False  # it repeats its last stamps
         self.then: Callable[[], None] = lambda: None  # what happens to it in the end
         self.takes = self._sent = 0
         self._sent_s = self.now + self._random.uniform() * self.spacing_s  # the newest's stamp
@@ -57,8 +66,9 @@ class Robot:
                 self._due.append((arrives_s + self.imu_later_s, "imu", self._sent_s))
             self._sent += 1
         for due in [due for due in self._due if due[0] <= self.now]:
-            self._stamps[due[1]] = due[2]
             self._due.remove(due)
+            if not self.stuck:
+                self._stamps[due[1]] = due[2]
 
     def stamps(self) -> Mapping[str, float]:
         return self._stamps
@@ -79,6 +89,43 @@ class Robot:
 
     def send(self, command: JointCommand) -> None:
         raise NotImplementedError
+
+
+class Sender(Robot):
+    """In real time, of a robot that sends 500 times a second, and does what it is told at once."""
+
+    sensors = ("joints", "imu", "camera")
+    pulse = ("joints", "imu")
+
+    def __init__(self) -> None:
+        super().__init__(500)
+        self.angles = A1.default_pose_rad
+
+    def take(self) -> None:
+        self.takes += 1
+
+    def now_s(self) -> float:
+        return time.monotonic()
+
+    def stamps(self) -> Mapping[str, float]:
+        sent_s = self.spacing_s * math.floor((time.monotonic() - TRAVEL_S) / self.spacing_s)
+        return dict.fromkeys(self.sensors, sent_s)
+
+    def read(self) -> Reading:
+        sent_s = self.stamps()["joints"]
+        image = Image(np.zeros((32, 32, 3), np.uint8), sent_s)
+        swaying = np.array((0.01 * math.sin(10.0 * sent_s), 0.0, 0.0))
+        still, upright = np.zeros(12), np.array((0.0, 0.0, 0.0, 1.0))
+        return Reading(sent_s, self.angles, still, upright, swaying, lambda: image)
+
+    def ages(self) -> Mapping[str, float]:
+        return dict.fromkeys(self.sensors, 0.0)
+
+    def doubts(self) -> Mapping[str, str]:
+        return {}
+
+    def send(self, command: JointCommand) -> None:
+        self.angles = command.targets if command.kp.any() else self.angles
 
 
 class Steps(NamedTuple):
@@ -106,13 +153,13 @@ def walk(monkeypatch: pytest.MonkeyPatch) -> Walk:
         )
         monkeypatch.setattr(pace, "time", clock)
         monkeypatch.setattr(realtime, "time", clock)
-        rate, profiler = RateKeeper(PERIOD_S), LatencyProfiler(PERIOD_S, robot.sensors)
-        keeper, rows = Pace(robot, rate), []
+        rate, rows = RateKeeper(PERIOD_S), []
+        keeper = Pace(robot, rate, LatencyProfiler(PERIOD_S, robot.sensors))
         for step in range(SETTLE + steps):
             if step == SETTLE // 2:
                 robot.then()
             began_s = robot.now
-            taken_s = keeper.take(profiler, lambda: robot.sleep(robot.meanwhile_s))
+            taken_s = keeper.take(lambda: robot.sleep(robot.meanwhile_s))
             ages_s = [robot.now - robot.stamps()[sensor] for sensor in robot.sensors]
             robot.now += COMPUTE_S
             rows.append((*ages_s, began_s, taken_s - began_s, rate.wait()))
@@ -126,79 +173,108 @@ def fresh(steps: Steps, jitter_s: float = 0.0) -> bool:
     return bool(steps.ages_s.max() < TRAVEL_S + jitter_s + 2 * (pace.POLL_S + WAKE_S + TAKE_S))
 
 
+def rate_kept(steps: Steps) -> bool:
+    """Whether steps begin at the loop's own rate, or nearly so."""
+    off = np.diff(steps.begins_s) - PERIOD_S
+    return bool(np.abs(off).max() <= pace.MOST_SHIFT_S + 1e-9 and not steps.missed.any())
+
+
 @pytest.mark.parametrize("jitter_s", [0.0, 0.3e-3])
 @pytest.mark.parametrize("rate_hz", [100, 200, 300, 400, 500, 1000])
 def test_readings_are_as_young_as_they_can_be(walk: Walk, rate_hz: float, jitter_s: float) -> None:
     """Whatever the rate of a robot with the loop's clock, and whenever it began to send."""
-    for seed in range(5):
+    for seed in range(3):
         steps = walk(Robot(rate_hz, jitter_s, seed))
         assert fresh(steps, jitter_s)
         assert steps.imu_ages_s.max() < steps.ages_s.max() + TAKE_S
-        assert not steps.missed.any()
-        np.testing.assert_allclose(np.diff(steps.begins_s), PERIOD_S, atol=0.05e-3)
-        assert np.median(steps.waits_s) < 2 * pace.AHEAD_S  # it has moved to where they come
+        assert rate_kept(steps)
+        assert np.median(steps.waits_s) < 3 * pace.MARGIN_S  # it has moved to where they come
 
 
-@pytest.mark.parametrize("rate_hz", [125, 250, 333, 617])
-def test_a_robot_with_another_clock_does_not_change_the_loops_rate(
-    walk: Walk, rate_hz: float
-) -> None:
+@pytest.mark.parametrize("rate_hz", [20, 30, 60, 80, 98, 99, 101, 102, 125, 150, 250, 333, 617])
+def test_a_robot_with_another_rate_does_not_change_the_loops(walk: Walk, rate_hz: float) -> None:
     """Its readings come anew in every step: some are waited for, no step goes with them."""
-    steps = walk(Robot(rate_hz), 500)
+    steps = walk(Robot(rate_hz), 1000)
+    assert rate_kept(steps)
     assert np.diff(steps.begins_s).mean() == pytest.approx(PERIOD_S, rel=2e-3)
-    assert np.abs(np.diff(steps.begins_s) - PERIOD_S).max() <= pace.MOST_SHIFT_S + WAKE_S
     assert steps.waits_s.max() < PERIOD_S / 3
-    assert not steps.missed.any()
-    by_chance_s = TRAVEL_S + 0.5 / rate_hz
-    assert np.median(steps.ages_s) < by_chance_s
+    by_chance_s = TRAVEL_S + TAKE_S + 0.5 / rate_hz
+    assert np.mean(steps.ages_s) < 1.2 * by_chance_s
 
 
 def test_a_robot_slower_than_the_loop_is_waited_for_where_it_sends(walk: Walk) -> None:
     steps = walk(Robot(50))
     ages_s = np.sort(steps.ages_s)
     assert fresh(steps._replace(ages_s=ages_s[: len(ages_s) // 2]))
-    assert np.median(steps.waits_s) < pace.AHEAD_S
-    np.testing.assert_allclose(np.diff(steps.begins_s), PERIOD_S, atol=0.05e-3)
+    assert rate_kept(steps)
 
 
-def test_drifting_clocks_are_followed(walk: Walk) -> None:
+@pytest.mark.parametrize("faster", [-50e-6, 50e-6])
+def test_drifting_clocks_are_followed(walk: Walk, faster: float) -> None:
     """50 ppm: in a minute a robot's clock is 3 ms off."""
-    steps = walk(Robot(500 * (1 + 50e-6)), 6000)
+    steps = walk(Robot(500 * (1 + faster)), 6000)
     assert fresh(steps)
-    assert np.median(steps.waits_s) < 2 * pace.AHEAD_S
-    assert np.diff(steps.begins_s).mean() == pytest.approx(PERIOD_S / (1 + 50e-6), rel=5e-6)
+    assert np.diff(steps.begins_s).mean() == pytest.approx(PERIOD_S / (1 + faster), rel=5e-6)
 
 
-def slows_down(robot: Robot) -> None:
-    robot.spacing_s = 0.01
-
-
-def sets_its_clock(robot: Robot) -> None:
-    robot.clock_s = 5.0
-
-
-@pytest.mark.parametrize("happens", [slows_down, sets_its_clock])
-def test_another_rhythm_is_found(walk: Walk, happens: Callable[[Robot], None]) -> None:
+@pytest.mark.parametrize("busy_s", [0.0, 0.7e-3, 1.5e-3])
+def test_what_is_done_meanwhile_is_done_before_the_reading_comes(walk: Walk, busy_s: float) -> None:
+    """However long it takes, up to the patience."""
     robot = Robot(500)
-    robot.then = lambda: happens(robot)
+    robot.meanwhile_s = busy_s
+    steps = walk(robot)
+    assert fresh(steps)
+    assert np.median(steps.waits_s) < busy_s + WAKE_S + 3 * pace.MARGIN_S
+
+
+def test_who_is_busy_for_longer_waits_for_nothing(walk: Walk) -> None:
+    robot = Robot(500)
+    robot.meanwhile_s = 4e-3
+    steps = walk(robot)
+    assert steps.waits_s.max() < 5e-3
+    assert rate_kept(steps)
+
+
+@pytest.mark.parametrize("clock_s", [-0.049, -0.02, -0.0037, 0.0037, 0.02, 5.0])
+@pytest.mark.parametrize("rate_hz", [100, 500])
+def test_a_clock_that_is_set_is_another_rhythm(walk: Walk, rate_hz: float, clock_s: float) -> None:
+    """Ours, or the robot's."""
+    robot = Robot(rate_hz)
+    robot.then = lambda: setattr(robot, "clock_s", clock_s)
     assert fresh(walk(robot))
 
 
-def test_silence_costs_no_more_than_the_patience(walk: Walk) -> None:
-    """The supervisor's business: the loop goes on at its rate."""
-    robot = Robot(500)
+@pytest.mark.parametrize(("before_hz", "after_hz"), [(500, 100), (50, 500), (100, 200), (200, 500)])
+def test_so_is_another_rate(walk: Walk, before_hz: float, after_hz: float) -> None:
+    robot = Robot(before_hz)
+    robot.then = lambda: setattr(robot, "spacing_s", 1 / after_hz)
+    assert fresh(walk(robot))
+
+
+@pytest.mark.parametrize("rate_hz", [100, 500])
+def test_silence_costs_no_more_than_the_patience(walk: Walk, rate_hz: float) -> None:
+    """It is the supervisor's business: the loop goes on at its rate."""
+    robot = Robot(rate_hz)
     robot.then = lambda: setattr(robot, "spacing_s", 1e9)
     steps = walk(robot)
     assert steps.waits_s.max() < 1.2 * pace.PATIENCE * PERIOD_S
-    assert not steps.missed.any()
+    assert rate_kept(steps)
+
+
+def test_a_repeated_stamp_is_no_reading(walk: Walk) -> None:
+    robot = Robot(500)
+    robot.then = lambda: setattr(robot, "stuck", True)
+    steps = walk(robot)
+    assert steps.waits_s.max() < 1.2 * pace.PATIENCE * PERIOD_S
+    assert rate_kept(steps)
 
 
 def test_an_imu_of_its_own_rate_costs_one_look_more(walk: Walk) -> None:
-    robot = Robot(500)
-    robot.imu_every = 5
-    steps = walk(robot)
-    assert fresh(steps)
-    assert np.median(steps.waits_s) < 2 * pace.AHEAD_S + pace.POLL_S + WAKE_S
+    together, apart = Robot(500), Robot(500)
+    together.imu_later_s, apart.imu_every = 0.0, 1000
+    walk(together)
+    assert fresh(walk(apart))
+    assert apart.takes - together.takes == pytest.approx(SETTLE + 200, rel=0.1)
 
 
 def test_a_link_without_a_pulse_is_taken_from_once(walk: Walk) -> None:
@@ -208,3 +284,32 @@ def test_a_link_without_a_pulse_is_taken_from_once(walk: Walk) -> None:
     steps = walk(robot, 100)
     assert robot.takes == SETTLE + 100
     np.testing.assert_allclose(steps.waits_s, robot.meanwhile_s + WAKE_S)
+
+
+def test_the_loop_waits_and_rehearses_before_it_takes() -> None:
+    """In real time: every step with the reading that came last, none of them old."""
+    link = Sender()
+    low_level = LinearLowLevel.from_weights(A1, np.zeros(LOW_LEVEL_WEIGHTS))
+    profiler = LatencyProfiler(PERIOD_S, link.sensors)
+    controller = Controller(
+        lambda *_: Decision(np.zeros(2), 20), low_level, Supervisor(A1), profiler
+    )
+    loop = ControlLoop(link, controller, profiler, PERIOD_S, Operator(auto=True))
+    loop.start()
+    deadline_s = time.monotonic() + 30.0
+    while loop.steps < 400 and loop.fault is None and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    loop.stop()
+    assert loop.fault is None
+    stages = profiler.report({"name": "", "sha256": ""})["stages"]
+    assert stages["wait"]["count"] >= stages["rehearse"]["count"] > 100
+    assert stages["take"]["count"] == pytest.approx(stages["wait"]["count"], abs=1)
+
+
+def test_no_thread_keeps_the_interpreter_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    before_s = sys.getswitchinterval()
+    realtime.take_turns()
+    try:
+        assert sys.getswitchinterval() == pytest.approx(realtime.TURN_S)
+    finally:
+        sys.setswitchinterval(before_s)

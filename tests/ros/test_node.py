@@ -46,7 +46,8 @@ def test_the_shipped_policy_walks_the_robot_by_camera(
         assert f"\nwrote {tmp_path / name}\n" in output
     report = json.loads((tmp_path / "latency.json").read_text())
     assert report["ticks"] > 400
-    assert report["stages"]["sensor_to_command"]["count"] > 400
+    for stage in ("sensor_to_command", "wait"):  # for what the robot sends next
+        assert report["stages"][stage]["count"] > 400
     assert set(report["sensor_age_us"]) == {"joint_states", "imu/data", "camera/color/image_raw"}
     with np.load(tmp_path / "decisions.npz") as decisions:
         assert decisions["images"].shape[1:] == (32, 32, 3)

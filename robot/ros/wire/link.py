@@ -18,7 +18,7 @@ Value = TypeVar("Value")
 class Driver(Protocol):
     """A robot's joints, IMU and motors; as a `Link`, but without a camera and a clock."""
 
-    sensors: tuple[str, ...]  # of the joints first
+    sensors: tuple[str, ...]  # the joints' first: a step waits for it
 
     @property
     def commands(self) -> str | None:
