@@ -54,7 +54,7 @@ class StridedEncoder(nn.Module):
         self.standardised = COLOURS if standardise else 0  # channels
         widths = [round(wide * each) for each in CHANNELS]
         sizes = zip((channels, *widths), widths, strict=False)
-        self.convolutions = nn.ModuleList(_convolution(i, o) for i, o in sizes)
+        self.convolutions = nn.ModuleList(_convolution(i, o, normalise) for i, o in sizes)
         norms = (_norm(each) if normalise else nn.Identity() for each in widths)
         self.norms = nn.ModuleList(norms)
         self.features = widths[-1] * (height // SHRINKS) * (width // SHRINKS)
@@ -69,17 +69,19 @@ class StridedEncoder(nn.Module):
         return x.flatten(1), x.mean(1)
 
 
-def _convolution(inputs: int, outputs: int) -> nn.Conv2d:
+def _convolution(inputs: int, outputs: int, normalised: bool) -> nn.Conv2d:
     """Begins as in He et al. 2015 (arXiv 1502.01852): nothing fades or grows with depth.
 
     As torch begins them, the features of two images of a course differ by 0.003 on average, and
     all have to grow until they show something: two of three seeds (1 and 2 at difficulty 1) drove a
-    memory's units into saturation by that, in the first round and for good.
+    memory's units into saturation by that, in the first round and for good. What is normalised
+    afterwards has the right size anyway, and needs torch's biases: without any it loses the level.
     """
     convolution = nn.Conv2d(inputs, outputs, 3, 2, padding=1)
-    assert convolution.bias is not None
-    nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
-    nn.init.zeros_(convolution.bias)
+    if not normalised:
+        assert convolution.bias is not None
+        nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
+        nn.init.zeros_(convolution.bias)
     return convolution
 
 
