@@ -306,7 +306,7 @@ def test_the_loop_waits_and_rehearses_before_it_takes() -> None:
     assert stages["take"]["count"] == pytest.approx(stages["wait"]["count"], abs=1)
 
 
-def test_no_thread_keeps_the_interpreter_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_thread_keeps_the_interpreter_from_others() -> None:
     before_s = sys.getswitchinterval()
     realtime.take_turns()
     try:
