@@ -19,6 +19,7 @@ from pixelgait.robot.low_level import (
     SIGNATURE,
     LinearLowLevel,
     act,
+    carried_size,
     features,
 )
 from pixelgait.robot.spec import Array, RobotSpec
@@ -69,20 +70,24 @@ class LowLevelGraph(nn.Module, ABC):
 
     def __init__(self, spec: RobotSpec, state_size: int = 0) -> None:
         super().__init__()
-        self.spec, self.state_size = spec, state_size
+        self.spec, self._legs_size = spec, carried_size(spec) - 1  # what soft legs carry along
+        self.state_size = self._legs_size + state_size
 
     @abstractmethod
     def act(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """The action (19,) in [-1, 1] and the next state (n,) from inputs (20,) and state (n,)."""
+        """The action (19,) in [-1, 1] and the next state (m,) from inputs (20,) and state (m,)."""
 
     def forward(
         self, latent: Tensor, imu: Tensor, joint_angles: Tensor, phase: Tensor, *state: Tensor
     ) -> tuple[Tensor, ...]:
         """Joint targets (12,) [rad], next phase (1,) [rad] and, with a state (n,), the next one."""
+        legs, own = (state[0] if state else torch.zeros(0)).tensor_split([self._legs_size])
         x = features(latent, imu, joint_angles, phase, TORCH)
-        action, following = self.act(x, state[0] if state else torch.zeros(0))
-        targets, phase = act(self.spec, latent, action, phase, TORCH)
-        return (targets, phase, following) if state else (targets, phase)
+        action, own = self.act(x, own)
+        carried = torch.cat([phase, legs])
+        targets, carried = act(self.spec, latent, action, carried, joint_angles, TORCH)
+        following = torch.cat([carried[1:], own])
+        return (targets, carried[:1], following) if state else (targets, carried)
 
     def inputs(
         self, latent: Array, imu: Array, joint_angles: Array, carried: Array

@@ -57,12 +57,22 @@ def share_of_step(latent: Any, xp: Any = np) -> Any:
     return xp.minimum(speed * speed + turn * turn, xp.asarray(1.0))
 
 
-def act(spec: RobotSpec, latent: Any, action: Any, phase: Any, xp: Any = np) -> tuple[Any, Any]:
-    """Joint targets (..., 12) [rad] and next phase (..., 1) [rad].
+def carried_size(spec: RobotSpec) -> int:
+    """How many numbers are carried from step to step: the phase, and a surplus of soft legs."""
+    return 2 if spec.carried_kg else 1
 
-    For a latent command (..., 2) and an action (..., 19) in [-1, 1]. Leg poses count as far as a
-    step is taken: a robot that is told to stand does so in its default pose.
+
+def act(
+    spec: RobotSpec, latent: Any, action: Any, carried: Any, joint_angles: Any, xp: Any = np
+) -> tuple[Any, Any]:
+    """Joint targets (..., 12) [rad], and what is carried to the next step.
+
+    For a latent command (..., 2), an action (..., 19) in [-1, 1], joint angles (..., 12) [rad] and
+    what was carried here: phase (..., 1) [rad], or with soft legs (..., 2) their `gait.surplus`,
+    too. Leg poses count as far as a step is taken: a robot that is told to stand does so in its
+    default pose.
     """
+    phase = carried[..., :1]
     low, high = xp.asarray(gait.PARAMETER_LOW), xp.asarray(gait.PARAMETER_HIGH)
     parameters = low + (action[..., RESIDUAL_SIZE:] + 1.0) / 2.0 * (high - low)
     poses = gait.leg_poses(spec, phase, parameters, xp)
@@ -70,11 +80,22 @@ def act(spec: RobotSpec, latent: Any, action: Any, phase: Any, xp: Any = np) -> 
     step = share_of_step(latent, xp)
     offsets = gait.mapped(xp.asarray(joint_map(spec)), step * poses)
     targets = xp.asarray(spec.default_pose_rad) + offsets
-    if spec.carried_kg:
-        loads = gait.loads(phase, gait.column(parameters, gait.DUTY), step, xp)
-        targets = targets + gait.mapped(xp.asarray(gait.load_map(spec)), loads)
     frequency = gait.column(parameters, gait.FREQUENCY)
-    return targets, gait.next_phase(phase, frequency, CONTROL_DT_S, xp)
+    following = gait.next_phase(phase, frequency, CONTROL_DT_S, xp)
+    if not spec.carried_kg:
+        return targets, following
+    surplus = carried[..., 1:]
+    stance = phase - gait.TWO_PI * gait.load_lag_s(spec) * frequency
+    loads = gait.loads(stance, gait.column(parameters, gait.DUTY), step, xp)
+    targets = targets + gait.mapped(xp.asarray(gait.load_map(spec)), (1.0 + surplus) * loads)
+    surplus = gait.surplus(spec, surplus, targets - joint_angles, CONTROL_DT_S, xp)
+    return targets, xp.concatenate([following, surplus], -1)
+
+
+def begun(spec: RobotSpec, carried: Array) -> Array:
+    """What is carried (..., n), even if it is but a phase (..., 1): no surplus is known yet."""
+    missing = carried_size(spec) - carried.shape[-1]
+    return np.concatenate([carried, np.zeros((*carried.shape[:-1], missing))], -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +115,10 @@ class LinearLowLevel:
         return cls(spec, matrix.reshape(OUTPUT_SIZE, INPUT_SIZE), bias)
 
     def __call__(
-        self, latent: Array, imu: Array, joint_angles: Array, phase: Array
+        self, latent: Array, imu: Array, joint_angles: Array, carried: Array
     ) -> tuple[Array, Array]:
-        action = self.action(features(latent, imu, joint_angles, phase))
-        return act(self.spec, latent, action, phase)
+        action = self.action(features(latent, imu, joint_angles, carried[..., :1]))
+        return act(self.spec, latent, action, begun(self.spec, carried), joint_angles)
 
     def action(self, x: Array) -> Array:
         """What is done (..., 19), in [-1, 1], for the inputs (..., 20)."""

@@ -202,10 +202,9 @@ GO2 = RobotSpec(
     torque_limit_nm=per_leg(23.7, 23.7, 45.43),
     velocity_limit_rad_per_s=per_leg(30.1, 30.1, 15.7),
     target_speed_limit_rad_per_s=per_leg(30.1, 30.1, 15.7),  # the same
-    # kp: unitree_sdk2's stand example; kd: the knees' of unitree_rl_mjlab. Pose: unitree_sdk2's
-    # state_machine example. Published policies have kp from 20 to 40, kd from 0.5 to 2; with 40 and
-    # 2 what was learned here does not reach 0.6 m/s (policies/pretrained/walk-go2).
-    kp_nm_per_rad=per_leg(60.0, 60.0, 60.0),
+    # Gains: the knees' of unitree_rl_mjlab; published policies have kp from 20 to 40, kd from 0.5
+    # to 2. Pose: unitree_sdk2's state_machine example.
+    kp_nm_per_rad=per_leg(40.0, 40.0, 40.0),
     kd_nms_per_rad=per_leg(2.0, 2.0, 2.0),
     damping_nms_per_rad=8.0,  # passive mode of rl_sar
     default_pose_rad=per_leg(0.0, 0.9, -1.8),

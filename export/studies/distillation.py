@@ -56,14 +56,14 @@ class ObservedLowLevel:
         self._steps: list[tuple[Array, Array, Array]] = []
 
     def __call__(
-        self, latent: Array, imu: Array, joint_angles: Array, phase: Array
+        self, latent: Array, imu: Array, joint_angles: Array, carried: Array
     ) -> tuple[Array, Array]:
-        x = features(latent, imu, joint_angles, phase)
+        x = features(latent, imu, joint_angles, carried[:1])
         if self.shuffle and len(self._steps) % self.shuffle == 0:
             self.order = self.rng.permutation(INPUT_SIZE)
         action = self.policy(x[self.order])
         self._steps.append((x, action, self.teacher.action(x)))
-        return act(self.teacher.spec, latent, action, phase)
+        return act(self.teacher.spec, latent, action, carried, joint_angles)
 
     def walk(self) -> Walk:
         """All of it."""

@@ -64,12 +64,12 @@ class StrideRecorder:
         self.strides: list[float] = []
 
     def __call__(
-        self, latent: Array, imu: Array, joint_angles: Array, phase: Array
+        self, latent: Array, imu: Array, joint_angles: Array, carried: Array
     ) -> tuple[Array, Array]:
-        x = features(latent, imu, joint_angles, phase)
+        x = features(latent, imu, joint_angles, carried[:1])
         stride = float(self.low_level.matrix[ROW] @ x + self.low_level.bias[ROW])
         self.strides.append(min(max(stride, -LONGEST), LONGEST))
-        return self.low_level(latent, imu, joint_angles, phase)
+        return self.low_level(latent, imu, joint_angles, carried)
 
 
 def main() -> None:

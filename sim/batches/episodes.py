@@ -61,7 +61,7 @@ class BatchLog:
         self._path.append(self.body.positions[:, :2])
         decision = controller.decision
         latent = decision.latent if decision else np.zeros((self.body.robots, LATENT_SIZE))
-        inputs = (latent, imu_vector(reading), reading.joint_angles, controller.carried)
+        inputs = (latent, imu_vector(reading), reading.joint_angles, controller.phase)
         self._observations.append(np.asarray(features(*inputs)))
 
     def after_step(self, controller: BatchController, rewards: Array, over: Who) -> None:

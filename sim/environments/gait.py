@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.controller import Controller
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.low_level import INPUT_SIZE, LATENT_SIZE, OUTPUT_SIZE, act, features
+from pixelgait.robot.low_level import (
+    INPUT_SIZE,
+    LATENT_SIZE,
+    OUTPUT_SIZE,
+    act,
+    begun,
+    features,
+)
 from pixelgait.robot.observation import imu_vector
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.robot.supervisor import Supervisor
@@ -29,8 +36,8 @@ LARGEST = 100.0  # of what working sensors say [rad], [rad/s]
 NO_LATENT = np.zeros(LATENT_SIZE)  # an agent asks for motions, not for speeds
 Task = Literal["forward", "follow"]
 Step = tuple[Observation, float, bool, bool, dict[str, Any]]  # what `step` returns
-# Of a step in parts: latent command (2,), action (19,) and phase (1,) for `act`, and its results.
-Asked = tuple[Array, Array, Array] | None
+# Of a step in parts: what `act` is given but for the robot, and its results.
+Asked = tuple[Array, Array, Array, Array] | None
 Stepping = Generator[Asked, Any, Step]
 
 
@@ -102,7 +109,8 @@ class GaitEnv(PixelGaitEnv):
         for _ in range(self.frame_skip):
             ages = self.body.ages()
             asked = self.agent.asked(self._latent(), self.reading, ages)
-            acted = yield asked, self.agent.action, self.agent.carried
+            angles = self.reading.joint_angles
+            acted = yield asked, self.agent.action, self.agent.carried, angles
             command = self.agent.answered(acted, self.reading, ages)
             yield None
             self.body.apply(command)
@@ -165,8 +173,8 @@ def _gaits(spec: RobotSpec, asked: Mapping[int, Asked], steps: int) -> list[Any]
     rows = [row for row in asked.values() if row is not None]
     if rows:
         acted = act(spec, *map(np.array, zip(*rows, strict=True)))
-        for place, targets, phase in zip(asked, *acted, strict=True):
-            told[place] = targets, phase
+        for place, targets, carried in zip(asked, *acted, strict=True):
+            told[place] = targets, carried
     return told
 
 
@@ -177,10 +185,15 @@ class Agent(Controller):
         super().__init__(no_high_level, self._act, Supervisor(spec))
         self.spec, self.action = spec, np.zeros(OUTPUT_SIZE)
 
+    def begin(self) -> None:
+        """See `Controller`; what is carried has its size from the first step on."""
+        super().begin()
+        self.carried = begun(self.spec, self.carried)
+
     def _act(
-        self, latent: Array, imu: Array, joint_angles: Array, phase: Array
+        self, latent: Array, imu: Array, joint_angles: Array, carried: Array
     ) -> tuple[Array, Array]:
-        return act(self.spec, latent, self.action, phase)
+        return act(self.spec, latent, self.action, carried, joint_angles)
 
 
 def action_space() -> Any:
