@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pixelgait.robot.bundle import contract_hash
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import SimulatedBody, standing
+from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.scenes.houses.gibson import Gibson
 from pixelgait.sim.scenes.registry import SCENES
 from pixelgait.sim.tasks.task import fallen
@@ -23,7 +25,18 @@ from pixelgait.sim.world.scene import Layout, Scene
 
 EVERY_SCENE = (*SCENES, Gibson.name)
 HOLD = standing(A1)
+IDEAL = Sample()
 ROBOT_HALF_M = 0.25  # half the width of a trotting A1
+
+
+@dataclass(frozen=True, slots=True)
+class Only(Randomisation):
+    """Every episode's robot is this one."""
+
+    one: Sample = IDEAL
+
+    def sample(self, rng: np.random.Generator) -> Sample:
+        return self.one
 
 
 def located(scene: str, house: Path) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -24,6 +23,7 @@ from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.urdf import find_urdf
 from pixelgait.sim.scenes.flat import FlatGround
+from tests.helpers import Only
 
 # What the makers say, with battery: Unitree, MIT.
 MASS_KG = {"a1": 12.0, "mini_cheetah": 9.0, "laikago": 25.0, "go2": 15.0}
@@ -172,19 +172,9 @@ def test_soft_legs_stand_as_high_as_they_shall(spec: RobotSpec, sag_m: float) ->
     assert heights[1] == pytest.approx(spec.stand_height_m, abs=0.005)
 
 
-@dataclass(frozen=True, slots=True)
-class Build(Randomisation):
-    """An ideal robot but for its mass, its motors and the ground."""
-
-    built: Sample = field(default_factory=Sample)
-
-    def sample(self, rng: np.random.Generator) -> Sample:
-        return self.built
-
-
 def trot(spec: RobotSpec, robot: Sample) -> tuple[float, float]:
     """Speed [m/s] at 2 Hz and half of the longest stride, open loop, and the surplus felt then."""
-    body = PyBulletBody(spec, FlatGround(), randomisation=Build(built=robot))
+    body = PyBulletBody(spec, FlatGround(), randomisation=Only(one=robot))
     asked = {"frequency_hz": 2.0, "stride_m": 0.06, "lift_rad": 0.45, "duty": 0.5}
     wanted = np.array([asked.get(name, 0.0) for name, _, _ in gait.PARAMETERS])
     share = (wanted - gait.PARAMETER_LOW) / (gait.PARAMETER_HIGH - gait.PARAMETER_LOW)

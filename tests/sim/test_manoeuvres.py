@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.low_level import LinearLowLevel
@@ -15,10 +16,12 @@ from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import NO_AGES, Supervisor
 from pixelgait.sim.body.interface import GRAVITY_M_PER_S2, standing
+from pixelgait.sim.body.randomisation import Sample
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.tasks.manoeuvres import SETTLE_S, walk
 from tests.conftest import trotting_weights
+from tests.helpers import Only
 
 WEIGHT_N = 12.458 * -GRAVITY_M_PER_S2  # of the links in the A1's URDF
 both = pytest.mark.parametrize("name", BODIES)
@@ -97,4 +100,19 @@ def test_a_motor_at_its_limit_is_told() -> None:
     )
     assert kicked.torque_nm == pytest.approx(33.5)
     assert 0.01 < kicked.at_limits < 0.34  # knees are a third of the motors
+    body.close()
+
+
+@pytest.mark.parametrize(("mass", "strength"), [(1.0, 1.0), (1.15, 0.85), (0.85, 1.15)])
+def test_a_go2_walks_as_told_however_heavy_and_strong_it_is(mass: float, strength: float) -> None:
+    """Were its legs not to feel what they bear, the heavy one would walk at 0.1 m/s."""
+    bundle = load_bundle("walk-go2")
+    robot = Only(one=Sample(mass=mass, strength=strength))
+    body = make_body("pybullet", bundle.spec, FlatGround(), randomisation=robot)
+    ahead = walk(bundle.controller(), body, 0.6, 0.0, 5.0)
+    assert not ahead.fell
+    assert ahead.speed == pytest.approx(0.6, abs=0.1)
+    turning = walk(bundle.controller(), body, 0.3, 0.5, 5.0)
+    assert turning.speed == pytest.approx(0.3, abs=0.06)
+    assert turning.yaw_rate == pytest.approx(0.5, abs=0.05)
     body.close()
