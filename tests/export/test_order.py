@@ -93,7 +93,9 @@ def test_neurons_are_exported_with_what_they_remember(tmp_path: Path) -> None:
         expected, other = graph.step(*sensed, other)
         assert one.shape == other.shape == (1 + size,)
         np.testing.assert_allclose(targets, expected, atol=1e-4)
-        np.testing.assert_allclose(targets, act(A1, sensed[0], policy(x), phase)[0], atol=1e-4)
+        np.testing.assert_allclose(
+            targets, act(A1, sensed[0], policy(x), phase, sensed[2])[0], atol=1e-4
+        )
     fresh = bundle.low_level(*sensed, one[:1])[0]  # who remembers nothing does otherwise
     assert np.abs(fresh - bundle.low_level(*sensed, one)[0]).max() > 1e-3
 
