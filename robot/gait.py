@@ -34,14 +34,14 @@ what its feet do on the ground is no longer what the generator asks for. Where
 its share of the weight (J^T F, F vertical at the foot in the default pose) over the joint's
 stiffness. As an offset it needs no torque on the wire.
 
-Such legs are also late, by damping over stiffness and by their inertia, and stand later than the
-generator has them stand. A torque does not wait for them: it would press a leg down that is still
-in the air, and leave one that still stands. So it comes by damping over stiffness later.
+The softest legs are also late, by damping over stiffness and by their inertia, and stand later than
+the generator has them stand. A torque does not wait for them: it would press a leg down that is
+still in the air, and leave one that still stands. So it comes by `RobotSpec.load_lag_s` later.
 
-How heavy the robot is, with all that it carries, and how strong its motors are, its legs feel: all
+How heavy a robot is, with all that it carries, and how strong its motors are, such legs feel: all
 knees together are as far behind their targets as bearing it takes, whatever the offsets are. Over a
-gait cycle what else there is cancels out, so the smoothed surplus over the weight that is expected
-is what generator and low level carry along besides the phase.
+gait cycle what else there is cancels out. Where `RobotSpec.load_felt_s` is set, the surplus over
+the weight that is expected, smoothed over so long, is carried along besides the phase.
 
 What depends on the phase is written once for numpy and torch (`xp` is the module to use), so the
 exported graph is the code that was trained; and for one robot or many at once, whose arrays have
@@ -64,7 +64,6 @@ A_STANCE_RAD = -0.02  # Google tg_simple.py: the stance leg gives way a little
 FOLDED_RAD = -0.8  # extension of the legs of a robot that lies; ours
 GRAVITY_M_PER_S2 = 9.81
 LOADING = 4.0  # a leg takes its load within asin(1 / 4), a twelfth of its stance; ours
-FELT_S = 1.0  # over so long a load is felt: two gait cycles or three; ours
 LEAST_SURPLUS, MOST_SURPLUS = -0.5, 1.0  # of the weight: who is lifted, or overloaded; ours
 
 # What a policy modulates, with its range: (name, at action -1, at action +1).
@@ -157,13 +156,8 @@ def surplus(spec: RobotSpec, before: Any, behind: Any, dt_s: float, xp: Any = np
     """
     knees = behind[..., 2] + behind[..., 5] + behind[..., 8] + behind[..., 11]
     felt = knees[..., None] / float(load_map(spec)[2, 0]) - 1.0
-    after = before + (dt_s / FELT_S) * (felt - before)
+    after = before + (dt_s / spec.load_felt_s) * (felt - before)
     return xp.minimum(xp.maximum(after, xp.asarray(LEAST_SURPLUS)), xp.asarray(MOST_SURPLUS))
-
-
-def load_lag_s(spec: RobotSpec) -> float:
-    """From the generator's stance to a leg's."""
-    return float(spec.kd_nms_per_rad[2] / spec.kp_nm_per_rad[2])
 
 
 @cache

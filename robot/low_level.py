@@ -58,8 +58,8 @@ def share_of_step(latent: Any, xp: Any = np) -> Any:
 
 
 def carried_size(spec: RobotSpec) -> int:
-    """How many numbers are carried from step to step: the phase, and a surplus of soft legs."""
-    return 2 if spec.carried_kg else 1
+    """How many numbers are carried from step to step: the phase, and a surplus that is felt."""
+    return 2 if spec.load_felt_s else 1
 
 
 def act(
@@ -68,7 +68,7 @@ def act(
     """Joint targets (..., 12) [rad], and what is carried to the next step.
 
     For a latent command (..., 2), an action (..., 19) in [-1, 1], joint angles (..., 12) [rad] and
-    what was carried here: phase (..., 1) [rad], or with soft legs (..., 2) their `gait.surplus`,
+    what was carried here: phase (..., 1) [rad], or (..., 2) with the `gait.surplus` of soft legs,
     too. Leg poses count as far as a step is taken: a robot that is told to stand does so in its
     default pose.
     """
@@ -84,9 +84,11 @@ def act(
     following = gait.next_phase(phase, frequency, CONTROL_DT_S, xp)
     if not spec.carried_kg:
         return targets, following
-    surplus = carried[..., 1:]
-    stance = phase - gait.TWO_PI * gait.load_lag_s(spec) * frequency
+    stance = phase - gait.TWO_PI * spec.load_lag_s * frequency
     loads = gait.loads(stance, gait.column(parameters, gait.DUTY), step, xp)
+    if not spec.load_felt_s:
+        return targets + gait.mapped(xp.asarray(gait.load_map(spec)), loads), following
+    surplus = carried[..., 1:]
     targets = targets + gait.mapped(xp.asarray(gait.load_map(spec)), (1.0 + surplus) * loads)
     surplus = gait.surplus(spec, surplus, targets - joint_angles, CONTROL_DT_S, xp)
     return targets, xp.concatenate([following, surplus], -1)

@@ -59,6 +59,8 @@ class RobotSpec:
     # foot's load about abduction and knee in the default pose. Stiff legs do without.
     carried_kg: float = 0.0
     load_levers_m: tuple[float, float] = (0.0, 0.0)
+    load_lag_s: float = 0.0  # from the gait generator's stance to a leg's
+    load_felt_s: float = 0.0  # over so long they feel how much the load is; 0: they do not
 
 
 def spec_contract(spec: RobotSpec) -> dict[str, Any]:
@@ -217,6 +219,8 @@ GO2 = RobotSpec(
     # Mass of Unitree's own model; URDF: thigh 0.0955 m beside the hip's axis, calf of 0.213 m.
     carried_kg=15.2,
     load_levers_m=(0.0955, 0.213 * float(np.sin(0.9))),
+    load_lag_s=0.05,  # kd / kp; what it is worth: policies/pretrained/walk-go2
+    load_felt_s=1.0,  # two gait cycles or three; ours
     # Unitree's own URDF, front_camera_joint; tilt and field of view are ours, as on the A1.
     camera=CameraMount(position_m=(0.327, 0.0, 0.043), pitch_down_rad=0.2, vertical_fov_rad=1.05),
 )
