@@ -97,6 +97,8 @@ def act(
 def begun(spec: RobotSpec, carried: Array) -> Array:
     """What is carried (..., n), even if it is but a phase (..., 1): no surplus is known yet."""
     missing = carried_size(spec) - carried.shape[-1]
+    if not missing:  # as in every step but the first
+        return carried
     return np.concatenate([carried, np.zeros((*carried.shape[:-1], missing))], -1)
 
 

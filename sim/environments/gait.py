@@ -109,7 +109,7 @@ class GaitEnv(PixelGaitEnv):
         for _ in range(self.frame_skip):
             ages = self.body.ages()
             asked = self.agent.asked(self._latent(), self.reading, ages)
-            angles = self.reading.joint_angles
+            angles = self.agent.supervisor.believed(self.reading.joint_angles)
             acted = yield asked, self.agent.action, self.agent.carried, angles
             command = self.agent.answered(acted, self.reading, ages)
             yield None

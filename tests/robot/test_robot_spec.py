@@ -9,21 +9,18 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from pixelgait.robot import gait
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.gait import GRAVITY_M_PER_S2, joint_map, load_map, standing_targets
 from pixelgait.robot.interface import JointCommand
-from pixelgait.robot.low_level import STAND, act, latent_for
 from pixelgait.robot.observation import imu_vector
 from pixelgait.robot.spec import A1, GO2, LAIKAGO, LEGS, MINI_CHEETAH, ROBOTS, RobotSpec, find_robot
-from pixelgait.sim.body.randomisation import Randomisation, Sample
+from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.mujoco_body import MuJoCoBody
 from pixelgait.sim.engines.mujoco_model import foot_friction
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.urdf import find_urdf
 from pixelgait.sim.scenes.flat import FlatGround
-from tests.helpers import Only
 
 # What the makers say, with battery: Unitree, MIT.
 MASS_KG = {"a1": 12.0, "mini_cheetah": 9.0, "laikago": 25.0, "go2": 15.0}
@@ -170,37 +167,6 @@ def test_soft_legs_stand_as_high_as_they_shall(spec: RobotSpec, sag_m: float) ->
     body.close()
     assert heights[0] < spec.stand_height_m - sag_m
     assert heights[1] == pytest.approx(spec.stand_height_m, abs=0.005)
-
-
-def trot(spec: RobotSpec, robot: Sample) -> tuple[float, float]:
-    """Speed [m/s] at 2 Hz and half of the longest stride, open loop, and the surplus felt then."""
-    body = PyBulletBody(spec, FlatGround(), randomisation=Only(one=robot))
-    asked = {"frequency_hz": 2.0, "stride_m": 0.06, "lift_rad": 0.45, "duty": 0.5}
-    wanted = np.array([asked.get(name, 0.0) for name, _, _ in gait.PARAMETERS])
-    share = (wanted - gait.PARAMETER_LOW) / (gait.PARAMETER_HIGH - gait.PARAMETER_LOW)
-    action, carried = np.concatenate([np.zeros(12), 2.0 * share - 1.0]), np.zeros(2)
-    reading, places = body.reset(0), []
-    for step in range(1000):
-        latent = STAND if step < 300 else latent_for(0.6, 0.0)
-        targets, carried = act(spec, latent, action, carried, reading.joint_angles)
-        body.apply(
-            JointCommand(0.0, targets, spec.kp_nm_per_rad, spec.kd_nms_per_rad, np.zeros(12))
-        )
-        reading = body.read()
-        places.append(body.pose()[0][0])
-    body.close()
-    return float(places[-1] - places[500]) / 5.0, float(carried[1])
-
-
-@pytest.mark.parametrize("friction", [0.5, 0.8, 1.25])
-@pytest.mark.parametrize(("mass", "strength"), [(1.0, 1.0), (0.8, 1.2)])
-def test_soft_legs_feel_what_they_bear_and_walk_as_far_as_asked(
-    mass: float, strength: float, friction: float
-) -> None:
-    """Four half strides a second of 0.12 m: 0.48 m/s, were no foot to slip."""
-    speed, surplus = trot(GO2, Sample(mass=mass, strength=strength, friction=friction))
-    assert surplus == pytest.approx(mass / strength - 1.0, abs=0.1)
-    assert speed > 0.38
 
 
 def test_a_level_base_reads_level(body: PyBulletBody) -> None:

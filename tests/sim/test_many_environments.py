@@ -51,9 +51,9 @@ def assert_the_same(steps: int, **options: Any) -> np.ndarray:
 
 @pytest.mark.parametrize(("robot", "skip"), [("a1", 1), ("go2", 1), ("a1", 7)])
 def test_each_does_as_it_does_alone(robot: str, skip: int) -> None:
-    terminated, truncated = assert_the_same(700 // skip, robot=robot, frame_skip=skip, seconds=3.0)
+    terminated, truncated = assert_the_same(1200 // skip, robot=robot, frame_skip=skip, seconds=3.0)
     assert terminated[1:].min() > 1  # and begins anew
-    assert truncated[0] > 0  # time ends some, too
+    assert truncated[0] > 1
 
 
 def test_an_action_may_last_longer_than_the_episode_has_left() -> None:
