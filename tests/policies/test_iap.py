@@ -22,6 +22,7 @@ from pixelgait.policies.encoders.iap.kernels import (
     orthogonal_gaussian,
 )
 from pixelgait.policies.encoders.iap.ordered import Projection, ordered_sum
+from pixelgait.policies.encoders.selection import first_best
 from pixelgait.policies.high_level import HighLevelNetwork
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
 
@@ -383,6 +384,15 @@ def test_depth_rgb_and_rgbd_with_centres_and_learned_values(name: str, channels:
         ({"patch": 33}, "patch 33 is larger than the image"),
         ({"selected": 1025}, "selected 1025 exceeds the 1024 patches"),
         ({"values": -1}, "values is -1, expected at least 0"),
+        ({"sparse": True}, "placed, gated and sparse are about values, and values is 0"),
+        ({"values": 2, "sparse": True, "gated": True}, "placed and gated add none"),
+        (
+            {"values": 2, "sparse": True, "selected": 1024},
+            "selected 1024 exceeds the 1023 others of the image",
+        ),
+        ({"stem": -1}, "stem is -1, expected at least 0"),
+        ({"stem": 8, "height": 34}, "image 34 x 32: sides must be multiples of 4"),
+        ({"stem": 8, "patch": 9}, r"patch 9 is larger than the map \(8 x 8\)"),
     ],
 )
 def test_impossible_configurations_are_refused(options: dict, message: str) -> None:
@@ -401,6 +411,78 @@ def test_gated_values_have_a_gradient_down_to_the_selection() -> None:
         encoder(image)[0].square().sum().backward()
         gradients = [encoder.query.weight.grad, encoder.key.weight.grad, encoder.weights.grad]
         assert all((g is not None and bool(g.any())) == gated for g in gradients)
+
+
+SPARSE = {"patch": 4, "stride": 4, "selected": 3, "values": 2, "sparse": True}
+
+
+def test_sparse_values_are_in_their_places_and_fade_before_they_leave() -> None:
+    """Weights are importance above that of the best patch left out, in units of the mean."""
+    torch.manual_seed(0)
+    encoder = IAPEncoder(16, 16, 1, **SPARSE)
+    image = noise(16, 16, 1)
+    features, attention = encoder(image)
+    shares = encoder.scores(image)[0] / encoder.scores(image).mean()
+    order = shares.argsort(descending=True)
+    expected = (shares - shares[order[3]]).clamp(min=0.0)
+    assert (expected > 0.0).sum() == 3
+    torch.testing.assert_close(attention.flatten(), expected)
+    values = encoder.value(encoder.columns_of(image)[0, :, :16].T)
+    torch.testing.assert_close(features.reshape(16, 2), values * expected[:, None])
+
+
+def test_sparse_values_do_not_jump_where_patches_change_ranks() -> None:
+    """A patch that becomes the third best passes from weight 0; a ranked one takes the others'."""
+    torch.manual_seed(0)
+    sparse = IAPEncoder(16, 16, 1, **SPARSE)
+    ranked = IAPEncoder(16, 16, 1, **(SPARSE | {"sparse": False, "gated": True}))
+    ranked.load_state_dict(sparse.state_dict())
+    scores = sparse.scores(noise(16, 16, 1))
+    order = scores.argsort(descending=True)[0]
+    x = sparse.columns_of(noise(16, 16, 1))
+    jumps = {"sparse": 0.0, "ranked": 0.0}
+    for first, second in ((1, 2), (2, 3)):  # within the selection, and at its edge
+        one, other = scores.clone(), scores.clone()
+        middle = (scores[0, order[first]] + scores[0, order[second]]) / 2.0
+        for at, sign in ((one, 1.0), (other, -1.0)):
+            at[0, order[first]], at[0, order[second]] = middle + sign * 1e-6, middle - sign * 1e-6
+        kept = [sparse._in_place(x, at)[0] for at in (one, other)]
+        listed = [ranked._ranked(x, at, first_best(at, 3)) for at in (one, other)]
+        for name, (before, after) in (("sparse", kept), ("ranked", listed)):
+            jumps[name] = max(jumps[name], float((before - after).detach().abs().max()))
+    assert jumps["sparse"] < 1e-5
+    assert jumps["ranked"] > 1e-2
+
+
+def test_sparse_values_have_a_gradient_down_to_the_stem() -> None:
+    encoder = IAPEncoder(16, 16, 3, selected=3, values=2, sparse=True, stem=8)
+    encoder(noise(16, 16, 3))[0].square().sum().backward()
+    assert all(p.grad is not None and bool(p.grad.any()) for p in encoder.parameters())
+
+
+def test_a_flat_image_has_nothing_to_select() -> None:
+    encoder = IAPEncoder(16, 16, 1, **SPARSE)
+    features, attention = encoder(torch.full((1, 16, 16, 1), 90, dtype=torch.uint8))
+    assert not features.any()
+    assert not attention.any()
+
+
+def test_patches_of_a_stem_are_cut_from_a_map_of_a_quarter_of_the_size() -> None:
+    encoder = IAPEncoder(32, 48, 4, patch=2, stride=2, selected=5, values=3, sparse=True, stem=8)
+    features, attention = encoder(noise(32, 48, 4))
+    assert attention.shape == (1, 4, 6)
+    assert features.shape == (1, 4 * 6 * 3) == (1, encoder.features)
+
+
+def test_a_stem_sees_no_light_but_metres() -> None:
+    """Colours are standardised, depth is not."""
+    torch.manual_seed(0)
+    encoder = IAPEncoder(32, 32, 4, selected=16, values=4, sparse=True, stem=16)
+    image = torch.randint(0, 120, (1, 32, 32, 4), dtype=torch.uint8)
+    tinted = (image * torch.tensor([2, 1, 1, 1]) + torch.tensor([0, 100, 7, 0])).to(torch.uint8)
+    farther = image + torch.tensor([0, 0, 0, 100], dtype=torch.uint8)
+    features, same, other = (encoder(each)[0] for each in (image, tinted, farther))
+    assert (features - same).abs().max() < 0.1 * (features - other).abs().max()
 
 
 def test_places_stand_beside_values() -> None:

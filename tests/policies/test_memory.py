@@ -23,6 +23,7 @@ WITH_MEMORY = [
     f"cnn:{SMALL}",
     f"iap:{SMALL},patch=4,stride=4,selected=4",
     f"iap:{SMALL},patch=4,stride=4,selected=4,values=3,placed=true,gated=true",
+    f"iap:{SMALL},selected=4,values=3,sparse=true,stem=8",
     f"siet:graph=flip,{SMALL}",
     f"ge-vit:layers=1,{SMALL}",
 ]

@@ -124,6 +124,7 @@ def test_a_tied_robot_turns_left_as_it_turns_right() -> None:
     ("encoder", "tolerance"),
     [
         ("iap", 0.0),
+        ("iap:selected=16,values=8,sparse=true,stem=32", 0.0),
         ("cnn", 0.0),
         ("strided", 0.0),
         ("siet:graph=flip", 1e-6),

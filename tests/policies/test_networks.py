@@ -152,7 +152,7 @@ def test_a_normalised_convolution_may_have_weights_of_any_size() -> None:
     image = random_images(32, count=3)
     features = encoder(image)[0]
     with torch.no_grad():
-        for parameter in encoder.convolutions.parameters():
+        for parameter in encoder.layers.convolutions.parameters():
             parameter *= 5.0
     torch.testing.assert_close(encoder(image)[0], features, atol=1e-2, rtol=1e-2)
 

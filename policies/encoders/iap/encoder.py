@@ -26,8 +26,8 @@ class IAPEncoder(PatchSelector):
     exists. r weighs queries by their place, keys it does not: equal patches are equally important.
 
     Args:
-        height, width, channels, patch, stride, dim, selected, values, placed, gated: see
-            `PatchSelector`.
+        height, width, channels, patch, stride, dim, selected, values, placed, gated, sparse, stem:
+            see `PatchSelector`.
         kernel: "relu" (deterministic), "favor" (eq. 6), "trig" or "hybrid" (eq. 8); the last three
             estimate softmax attention with random features.
         m: Gaussian vectors of the softmax kernel; not for "relu".
@@ -53,6 +53,8 @@ class IAPEncoder(PatchSelector):
         values: int = 0,
         placed: bool = False,
         gated: bool = False,
+        sparse: bool = False,
+        stem: int = 0,
         kernel: str = "relu",
         m: int = RANDOM["m"],
         r: int = RANDOM["r"],
@@ -61,7 +63,7 @@ class IAPEncoder(PatchSelector):
         weighted: bool = False,
     ) -> None:
         size = (height, width, channels, patch, stride)
-        super().__init__(*size, dim, selected, values, placed, gated)
+        super().__init__(*size, dim, selected, values, placed, gated, sparse, stem)
         require_positive(m=m, r=r)
         require_seed(seed)
         if kernel not in KERNELS:

@@ -14,12 +14,15 @@ from pixelgait.policies.encoders.checks import (
     require_image,
     require_positive,
 )
+from pixelgait.policies.encoders.convolutions import COLOURS, StridedConvolutions
 from pixelgait.policies.encoders.iap.ordered import Projection, whole_vectors
 from pixelgait.policies.encoders.selection import first_best
 
+STEM = 16  # channels of a stem's first convolution; ours
+
 
 def patches(image: Tensor, size: int, stride: int) -> Tensor:
-    """Cut images (B, H, W, C) into patches (B, L, size * size * C), row by row.
+    """Cut images (B, H, W, C), or maps, into patches (B, L, size * size * C), row by row.
 
     What a patch holds has the order of its image: row, column, channel.
     """
@@ -48,11 +51,15 @@ def patch_centres(height: int, width: int, size: int, stride: int) -> Tensor:
 class PatchSelector(nn.Module, ABC):
     """Selects the l most important patches and returns where they are, or what they hold.
 
-    Selection has no gradient; train with ES. With `gated` values it has one: each is multiplied by
-    its patch's share of the importance, as the chosen experts' outputs are in Shazeer et al. 2017
-    (arXiv 1701.06538), so that what helps is rated higher. That is ours, not the paper's.
+    Selection has no gradient; train with ES. With `gated` or `sparse` values it has one: what helps
+    is rated higher. Both are ours, not the paper's. *Gated* values are multiplied by their patch's
+    share of the importance, as the chosen experts' outputs are in Shazeer et al. 2017
+    (arXiv 1701.06538). *Sparse* ones by how far it exceeds that of the best patch left out
+    (a soft threshold, Donoho 1995), and they stay in their patches' places, where all others are 0:
+    so nothing jumps when two patches change ranks.
 
-    Learned: W_Q, W_K with biases, 2 (c d + d) weights for patches of c values; then W_V.
+    Learned: the stem, if there is one; W_Q, W_K with biases, 2 (c d + d) weights for patches of c
+    values; then W_V.
 
     Args:
         height, width, channels: of the images; 3 for RGB, 1 for depth, 4 for RGB-D.
@@ -62,10 +69,14 @@ class PatchSelector(nn.Module, ABC):
         values: length of learned values W_V x; 0 for patch centres as (row, column).
         placed: give the centres beside the values.
         gated: weigh values by importance.
+        sparse: the same, each in its place.
+        stem: channels of what patches are cut from: two strided convolutions of the image, its
+            colours standardised (Xiao et al. 2021, arXiv 2106.14881); 0 for the image itself. A
+            "pixel" of a patch then is 4 x 4 of the image's.
 
     Raises:
         ValueError: the patch does not fit into the image, `selected` exceeds the patch count, or
-            there are no values to place or gate.
+            there are no values to place or gate, or none left out.
     """
 
     MOST_PATCHES = MOST_PIXELS**2
@@ -83,69 +94,115 @@ class PatchSelector(nn.Module, ABC):
         values: int = 0,
         placed: bool = False,
         gated: bool = False,
+        sparse: bool = False,
+        stem: int = 0,
     ) -> None:
         super().__init__()
         require_image(height, width, channels)
         require_positive(patch=patch, stride=stride, dim=dim, selected=selected)
+        require_at_least(0, values=values, stem=stem)
+        _require_use(values, placed, gated, sparse)
+        self.image_shape = (height, width, channels)
+        self.stem = _stem(self.image_shape, stem) if stem else None
+        height, width, channels = self.stem.shape if self.stem else self.image_shape
         if patch > min(height, width):
             raise ValueError(
-                f"patch {patch} is larger than the image ({height} x {width}), "
-                f"expected at most {min(height, width)}"
+                f"patch {patch} is larger than the {'map' if stem else 'image'} "
+                f"({height} x {width}), expected at most {min(height, width)}"
             )
-        require_at_least(0, values=values)
-        if not values and (placed or gated):
-            raise ValueError("placed and gated are about values, and values is 0")
-        self.image_shape = (height, width, channels)
-        self.placed, self.gated = placed, gated
+        self.placed, self.gated, self.sparse = placed, gated, sparse
         self.patch, self.stride, self.selected = patch, stride, selected
         self.rows = (height - patch) // stride + 1
         self.columns = (width - patch) // stride + 1
         self.count = self.rows * self.columns
         require_few(self.count, self.MOST_PATCHES)
-        if selected > self.count:
-            raise ValueError(f"selected {selected} exceeds the {self.count} patches of the image")
+        if selected > self.count - sparse:
+            others = "others of" if sparse else "patches of"
+            raise ValueError(
+                f"selected {selected} exceeds the {self.count - sparse} {others} the image"
+            )
         size = patch * patch * channels
         self.query, self.key = Projection(size, dim), Projection(size, dim)
         self.value = nn.Linear(size, values) if values else None
         centres = patch_centres(height, width, patch, stride)
         self.register_buffer("centres", centres, persistent=False)
-        self.features = selected * (values + 2 * (placed or not values))
+        told = values + 2 * (placed or not values)  # of a patch
+        self.features = self.count * values if sparse else selected * told
 
     @abstractmethod
     def rate(self, x: Tensor) -> Tensor:
         """Importance (B, L) of the first L = `count` of patches (B, c, L or more)."""
 
     def columns_of(self, image: Tensor) -> Tensor:
-        """Patches (B, c, L) of uint8 images (B, H, W, C), in [0, 1]; then black ones.
+        """Patches (B, c, L) of uint8 images (B, H, W, C), pixels in [0, 1]; then black ones.
 
         Of these there are as many as fill whole vectors.
         """
         if image.shape[1:] != self.image_shape:
             raise ValueError(f"image is {tuple(image.shape[1:])}, expected {self.image_shape}")
-        # Moved and padded as bytes. A product with what is but seen transposed has columns that
-        # are summed in another order than their likes.
+        if self.stem is not None:
+            return self._columns(self.stem(image).permute(0, 2, 3, 1))
+        # Moved and padded as bytes.
+        return self._columns(image).float() / 255.0
+
+    def _columns(self, image: Tensor) -> Tensor:
+        """Patches (B, c, L or more) of images or maps (B, H, W, C)."""
         cut = whole_vectors(patches(image, self.patch, self.stride), -2)
-        return cut.transpose(1, 2).contiguous().float() / 255.0
+        # A product with what is but seen transposed has columns that are summed in another order
+        # than their likes.
+        return cut.transpose(1, 2).contiguous()
 
     def scores(self, image: Tensor) -> Tensor:
         """Importance (B, L) of every patch of uint8 images (B, H, W, C)."""
         return self.rate(self.columns_of(image))
 
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
-        """Values (B, F), best patch first, and a map (B, H', W') that is 1 on selected patches."""
+        """Values (B, F), best patch first, and a map (B, H', W') that is 1 on selected patches.
+
+        Of sparse ones in the order of places, and their weights.
+        """
         x = self.columns_of(image)
         scores = self.rate(x)
-        best = first_best(scores, self.selected)
-        chosen = torch.zeros_like(scores).scatter(1, best, 1.0)
-        return self._values(x, scores, best).flatten(1), chosen.reshape(-1, self.rows, self.columns)
+        if self.sparse:
+            features, chosen = self._in_place(x, scores)
+        else:
+            best = first_best(scores, self.selected)
+            features = self._ranked(x, scores, best)
+            chosen = torch.zeros_like(scores).scatter(1, best, 1.0)
+        return features.flatten(1), chosen.reshape(-1, self.rows, self.columns)
 
-    def _values(self, x: Tensor, scores: Tensor, best: Tensor) -> Tensor:
+    def _in_place(self, x: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """Weighted values (B, L, d_V) of all patches, and their weights (B, L), most of them 0."""
+        assert self.value is not None
+        shares = self._shares(scores)
+        left_out = first_best(scores, self.selected + 1)[:, self.selected :]
+        weights = torch.relu(shares - shares.gather(1, left_out))
+        values: Tensor = self.value(x[..., : self.count].transpose(1, 2))
+        return values * weights.unsqueeze(2), weights
+
+    def _ranked(self, x: Tensor, scores: Tensor, best: Tensor) -> Tensor:
         """Rows of V (B, l, d_V) for the indices `best` (B, l) of patches rated (B, L)."""
         if self.value is None:
             return self.centres[best]
         picked = x.gather(2, best.unsqueeze(1).expand(-1, x.shape[1], -1))
         values: Tensor = self.value(picked.transpose(1, 2))
         if self.gated:
-            shares = scores / scores.sum(1, keepdim=True)
-            values = values * shares.gather(1, best).unsqueeze(2) * scores.shape[1]
+            values = values * self._shares(scores).gather(1, best).unsqueeze(2)
         return torch.cat([values, self.centres[best]], 2) if self.placed else values
+
+    def _shares(self, scores: Tensor) -> Tensor:
+        """Of the importance (B, L), in units of the mean."""
+        return scores / scores.sum(1, keepdim=True) * scores.shape[1]
+
+
+def _require_use(values: int, placed: bool, gated: bool, sparse: bool) -> None:
+    """Raises ValueError for an option that would change nothing."""
+    if not values and (placed or gated or sparse):
+        raise ValueError("placed, gated and sparse are about values, and values is 0")
+    if sparse and (placed or gated):
+        raise ValueError("sparse values are in their places, and gated: placed and gated add none")
+
+
+def _stem(image_shape: tuple[int, int, int], channels: int) -> StridedConvolutions:
+    coloured = image_shape[2] >= COLOURS
+    return StridedConvolutions(image_shape, (STEM, channels), coloured, normalise=True)
