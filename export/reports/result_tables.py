@@ -21,17 +21,20 @@ COLUMNS: dict[str, dict[str, Any]] = {
     "medium, MuJoCo": {"body": "mujoco"},
     "high, MuJoCo": {"difficulty": 1.0, "body": "mujoco"},
 }
+LAYOUTS = (
+    *("gates", "free-standing", "slalom", "clutter", "rough"),
+    *("bridges", "enfilade", "ramps", "steps", "passers-by"),
+)
 # Of a table of its own: what the paper's course does not show.
 ELSEWHERE: dict[str, dict[str, Any]] = {
     "unseen looks": {"looks": "test"},
     "unseen looks, high": {"looks": "test", "difficulty": 1.0},
     "unseen looks, MuJoCo": {"looks": "test", "body": "mujoco"},
     "all at once": {"looks": "test", "difficulty": 1.0, "randomise": True},
-    **{name: {"scene": name} for name in ("gates", "free-standing", "slalom", "clutter", "rough")},
+    **{name: {"scene": name} for name in LAYOUTS},
     "camera 5° down": {"camera_pitch": 5.0},
     "camera 5° up": {"camera_pitch": -5.0},
     "forest": {"scene": "examples/forest.py"},
-    "passers-by": {"scene": "passers-by"},
 }
 # Those that are none to a row which does not look.
 SEEN = ("looks", "camera_pitch")
@@ -39,7 +42,6 @@ UNSEEING_COLUMNS = tuple(
     name for name, other in {**COLUMNS, **ELSEWHERE}.items() if not set(SEEN) & set(other)
 )
 RUN_COLUMNS = ("medium", "medium, randomised")  # of training runs that are not shipped
-CLEAN_COLUMNS = ("medium", "high")  # where clean success stands in columns of its own
 SUMMARY_COLUMNS = ("medium", "high", "high, randomised", "high, MuJoCo", "unseen looks")
 AT_MEDIUM = ("metres", "falls", "images")
 
@@ -70,20 +72,19 @@ Measured = Sequence[tuple[ResultRow, dict[str, Figures]]]  # figures by column
 def full_table(measured: Measured) -> list[str]:
     """All rows and measured columns; metres, falls and images are those of medium courses."""
     columns = _measured(measured, COLUMNS)
-    lines = table_head(("high level", "weights", *_headings(columns), *AT_MEDIUM))
+    lines = table_head(("high level", "weights", *columns, *AT_MEDIUM))
     for row, figures in measured:
-        cells = _success_cells(figures, columns)
+        cells = [_cell(figures.get(name)) for name in columns]
         lines.append(table_line([*_title_cells(row), *cells, *_at_medium(row, figures)]))
     return lines
 
 
 def elsewhere_table(measured: Measured) -> list[str]:
-    """Success of all rows that were measured under other looks, or in other scenes; clean behind
-    it, where contacts were looked for."""
+    """All rows that were measured under other looks, or in other scenes, as Markdown."""
     columns = _measured(measured, ELSEWHERE)
     lines = table_head(("high level", *columns))
     for row, figures in measured:
-        cells = [_cell_and_clean(figures.get(name)) for name in columns]
+        cells = [_cell(figures.get(name)) for name in columns]
         if any(cell != "-" for cell in cells):
             lines.append(table_line([row.label, *cells]))
     return lines
@@ -101,10 +102,10 @@ def runs_table(measured: Measured) -> list[str]:
 def summary_table(measured: Measured) -> list[str]:
     """The shipped policies beside the teacher, as Markdown."""
     columns = _measured(measured, SUMMARY_COLUMNS)
-    lines = table_head(("high level", "weights", *_headings(columns)))
+    lines = table_head(("high level", "weights", *columns))
     for row, figures in measured:
         if row.summary:
-            cells = _success_cells(figures, columns)
+            cells = [_cell(figures.get(name)) for name in columns]
             lines.append(table_line([row.summary, str(row.weights or "-"), *cells]))
     return lines
 
@@ -112,17 +113,6 @@ def summary_table(measured: Measured) -> list[str]:
 def _measured(measured: Measured, columns: Iterable[str]) -> list[str]:
     """Those of the columns in which anything was measured."""
     return [name for name in columns if any(name in figures for _, figures in measured)]
-
-
-def _headings(columns: Sequence[str]) -> list[str]:
-    return [*columns, *(f"{name}, clean" for name in CLEAN_COLUMNS if name in columns)]
-
-
-def _success_cells(figures: dict[str, Figures], columns: Sequence[str]) -> list[str]:
-    """Under `_headings`."""
-    clean = [name for name in CLEAN_COLUMNS if name in columns]
-    cells = [_cell(figures.get(name)) for name in columns]
-    return cells + [_cell(figures.get(name), "clean_success_rate") for name in clean]
 
 
 def _title_cells(row: ResultRow) -> list[str]:
@@ -138,13 +128,13 @@ def _at_medium(row: ResultRow, figures: dict[str, Figures]) -> list[str]:
     return [f"{medium['distance_m']:.1f}", _rate(medium, "fall_rate"), images]
 
 
-def _cell(figures: Figures | None, rate: str = "success_rate") -> str:
-    return "-" if figures is None else _rate(figures, rate)
-
-
-def _cell_and_clean(figures: Figures | None) -> str:
-    clean = None if figures is None else figures.get("clean_success_rate")
-    return _cell(figures) if clean is None else f"{_cell(figures)} / {100.0 * clean:.0f} %"
+def _cell(figures: Figures | None) -> str:
+    """Success, and behind it clean success, where contacts were looked for."""
+    if figures is None:
+        return "-"
+    clean = figures.get("clean_success_rate")
+    success = _rate(figures, "success_rate")
+    return success if clean is None else f"{success} / {100.0 * clean:.0f} %"
 
 
 def _rate(figures: dict[str, Any], name: str) -> str:

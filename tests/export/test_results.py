@@ -52,10 +52,9 @@ MEASURED = [
 
 def test_what_was_not_measured_is_a_gap_and_in_no_row_no_column() -> None:
     assert full_table(MEASURED)[2:] == [
-        "| **IAP**, shipped | 1786 | 100 % [90, 100] | 100 % [90, 100] | 100 % [90, 100] "
-        "| 50 % [40, 60] | 50 % [40, 60] | 12.0 | 0 % [0, 4] | 70 |",
-        "| IAP, seed 0 | 1786 | - | 80 % [70, 80] | - | 40 % [30, 50] | - "
-        "| 12.0 | 0 % [0, 4] | 70 |",
+        "| **IAP**, shipped | 1786 | 100 % [90, 100] / 50 % | 100 % [90, 100] / 50 % "
+        "| 100 % [90, 100] / 50 % | 12.0 | 0 % [0, 4] | 70 |",
+        "| IAP, seed 0 | 1786 | - | 80 % [70, 80] / 40 % | - | 12.0 | 0 % [0, 4] | 70 |",
     ]
 
 
@@ -63,15 +62,15 @@ def test_runs_have_a_table_of_their_own() -> None:
     assert runs_table(MEASURED[1:]) == [
         "| run | weights | medium | medium, randomised | metres | falls | images |",
         "|---|---|---|---|---|---|---|",
-        "| IAP, seed 0 | 1786 | 80 % [70, 80] | - | 12.0 | 0 % [0, 4] | 70 |",
+        "| IAP, seed 0 | 1786 | 80 % [70, 80] / 40 % | - | 12.0 | 0 % [0, 4] | 70 |",
     ]
 
 
 def test_the_summary_holds_the_shipped_policies() -> None:
     assert summary_table(MEASURED) == [
-        "| high level | weights | medium | high | medium, clean | high, clean |",
-        "|---|---|---|---|---|---|",
-        "| IAP | 1786 | 100 % [90, 100] | 100 % [90, 100] | 50 % [40, 60] | 50 % [40, 60] |",
+        "| high level | weights | medium | high |",
+        "|---|---|---|---|",
+        "| IAP | 1786 | 100 % [90, 100] / 50 % | 100 % [90, 100] / 50 % |",
     ]
 
 
