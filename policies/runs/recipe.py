@@ -17,9 +17,9 @@ from typing import Any
 
 from pixelgait.policies.runs.run import GIT
 from pixelgait.robot.bundle import SHIPPED
+from pixelgait.robot.cli.provenance import git_state
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
-from pixelgait.robot.cli.provenance import git_state
 
 FILE = "recipe.txt"
 CALIBRATE = "calibrate"

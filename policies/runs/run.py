@@ -14,6 +14,8 @@ import numpy as np
 
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.robot.bundle import CONTRACT, FILES, SHIPPED
+from pixelgait.robot.cli.processes import interrupt_later
+from pixelgait.robot.cli.provenance import git_state, version
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import (
     LOCK,
@@ -24,8 +26,6 @@ from pixelgait.robot.files import (
     write_atomic,
 )
 from pixelgait.robot.low_level import INPUT_SIZE
-from pixelgait.robot.cli.processes import interrupt_later
-from pixelgait.robot.cli.provenance import git_state, version
 from pixelgait.robot.spec import Array
 
 CONFIG, GIT, CURVE = "config.json", "git.json", "curve.json"
