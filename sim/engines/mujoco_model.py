@@ -19,6 +19,7 @@ SCENE_GROUP, ROBOT_GROUP = 0, 3  # the camera sees only the scene
 LINK_FRICTION = 0.5  # PyBullet's, of links whose URDF says nothing
 FOOT_CONTACTS = 4  # that sensors tell of at most: a round foot on flat ground has one
 BASE_M = 0.1  # of a height field, below its lowest point
+FLATTEST_M = 1e-6  # between its lowest and its highest: MuJoCo refuses one that is level
 
 
 def compile_model(robot: RobotSpec, scene: Scene, *, foot_sensors: bool = False) -> mujoco.MjModel:
@@ -126,7 +127,7 @@ def _mesh(spec: mujoco.MjSpec, mesh: Mesh) -> str:
 def _height_field(spec: mujoco.MjSpec, field: HeightField) -> str:
     """Its asset: heights from 0 to 1 with x varying fastest."""
     rows, columns = field.heights_m.shape
-    low, span = field.heights_m.min(), np.ptp(field.heights_m)
+    low, span = field.heights_m.min(), max(np.ptp(field.heights_m), FLATTEST_M)
     name = f"height-field-{len(spec.hfields)}"
     spec.add_hfield(
         name=name,

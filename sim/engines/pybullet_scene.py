@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import temporary_file
 from pixelgait.robot.observation import rgbd
 from pixelgait.robot.rotation import upright
@@ -210,18 +211,22 @@ class PyBulletScene:
 
     def _mesh(self, mesh: Mesh) -> int:
         client = self.client
-        shape = pybullet.createCollisionShape(
-            pybullet.GEOM_MESH,
-            fileName=str(mesh.collision),
-            flags=pybullet.GEOM_FORCE_CONCAVE_TRIMESH,
-            physicsClientId=client,
-        )
-        visual = pybullet.createVisualShape(
-            pybullet.GEOM_MESH,
-            fileName=str(mesh.visual),
-            specularColor=(0, 0, 0),
-            physicsClientId=client,
-        )
+        try:
+            shape = pybullet.createCollisionShape(
+                pybullet.GEOM_MESH,
+                fileName=str(mesh.collision),
+                flags=pybullet.GEOM_FORCE_CONCAVE_TRIMESH,
+                physicsClientId=client,
+            )
+            visual = pybullet.createVisualShape(
+                pybullet.GEOM_MESH,
+                fileName=str(mesh.visual),
+                specularColor=(0, 0, 0),
+                physicsClientId=client,
+            )
+        except pybullet.error as error:
+            files = " or ".join(sorted({str(mesh.collision), str(mesh.visual)}))
+            raise UserError(f"{files}: no mesh that PyBullet can read ({error})") from None
         body: int = pybullet.createMultiBody(0, shape, visual, physicsClientId=client)
         if mesh.texture is not None:
             texture = pybullet.loadTexture(str(mesh.texture), physicsClientId=client)

@@ -15,8 +15,9 @@ from typing import TypeVar, get_args
 import numpy as np
 
 from pixelgait.robot.errors import UserError
+from pixelgait.sim.world.appearance import Appearance, Look
 from pixelgait.sim.world.scene import Box, HeightField, Layout, Mesh, Pose, Scene, Shape, Swing
-from pixelgait.sim.world.texture import Colour, Texture
+from pixelgait.sim.world.texture import PATTERNS, Colour, Texture
 
 Result = TypeVar("Result")
 TRIED = 3  # layouts that are drawn to see whether the scene can be used
@@ -163,6 +164,9 @@ def _check_box(box: Box) -> None:
     _check_colour(box.colour)
     if box.texture is not None and not isinstance(box.texture, Texture):
         raise ValueError(f"texture of a Box is {box.texture!r}, expected a Texture")
+    if box.texture is not None and box.texture.pattern not in PATTERNS:
+        known = ", ".join(PATTERNS)
+        raise ValueError(f"a Texture's pattern is {box.texture.pattern!r}, choose from {known}")
 
 
 def _check_field(field: HeightField) -> None:
@@ -171,8 +175,6 @@ def _check_field(field: HeightField) -> None:
     if not isinstance(heights, np.ndarray) or heights.ndim != 2 or min(heights.shape) < 2:
         raise ValueError("heights_m of a HeightField is no array (n, m) of at least 2 x 2")
     _check_finite("heights_m of a HeightField", np.ravel(heights))
-    if np.ptp(heights) == 0.0:  # MuJoCo has no such field
-        raise ValueError("heights_m of a HeightField are all equal: a Box or Plane is as level")
     if not 0.0 < field.cell_m < math.inf:
         raise ValueError(f"cell_m of a HeightField is {field.cell_m}, expected above 0")
     _check_colour(field.colour)
@@ -190,6 +192,9 @@ def _check_layout(scene: Scene, layout: Layout) -> None:
         raise ValueError(f"layout places {len(layout.movable)} shapes, {count} are movable")
     for pose in layout.movable:
         _check_finite("a movable shape's pose", _values(pose))
+    for name, kind in (("appearance", Appearance), ("look", Look)):
+        if not isinstance(given := getattr(layout, name), kind | None):
+            raise ValueError(f"{name} of a layout is {given!r}, expected {kind.__name__} or None")
     for swing in layout.swings:
         _check_swing(swing, count)
     x, y = layout.start.x, layout.start.y
@@ -220,7 +225,10 @@ def _check_way(scene: Scene, start: Pose, x: float, y: float) -> None:
 
     Or the length of the way, by which success is weighted, would be any number.
     """
-    left_m, crow_m = -scene.progress_m(start.x, start.y), math.hypot(x - start.x, y - start.y)
+    crow_m = math.hypot(x - start.x, y - start.y)
+    if crow_m < COARSE_M:
+        raise ValueError(f"the destination is {crow_m:g} m from the start: the robot is there")
+    left_m = -scene.progress_m(start.x, start.y)
     end_m = scene.progress_m(x, y)
     if abs(end_m) > COARSE_M or left_m < crow_m - COARSE_M:
         raise ValueError(

@@ -65,7 +65,7 @@ AWAY = Pose(0.0, 0.0, -100.0)  # further than cameras see: for whole grounds it 
 class HeightField:
     """Uneven ground, its middle and height 0 at `pose`.
 
-    `heights_m` (n, m) are those of points `cell_m` apart, n along x and m along y; not all equal.
+    `heights_m` (n, m) are those of points `cell_m` apart, n along x and m along y.
     """
 
     heights_m: Array

@@ -167,6 +167,8 @@ FAULTS = [
     ("floors.txt", None, "floors.txt is missing"),
     ("mesh_z_up.obj", b"v 0 0 0\n", "mesh_z_up.obj has no faces"),
     ("mesh_z_up.obj", b"v 0 0 0\nf 1 1 9\n", "mesh_z_up.obj: a face with vertex 9 of 1"),
+    ("mesh_z_up.obj", b"v 0 0 0\nf 0 1 1\n", "mesh_z_up.obj: a face with vertex 0"),
+    ("mesh_z_up.obj", b"v 0 0 0\nf 1 -2 1\n", "mesh_z_up.obj: a face with vertex -2"),
     ("mesh_z_up.obj", b"v 0 0 0\nf 1 x 1\n", "mesh_z_up.obj: 'f 1 x 1' is not a face"),
     ("floor_trav_0.png", b"no picture", "floor_trav_0.png is not a picture"),
     ("texture.png", b"no picture", "texture.png, named in mesh_z_up.mtl, is not a picture"),

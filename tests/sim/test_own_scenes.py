@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.spec import A1
+from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.registry import make_scene
 
 OWN = """from __future__ import annotations
@@ -155,10 +157,27 @@ def test_a_destination_is_told_or_there_is_none(tmp_path: Path) -> None:
         *(
             (f"fixed = (HeightField({heights}, 0.2, (0, 0, 1)),)", words)
             for heights, words in (
-                ("np.zeros((9, 9))", "heights_m of a HeightField are all equal"),
                 ("np.arange(9.0)", "heights_m of a HeightField is no array (n, m)"),
                 ("[[0, 1], [1, 0]]", "heights_m of a HeightField is no array (n, m)"),
             )
+        ),
+        (
+            "fixed = (Box(Pose(2, 0, 0), (1, 1, 1), (0, 0, 1), "
+            "texture=Texture('oak', ((0, 0, 0), (1, 1, 1)))),)",
+            "a Texture's pattern is 'oak', choose from bricks, checks, dots",
+        ),
+        (
+            "def layout(self, rng): return Layout(Pose(0, 0, 0), look=3)",
+            "look of a layout is 3, expected Look or None",
+        ),
+        (
+            "def layout(self, rng): return Layout(Pose(0, 0, 0), appearance='dark')",
+            "appearance of a layout is 'dark', expected Appearance or None",
+        ),
+        (
+            "tells_destination = True; destination = (0.1, 0.2)\n    "
+            "def progress_m(self, x, y): return -math.hypot(x - 0.1, y - 0.2)",
+            "the destination is 0.223607 m from the start: the robot is there",
         ),
         ("fixed = (Mesh(Path('a.obj'), Path('a.obj'), None, ()),)", "a.obj of a Mesh is missing"),
         ("def ground_m(self, x, y): return abs(y) < 1", "but the ground there at 1, says ground_m"),
@@ -175,10 +194,23 @@ def test_members_that_no_simulator_could_build_are_one_line(
 ) -> None:
     """Of what they trip over in their own ways, or show and judge as something else."""
     head = "import numpy as np\nfrom pathlib import Path\nfrom pixelgait.sim.scenes import *\n"
+    head += "from pixelgait.sim.world.texture import Texture\n"
     path = Path(written(tmp_path, more))
     first, rest = path.read_text(encoding="utf-8").split("\n", 1)
     path.write_text(f"{first}\n{head}{rest}", encoding="utf-8")
     with pytest.raises(UserError) as refused:
         make_scene(str(path))
     assert words in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_a_mesh_that_is_none_is_one_line(tmp_path: Path, name: str) -> None:
+    (mesh := tmp_path / "a.obj").write_text("no mesh\n", encoding="utf-8")
+    path = Path(written(tmp_path, f"fixed = (Plane(), Mesh(*[Path('{mesh}')] * 2, None, ()))"))
+    head = "from pathlib import Path\nfrom pixelgait.sim.scenes import Mesh\n"
+    first, rest = path.read_text(encoding="utf-8").split("\n", 1)
+    path.write_text(f"{first}\n{head}{rest}", encoding="utf-8")
+    with pytest.raises(UserError, match=r"a\.obj|mesh-0") as refused:
+        make_body(name, A1, make_scene(str(path)))
     assert "\n" not in str(refused.value)

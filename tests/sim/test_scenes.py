@@ -56,6 +56,15 @@ def test_the_robot_stands_at_the_start(body: SimulatedBody) -> None:
         assert -0.08 < moved[2] < 0.02
 
 
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("scene", EVERY_SCENE)
+def test_the_easiest_of_a_scene_can_be_built(scene: str, name: str, house: Path) -> None:
+    """Curricula begin there."""
+    easiest = make_body(name, A1, make_scene(located(scene, house), 0.0))
+    easiest.reset(0)
+    easiest.close()
+
+
 def test_an_episode_is_bit_equal_for_its_seed(body: SimulatedBody) -> None:
     first = held_still(body, 3, 20)
     image = body.render().pixels

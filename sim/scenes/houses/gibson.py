@@ -79,7 +79,11 @@ def _check_faces(path: Path) -> None:
                 vertices += 1
             elif line.startswith("f "):
                 has_faces = True
-                highest = max([highest, *_corners(path, line)])
+                corners = _corners(path, line)
+                highest = max([highest, *corners])
+                missing = [n for n in corners if n == 0 or n < -vertices]  # -1 is the last so far
+                if missing:
+                    raise UserError(f"scene gibson: {path}: a face with vertex {missing[0]}")
     if not has_faces:
         raise UserError(f"scene gibson: {path} has no faces, expected an OBJ mesh")
     if highest > vertices:
@@ -87,7 +91,7 @@ def _check_faces(path: Path) -> None:
 
 
 def _corners(path: Path, line: str) -> list[int]:
-    """The vertices of a face, counted from 1."""
+    """The vertices of a face, counted from 1, or from the last one back."""
     try:
         return [int(corner.partition("/")[0]) for corner in line.split()[1:]]
     except ValueError:
