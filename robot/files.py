@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import secrets
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,7 +58,8 @@ def write_atomic(path: Path, data: bytes) -> None:
 def replacing(path: Path) -> Iterator[Path]:
     """An empty file beside `path`, to be written; at the end it takes the place of `path`.
 
-    Not if an exception ends the block. A link stays one: what it points to is replaced.
+    Not if an exception ends the block. A link stays one: what it points to is replaced. Who may
+    read and write it stays as it is, and of a new file is as the user's umask says.
 
     Raises:
         UserError: something else than a file is there.
@@ -65,16 +68,17 @@ def replacing(path: Path) -> Iterator[Path]:
     _require_file(path)
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(handle, "rb") as file:
-            yield Path(name)
+        with aside.open("xb") as file:  # as private as the user's umask says
+            yield aside
             os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
+        if path.exists():
+            aside.chmod(stat.S_IMODE(path.stat().st_mode))
+        os.replace(aside, path)
     except BaseException as error:
-        Path(name).unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename in (None, name):
+        aside.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename in (None, str(aside)):
             raise OSError(error.errno, error.strerror, str(path)) from None
         raise
 

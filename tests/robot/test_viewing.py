@@ -22,7 +22,6 @@ from mcap_ros2.decoder import DecoderFactory
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.controller import Decision
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.files import replacing
 from pixelgait.robot.low_level import commanded
 from pixelgait.robot.recording.messages import COMMAND, JOINTS, TYPES
 from pixelgait.robot.recording.replay import replayed
@@ -215,22 +214,6 @@ def test_another_policy_may_look_at_it_if_its_camera_fits() -> None:
     assert told(walk("iap"), "sit")
     with pytest.raises(UserError, match=r"\(32, 32, 3\) were recorded, bundle 'iap-depth' wants"):
         told(walk("iap"), "iap-depth")
-
-
-def test_a_file_that_is_not_finished_replaces_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "walk.rrd"
-
-    def write(text: str, error: str = "") -> None:
-        with replacing(path) as aside:
-            aside.write_text(text)
-            if error:
-                raise UserError(error)
-
-    write("all")
-    with pytest.raises(UserError, match="no room"):
-        write("half", "no room")
-    assert path.read_text() == "all"
-    assert list(path.parent.iterdir()) == [path]
 
 
 def test_the_layout_for_foxglove_shows_what_is_recorded() -> None:

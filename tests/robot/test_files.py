@@ -1,0 +1,48 @@
+"""Files: replaced whole or not at all, and as private as they were."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import replacing, write_atomic
+
+
+@pytest.fixture
+def private() -> Iterator[None]:
+    """A user who lets nobody else read what is new."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
+def test_a_file_that_is_not_finished_replaces_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "walk.rrd"
+
+    def write(text: str, error: str = "") -> None:
+        with replacing(path) as aside:
+            aside.write_text(text)
+            if error:
+                raise UserError(error)
+
+    write("all")
+    with pytest.raises(UserError, match="no room"):
+        write("half", "no room")
+    assert path.read_text() == "all"
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.usefixtures("private")
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664, 0o444])
+def test_who_may_read_and_write_a_file_stays(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "new.json"
+    write_atomic(path, b"first")
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.chmod(mode)
+    write_atomic(path, b"second")
+    assert path.stat().st_mode & 0o777 == mode
+    assert path.read_bytes() == b"second"
