@@ -40,6 +40,17 @@ MAX_SPEED_M_PER_S = 0.6
 MAX_YAW_RATE_RAD_PER_S = 1.0
 SLOW_S = 0.3  # from full speed to a stand, when a sensor is stale; ours
 
+# As it stands in the contract.
+LOW_LEVEL_CONTRACT = {
+    "joint_targets": "rad, absolute, in the order of joint_names",
+    "phase": "rad in [0, 2 pi); start with 0, feed next_phase back",
+    "residual_range_rad": RESIDUAL_RANGE_RAD,
+    "gait_parameters": [list(row) for row in gait.PARAMETERS],
+    "leg_phase_offsets": gait.TROT.tolist(),
+    "stance_amplitude_rad": gait.A_STANCE_RAD,
+    "least_command": LEAST_COMMAND,
+}
+
 
 def features(latent: Any, imu: Any, joint_angles: Any, phase: Any, xp: Any = np) -> Any:
     """The inputs of the linear layer (..., 20); phase (..., 1) [rad]."""

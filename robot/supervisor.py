@@ -70,9 +70,9 @@ class Supervisor:
 
     No command of stiff joints is outside the joint limits, and none moves a target faster than
     `target_speed_limit_rad_per_s`, whatever is read. `fault` names why the robot is damped, or is
-    None. Only `reset` clears it. `bridged` counts readings with joints, or an orientation, that
-    were not believed. `patience` says of every sensor by name what its age means. Where nobody
-    obeys (`obeyed` is false), no joint is stuck.
+    None. Only `reset` and `rise` clear it. `bridged` counts readings with joints, or an
+    orientation, that were not believed. `patience` says of every sensor by name what its age means.
+    Where nobody obeys (`obeyed` is false), no joint is stuck.
     """
 
     def __init__(self, spec: RobotSpec, patience: Mapping[str, Patience] = PATIENCE) -> None:

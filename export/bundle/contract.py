@@ -7,13 +7,19 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
-from pixelgait.robot.bundle import FIXED, HIGH_LEVEL, SCHEMA, Tensors, contract_hash
+from pixelgait.robot.bundle import (
+    DRIVER,
+    FIXED,
+    HIGH_LEVEL,
+    SCHEMA,
+    START,
+    Tensors,
+    contract_hash,
+)
 from pixelgait.robot.cli.provenance import git_state
 from pixelgait.robot.files import json_bytes
-from pixelgait.robot.gait import A_STANCE_RAD, PARAMETERS, TROT, standing_targets
-from pixelgait.robot.low_level import LEAST_COMMAND, RESIDUAL_RANGE_RAD
+from pixelgait.robot.gait import standing_targets
 from pixelgait.robot.observation import camera_contract
-from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S, FADE_S, STAND_S
 from pixelgait.robot.spec import RobotSpec, spec_contract
 from pixelgait.robot.supervisor import patience_contract
 from pixelgait.sim.body.interface import PHYSICS_DT_S
@@ -46,26 +52,13 @@ def make_contract(
             "trained_latency_s": _trained(high_level, "camera_latency_s"),
             "trained_period_s": _trained(high_level, "camera_period_s"),
         },
-        "low_level": {
-            "joint_targets": "rad, absolute, in the order of joint_names",
-            "phase": "rad in [0, 2 pi); start with 0, feed next_phase back",
-            "residual_range_rad": RESIDUAL_RANGE_RAD,
-            "gait_parameters": [list(row) for row in PARAMETERS],
-            "leg_phase_offsets": TROT.tolist(),
-            "stance_amplitude_rad": A_STANCE_RAD,
-            "least_command": LEAST_COMMAND,
-        },
         "motors": {
             "torque": "kp (target - q) - kd dq, within torque_limit_nm",
             "period_s": PHYSICS_DT_S,
             "trained_delay_s": _trained(low_level, "delay_s"),
-            "timeout_s": DRIVER_TIMEOUT_S,
+            **DRIVER,
         },
-        "start": {
-            "pose_rad": standing_targets(spec).tolist(),
-            "ramp_s": STAND_S,
-            "stiffness_ramp_s": FADE_S,
-        },
+        "start": {"pose_rad": standing_targets(spec).tolist(), **START},
         "patience": patience_contract(),
         "provenance": {"date": date.today().isoformat(), "export": git_state(), **provenance},
         "files": files,

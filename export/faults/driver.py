@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from pixelgait.robot.gait import lying_pose
+from pixelgait.robot.interface import DRIVER_TIMEOUT_S
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.camera import camera_topics
-from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S
 from pixelgait.robot.runtime.realtime import RateKeeper
 from pixelgait.robot.spec import Array, RobotSpec
 

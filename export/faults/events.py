@@ -19,8 +19,8 @@ from pixelgait.export.faults.observer import JOIN, OTHER
 from pixelgait.export.faults.trial import START_S, Case, Trial, worst
 from pixelgait.robot.bundle import Bundle
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.interface import DRIVER_TIMEOUT_S
 from pixelgait.robot.ros.wire import common as ros
-from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S
 
 SETTLE_S = 1.5  # after an event; whatever damps does so within a third of a second
 

@@ -14,10 +14,12 @@ A high level takes what it is told, a goal, where ahead is, or neither; without 
 
 from pixelgait.robot.bundle.bundle import Bundle
 from pixelgait.robot.bundle.contract import (
+    DRIVER,
     FIXED,
     KEYS,
     OBJECTS,
     SCHEMA,
+    START,
     TOLERANCE,
     contract_hash,
 )
@@ -43,6 +45,7 @@ from pixelgait.robot.bundle.loading import load_bundle
 __all__ = [
     "CONTRACT",
     "DECISION",
+    "DRIVER",
     "FILES",
     "FIXED",
     "GOLDEN",
@@ -53,6 +56,7 @@ __all__ = [
     "OBJECTS",
     "SCHEMA",
     "SHIPPED",
+    "START",
     "TOLERANCE",
     "Bundle",
     "BundleError",

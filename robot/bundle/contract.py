@@ -7,12 +7,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pixelgait.robot.bundle.folder import FILES, BundleError
 from pixelgait.robot.controller import HIGH_LEVEL_CONTRACT
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.low_level import CONTROL_DT_S, HEADING_HOLD
+from pixelgait.robot.gait import standing_targets
+from pixelgait.robot.interface import DRIVER_TIMEOUT_S, FADE_S, STAND_S
+from pixelgait.robot.low_level import CONTROL_DT_S, HEADING_HOLD, LOW_LEVEL_CONTRACT
 from pixelgait.robot.observation import IMU, camera_contract
-from pixelgait.robot.spec import RobotSpec, spec_contract
+from pixelgait.robot.spec import Array, RobotSpec, spec_contract
 from pixelgait.robot.supervisor import TILT_LIMIT_RAD, patience_of
 
 SCHEMA = 3
@@ -37,11 +41,14 @@ FIXED = {
     "units": "SI, radians",
     "quaternion": "xyzw, base in world",
     "imu": IMU,
+    "low_level": LOW_LEVEL_CONTRACT,
     "high_level": HIGH_LEVEL_CONTRACT,
     "heading_hold": HEADING_HOLD,
     "tilt_limit_rad": TILT_LIMIT_RAD,
     "golden_tolerance": TOLERANCE,
 }
+START = {"ramp_s": STAND_S, "stiffness_ramp_s": FADE_S}
+DRIVER = {"timeout_s": DRIVER_TIMEOUT_S}
 
 
 def contract_hash(contract: dict[str, Any]) -> str:
@@ -86,6 +93,17 @@ def check_agreement(
     _check_values(contract, FIXED)
     _check_values(contract["spec"], spec_contract(spec), "spec.")
     _check_values(contract["camera"], camera_contract(image_shape), "camera.")
+    _check_values(contract["motors"], DRIVER, "motors.")
+    _check_values(contract["start"], START, "start.")
+    _check_pose(contract["start"]["pose_rad"], standing_targets(spec))
+
+
+def _check_pose(said: Any, stands: Array) -> None:
+    """Whether the robot stands up into the pose that a contract says: soft legs bear weight there
+    with what the policy knows of it."""
+    if np.shape(said) != stands.shape or np.abs(np.asarray(said) - stands).max() > TOLERANCE:
+        pose = [round(each, 4) for each in stands.tolist()]
+        raise UserError(f"start.pose_rad is {said}, this runtime stands at {pose}")
 
 
 def _check_values(said: Any, needed: dict[str, Any], within: str = "") -> None:

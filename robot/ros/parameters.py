@@ -11,9 +11,9 @@ from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValu
 
 from pixelgait.robot.controller import ODOMETRY_TIMEOUT_S
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.interface import DRIVER_TIMEOUT_S
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.eyes import PAIR
-from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S
 from pixelgait.robot.supervisor import CAMERA, Patience
 
 DRIVER_TIMEOUT, VELOCITY_TIMEOUT = "driver_timeout_s", "cmd_vel_timeout_s"

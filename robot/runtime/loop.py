@@ -12,17 +12,10 @@ from typing import Any
 
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.interface import Image, JointCommand, Link, Reading
+from pixelgait.robot.interface import DRIVER_TIMEOUT_S, Image, JointCommand, Link, Reading
 from pixelgait.robot.runtime.decisions import MOST_BYTES, Decisions
 from pixelgait.robot.runtime.latency import LatencyProfiler
-from pixelgait.robot.runtime.operation import (
-    DRIVER_TIMEOUT_S,
-    STIFF,
-    Inputs,
-    Operation,
-    Operator,
-    State,
-)
+from pixelgait.robot.runtime.operation import STIFF, Inputs, Operation, Operator, State
 from pixelgait.robot.runtime.pace import Pace
 from pixelgait.robot.runtime.realtime import RateKeeper, raise_priority
 from pixelgait.robot.runtime.rehearsal import Rehearsal

@@ -17,16 +17,12 @@ import numpy as np
 
 from pixelgait.robot.controller import Controller
 from pixelgait.robot.gait import lying_pose, standing_targets
-from pixelgait.robot.interface import JointCommand, Reading
+from pixelgait.robot.interface import DRIVER_TIMEOUT_S, FADE_S, STAND_S, JointCommand, Reading
 from pixelgait.robot.low_level import CONTROL_DT_S, STAND
 from pixelgait.robot.spec import Array
 
-# All ours. From wherever the joints are into the default pose; from there to the ground.
-STAND_S, LIE_S = 1.0, 1.5
-FADE_S = 0.5  # gains grow from nothing for so long when the robot stands up
-REST_S = 1.0  # damped after a stall: what the driver let fall has come to lie
-# Silent for longer, and a driver has damped its motors: the robot must be taken as lying.
-DRIVER_TIMEOUT_S = 0.1
+LIE_S = 1.5  # from the pose in which it stands to the ground; ours
+REST_S = 1.0  # damped after a stall: what the driver let fall has come to lie; ours
 # Ours. Each time the robot falls, rests and stands up: every 10 s, and it gets nowhere.
 MOST_STALLS = 6  # within a minute of its own steps
 MINUTE = round(60.0 / CONTROL_DT_S)

@@ -11,7 +11,7 @@ import numpy as np
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.rotation import Quaternion, upright
 from pixelgait.robot.spec import LEGS, Array, RobotSpec
-from pixelgait.sim.body.interface import GRAVITY_M_PER_S2, PHYSICS_DT_S
+from pixelgait.sim.body.interface import GRAVITY_Z_M_PER_S2, PHYSICS_DT_S
 from pixelgait.sim.engines.urdf import base_link, simulated_robot
 from pixelgait.sim.world.scene import ORIGIN, Box, HeightField, Mesh, Plane, Scene, Shape
 
@@ -55,7 +55,7 @@ def compile_model(robot: RobotSpec, scene: Scene, *, foot_sensors: bool = False)
         body, unposed = spec.worldbody.add_body(mocap=True), replace(shape, pose=ORIGIN)
         _add(spec, body, scene_geom(i), unposed, friction)
     spec.option.timestep = PHYSICS_DT_S
-    spec.option.gravity = (0.0, 0.0, GRAVITY_M_PER_S2)
+    spec.option.gravity = (0.0, 0.0, GRAVITY_Z_M_PER_S2)
     # As MuJoCo Menagerie's quadrupeds: round friction cones, feet that do not creep.
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     spec.option.impratio = 100.0

@@ -14,7 +14,7 @@ from pixelgait.robot.interface import Reading
 from pixelgait.robot.rotation import Quaternion, Vector, to_base_frame
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.camera import Camera
-from pixelgait.sim.body.interface import GRAVITY_M_PER_S2, PHYSICS_DT_S, BasePose, Loads
+from pixelgait.sim.body.interface import GRAVITY_Z_M_PER_S2, PHYSICS_DT_S, BasePose, Loads
 from pixelgait.sim.body.legged_body import LeggedBody
 from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.engines.pybullet_client import pybullet
@@ -38,7 +38,7 @@ class PyBulletBody(LeggedBody):
     ) -> None:
         super().__init__(spec, scene, camera=camera, randomisation=randomisation)
         self.client: int = pybullet.connect(pybullet.DIRECT)
-        pybullet.setGravity(0, 0, GRAVITY_M_PER_S2, physicsClientId=self.client)
+        pybullet.setGravity(0, 0, GRAVITY_Z_M_PER_S2, physicsClientId=self.client)
         pybullet.setTimeStep(PHYSICS_DT_S, physicsClientId=self.client)
         pybullet.setPhysicsEngineParameter(
             deterministicOverlappingPairs=1, physicsClientId=self.client

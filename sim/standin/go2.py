@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from pixelgait.robot.gait import GRAVITY_M_PER_S2
-from pixelgait.robot.interface import JointCommand, Reading
+from pixelgait.robot.interface import DRIVER_TIMEOUT_S, JointCommand, Reading
 from pixelgait.robot.rotation import heading, roll_pitch, to_base_frame
-from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.dds import Bus, newest, sample_type

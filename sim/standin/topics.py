@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pixelgait.robot.interface import JointCommand, Reading
+from pixelgait.robot.interface import DRIVER_TIMEOUT_S, JointCommand, Reading
 from pixelgait.robot.ros.wire import common as ros
-from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.standin.motors import damped, stiff
 

@@ -30,7 +30,7 @@ from pixelgait.robot.bundle import (
 )
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.runtime.operation import Goal, Inputs, Operation, Orders
-from pixelgait.robot.spec import A1, ROBOTS
+from pixelgait.robot.spec import A1, GO2, ROBOTS
 from tests.conftest import make_bundle
 from tests.helpers import change_contract
 
@@ -141,6 +141,14 @@ def test_a_missing_file_is_refused_by_name(copy: Path, file: str) -> None:
             lambda c: c.update(tilt_limit_rad=0.5),
             "tilt_limit_rad is 0.5, this runtime works with 1.2",
         ),
+        (lambda c: c["low_level"].update(least_command=0.2), r"low_level\.least_command is 0\.2, "),
+        (lambda c: c["motors"].update(timeout_s=1.0), r"motors\.timeout_s is 1\.0, this runtime"),
+        (lambda c: c["start"].update(ramp_s=3.0), r"start\.ramp_s is 3\.0, this runtime works "),
+        (
+            lambda c: c["start"]["pose_rad"].__setitem__(2, -1.6),
+            r"start\.pose_rad is .*, this runtime stands at \[0\.0, 0\.9, -1\.8",
+        ),
+        (lambda c: c["start"].update(pose_rad=[0.0]), r"start\.pose_rad is \[0\.0\], this "),
         (lambda c: c["patience"]["imu"].pop("dead_s"), "patience needs joints, imu, camera"),
         (lambda c: c["patience"]["imu"].update(stale_s=0.2), "dead_s above 0, in that order"),
     ],
@@ -227,6 +235,13 @@ def test_a_contract_says_how_its_policy_was_trained_to_see() -> None:
     assert cameras["rover"]["trained_latency_s"] == [0.02, 0.12]
     assert cameras["rover"]["trained_period_s"] == pytest.approx([1 / 30, 1 / 15])
     assert cameras["walk"]["trained_latency_s"] is cameras["walk"]["trained_period_s"] is None
+
+
+def test_soft_legs_that_carry_otherwise_are_not_those_of_the_policy() -> None:
+    """Their pose under load is in the graph: another one would drop the robot, or jerk it up."""
+    unladen = replace(GO2, carried_kg=0.0)
+    with pytest.raises(BundleError, match=r"start\.pose_rad is .*, this runtime stands at"):
+        load_bundle("walk-go2", unladen)
 
 
 @pytest.mark.parametrize("robot", ROBOTS)

@@ -11,16 +11,14 @@ import pytest
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.gait import lying_pose
-from pixelgait.robot.interface import Image, JointCommand, Reading
+from pixelgait.robot.interface import DRIVER_TIMEOUT_S, STAND_S, Image, JointCommand, Reading
 from pixelgait.robot.low_level import CONTROL_DT_S, LinearLowLevel
 from pixelgait.robot.plausibility import MOST_BRIDGED
 from pixelgait.robot.runtime.freshness import Freshness, PictureWatch
 from pixelgait.robot.runtime.operation import (
-    DRIVER_TIMEOUT_S,
     LIE_S,
     MOST_STALLS,
     REST_S,
-    STAND_S,
     Goal,
     Inputs,
     Operation,

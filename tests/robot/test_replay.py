@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from pixelgait.robot.bundle import CONTRACT, SHIPPED, load_bundle
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.interface import Link
-from pixelgait.robot.recording.link import RecordedLink
 from pixelgait.robot.recording.replay import format_figures, replay
 from pixelgait.robot.recording.steps import read_recording
-from pixelgait.robot.runtime.latency import LatencyProfiler
-from pixelgait.robot.runtime.loop import ControlLoop
-from pixelgait.robot.runtime.operation import Operator
 
 RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
 POLICIES = sorted(path.parent.name for path in SHIPPED.glob(f"*/{CONTRACT}"))
@@ -98,24 +91,3 @@ def test_a_robot_that_nobody_knows_is_refused_too() -> None:
 
 def test_the_recordings_stay_small() -> None:
     assert max(path.stat().st_size for path in RECORDINGS.glob("*.mcap")) < 130_000
-
-
-def test_a_recording_is_a_link() -> None:
-    """The loop on recorded sensors, which fall silent at the end: stands up, walks, damps."""
-    recording, bundle = read_recording(RECORDINGS / "iap.mcap"), load_bundle("iap")
-    link = RecordedLink(recording, bundle.control_dt_s)
-    with_protocol: Link = link
-    profiler = LatencyProfiler(bundle.control_dt_s, link.sensors)
-    controller = bundle.controller(patience=link.patience, stopwatch=profiler)
-    loop = ControlLoop(
-        with_protocol, controller, profiler, bundle.control_dt_s, Operator(auto=True)
-    )
-    loop.start()
-    loop._thread.join(30.0)
-    assert "is silent for" in str(loop.fault)
-    assert len(loop.decisions) > 2
-    stiff = np.array([command.targets for command in link.sent if command.kp.any()])
-    assert len(stiff) > 180
-    assert np.ptp(stiff[120:], axis=0).max() > 0.1
-    assert not link.sent[-1].kp.any()
-    assert math.isinf(max(RecordedLink(recording, 0.01).ages().values()))

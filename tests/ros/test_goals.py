@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.controller import Controller, Decision
-from pixelgait.robot.interface import Image, JointCommand, Reading
+from pixelgait.robot.interface import STAND_S, Image, JointCommand, Reading
 from pixelgait.robot.low_level import (
     CONTROL_DT_S,
     LOW_LEVEL_WEIGHTS,
@@ -21,7 +21,7 @@ from pixelgait.robot.low_level import (
 from pixelgait.robot.recording.steps import read_recording
 from pixelgait.robot.recording.writer import StepWriter
 from pixelgait.robot.runtime.loop import Step
-from pixelgait.robot.runtime.operation import STAND_S, Inputs, Operation, Operator, State
+from pixelgait.robot.runtime.operation import Inputs, Operation, Operator, State
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
 

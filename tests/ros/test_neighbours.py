@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pixelgait.robot.interface import DRIVER_TIMEOUT_S
 from pixelgait.robot.ros.wire.private import HERE, REACH
-from pixelgait.robot.runtime.operation import DRIVER_TIMEOUT_S
 from tests.ros.support import AUTO, PATIENT, WALKING, Client, FakeRobot, Processes, told
 
 PROFILE = "FASTRTPS_DEFAULT_PROFILES_FILE"

@@ -15,7 +15,7 @@ from pixelgait.robot.low_level import LinearLowLevel
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import NO_AGES, Supervisor
-from pixelgait.sim.body.interface import GRAVITY_M_PER_S2, standing
+from pixelgait.sim.body.interface import GRAVITY_Z_M_PER_S2, standing
 from pixelgait.sim.body.randomisation import Sample
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.flat import FlatGround
@@ -23,7 +23,7 @@ from pixelgait.sim.tasks.manoeuvres import SETTLE_S, walk
 from tests.conftest import trotting_weights
 from tests.helpers import Only
 
-WEIGHT_N = 12.458 * -GRAVITY_M_PER_S2  # of the links in the A1's URDF
+WEIGHT_N = 12.458 * -GRAVITY_Z_M_PER_S2  # of the links in the A1's URDF
 both = pytest.mark.parametrize("name", BODIES)
 
 
@@ -51,7 +51,7 @@ def test_feet_in_free_fall_sink_as_everything_does(name: str) -> None:
     for _ in range(10):  # 0.1 s
         body.apply(standing(A1))
     loads = body.loads()
-    np.testing.assert_allclose(loads.foot_sinking, -GRAVITY_M_PER_S2 * 0.1, rtol=0.05)
+    np.testing.assert_allclose(loads.foot_sinking, -GRAVITY_Z_M_PER_S2 * 0.1, rtol=0.05)
     assert not loads.foot_forces.any()
     body.close()
 

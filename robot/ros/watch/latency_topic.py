@@ -1,4 +1,4 @@
-"""Latency live: `~/latency`, a table of the last second, where somebody has subscribed."""
+"""Latency live: `~/latency`, a table of the last second, once a second."""
 
 from __future__ import annotations
 
