@@ -11,10 +11,14 @@ ROBOT = ROOT / "robot"
 VIEWER = ("view", "listener")  # of another command
 FILES = [
     *(path for path in sorted((ROBOT / "ros").rglob("*.py")) if path.stem not in VIEWER),
-    *(ROBOT / f"{name}.py" for name in ("spec", "observation", "supervisor", "plausibility")),
+    *(
+        ROBOT / f"{name}.py"
+        for name in ("files", "errors", "spec", "observation", "supervisor", "plausibility")
+    ),
     *(ROBOT / "runtime" / f"{name}.py" for name in ("loop", "operation", "freshness", "stages")),
     ROBOT / "runtime" / "realtime.py",
     *sorted((ROBOT / "bundle").glob("*.py")),
+    *sorted((ROBOT / "cli").glob("*.py")),
     *(ROBOT / "recording" / f"{name}.py" for name in ("recorder", "writer")),
     ROOT / "sim" / "standin" / "topics.py",
     ROOT / "sim" / "standin" / "ros2_control.py",

@@ -51,7 +51,7 @@ def main() -> None:
             if not (new := _in_the_checkout(missing)).exists():
                 raise
             sys.exit(f"error: {new} came after the installation: there, pip install --editable .")
-        sys.exit(f"error: {command} needs {missing}: in the checkout, pip install '.[{extra}]'")
+        sys.exit(f"error: {command} needs {missing}: in the checkout, pip install -e '.[{extra}]'")
 
 
 def _in_the_checkout(module: str) -> Path:

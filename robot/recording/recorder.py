@@ -161,5 +161,5 @@ def require_library() -> None:
         import mcap_ros2  # noqa: F401
     except ModuleNotFoundError as error:
         raise UserError(
-            f"recordings need {error.name}: in the checkout, pip install '.[record]'"
+            f"recordings need {error.name}: in the checkout, pip install -e '.[record]'"
         ) from None

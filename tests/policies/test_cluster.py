@@ -442,5 +442,5 @@ main()
     )
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        "error: --cluster needs ray: in the checkout, pip install '.[cluster]'"
+        "error: --cluster needs ray: in the checkout, pip install -e '.[cluster]'"
     )

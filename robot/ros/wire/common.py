@@ -44,7 +44,7 @@ try:
 except ImportError as _error:
     raise UserError(
         f"ROS 2 is not installed ({_error}): source its setup.bash, "
-        "or, on x86-64 Linux, pip install '.[ros]' in the checkout"
+        "or, on x86-64 Linux, pip install -e '.[ros]' in the checkout"
     ) from None
 
 __all__ = ["COLOUR", "DEPTH", "IMU", "JOINT_STATES", "Image", "Imu", "JointState", "rclpy"]
