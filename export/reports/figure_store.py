@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from pixelgait.robot.cli.provenance import git_state
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.sim.baselines import source_sha256
+from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import describe
 
@@ -18,7 +21,8 @@ Figures = dict[str, Any]  # as pixelgait-eval writes them; `episodes` is their n
 MAKER = ("version", "commit", "modified")  # who measured, not what
 REQUESTED = "requested_episodes"  # all of them are there: `episodes`
 CODE = "baseline_sha256"  # of a baseline that decides by itself, instead of weights
-WHO = ("sha256", CODE)
+RANGES = "randomisation_sha256"  # of those that randomised robots are drawn from
+WHO = ("sha256", CODE, RANGES)
 DEFINED = "defined"  # by what else than its names a cell of a table is what it is
 
 
@@ -37,8 +41,8 @@ def read_figures(path: Path) -> list[Figures]:
 class FigureStore:
     """Figures by what was evaluated, policies by their weights: new ones are other policies.
 
-    So is other code of a baseline that decides by itself: what was kept without knowing its code is
-    out of date.
+    So is other code of a baseline that decides by itself, and robots randomised within other ranges
+    are other robots: what was kept without knowing that is out of date.
 
     Raises:
         UserError: the file is there, but does not hold such figures.
@@ -56,7 +60,7 @@ class FigureStore:
     def keep(self, evaluation: EvalConfig, figures: Figures) -> Figures:
         """Keep what `evaluate` returned, in place of the same of other weights."""
         wanted = question(evaluation)
-        kept = {**_code(evaluation), **figures, "episodes": len(figures["episodes"])}
+        kept = {**_identity(evaluation), **figures, "episodes": len(figures["episodes"])}
         kept.pop(REQUESTED, None)
         anew = {k: v for k, v in wanted.items() if k not in WHO}
         others = [each for each in self._kept if not anew.items() <= each.items()]
@@ -68,13 +72,18 @@ class FigureStore:
 def question(evaluation: EvalConfig) -> Figures:
     """What is evaluated, of which weights or code, on how many episodes."""
     described = {k: v for k, v in describe(evaluation).items() if k not in (*MAKER, REQUESTED)}
-    return {**described, **_code(evaluation), "episodes": evaluation.episodes}
+    return {**described, **_identity(evaluation), "episodes": evaluation.episodes}
 
 
-def _code(evaluation: EvalConfig) -> Figures:
-    """That of a baseline, if there is such."""
-    code = evaluation.baseline and source_sha256(evaluation.baseline, evaluation.scene)
-    return {CODE: code} if code else {}
+def _identity(evaluation: EvalConfig) -> Figures:
+    """By what an evaluation is the same, besides its options and weights."""
+    found: Figures = {}
+    if code := evaluation.baseline and source_sha256(evaluation.baseline, evaluation.scene):
+        found[CODE] = code
+    if evaluation.randomise:
+        ranges = json.dumps(asdict(Randomisation()), sort_keys=True)
+        found[RANGES] = hashlib.sha256(ranges.encode()).hexdigest()
+    return found
 
 
 def find_cell(kept: Sequence[Figures], cell: Figures) -> Figures | None:

@@ -146,6 +146,18 @@ def test_figures_of_a_teacher_count_as_long_as_his_code_is_the_same(
     assert FigureStore(path).find(asked) is None
 
 
+def test_robots_randomised_within_unknown_ranges_are_others(tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
+    asked = EvalConfig("iap", episodes=1, randomise=True)
+    measured = {**describe(asked), "episodes": [{}]}
+    for ranges in ({}, {"randomisation_sha256": "of narrower ones"}):
+        path.write_text(json.dumps([{**measured, **ranges, "episodes": 1}]))
+        assert FigureStore(path).find(asked) is None
+    FigureStore(path).keep(asked, measured)
+    assert FigureStore(path).find(asked) is not None
+    assert len(json.loads(path.read_text())) == 1
+
+
 def test_known_figures_are_shown_and_nothing_is_measured_again(tmp_path: Path) -> None:
     """The tables of the pages are those of the figures beside them."""
     pages = {name: tmp_path / Path(name).name for name in ("docs/results.md", "README.md")}
