@@ -41,11 +41,21 @@ from pixelgait.export.faults.go2 import GO2_FAULTS
 from pixelgait.export.faults.observer import joins, order, other, stopped_for
 from pixelgait.export.faults.robot import Misled
 from pixelgait.export.faults.ros2_control import ROS2_CONTROL_FAULTS
-from pixelgait.export.faults.trial import ENDS, FOLDER, REFUSES, RESTS, WALKS, Case, Trial
+from pixelgait.export.faults.trial import (
+    ENDS,
+    FOLDER,
+    REFUSES,
+    RESTS,
+    STAYS,
+    WALKS,
+    Case,
+    Trial,
+)
 from pixelgait.robot.ros.wire import common as ros
 
 MOST_BYTES = 10_000  # more than it has said by then, less than its report
 SEES_DEPTH = "iap-depth"
+TOLD, TO = "navigator", ("--auto-arm", "--goal", "5", "0")
 
 
 def full_disk(trial: Trial) -> None:
@@ -69,6 +79,21 @@ def stop_by_topic(trial: Trial) -> None:
     publisher = trial.node.create_publisher(Bool, "emergency_stop", 1)
     trial.spin(5.0, publisher.get_subscription_count)
     publisher.publish(Bool(data=True))
+
+
+def goal(x: float, y: float, frame: str = "odom") -> Callable[[Trial], None]:
+    """Somebody tells another one."""
+    from geometry_msgs.msg import PoseStamped
+
+    def inject(trial: Trial) -> None:
+        publisher = trial.node.create_publisher(PoseStamped, "goal_pose", 1)
+        trial.spin(5.0, publisher.get_subscription_count)
+        pose = PoseStamped()
+        pose.header.frame_id = frame
+        pose.pose.position.x, pose.pose.position.y = x, y
+        publisher.publish(pose)
+
+    return inject
 
 
 def transition(number: int) -> Callable[[Trial], object]:
@@ -214,6 +239,19 @@ PROCESSES = [
     Case("deactivate", transition(4)),
     Case("shutdown", transition(7)),
 ]  # fmt: skip
+DESTINATIONS = [
+    Case("odometry silent", on("odom", silent), STAYS, "odom: silent for", bundle=TOLD, arguments=TO),
+    Case("odometry silent for 0.3 s", for_a_while("odom", silent, 0.3), WALKS, bundle=TOLD, arguments=TO),
+    Case("odometry that is NaN", on("odom", assign(pose__pose__position__x=math.nan)), STAYS, "not finite", bundle=TOLD, arguments=TO),
+    Case("orientation all 0", on("odom", assign(pose__pose__orientation__w=0.0)), STAYS, "no unit quaternion", bundle=TOLD, arguments=TO),
+    Case("odometry without stamps", on("odom", assign(header__stamp=ros.stamp(0))), says="is not stamped", bundle=TOLD, arguments=TO),
+    Case("odometry stamped 5 s ago", on("odom", shifted(-5.0)), STAYS, "stamped 5.", bundle=TOLD, arguments=TO),
+    Case("odometry in another frame", on("odom", assign(header__frame_id="map")), STAYS, "its frame was 'odom' and is 'map'", bundle=TOLD, arguments=TO),
+    Case("odometry that jumps by 2 m, for good", on("odom", assign(pose__pose__position__y=2.0)), WALKS, bundle=TOLD, arguments=TO),
+    Case("a goal that is NaN", goal(math.nan, 0.0), WALKS, "refused, x, y are nan", bundle=TOLD, arguments=TO),
+    Case("a goal in another frame", goal(2.0, 0.0, "map"), WALKS, "refused, its frame is 'map'", bundle=TOLD, arguments=TO),
+    Case("a goal it comes no nearer to, as in a wall", lambda t: None, STAYS, "given up, no nearer", bundle=TOLD, arguments=(*TO, "--ros-args", "-p", "goal_timeout_s:=3.0"), watch_s=4.0),
+]  # fmt: skip
 STARTS = [
     Case("no robot", on("joints", silent), REFUSES, "no message on joint_states", True, 25.0),
     Case("joints in degrees", on("joints", degrees), REFUSES, "degrees instead", True, 15.0),
@@ -244,6 +282,7 @@ GROUPS: dict[str, list[Case] | list[Misled]] = {
     "Camera": CAMERAS,
     "Others on the network": OTHERS,
     "Processes and people": PROCESSES,
+    "Destinations": DESTINATIONS,
     "At the start": STARTS,
     "Commands to the simulated robot": COMMANDS,
     "Unitree Go2 over DDS": GO2_FAULTS,

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from nav_msgs.msg import Odometry
 
 from pixelgait.robot.gait import lying_pose
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.camera import camera_topics
+from pixelgait.robot.ros.wire.names import ODOMETRY
 from pixelgait.robot.runtime.realtime import RateKeeper
 from pixelgait.robot.spec import Array, RobotSpec
 
@@ -23,6 +25,8 @@ SINK_S = 0.5  # damped, they sink
 IMAGE_EVERY = 6  # periods: 33 Hz
 DEPTHS_M = 0.5, 3.0
 ROCK_RAD, ROCK_HZ = 0.03, 2.0  # it rolls from side to side, as its IMU says
+
+STILL_S, STILL_RAD = 0.5, 0.02  # who has not moved by more, for so long, is at rest
 
 Alter = Callable[[str, Any], Any]  # topic, message -> message, or None to say nothing
 
@@ -42,6 +46,12 @@ class Heard:
         return self.position is None or self.yields
 
 
+def at_rest(heard: Sequence[Heard]) -> bool:
+    """Whether no stiff target has moved in the end."""
+    last = [each.position for each in heard if each.time_s > heard[-1].time_s - STILL_S]
+    return bool(np.ptp(np.array(last), axis=0).max() < STILL_RAD)
+
+
 def hear(command: Any) -> Heard:
     """What a `JointState` on the topic of commands says."""
     position = np.array(command.position) if command.position else None
@@ -59,9 +69,10 @@ def taken(subscription: Any, kind: Any) -> Iterator[tuple[Any, dict[str, int]]]:
 
 
 class FakeDriver:
-    """Publishes joint states, IMU and what the policy looks at; keeps all commands.
+    """Publishes joint states, IMU, odometry and what the policy looks at; keeps all commands.
 
-    `alter` sees every message. In a thread of its own; `node` is spun by others.
+    However it is told to walk, it stays where it is. `alter` sees every message. In a thread of its
+    own; `node` is spun by others.
     """
 
     def __init__(self, node: Any, spec: RobotSpec, image_shape: tuple[int, int, int]) -> None:
@@ -74,7 +85,7 @@ class FakeDriver:
         self._rng = np.random.default_rng(0)
         self._cameras = camera_topics(image_shape)
         kinds = {ros.JOINT_STATES: ros.JointState, ros.IMU: ros.Imu}
-        kinds |= dict.fromkeys(self._cameras, ros.Image)
+        kinds |= {ODOMETRY: Odometry, **dict.fromkeys(self._cameras, ros.Image)}
         self._publishers = {
             topic: node.create_publisher(kind, topic, ros.SENSOR_QOS)
             for topic, kind in kinds.items()
@@ -120,6 +131,10 @@ class FakeDriver:
         rate = np.array((ROCK_RAD * turn * np.cos(phase), 0.0, 0.0))
         self._say(ros.JOINT_STATES, joints)
         self._say(ros.IMU, ros.imu_message(now, "imu", orientation, rate))
+        odometry = Odometry()
+        odometry.header.stamp, odometry.header.frame_id = ros.stamp(now), "odom"
+        odometry.pose.pose.orientation.w = 1.0
+        self._say(ODOMETRY, odometry)
         if tick % IMAGE_EVERY == 0:
             for topic in self._cameras:
                 self._say(topic, ros.image_message(now, "camera", self._picture(topic)))

@@ -29,9 +29,10 @@ the first wrong message, signal or call until a damping command arrives, on a bu
 accurate to 5 ms. Where the robot must walk on, it has three attempts, as a stall of the machine
 damps it as well. Beyond: how far the worst stiff command was outside the joint limits [rad].
 Step: the farthest a target moved in a control step, as a share of what is allowed. Faults of
-depth: `iap-depth` walks. On a full disk no file can grow any more. The simulated robot is
-commanded to stand at 100 Hz, while another node sends it invalid commands at 50 Hz; there, beyond
-is measured on its joints.
+depth: `iap-depth` walks. Destinations: `navigator` is told to walk 5 m ahead, and does not get on;
+it stands if no target moves by 0.02 rad in the last 0.5 s. On a full disk no file can grow any
+more. The simulated robot is commanded to stand at 100 Hz, while another node sends it invalid
+commands at 50 Hz; there, beyond is measured on its joints.
 
 Over a Unitree Go2's DDS `walk-go2` walks the simulated robot, and one more program on the bus hears
 every command (500 a second) that a robot would obey. Over ros2_control, where no position damps,

@@ -16,12 +16,13 @@ import numpy as np
 from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry
 
-from pixelgait.export.faults.driver import FakeDriver, Heard
+from pixelgait.export.faults.driver import FakeDriver, Heard, at_rest
 from pixelgait.export.faults.observer import Observer
 from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.ros.people.velocity import VELOCITY
 from pixelgait.robot.ros.wire import common as ros
+from pixelgait.robot.ros.wire.names import ODOMETRY
 
 START_S = 40.0  # to walk; discovery takes seconds, a busy machine more
 WALK_S = 1.0  # before something goes wrong
@@ -32,6 +33,7 @@ DAMPS, WALKS, RESTS, REFUSES, ENDS = (
     *("damps", "walks on", "damps, then stands up again"),
     *("never stiff", "ends without a word"),
 )
+STAYS = "stands"  # stiff, without a step: looked for where it is expected
 SILENT = "sends nothing"  # where a robot's own program has the motors, not even damping
 # What must become of a robot with a body, behind the words for what its controller does.
 SINKS, STANDS = "; the robot sinks", "; the robot stands"
@@ -126,7 +128,8 @@ class WalkTrial(Observer, ABC):
         if damped is None:
             if self.ended():
                 return ENDS, None
-            return WALKS, None
+            stays = self.case.expected == STAYS and at_rest(after)
+            return (STAYS if stays else WALKS), None
         reaction_s = after[damped].time_s - began_s
         return (RESTS if stiff and stiff[-1] > damped + 1 else DAMPS), reaction_s
 
@@ -143,8 +146,9 @@ class Trial(WalkTrial):
         return self.driver.heard
 
     def alter(self, **changes: Callable[[Any], Any]) -> None:
-        """What becomes of messages from now on: of `joints`, `imu`, `camera` or `depth`."""
+        """What becomes of messages from now on: of `joints`, `imu`, `camera`, `depth` or `odom`."""
         topics = dict(joints=ros.JOINT_STATES, imu=ros.IMU, camera=ros.COLOUR, depth=ros.DEPTH)
+        topics |= dict(odom=ODOMETRY)
         by_topic = {topics[sensor]: change for sensor, change in changes.items()}
         self.driver.alter = lambda topic, message: by_topic.get(topic, _same)(message)
 
