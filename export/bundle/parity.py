@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +13,12 @@ from numpy.typing import NDArray
 from torch import nn
 
 from pixelgait.export.bundle.observations import Observations
-from pixelgait.robot.bundle import HIGH_LEVEL, TOLERANCE, single_thread_session
+from pixelgait.robot.bundle import HIGH_LEVEL, MEMORY, TOLERANCE, single_thread_session
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array
 
 Tensors = dict[str, NDArray[Any]]
+STATE = "state"  # what is remembered, as an input
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,27 +47,48 @@ def run_onnx(model: onnx.ModelProto, samples: list[Tensors]) -> list[Tensors]:
     """Outputs of the graph for every sample, in onnxruntime on one thread."""
     graph = single_thread_session(model.SerializeToString())
     names = [output.name for output in graph.get_outputs()]
-    return [dict(zip(names, graph.run(names, sample), strict=True)) for sample in samples]
+    return _fed_back(lambda given: dict(zip(names, graph.run(names, given), strict=True)), samples)
 
 
 @torch.no_grad()
+def run_torch(module: nn.Module, names: Iterable[str], samples: list[Tensors]) -> list[Tensors]:
+    """Outputs of the module, which have these names, for every sample."""
+
+    def run(given: Tensors) -> Tensors:
+        outputs = module(*(torch.from_numpy(value) for value in given.values()))
+        return {name: each.numpy() for name, each in zip(names, outputs, strict=True)}
+
+    return _fed_back(run, samples)
+
+
 def compare(
     graph: str, model: onnx.ModelProto, module: nn.Module, samples: list[Tensors]
 ) -> list[Parity]:
-    """Differences between ONNX and torch, output by output.
+    """Differences between ONNX and torch, output by output; each remembers what it has said itself.
 
     A phase is compared on the circle: 0 and 2 pi are the same.
     """
     outputs = run_onnx(model, samples)
     worst = dict.fromkeys(outputs[0], 0.0)
-    for sample, output in zip(samples, outputs, strict=True):
-        truth = module(*(torch.from_numpy(value) for value in sample.values()))
-        for (name, value), expected in zip(output.items(), truth, strict=True):
-            difference: Array = np.abs(value - expected.numpy()).astype(np.float64)
+    for output, truth in zip(outputs, run_torch(module, worst, samples), strict=True):
+        for name, value in output.items():
+            difference: Array = np.abs(value - truth[name]).astype(np.float64)
             if name == "next_phase":
                 difference = np.minimum(difference, np.abs(2.0 * np.pi - difference))
             worst[name] = float(np.maximum(worst[name], difference.max()))  # NaN stays
     return [Parity(graph, name, len(samples), value) for name, value in worst.items()]
+
+
+def _fed_back(run: Callable[[Tensors], Tensors], samples: list[Tensors]) -> list[Tensors]:
+    """Outputs for samples in the order of time: a state is what the last one left, not what was
+    recorded, but where it began anew.
+    """
+    outputs: list[Tensors] = []
+    for sample in samples:
+        if outputs and STATE in sample and sample[STATE].any():
+            sample = {**sample, STATE: outputs[-1][MEMORY]}
+        outputs.append(run(sample))
+    return outputs
 
 
 def check(rows: list[Parity]) -> None:
