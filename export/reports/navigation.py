@@ -57,6 +57,7 @@ ROWS = {
     "navigator-sit, difficulty 1": replace(ATTENDING, difficulty=1.0),
     "navigator-sit, MuJoCo": replace(ATTENDING, body="mujoco"),
     "navigator-sit, randomised": replace(ATTENDING, randomise=True),
+    "navigator-sit, written houses in Gibson's layout": replace(ATTENDING, scene=WRITTEN),
     "navigator-sit, unseen looks": replace(ATTENDING, looks="test"),
     "navigator-sit, remembers nothing": replace(ATTENDING, baseline="forgetful"),
     "IAP of the paper's size": replace(ROOMS, bundle=f"{OTHERS}/paper-size"),
@@ -64,7 +65,7 @@ ROWS = {
 }
 COLUMNS = (
     *("in `rooms`", "houses", "success", "clean success", "without contact", "falls", "SPL"),
-    *("contacts", "impulse [Ns]", "within 0.5 m", "left [m]"),
+    *("contacts", "impulse [Ns]", "within 0.5 m", "left [m]", "time [s]"),
 )
 WITH_A_GOAL = [name for name in SCENES if name != FlatGround.name]
 TEACHER = EvalConfig("walk", baseline="teacher")
@@ -162,17 +163,23 @@ def _cells(figures: Figures) -> list[str]:
     return [
         str(figures["episodes"]),
         *(_share(figures, name) for name in rates),
-        f"{figures['spl']:.2f}",
+        _spl(figures),
         f"{figures['contacts_per_episode']:.1f}",
         f"{figures['contact_impulse_ns']:.0f}",
         f"{100 * figures['near_rate']:.0f} %",
         f"{figures['left_m']:.2f}",
+        f"{figures['time_s']:.0f}",
     ]
 
 
 def _teacher_cells(figures: Figures) -> list[str]:
     rates = ("success_rate", "clean_success_rate", "fall_rate")
     return [str(figures["episodes"]), *(_share(figures, name) for name in rates)]
+
+
+def _spl(figures: Figures) -> str:
+    low, high = figures["interval_95"]["spl"]
+    return f"{figures['spl']:.2f} [{low:.2f}, {high:.2f}]"
 
 
 def _share(figures: Figures, name: str) -> str:
