@@ -22,7 +22,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 INSTALLING = $(eval BEGAN := $(shell date +%s))
 CAME_TO = echo "$$(du -sh .venv | cut -f1) on disk in .venv, installed in $$(($$(date +%s) - $(BEGAN))) s"
 
-.PHONY: demo test slow long lint faults endurance recordings signals cluster view colcon benchmark speed results navigation learning failures order encoders performer features gait-study walk-card walk-gif contact-sheet clean
+.PHONY: demo test slow long lint faults endurance recordings signals cluster view colcon benchmark speed results navigation learning fits failures order encoders performer features gait-study walk-card walk-gif contact-sheet clean
 
 ROBOT ?= a1
 demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo; ROBOT=go2, ...
@@ -100,6 +100,9 @@ navigation: $(INSTALLED)  ## docs/results.md: point goals in 100 unseen houses a
 
 learning: $(INSTALLED)  ## docs/results.md: size of patches, encoders, mirror symmetry, three seeds each: 12 h
 	$(BIN)/python -m pixelgait.export.studies.learning $(ON_CLUSTER)
+
+fits: $(INSTALLED)  ## docs/results.md: what networks learn from the same decisions under looks: 1 h
+	$(BIN)/python -m pixelgait.export.studies.fits
 
 failures: $(INSTALLED)  ## docs/failures.png: how episodes end that are no success
 	$(BIN)/python -m pixelgait.export.studies.failures

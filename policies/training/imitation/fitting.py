@@ -118,6 +118,16 @@ def fit(
     return loss
 
 
+@torch.no_grad()
+def turn_error(high_level: HighLevelNetwork, lessons: Lessons) -> float:
+    """Mean squared error of the turns it decides on, seeing lessons in the order of time."""
+    rows = torch.arange(len(lessons.seen)).split(CHUNK)
+    decisions = (lessons[row[:, None]] for row in rows)
+    pairs = (_recurrent if high_level.memory else _memoryless)(high_level, decisions)
+    errors = [(out[:, 2] - each.latents[:, 1]).square().sum() for out, each in pairs]
+    return float(sum(errors)) / len(lessons.seen)
+
+
 def _fit(
     high_level: HighLevelNetwork, lessons: Lessons, config: DAggerConfig, seed: int, label: str
 ) -> float:

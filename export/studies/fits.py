@@ -1,0 +1,179 @@
+"""What networks learn from the same decisions, under looks. Run as `make fits`.
+
+A teacher shows what it does on obstacle courses, each of another look, by a flawed RGB-D camera;
+every network is fitted to that, in as many steps of as many images, from the channels it sees.
+What was measured is kept in docs/fits.json, and its table in docs/results.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from pixelgait.export.reports.figure_store import (
+    DEFINED,
+    Figures,
+    find_cell,
+    keep_cell,
+    read_figures,
+)
+from pixelgait.export.reports.generated import (
+    require_markers,
+    table_head,
+    table_line,
+    write_between,
+)
+from pixelgait.policies.high_level import Architecture, make_high_level
+from pixelgait.policies.training.configs import ImitateConfig
+from pixelgait.policies.training.imitation.demonstrations import Demonstrations
+from pixelgait.policies.training.imitation.fitting import Lessons, fit, turn_error
+from pixelgait.policies.training.rollouts.plan import DAggerConfig
+from pixelgait.policies.training.session import train
+from pixelgait.robot.cli.options import Count, Workers, parse
+from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.files import require_writable
+
+PART = "fits"
+SHOWN = {"learned": 300, "unseen": 80}  # courses
+MEMORY = "gru:64"
+CHANNELS = {1: slice(3, 4), 3: slice(0, 3), 4: slice(0, 4)}  # of RGB-D
+SEEN = {1: "depth", 3: "RGB", 4: "RGB-D"}
+NORMALISED = "strided:standardise=true,normalise=true"
+GATED = "iap:patch=4,stride=4,selected=16,values=8,placed=true,gated=true"
+SPARSE = "iap:patch=4,stride=4,selected=16,values=8,sparse=true"
+STEM = "iap:selected=16,values=8,sparse=true,stem=32"
+# Networks and what they see; those of the paper's form have no gradient to learn by.
+NETWORKS = (
+    *((each, 3) for each in ("cnn", "vit", "siet:graph=flip", "sit", "strided", NORMALISED)),
+    ("iap:patch=8,stride=8,selected=4,values=32,placed=true,gated=true", 3),
+    *((each, 3) for each in (GATED, SPARSE, STEM)),
+    ("iap:selected=16,values=8,placed=true,gated=true,stem=32", 4),
+    *((each, 4) for each in (NORMALISED, GATED, SPARSE, STEM)),
+    *((each, 1) for each in ("strided:normalise=true", GATED, SPARSE, STEM)),
+)
+
+
+@dataclass(frozen=True)
+class FitsConfig:
+    """Show decisions, fit every network to them, and write what is known."""
+
+    page: Path = Path("docs/results.md")
+    """Gets the table, between its two markers."""
+    figures: Path = Path("docs/fits.json")
+    """Everything that was measured."""
+    out: Path = Path("runs/fits")
+    """Folder of the decisions; what is there stays."""
+    steps: Count = 400
+    """Of gradient descent, of 512 images each."""
+    seeds: Count = 1
+    """Of every network, from 0 on."""
+    networks: tuple[str, ...] = ()
+    """Encoders to fit, as the table calls them, or all; of the rest is shown what is known."""
+    workers: Workers = 2
+    """Worker processes, which show."""
+    measure: bool = True
+    """Fit what is missing; otherwise only write what is known."""
+
+
+def main() -> None:
+    """Command line."""
+    run_command(lambda: write_table(parse(FitsConfig, "make fits")))
+
+
+def write_table(config: FitsConfig) -> None:
+    """Measure what is missing, and write what is known between the page's markers.
+
+    Raises:
+        UserError: the page has no such lines, there is no such network, or there are figures of
+            another kind.
+    """
+    require_markers(config.page, PART, "fits")
+    known = [encoder for encoder, _ in NETWORKS]
+    if not set(config.networks) <= set(known):
+        raise UserError(f"--networks: choose from {', '.join(dict.fromkeys(known))}")
+    require_writable(config.figures)
+    kept = read_figures(config.figures) if config.figures.exists() else []
+    for encoder, channels, seed in _chosen(config) if config.measure else ():
+        cell = _cell(config, encoder, channels, seed)
+        if find_cell(kept, cell) is None:
+            figures = _fitted(config, encoder, channels, seed)
+            print(f"{SEEN[channels]}, {encoder}, seed {seed}: {figures['error']:.3f}", flush=True)
+            keep_cell(config.figures, kept, cell, figures)
+    lines = table(config, kept)
+    print("\n".join(lines))
+    write_between(config.page, PART, "fits", lines)
+
+
+def table(config: FitsConfig, kept: list[Figures]) -> list[str]:
+    """A row for every network."""
+    lines = table_head(("sees", "encoder", "weights", "error of turns"))
+    for encoder, channels in NETWORKS:
+        cells = [_cell(config, encoder, channels, seed) for seed in range(config.seeds)]
+        found = [each for each in (find_cell(kept, cell) for cell in cells) if each]
+        errors = ", ".join(f"{each['error']:.3f}" for each in found) or "-"
+        weights = str(found[0]["weights"]) if found else "-"
+        lines.append(table_line([SEEN[channels], f"`{encoder}`", weights, errors]))
+    if straight := {round(each["straight"], 3) for each in kept}:
+        error = ", ".join(map(str, sorted(straight)))
+        lines.append(table_line(["nothing", "always straight ahead", "-", error]))
+    return lines
+
+
+def _chosen(config: FitsConfig) -> Iterator[tuple[str, int, int]]:
+    for seed in range(config.seeds):
+        for encoder, channels in NETWORKS:
+            if not config.networks or encoder in config.networks:
+                yield encoder, channels, seed
+
+
+def _cell(config: FitsConfig, encoder: str, channels: int, seed: int) -> Figures:
+    defined = {"steps": config.steps, "memory": MEMORY, **SHOWN}
+    return {"encoder": encoder, "channels": channels, "seed": seed, DEFINED: defined}
+
+
+def _fitted(config: FitsConfig, encoder: str, channels: int, seed: int) -> Figures:
+    """What a network has learned, by its error on courses that it has not seen."""
+    learned, unseen = (_lessons(config, part, channels) for part in SHOWN)
+    named = f"{encoder}{',' if ':' in encoder else ':'}channels={channels}"
+    network = make_high_level(Architecture(named, mirror=True, memory=MEMORY), seed)
+    steps = DAggerConfig(steps=config.steps, batch=512, recolour=channels > 1)
+    fit(network, learned, steps, seed, label=encoder)
+    return {
+        "weights": sum(each.numel() for each in network.parameters()),
+        "decisions": len(learned.seen),
+        "error": turn_error(network, unseen),
+        "straight": float(unseen.latents[:, 1].square().mean()),
+    }
+
+
+def _lessons(config: FitsConfig, part: str, channels: int) -> Lessons:
+    """Decisions, and what is seen of them through some channels; shown if they are not there."""
+    folder = config.out / part
+    file = folder / "demonstrations" / "round-001.npz"
+    if not file.exists():
+        first = DAggerConfig(courses=SHOWN[part], steps=1)
+        run = ImitateConfig(
+            out=folder,
+            looks="train",
+            difficulty=1.0,
+            randomise=True,
+            encoder="strided:channels=4",
+            memory=MEMORY,
+            iterations=1,
+            validation_episodes=1,
+            workers=config.workers,
+            seed=list(SHOWN).index(part),
+            dagger=first,
+        )
+        train(run)
+    shown = Demonstrations.load(file)
+    seen = torch.from_numpy(shown.images)[..., CHANNELS[channels]].contiguous()
+    goals, latents = (torch.from_numpy(each).float() for each in (shown.goals, shown.latents))
+    return Lessons(seen, goals, latents, torch.from_numpy(shown.starts))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""The study of what networks learn from the same decisions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from pixelgait.export.reports.generated import markers
+from pixelgait.export.studies import fits
+from pixelgait.export.studies.fits import FitsConfig, write_table
+from pixelgait.policies.high_level import Architecture, make_high_level
+from pixelgait.policies.training.imitation.fitting import Lessons, turn_error
+from pixelgait.robot.errors import UserError
+
+
+@pytest.mark.parametrize("memory", ["", "gru:4"])
+def test_the_error_of_turns_is_that_of_deciding_one_after_another(memory: str) -> None:
+    """Sequences in one go, a memory that begins anew with every episode."""
+    network = make_high_level(Architecture("strided:channels=1", True, False, memory), 0)
+    rng = torch.Generator().manual_seed(0)
+    seen = torch.randint(0, 256, (12, 32, 32, 1), dtype=torch.uint8, generator=rng)
+    turns = torch.rand(12, 2, generator=rng)
+    starts = torch.tensor([True, *[False] * 6, True, *[False] * 4])
+    lessons = Lessons(seen, torch.tensor([[torch.inf, 0.0]]).expand(12, 2), turns, starts)
+    state, squares = None, []
+    for image, turn, start in zip(seen, turns[:, 1], starts, strict=True):
+        decision = network.decide(image.numpy(), state=None if start else state)
+        state = decision.state
+        squares.append((float(turn) - decision.latent[1]) ** 2)
+    assert turn_error(network, lessons) == pytest.approx(sum(squares) / 12, rel=1e-4)
+
+
+def test_networks_are_fitted_to_what_a_teacher_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fits, "SHOWN", {"learned": 2, "unseen": 1})
+    page, figures = tmp_path / "page.md", tmp_path / "fits.json"
+    page.write_text("\n".join(markers("fits", "fits")))
+    config = FitsConfig(page, figures, tmp_path / "runs", 2, networks=(fits.STEM,), workers=1)
+    write_table(config)
+    kept = json.loads(figures.read_text())
+    assert [each["channels"] for each in kept] == [3, 4, 1]  # RGB, RGB-D, depth
+    assert len({each["decisions"] for each in kept}) == 1
+    assert all(0.0 < each["error"] < 1.0 for each in kept)
+    before = page.read_text()
+    write_table(config)  # nothing is fitted again
+    assert page.read_text() == before
+    assert f"| RGB-D | `{fits.STEM}` | {kept[1]['weights']} | {kept[1]['error']:.3f} |" in before
+    with pytest.raises(UserError, match="--networks: choose from cnn, vit"):
+        write_table(FitsConfig(page, figures, networks=("resnet",)))
