@@ -174,11 +174,6 @@ def test_a_destination_is_told_or_there_is_none(tmp_path: Path) -> None:
             "def layout(self, rng): return Layout(Pose(0, 0, 0), appearance='dark')",
             "appearance of a layout is 'dark', expected Appearance or None",
         ),
-        (
-            "tells_destination = True; destination = (0.1, 0.2)\n    "
-            "def progress_m(self, x, y): return -math.hypot(x - 0.1, y - 0.2)",
-            "the destination is 0.223607 m from the start: the robot is there",
-        ),
         ("fixed = (Mesh(Path('a.obj'), Path('a.obj'), None, ()),)", "a.obj of a Mesh is missing"),
         ("def ground_m(self, x, y): return abs(y) < 1", "but the ground there at 1, says ground_m"),
         ("def layout(self, rng): return Layout(Pose(0, 0, 0.3))", "the start is at 0.3, but the"),
