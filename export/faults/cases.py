@@ -6,6 +6,7 @@ import math
 import resource
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -239,18 +240,19 @@ PROCESSES = [
     Case("deactivate", transition(4)),
     Case("shutdown", transition(7)),
 ]  # fmt: skip
+told = partial(Case, bundle=TOLD, arguments=TO)
 DESTINATIONS = [
-    Case("odometry silent", on("odom", silent), STAYS, "odom: silent for", bundle=TOLD, arguments=TO),
-    Case("odometry silent for 0.3 s", for_a_while("odom", silent, 0.3), WALKS, bundle=TOLD, arguments=TO),
-    Case("odometry that is NaN", on("odom", assign(pose__pose__position__x=math.nan)), STAYS, "not finite", bundle=TOLD, arguments=TO),
-    Case("orientation all 0", on("odom", assign(pose__pose__orientation__w=0.0)), STAYS, "no unit quaternion", bundle=TOLD, arguments=TO),
-    Case("odometry without stamps", on("odom", assign(header__stamp=ros.stamp(0))), says="is not stamped", bundle=TOLD, arguments=TO),
-    Case("odometry stamped 5 s ago", on("odom", shifted(-5.0)), STAYS, "stamped 5.", bundle=TOLD, arguments=TO),
-    Case("odometry in another frame", on("odom", assign(header__frame_id="map")), STAYS, "its frame was 'odom' and is 'map'", bundle=TOLD, arguments=TO),
-    Case("odometry that jumps by 2 m, for good", on("odom", assign(pose__pose__position__y=2.0)), WALKS, bundle=TOLD, arguments=TO),
-    Case("a goal that is NaN", goal(math.nan, 0.0), WALKS, "refused, x, y are nan", bundle=TOLD, arguments=TO),
-    Case("a goal in another frame", goal(2.0, 0.0, "map"), WALKS, "refused, its frame is 'map'", bundle=TOLD, arguments=TO),
-    Case("a goal it comes no nearer to, as in a wall", lambda t: None, STAYS, "given up, no nearer", bundle=TOLD, arguments=(*TO, "--ros-args", "-p", "goal_timeout_s:=3.0"), watch_s=4.0),
+    told("odometry silent", on("odom", silent), STAYS, "odom: silent for"),
+    told("odometry silent for 0.3 s", for_a_while("odom", silent, 0.3), WALKS),
+    told("odometry that is NaN", on("odom", assign(pose__pose__position__x=math.nan)), STAYS, "not finite"),
+    told("orientation all 0", on("odom", assign(pose__pose__orientation__w=0.0)), STAYS, "no unit quaternion"),
+    told("odometry without stamps", on("odom", assign(header__stamp=ros.stamp(0))), says="is not stamped"),
+    told("odometry stamped 5 s ago", on("odom", shifted(-5.0)), STAYS, "stamped 5."),
+    told("odometry in another frame", on("odom", assign(header__frame_id="map")), STAYS, "its frame was 'odom' and is 'map'"),
+    told("odometry that jumps by 2 m, for good", on("odom", assign(pose__pose__position__y=2.0)), WALKS),
+    told("a goal that is NaN", goal(math.nan, 0.0), WALKS, "refused, x, y are nan"),
+    told("a goal in another frame", goal(2.0, 0.0, "map"), WALKS, "refused, its frame is 'map'"),
+    told("a goal it comes no nearer to, as in a wall", lambda t: None, STAYS, "given up, no nearer", arguments=(*TO, "--ros-args", "-p", "goal_timeout_s:=3.0"), watch_s=4.0),
 ]  # fmt: skip
 STARTS = [
     Case("no robot", on("joints", silent), REFUSES, "no message on joint_states", True, 25.0),

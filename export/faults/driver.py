@@ -25,7 +25,6 @@ SINK_S = 0.5  # damped, they sink
 IMAGE_EVERY = 6  # periods: 33 Hz
 DEPTHS_M = 0.5, 3.0
 ROCK_RAD, ROCK_HZ = 0.03, 2.0  # it rolls from side to side, as its IMU says
-
 STILL_S, STILL_RAD = 0.5, 0.02  # who has not moved by more, for so long, is at rest
 
 Alter = Callable[[str, Any], Any]  # topic, message -> message, or None to say nothing
