@@ -179,7 +179,8 @@ def _teacher_cells(figures: Figures) -> list[str]:
 
 def _spl(figures: Figures) -> str:
     low, high = figures["interval_95"]["spl"]
-    return f"{figures['spl']:.2f} [{low:.2f}, {high:.2f}]"
+    interval = "" if low is None else f" [{low:.2f}, {high:.2f}]"  # one episode has no spread
+    return f"{figures['spl']:.2f}{interval}"
 
 
 def _share(figures: Figures, name: str) -> str:
