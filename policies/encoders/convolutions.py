@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 COLOURS = 3  # the first channels of RGB and RGB-D images
-FLATTEST = 0.02  # deviation of a picture below which what is left is the camera's noise
+WHITE = 255.0
+FLATTEST = 0.02 * WHITE  # deviation of a picture below which what is left is the camera's noise
 # Deviation of standardised colours beside depth: where an obstacle is, stands in its depth, which
 # colours as large as alone drown. Ours; the error of turns learned from 41235 decisions under looks
 # is 0.066 with 1, 0.055 with 0.1, 0.064 with 0.02, and 0.050 without colours.
@@ -59,9 +60,12 @@ class StridedConvolutions(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         """Of uint8 images (B, H, W, C), with `shape` (H', W', C'): (B, C', H', W')."""
-        x = image.permute(0, 3, 1, 2).float() / 255.0
+        x = image.permute(0, 3, 1, 2).float()
         if self.standardise:
-            x = torch.cat([self.deviation * _standard(x[:, :COLOURS]), x[:, COLOURS:]], 1)
+            colours, depth = x[:, :COLOURS], x[:, COLOURS:]
+            x = torch.cat([self.deviation * _standard(colours), depth / WHITE], 1)
+        else:
+            x = x / WHITE
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
             x = F.relu(norm(convolution(x)))
         return x
@@ -83,11 +87,29 @@ def _convolution(inputs: int, outputs: int, normalised: bool) -> nn.Conv2d:
     return convolution
 
 
+class _GroupNorm(nn.GroupNorm):
+    """Group normalisation of what is centred already.
+
+    Libraries scale by the deviation and subtract the mean in one step, in which a mean much larger
+    than the deviation rounds away what is left, in another way in every runtime. With `_standard`
+    of bytes this makes the difference of ONNX and torch five times as small.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Maps (B, C, H, W), each group of channels with mean 0 and deviation 1, then scaled."""
+        groups = x.reshape(len(x), self.num_groups, -1)
+        centred = groups - groups.mean(2, keepdim=True)
+        return super().forward(centred.reshape(x.shape))
+
+
 def _norm(channels: int) -> nn.GroupNorm:
-    return nn.GroupNorm(max(1, min(GROUPS, channels // SMALLEST_GROUP)), channels)
+    return _GroupNorm(max(1, min(GROUPS, channels // SMALLEST_GROUP)), channels)
 
 
 def _standard(x: Tensor) -> Tensor:
-    """Channels (B, C, H, W) with mean 0 and, unless they are flat, deviation 1."""
+    """Channels of bytes (B, C, H, W) with mean 0 and, unless they are flat, deviation 1.
+
+    Whole numbers: their sum is exact, in whatever order it is taken.
+    """
     centred = x - x.mean((2, 3), keepdim=True)
     return centred / (centred.square().mean((2, 3), keepdim=True) + FLATTEST**2).sqrt()
