@@ -36,7 +36,7 @@ from pixelgait.sim.world.scene import Layout, Scene
 from pixelgait.sim.world.seeds import VALIDATION, Stream
 
 # Whose high levels walk the course and the house, on any robot's legs.
-COURSE_EYES, HOUSE_EYES = "iap-gru", "navigator"
+COURSE_EYES, HOUSE_EYES = "iap-rgbd", "navigator"
 FIT_EPISODES = 6  # do the fresh low level and the shipped high level fit each other?
 FIT_DISTANCE_M = 5.0
 TRIAL_SEED = VALIDATION[100]

@@ -47,6 +47,7 @@ POLICIES = {
     "sit": "SieT",
     "iap-depth": "IAP on depth",
     "iap-gru": "IAP on depth, with memory",
+    "iap-rgbd": "IAP on RGB-D, with memory, in any light",
     "strided-gru": "strided CNN with memory",
     "rover": "strided CNN with memory, depth",
     "strided-looks": "strided CNN with memory, in any light",
