@@ -22,7 +22,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 INSTALLING = $(eval BEGAN := $(shell date +%s))
 CAME_TO = echo "$$(du -sh .venv | cut -f1) on disk in .venv, installed in $$(($$(date +%s) - $(BEGAN))) s"
 
-.PHONY: demo test slow long lint faults endurance recordings signals cluster view colcon benchmark speed results navigation learning fits failures order encoders performer features gait-study walk-card walk-gif contact-sheet clean
+.PHONY: demo test slow long lint faults endurance recordings signals cluster view colcon benchmark speed results navigation learning fits gallery order encoders performer features gait-study walk-card walk-gif contact-sheet clean
 
 ROBOT ?= a1
 demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo; ROBOT=go2, ...
@@ -104,8 +104,8 @@ learning: $(INSTALLED)  ## docs/results.md: size of patches, encoders, mirror sy
 fits: $(INSTALLED)  ## docs/results.md: what networks learn from the same decisions under looks: 1 h
 	$(BIN)/python -m pixelgait.export.studies.fits
 
-failures: $(INSTALLED)  ## docs/failures.png: how episodes end that are no success
-	$(BIN)/python -m pixelgait.export.studies.failures
+gallery: $(INSTALLED)  ## docs/unseen-looks.png, docs/failures.png: walks under unseen looks, and how episodes end that are no success
+	$(BIN)/python -m pixelgait.export.studies.gallery
 
 order: $(INSTALLED)  ## docs/results.md: policies that do not know the order of their inputs, shuffled; after make learning: 1 h
 	$(BIN)/python -m pixelgait.export.studies.order

@@ -460,7 +460,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 MODULES = [
     *options("pixelgait.export.reports.navigation", "episodes workers", HALVES),
     *options("pixelgait.export.reports.results", "episodes workers", HALVES),
-    *options("pixelgait.export.studies.failures", "each episodes", HALVES),
+    *options("pixelgait.export.studies.gallery", "walks each episodes", HALVES),
     *options("pixelgait.export.studies.features", "side draws", HALVES),
     ("pixelgait.export.studies.features --picture taken/encoders.png", "is not a file"),
     *options("pixelgait.export.studies.learning", "seeds workers", HALVES),
