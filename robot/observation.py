@@ -17,6 +17,7 @@ from pixelgait.robot.spec import Array
 NO_GOAL = np.array((np.inf, 0.0))  # distance [m], bearing [rad]: no destination, straight ahead
 DEPTH_RANGE_M = 3.0  # ideal range of the RealSense D435 ends here (its data sheet)
 DEPTH_SAMPLES = 3  # in each direction of a larger image's cell: the fewest that outvote an outlier
+COLOURS = 3  # the first channels of RGB and RGB-D images
 ENCODINGS = {1: "depth", 3: "rgb8", 4: "rgbd"}  # of images (H, W, C) uint8, by their channels
 
 # As it stands in the contract.

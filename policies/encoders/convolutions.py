@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-COLOURS = 3  # the first channels of RGB and RGB-D images
+from pixelgait.robot.observation import COLOURS
+
 WHITE = 255.0
 FLATTEST = 0.02 * WHITE  # deviation of a picture below which what is left is the camera's noise
 # Deviation of standardised colours beside depth: where an obstacle is, stands in its depth, which

@@ -14,9 +14,10 @@ from pixelgait.policies.encoders.checks import (
     require_image,
     require_positive,
 )
-from pixelgait.policies.encoders.convolutions import COLOURS, StridedConvolutions
+from pixelgait.policies.encoders.convolutions import StridedConvolutions
 from pixelgait.policies.encoders.iap.ordered import Projection, whole_vectors
 from pixelgait.policies.encoders.selection import first_best
+from pixelgait.robot.observation import COLOURS
 
 STEM = 16  # channels of a stem's first convolution; ours
 

@@ -17,9 +17,10 @@ from torch import Tensor
 from tqdm import tqdm
 
 from pixelgait.policies.high_level import HighLevelNetwork
-from pixelgait.policies.training.rollouts.plan import COLOURS, DAggerConfig, DeviceName
+from pixelgait.policies.training.rollouts.plan import DAggerConfig, DeviceName
 from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.observation import COLOURS
 from pixelgait.sim.tasks.teacher import HOLD_STEPS
 
 CHUNK = 512  # images encoded at once

@@ -11,6 +11,7 @@ import numpy as np
 from pixelgait.robot.cli.options import Range
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
+from pixelgait.robot.observation import COLOURS
 from pixelgait.robot.spec import A1, Array, RobotSpec, find_robot
 from pixelgait.sim.body.faults import Fault
 from pixelgait.sim.body.randomisation import Randomisation
@@ -28,7 +29,6 @@ TaskName = Literal["walk", "follow", "imitate", "course", "joint"]
 BodyName = Literal["pybullet", "mujoco", "mixture"]
 DeviceName = Literal["auto", "cpu", "cuda"]
 DIFFICULTY_STEP = 0.1  # workers keep one course per difficulty
-COLOURS = 3  # the first channels of RGB and RGB-D images
 TRIAL_COURSES = 256  # courses on which students compete in a round, shared among them
 
 
