@@ -60,7 +60,7 @@ ROWS = {
     "navigator-sit, written houses in Gibson's layout": replace(ATTENDING, scene=WRITTEN),
     "navigator-sit, unseen looks": replace(ATTENDING, looks="test"),
     "navigator-sit, remembers nothing": replace(ATTENDING, baseline="forgetful"),
-    "IAP of the paper's size": replace(ROOMS, bundle=f"{OTHERS}/paper-size"),
+    "navigator-paper-size": replace(ROOMS, bundle="navigator-paper-size"),
     "teacher (knows map and pose)": replace(ROOMS, bundle="walk", baseline="teacher"),
 }
 COLUMNS = (
