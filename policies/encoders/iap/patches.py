@@ -19,8 +19,6 @@ from pixelgait.policies.encoders.iap.ordered import Projection, whole_vectors
 from pixelgait.policies.encoders.selection import first_best
 from pixelgait.robot.observation import COLOURS
 
-STEM = 16  # channels of a stem's first convolution; ours
-
 
 def patches(image: Tensor, size: int, stride: int) -> Tensor:
     """Cut images (B, H, W, C), or maps, into patches (B, L, size * size * C), row by row.
@@ -71,9 +69,9 @@ class PatchSelector(nn.Module, ABC):
         placed: give the centres beside the values.
         gated: weigh values by importance.
         sparse: the same, each in its place.
-        stem: channels of what patches are cut from: two strided convolutions of the image, its
-            colours standardised (Xiao et al. 2021, arXiv 2106.14881); 0 for the image itself. A
-            "pixel" of a patch then is 4 x 4 of the image's.
+        stem: channels of what patches are cut from: two strided convolutions of the image, the
+            first of half as many channels, its colours standardised (Xiao et al. 2021, arXiv
+            2106.14881); 0 for the image itself. A "pixel" of a patch then is 4 x 4 of the image's.
 
     Raises:
         ValueError: the patch does not fit into the image, `selected` exceeds the patch count, or
@@ -206,4 +204,5 @@ def _require_use(values: int, placed: bool, gated: bool, sparse: bool) -> None:
 
 def _stem(image_shape: tuple[int, int, int], channels: int) -> StridedConvolutions:
     coloured = image_shape[2] >= COLOURS
-    return StridedConvolutions(image_shape, (STEM, channels), coloured, normalise=True)
+    widths = (max(1, channels // 2), channels)
+    return StridedConvolutions(image_shape, widths, coloured, normalise=True)
