@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pixelgait.export.reports.contact_sheet import labelled, write_sheet
 from pixelgait.robot.cli.options import Count, check_outputs, parse
-from pixelgait.robot.errors import run_command
+from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.eval_options import EvalConfig
@@ -43,7 +43,7 @@ SCALE = 0.4  # of a frame
 
 @dataclass(frozen=True)
 class GalleryConfig:
-    """Walk under unseen looks, and until so many episodes have failed, and show both."""
+    """Film walks under unseen looks, and episodes that fail."""
 
     looks: Path = Path("docs/unseen-looks.png")
     """A walk in every row, with what the camera saw and where attention went in the corner."""
@@ -84,11 +84,17 @@ def write_gallery(config: GalleryConfig) -> None:
 
 
 def write_rows(picture: Path, rows: Iterable[tuple[str, list[Frame]]]) -> None:
-    """Labels and frames below each other, as PNG."""
+    """Labels and frames below each other, as PNG.
+
+    Raises:
+        UserError: there are none.
+    """
     drawn = []
     for label, frames in rows:
         print(label, flush=True)
         drawn.append(labelled(np.hstack(frames), label))
+    if not drawn:
+        raise UserError(f"{picture}: no such episode among those; take more --episodes")
     write_sheet(picture, np.vstack(drawn))
 
 
@@ -115,9 +121,11 @@ def filmed_episodes(evaluation: EvalConfig, episodes: int) -> Iterator[Filmed]:
     """Episodes from the first evaluation seed on; a film is to be rendered before the next."""
     controller, body, task = player(evaluation)
     assert isinstance(task, Forward)
-    for seed in range(FIRST_EVALUATION_SEED, FIRST_EVALUATION_SEED + episodes):
-        yield Filmed(*film_episode(controller, body, task, seed), body, task)
-    body.close()
+    try:
+        for seed in range(FIRST_EVALUATION_SEED, FIRST_EVALUATION_SEED + episodes):
+            yield Filmed(*film_episode(controller, body, task, seed), body, task)
+    finally:
+        body.close()
 
 
 def frames_of(filmed: Filmed, shown: NDArray[np.int64]) -> list[Frame]:

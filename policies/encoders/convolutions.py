@@ -29,8 +29,7 @@ class StridedConvolutions(nn.Module):
 
     With `standardise` every colour channel of an image has mean 0 and deviation 1, beside depth a
     tenth of it, so that neither the light's colour nor the exposure counts. Depth keeps its metres.
-    With `normalise` every
-    convolution is followed by group normalisation: it learns faster.
+    With `normalise` every convolution is followed by group normalisation: it learns faster.
 
     Raises:
         ValueError: the image's sides are not divisible by as many twos, or there are no colours to
@@ -110,7 +109,7 @@ def _norm(channels: int) -> nn.GroupNorm:
 def _standard(x: Tensor) -> Tensor:
     """Channels of bytes (B, C, H, W) with mean 0 and, unless they are flat, deviation 1.
 
-    Whole numbers: their sum is exact, in whatever order it is taken.
+    Whole numbers: up to 256 x 256 pixels their sum is exact, in whatever order it is taken.
     """
     centred = x - x.mean((2, 3), keepdim=True)
     return centred / (centred.square().mean((2, 3), keepdim=True) + FLATTEST**2).sqrt()

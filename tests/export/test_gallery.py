@@ -9,6 +9,7 @@ import pytest
 
 from pixelgait.export.studies import gallery
 from pixelgait.export.studies.gallery import GalleryConfig, write_gallery
+from pixelgait.robot.errors import UserError
 from pixelgait.sim.eval_options import EvalConfig
 
 
@@ -39,3 +40,6 @@ def test_walks_and_failures_are_shown_with_how_they_ended(
         rows, columns, _ = cv2.imread(str(picture)).shape
         assert rows > lines * 128
         assert columns > 4 * 192
+    monkeypatch.setattr(gallery, "FAILURES", {"teacher": teacher})
+    with pytest.raises(UserError, match=r"failures.png: no such episode .* more --episodes"):
+        write_gallery(GalleryConfig(looks, walks=1, failures=failures, episodes=1))

@@ -75,7 +75,8 @@ class PatchSelector(nn.Module, ABC):
 
     Raises:
         ValueError: the patch does not fit into the image, `selected` exceeds the patch count, or
-            there are no values to place or gate, or none left out.
+            there are no values to place or gate, or none left out; behind a stem, the image's sides
+            are no multiples of 4.
     """
 
     MOST_PATCHES = MOST_PIXELS**2
