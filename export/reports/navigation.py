@@ -34,33 +34,41 @@ from pixelgait.sim.write_house import write_rooms
 HOUSES = 5  # that are written in Gibson's layout; others than those of training
 WRITTEN = "gibson:written"  # their folders are made where they are evaluated
 ROOMS = EvalConfig("navigator", scene="rooms")
-ATTENDING = replace(ROOMS, bundle="navigator-sit")
 OTHERS = "policies/pretrained/navigator/others"
-SEED_0, SEED_2 = (replace(ROOMS, bundle=f"{OTHERS}/seed-{seed}") for seed in (0, 2))
-# Rows: what walks, where.
+
+
+def _everywhere(policy: str) -> dict[str, EvalConfig]:
+    """Rows of a shipped policy: what walks, where."""
+    rooms = replace(ROOMS, bundle=policy)
+    return {
+        f"**{policy}**": rooms,
+        f"{policy}, difficulty 1": replace(rooms, difficulty=1.0),
+        f"{policy}, MuJoCo": replace(rooms, body="mujoco"),
+        f"{policy}, randomised": replace(rooms, randomise=True),
+        f"{policy}, written houses in Gibson's layout": replace(rooms, scene=WRITTEN),
+        f"{policy}, remembers nothing": replace(rooms, baseline="forgetful"),
+    }
+
+
+def _seed(seed: int) -> dict[str, EvalConfig]:
+    rooms = replace(ROOMS, bundle=f"{OTHERS}/seed-{seed}")
+    harder = replace(rooms, difficulty=1.0)
+    return {f"navigator, seed {seed}": rooms, f"navigator, seed {seed}, difficulty 1": harder}
+
+
 ROWS = {
-    "**navigator**": ROOMS,
+    **_everywhere("navigator"),
     "navigator, told no goal": replace(ROOMS, baseline="no-goal"),
+    "navigator, blind (gray image)": replace(ROOMS, baseline="blind"),
+    **_seed(0),
+    **_seed(2),
+    **_everywhere("navigator-iap"),
+    **_everywhere("navigator-small"),
+    **_everywhere("navigator-sit"),
+    "navigator-sit, unseen looks": replace(ROOMS, bundle="navigator-sit", looks="test"),
+    "**navigator-paper-size**": replace(ROOMS, bundle="navigator-paper-size"),
     "straight to the goal": replace(ROOMS, bundle="walk", baseline="straight"),
     "wall-following bug": replace(ROOMS, bundle="walk", baseline="bug"),
-    "navigator, difficulty 1": replace(ROOMS, difficulty=1.0),
-    "navigator, MuJoCo": replace(ROOMS, body="mujoco"),
-    "navigator, randomised": replace(ROOMS, randomise=True),
-    "navigator, written houses in Gibson's layout": replace(ROOMS, scene=WRITTEN),
-    "navigator, remembers nothing": replace(ROOMS, baseline="forgetful"),
-    "navigator, blind (gray image)": replace(ROOMS, baseline="blind"),
-    "navigator, seed 0": SEED_0,
-    "navigator, seed 2": SEED_2,
-    "navigator, seed 0, difficulty 1": replace(SEED_0, difficulty=1.0),
-    "navigator, seed 2, difficulty 1": replace(SEED_2, difficulty=1.0),
-    "navigator-sit": ATTENDING,
-    "navigator-sit, difficulty 1": replace(ATTENDING, difficulty=1.0),
-    "navigator-sit, MuJoCo": replace(ATTENDING, body="mujoco"),
-    "navigator-sit, randomised": replace(ATTENDING, randomise=True),
-    "navigator-sit, written houses in Gibson's layout": replace(ATTENDING, scene=WRITTEN),
-    "navigator-sit, unseen looks": replace(ATTENDING, looks="test"),
-    "navigator-sit, remembers nothing": replace(ATTENDING, baseline="forgetful"),
-    "navigator-paper-size": replace(ROOMS, bundle="navigator-paper-size"),
     "teacher (knows map and pose)": replace(ROOMS, bundle="walk", baseline="teacher"),
 }
 COLUMNS = (
