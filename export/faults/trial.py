@@ -85,7 +85,7 @@ class WalkTrial(Observer, ABC):
         else:
             self.spin(START_S, lambda: self.walking() or self.ended())
             self.spin(WALK_S, self.ended)
-            self.injected = not self.ended()
+            self.injected = self.walking() and not self.ended()
             began_s = time.monotonic()
             case.inject(self)
         self.spin(case.watch_s, self.ended)
@@ -96,6 +96,8 @@ class WalkTrial(Observer, ABC):
         case, heard = self.case, list(self.heard)
         after = [each for each in heard if each.time_s >= began_s]
         happened, reaction_s = self.happening(after, began_s)
+        if not (after or case.at_start or case.expected.startswith(ENDS)):
+            self.injected = False  # it had stopped before, and was about to end
         if case.expected.endswith((SINKS, STANDS)):
             happened += self.fate(began_s)
         said = self.said()

@@ -6,6 +6,7 @@ import itertools
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ from pixelgait.export.faults.events import judge, survive
 from pixelgait.export.faults.go2 import GO2_FAULTS
 from pixelgait.export.faults.ros2_control import yielding
 from pixelgait.export.faults.table import FaultsConfig, report
-from pixelgait.export.faults.trial import DAMPS, ENDS, SILENT, SINKS, WALKS, worst
+from pixelgait.export.faults.trial import DAMPS, ENDS, SILENT, SINKS, WALK_S, WALKS, Trial, worst
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import CONTROL_DT_S
@@ -85,6 +86,25 @@ def test_what_ends_wrongly_is_told() -> None:
     assert not replace(case, says="something else").run(load_bundle("iap")).passed
     with pytest.raises(UserError, match="no fault is called 'nowhere'"):
         report(FaultsConfig(only="nowhere"))
+
+
+def test_a_walk_that_ends_before_its_fault_is_walked_again() -> None:
+    """A machine that stalled has stopped the controller: what happens is not the fault's."""
+    trials = []
+
+    class Stalled(Trial):
+        def spin(self, seconds: float, until: Callable[[], object]) -> None:
+            super().spin(seconds, until)
+            if seconds == WALK_S:
+                trials.append(self)
+                if len(trials) == 1:
+                    self.alter(joints=lambda _: None)
+                    super().spin(0.3, self.ended)
+                    self.alter()
+
+    case = next(each for each in JOINTS if each.name == "velocities 1000 times")
+    assert replace(case, trial=Stalled).run(load_bundle("iap")).passed
+    assert [trial.injected for trial in trials] == [False, True]
 
 
 @pytest.mark.slow
