@@ -48,7 +48,7 @@ class WalkTrial(Observer, ABC):
         super().__init__(folder)
         self.case, self.bundle, self.folder = case, bundle, folder
         self.link = case.link
-        self.injected = True  # or a machine that stalled has ended the walk before
+        self.injected = False  # yet; and not if a machine that stalled has ended the walk before
 
     @property
     @abstractmethod
@@ -72,7 +72,7 @@ class WalkTrial(Observer, ABC):
 
     def run(self) -> Outcome:
         """Start, wait until the robot walks, inject, watch."""
-        case = self.case
+        case, walked = self.case, True
         if case.at_start:
             case.inject(self)
         else:
@@ -85,19 +85,19 @@ class WalkTrial(Observer, ABC):
         else:
             self.spin(START_S, lambda: self.walking() or self.ended())
             self.spin(WALK_S, self.ended)
-            self.injected = self.walking() and not self.ended()
+            walked = self.walking() and not self.ended()
             began_s = time.monotonic()
             case.inject(self)
         self.spin(case.watch_s, self.ended)
         self.spin(GRACE_S, lambda: False)
+        spoke = any(each.time_s >= began_s for each in self.heard)  # or it was about to end
+        self.injected = walked and (spoke or case.at_start or case.expected.startswith(ENDS))
         return self._outcome(began_s)
 
     def _outcome(self, began_s: float) -> Outcome:
         case, heard = self.case, list(self.heard)
         after = [each for each in heard if each.time_s >= began_s]
         happened, reaction_s = self.happening(after, began_s)
-        if not (after or case.at_start or case.expected.startswith(ENDS)):
-            self.injected = False  # it had stopped before, and was about to end
         if case.expected.endswith((SINKS, STANDS)):
             happened += self.fate(began_s)
         said = self.said()

@@ -65,6 +65,17 @@ class Filmed(NamedTuple):
     body: SimulatedBody
     task: Forward
 
+    @property
+    def last(self) -> int:
+        """Of its frames."""
+        return len(self.take.track.path) - 1
+
+    def row(self, shown: NDArray[np.int64]) -> tuple[str, list[Frame]]:
+        """How it ended, and these frames, small; its last again where it is shorter."""
+        label = f"seed {self.take.seed}: {ending(self.episode, self.body, self.task)}"
+        frames = [_smaller(frame) for frame in self.take.render(self.body, shown)]
+        return label, frames + frames[-1:] * (len(shown) - len(frames))
+
 
 def main() -> None:
     """Command line."""
@@ -101,20 +112,16 @@ def write_rows(picture: Path, rows: Iterable[tuple[str, list[Frame]]]) -> None:
 def walks(evaluation: EvalConfig, episodes: int) -> Iterator[tuple[str, list[Frame]]]:
     """Of every episode how it ended, and frames from its way."""
     for filmed in filmed_episodes(evaluation, episodes):
-        last = len(filmed.take.track.path) - 1
-        shown = np.array([round(share * last) for share in ON_THE_WAY])
-        yield f"seed {filmed.take.seed}: {ending(*filmed[1:])}", frames_of(filmed, shown)
+        yield filmed.row(np.array([round(share * filmed.last) for share in ON_THE_WAY]))
 
 
 def failures(evaluation: EvalConfig, episodes: int) -> Iterator[tuple[str, list[Frame]]]:
     """Of episodes that fall, or do not reach their goal, how they ended, and frames of their last
     seconds."""
     for filmed in filmed_episodes(evaluation, episodes):
-        if filmed.episode.success is not False and not filmed.episode.fell:
-            continue
-        last = len(filmed.take.track.path) - 1
-        shown = np.array([max(0, last - round(ago * FRAMES_PER_S)) for ago in BEFORE_THE_END_S])
-        yield f"seed {filmed.take.seed}: {ending(*filmed[1:])}", frames_of(filmed, shown)
+        if filmed.episode.success is False or filmed.episode.fell:
+            frames = [filmed.last - round(ago * FRAMES_PER_S) for ago in BEFORE_THE_END_S]
+            yield filmed.row(np.maximum(frames, 0))
 
 
 def filmed_episodes(evaluation: EvalConfig, episodes: int) -> Iterator[Filmed]:
@@ -126,12 +133,6 @@ def filmed_episodes(evaluation: EvalConfig, episodes: int) -> Iterator[Filmed]:
             yield Filmed(*film_episode(controller, body, task, seed), body, task)
     finally:
         body.close()
-
-
-def frames_of(filmed: Filmed, shown: NDArray[np.int64]) -> list[Frame]:
-    """These frames of a film, small; its last again where it is shorter."""
-    frames = [_smaller(frame) for frame in filmed.take.render(filmed.body, shown)]
-    return frames + frames[-1:] * (len(shown) - len(frames))
 
 
 def _smaller(frame: Frame) -> Frame:
