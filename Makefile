@@ -95,19 +95,19 @@ results: $(INSTALLED)  ## docs/results.md and the README's table: 100 unseen cou
 speed: $(INSTALLED)  ## seconds to a policy and episodes/s, by number of workers: idle machine, 1.5 h; CLUSTER=auto: on Ray as well
 	$(BIN)/python -m pixelgait.export.speed.speed $(ON_CLUSTER)
 
-navigation: $(INSTALLED)  ## docs/results.md: point goals in 100 unseen houses a row
+navigation: $(INSTALLED)  ## docs/indoors.md: point goals in 100 unseen houses a row
 	$(BIN)/python -m pixelgait.export.reports.navigation $(ON_CLUSTER)
 
-learning: $(INSTALLED)  ## docs/results.md: size of patches, encoders, mirror symmetry, three seeds each: 12 h
+learning: $(INSTALLED)  ## docs/studies.md: size of patches, encoders, mirror symmetry, three seeds each: 12 h
 	$(BIN)/python -m pixelgait.export.studies.learning $(ON_CLUSTER)
 
-fits: $(INSTALLED)  ## docs/results.md: what networks learn from the same decisions under looks: 1 h
+fits: $(INSTALLED)  ## docs/studies.md: what networks learn from the same decisions under looks: 1 h
 	$(BIN)/python -m pixelgait.export.studies.fits
 
 gallery: $(INSTALLED)  ## docs/unseen-looks.png, docs/failures.png: walks under unseen looks, and how episodes end that are no success
 	$(BIN)/python -m pixelgait.export.studies.gallery
 
-order: $(INSTALLED)  ## docs/results.md: policies that do not know the order of their inputs, shuffled; after make learning: 1 h
+order: $(INSTALLED)  ## docs/studies.md: policies that do not know the order of their inputs, shuffled; after make learning: 1 h
 	$(BIN)/python -m pixelgait.export.studies.order
 
 encoders: $(INSTALLED)  ## latencies of all encoders: docs/encoders.md and .png: idle machine, 8 min

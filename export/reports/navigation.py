@@ -1,4 +1,4 @@
-"""The tables of point goals and of the teacher in docs/results.md.
+"""The tables of point goals and of the teacher in docs/indoors.md.
 
 Run as `make navigation`. Evaluations are kept in docs/navigation.json and not repeated, as long as
 they are of the same policies.
@@ -87,7 +87,7 @@ class NavigationConfig(WorkerOptions):
     And the teacher, in every scene.
     """
 
-    page: Path = Path("docs/results.md")
+    page: Path = Path("docs/indoors.md")
     """Gets both tables, each between its two markers."""
     figures: Path = Path("docs/navigation.json")
     """Everything that was measured."""

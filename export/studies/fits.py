@@ -2,7 +2,7 @@
 
 A teacher shows what it does on obstacle courses, each of another look, by a flawed RGB-D camera;
 every network is fitted to that, in as many steps of as many images, from the channels it sees.
-What was measured is kept in docs/fits.json, and its table in docs/results.md.
+What was measured is kept in docs/fits.json, and its table in docs/studies.md.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ NETWORKS = (
 class FitsConfig:
     """Show decisions, fit every network to them, and write what is known."""
 
-    page: Path = Path("docs/results.md")
+    page: Path = Path("docs/studies.md")
     """Gets the table, between its two markers."""
     figures: Path = Path("docs/fits.json")
     """Everything that was measured."""

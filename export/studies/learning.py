@@ -2,7 +2,7 @@
 
 Every variant learns by the command that people type, with the same budget as the others of its
 study. A run that is there is not repeated, and one that was killed goes on. What was measured is
-kept in docs/learning.json, and its tables in docs/results.md.
+kept in docs/learning.json, and its tables in docs/studies.md.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ BUNDLE = "bundle"  # that examples/ppo_steer.py leaves
 class LearningConfig(WorkerOptions):
     """Train every variant with every seed, evaluate it, and write what is known."""
 
-    page: Path = Path("docs/results.md")
+    page: Path = Path("docs/studies.md")
     """Gets the tables, each between its two markers."""
     figures: Path = Path("docs/learning.json")
     """Everything that was measured."""

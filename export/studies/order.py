@@ -2,7 +2,7 @@
 
 AttentionNeuron (arXiv 2109.02869): as a low level over 20 numbers, learned here from the shipped
 one, and as an encoder over patches, learned by `make learning`. What was measured is kept in
-docs/order.json, and its tables in docs/results.md.
+docs/order.json, and its tables in docs/studies.md.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ TABLES = LOW, HIGH = "order-low", "order-high"
 class OrderConfig:
     """Teach a low level whose inputs have no order, measure, and write what is known."""
 
-    page: Path = Path("docs/results.md")
+    page: Path = Path("docs/studies.md")
     """Gets the tables, each between its two markers."""
     figures: Path = Path("docs/order.json")
     """Everything that was measured."""

@@ -23,12 +23,12 @@ FIGURES = ROOT / "docs" / "learning.json"
 
 
 def test_the_tables_are_those_of_the_figures_beside_them(tmp_path: Path) -> None:
-    page, kept = tmp_path / "results.md", tmp_path / "learning.json"
-    page.write_text((ROOT / "docs/results.md").read_text())
+    page, kept = tmp_path / "studies.md", tmp_path / "learning.json"
+    page.write_text((ROOT / "docs/studies.md").read_text())
     kept.write_bytes(FIGURES.read_bytes())
     write_tables(LearningConfig(page=page, figures=kept, measure=False))
     assert kept.read_bytes() == FIGURES.read_bytes()
-    assert page.read_text() == (ROOT / "docs/results.md").read_text()
+    assert page.read_text() == (ROOT / "docs/studies.md").read_text()
 
 
 def test_every_size_of_a_patch_is_an_encoder_that_selects_as_much_of_the_image() -> None:

@@ -167,11 +167,11 @@ def empty_page(folder: Path) -> Path:
 
 
 def test_the_tables_are_those_of_the_figures_beside_them(tmp_path: Path) -> None:
-    page, kept = tmp_path / "results.md", tmp_path / "order.json"
-    page.write_text((ROOT / "docs/results.md").read_text())
+    page, kept = tmp_path / "studies.md", tmp_path / "order.json"
+    page.write_text((ROOT / "docs/studies.md").read_text())
     kept.write_bytes((ROOT / "docs/order.json").read_bytes())
     write_tables(OrderConfig(page=page, figures=kept, tables=()))
-    assert page.read_text() == (ROOT / "docs/results.md").read_text()
+    assert page.read_text() == (ROOT / "docs/studies.md").read_text()
 
 
 @pytest.mark.slow

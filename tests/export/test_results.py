@@ -178,12 +178,12 @@ def test_known_figures_are_shown_and_nothing_is_measured_again(tmp_path: Path) -
 
 
 def test_the_tables_of_navigation_are_those_of_the_figures_beside_them(tmp_path: Path) -> None:
-    page, kept = tmp_path / "results.md", tmp_path / "navigation.json"
-    page.write_text((ROOT / "docs/results.md").read_text())
+    page, kept = tmp_path / "indoors.md", tmp_path / "navigation.json"
+    page.write_text((ROOT / "docs/indoors.md").read_text())
     kept.write_bytes((ROOT / "docs/navigation.json").read_bytes())
     write_tables(NavigationConfig(page=page, figures=kept, rows=("**navigator**",)))
     assert kept.read_bytes() == (ROOT / "docs/navigation.json").read_bytes(), "was measured again"
-    assert page.read_text() == (ROOT / "docs/results.md").read_text()
+    assert page.read_text() == (ROOT / "docs/indoors.md").read_text()
 
 
 @pytest.mark.slow
