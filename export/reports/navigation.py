@@ -19,6 +19,7 @@ from pixelgait.export.reports.generated import (
     table_line,
     write_between,
 )
+from pixelgait.export.reports.result_tables import rate
 from pixelgait.robot.cli.options import Episodes, parse
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.sim.eval_options import EvalConfig
@@ -34,7 +35,6 @@ from pixelgait.sim.write_house import write_rooms
 HOUSES = 5  # that are written in Gibson's layout; others than those of training
 WRITTEN = "gibson:written"  # their folders are made where they are evaluated
 ROOMS = EvalConfig("navigator", scene="rooms")
-OTHERS = "policies/pretrained/navigator/others"
 
 
 def _everywhere(policy: str) -> dict[str, EvalConfig]:
@@ -50,18 +50,19 @@ def _everywhere(policy: str) -> dict[str, EvalConfig]:
     }
 
 
-def _seed(seed: int) -> dict[str, EvalConfig]:
-    rooms = replace(ROOMS, bundle=f"{OTHERS}/seed-{seed}")
+def _seed(policy: str, seed: int) -> dict[str, EvalConfig]:
+    """Rows of another seed of it, which lies beside it."""
+    rooms = replace(ROOMS, bundle=f"policies/pretrained/{policy}/others/seed-{seed}")
     harder = replace(rooms, difficulty=1.0)
-    return {f"navigator, seed {seed}": rooms, f"navigator, seed {seed}, difficulty 1": harder}
+    return {f"{policy}, seed {seed}": rooms, f"{policy}, seed {seed}, difficulty 1": harder}
 
 
 ROWS = {
     **_everywhere("navigator"),
     "navigator, told no goal": replace(ROOMS, baseline="no-goal"),
     "navigator, blind (gray image)": replace(ROOMS, baseline="blind"),
-    **_seed(0),
-    **_seed(2),
+    **_seed("navigator", 0),
+    **_seed("navigator", 2),
     **_everywhere("navigator-iap"),
     **_everywhere("navigator-small"),
     **_everywhere("navigator-sit"),
@@ -170,7 +171,7 @@ def _cells(figures: Figures) -> list[str]:
     rates = ("success_rate", "clean_success_rate", "contact_free_rate", "fall_rate")
     return [
         str(figures["episodes"]),
-        *(_share(figures, name) for name in rates),
+        *(rate(figures, name) for name in rates),
         _spl(figures),
         f"{figures['contacts_per_episode']:.1f}",
         f"{figures['contact_impulse_ns']:.0f}",
@@ -182,18 +183,13 @@ def _cells(figures: Figures) -> list[str]:
 
 def _teacher_cells(figures: Figures) -> list[str]:
     rates = ("success_rate", "clean_success_rate", "fall_rate")
-    return [str(figures["episodes"]), *(_share(figures, name) for name in rates)]
+    return [str(figures["episodes"]), *(rate(figures, name) for name in rates)]
 
 
 def _spl(figures: Figures) -> str:
     low, high = figures["interval_95"]["spl"]
     interval = "" if low is None else f" [{low:.2f}, {high:.2f}]"  # one episode has no spread
     return f"{figures['spl']:.2f}{interval}"
-
-
-def _share(figures: Figures, name: str) -> str:
-    low, high = (100.0 * end for end in figures["interval_95"][name])
-    return f"{100.0 * figures[name]:.0f} % [{low:.0f}, {high:.0f}]"
 
 
 if __name__ == "__main__":

@@ -125,7 +125,7 @@ def _at_medium(row: ResultRow, figures: dict[str, Figures]) -> list[str]:
     if medium is None:
         return ["-"] * len(AT_MEDIUM)
     images = f"{medium['images_per_episode']:.0f}" if row.weights else "-"
-    return [f"{medium['distance_m']:.1f}", _rate(medium, "fall_rate"), images]
+    return [f"{medium['distance_m']:.1f}", rate(medium, "fall_rate"), images]
 
 
 def _cell(figures: Figures | None) -> str:
@@ -133,10 +133,11 @@ def _cell(figures: Figures | None) -> str:
     if figures is None:
         return "-"
     clean = figures.get("clean_success_rate")
-    success = _rate(figures, "success_rate")
+    success = rate(figures, "success_rate")
     return success if clean is None else f"{success} / {100.0 * clean:.0f} %"
 
 
-def _rate(figures: dict[str, Any], name: str) -> str:
+def rate(figures: Figures, name: str) -> str:
+    """A share of episodes and its interval [%]."""
     low, high = (100.0 * value for value in figures["interval_95"][name])
     return f"{100.0 * figures[name]:.0f} % [{low:.0f}, {high:.0f}]"
