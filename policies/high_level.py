@@ -121,7 +121,9 @@ class HighLevelNetwork(Decider):
         """Latent (B, 2), duration (B, 1) [control steps], attention (B, H', W'), state (B, n)."""
         views, attention = self.views(image)
         heads, after = self.heads(views, goal, state)
-        out = self.outputs([head.clamp(-1.0, 1.0) for head in heads])
+        # Clipped after the mean, as imitation fits it: what the two views have in common cancels
+        # there, so nothing would keep either of them within the limits.
+        out = self.outputs(heads).clamp(-1.0, 1.0)
         span = LONGEST_STEPS - SHORTEST_STEPS
         duration = torch.round(SHORTEST_STEPS + (out[:, :1] + 1.0) / 2.0 * span)
         return out[:, 1:], duration, attention, after

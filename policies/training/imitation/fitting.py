@@ -125,7 +125,8 @@ def turn_error(high_level: HighLevelNetwork, lessons: Lessons) -> float:
     rows = torch.arange(len(lessons.seen)).split(CHUNK)
     decisions = (lessons[row[:, None]] for row in rows)
     pairs = (_recurrent if high_level.memory else _memoryless)(high_level, decisions)
-    errors = [(out[:, 2] - each.latents[:, 1]).square().sum() for out, each in pairs]
+    turns = ((out[:, 2].clamp(-1.0, 1.0), each.latents[:, 1]) for out, each in pairs)
+    errors = [(turn - wanted).square().sum() for turn, wanted in turns]
     return float(sum(errors)) / len(lessons.seen)
 
 
