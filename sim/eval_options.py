@@ -118,6 +118,8 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
 
     def check_bundle(self, bundle: Bundle) -> None:
         """Raises UserError if an option is nothing to the bundle, which lacks what it is about."""
+        if self.baseline == "bug" and not self.make_scene().tells_destination:
+            raise UserError(f"--baseline bug: '{self.scene}' tells no destination, as rooms does")
         if self.task == "follow" or self.baseline in SIGHTLESS:
             return
         if self.baseline == "no-goal" and not {"goal", "ahead"} & set(bundle.takes):

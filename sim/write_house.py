@@ -18,8 +18,8 @@ from pixelgait.robot.files import write_atomic
 from pixelgait.robot.spec import Array
 from pixelgait.sim.scenes.houses.gibson import FLOORS, MAP, MESH
 from pixelgait.sim.scenes.houses.rooms import HEIGHT_M, furniture, slab, standing, wall
-from pixelgait.sim.world.box_mesh import box_corners, box_uv
 from pixelgait.sim.world.floor_plan import FloorPlan, draw_plan
+from pixelgait.sim.world.meshes import box_corners, box_uv
 from pixelgait.sim.world.scene import Box, Pose, require_difficulty
 from pixelgait.sim.world.texture import TILE_PIXELS, Texture, tile
 

@@ -106,6 +106,7 @@ NUMBERS = [
         "expected lines of text",
     ),
     ("pixelgait-eval iap --looks test --baseline bug", "--baseline bug does not look: --looks"),
+    ("pixelgait-eval walk --scene gates --baseline bug", "'gates' tells no destination, as rooms"),
     (
         "pixelgait-eval walk --task follow --scene flat --looks test",
         "--task follow does not look: --looks is nothing to it",
@@ -190,6 +191,12 @@ IGNORED = [
     (f"{TRAIN['imitate']} --start iap --dagger.students 3", "--start gives one"),
     (f"{TRAIN['imitate']} --dagger.recolour", "--dagger.recolour: no gradient reaches"),
     (f"{TRAIN['imitate']} --dagger.rate 0.1", "--dagger.rate: a head alone is fitted"),
+    (
+        f"{TRAIN['imitate']} --memory gru:4 --dagger.batch 16",
+        "--dagger.batch 16: expected one sequence of 32 or more",
+    ),
+    (f"{TRAIN['imitate']} --encoder iap:values=8,sparse=true,kernel=trig", "is not for sparse"),
+    (f"{TRAIN['imitate']} --encoder siet:dim=3,heads=1", "dim is 3, expected an even number"),
     (f"{TRAIN['imitate']} --dagger.unrolled 64", "--dagger.unrolled: it has no memory"),
     (
         f"{TRAIN['imitate']} --encoder strided:channels=1 --dagger.recolour",

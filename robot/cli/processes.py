@@ -21,9 +21,13 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h: the signal to get when the parent dies
 LAST_BREATH_S = 1.0  # by then a parent that is dying has closed all its pipes
 
 
+THREADS = "OMP_NUM_THREADS"
+
+
 def start_fork_server(module: str) -> None:
     """What children are forked from; what they need, a module, is imported there once.
 
+    Each has one thread for its work: libraries read how many when they are loaded, there and once.
     It ends with the last of them. Ctrl-C, which a terminal sends to all, is for the parent: it may
     save. SIGTERM, where nobody else handles it, ends the parent as ever.
     """
@@ -31,9 +35,14 @@ def start_fork_server(module: str) -> None:
     multiprocessing.set_forkserver_preload([module])
     resource_tracker.ensure_running()  # at its start it unblocks Ctrl-C
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    before = os.environ.get(THREADS)
+    os.environ[THREADS] = "1"
     try:
         forkserver.ensure_running()
     finally:
+        os.environ.pop(THREADS)
+        if before is not None:
+            os.environ[THREADS] = before
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 
 

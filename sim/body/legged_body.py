@@ -27,7 +27,7 @@ from pixelgait.sim.body.interface import (
     Loads,
     standing,
 )
-from pixelgait.sim.body.motors import Motor, motor_torques, motors_under
+from pixelgait.sim.body.motors import Motor, motor_torques, motors_under, only_damps
 from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.body.sensors import Sensors
 from pixelgait.sim.world.scene import Layout, Pose, Scene
@@ -135,7 +135,7 @@ class LeggedBody(ABC):
             if command is not self._command:
                 self._command = command
                 self._motors = motors_under(command, self.spec, self._sample)
-                self._settle(damped=not command.kp.any())
+                self._settle(only_damps(command))
             self._torques = motor_torques(self._motors, *self._joints())
             self._drive(self._torques)
             self.advance()

@@ -28,6 +28,11 @@ def motors_under(command: JointCommand, spec: RobotSpec, sample: Sample) -> list
     return list(zip(*(part.tolist() for part in parts), strict=True))
 
 
+def only_damps(command: JointCommand) -> bool:
+    """Whether motors do nothing but slow joints down: no target, no torque and no speed wanted."""
+    return not command.kp.any() and not command.feed_forward.any()
+
+
 def motor_torques(
     motors: Iterable[Motor], angles: Iterable[float], speeds: Iterable[float]
 ) -> list[float]:

@@ -87,7 +87,7 @@ class CameraStream:
         moved = camera.moved(shift_m, sample.camera_pitch_rad)
         zoomed = moved.with_field_of_view(sample.camera_zoom * camera.mount.vertical_fov_rad)
         yaw, roll = sample.camera_yaw_rad, sample.camera_roll_rad
-        self.camera = replace(zoomed, yaw_rad=yaw, roll_rad=camera.roll_rad + roll)
+        self.camera = replace(zoomed, yaw_rad=camera.yaw_rad + yaw, roll_rad=camera.roll_rad + roll)
         self._exposure_control = AutomaticExposure(
             sample.camera_exposure, sample.camera_exposure_lag_s
         )

@@ -33,6 +33,7 @@ from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import PHYSICS_DT_S, BasePose, Loads
 from pixelgait.sim.body.legged_body import LeggedBody
+from pixelgait.sim.body.motors import only_damps
 from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.engines.mujoco_model import compile_model, foot_friction, foot_geoms, wxyz
 from pixelgait.sim.engines.mujoco_scene import MuJoCoScene
@@ -108,7 +109,7 @@ class MuJoCoBody(LeggedBody):
             self._command = command
             self.stiffen(command)
             self.data.ctrl[:] = command.targets
-            self._settle(damped=not command.kp.any())
+            self._settle(only_damps(command))
         self.advance(steps)
         self._torques = self.data.actuator_force.tolist()
         for _ in range(steps):

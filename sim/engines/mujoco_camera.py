@@ -18,10 +18,10 @@ from pixelgait.robot.spec import Array
 from pixelgait.sim.body.camera import FAR_M, Camera
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.engines.mujoco_model import SCENE_GROUP, wxyz
-from pixelgait.sim.world.box_mesh import box_uv
 from pixelgait.sim.world.looks.geometry import FOREIGN, SKY
 from pixelgait.sim.world.looks.geometry import Hits as SceneHits
 from pixelgait.sim.world.looks.painter import Painter
+from pixelgait.sim.world.meshes import box_uv
 from pixelgait.sim.world.texture import TILE_PIXELS
 
 AMBIENT, DIFFUSE, SPECULAR, SHININESS = 0.6, 0.35, 0.05, 2  # of PyBullet's getCameraImage

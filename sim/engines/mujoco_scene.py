@@ -36,7 +36,7 @@ class MuJoCoScene:
         self._textured = {
             model.geom(scene_geom(i)).id: shape.texture
             for i, shape in enumerate((*scene.fixed, *scene.movable))
-            if isinstance(shape, Box) and shape.texture is not None
+            if isinstance(shape, Box) and shape.visible and shape.texture is not None
         }
         self._planes = [
             model.geom(scene_geom(i)).id

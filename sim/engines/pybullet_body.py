@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import temporary_file
 from pixelgait.robot.interface import Reading
 from pixelgait.robot.rotation import Quaternion, Vector, to_base_frame
@@ -221,12 +222,17 @@ def load_robot(spec: RobotSpec, client: int, urdf: Path | None = None) -> tuple[
     """Load a URDF of a robot, by default its own, with all its looks.
 
     Returns the body id and the joint indices in the spec's order.
+
+    Raises:
+        UserError: PyBullet cannot, as where meshes are missing.
     """
-    robot = pybullet.loadURDF(
-        str(urdf or find_urdf(spec)),
-        flags=pybullet.URDF_USE_INERTIA_FROM_FILE,
-        physicsClientId=client,
-    )
+    file = str(urdf or find_urdf(spec))
+    try:
+        robot = pybullet.loadURDF(
+            file, flags=pybullet.URDF_USE_INERTIA_FROM_FILE, physicsClientId=client
+        )
+    except pybullet.error:
+        raise UserError(f"{file}: PyBullet cannot load it; are its meshes there?") from None
     count = pybullet.getNumJoints(robot, physicsClientId=client)
     info = [pybullet.getJointInfo(robot, j, physicsClientId=client) for j in range(count)]
     index = {row[1].decode(): row[0] for row in info}

@@ -16,8 +16,8 @@ from pixelgait.sim.body.camera import FAR_M, Camera
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.engines import pybullet_camera
 from pixelgait.sim.engines.pybullet_client import pybullet
-from pixelgait.sim.world.box_mesh import TRIANGLES, box_corners, box_uv
 from pixelgait.sim.world.looks.painter import Painter
+from pixelgait.sim.world.meshes import TRIANGLES, box_corners, box_uv
 from pixelgait.sim.world.obstacles import are_obstacles, is_above_ground
 from pixelgait.sim.world.scene import ORIGIN, Box, HeightField, Layout, Mesh, Pose, Scene, Shape
 from pixelgait.sim.world.texture import Texture, tile
@@ -167,7 +167,7 @@ class PyBulletScene:
             upright(pose.yaw),
             physicsClientId=client,
         )
-        if box.texture is not None:
+        if box.texture is not None and box.visible:
             self._textured.append(body)
             self._paint(body, box.texture)
         return body

@@ -41,10 +41,10 @@ def simulated_robot(spec: RobotSpec) -> tuple[Element, list[str]]:
     no rigid body can have, as of a Mini Cheetah's thighs, are mended: PyBullet would take none.
 
     Raises:
-        UserError: see `find_urdf` and `find_mesh`.
+        UserError: it is no URDF, or another robot's; see also `find_urdf` and `find_mesh`.
     """
     urdf = find_urdf(spec)
-    root = ElementTree.parse(urdf).getroot()
+    root = _parsed(urdf, spec)
     for mesh in root.iter("mesh"):
         mesh.set("filename", str(find_mesh(urdf, mesh.get("filename", ""))))
     links = {link.get("name", ""): link for link in root.iterfind("link")}
@@ -72,6 +72,19 @@ def simulated_robot(spec: RobotSpec) -> tuple[Element, list[str]]:
             _bone(links[name], lower)
             seen.append(name)
     return root, seen
+
+
+def _parsed(urdf: Path, spec: RobotSpec) -> Element:
+    """A file that has the joints and feet of the robot."""
+    try:
+        root = ElementTree.parse(urdf).getroot()
+    except ElementTree.ParseError as error:
+        raise UserError(f"{urdf} is not a URDF: {error}") from None
+    named = {each.get("name") for kind in ("joint", "link") for each in root.iterfind(kind)}
+    missing = [name for name in (*spec.joint_names, *spec.foot_links) if name not in named]
+    if missing:
+        raise UserError(f"{urdf}: no {', '.join(missing)}, which a {spec.name} has")
+    return root
 
 
 def _make_possible(inertia: Element) -> None:

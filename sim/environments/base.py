@@ -53,7 +53,7 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         UserError: a value cannot be used, or not with another.
     """
 
-    metadata = {"render_modes": ["rgb_array", "camera"], "render_fps": 30}  # noqa: RUF012
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array", "camera"]}  # noqa: RUF012
     frame_skip: int
 
     def __init__(
@@ -93,6 +93,8 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         if body == "glide" and faults:
             raise UserError("faults are of sensors that body 'glide' does not have")
         self.render_mode, self.frame_skip = render_mode, frame_skip
+        rate = max(1, round(1.0 / (frame_skip * CONTROL_DT_S)))  # one picture a step
+        self.metadata = {**self.metadata, "render_fps": rate}
         self._last_step = round(seconds / CONTROL_DT_S)
         self.robot = spec = find_robot(robot)
         self.sees, self.told = image_size is not None, goal

@@ -18,7 +18,7 @@ def camera_info(time_ns: int, frame: str, height: int, width: int, mount: Camera
     info = CameraInfo(height=height, width=width, distortion_model="plumb_bob", d=[0.0] * 5)
     info.header.stamp, info.header.frame_id = ros.stamp(time_ns), frame
     focal = height / 2.0 / math.tan(mount.vertical_fov_rad / 2.0)
-    x, y = width / 2.0, height / 2.0
+    x, y = (width - 1) / 2.0, (height - 1) / 2.0  # the middle: pixels' centres are whole numbers
     info.k = [focal, 0.0, x, 0.0, focal, y, 0.0, 0.0, 1.0]
     info.r = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]
     info.p = [focal, 0.0, x, 0.0, 0.0, focal, y, 0.0, 0.0, 0.0, 1.0, 0.0]

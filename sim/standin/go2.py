@@ -34,7 +34,7 @@ from pixelgait.robot.unitree.tick import raw_s
 from pixelgait.sim.standin.motors import limp
 
 OWN_PROGRAM = "normal"  # what moves the motors until it is released: sport_mode
-NOT_IMPLEMENTED = 3203  # as the robot's services answer
+NOT_IMPLEMENTED, MALFORMED = 3203, 3204  # as the robot's services answer
 SERVICE_STEPS = 25  # physics steps between looks for requests: 50 ms
 WARM_DEG_C, CHARGED_PERCENT, VOLTS = 30, 80, 28.8  # of a robot that is well
 
@@ -121,7 +121,10 @@ class Go2Wire:
             self.program, self._newest = "", None
             return 0, {}
         if api == SELECT_MODE:
-            self.program = str(json.loads(parameter)["name"])
+            try:
+                self.program = str(json.loads(parameter)["name"])
+            except (ValueError, KeyError, TypeError):
+                return MALFORMED, {}
             return 0, {}
         return NOT_IMPLEMENTED, {}
 

@@ -52,15 +52,17 @@ class Follow:
     def __init__(self, steps: int) -> None:
         self.steps = steps
         self.latent = np.zeros(2)
+        self._step = self._since = 0
 
     def command(self, *_: object) -> Decision:
         """The high level of this task: the next command, whatever the camera sees."""
         self.latent = drawn_command(self._rng)
+        self._since = self._step
         return Decision(self.latent, self.COMMAND_STEPS)
 
     def reset(self, body: Walker, seed: int) -> None:
         self._rng = Stream.TASK.rng(seed)
-        self._step = 0
+        self._step = self._since = 0  # since the last command, which is late if no image came
         self._pose = planar_pose(body)
         self._velocity = np.zeros(3)  # forward, left [m/s], yaw rate [rad/s], smoothed
         self._loads = body.loads()
@@ -75,7 +77,7 @@ class Follow:
         forward, left, turn = self._velocity.tolist()
         speed, yaw_rate = commanded(self.latent)
         off = forward - speed, left, turn - yaw_rate
-        if self.settled(self._step):
+        if self.settled(self._step - self._since):
             self._errors += abs(off[0]), abs(off[2])
             self._judged += 1
         if self._step % self.PUSH_STEPS == 0:
@@ -87,7 +89,9 @@ class Follow:
 
     @classmethod
     def settled(cls, step: Any) -> Any:
-        """Whether errors count as tracking errors in a control step, or in steps (n,), from 1."""
+        """Whether errors count as tracking errors so many control steps, or steps (n,), after a
+        command, from 1.
+        """
         return step % cls.COMMAND_STEPS > cls.SETTLED_STEPS
 
     @classmethod

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -144,7 +143,6 @@ class WorkerPool(Pool):
 def _initialise(
     lifeline: Connection, initialise: Callable[..., None], arguments: tuple[Any, ...]
 ) -> None:
-    """One thread for the work, and one that ends this process when the parent does or says so."""
+    """Besides the thread that works one that ends this process when the parent does or says so."""
     watch_parent(lifeline)
-    os.environ["OMP_NUM_THREADS"] = "1"
     initialise(*arguments)

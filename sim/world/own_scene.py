@@ -8,6 +8,7 @@ import math
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from numbers import Real
 from pathlib import Path
 from typing import TypeVar, get_args
@@ -16,6 +17,7 @@ import numpy as np
 
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.world.appearance import Appearance, Look
+from pixelgait.sim.world.meshes import check_faces, is_picture
 from pixelgait.sim.world.scene import Box, HeightField, Layout, Mesh, Pose, Scene, Shape, Swing
 from pixelgait.sim.world.texture import PATTERNS, Colour, Texture
 
@@ -42,7 +44,7 @@ def load_own_scene(path: Path, difficulty: float) -> Scene:
     def layout(rng: np.random.Generator) -> Layout:
         drawn = _guarded(path, lambda: draw(rng))
         _guarded(path, lambda: _check_layout(scene, drawn))
-        return drawn
+        return replace(drawn)  # a new one every episode, by which episodes are told apart
 
     scene.layout = layout  # type: ignore[method-assign]
     _guard_places(scene, path)
@@ -142,7 +144,7 @@ def _check_shape(shape: Shape) -> None:
         raise ValueError(f"{shape!r} is no shape")
     if isinstance(shape, Mesh):
         _check_mesh(shape)
-    for box in shape.boxes if isinstance(shape, Mesh) else [shape]:
+    for box in [shape, *(shape.boxes if isinstance(shape, Mesh) else [])]:
         if not math.isfinite(box.friction) or box.friction < 0.0:
             raise ValueError(f"friction is {box.friction}, expected 0 or more")
         if isinstance(box, Box):
@@ -153,8 +155,16 @@ def _check_shape(shape: Shape) -> None:
 
 def _check_mesh(mesh: Mesh) -> None:
     for file in (mesh.visual, mesh.collision, mesh.texture):
-        if file is not None and not Path(file).is_file():
+        if file is None and file is mesh.texture:
+            continue
+        if not isinstance(file, Path):
+            raise ValueError(f"{file!r} of a Mesh is no Path")
+        if not file.is_file():
             raise ValueError(f"{file} of a Mesh is missing")
+        if file is mesh.texture and not is_picture(file):
+            raise ValueError(f"{file} of a Mesh is not a picture")
+    for file in {mesh.visual, mesh.collision}:
+        check_faces(file)
 
 
 def _check_box(box: Box) -> None:
@@ -162,11 +172,24 @@ def _check_box(box: Box) -> None:
     if len(box.half_m) != 3 or not all(0.0 < half < math.inf for half in box.half_m):
         raise ValueError(f"half_m of a Box is {box.half_m}, expected three lengths above 0")
     _check_colour(box.colour)
-    if box.texture is not None and not isinstance(box.texture, Texture):
-        raise ValueError(f"texture of a Box is {box.texture!r}, expected a Texture")
-    if box.texture is not None and box.texture.pattern not in PATTERNS:
+    if box.texture is not None:
+        _check_texture(box.texture)
+
+
+def _check_texture(texture: Texture) -> None:
+    if not isinstance(texture, Texture):
+        raise ValueError(f"texture of a Box is {texture!r}, expected a Texture")
+    if texture.pattern not in PATTERNS:
         known = ", ".join(PATTERNS)
-        raise ValueError(f"a Texture's pattern is {box.texture.pattern!r}, choose from {known}")
+        raise ValueError(f"a Texture's pattern is {texture.pattern!r}, choose from {known}")
+    if not isinstance(texture.colours, tuple) or len(texture.colours) != 2:
+        raise ValueError(f"a Texture's colours are {texture.colours!r}, expected a tuple of two")
+    for colour in texture.colours:
+        _check_colour(colour)
+    if not isinstance(texture.seed, int) or texture.seed < 0:
+        raise ValueError(f"a Texture's seed is {texture.seed!r}, expected 0, 1, ...")
+    if not 0.0 < texture.tile_m < math.inf:
+        raise ValueError(f"a Texture's tile_m is {texture.tile_m}, expected above 0")
 
 
 def _check_field(field: HeightField) -> None:
@@ -181,8 +204,9 @@ def _check_field(field: HeightField) -> None:
 
 
 def _check_colour(colour: Colour) -> None:
-    if len(colour) != 3 or not all(isinstance(c, Real) and 0.0 <= c <= 1.0 for c in colour):
-        raise ValueError(f"colour is {colour!r}, expected red, green and blue from 0 to 1")
+    right = isinstance(colour, tuple) and len(colour) == 3
+    if not right or not all(isinstance(c, Real) and 0.0 <= c <= 1.0 for c in colour):
+        raise ValueError(f"colour is {colour!r}, expected a tuple: red, green, blue from 0 to 1")
 
 
 def _check_layout(scene: Scene, layout: Layout) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -24,7 +25,7 @@ from pixelgait.robot.unitree.address import Go2
 from pixelgait.robot.unitree.dds import Bus, idl_type, sample_type
 from pixelgait.robot.unitree.driver import OTHERS_ALONE, Go2Driver
 from pixelgait.robot.unitree.remote import L2, STAND_UP, STOP, UP, A, B, Remote
-from pixelgait.robot.unitree.services import Request, Response
+from pixelgait.robot.unitree.services import SELECT_MODE, SWITCHER, Client, Request, Response
 from pixelgait.robot.unitree.tick import TickClock
 from pixelgait.sim.standin.go2 import Go2Wire, motor_command
 
@@ -286,3 +287,27 @@ def test_a_link_is_an_interface_and_a_domain() -> None:
     ):
         with pytest.raises(UserError, match=f"--link {wrong}: "):
             parse_link(wrong)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"name": "ai"}])
+def test_a_stand_in_answers_also_what_it_does_not_understand(
+    parameters: dict[str, str], bus: Bus
+) -> None:
+    wire, client, over = Go2Wire(bus, A1), Client(bus, SWITCHER), threading.Event()
+
+    def serve() -> None:
+        while not over.wait(0.001):
+            wire.command()
+
+    serving = threading.Thread(target=serve)
+    serving.start()
+    try:
+        if parameters:
+            client.call(SELECT_MODE, **parameters)
+            assert wire.program == "ai"
+        else:
+            with pytest.raises(UserError, match=f"call {SELECT_MODE} failed, 3204"):
+                client.call(SELECT_MODE)
+    finally:
+        over.set()
+        serving.join()

@@ -341,3 +341,35 @@ def test_a_robot_stands_on_a_urdf_of_the_users_own(
     monkeypatch.setenv("PIXELGAIT_GO2_URDF", str(tmp_path / "gone.urdf"))
     with pytest.raises(UserError, match="PIXELGAIT_GO2_URDF: no file"):
         find_urdf(spec)
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize(
+    ("kd", "torque_nm"), [(0.0, 2.0), (3.0, 6.0)], ids=["a torque alone", "a speed alone"]
+)
+def test_who_commands_without_stiffness_moves_the_joints(
+    name: str, kd: float, torque_nm: float
+) -> None:
+    """As programs for a Go2 may: a torque, or damping about a speed; both are no mere damping."""
+    body = make_body(name, GO2, FlatGround())
+    body.reset(0)
+    began = body.read().joint_angles
+    zeros, forward = np.zeros(12), np.zeros(12)
+    forward[0] = torque_nm
+    for _ in range(10):
+        body.apply(JointCommand(0.0, began, zeros, np.full(12, kd), forward))
+    moved = body.read().joint_angles[0] - began[0]
+    body.close()
+    assert moved > 0.05  # [rad]
+
+
+def test_a_urdf_of_something_else_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (own := tmp_path / "a1.urdf").write_text("no XML", encoding="utf-8")
+    monkeypatch.setenv("PIXELGAIT_A1_URDF", str(own))
+    with pytest.raises(UserError, match="is not a URDF: syntax error"):
+        make_body("pybullet", A1, FlatGround())
+    own.write_text("<robot name='a1'><link name='base'/></robot>", encoding="utf-8")
+    with pytest.raises(UserError, match=r"no FR_hip_joint, FR_upper_joint, .*, which a a1 has"):
+        make_body("mujoco", A1, FlatGround())

@@ -15,13 +15,13 @@ from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.environments.gait import GaitEnv
-from pixelgait.sim.scenes.distractors import PITCH_RAD, SHIFT_M, textures
+from pixelgait.sim.scenes.distractors import PITCH_RAD, SHIFT_M, Distracted, textures
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.houses.indoor import Indoor
 from pixelgait.sim.scenes.registry import SCENES, make_scene
 from pixelgait.sim.tasks.task import planar_pose
-from pixelgait.sim.world.scene import ORIGIN, STORE, Box, Layout
-from pixelgait.sim.world.texture import tile
+from pixelgait.sim.world.scene import ORIGIN, STORE, Box, Layout, Pose
+from pixelgait.sim.world.texture import Texture, tile
 from tests.conftest import Command
 from tests.helpers import HOLD, held_still, resident_mb
 
@@ -179,3 +179,17 @@ def test_the_mark_of_the_goal_is_green_whatever_distracts(name: str) -> None:
     assert appearance is not None
     textured = [s for s in (*scene.fixed, *scene.movable) if isinstance(s, Box) and s.texture]
     assert len(appearance.textures) == len(textured)
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_what_cannot_be_seen_has_no_texture(name: str) -> None:
+    """Of as many as are drawn."""
+    texture = Texture("dots", ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)))
+    half_m = (0.1, 0.1, 0.1)
+    hidden = Box(Pose(2.0, 0.0, 1.0), half_m, (1.0, 1.0, 1.0), texture=texture, visible=False)
+    scene = FlatGround()
+    scene.fixed = (*scene.fixed, hidden)
+    body = make_body(name, A1, Distracted(scene, "train"))
+    body.reset(0)
+    assert body.read().image().pixels.std() > 0.0
+    body.close()

@@ -171,6 +171,7 @@ def test_one_sees_the_robot_from_behind(body: str) -> None:
     env.reset(seed=1)
     first = env.render()
     assert first.shape == (320, 480, 3)
+    assert env.metadata["render_fps"] == 5  # an action takes 0.2 s
     for _ in range(5):
         env.step(AHEAD)
     assert not np.array_equal(first, env.render())

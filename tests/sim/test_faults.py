@@ -358,3 +358,11 @@ def test_a_lying_imu_does_not_end_an_episode_on_its_feet(name: str) -> None:
     assert controller.supervisor.bridged > 20  # one reading in five
     assert result.steps == 300
     assert not result.fell
+
+
+def test_who_follows_is_judged_once_settled_also_after_a_late_command() -> None:
+    """A command waits for an image: all later ones come as late."""
+    plain = EvalConfig("walk", task="follow", scene="flat", seconds=10.0, episodes=2, seed=9000)
+    late = replace(plain, faults=("camera-lost:at=0.5,for=0.7",))
+    errors = [evaluate(replace(each, workers=1))["speed_error"] for each in (plain, late)]
+    assert errors[1] < 1.25 * errors[0]

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.spec import A1
-from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.registry import make_scene
 
 OWN = """from __future__ import annotations
@@ -151,7 +149,7 @@ def test_a_destination_is_told_or_there_is_none(tmp_path: Path) -> None:
         ("fixed = (Box(Pose(2, 0, 0), (1, 1), (0, 0, 1)),)", "half_m of a Box is (1, 1), expected"),
         *(
             (f"fixed = (Box(Pose(2, 0, 0), (1, 1, 1), {colour!r}),)", f"colour is {colour!r}, exp")
-            for colour in ("red", (255, 0, 0), (0.1, 0.2), (0.1, 0.2, 0.3, 1.0))
+            for colour in ("red", (255, 0, 0), (0.1, 0.2), (0.1, 0.2, 0.3, 1.0), [0, 0, 1])
         ),
         ("fixed = (Box(Pose(2, 0, 0), (1, 1, 1), (0, 0, 1), texture='oak'),)", "texture of a Box"),
         *(
@@ -166,6 +164,20 @@ def test_a_destination_is_told_or_there_is_none(tmp_path: Path) -> None:
             "texture=Texture('oak', ((0, 0, 0), (1, 1, 1)))),)",
             "a Texture's pattern is 'oak', choose from bricks, checks, dots",
         ),
+        *(
+            (
+                "fixed = (Box(Pose(2, 0, 0), (1, 1, 1), (0, 0, 1), "
+                f"texture=Texture('dots', {texture})),)",
+                words,
+            )
+            for texture, words in (
+                ("[(0, 0, 0), (1, 1, 1)]", "a Texture's colours are [(0, 0, 0), (1, 1, 1)], exp"),
+                ("((0, 0), (1, 1, 1))", "colour is (0, 0), expected"),
+                ("((0, 0, 0), (1, 1, 1)), seed=-1", "a Texture's seed is -1, expected"),
+                ("((0, 0, 0), (1, 1, 1)), tile_m=0.0", "a Texture's tile_m is 0.0, expected above"),
+            )
+        ),
+        ("fixed = (Mesh('a.obj', 'a.obj', None, ()),)", "'a.obj' of a Mesh is no Path"),
         (
             "def layout(self, rng): return Layout(Pose(0, 0, 0), look=3)",
             "look of a layout is 3, expected Look or None",
@@ -199,13 +211,35 @@ def test_members_that_no_simulator_could_build_are_one_line(
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("name", BODIES)
-def test_a_mesh_that_is_none_is_one_line(tmp_path: Path, name: str) -> None:
-    (mesh := tmp_path / "a.obj").write_text("no mesh\n", encoding="utf-8")
-    path = Path(written(tmp_path, f"fixed = (Plane(), Mesh(*[Path('{mesh}')] * 2, None, ()))"))
+@pytest.mark.parametrize(
+    ("text", "texture", "more", "words"),
+    [
+        ("no mesh\n", "None", "", "has no faces, expected an OBJ mesh"),
+        ("v 0 0 0\nf 1 2 99999999\n", "None", "", "a face with vertex 99999999 of 1"),
+        ("v 0 0 0\nf 1 1 1\n", "Path('{mesh}')", "", "of a Mesh is not a picture"),
+        ("v 0 0 0\nf 1 1 1\n", "None", ", friction=math.nan", "friction is nan"),
+    ],
+)
+def test_a_mesh_that_would_end_a_simulator_is_one_line(
+    tmp_path: Path, text: str, texture: str, more: str, words: str
+) -> None:
+    (mesh := tmp_path / "a.obj").write_text(text, encoding="utf-8")
+    picture = texture.format(mesh=mesh)
+    fixed = f"fixed = (Plane(), Mesh(*[Path('{mesh}')] * 2, {picture}, (){more}))"
+    path = Path(written(tmp_path, fixed))
     head = "from pathlib import Path\nfrom pixelgait.sim.scenes import Mesh\n"
     first, rest = path.read_text(encoding="utf-8").split("\n", 1)
     path.write_text(f"{first}\n{head}{rest}", encoding="utf-8")
-    with pytest.raises(UserError, match=r"a\.obj|mesh-0") as refused:
-        make_body(name, A1, make_scene(str(path)))
+    with pytest.raises(UserError) as refused:
+        make_scene(str(path))
+    assert words in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_layout_that_is_always_the_same_is_another_episode_every_time(tmp_path: Path) -> None:
+    """By its layout a teacher knows whether its map is still right."""
+    same = "same = Layout(Pose(0, 0, 0))\n    def layout(self, rng): return self.same"
+    scene = make_scene(written(tmp_path, same))
+    one, other = (scene.layout(np.random.default_rng(seed)) for seed in (0, 1))
+    assert one == other
+    assert one is not other

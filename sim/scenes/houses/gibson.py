@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.scenes.houses.indoor import Indoor
 from pixelgait.sim.world.barriers import barriers
+from pixelgait.sim.world.meshes import check_faces, is_picture
 from pixelgait.sim.world.scene import STORE, Box, Layout, Mesh, Pose
 from pixelgait.sim.world.traversability import TraversabilityMap
 
@@ -70,32 +71,10 @@ class Gibson(Indoor):
 
 
 def _check_faces(path: Path) -> None:
-    """PyBullet would crash on a face with a vertex that does not exist."""
-    vertices, highest = 0, 0
-    has_faces = False
-    with path.open(errors="replace") as lines:
-        for line in lines:
-            if line.startswith("v "):
-                vertices += 1
-            elif line.startswith("f "):
-                has_faces = True
-                corners = _corners(path, line)
-                highest = max([highest, *corners])
-                missing = [n for n in corners if n == 0 or n < -vertices]  # -1 is the last so far
-                if missing:
-                    raise UserError(f"scene gibson: {path}: a face with vertex {missing[0]}")
-    if not has_faces:
-        raise UserError(f"scene gibson: {path} has no faces, expected an OBJ mesh")
-    if highest > vertices:
-        raise UserError(f"scene gibson: {path}: a face with vertex {highest} of {vertices}")
-
-
-def _corners(path: Path, line: str) -> list[int]:
-    """The vertices of a face, counted from 1, or from the last one back."""
     try:
-        return [int(corner.partition("/")[0]) for corner in line.split()[1:]]
-    except ValueError:
-        raise UserError(f"scene gibson: {path}: '{line.strip()}' is not a face") from None
+        check_faces(path)
+    except ValueError as error:
+        raise UserError(f"scene gibson: {error}") from None
 
 
 def _texture(mesh: Path) -> Path | None:
@@ -108,7 +87,7 @@ def _texture(mesh: Path) -> Path | None:
     texture = _named(library, "map_Kd")
     if texture is not None and not texture.exists():
         raise UserError(f"scene gibson: {texture}, named in {library.name}, is missing")
-    if texture is not None and not cv2.haveImageReader(str(texture)):
+    if texture is not None and not is_picture(texture):
         raise UserError(f"scene gibson: {texture}, named in {library.name}, is not a picture")
     return texture
 
