@@ -101,7 +101,8 @@ def check_agreement(
 def _check_pose(said: Any, stands: Array) -> None:
     """Whether the robot stands up into the pose that a contract says: soft legs bear weight there
     with what the policy knows of it."""
-    if np.shape(said) != stands.shape or np.abs(np.asarray(said) - stands).max() > TOLERANCE:
+    alike = np.shape(said) == stands.shape and np.abs(np.asarray(said) - stands).max() <= TOLERANCE
+    if not alike:
         pose = [round(each, 4) for each in stands.tolist()]
         raise UserError(f"start.pose_rad is {said}, this runtime stands at {pose}")
 

@@ -75,7 +75,7 @@ class Listener:
     """Hears all that can be shown, and passes it on to `write`.
 
     Of the `bundle` that walks it knows the robot and what of an image the policy sees; without one
-    the robot is an A1, and images come as they are.
+    the robot is an A1, and images are shown in 320 x 240 pixels of their middle.
     """
 
     def __init__(
@@ -93,6 +93,8 @@ class Listener:
         self._node = ros.rclpy.create_node(
             "pixelgait_view", context=context, enable_rosout=False, start_parameter_services=False
         )
+        # Of the node in this namespace: all robots diagnose themselves on the same topic.
+        self._own = f"{self._node.get_namespace().rstrip('/')}/{NODE}: ".lstrip("/")
         images = dict.fromkeys(self._camera.topics, (ros.Image, ros.NEWEST_QOS))
         for topic, (kind, quality) in {**TOPICS, **images}.items():
             hear = partial(self._hear, topic)
@@ -162,7 +164,7 @@ class Listener:
 
     def _diagnosed(self, message: Any, now_s: float) -> Iterator[Entry]:
         """A line where a level has changed; how old what sensors say is."""
-        own = [status for status in message.status if status.hardware_id == NODE]
+        own = [status for status in message.status if status.name.startswith(self._own)]
         for status in own:
             if self._levels.get(status.name, diagnostics.OK) != status.level:
                 level = LEVELS.get(status.level, ERROR)

@@ -82,24 +82,25 @@ class ControllerNode(LifecycleNode):
             UserError: a transition failed; the message says why.
         """
         for trigger in (self.trigger_configure, self.trigger_activate):
+            if self._stop.is_set():
+                return
             if trigger() != TransitionCallbackReturn.SUCCESS:
                 if self._stop.is_set():
                     return
                 raise UserError(self.fault or "the node could not be started")
 
     def ended(self, duration_s: float) -> bool:
-        """Whether the loop has stopped on a fault, or has walked for the duration [s]."""
-        if self.loop is None:
-            return False
-        since = self.loop.walking_since
-        over = bool(duration_s and since and time.monotonic() - since > duration_s)
-        return over or self.loop.fault is not None
+        """Whether it has walked for the duration [s]."""
+        since = self.loop.walking_since if self.loop is not None else None
+        return bool(duration_s and since and time.monotonic() - since > duration_s)
 
-    def follow_fault(self) -> None:
-        """After a fault: inactive, and an ERROR, for all to see."""
-        if self.loop is not None and self.loop.fault is not None:
-            self.trigger_deactivate()
-            self._diagnose()
+    def follow_fault(self) -> bool:
+        """After a fault: inactive, and an ERROR, for all to see. Returns whether there was one."""
+        if self.loop is None or self.loop.fault is None:
+            return False
+        self.trigger_deactivate()
+        self._diagnose()
+        return True
 
     def stop_loop(self) -> None:
         """Damp the robot and report, if the loop was started."""
@@ -152,7 +153,7 @@ class ControllerNode(LifecycleNode):
         self.fault = None
         try:
             assert self.connections is not None
-            self.connections.link.acquire()
+            self.connections.link.acquire(self._stop)
             self._wait_until_alone()
             self.loop = self._make_loop()
             freeze_collector()
@@ -163,7 +164,9 @@ class ControllerNode(LifecycleNode):
                 self.get_logger().info(unknown)
         except Exception as error:
             self.stop_loop()
-            return self._failed(error)
+            if self.fault is None:  # else it was the loop's, and who else was found is told with it
+                self._failed(error)
+            return TransitionCallbackReturn.FAILURE
         return super().on_activate(state)
 
     def _wait_until_alone(self) -> None:
@@ -234,8 +237,13 @@ class ControllerNode(LifecycleNode):
         return super().on_deactivate(state)
 
     def leave(self) -> None:
-        """Damp the robot, if the loop was started, and leave it."""
-        self.stop_loop()
+        """Damp the robot, if the loop was started, and leave it, whatever becomes of the report."""
+        try:
+            self.stop_loop()
+        finally:
+            self._disconnect()
+
+    def _disconnect(self) -> None:
         connections, self.connections = self.connections, None
         if connections is None:
             return

@@ -177,9 +177,9 @@ def operate(
         if config.autostart:
             node.start()
         while not (stop.is_set() or node.left):
-            over = config.autostart and node.ended(config.duration)
-            node.follow_fault()
-            if over:  # without autostart whoever asks for the transitions ends it as well
+            over = node.follow_fault() or node.ended(config.duration)
+            # Without autostart whoever asks for the transitions ends it as well.
+            if config.autostart and over:
                 break
             try:
                 executor.spin_once(timeout_sec=0.05)
@@ -189,9 +189,11 @@ def operate(
         if node.left or node.fault:
             time.sleep(FAREWELL_S)
     finally:
-        node.leave()
-        executor.shutdown()
-        node.destroy_node()
+        try:
+            node.leave()
+        finally:
+            executor.shutdown()
+            node.destroy_node()
     if node.fault:
         raise UserError(f"controller stopped: {node.fault}")
 

@@ -10,10 +10,10 @@ import platform
 import time
 from array import array
 from collections.abc import Mapping
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+import onnxruntime
 from numpy.typing import NDArray
 
 from pixelgait.robot.controller import Stopwatch
@@ -174,7 +174,7 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
-        "onnxruntime": version("onnxruntime"),
+        "onnxruntime": onnxruntime.__version__,
     }
 
 

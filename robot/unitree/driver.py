@@ -74,14 +74,14 @@ class Go2Driver:
         self._lock, self._closing = threading.Lock(), threading.Event()
         self._repeater = threading.Thread(target=self._repeat, name="lowcmd", daemon=True)
 
-    def acquire(self) -> None:
+    def acquire(self, stop: threading.Event) -> None:
         """Take the motors from the robot's own programs.
 
         Raises:
-            UserError: they keep them, or do not answer.
+            UserError: they keep them, or do not answer, or `stop` came first.
         """
         self._switcher = self._switcher or MotionSwitcher(self._bus)
-        self._switcher.release()
+        self._switcher.release(stop)
         self._problem = None  # of the damping since the last fault: nobody waits for that
         if self._writer is None:
             self._writer = self._bus.writer(COMMAND, self._commands)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from threading import Event
 from typing import Any
 
 from cyclonedds.core import DDSException
@@ -23,6 +24,7 @@ ANSWER_S = 10.0  # the vendor's samples wait 5 to 10 s
 AGAIN_S = 0.5  # a request that came before the service was discovered is lost
 RELEASE_S = 30.0  # until nobody else moves the motors; a release takes seconds, and is repeated
 FAREWELL_S = 2.0  # for an answer at the end: the robot may be gone
+NEVER = Event()  # of who waits to the end
 PAUSE_S = 1.0  # from one release to the next, as in the vendor's samples
 
 
@@ -58,19 +60,21 @@ class Client:
         self._requests = bus.writer(asked, Request)
         self._responses = bus.reader(answered, Response)
 
-    def call(self, api: int, patience_s: float = ANSWER_S, **parameters: Any) -> str:
+    def call(
+        self, api: int, patience_s: float = ANSWER_S, stop: Event = NEVER, **parameters: Any
+    ) -> str:
         """The data that the service answers with, within so long; JSON where there is something.
 
         Raises:
-            UserError: it does not answer, or says no, or cannot be asked.
+            UserError: it does not answer, or says no, or cannot be asked, or `stop` came first.
         """
         try:
-            return self._call(api, patience_s, parameters)
+            return self._call(api, patience_s, stop, parameters)
         except DDSException as error:
             reason = " ".join(str(error).split())
             raise UserError(f"{self.service}: call {api} failed, {reason}") from error
 
-    def _call(self, api: int, patience_s: float, parameters: dict[str, Any]) -> str:
+    def _call(self, api: int, patience_s: float, stop: Event, parameters: dict[str, Any]) -> str:
         self._responses.take(N=100)  # answers to what nobody waits for any more
         number = time.monotonic_ns()
         head = RequestHeader(RequestIdentity(number, api), RequestLease(0), RequestPolicy(0, False))
@@ -87,7 +91,8 @@ class Client:
                 if header.status.code:
                     raise UserError(f"{self.service}: call {api} failed, {header.status.code}")
                 return str(answer.data)
-            time.sleep(0.005)
+            if stop.wait(0.005):
+                raise UserError(f"{self.service}: stopped before it answered call {api}")
         raise UserError(f"{self.service}: no answer to call {api} for {patience_s:.0f} s")
 
 
@@ -98,35 +103,36 @@ class MotionSwitcher:
         self._client = Client(bus, SWITCHER)
         self.released: str | None = None  # the program that moved them
 
-    def mode(self) -> str:
+    def mode(self, stop: Event = NEVER) -> str:
         """The program that moves the motors; empty if none does.
 
         Raises:
-            UserError: the service does not say so, or does not answer.
+            UserError: the service does not say so, or does not answer, or `stop` came first.
         """
-        answer = self._client.call(CHECK_MODE)
+        answer = self._client.call(CHECK_MODE, stop=stop)
         try:
             return str(json.loads(answer)["name"])
         except (ValueError, TypeError, KeyError):
             raise UserError(f"{SWITCHER}: call {CHECK_MODE} failed, {answer!r}") from None
 
-    def release(self) -> None:
+    def release(self, stop: Event) -> None:
         """Until nobody moves the motors.
 
         Raises:
-            UserError: somebody goes on to, or the service refuses, or does not answer.
+            UserError: somebody goes on to, or the service refuses, or does not answer, or `stop`
+                came first.
         """
         deadline = time.monotonic() + RELEASE_S
-        while name := self.mode():
+        while name := self.mode(stop):
             if time.monotonic() > deadline:
                 raise UserError(f"{SWITCHER}: '{name}' keeps the motors")
+            self.released = self.released or name  # it may obey, and its answer be lost
             try:
-                self._client.call(RELEASE_MODE)
+                self._client.call(RELEASE_MODE, stop=stop)
             except UserError as error:
                 raise UserError(f"{SWITCHER}: '{name}' keeps the motors ({error})") from None
-            self.released = self.released or name
-            if self.mode():
-                time.sleep(PAUSE_S)
+            if self.mode(stop):
+                stop.wait(PAUSE_S)
 
     def give_back(self) -> None:
         """To the program that had them.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -149,6 +150,8 @@ def test_a_missing_file_is_refused_by_name(copy: Path, file: str) -> None:
             r"start\.pose_rad is .*, this runtime stands at \[0\.0, 0\.9, -1\.8",
         ),
         (lambda c: c["start"].update(pose_rad=[0.0]), r"start\.pose_rad is \[0\.0\], this "),
+        (lambda c: c["start"].update(pose_rad=[[0.0], []]), r"contract\.json: malformed"),
+        (lambda c: c["start"]["pose_rad"].__setitem__(2, math.nan), r"start\.pose_rad is .*nan"),
         (lambda c: c["patience"]["imu"].pop("dead_s"), "patience needs joints, imu, camera"),
         (lambda c: c["patience"]["imu"].update(stale_s=0.2), "dead_s above 0, in that order"),
     ],

@@ -57,7 +57,7 @@ class FakeSwitcher:
     def __init__(self, bus: FakeBus) -> None:
         self._bus = bus
 
-    def release(self) -> None: ...
+    def release(self, stop: threading.Event) -> None: ...
 
     def give_back(self) -> None:
         self._bus.ended.append("motors given back")
@@ -75,7 +75,7 @@ def driver(bus: FakeBus, monkeypatch: pytest.MonkeyPatch) -> Go2Driver:
     monkeypatch.setattr(driver_module, "DISCOVERY_S", 0.0)
     monkeypatch.setattr(driver_module, "newest", lambda _: None)
     driver = Go2Driver(bus, GO2, time.time, Remote({}))  # type: ignore[arg-type]
-    driver.acquire()
+    driver.acquire(threading.Event())
     return driver
 
 
@@ -179,7 +179,7 @@ def test_what_failed_before_the_motors_were_taken_again_is_no_fault(
     driver.send(STIFF)
     bus.fails = 1
     wait_for(lambda: not bus.fails)
-    driver.acquire()
+    driver.acquire(threading.Event())
     driver.take()
     driver.close()
 
@@ -257,3 +257,56 @@ def test_a_tick_that_stood_still_is_forgotten_when_the_node_is_activated_again(
     robot.oldest_s = 0.0
     robot.run(1.0)
     assert robot.oldest_s < 0.002
+
+
+class SwitcherBus(AnsweringBus):
+    """A motion switcher that obeys; `lost` answers to a release never arrive."""
+
+    def __init__(self, lost: bool) -> None:
+        super().__init__("")
+        self.lost, self.program, self.told = lost, "normal", list[int]()
+
+    def write(self, request: Any) -> None:
+        super().write(request)
+        self.told.append(request.header.identity.api_id)
+
+    def take(self, **_: Any) -> list[Any]:
+        asked, self.asked = self.asked, []
+        answers = []
+        for identity in asked:
+            if identity.api_id == services.RELEASE_MODE:
+                self.program = ""
+                if self.lost:
+                    continue
+            head = services.ResponseHeader(identity, services.ResponseStatus(0))
+            answers.append(services.Response(head, f'{{"name": "{self.program}"}}', []))
+        return answers
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_program_that_was_released_gets_the_motors_back(
+    lost: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the robot obeyed, and nobody heard it say so."""
+    bus = SwitcherBus(lost)
+    switcher = services.MotionSwitcher(bus)  # type: ignore[arg-type]
+    if lost:
+        stop = threading.Event()
+        threading.Timer(0.2, stop.set).start()
+        with pytest.raises(UserError, match="stopped before it answered call 1003"):
+            switcher.release(stop)
+    else:
+        switcher.release(threading.Event())
+    switcher.give_back()
+    assert bus.told[-1] == services.SELECT_MODE
+
+
+def test_who_shall_stop_does_not_take_the_motors_first() -> None:
+    bus, stop = SwitcherBus(lost=False), threading.Event()
+    bus.take = lambda **_: []  # type: ignore[method-assign]
+    threading.Timer(0.2, stop.set).start()
+    began_s = time.monotonic()
+    with pytest.raises(UserError, match="stopped before it answered call 1001"):
+        services.MotionSwitcher(bus).release(stop)  # type: ignore[arg-type]
+    assert time.monotonic() - began_s < services.ANSWER_S / 2.0
+    assert services.RELEASE_MODE not in bus.told

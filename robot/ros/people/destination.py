@@ -108,9 +108,10 @@ class Destination:
     def distance_m(self) -> float | None:
         """To the destination; None without one."""
         wanted = self.operator.orders.destination
-        if wanted is None or self._pose is None:
+        pose = self._pose  # once: the control thread forgets one that is not to be believed
+        if wanted is None or pose is None:
             return None
-        return float(goal_vector(np.array(wanted), self._pose)[0])
+        return float(goal_vector(np.array(wanted), pose)[0])
 
     def _missing(self) -> str | None:
         """Why nobody knows where the robot is; None: it is known."""

@@ -29,7 +29,8 @@ class CameraInfoWatch:
         self._image_shape, self._mount = image_shape, mount
         self._subscriptions = {}
         for topic in topics:
-            name = f"{topic.rpartition('/')[0]}/camera_info"
+            # Beside what is heard: an image that is remapped is another camera's.
+            name = f"{node.resolve_topic_name(topic).rpartition('/')[0]}/camera_info"
             self._subscriptions[name] = ros.subscribe(node, CameraInfo, name)
         self._problems: dict[str, str | None] = {}
 

@@ -25,8 +25,6 @@ if stays_here():
     if os.environ.get("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp") == "rmw_fastrtps_cpp":
         os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SYSTEM_DEFAULT"  # as the profile says
         os.environ["FASTRTPS_DEFAULT_PROFILES_FILE"] = str(LOOPBACK)
-    elif os.environ.get("ROS_DISTRO") == "humble":  # which does not know the other variable yet
-        os.environ["ROS_LOCALHOST_ONLY"] = "1"
     else:
         os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Event
 from typing import Any
 
 from pixelgait.robot.interface import JointCommand
@@ -44,7 +45,7 @@ class TopicDriver(TopicSensors):
         self._node = node
         self._topic: CommandTopic | None = None
 
-    def acquire(self) -> None:
+    def acquire(self, stop: Event) -> None:
         """Whoever else publishes commands is found by `Neighbours`."""
         if self._topic is None:
             self._topic = CommandTopic(self._node, self.spec, self.commands)

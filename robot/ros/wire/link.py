@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from threading import Event
 from typing import Any, Protocol, TypeVar
 
 from pixelgait.robot.errors import UserError
@@ -45,11 +46,11 @@ class Driver(Protocol):
 
     def send(self, command: JointCommand) -> None: ...
 
-    def acquire(self) -> None:
+    def acquire(self, stop: Event) -> None:
         """Become the one who commands the motors; before, nothing is to be sent.
 
         Raises:
-            UserError: somebody else is, or the motors cannot be commanded.
+            UserError: somebody else is, or the motors cannot be commanded, or `stop` came first.
         """
 
     def intruder(self) -> str | None:
@@ -154,10 +155,10 @@ class RosLink:
     def stamps(self) -> dict[str, float]:
         return _merged(part.stamps() for part in self._parts)
 
-    def acquire(self) -> None:
+    def acquire(self, stop: Event) -> None:
         """Become the one who commands the motors; see the driver what it raises."""
         if self._shadow is None:
-            self.driver.acquire()
+            self.driver.acquire(stop)
 
     def intruder(self) -> str | None:
         """Who else commands the motors, or None; a shadow is in nobody's way."""

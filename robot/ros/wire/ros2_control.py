@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from contextlib import suppress
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -20,6 +23,7 @@ from pixelgait.robot.runtime.realtime import RateKeeper
 from pixelgait.robot.spec import Array, RobotSpec
 
 ANSWER_S = 10.0  # until a controller has said what it commands
+LOOK_S = 0.1  # how often who waits for it looks whether the node shall stop
 SETTLE_S = 3.0  # for a robot to sink from standing to the ground; ours
 # The fastest a target yields: how fast an encoder that lies moves its leg, and a robot sinks; ours.
 YIELD_RAD_PER_S = 2.0
@@ -44,6 +48,7 @@ class Ros2ControlDriver(TopicSensors):
         self._joints = list(spec.joint_names)  # in the controller's order
         self._places = np.arange(len(self._joints))  # where those stand in ours
         self._targets: Array | None = None  # sent last (12,) [rad]; None before stiff ones
+        self._stop = Event()  # ends what it waits for
         # What follows an angle with a delay T pulls at it by kp T times its speed, besides the
         # hardware's own kd.
         missing = np.maximum(spec.damping_nms_per_rad - spec.kd_nms_per_rad, 0.0)
@@ -51,13 +56,14 @@ class Ros2ControlDriver(TopicSensors):
         self._publisher: Any = None
         self._parameters: Any = None  # the controller's service; it goes with the controller
 
-    def acquire(self) -> None:
+    def acquire(self, stop: Event) -> None:
         """Learn in which order the controller takes its joints.
 
         Raises:
-            UserError: it does not answer, or commands something else than this robot's positions.
+            UserError: it does not answer, or commands something else than this robot's positions,
+                or `stop` came first.
         """
-        self._targets = None
+        self._targets, self._stop = None, stop
         self._joints = joints = self._commanded()
         self._places = ros.joint_order(list(self.spec.joint_names), tuple(joints))
         self._refuse_tolerances(self._kind.tolerances(joints))
@@ -97,16 +103,34 @@ class Ros2ControlDriver(TopicSensors):
         executor = SingleThreadedExecutor(context=node.context)
         try:
             service = node.create_client(GetParameters, self._service)
-            if service.wait_for_service(ANSWER_S):
+            if self._wait(service.wait_for_service):
                 asked = service.call_async(GetParameters.Request(names=list(parameters)))
-                ros.rclpy.spin_until_future_complete(node, asked, executor, ANSWER_S)
-                if asked.done():
+
+                def answered(seconds: float) -> bool:
+                    ros.rclpy.spin_until_future_complete(node, asked, executor, seconds)
+                    return bool(asked.done())
+
+                if self._wait(answered):
                     values = list(asked.result().values)  # rclcpp: all, or none
                     return values or [ParameterValue() for _ in parameters]
             raise UserError(f"controller {self._controller} does not answer for {ANSWER_S:.0f} s")
         finally:
             executor.shutdown()
             node.destroy_node()
+
+    def _wait(self, until: Callable[[float], bool]) -> bool:
+        """Whether it came, which is asked with a time to wait for it [s], within `ANSWER_S`.
+
+        Raises:
+            UserError: the node was stopped first.
+        """
+        deadline_s = time.monotonic() + ANSWER_S
+        while time.monotonic() < deadline_s:
+            if until(LOOK_S):
+                return True
+            if self._stop.is_set():
+                raise UserError(f"stopped before controller {self._controller} answered")
+        return False
 
     def send(self, command: JointCommand) -> None:
         """Nothing before the first command that makes joints stiff."""
