@@ -81,8 +81,10 @@ def walk_courses(bundle: Bundle, seconds: float, folder: Path) -> dict[str, Any]
         if observer.ended():
             wrong.append("the controller has ended")
         observer.close()
-    memory = [course["memory_mb"] for course in courses]
-    growth = max(memory[1:], default=0.0) - memory[min(1, len(memory) - 1)]
+    if not courses:
+        wrong.append("no course was walked")
+    memory = [course["memory_mb"] for course in courses[1:]]  # since the first one
+    growth = max(memory) - memory[0] if memory else 0.0
     for course in courses:
         if course["outside_rad"] > 1e-9 or course["step"] > 1.001:
             wrong.append(f"course {course['seed']}: commands outside limits")

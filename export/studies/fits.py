@@ -157,6 +157,7 @@ def _lessons(config: FitsConfig, part: str, channels: int) -> Lessons:
         first = DAggerConfig(courses=SHOWN[part], steps=1)
         run = ImitateConfig(
             out=folder,
+            resume=(folder / "last.npz").exists(),
             looks="train",
             difficulty=1.0,
             randomise=True,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -171,9 +172,9 @@ def _imitated(run: Path) -> Figures:
 
 
 def _tried(run: Path) -> Figures:
-    """A run of examples/ppo_steer.py: figures of the last 100 episodes, ten times in between."""
+    """A run of examples/ppo_steer.py: figures of the last 100 episodes, ten times to the end."""
     curve = read_figures(run / "curve.json")
-    points = curve[:: max(1, len(curve) // 10)]
+    points = [curve[i] for i in np.linspace(0, len(curve) - 1, 10).round().astype(int)]
     provenance = read_json(run / BUNDLE / CONTRACT)["provenance"]
     return {
         "commit": provenance["export"]["commit"],
@@ -221,7 +222,7 @@ def _train(run: Path, command: str, config: LearningConfig) -> None:
         else:
             words += ["--workers", str(config.workers)]
     done = subprocess.run(words, check=False, preexec_fn=partial(die_with_parent, os.getpid()))
-    if done.returncode < 0 or done.returncode == 130:
+    if done.returncode in (-signal.SIGINT, 128 + signal.SIGINT):
         raise KeyboardInterrupt
     if done.returncode:
         raise UserError(f"{shlex.join(words)}: exit code {done.returncode}")

@@ -103,7 +103,9 @@ class _GroupNorm(nn.GroupNorm):
 
 
 def _norm(channels: int) -> nn.GroupNorm:
-    return _GroupNorm(max(1, min(GROUPS, channels // SMALLEST_GROUP)), channels)
+    most = max(1, min(GROUPS, channels // SMALLEST_GROUP))
+    groups = next(count for count in range(most, 0, -1) if channels % count == 0)
+    return _GroupNorm(groups, channels)
 
 
 def _standard(x: Tensor) -> Tensor:

@@ -106,6 +106,8 @@ def run_and_report(config: TrainConfig) -> None:
             raise
         film_so_far(config.out, config.video)
         where = ["--cluster", config.cluster] if config.cluster else []
+        if isinstance(config, ImitateConfig) and config.device != ImitateConfig.device:
+            where += ["--device", config.device]
         again = shlex.join([PROGRAM, "--out", str(config.out), "--resume", *where])
         raise KeyboardInterrupt(f"{again} goes on") from None
     if isinstance(config, (WalkConfig, FollowConfig)):

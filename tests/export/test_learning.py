@@ -127,6 +127,21 @@ def test_a_run_that_was_killed_before_its_bundle_was_whole_begins_anew(
         write_tables(config)
 
 
+def test_a_run_that_was_killed_is_a_failure_and_not_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a kernel that is out of memory: others of the study go on."""
+    page = tmp_path / "page.md"
+    page.write_text("\n".join(line for part in TABLES for line in markers(part, "learning")))
+    killed = 'python -c "import os; os.kill(os.getpid(), 9)"'
+    monkeypatch.setattr(encoders, "VARIANTS", (Variant("encoders", "ppo", killed),))
+    config = LearningConfig(
+        page=page, figures=tmp_path / "f.json", out=tmp_path, seeds=2, studies=("encoders",)
+    )
+    with pytest.raises(UserError, match=r"ppo, seed 0: .*code -9.*ppo, seed 1: .*code -9"):
+        write_tables(config)
+
+
 @pytest.mark.slow
 def test_what_is_missing_is_trained_and_walked_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

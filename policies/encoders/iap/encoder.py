@@ -9,6 +9,7 @@ from pixelgait.policies.encoders.checks import require_positive, require_seed
 from pixelgait.policies.encoders.iap.kernels import (
     KERNELS,
     RANDOM_KERNELS,
+    SIGNED_KERNELS,
     ReLUKernel,
     SoftmaxKernel,
 )
@@ -69,6 +70,10 @@ class IAPEncoder(PatchSelector):
         if kernel not in KERNELS:
             raise ValueError(f"unknown kernel '{kernel}', choose from {', '.join(KERNELS)}")
         _require_used(kernel, m=m, r=r, seed=seed)
+        if (gated or sparse) and kernel in SIGNED_KERNELS:
+            # An importance of which a share is taken has to be above 0; their estimates may not be.
+            weighed = "gated" if gated else "sparse"
+            raise ValueError(f"kernel '{kernel}' is not for {weighed}, choose relu or favor")
         if kernel in RANDOM_KERNELS:
             _require_few_features(self.count, m, r if kernel == "hybrid" else 0)
             self.kernel: ReLUKernel | SoftmaxKernel = SoftmaxKernel(

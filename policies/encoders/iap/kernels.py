@@ -26,6 +26,7 @@ from pixelgait.policies.encoders.iap.ordered import (
 
 RELU_EPSILON = 1e-3  # Performer's deterministic ReLU features: relu(z) + 0.001
 RANDOM_KERNELS = ("favor", "trig", "hybrid")
+SIGNED_KERNELS = ("trig", "hybrid")  # whose estimates may be below 0
 KERNELS = ("relu", *RANDOM_KERNELS)
 TILE = 1 << 14  # patches at a time: what follows one another stays in the processor's cache
 STEEP = 2.0**60  # clipped to [-1, 1], what is multiplied by this is its sign, 0 included

@@ -142,6 +142,8 @@ class SiT(nn.Module):
         _check_names(variant, graph, matrices)
         _check_sizes(height, width, channels, patch, graph)
         require_heads(dim, heads)
+        if variant == "siet" and dim % 2:
+            raise ValueError(f"dim is {dim}, expected an even number for siet")
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"dropout is {dropout}, expected at least 0 and below 1")
         require_at_least(0, local_layers=local_layers)

@@ -126,7 +126,8 @@ class OpenAIES(_Antithetic):
     def tell(self, returns: Array) -> None:
         """Adam on the gradient that centred ranks give, per weight in units of its scale."""
         ranks = centred_ranks(returns).reshape(-1, 2)
-        noise = self.config.noise * self.cooling
+        # By the noise it began with: ranks do not shrink with it, so nor does Adam's gradient.
+        noise = self.config.noise
         gradient = (ranks[:, 0] - ranks[:, 1]) @ self.directions / (len(returns) * noise)
         self.first = self.BETA_1 * self.first + (1 - self.BETA_1) * gradient
         self.second = self.BETA_2 * self.second + (1 - self.BETA_2) * gradient**2

@@ -71,6 +71,10 @@ class DAggerConfig:
             raise UserError("--dagger.recolour: depth images have no colours")
         if self.unrolled != default.unrolled and not student.memory:
             raise UserError("--dagger.unrolled: it has no memory through which to go back")
+        if student.memory and self.batch < self.unrolled:
+            raise UserError(
+                f"--dagger.batch {self.batch}: expected one sequence of {self.unrolled} or more"
+            )
         if self.rate != default.rate and not (gradient or student.memory):
             raise UserError("--dagger.rate: a head alone is fitted, which has its own rate")
 
