@@ -64,6 +64,7 @@ ROWS = {
     **_seed("navigator", 0),
     **_seed("navigator", 2),
     **_everywhere("navigator-iap"),
+    **_seed("navigator-iap", 1),
     **_everywhere("navigator-small"),
     **_everywhere("navigator-sit"),
     "navigator-sit, unseen looks": replace(ROOMS, bundle="navigator-sit", looks="test"),
