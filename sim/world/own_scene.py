@@ -154,17 +154,20 @@ def _check_shape(shape: Shape) -> None:
 
 
 def _check_mesh(mesh: Mesh) -> None:
-    for file in (mesh.visual, mesh.collision, mesh.texture):
-        if file is None and file is mesh.texture:
-            continue
-        if not isinstance(file, Path):
-            raise ValueError(f"{file!r} of a Mesh is no Path")
-        if not file.is_file():
-            raise ValueError(f"{file} of a Mesh is missing")
-        if file is mesh.texture and not is_picture(file):
-            raise ValueError(f"{file} of a Mesh is not a picture")
-    for file in {mesh.visual, mesh.collision}:
+    for file in (mesh.visual, mesh.collision):
+        _check_file(file)
         check_faces(file)
+    if mesh.texture is not None:
+        _check_file(mesh.texture)
+        if not is_picture(mesh.texture):
+            raise ValueError(f"{mesh.texture} of a Mesh is not a picture")
+
+
+def _check_file(file: Path) -> None:
+    if not isinstance(file, Path):
+        raise ValueError(f"{file!r} of a Mesh is no Path")
+    if not file.is_file():
+        raise ValueError(f"{file} of a Mesh is missing")
 
 
 def _check_box(box: Box) -> None:

@@ -22,6 +22,13 @@ ROOT = Path(__file__).resolve().parents[2]
 FIGURES = ROOT / "docs" / "learning.json"
 
 
+def empty_page(folder: Path) -> Path:
+    """One with the lines that tables are written between, and nothing else."""
+    page = folder / "page.md"
+    page.write_text("\n".join(line for part in TABLES for line in markers(part, "learning")))
+    return page
+
+
 def test_the_tables_are_those_of_the_figures_beside_them(tmp_path: Path) -> None:
     page, kept = tmp_path / "studies.md", tmp_path / "learning.json"
     page.write_text((ROOT / "docs/studies.md").read_text())
@@ -59,8 +66,7 @@ def test_mirror_symmetry_is_worth_the_ratio_of_medians() -> None:
 
 
 def test_what_is_known_is_written_without_training(tmp_path: Path) -> None:
-    page, kept = tmp_path / "page.md", tmp_path / "learning.json"
-    page.write_text("\n".join(line for part in TABLES for line in markers(part, "learning")))
+    page, kept = empty_page(tmp_path), tmp_path / "learning.json"
     row = {
         **learned("16 / 16", 0, [0.1, 0.3, 0.2]),
         **{"study": "patches", "weights": 42},
@@ -98,8 +104,7 @@ def test_every_encoder_but_variants_of_a_kernel_is_compared() -> None:
 
 
 def test_a_study_nobody_knows_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("\n".join(line for part in TABLES for line in markers(part, "learning")))
+    page = empty_page(tmp_path)
     config = LearningConfig(page=page, figures=tmp_path / "f.json", out=tmp_path, seeds=1)
     with pytest.raises(UserError, match="--studies: choose from patches, mirror, encoders"):
         write_tables(replace(config, studies=("patch",)))
@@ -114,8 +119,7 @@ def test_a_run_that_was_killed_before_its_bundle_was_whole_begins_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str
 ) -> None:
     """examples/ppo_steer.py writes its curve first, then a bundle, whose contract is last."""
-    page = tmp_path / "page.md"
-    page.write_text("\n".join(line for part in TABLES for line in markers(part, "learning")))
+    page = empty_page(tmp_path)
     monkeypatch.setattr(encoders, "VARIANTS", (Variant("encoders", "ppo", "python -c exit(3)"),))
     file = tmp_path / "encoders-ppo-0" / left
     file.parent.mkdir(parents=True)
@@ -131,8 +135,7 @@ def test_a_run_that_was_killed_is_a_failure_and_not_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As by a kernel that is out of memory: others of the study go on."""
-    page = tmp_path / "page.md"
-    page.write_text("\n".join(line for part in TABLES for line in markers(part, "learning")))
+    page = empty_page(tmp_path)
     killed = 'python -c "import os; os.kill(os.getpid(), 9)"'
     monkeypatch.setattr(encoders, "VARIANTS", (Variant("encoders", "ppo", killed),))
     config = LearningConfig(
@@ -146,8 +149,7 @@ def test_a_run_that_was_killed_is_a_failure_and_not_the_end(
 def test_what_is_missing_is_trained_and_walked_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page, kept = tmp_path / "page.md", tmp_path / "learning.json"
-    page.write_text("\n".join(line for part in TABLES for line in markers(part, "learning")))
+    page, kept = empty_page(tmp_path), tmp_path / "learning.json"
     small = Variant(
         "encoders",
         "cnn",
