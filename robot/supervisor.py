@@ -13,6 +13,7 @@ import numpy as np
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.obedience import ObedienceWatch
 from pixelgait.robot.plausibility import MOST_BRIDGED, ImuWatch, JointWatch
 from pixelgait.robot.rotation import up_z
 from pixelgait.robot.spec import Array, RobotSpec
@@ -72,14 +73,14 @@ class Supervisor:
     `target_speed_limit_rad_per_s`, whatever is read. `fault` names why the robot is damped, or is
     None. Only `reset` and `rise` clear it. `bridged` counts readings with joints, or an
     orientation, that were not believed. `patience` says of every sensor by name what its age means.
-    Where nobody obeys (`obeyed` is false), no joint is stuck.
+    Where nobody shall obey (`obeyed` is false), no joint is stuck.
     """
 
     def __init__(self, spec: RobotSpec, patience: Mapping[str, Patience] = PATIENCE) -> None:
         self.spec = spec
         self.patience = patience
         self.obeyed = True
-        self._joints, self._imu = JointWatch(spec), ImuWatch()
+        self._joints, self._imu, self._obedience = JointWatch(spec), ImuWatch(), ObedienceWatch()
         self._zeros = np.zeros(len(spec.joint_names))
         self._damping = np.full(len(spec.joint_names), spec.damping_nms_per_rad)
         self._inverse_kp = 1.0 / spec.kp_nm_per_rad
@@ -98,6 +99,7 @@ class Supervisor:
         self.fault: str | None = None
         self.bridged = self._bad_imu = 0
         self._imu.reset()
+        self._obedience.reset()
         self._sent: Array | None = None
 
     def believed(self, joint_angles: Array) -> Array:
@@ -181,8 +183,8 @@ class Supervisor:
             self._bad_imu += 1
             if self._bad_imu > MOST_BRIDGED or self._sent is None:
                 return "the IMU's orientation is no unit quaternion"
-        sent = self._sent if self.obeyed else None
-        return self._joints.judge(reading, q if sent is None else sent)
+        sent = q if self._sent is None or not self.obeyed else self._sent
+        return self._joints.judge(reading, sent) or self._obedience.judge(q, sent)
 
     def _limit(self, targets: Array) -> Array:
         """Targets so near that the PD torque keeps its limits, within the joint limits, and near

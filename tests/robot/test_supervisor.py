@@ -196,7 +196,7 @@ def test_a_joint_may_stand_still_where_it_shall() -> None:
     supervisor = Supervisor(A1)
     for step in range(200):
         reading = replace(walking(0), time_s=CONTROL_DT_S * step, joint_velocities=np.zeros(12))
-        assert not is_damping(supervisor.review(reading, A1.default_pose_rad))
+        assert not is_damping(supervisor.review(reading, reading.joint_angles))
     assert (supervisor.fault, supervisor.bridged) == (None, 0)
 
 
@@ -317,6 +317,32 @@ def test_a_walking_robot_with_true_readings_is_believed() -> None:
     damped_s, supervisor = walk(None)
     assert damped_s == np.inf
     assert (supervisor.fault, supervisor.bridged) == (None, 0)
+
+
+@pytest.mark.parametrize("noise_rad", [0.0, 1e-9, 1e-3])
+@pytest.mark.parametrize("robot", ["a1", "go2"])
+def test_a_robot_whose_motors_lose_power_is_damped_once_it_lies(
+    robot: str, noise_rad: float
+) -> None:
+    """Encoders go on, and never show the same twice: with power back, it would be torn up."""
+    spec, rng = ROBOTS[robot], np.random.default_rng(0)
+    body = make_body("pybullet", spec, FlatGround())
+    reading = body.reset(0)
+    trots = LinearLowLevel.from_weights(spec, trotting_weights())
+    controller = Controller(lambda *_: Decision(np.zeros(2), 10), trots, Supervisor(spec))
+    for step in range(300):
+        command = controller.follow(np.zeros(2), reading)
+        powered = step < 100
+        assert is_damping(command, spec) is False or not powered
+        friction = controller.supervisor.damp(reading.time_s)
+        body.apply(command if powered else replace(friction, kd=0.1 * friction.kd))
+        reading = body.read()
+        noise = rng.normal(0.0, noise_rad, 12)
+        reading = replace(reading, joint_angles=reading.joint_angles + noise)
+    body.close()
+    still = "^no joint turns, though targets move by |stuck at .* while its target moves$"
+    assert re.search(still, str(controller.supervisor.fault)), controller.supervisor.fault
+    assert is_damping(command, spec)
 
 
 @pytest.mark.parametrize("at_s", [1.0, 1.07, 1.13])
