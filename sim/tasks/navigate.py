@@ -11,7 +11,7 @@ from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import Walker
 from pixelgait.sim.tasks.forward import Forward
-from pixelgait.sim.tasks.task import planar_pose, progress_m
+from pixelgait.sim.tasks.task import planar_pose
 from pixelgait.sim.world.scene import Scene
 
 # Anderson et al. 2018 (arXiv 1807.06757), section 3: twice the robot's width of 0.18 m in Habitat.
@@ -40,9 +40,10 @@ class Navigate(Forward):
         super().reset(body, seed)
         assert body.scene.destination is not None
         self.destination: Array = body.scene.destination
-        self._way_m = -progress_m(body)
+        start = planar_pose(body)[:2]
+        self._way_m = body.scene.way_m(*start.tolist())
         self._walked_m = 0.0
-        self._places: deque[Array] = deque([planar_pose(body)[:2]], maxlen=STOPPED_STEPS)
+        self._places: deque[Array] = deque([start], maxlen=STOPPED_STEPS)
 
     def step(self, body: Walker) -> tuple[float, bool]:
         reward, over = super().step(body)

@@ -141,6 +141,10 @@ class Scene(ABC):
         """How far (x, y) is on the way to the goal, from an origin of the scene's choice."""
         return x
 
+    def way_m(self, x: float, y: float) -> float:
+        """How long the shortest way to the destination is [m]; progress may be rougher."""
+        return -self.progress_m(x, y)
+
     def ground_m(self, x: float, y: float) -> float | None:
         """Height of the ground at (x, y), whatever stands on it; None: nothing to walk on."""
         return 0.0

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from pixelgait.robot.spec import Array
+from pixelgait.sim.scenes.houses.taut_way import taut_length_m
 from pixelgait.sim.world.scene import Box, Pose, Scene
 from pixelgait.sim.world.traversability import TraversabilityMap
 
@@ -49,6 +50,10 @@ class Indoor(Scene):
 
     def progress_m(self, x: float, y: float) -> float:
         return -self.map.geodesic_distance(self.distances, x, y)
+
+    def way_m(self, x: float, y: float) -> float:
+        way = self.map.path(self.distances, self.map.cell(x, y))
+        return taut_length_m(self.map.free, way)
 
     def ground_m(self, x: float, y: float) -> float | None:
         return self.floor_m if self.map.covers(x, y) else None
