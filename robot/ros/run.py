@@ -22,6 +22,7 @@ from pixelgait.robot.recording.recorder import Recorder, require_recordable
 from pixelgait.robot.ros.address import parse_link
 from pixelgait.robot.ros.wire.video import Stream, parse_stream
 from pixelgait.robot.runtime.realtime import lock_memory, pin, request_priority
+from pixelgait.robot.runtime.terminal import Terminal
 from pixelgait.robot.unitree.address import Go2
 
 # The answer to a shutdown transition must reach who asked before the node that gave it is gone.
@@ -105,6 +106,7 @@ def run(config: RunConfig) -> None:
 
     # Before this process asks for real-time priority, and before threads exist: they inherit it.
     recorder = Recorder(config.record) if config.record is not None else None
+    terminal = Terminal()
     try:
         granted = [pin(config.cores)] if config.cores else []
         if config.realtime:
@@ -112,6 +114,7 @@ def run(config: RunConfig) -> None:
         warnings += [each for each in granted if each]
         operate(config, stream, recorder, ros.start(sys.argv), warnings)
     finally:
+        terminal.close()
         if recorder is not None:
             recorder.close()
             if recorder.problem:

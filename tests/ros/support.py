@@ -214,7 +214,8 @@ class FakeRobot:
         self.names = list(A1.joint_names)
         self.encoders = np.random.default_rng(0)
         self.velocity = [0.0] * 12
-        self.pose = A1.default_pose_rad  # (12,) [rad], whatever it is commanded
+        self.pose = A1.default_pose_rad  # (12,) [rad], whatever it is commanded, but for
+        self.sway_rad = 0.03  # of the last joint: nobody obeys where none turns at all
         self.roll = 0.0
         self.encoding = "rgb8"
         self.publish_camera = self.publish_joints = True
@@ -229,6 +230,7 @@ class FakeRobot:
         message.header.stamp = ros.stamp(self.stamp(ros.JOINT_STATES, now))
         message.name, message.velocity = self.names, self.velocity
         noise = self.encoders.normal(0.0, 1e-3, 12)  # one that never changes is stuck
+        noise[-1] += self.sway_rad * np.sin(2.0 * np.pi * 2.0 * now / 1e9)  # 2 Hz
         message.position = (self.pose + noise).tolist()
         if self.publish_joints:
             self.joints.publish(message)

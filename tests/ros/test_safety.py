@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import re
 import signal
+import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -52,6 +55,28 @@ def test_after_a_stall_of_its_own_it_stands_up_again(
     up = client.commands[stiff_at[1]]  # the first of standing up: from where the joints are
     assert max(abs(q - p) for q, p in zip(up.position, A1.default_pose_rad, strict=True)) < 0.05
     assert run.poll() is None
+
+
+def test_a_terminal_that_nobody_reads_does_not_hold_the_robot_up(
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    run = processes.start("pixelgait-run", iap_bundle, *AUTO, "--log-level", "debug")
+    assert run.stdout is not None
+    client.wait_for_state("walking")
+    fcntl.fcntl(run.stdout, fcntl.F_SETPIPE_SZ, max(4096, unread(run.stdout)))
+    client.spin_for(3.0)  # and as much again, which fits nowhere
+    full = unread(run.stdout)
+    client.commands.clear()
+    client.spin_for(2.0)
+    assert len(client.commands) > 100  # of 200
+    assert stiff(client)
+    assert run.poll() is None
+    assert unread(run.stdout) == full > 4000
+
+
+def unread(pipe: Any) -> int:
+    """Bytes in a pipe."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 @pytest.mark.slow
