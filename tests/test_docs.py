@@ -248,10 +248,11 @@ def test_a_new_link_is_walked_on_and_its_silence_damps(
     noise = rng.integers(0, 256, (32, 32, 3), dtype=np.uint8)
     level, none = np.array((0.0, 0.0, 0.0, 1.0)), np.zeros(3)
     names: dict[str, Any] = {
-        "readings": [  # of encoders that flicker, as all do
+        "readings": [  # of encoders that flicker, as all do, in joints that swing
             Reading(t, pose, np.zeros(12), level, none, partial(Image, noise, t))
             for t in np.arange(200) * 0.01  # a second to stand up, a second to walk
-            for pose in [A1.default_pose_rad + 1e-3 * rng.standard_normal(12)]
+            for swing in [0.03 * np.sin(4.0 * np.pi * t) + 1e-3 * rng.standard_normal(12)]
+            for pose in [A1.default_pose_rad + swing]
         ]
     }
     exec(example("architecture.md", "link"), names)

@@ -13,7 +13,10 @@ FILES = [
     *(path for path in sorted((ROBOT / "ros").rglob("*.py")) if path.stem not in VIEWER),
     *(
         ROBOT / f"{name}.py"
-        for name in ("files", "errors", "spec", "observation", "supervisor", "plausibility")
+        for name in (
+            *("files", "errors", "spec", "observation"),
+            *("supervisor", "plausibility", "obedience"),
+        )
     ),
     *(ROBOT / "runtime" / f"{name}.py" for name in ("loop", "operation", "freshness", "stages")),
     ROBOT / "runtime" / "realtime.py",

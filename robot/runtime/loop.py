@@ -17,7 +17,7 @@ from pixelgait.robot.runtime.decisions import MOST_BYTES, Decisions
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.operation import STIFF, Inputs, Operation, Operator, State
 from pixelgait.robot.runtime.pace import Pace
-from pixelgait.robot.runtime.realtime import RateKeeper, raise_priority
+from pixelgait.robot.runtime.realtime import RateKeeper, elapsed_s, raise_priority
 from pixelgait.robot.runtime.rehearsal import Rehearsal
 from pixelgait.robot.runtime.stages import StageWatch
 from pixelgait.robot.spec import Array
@@ -89,7 +89,7 @@ class ControlLoop:
         self.fault: str | None = None
         self.steps = self.misses = 0  # of all its steps; deadlines that passed
         self._looked: Image | None = None
-        self._sent_s = 0.0  # when the last command was handed over, monotonic
+        self._sent_s = 0.0  # when the last command was handed over, see `elapsed_s`
         self._late_s = 0.0  # a gap that was noticed only when a command was ready, or out
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="control")
@@ -146,7 +146,7 @@ class ControlLoop:
         self.controller.reset()
         self.operator.begin()
         self.rate.restart()
-        self._sent_s = time.monotonic()
+        self._sent_s = elapsed_s()
         self._note(State.LIMP, "all sensors send")
         self.sensing.set()
         reading: Reading | None = None
@@ -154,7 +154,7 @@ class ControlLoop:
             began_s = self._pace.take(partial(self._rehearse, reading))
             self.profiler.start()
             reading = self._read()
-            gap_s, self._late_s = max(self._late_s, time.monotonic() - self._sent_s), 0.0
+            gap_s, self._late_s = max(self._late_s, elapsed_s() - self._sent_s), 0.0
             latent = self.pilot() if self.pilot else None
             inputs = Inputs(reading, self.link.ages(), self.operator.orders, gap_s, latent)
             self._take_settings()
@@ -219,14 +219,14 @@ class ControlLoop:
         if fault is not None and self.fault is None:
             silent = self.controller.supervisor.silent(ages)
             self.fault = fault + self._doubts(silent[:1])
-        before_s, self._sent_s = self._sent_s, time.monotonic()
+        before_s, self._sent_s = self._sent_s, elapsed_s()
         late = self._note_gap(self._sent_s - before_s)
         if late:
             command = self.controller.supervisor.damp(command.time_s)
         self.profiler.start_lap()
         self.link.send(command)
         # When it came through nobody knows if that took long: it may be only now.
-        self._note_gap(time.monotonic() - before_s)
+        self._note_gap(elapsed_s() - before_s)
         self.profiler.lap("publish")
         age = self.link.now_s() - command.time_s
         self.profiler.stages["sensor_to_command"].record(round(age * 1e9))

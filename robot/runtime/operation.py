@@ -25,6 +25,7 @@ LIE_S = 1.5  # from the pose in which it stands to the ground; ours
 REST_S = 1.0  # damped after a stall: what the driver let fall has come to lie; ours
 # Ours. Each time the robot falls, rests and stands up: every 10 s, and it gets nowhere.
 MOST_STALLS = 6  # within a minute of its own steps
+LONGEST_STALL_S = 3.0  # then people may be at the robot, and do not expect it to stand up; ours
 MINUTE = round(60.0 / CONTROL_DT_S)
 
 
@@ -165,7 +166,8 @@ class Operation:
 
     `state` and `cause` say what the robot does and why. Nothing is stiff that was damped for longer
     than `driver_timeout_s`, unless it has stood up from there: `MOST_STALLS` times within a minute
-    are a fault. A policy that `needs_destination` stands until it is told one.
+    are a fault, and so is one longer than `LONGEST_STALL_S`. A policy that `needs_destination`
+    stands until it is told one.
     """
 
     def __init__(
@@ -208,7 +210,7 @@ class Operation:
             self._enter(State.LIMP, "emergency stop was reset")
         elif self.state in STIFF and inputs.gap_s > self.driver_timeout_s:
             self._enter(State.LIMP, f"no command for {inputs.gap_s:.2f} s: the robot has let go")
-            self._rest_or_give_up()
+            self._rest_or_give_up(inputs.gap_s)
         else:
             self._follow(orders, inputs.reading)
 
@@ -217,13 +219,15 @@ class Operation:
         """Of the last minute, by its own steps; from any thread."""
         return sum(self._taken - before < MINUTE for before in self._stalled)
 
-    def _rest_or_give_up(self) -> None:
+    def _rest_or_give_up(self, gap_s: float) -> None:
         """After a stall: what the driver let fall comes to lie, then stands up, unless in vain."""
         self.stalls += 1
         self._stalled = (*self._stalled[1 - MOST_STALLS :], self._taken)
         self._rest = round(REST_S / CONTROL_DT_S)
         if (times := self.recent_stalls) >= MOST_STALLS:
             self.supervisor.fault = f"held up {times} times within a minute: it would fall again"
+        if gap_s > LONGEST_STALL_S:
+            self.supervisor.fault = f"held up for {gap_s:.0f} s: somebody may be at the robot"
 
     def _follow(self, orders: Orders, reading: Reading) -> None:
         wanted, state = orders.goal, self.state

@@ -15,7 +15,7 @@ from cyclonedds.pub import DataWriter
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.runtime.freshness import Freshness
-from pixelgait.robot.runtime.realtime import RateKeeper
+from pixelgait.robot.runtime.realtime import RateKeeper, elapsed_s
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.address import HOLD_S, SENSOR
@@ -226,7 +226,7 @@ class Go2Driver:
             return
         record = self._record(command) if stiff else self._damping()
         with self._lock:
-            self._held, self._held_s = record, time.monotonic()
+            self._held, self._held_s = record, elapsed_s()
             self._write(record)
 
     def _record(self, command: JointCommand) -> go2.Record:
@@ -258,7 +258,7 @@ class Go2Driver:
         except DDSException as error:
             reason = " ".join(str(error).split())
             raise UserError(f"a command on {COMMAND} could not be sent: {reason}") from error
-        self._sent_s = time.monotonic()
+        self._sent_s = elapsed_s()
 
     def _repeat(self) -> None:
         """In a thread of its own: what was said last, or damping once it is too old.
@@ -277,7 +277,7 @@ class Go2Driver:
 
     def _say_again(self) -> None:
         with self._lock:  # chosen and sent at once: nothing old may follow something newer
-            now_s = time.monotonic()
+            now_s = elapsed_s()
             if self._held is not None and now_s - self._sent_s >= PERIOD_S / 2.0:
                 fresh = now_s - self._held_s < HOLD_S
                 self._write(self._held if fresh else self._damping())

@@ -146,6 +146,23 @@ def test_a_silent_sensor_damps_by_name(sensor: str, allowed: float) -> None:
     assert all(damped(command) for command in late)
 
 
+def test_after_the_computer_was_suspended_nothing_gets_stiff(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No clock of Python's own tells: to the process it is a step like any other."""
+    link = SimulatedLink()
+    loop = start(link)
+    wait_for(lambda: loop.operation.state is State.WALKING)
+    clocks = {time.CLOCK_BOOTTIME: 600.0}  # ten minutes later, all at once
+    true = time.clock_gettime
+    monkeypatch.setattr(time, "clock_gettime", lambda clock: true(clock) + clocks.get(clock, 0.0))
+    wait_for(lambda: loop.fault)
+    after = len(link.sent)
+    loop.stop()
+    assert loop.fault == "held up for 600 s: somebody may be at the robot"
+    assert all(damped(command) for command in link.sent[after - 1 :])
+
+
 def test_a_link_that_fails_leaves_the_robot_damped() -> None:
     link = SimulatedLink()
     loop = start(link)

@@ -201,6 +201,14 @@ def test_a_robot_that_is_held_up_all_the_time_gives_up_limp() -> None:
     assert robot.state is State.LIMP
 
 
+def test_a_robot_that_lay_for_long_does_not_stand_up_by_itself() -> None:
+    robot = Robot()
+    robot.run(WALK, STAND_S + 0.5)
+    robot.fault = "held up for 600 s: somebody may be at the robot"
+    assert not robot.step(WALK, gap_s=600.0).kp.any()
+    assert robot.state is State.LIMP
+
+
 def test_a_stop_acts_at_once_and_outlasts_every_order() -> None:
     robot = Robot()
     robot.run(WALK, STAND_S + 0.5)
