@@ -90,7 +90,8 @@ class HighLevelNetwork(Decider):
 
     Raises:
         ValueError: there is no such encoder or memory, or its options make no sense, see
-            `make_encoder`, `cells_of`; both a goal and ahead are to be told.
+            `make_encoder`, `cells_of`; a mirror image is the same to the encoder; both a goal and
+            ahead are to be told.
     """
 
     def __init__(
@@ -106,6 +107,8 @@ class HighLevelNetwork(Decider):
         self.mirror = mirror
         self.encoder = make_encoder(encoder, **options)
         self.image_shape = self.encoder.image_shape
+        if getattr(self.encoder, "mirror", False) and not self.encoder.odd:
+            raise ValueError(f"'{encoder}' cannot tell left from right, and so it cannot steer")
         if goal and ahead:
             raise ValueError("who is told a goal is not told what is ahead: give one of them")
         self.sees_goal, self.sees_ahead = goal, ahead
