@@ -88,11 +88,15 @@ class Go2Driver:
             self._repeater.start()
         time.sleep(DISCOVERY_S)
 
-    def intruder(self) -> str | None:
-        """Who else could command the motors, whether it does or not, or None."""
-        others = self._bus.writers(self._foreign)
-        if others:
+    def intruder(self, commanding: bool) -> str | None:
+        """Who else could command the motors, or tell of the robot, whether it does or not.
+
+        Ticks of two interleaved would all be news: each step back looks as if it had booted.
+        """
+        if commanding and (others := self._bus.writers(self._foreign)):
             return f"another program commands the motors on {COMMAND}: {', '.join(others)}"
+        if len(tell := self._bus.writers(self._reader)) > 1:
+            return f"{STATE} has {len(tell)} writers: {', '.join(tell)}"
         return None
 
     def settle(self) -> None:

@@ -233,6 +233,29 @@ def test_a_writer_is_seen_before_it_writes(bus: Bus) -> None:
     assert own.get_matched_subscriptions() == []
 
 
+@pytest.mark.parametrize("commanding", [True, False], ids=["commanding", "rehearsing"])
+def test_a_second_program_that_tells_of_the_robot_is_an_intruder(
+    commanding: bool, bus: Bus
+) -> None:
+    """As a recording that is played beside it: what each tells of would be news, and mixed up."""
+    driver = Go2Driver(bus, GO2_SPEC, time.time, Remote({}))
+    robot = bus.writer("rt/lowstate", sample_type(go2.LOW_STATE))
+    deadline = time.monotonic() + 10.0
+    while not robot.get_matched_subscriptions():
+        assert time.monotonic() < deadline
+    assert driver.intruder(commanding) is None
+    someone = DomainParticipant(DOMAIN)
+    played = DataWriter(someone, Topic(someone, "rt/lowstate", sample_type(go2.LOW_STATE)))
+    while (other := driver.intruder(commanding)) is None:
+        assert time.monotonic() < deadline
+    own = f"(process {os.getpid()} on {socket.gethostname()})"
+    assert other.startswith("rt/lowstate has 2 writers: ")
+    assert other.count(own) == 2  # here both are in one process
+    del played, someone
+    while driver.intruder(commanding) is not None:
+        assert time.monotonic() < deadline
+
+
 def test_a_closed_bus_makes_room_for_the_next() -> None:
     """Though its readers are still held."""
     for _ in range(2):

@@ -53,8 +53,9 @@ class Driver(Protocol):
             UserError: somebody else is, or the motors cannot be commanded, or `stop` came first.
         """
 
-    def intruder(self) -> str | None:
-        """Who else commands the motors, or that nobody obeys, or None; called now and then."""
+    def intruder(self, commanding: bool) -> str | None:
+        """Who else tells of the robot or, where this node is `commanding`, commands its motors, or
+        that nobody obeys; None if all is well. Called now and then."""
 
     def health(self) -> Mapping[str, str]:
         """Battery, temperatures and the like, as far as they are known."""
@@ -161,8 +162,8 @@ class RosLink:
             self.driver.acquire(stop)
 
     def intruder(self) -> str | None:
-        """Who else commands the motors, or None; a shadow is in nobody's way."""
-        return self.driver.intruder() if self._shadow is None else None
+        """Who else tells of the robot or commands its motors; a shadow is in nobody's way there."""
+        return self.driver.intruder(self._shadow is None)
 
     def send(self, command: JointCommand) -> None:
         """Hand the command to the driver, or to whom it shall be shown."""

@@ -40,7 +40,7 @@ class TopicSensors:
         """Every command goes out once."""
         return {}
 
-    def intruder(self) -> str | None:
+    def intruder(self, commanding: bool) -> str | None:
         """Whoever publishes on the topics is found by `Neighbours`."""
         return None
 
