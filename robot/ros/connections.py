@@ -28,7 +28,7 @@ from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.driver import CommandTopic, TopicDriver
 from pixelgait.robot.ros.wire.eyes import RosEyes
 from pixelgait.robot.ros.wire.link import Driver, Eyes, RosLink
-from pixelgait.robot.ros.wire.names import TOPICS
+from pixelgait.robot.ros.wire.names import ODOMETRY, TOPICS
 from pixelgait.robot.ros.wire.video import VideoEyes
 from pixelgait.robot.runtime.operation import Operator
 from pixelgait.robot.unitree.address import Go2
@@ -72,7 +72,9 @@ class Connections:
             raise
         shadow = CommandTopic(node, bundle.spec, ros.SHADOW_COMMAND) if dry_run else None
         self.link = RosLink(node, driver, eyes, self._take, shadow)
+        told = "goal" in bundle.takes and not piloted
         topics = tuple(name for name in self.link.sensors if name in TOPICS)
+        topics += (ODOMETRY,) if told else ()  # not cmd_vel: a joystick beside a planner is usual
         self._neighbours = Neighbours(node, topics, None if dry_run else driver.commands)
         self.pilot: VelocityCommands | None = None
         self.destination: Destination | None = None
@@ -86,7 +88,7 @@ class Connections:
             mount, self._eyes = bundle.spec.camera, eyes
             self._camera = CameraInfoWatch(quiet, eyes.sensors, bundle.image_shape, mount)
             self._mount = CameraMountWatch(quiet, parameters.base_frame, mount)
-        if "goal" in bundle.takes and not piloted:
+        if told:
             known = partial(parameters.seconds, ODOMETRY_TIMEOUT)
             nearer = partial(parameters.seconds, GOAL_TIMEOUT)
             self.destination = Destination(quiet, people.operator, known, nearer, options.goal)

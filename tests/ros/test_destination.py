@@ -47,14 +47,15 @@ class Person:
 
         self.ros, self.client, self.types = ros, client, (PoseStamped, Odometry)
         self.goals = client.node.create_publisher(PoseStamped, "goal_pose", 1)
-        self.odometry = client.node.create_publisher(Odometry, "odom", ros.SENSOR_QOS)
         self.distances: list[float] = []
         client.node.create_subscription(
             Float64, "pixelgait/distance_to_goal", lambda m: self.distances.append(m.data), 1
         )
-        self.x, self.silent = 0.0, not publishes_odometry
+        self.x, self.silent = 0.0, False
         self.ahead_s = 0.0  # of its clock
-        client.node.create_timer(0.02, self.move)
+        if publishes_odometry:
+            self.odometry = client.node.create_publisher(Odometry, "odom", ros.SENSOR_QOS)
+            client.node.create_timer(0.02, self.move)
 
     def stamp(self, ahead_s: float = 0.0) -> Any:
         return self.ros.stamp(self.client.node.get_clock().now().nanoseconds + round(1e9 * ahead_s))
@@ -193,6 +194,23 @@ def test_odometry_of_another_clock_is_named(
     assert re.search(f"{ahead}, the robot stands", said)
     assert re.search(f"goal_pose: refused, nobody knows where the robot is: {ahead}", said)
     assert "goal_pose: on the way to (2.00, 0.00)" in said
+
+
+def test_a_second_source_of_odometry_ends_the_walk(
+    processes: Processes, told_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    """Of two poses that alternate a navigator would turn to and fro."""
+    person = Person(client)
+    run = processes.start("pixelgait-run", told_bundle, "--goal", 2.0, 0.0, *AUTO)
+    client.spin(lambda: person.distances)
+    other = client.node.create_publisher(person.types[1], "odom", 1)  # whether it talks or not
+    client.spin(lambda: run.poll() is not None)
+    client.node.destroy_publisher(other)
+    assert run.stdout is not None
+    assert run.returncode == 1
+    two = "odom has 2 publishers: /test_client, /test_client"
+    assert run.stdout.read().splitlines()[-1] == f"error: controller stopped: {two}"
+    assert not client.commands[-1].position  # damped
 
 
 def test_only_time_on_the_way_counts_and_only_what_is_nearer_than_ever_is_progress() -> None:
