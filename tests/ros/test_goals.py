@@ -93,10 +93,13 @@ class Robot:
         self.run(SETTLED_S)
         return self
 
-    def tell(self, x: float, frame: str = "odom") -> None:
+    def tell(self, x: float, frame: str = "odom", stamp_s: float = 0.0) -> None:
         from geometry_msgs.msg import PoseStamped
 
+        from pixelgait.robot.ros.wire import common as ros
+
         message = PoseStamped()
+        message.header.stamp = ros.stamp(round(1e9 * stamp_s))
         message.header.frame_id, message.pose.position.x = frame, x
         self.wires["goal_pose"].waiting.append(message)
 
@@ -265,6 +268,44 @@ def test_a_goal_that_is_repeated_after_arrival_is_told_once_until_the_robot_is_e
     robot.run(3.0, told_every_s=1.0, x=1.0)
     assert robot.x == pytest.approx(0.8, abs=0.02)
     assert lines(robot, "on the way") == 2
+
+
+@pytest.mark.parametrize(
+    ("off_s", "reason"),
+    [
+        (-86400.0, "it was stamped 86400.0 s ago"),  # of a recording
+        (-5.5, "it was stamped 5.5 s ago"),
+        (5.5, "it is stamped 5.5 s in the future"),
+        (-4.5, None),  # another computer's clock
+        (4.5, None),
+    ],
+)
+def test_a_goal_that_was_given_at_another_time_moves_nothing(
+    monkeypatch: pytest.MonkeyPatch, off_s: float, reason: str | None
+) -> None:
+    robot = Robot(monkeypatch)
+    robot.now_s = 1e6
+    robot.activate()
+    robot.tell(3.0, stamp_s=robot.now_s + off_s)
+    robot.run(1.0)
+    assert (robot.x == 0.0) == (reason is not None)
+    if reason is not None:
+        assert robot.said == [f"goal_pose: refused, {reason}"]
+
+
+def test_a_goal_that_is_repeated_as_it_was_stamped_leaves_the_robot_on_its_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    robot = Robot(monkeypatch).activate()
+    given_s = robot.now_s
+    for _ in range(8):
+        robot.tell(100.0, stamp_s=given_s)
+        robot.run(1.0)
+    assert robot.said == ["goal_pose: on the way to (100.00, 0.00)"]
+    assert robot.x > 2.0
+    robot.tell(50.0, stamp_s=given_s)  # an old one does not take its place
+    robot.run(1.0)
+    assert robot.operator.orders.destination == (100.0, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,9 @@ from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import UNIT_TOLERANCE, Stage
 
 GOAL = "goal_pose"
+# How far a goal's stamp may be off: computers are not always synchronised, and what a recording
+# tells is older; ours.
+GOAL_OFF_S = 5.0
 
 
 class Destination:
@@ -168,10 +171,23 @@ class Destination:
             self._refuse(f"its frame is '{frame}', that of {ODOMETRY} is '{self._frame}'")
         elif not (math.isfinite(place.x) and math.isfinite(place.y)):
             self._refuse(f"x, y are {place.x}, {place.y}")
-        elif not self._pursues((place.x, place.y)):
+        elif self._pursues((place.x, place.y)):
+            return
+        elif reason := self._untimely(message.header.stamp):
+            self._refuse(reason)
+        else:
             accepted, reason = self.operator.go_to((place.x, place.y))
             if not accepted:
                 self._refuse(reason)
+
+    def _untimely(self, stamp: Any) -> str | None:
+        """Why a goal was not given now, as one in a recording is not; who does not stamp it may."""
+        if not ros.nanoseconds(stamp):
+            return None
+        age_s = ros.now_s(self._node) - ros.seconds(stamp)
+        if age_s > GOAL_OFF_S:
+            return f"it was stamped {age_s:.1f} s ago"
+        return f"it is stamped {-age_s:.1f} s in the future" if -age_s > GOAL_OFF_S else None
 
     def _pursues(self, place: tuple[float, float]) -> bool:
         """Whether the robot is on its way to a place x, y [m], or has come and is there still."""
