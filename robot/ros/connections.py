@@ -84,6 +84,7 @@ class Connections:
         if piloted:
             patience = partial(parameters.seconds, VELOCITY_TIMEOUT)
             self.pilot = VelocityCommands(quiet, parameters.stamped, patience)
+            self.link.also_forget = self.pilot.forget
         elif isinstance(eyes, RosEyes):
             mount, self._eyes = bundle.spec.camera, eyes
             self._camera = CameraInfoWatch(quiet, eyes.sensors, bundle.image_shape, mount)
@@ -155,6 +156,8 @@ class Connections:
         self._people.take_stop()
         if self.destination is not None:
             self.destination.take()
+        if self.pilot is not None:
+            self.pilot.take()
 
 
 def _eyes(

@@ -363,6 +363,39 @@ def test_a_joystick_drives_the_walk_bundle(
     assert run.poll() is None
 
 
+def test_what_a_joystick_said_before_the_node_was_activated_is_not_walked(
+    processes: Processes, client: Client, robot: FakeRobot
+) -> None:
+    """The middleware keeps it as long as nobody takes it."""
+    from geometry_msgs.msg import Twist
+
+    long = ("-p", "cmd_vel_timeout_s:=10.0")
+    processes.start("pixelgait-run", "walk", "--no-autostart", *AUTO, *long)
+    publisher = client.node.create_publisher(Twist, "cmd_vel", 1)
+    robot.publish_camera = False  # nobody looks
+    told, message = client.diagnose(), Twist()
+    message.linear.x = 0.4
+    assert client.transition(1)  # configure
+    client.spin(lambda: publisher.get_subscription_count())
+    client.spin_for(0.5)  # both have found each other
+    publisher.publish(message)
+    client.spin_for(0.5)
+    assert client.transition(3)  # activate
+    client.wait_for_state("walking")
+
+    def swing_rad() -> float:
+        """How far the joints' targets move within a second."""
+        client.commands.clear()
+        client.spin_for(1.0)
+        return float(np.ptp([c.position for c in client.commands if c.position], axis=0).max())
+
+    assert swing_rad() < 1e-3
+    client.spin(lambda: told["cmd_vel"].message == "nobody sends: the robot stands")
+    publisher.publish(message)
+    client.spin_for(0.5)
+    assert swing_rad() > 0.2  # what is said now is
+
+
 def test_a_joystick_of_another_type_is_told_of(
     processes: Processes, client: Client, robot: FakeRobot
 ) -> None:

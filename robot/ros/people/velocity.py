@@ -28,15 +28,22 @@ class VelocityCommands:
         self._node, self._clock, self._timeout_s = node, node.get_clock(), timeout_s
         self._type = TwistStamped if stamped else Twist
         self._subscription = ros.subscribe(node, self._type, VELOCITY)
+        self.forget()
+
+    def forget(self) -> None:
+        """Treat what was taken so far as never sent."""
         self._latent, self._given_s = STAND, -math.inf  # on the monotonic clock
         self._usable = True
 
+    def take(self) -> None:
+        """Hear what has arrived: its age counts from here, so this is called all the time."""
+        if (message := ros.take(self._subscription)) is not None:
+            self._keep(message, time.monotonic())
+
     def __call__(self) -> Array:
         """The latent command (2,) of this control step."""
-        message, now_s = ros.take(self._subscription), time.monotonic()
-        if message is not None:
-            self._keep(message, now_s)
-        return self._latent if now_s - self._given_s <= self._timeout_s() else STAND
+        age_s = time.monotonic() - self._given_s
+        return self._latent if age_s <= self._timeout_s() else STAND
 
     def _keep(self, message: Any, now_s: float) -> None:
         twist, self._given_s = message, now_s

@@ -116,6 +116,7 @@ class RosLink:
     ) -> None:
         self.odometry: Callable[[], Array | None] = lambda: None  # (3,), see `Reading`
         self.odometry_seen: Callable[[], Seen] | None = None  # where it is needed
+        self.also_forget: Callable[[], None] = lambda: None  # what `also_take` has heard
         self.driver, self.eyes = driver, eyes
         self._node, self._also_take, self._shadow = node, also_take, shadow
         self._parts: tuple[Driver | Eyes, ...] = (driver,) if eyes is None else (driver, eyes)
@@ -142,6 +143,7 @@ class RosLink:
         self.take()
         for part in self._parts:
             part.forget()
+        self.also_forget()
 
     def read(self) -> Reading:
         """What the driver said last; see there what it raises."""
