@@ -208,13 +208,14 @@ def test_processes_of_a_trial_stay_on_this_computer(
     monkeypatch.setenv("ROS_STATIC_PEERS", "10.0.0.1")
     monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET")
     environment = private_environment(7, tmp_path)
-    names = ("ROS_DOMAIN_ID", "ROS_STATIC_PEERS", "FASTRTPS_DEFAULT_PROFILES_FILE")
+    profiles = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")  # 2, and 3
+    names = ("ROS_DOMAIN_ID", "ROS_STATIC_PEERS", *profiles)
     code = "import os; from pixelgait.robot.ros.wire import common; "
     code += f"print([os.environ.get(name) for name in {names}])"
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == str(["7", None, str(LOOPBACK)])
+    assert done.stdout.strip() == str(["7", None, *2 * [str(LOOPBACK)]])
 
 
 def test_a_domain_is_of_one_process_until_it_ends() -> None:

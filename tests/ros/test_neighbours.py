@@ -17,10 +17,9 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S
-from pixelgait.robot.ros.wire.private import HERE, REACH
+from pixelgait.robot.ros.wire.private import HERE, PROFILES, REACH
 from tests.ros.support import AUTO, PATIENT, WALKING, Client, FakeRobot, Processes, told
 
-PROFILE = "FASTRTPS_DEFAULT_PROFILES_FILE"
 # Another node that publishes a topic of joints, from a process of its own.
 OTHER = """
 import sys
@@ -485,7 +484,8 @@ def test_participants_that_come_and_go_do_not_end_a_walk(
         client.wait_for_state("walking")
         join = [sys.executable, "-c", JOIN]
         plain = dict(processes.environment)  # a tool of somebody who knows nothing of our profile
-        plain.pop("FASTRTPS_DEFAULT_PROFILES_FILE", None)
+        for name in PROFILES:
+            plain.pop(name, None)
         plain["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
         heard: list[int] = []
         for _ in range(5):
@@ -552,7 +552,7 @@ def test_who_names_this_computer_as_a_peer_does_not_get_in(
     here, there = two_computers
     script = Path(sys.executable).parent / "pixelgait-run"
     open_to_all = {"ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET", "ROS_STATIC_PEERS": "10.77.0.1"}
-    stranger = {k: v for k, v in processes.environment.items() if k != PROFILE} | open_to_all
+    stranger = {k: v for k, v in processes.environment.items() if k not in PROFILES} | open_to_all
     seen = []
     for environment in (processes.environment, stranger):  # as it is, and open for comparison
         run = subprocess.Popen(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pixelgait.robot.cli.processes import ENDING
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.wire.names import COLOUR, DEPTH, IMU, JOINT_STATES
-from pixelgait.robot.ros.wire.private import stays_here
+from pixelgait.robot.ros.wire.private import PROFILES, stays_here
 from pixelgait.robot.spec import Array
 
 # A robot's control traffic stays on its own computer unless the user says otherwise.
@@ -24,7 +24,8 @@ if stays_here():
     os.environ.pop("ROS_LOCALHOST_ONLY", None)
     if os.environ.get("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp") == "rmw_fastrtps_cpp":
         os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SYSTEM_DEFAULT"  # as the profile says
-        os.environ["FASTRTPS_DEFAULT_PROFILES_FILE"] = str(LOOPBACK)
+        for name in PROFILES:
+            os.environ[name] = str(LOOPBACK)
     else:
         os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 try:

@@ -9,10 +9,12 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+# Fast DDS's, up to version 2 (Jazzy) and from 3 on (Kilted).
+PROFILES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")
 # How far a ROS process reaches, where somebody has chosen.
 REACH = (
     *("ROS_AUTOMATIC_DISCOVERY_RANGE", "ROS_LOCALHOST_ONLY", "ROS_STATIC_PEERS"),
-    *("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE", "ROS_DISCOVERY_SERVER"),
+    *(*PROFILES, "ROS_DISCOVERY_SERVER"),
 )
 # What keeps it on this computer, which ours are anyway.
 HERE = {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST", "ROS_LOCALHOST_ONLY": "1"}
