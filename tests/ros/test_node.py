@@ -453,6 +453,35 @@ def test_signals_damp_before_the_node_leaves(
         client.close()
 
 
+# Who looks whether it shall end is interrupted just then, twenty times.
+INTERRUPTED = """
+import os, random, signal, threading, time
+from pixelgait.robot.ros.wire import common as ros
+for wait_s in [0.0, 0.0001] * 10:
+    stop = ros.start()
+    after_s = random.uniform(0.001, 0.02)
+    threading.Timer(after_s, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    while not stop.wait(wait_s):
+        pass
+    ros.rclpy.try_shutdown()
+stop = ros.start()
+sent = []
+def send():
+    sent.append(time.monotonic())
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Timer(0.1, send).start()
+assert not stop.wait(0.01) and not stop.is_set()
+assert stop.wait(30.0) and stop.is_set()
+print("ended after", time.monotonic() - sent[0])
+"""
+
+
+def test_a_signal_ends_a_wait_at_whatever_moment_it_comes(processes: Processes) -> None:
+    output, _ = processes.script(INTERRUPTED).communicate(timeout=60)
+    after_s = float(output.removeprefix("ended after"))
+    assert after_s < 1.0  # 0.02 where the machine is idle
+
+
 def test_a_camera_of_another_size_and_encoding_is_converted() -> None:
     from pixelgait.robot.ros.wire import common as ros
     from pixelgait.robot.ros.wire.camera import rgb_frame

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,6 +56,35 @@ SENSOR_QOS = qos_profile_sensor_data
 NEWEST_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 COMMAND_QOS = QoSProfile(depth=1)  # reliable, the newest only
 NANOSECONDS = 1_000_000_000
+GLANCE_S = 0.02  # between two looks whether a signal has come; ours
+
+
+class Stop(threading.Event):
+    """An event that a signal's handler may set in the very thread that waits for it.
+
+    The lock of an ordinary one is not reentrant: a handler that comes while its own thread holds
+    it, in `wait`, waits for ever. So this is a flag, which who waits looks at.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._came = False
+
+    def set(self) -> None:
+        self._came = True
+
+    def clear(self) -> None:
+        self._came = False
+
+    def is_set(self) -> bool:
+        return self._came
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Whether it is set, by then [s]."""
+        end_s = math.inf if timeout is None else time.monotonic() + timeout
+        while not self._came and (left_s := end_s - time.monotonic()) > 0.0:
+            time.sleep(min(left_s, GLANCE_S))
+        return self._came
 
 
 def start(arguments: list[str] | None = None) -> threading.Event:
@@ -69,7 +100,7 @@ def start(arguments: list[str] | None = None) -> threading.Event:
     except Exception as error:  # rclpy raises a family of its own
         reason = str(error).strip().splitlines()[0]
         raise UserError(f"arguments for ROS are not understood: {reason}") from None
-    stop = threading.Event()
+    stop = Stop()
     for number in ENDING:
         signal.signal(number, lambda *_: stop.set())
     return stop
