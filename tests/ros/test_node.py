@@ -197,6 +197,7 @@ FAULTS = [
     (50, "roll", 1.5, "tilted by 1.50 rad"),
     (WALKING, "roll", 1.5, "tilted by 1.50 rad"),
     (WALKING, "names", ["somebody", "else"], "joint states lack FR_hip_joint"),
+    (WALKING, "names", [*A1.joint_names, "FR_hip_joint"], "joint states name FR_hip_joint twice"),
     (WALKING, "velocity", [], "one position and one velocity for every name"),
     (WALKING, "velocity", [float("nan")] * 12, "a sensor value is not finite"),
 ]
@@ -594,3 +595,15 @@ def test_joints_are_matched_by_name() -> None:
     np.testing.assert_array_equal(np.array([3.0, 1.0, 2.0])[order], [1.0, 2.0, 3.0])
     with pytest.raises(Exception, match="joint states lack b"):
         ros.joint_order(["a"], ("a", "b"))
+    with pytest.raises(Exception, match="joint states name a, b twice"):
+        ros.joint_order(["a", "b", "c", "b", "a"], ("a", "b"))
+    assert len(ros.joint_order(["a", "gripper", "b", "gripper"], ("a", "b"))) == 2  # not ours
+
+
+def test_a_simulated_driver_drops_a_command_that_names_a_joint_twice() -> None:
+    from pixelgait.robot.ros.wire import common as ros
+    from pixelgait.sim.standin.topics import unusable
+
+    message = ros.joint_command(1, ("a", "b", "b"), np.zeros(3), np.zeros(3))
+    assert unusable(message, ("a", "b")) == "it names b twice"
+    assert unusable(message, ("a",)) is None

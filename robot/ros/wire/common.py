@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -192,13 +192,20 @@ def joint_order(names: list[str], wanted: tuple[str, ...]) -> NDArray[np.intp]:
     """Where each wanted joint stands in a message.
 
     Raises:
-        UserError: a joint is missing.
+        UserError: a joint is missing, or there twice.
     """
     missing = [name for name in wanted if name not in names]
     if missing:
         there = ", ".join(names) or "none"
         raise UserError(f"joint states lack {', '.join(missing)}; they name {there}")
+    if twice := named_twice(names, wanted):
+        raise UserError(f"joint states name {', '.join(twice)} twice")
     return np.array([names.index(name) for name in wanted])
+
+
+def named_twice(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    """Wanted joints for which a message has two values: neither is to be believed."""
+    return [name for name in wanted if names.count(name) > 1]
 
 
 def joint_command(
