@@ -84,9 +84,7 @@ class ControllerNode(LifecycleNode):
         for trigger in (self.trigger_configure, self.trigger_activate):
             if self._stop.is_set():
                 return
-            if trigger() != TransitionCallbackReturn.SUCCESS:
-                if self._stop.is_set():
-                    return
+            if trigger() != TransitionCallbackReturn.SUCCESS and not self._stop.is_set():
                 raise UserError(self.fault or "the node could not be started")
 
     def ended(self, duration_s: float) -> bool:
@@ -232,8 +230,9 @@ class ControllerNode(LifecycleNode):
         """Stop the control thread; the robot is damped."""
         try:
             self.stop_loop()
-        except Exception as error:
-            return self._failed(error)
+        except Exception as error:  # by FAILURE it would stay active, without a loop
+            self._failed(error)
+            return TransitionCallbackReturn.ERROR
         return super().on_deactivate(state)
 
     def leave(self) -> None:

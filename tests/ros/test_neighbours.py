@@ -133,6 +133,32 @@ def test_a_node_that_is_managed_becomes_inactive_on_a_fault(
     client.wait_for_state("walking")
 
 
+# The node, which has no memory left for its report.
+FORGETFUL = """
+import sys
+from pixelgait.robot.ros import node, run
+def report(*_):
+    raise MemoryError
+node.report = report
+run.main()
+"""
+
+
+def test_a_node_that_fails_while_it_is_deactivated_does_not_stay_active(
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    """Active, it would seem to operate a robot that nobody does."""
+    processes.script(FORGETFUL, iap_bundle, "--no-autostart", *AUTO)
+    configure, activate, deactivate = 1, 3, 4  # lifecycle_msgs/Transition
+    for _ in range(2):
+        assert client.transition(configure)
+        assert client.transition(activate)
+        client.wait_for_state("walking")
+        client.transition(deactivate)
+        assert client.state() == "unconfigured"
+        client.spin(lambda: not client.commands[-1].position)  # damped
+
+
 def test_a_node_activated_anew_does_not_count_the_steps_of_the_walk_before(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
