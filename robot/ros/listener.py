@@ -54,6 +54,7 @@ ATTENDED_S = 2.0  # after a drawn image nobody needs the plain ones for so long;
 SPIN_S = 0.05
 FRAME_S = 0.1  # between images: nobody looks at more
 LEVELS = {diagnostics.OK: INFO, diagnostics.WARN: WARN}  # others are errors
+FOREIGN = "not understood, is it another program's or of another version?"
 # A controller waits for nobody who listens: best effort, and half a second of commands.
 EVERY_COMMAND = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
 TOLD = ros.latched(10)  # the last one also late
@@ -89,7 +90,7 @@ class Listener:
         self._camera = RosCamera(PLAIN_SHAPE if bundle is None else bundle.image_shape)
         self._drawn_s = self._pictured_s = -math.inf
         self._levels: dict[str, bytes] = {}  # by what is diagnosed
-        self._problem: str | None = None
+        self._problems: dict[str, str] = {}  # by topic, told last
         self._node = ros.rclpy.create_node(
             "pixelgait_view", context=context, enable_rosout=False, start_parameter_services=False
         )
@@ -117,11 +118,19 @@ class Listener:
     def _hear(self, topic: str, message: Any) -> None:
         """What does not fit the robot is a line of the log, and not the end."""
         try:
-            self._write(self._entries(topic, message))
+            entries = list(self._entries(topic, message))
         except UserError as error:
-            if str(error) != self._problem:
-                self._problem = str(error)
-                self._write([Line(LOG, ros.now_s(self._node), f"{topic}: {error}", ERROR)])
+            entries = self._odd(topic, str(error))
+        except (ValueError, LookupError):  # the topic's type, but not what this version puts there
+            entries = self._odd(topic, FOREIGN)
+        self._write(entries)
+
+    def _odd(self, topic: str, problem: str) -> list[Entry]:
+        """Told once for each topic, until it is something else there."""
+        if self._problems.get(topic) == problem:
+            return []
+        self._problems[topic] = problem
+        return [Line(LOG, ros.now_s(self._node), f"{topic}: {problem}", ERROR)]
 
     def _entries(self, topic: str, message: Any) -> Iterable[Entry]:
         now_s = ros.now_s(self._node)
@@ -199,7 +208,7 @@ def node_entries(topic: str, message: Any, now_s: float) -> Iterator[Entry]:
 def _latency(message: Any, now_s: float) -> Iterator[Numbers]:
     """Of the last second: a row for every stage, the last for the period; see `LatencyTopic`."""
     (*stages, _), columns = (dimension.label.split(",") for dimension in message.layout.dim)
-    table = np.reshape(message.data, (-1, len(columns)))
+    table = np.reshape(message.data, (len(stages) + 1, len(columns)))
     spoken = [column.replace("_us", " [us]") for column in columns]
     yield Numbers(PERIOD, now_s, tuple(spoken), tuple(table[-1].tolist()))
     for path, column in ((LATENCY, "p99_us"), (LONGEST, "max_us")):

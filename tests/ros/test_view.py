@@ -113,6 +113,45 @@ def test_positions_that_are_missing_are_a_line_of_the_log(client: Client) -> Non
     assert not any(isinstance(entry, Numbers) for entry in entries)
 
 
+def test_what_another_program_says_on_our_topics_is_a_line_of_the_log(client: Client) -> None:
+    """Of the right type, but of another length or with other words: the viewer goes on."""
+    from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+    from std_msgs.msg import Float64MultiArray, MultiArrayDimension, MultiArrayLayout
+
+    from pixelgait.robot.ros.listener import Listener
+    from pixelgait.robot.ros.wire import common as ros
+
+    def latency(*labels: str, count: int) -> Float64MultiArray:
+        layout = MultiArrayLayout(dim=[MultiArrayDimension(label=each) for each in labels])
+        return Float64MultiArray(layout=layout, data=[0.0] * count)
+
+    old = DiagnosticStatus(name="pixelgait: imu/data", values=[KeyValue(key="age_s", value="old")])
+    foreign = [
+        *(("pixelgait/decision", Float64MultiArray(data=[0.1] * n)) for n in (0, 2, 4)),
+        ("pixelgait/latency", latency(count=3)),
+        ("pixelgait/latency", latency("act,period", "p99_us,max_us", count=3)),
+        ("pixelgait/latency", latency("act,period", "p50_us,max_us", count=4)),
+        ("pixelgait/latency", latency("act,period", "p99_us,max_us", count=12)),
+        ("/diagnostics", DiagnosticArray(status=[old])),
+        (ros.COLOUR, ros.Image(encoding="rgb8")),
+        (ros.ATTENTION, ros.Image(encoding="rgb8")),
+    ]
+    entries: list[Entry] = []
+    listener = Listener(entries.extend, None, client.context)
+    for topic, message in foreign:
+        listener._hear(topic, message)
+    said = [entry.text for entry in entries if isinstance(entry, Line)]
+    odd = "not understood, is it another program's or of another version?"
+    assert said[:3] == [
+        *(f"pixelgait/{name}: {odd}" for name in ("decision", "latency")),
+        f"/diagnostics: {odd}",
+    ]
+    assert [type(entry) for entry in entries[:3]] == 3 * [Line]  # each is told once
+    listener._hear("pixelgait/decision", Float64MultiArray(data=[0.1, 0.2, 0.3]))
+    assert {"command", "decision"} <= {entry.path for entry in entries}
+    listener.close()
+
+
 def test_the_layout_for_foxglove_names_the_rows_of_live_latency() -> None:
     from pixelgait.robot.ros.watch.latency_topic import COLUMNS
 
