@@ -127,11 +127,12 @@ class Connections:
         watches = (self._camera, self._mount) if self._parameters.checks_camera else ()
         return any(watch.pending() for watch in watches if watch is not None)
 
-    def camera_unknown(self) -> str | None:
-        """What could not be checked of where the camera sits, if it shall be."""
+    def camera_unknown(self) -> list[str]:
+        """What could not be checked of the camera's lens and of where it sits, if it shall be."""
         if self._mount is None or self._eyes is None or not self._parameters.checks_camera:
-            return None
-        return self._mount.unknown(self._eyes.frames)
+            return []
+        lens = None if self._camera is None else self._camera.unknown()
+        return [each for each in (lens, self._mount.unknown(self._eyes.frames)) if each]
 
     def statuses(self) -> dict[str, tuple[bool, str]]:
         """Of whatever says where to, whether all is well, and in words."""

@@ -158,7 +158,7 @@ class ControllerNode(LifecycleNode):
             take_turns()
             self.loop.start()
             self._wait_for(self.loop)
-            if unknown := self.connections.camera_unknown():
+            for unknown in self.connections.camera_unknown():
                 self.get_logger().info(unknown)
         except Exception as error:
             self.stop_loop()

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -509,50 +508,6 @@ def test_a_camera_of_another_size_and_encoding_is_converted() -> None:
     message.encoding, message.data = "rgb8", b"short"
     with pytest.raises(Exception, match="cut short"):
         rgb_frame(message, 32, 32)
-
-
-def test_camera_info_is_judged_by_what_the_policy_sees_of_it() -> None:
-    from pixelgait.robot.ros.watch.camera_info import misfit
-    from pixelgait.sim.standin.camera_topics import camera_info
-
-    square, broad = (32, 32, 3), (32, 64, 3)
-    exact = camera_info(0, "", 480, 640, A1.camera)  # the policy sees its middle: 480 x 480
-    assert (exact.k[2], exact.k[5]) == (319.5, 239.5)  # between the middle pixels' centres
-    assert misfit(exact, square, A1.camera) is None
-    assert misfit(camera_info(0, "", 640, 480, A1.camera), broad, A1.camera)  # cut above and below
-    lens = 480 / 2 / np.tan(A1.camera.vertical_fov_rad / 2)
-    for share, fits in ((1.05, True), (0.95, True), (1.3, False), (0.7, False)):
-        exact.k = [share * lens, 0.0, 320.0, 0.0, share * lens, 240.0, 0.0, 0.0, 1.0]
-        assert (misfit(exact, square, A1.camera) is None) == fits
-    exact.k = [0.5 * lens, 0.0, 320.0, 0.0, lens, 240.0, 0.0, 0.0, 1.0]
-    assert "rad wide, it was made for 1.05 rad" in str(misfit(exact, square, A1.camera))
-    exact.k = [0.0] * 9  # not calibrated
-    assert misfit(exact, square, A1.camera) is None
-
-
-@pytest.mark.parametrize("camera", ["camera/color", "front"])
-def test_a_camera_of_another_lens_is_refused(
-    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot, camera: str
-) -> None:
-    """By what is said beside the images that it hears."""
-    from pixelgait.sim.standin.camera_topics import CameraInfo, camera_info
-
-    wide = replace(A1.camera, vertical_fov_rad=1.6)
-    now = client.node.get_clock().now
-    publisher = client.node.create_publisher(CameraInfo, f"{camera}/camera_info", 1)
-    remapped: tuple[str, ...] = ()
-    if camera == "front":
-        images, ros = "front/image_raw", robot.ros
-        robot.camera = client.node.create_publisher(ros.Image, images, ros.SENSOR_QOS)
-        remapped = ("-r", f"{ros.COLOUR}:={images}")
-    client.node.create_timer(
-        0.03, lambda: publisher.publish(camera_info(now().nanoseconds, "", 48, 64, wide))
-    )
-    run = processes.start("pixelgait-run", iap_bundle, *AUTO, *remapped)
-    client.spin(lambda: run.poll() is not None)
-    assert run.stdout is not None
-    assert f"error: /{camera}/camera_info: the policy would see 1.60 rad" in run.stdout.read()
-    client.spin(lambda: not (client.commands and client.commands[-1].position))
 
 
 def test_colour_and_depth_are_paired_by_stamp() -> None:
