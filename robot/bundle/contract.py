@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from pixelgait.robot.interface import DRIVER_TIMEOUT_S, FADE_S, STAND_S
 from pixelgait.robot.low_level import CONTROL_DT_S, HEADING_HOLD, LOW_LEVEL_CONTRACT
 from pixelgait.robot.observation import IMU, camera_contract
 from pixelgait.robot.spec import Array, RobotSpec, spec_contract
-from pixelgait.robot.supervisor import TILT_LIMIT_RAD, patience_of
+from pixelgait.robot.supervisor import CAMERA, PATIENCE, TILT_LIMIT_RAD, Patience, patience_of
 
 SCHEMA = 3
 TOLERANCE = 1e-5  # largest difference between runtimes or CPUs
@@ -89,13 +90,25 @@ def check_agreement(
     Raises:
         UserError: it does not; names the key.
     """
-    patience_of(contract)
+    patience = patience_of(contract)
+    _check_patience(patience)
     _check_values(contract, FIXED)
+    again = {"stand_after_s": patience[CAMERA].stale_s}  # by which the controller stands
+    _check_values(contract["high_level"]["look_again"], again, "high_level.look_again.")
     _check_values(contract["spec"], spec_contract(spec), "spec.")
     _check_values(contract["camera"], camera_contract(image_shape), "camera.")
     _check_values(contract["motors"], DRIVER, "motors.")
     _check_values(contract["start"], START, "start.")
     _check_pose(contract["start"]["pose_rad"], standing_targets(spec))
+
+
+def _check_patience(patience: Mapping[str, Patience]) -> None:
+    """Whether no sensor may be older than this runtime lets it be: a file must not loosen that."""
+    for sensor, ages in patience.items():
+        for name, age_s in ages._asdict().items():
+            if age_s > (most_s := getattr(PATIENCE[sensor], name)):
+                what = f"patience.{sensor}.{name} is {age_s}"
+                raise UserError(f"{what}, this runtime allows {most_s} at most")
 
 
 def _check_pose(said: Any, stands: Array) -> None:

@@ -154,6 +154,20 @@ def test_a_missing_file_is_refused_by_name(copy: Path, file: str) -> None:
         (lambda c: c["start"]["pose_rad"].__setitem__(2, math.nan), r"start\.pose_rad is .*nan"),
         (lambda c: c["patience"]["imu"].pop("dead_s"), "patience needs joints, imu, camera"),
         (lambda c: c["patience"]["imu"].update(stale_s=0.2), "dead_s above 0, in that order"),
+        (
+            lambda c: c["patience"].update(
+                camera={"ageing_s": 5.0, "stale_s": 9.0, "dead_s": 10.0}
+            ),
+            r"patience\.camera\.ageing_s is 5\.0, this runtime allows 0\.3 at most",
+        ),
+        (
+            lambda c: c["patience"]["imu"].update(dead_s=0.2),
+            r"patience\.imu\.dead_s is 0\.2, this ",
+        ),
+        (
+            lambda c: c["patience"]["camera"].update(stale_s=0.4),
+            r"look_again\.stand_after_s is 0\.5, this runtime works with 0\.4",
+        ),
     ],
 )
 def test_a_contract_that_does_not_fit_is_refused_by_name(
@@ -162,6 +176,12 @@ def test_a_contract_that_does_not_fit_is_refused_by_name(
     change_contract(copy, edit)
     with pytest.raises(BundleError, match=message):
         load_bundle(copy)
+
+
+def test_a_contract_may_be_less_patient(copy: Path) -> None:
+    shorter = {"ageing_s": 0.02, "stale_s": 0.04, "dead_s": 0.05}
+    change_contract(copy, lambda contract: contract["patience"].update(imu=shorter))
+    assert load_bundle(copy).controller().supervisor.silent({"imu": 0.06}) == ["imu"]
 
 
 def tensors(contract: dict[str, Any], graph: str, side: str) -> dict[str, Any]:
