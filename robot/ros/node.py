@@ -24,12 +24,12 @@ from pixelgait.robot.ros.wire.names import EYES, NODE, VIDEO
 from pixelgait.robot.runtime.decisions import MOST_BYTES
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.loop import SENSOR_WAIT_S, ControlLoop
-from pixelgait.robot.runtime.operation import Operator, State
+from pixelgait.robot.runtime.operation import Goal, Operator, State
 from pixelgait.robot.runtime.realtime import freeze_collector, take_turns
 
 DISCOVERY_S = 3.0  # until all are known who were there before; 2.6 s were seen
 WATCH_PERIOD_S = 0.1
-STANDING = (State.READY, State.WALKING, State.STOPPED)  # or will not, until somebody resets it
+STANDING = (State.READY, State.WALKING)
 
 
 class ControllerNode(LifecycleNode):
@@ -47,10 +47,8 @@ class ControllerNode(LifecycleNode):
         self.options, self._stop = options, stop
         self._joined_s = self._diagnosed_s = time.monotonic()
         sensors = {**options.address.sensors, **(EYES if options.stream is None else VIDEO)}
-        wait_s = options.address.longest_wait_s
-        self.parameters = Parameters(
-            self, options.bundle, options.patience(), sensors, wait_s, self._retune
-        )
+        patience, wait_s = options.patience(), options.address.longest_wait_s
+        self.parameters = Parameters(self, options.bundle, patience, sensors, wait_s, self._retune)
         self.operator = Operator(auto=options.auto_arm)
         self.bundle: Bundle | None = None
         self.connections: Connections | None = None
@@ -206,17 +204,21 @@ class ControllerNode(LifecycleNode):
         )
 
     def _wait_for(self, loop: ControlLoop) -> None:
-        """Until all sensors send and, if nobody has to be asked, the robot stands.
+        """Until all sensors send and, if nobody has to be asked, the robot stands, or shall not.
 
         Raises:
             UserError: it came to a fault.
         """
-        while loop.fault is None and not self._pause(0.02):
+        assert self.connections is not None
+        while loop.fault is None and not self._pause(WATCH_PERIOD_S):
             self._news.tell(loop)
-            if loop.sensing.is_set() and self.connections is not None:
+            if other := self.connections.intruder():
+                loop.fail(other)
+            elif loop.sensing.is_set():
                 self.connections.check_camera()
-            if self.operator.state in STANDING if self.operator.auto else loop.sensing.is_set():
-                return
+                rises = self.operator.auto and self.operator.orders.goal is not Goal.LIMP
+                if self.operator.state in STANDING or not rises:
+                    return
         if loop.fault is not None:
             raise UserError(loop.fault)
 

@@ -1,0 +1,54 @@
+"""An activation ends, whatever people and other nodes do meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.ros.support import AUTO, Client, FakeRobot, Processes
+
+CONFIGURE, ACTIVATE, DEACTIVATE = 1, 3, 4  # lifecycle_msgs/Transition
+# A second controller that says nothing.
+OTHER = """
+from pixelgait.robot.ros.wire import common as ros
+stop = ros.start()
+node = ros.rclpy.create_node("somebody_else")
+publisher = node.create_publisher(ros.JointState, ros.JOINT_COMMAND, 1)
+stop.wait()
+"""
+
+
+def test_who_is_told_to_lie_down_while_it_stands_up_by_itself_is_active(
+    processes: Processes, iap_bundle: Path, client: Client
+) -> None:
+    processes.start("pixelgait-sim", "--scene", "flat")
+    run = processes.start("pixelgait-run", iap_bundle, "--no-autostart", *AUTO)
+    assert client.order("lie_down") == (False, "not armed")  # and known from now on
+    assert client.transition(CONFIGURE)
+    request = client.change.srv_type.Request()
+    request.transition.id = ACTIVATE
+    activated = client.change.call_async(request)
+    client.wait_for_state("standing up")
+    assert client.order("lie_down")[0]
+    client.spin(activated.done, timeout=5.0)
+    assert activated.result().success
+    assert client.state() == "active"
+    client.wait_for_state("limp: lies")
+    client.spin(lambda: not client.commands[-1].position)
+    assert client.transition(DEACTIVATE)
+    assert run.poll() is None
+
+
+def test_a_second_controller_is_noticed_while_the_node_waits_for_its_sensors(
+    processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
+) -> None:
+    robot.publish_camera = False
+    run = processes.start("pixelgait-run", iap_bundle, *AUTO)
+    assert run.stdout is not None
+    for line in run.stdout:
+        if "waiting for" in line:
+            break
+    processes.script(OTHER)
+    client.spin(lambda: run.poll() is not None)
+    said = run.stdout.read()
+    assert "\nerror: another node commands the joints: /somebody_else\n" in said
+    assert not any(command.position for command in client.commands)
