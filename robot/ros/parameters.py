@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor, SetParametersResult
@@ -25,6 +26,7 @@ GOAL_TIMEOUT_S = 60.0  # ours: on the way round a house's walls one may come no 
 SHORTEST_S, LONGEST_S = 0.02, 10.0  # of time-outs
 LONGEST_WAY_S = 3600.0
 SIM_TIME = "use_sim_time"
+QOS = "qos_overrides."  # rclpy's own, of publishers and subscriptions that let it
 # Prefix of the parameters of every sensor: what happens when it has said nothing new for so long.
 STAGES = {
     "ageing_s": "Nothing new is decided, the last decision holds,",
@@ -90,6 +92,7 @@ class Parameters:
             self._declare(VELOCITY_TIMEOUT, VELOCITY_TIMEOUT_S, velocity)
         except (InvalidParameterTypeException, InvalidParameterValueException) as error:
             raise UserError(f"parameter: {error}") from None
+        _refuse_unknown(node)
         if given != bundle:
             raise UserError(f"bundle is '{bundle}' as argument and '{given}' as parameter")
         if node.get_parameter(SIM_TIME).value:
@@ -172,6 +175,21 @@ class Parameters:
                 return SetParametersResult(successful=False, reason=f"{value} is not finite")
         disorder = self._find_disorder({each.name: each.value for each in parameters})
         return SetParametersResult(successful=disorder is None, reason=disorder or "")
+
+
+def _refuse_unknown(node: Any) -> None:
+    """Whatever is declared by now, all else that was given for this node would change nothing.
+
+    Raises:
+        UserError: something was; names what comes nearest, or all there is.
+    """
+    given = node._parameter_overrides  # as rcl has resolved it; no other way leads there undeclared
+    for name in sorted(given):
+        if not (node.has_parameter(name) or name.startswith(QOS)):
+            known = sorted(node.get_parameters_by_prefix(""))
+            begun = [each for each in known if each.startswith(name)]
+            near = begun or get_close_matches(name, known, 3) or known
+            raise UserError(f"unknown parameter '{name}', choose from {', '.join(near)}")
 
 
 def stage_name(stage: str, topic: str) -> str:

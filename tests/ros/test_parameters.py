@@ -45,6 +45,25 @@ def test_every_parameter_says_what_it_does_and_what_it_takes(
     )
 
 
+def test_what_is_said_to_others_in_the_same_file_is_none_of_ours(
+    processes: Processes, iap_bundle: Path, client: Client, tmp_path: Path
+) -> None:
+    """Of the node's own name space alone unknown names are refused; rclpy's own are not."""
+    file = tmp_path / "robot.yaml"
+    file.write_text(
+        "driver:\n  ros__parameters: {port: 3, timeout_s: {imu: 0.1}}\n"
+        "/**:\n  ros__parameters: {use_sim_time: false}\n"
+        "pixelgait:\n  ros__parameters:\n    timeout_s: {imu: {data: 0.3}}\n"
+        "    qos_overrides: {/parameter_events: {publisher: {depth: 10}}}\n"
+    )
+    run = processes.start(
+        "pixelgait-run", iap_bundle, "--no-autostart", "--ros-args", "--params-file", file
+    )
+    assert client.state() == "unconfigured"
+    assert run.poll() is None
+    assert value(client, "timeout_s.imu.data") == 0.3
+
+
 def test_a_bundle_of_another_version_is_told_as_such(iap_bundle: Path, tmp_path: Path) -> None:
     """Though its contract says nothing of ages, with which parameters begin."""
     folder = Path(shutil.copytree(iap_bundle, tmp_path / "old"))
@@ -67,3 +86,12 @@ def describe_all(client: Client) -> dict[str, Any]:
     describer = client.node.create_client(DescribeParameters, "pixelgait/describe_parameters")
     answer = client.call(describer, DescribeParameters.Request(names=names))
     return dict(zip(names, answer.descriptors, strict=True))
+
+
+def value(client: Client, name: str) -> float:
+    """Of one of the node's parameters."""
+    from rcl_interfaces.srv import GetParameters
+
+    getter = client.node.create_client(GetParameters, "pixelgait/get_parameters")
+    answer = client.call(getter, GetParameters.Request(names=[name]))
+    return float(answer.values[0].double_value)

@@ -20,7 +20,7 @@ import pytest
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.wire.video import STALL_S, Stream, VideoEyes, parse_stream
 from pixelgait.robot.runtime.realtime import PRIORITY, request_priority
-from tests.ros.support import AUTO, Client, FakeRobot, Processes
+from tests.ros.support import PATIENT, Client, FakeRobot, Processes
 
 SHAPE = (32, 32, 3)
 STILL = np.zeros(12)  # joints' angles [rad]
@@ -211,6 +211,9 @@ def test_a_pipeline_needs_an_opencv_with_gstreamer(
     assert str(stream) == "udpsrc address=230.1.1.1 port=1720 ! ..."
 
 
+SILENT = "timeout_s.camera:=1.5"
+
+
 @pytest.mark.slow
 def test_a_policy_walks_by_a_stream_and_is_damped_after_its_end(
     processes: Processes, client: Client, robot: FakeRobot, sender: Sender
@@ -220,7 +223,9 @@ def test_a_policy_walks_by_a_stream_and_is_damped_after_its_end(
     robot.publish_camera = False  # nobody is on the camera's topic
     decisions: list[Any] = []
     client.node.create_subscription(Float64MultiArray, "pixelgait/decision", decisions.append, 10)
-    line = ("--camera-stream", sender.url, *AUTO, "-p", "timeout_s.camera:=1.5")
+    ages = (*(each for each in PATIENT if ":=" in each and "camera" not in each), SILENT)
+    parameters = (part for each in ages for part in ("-p", each))
+    line = ("--camera-stream", sender.url, "--auto-arm", "--ros-args", *parameters)
     run = processes.start("pixelgait-run", "iap", *line)
     client.wait_for_state("walking")
     client.spin(lambda: len(decisions) > 3)
