@@ -30,6 +30,7 @@ from pixelgait.policies.training.configs import (
 from pixelgait.policies.training.rollouts.plan import DeviceName
 from pixelgait.robot.cli.commands import own_arguments
 from pixelgait.robot.cli.options import check_numbers, check_outputs, parse
+from pixelgait.robot.cli.usage import understand
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable, write_atomic
 from pixelgait.sim.scenes.registry import moved_scene
@@ -212,7 +213,7 @@ def command_line() -> TrainConfig | EncodersConfig | RecipeConfig:
             "was trained: pixelgait-train --recipe NAME [--out FOLDER] [--workers N].",
         )
         return command
-    where, _ = tyro.cli(WhereConfig, prog=PROGRAM, args=arguments, return_unknown_args=True)
+    where, _ = understand(WhereConfig, PROGRAM, arguments, return_unknown_args=True)
     config = config_of_run(where.out)
     if arguments[0] in KINDS and (task := arguments.pop(0)) != config.task:
         raise UserError(f"{where.out}: a run of task {config.task}, not {task}")

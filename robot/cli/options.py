@@ -10,9 +10,8 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
-import tyro
-
 from pixelgait.robot.cli.commands import own_arguments
+from pixelgait.robot.cli.usage import understand
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import require_writable
 
@@ -52,16 +51,16 @@ def parse(
     look at all that were given itself, `check_given`.
 
     Raises:
-        UserError: an argument is empty, as of a shell variable that is not set, both of a pair are
-            given, or one that is nothing to another, or a number makes no sense, see
-            `check_numbers`.
+        UserError: it is not understood, an argument is empty, as of a shell variable that is not
+            set, both of a pair are given, or one that is nothing to another, or a number makes no
+            sense, see `check_numbers`.
     """
     arguments = own_arguments() if arguments is None else arguments
     if "" in arguments:
         raise UserError(f"argument {arguments.index('') + 1} is empty")
     if empty := [word for word in arguments if re.fullmatch("--[^=]+=", word)]:
         raise UserError(f"{empty[0]} is empty")
-    config: Config = tyro.cli(kind, prog=program, args=arguments, **options)
+    config: Config = understand(kind, program, arguments, **options)
     options_given = {word.partition("=")[0].replace("_", "-") for word in arguments}
     for one, other in getattr(config, "APART", ()):
         if {one, other} <= options_given:
