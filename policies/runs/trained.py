@@ -85,6 +85,12 @@ def _architecture(config: dict[str, Any]) -> Architecture:
     return Architecture(**{name: config[name] for name in known if name in config})
 
 
+def network_options(config: dict[str, Any]) -> str:
+    """The options that say what a run's high level is made of; empty if it has none."""
+    named = [f"--{name} {config[name]}" for name in ("encoder", "memory") if config.get(name)]
+    return " ".join([*named, *(f"--{name}" for name in ("goal", "ahead") if config.get(name))])
+
+
 def _task(folder: Path) -> str:
     return str(Run(folder).config["task"])
 

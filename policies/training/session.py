@@ -21,7 +21,7 @@ from pixelgait.policies.runs.run import (
     find_run,
     load_checkpoint,
 )
-from pixelgait.policies.runs.trained import robot_of
+from pixelgait.policies.runs.trained import network_options, robot_of
 from pixelgait.policies.training.base_configs import (
     CameraConfig,
     EvolutionConfig,
@@ -63,8 +63,9 @@ def train(config: TrainConfig) -> Run:
         if not config.resume:
             require_camera(config.delays_from)
         plan = replace(plan, device=find_device(config.device))
-        print(f"students are fitted on: {plan.device}", flush=True)
     fresh = None if config.resume else first_checkpoint(config, plan)
+    if isinstance(config, ImitateConfig):
+        print(f"students are fitted on: {plan.device}", flush=True)
     require_writable(config.out / CONFIG)
     with locked(config.out), config.open_pool(start_worker, plan, plan.robot) as pool:
         return _train(config, plan, fresh, pool)
@@ -140,7 +141,7 @@ def first_checkpoint(config: TrainConfig, plan: Plan) -> Checkpoint:
         students = first_students(config.architecture(), config.dagger, config.seed)
         if config.start is not None:
             other = start_of(config.start, "high_level")
-            students = load_start(other, students[0].size, config.mirror).weights[None]
+            students = load_start(other, students[0].size, config).weights[None]
         return Checkpoint.first(students[0], normaliser, students=students)
     assert isinstance(config, EvolutionConfig)
     high = np.zeros(0)
@@ -149,14 +150,14 @@ def first_checkpoint(config: TrainConfig, plan: Plan) -> Checkpoint:
     low = np.zeros(plan.low_level_weights)
     if config.start is not None:
         file = start_of(config.start, "high_level" if plan.sees else LOW_LEVEL)
-        start = load_start(file, (high if plan.sees else low).size, config.mirror)
+        start = load_start(file, (high if plan.sees else low).size, config)
         if plan.sees:
             high, normaliser = start.weights, start.normaliser
         else:
             low, normaliser = for_robot(file, start, plan)
     if isinstance(config, JointConfig) and config.low_level is not None:
         file = find_run(config.low_level, LOW_LEVEL) / BEST
-        low, normaliser = for_robot(file, load_start(file, low.size, config.mirror), plan)
+        low, normaliser = for_robot(file, load_start(file, low.size, config), plan)
     weights = np.concatenate([high, low])
     return Checkpoint.first(weights, normaliser, start=weights, history=np.zeros((0, 0)))
 
@@ -166,21 +167,33 @@ def start_of(path: Path, level: str) -> Path:
     return path if path.suffix == ".npz" else find_run(path, level) / BEST
 
 
-def load_start(path: Path, size: int, mirror: bool) -> Checkpoint:
-    """A checkpoint of so many weights, of a left-right symmetric policy or another.
+def load_start(path: Path, size: int, config: TrainConfig) -> Checkpoint:
+    """A checkpoint of so many weights to go on from, left-right symmetric if that is wanted.
 
     Raises:
         UserError: it is no checkpoint, or has other weights, or they mean something else.
     """
     start = load_checkpoint(path)
     if start.weights.size != size:
-        raise UserError(f"{path}: {start.weights.size} weights, {size} are wanted")
+        weights = f"{path}: {start.weights.size} weights, {size} are wanted"
+        raise UserError(f"{weights}{_other_network(path, config)}")
     if (path.parent / CONFIG).is_file():
         mirrored = bool(Run(path.parent).config.get("mirror"))
-        if mirrored != mirror:
+        if mirrored != config.mirror:
             learned = "with" if mirrored else "without"
             raise UserError(f"{path} has learned {learned} --mirror: go on {learned} it")
     return start
+
+
+def _other_network(path: Path, config: TrainConfig) -> str:
+    """By which options the network of these weights and the one that is wanted differ, if known."""
+    if not isinstance(config, CameraConfig) or not (path.parent / CONFIG).is_file():
+        return ""
+    learned = network_options(Run(path.parent).config)
+    wanted = network_options(vars(config))
+    if learned == wanted or not learned:
+        return ""
+    return f": it has learned with {learned}, this run has {wanted}: give the same"
 
 
 def for_robot(file: Path, start: Checkpoint, plan: Plan) -> tuple[Array, Normaliser]:
