@@ -41,6 +41,8 @@ def read_json(path: Path, error: type[UserError] = UserError) -> dict[str, Any]:
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise error(f"{path} is missing") from None
     except (OSError, ValueError, RecursionError) as cause:
         raise error(f"{path}: not readable as JSON ({cause})") from None
     if not isinstance(content, dict):

@@ -166,12 +166,19 @@ class CameraConfig(SceneOptions, TrainConfig):
 
     def check(self) -> None:
         from pixelgait.policies.high_level import make_high_level
+        from pixelgait.policies.memory import cells_of
 
         super().check()
+        if self.goal and self.ahead:
+            raise UserError("--goal and --ahead: who is told a goal knows what is ahead, give one")
+        try:
+            cells_of(self.memory, 1)
+        except ValueError as error:
+            raise UserError(f"--memory: {error}") from None
         try:
             make_high_level(self.architecture(), self.seed)
         except ValueError as error:
-            raise UserError(f"--encoder, --memory or --ahead: {error}") from None
+            raise UserError(f"--encoder: {error}") from None
         scene = self.make_scene()
         if self.goal and not self.resume and not scene.tells_destination:
             raise UserError(f"--goal: scene '{self.scene}' tells no destination, as rooms does")

@@ -57,7 +57,9 @@ def parse(
     """
     arguments = own_arguments() if arguments is None else arguments
     if "" in arguments:
-        raise UserError(f"argument {arguments.index('') + 1} is empty")
+        place = arguments.index("")
+        before = arguments[place - 1] if place else ""
+        raise UserError(f"{before if before[:2] == '--' else f'argument {place + 1}'} is empty")
     if empty := [word for word in arguments if re.fullmatch("--[^=]+=", word)]:
         raise UserError(f"{empty[0]} is empty")
     config: Config = understand(kind, program, arguments, **options)

@@ -60,8 +60,10 @@ def profile(config: ProfileConfig) -> None:
     Raises:
         UserError: a bundle or report cannot be used, or there is no time to measure.
     """
-    if (config.compare is None) == (config.bundle == ""):
+    if config.compare is None and config.bundle == "":
         raise UserError("name a bundle or a report, or two reports behind --compare")
+    if config.compare is not None and config.bundle:
+        raise UserError(f"{config.bundle} and --compare: give a bundle or two reports, not both")
     written = _written(config)
     bundle = None if written else load_bundle(config.bundle)
     read = [bundle.folder / name for name in (CONTRACT, *FILES)] if bundle else written
