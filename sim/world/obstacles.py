@@ -5,9 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from pixelgait.sim.world.scene import Box, Layout, Mesh, Pose, Scene, Shape, Swing
+import cv2
+import numpy as np
+
+from pixelgait.sim.world.floor_plan import corners
+from pixelgait.sim.world.scene import Box, HeightField, Layout, Mesh, Pose, Scene, Shape, Swing
 
 LEAST_HEIGHT_M = 0.02  # above the ground: nothing lower is an obstacle; ours
+STANCE_M = (0.2, 0.1)  # half of what any robot's feet stand around; ours
+LOW_M = 0.25  # lower than any robot; ours
 
 
 def are_obstacles(scene: Scene, layout: Layout) -> list[bool]:
@@ -70,6 +76,33 @@ def is_above_ground(scene: Scene, point: tuple[float, float, float]) -> bool:
     x, y, z = point
     ground = scene.ground_m(x, y)
     return ground is None or z > ground + LEAST_HEIGHT_M
+
+
+def is_carried(scene: Scene, layout: Layout, off_m: float) -> bool:
+    """Whether a shape is below the start; the top of a box may be off its height by so much."""
+    for shape, pose in _placed(scene, layout):
+        if not isinstance(shape, (Box, HeightField)) or pose is None:
+            return True  # planes have no end, and of a mesh it is not looked for
+        if isinstance(shape, Box):
+            if abs(pose.z + shape.half_m[2] - layout.start.z) > off_m:
+                continue
+            half_m = np.array(shape.half_m[:2])
+        else:
+            half_m = (np.array(shape.heights_m.shape) - 1.0) * shape.cell_m / 2.0
+        outline = corners(pose, half_m).astype(np.float32)
+        if cv2.pointPolygonTest(outline, (layout.start.x, layout.start.y), False) >= 0.0:
+            return True
+    return False
+
+
+def in_the_start(scene: Scene, layout: Layout) -> Pose | None:
+    """Where a box is that reaches into a robot at the start; None: there is none."""
+    robot = corners(layout.start, np.array(STANCE_M)).astype(np.float32)
+    for box, pose in in_the_way(scene, layout, LOW_M):
+        outline = corners(pose, np.array(box.half_m[:2])).astype(np.float32)
+        if cv2.intersectConvexConvex(robot, outline)[0] > 0.0:
+            return pose
+    return None
 
 
 def _placed(scene: Scene, layout: Layout) -> list[tuple[Shape, Pose | None]]:

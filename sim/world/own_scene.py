@@ -18,6 +18,7 @@ import numpy as np
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.world.appearance import Appearance, Look
 from pixelgait.sim.world.meshes import check_faces, is_picture
+from pixelgait.sim.world.obstacles import in_the_start, is_carried
 from pixelgait.sim.world.scene import Box, HeightField, Layout, Mesh, Pose, Scene, Shape, Swing
 from pixelgait.sim.world.texture import PATTERNS, Colour, Texture
 
@@ -232,6 +233,12 @@ def _check_layout(scene: Scene, layout: Layout) -> None:
         raise ValueError(
             f"the start is at {layout.start.z:g}, but the ground there at {ground_m:g}, says "
             "ground_m: a start is the ground below the robot"
+        )
+    if not is_carried(scene, layout, STEP_M):
+        raise ValueError(f"nothing to stand on at the start ({x:g}, {y:g}): no shape is below it")
+    if (wall := in_the_start(scene, layout)) is not None:
+        raise ValueError(
+            f"the start ({x:g}, {y:g}) is inside a Box at ({wall.x:g}, {wall.y:g}, {wall.z:g})"
         )
     progress_m = scene.progress_m(x, y)
     if progress_m > scene.goal_m and not scene.tells_destination:

@@ -190,6 +190,23 @@ def test_a_destination_is_told_or_there_is_none(tmp_path: Path) -> None:
         ("def ground_m(self, x, y): return abs(y) < 1", "but the ground there at 1, says ground_m"),
         ("def layout(self, rng): return Layout(Pose(0, 0, 0.3))", "the start is at 0.3, but the"),
         (
+            "fixed = (Box(Pose(3, 0, 0), (1, 1, 1), (0, 0, 1)),)",
+            "nothing to stand on at the start (0, 0): no shape is below it",
+        ),
+        (
+            "fixed = (HeightField(np.zeros((5, 5)), 0.1, (0, 0, 1), pose=Pose(2, 0, 0)),)",
+            "nothing to stand on at the start (0, 0)",
+        ),
+        (
+            "fixed = (Plane(), Box(Pose(0.1, 0.2, 0.5, 0.3), (0.01, 1, 1), (0, 0, 1)))",
+            "the start (0, 0) is inside a Box at (0.1, 0.2, 0.5)",
+        ),
+        (
+            "fixed = (Plane(),); movable = (Box(Pose(0, 0, 0), (1, 1, 1), (0, 0, 1)),)\n    "
+            "def layout(self, rng): return Layout(Pose(5, 5, 0), [Pose(5.2, 5, 1)])",
+            "the start (5, 5) is inside a Box at (5.2, 5, 1)",
+        ),
+        (
             "movable = (Box(Pose(0, 0, 0), (1, 1, 1), (0, 0, 1)),)\n    def layout(self, rng): "
             "return Layout(Pose(0, 0, 0), [Pose(2, 0, 0)], [Swing(0, (0, 1), 2)])",
             "reach_m of a Swing is (0, 1), expected x, y and z",
@@ -243,3 +260,20 @@ def test_a_layout_that_is_always_the_same_is_another_episode_every_time(tmp_path
     one, other = (scene.layout(np.random.default_rng(seed)) for seed in (0, 1))
     assert one == other
     assert one is not other
+
+
+@pytest.mark.parametrize(
+    "fixed",
+    [
+        "Box(Pose(0, 0, -0.1), (1, 1, 0.1), (0, 0, 1))",  # a floor
+        "HeightField(np.zeros((5, 5)), 0.1, (0, 0, 1))",
+        "Plane(), Box(Pose(0.3, 0, 0.5), (0.05, 1, 0.5), (0, 0, 1))",  # before its nose
+        "Plane(), Box(Pose(0, 0, 0.9), (1, 1, 0.1), (0, 0, 1))",  # a roof
+        "Plane(), Box(Pose(0, 0, 0), (1, 1, 0.01), (0, 0, 1))",  # a rug
+    ],
+)
+def test_a_start_on_or_beside_something_is_one(tmp_path: Path, fixed: str) -> None:
+    path = Path(written(tmp_path, f"fixed = ({fixed},)"))
+    more = "import numpy as np\nfrom pixelgait.sim.scenes import Box, HeightField\n"
+    path.write_text(path.read_text().replace("import math\n", f"import math\n{more}"))
+    assert make_scene(str(path)).layout(np.random.default_rng(0)).start.x == 0.0
