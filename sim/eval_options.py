@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -27,7 +28,8 @@ from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.registry import Move, moved_scene
 from pixelgait.sim.scenes.rough import Rough
 from pixelgait.sim.tasks.options import DisturbanceOptions, SceneOptions, WorkerOptions, check_film
-from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
+from pixelgait.sim.world.scene import Scene
+from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED, TRAINING, VALIDATION, ranges_of
 
 MOST_S = 3600.0  # of an episode
 
@@ -134,11 +136,28 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
             self._check_looks("this policy")
 
     def note(self, bundle: Bundle) -> str | None:
-        """What may not be meant: a policy that is told places, where there is none to tell."""
+        """What may not be meant: a scene of one's own in which there is nothing to reach, and a
+        policy that is told places, where there is none to tell."""
+        if self.scene.endswith(".py") and _is_endless(self.make_scene()):
+            return f"note: scene '{self.scene}' has no goal_m to be reached, so no success rate"
         sees = self.task != "follow" and self.baseline not in (*SIGHTLESS, "no-goal")
         if not sees or "goal" not in bundle.takes or self.make_scene().tells_destination:
             return None
         return f"note: this policy can be told a place to go to, and '{self.scene}' has none"
+
+    def seeds_of(self) -> list[str]:
+        """What the seeds of the episodes are for, see `ranges_of`."""
+        return ranges_of(range(self.seed, self.seed + self.episodes))
+
+    def seen_before(self) -> str | None:
+        """What is to be known of figures on episodes that are not new to whoever was trained."""
+        if self.seeds_of() == ["evaluation"]:
+            return None
+        return (
+            f"warning: seeds below {len(TRAINING)} are of training, {VALIDATION[0]} to "
+            f"{VALIDATION[-1]} of validation: a policy may have learned by these episodes; "
+            f"--seed {FIRST_EVALUATION_SEED} and above are new to it"
+        )
 
     def _check_looks(self, who: str) -> None:
         """Raises UserError if what the camera sees shall differ for someone who does not look."""
@@ -161,6 +180,11 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
             scene=moved_scene(self.scene, move),
             delays_from=self.delays_from and move(self.delays_from),
         )
+
+
+def _is_endless(scene: Scene) -> bool:
+    """Whether there is nothing in it to be reached."""
+    return math.isinf(scene.goal_m) and not scene.tells_destination
 
 
 def _looks(bundle: Bundle) -> bool:

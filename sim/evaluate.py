@@ -53,6 +53,8 @@ def _report(config: EvalConfig, name: str) -> None:
     described = {**_described(config, bundle), "bundle": name}
     if (note := config.note(bundle)) is not None:
         print(note, file=sys.stderr)
+    if (warning := config.seen_before()) is not None:
+        print(warning, file=sys.stderr)
     episodes: list[Episode] = []
     try:
         for episode in watch_episodes(config) if config.gui else run_episodes(config):
@@ -60,7 +62,7 @@ def _report(config: EvalConfig, name: str) -> None:
     except KeyboardInterrupt:
         if not episodes:
             raise
-    figures = {**described, **figures_of(episodes)}
+    figures = {**described, "seeds_of": config.seeds_of(), **figures_of(episodes)}
     print(format_description(figures))
     print(format_figures(figures))
     print(f"{len(episodes)} episodes, seeds {config.seed} to {episodes[-1].seed}")
@@ -80,7 +82,8 @@ def evaluate(config: EvalConfig) -> dict[str, Any]:
     Raises:
         UserError: see `run_episodes`.
     """
-    return {**describe(config), **figures_of(list(run_episodes(config)))}
+    figures = figures_of(list(run_episodes(config)))
+    return {**describe(config), "seeds_of": config.seeds_of(), **figures}
 
 
 def describe(config: EvalConfig) -> dict[str, Any]:

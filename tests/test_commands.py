@@ -44,7 +44,7 @@ HEAD |= {
     "faults",
 }
 HEAD |= {"camera_pitch_deg", "camera_roll_deg", "seed", "seconds", "modified"}
-HEAD |= {"requested_episodes"}
+HEAD |= {"requested_episodes", "seeds_of"}
 EPISODE = {"seed", "success", "distance_m", "return_m", "fell", "fault", "images", "steps"}
 EPISODE |= {"contacts", "contact_s", "contact_impulse_ns"}
 
@@ -403,6 +403,40 @@ def test_evaluation_writes_its_schema(command: Command, iap_bundle: Path, tmp_pa
     assert again.stdout.splitlines() == table  # the same, whatever the number of workers
 
 
+@pytest.mark.parametrize(
+    ("seed", "known"),
+    [
+        (5, ["training"]),
+        (8999, ["training", "validation"]),
+        (9999, ["validation", "evaluation"]),
+        (10000, ["evaluation"]),
+    ],
+)
+def test_episodes_that_a_policy_may_have_learned_by_are_said_to_be(
+    command: Command, tmp_path: Path, seed: int, known: list[str]
+) -> None:
+    done = command(
+        *("pixelgait-eval", "walk", "--scene", "flat", "--seconds", 0.1, "--episodes", 2),
+        *("--seed", seed, "--json", "figures.json"),
+    )
+    assert done.returncode == 0, done.stderr
+    warned = "warning: seeds below 9000 are of training, 9000 to 9999 of validation" in done.stderr
+    assert warned == (known != ["evaluation"])
+    assert strict_json(tmp_path / "figures.json")["seeds_of"] == known
+
+
+def test_a_scene_without_a_goal_says_that_there_is_no_success(
+    command: Command, tmp_path: Path
+) -> None:
+    text = (ROOT / "examples" / "wall.py").read_text()
+    (tmp_path / "endless.py").write_text(text.replace("goal_m = 4.0", "length_m = 4.0"))
+    line = ("pixelgait-eval", "walk", "--seconds", 0.1, "--episodes", 1, "--scene")
+    done = command(*line, "endless.py")
+    assert "note: scene 'endless.py' has no goal_m to be reached, so no success rate" in done.stderr
+    assert "success_rate" not in done.stdout
+    assert "goal_m" not in command(*line, ROOT / "examples" / "wall.py").stderr
+
+
 @pytest.mark.parametrize("randomise", [False, True])
 @pytest.mark.parametrize("crooked", [{"camera_pitch": 45.0}, {"camera_roll": 90.0}])
 def test_by_a_camera_that_looks_at_the_floor_or_lies_on_its_side_it_decides_otherwise(
@@ -447,6 +481,7 @@ def test_the_figures_say_of_what_they_are(
         "seed": 10007,
         "seconds": 2.0,
         "requested_episodes": 1,
+        "seeds_of": ["evaluation"],
     }
     assert {name: figures[name] for name in HEAD} == head
     for word in ("freeze-image", "randomised", "faults mixed"):

@@ -16,6 +16,14 @@ VALIDATION = range(9000, 10_000)
 FIRST_EVALUATION_SEED = 10_000  # no end: evaluations take as many as they want
 
 
+def ranges_of(seeds: range) -> list[str]:
+    """What the ranges are for that some of these seeds lie in: training, validation, evaluation."""
+    first, last = seeds[0], seeds[-1]
+    ends = {"training": TRAINING[-1], "validation": VALIDATION[-1], "evaluation": last}
+    begins = {"training": 0, "validation": VALIDATION[0], "evaluation": FIRST_EVALUATION_SEED}
+    return [name for name, end in ends.items() if first <= end and last >= begins[name]]
+
+
 class Stream(IntEnum):
     """What is drawn from an episode's seed; its number stands behind the seed.
 
