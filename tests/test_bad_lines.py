@@ -19,6 +19,7 @@ from pixelgait.policies.training.configs import (
     ImitateConfig,
     WalkConfig,
 )
+from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.cli.commands import main
 from pixelgait.robot.errors import run_command
 from tests.conftest import trotting_weights
@@ -287,6 +288,12 @@ OTHERS = [
     ("pixelgait-eval nowhere", "bundle 'nowhere'"),
     ("pixelgait-profile nowhere", "bundle 'nowhere'"),
     ("pixelgait-run nowhere", "bundle 'nowhere'"),
+    ("pixelgait-profile note.txt", "'note.txt' is a file, expected a folder with contract.json"),
+    ("pixelgait-eval note.txt", "'note.txt' is a file, expected a folder with contract.json"),
+    (
+        f"pixelgait-run {SHIPPED}/walk/golden.json",
+        f"expected a folder with contract.json, as {SHIPPED}/walk",
+    ),
     ("pixelgait-profile flipped", "'flipped' is a training run"),
     ("pixelgait-replay gone.mcap", "gone.mcap"),
     ("pixelgait-replay note.txt", "note.txt"),

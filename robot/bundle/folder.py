@@ -27,5 +27,8 @@ def find_bundle(name: str) -> Path:
             return folder
     if (Path(name) / "config.json").is_file():
         raise BundleError(f"'{name}' is a training run: pixelgait-export makes a bundle of it")
+    if (file := Path(name)).is_file():
+        there = f", as {file.parent}" if (file.parent / CONTRACT).is_file() else ""
+        raise BundleError(f"'{name}' is a file, expected a folder with {CONTRACT}{there}")
     known = ", ".join(sorted(p.parent.name for p in SHIPPED.glob(f"*/{CONTRACT}"))) or "none"
     raise BundleError(f"bundle '{name}': no {CONTRACT} in that folder, and none shipped ({known})")
