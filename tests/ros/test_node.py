@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pixelgait.robot.spec import A1
+from pixelgait.robot.spec import A1, ROBOTS
 from pixelgait.sim.engines.registry import BODIES
 from tests.helpers import documented_keys, played
 from tests.ros.support import AUTO, PATIENT, WALKING, Client, FakeRobot, Processes
@@ -548,8 +548,12 @@ def test_joints_are_matched_by_name() -> None:
 
     order = ros.joint_order(["c", "a", "b"], ("a", "b", "c"))
     np.testing.assert_array_equal(np.array([3.0, 1.0, 2.0])[order], [1.0, 2.0, 3.0])
-    with pytest.raises(Exception, match="joint states lack b"):
+    with pytest.raises(Exception, match=r"joint states lack b; they name a$"):
         ros.joint_order(["a"], ("a", "b"))
+    with pytest.raises(
+        Exception, match=r": of robot a1, wanted is go2 \(pixelgait-sim --robot go2"
+    ):
+        ros.joint_order(list(ROBOTS["a1"].joint_names), ROBOTS["go2"].joint_names)
     with pytest.raises(Exception, match="joint states name a, b twice"):
         ros.joint_order(["a", "b", "c", "b", "a"], ("a", "b"))
     assert len(ros.joint_order(["a", "gripper", "b", "gripper"], ("a", "b"))) == 2  # not ours

@@ -18,7 +18,7 @@ from pixelgait.robot.cli.processes import ENDING
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.wire.names import COLOUR, DEPTH, IMU, JOINT_STATES
 from pixelgait.robot.ros.wire.private import PROFILES, stays_here
-from pixelgait.robot.spec import Array
+from pixelgait.robot.spec import ROBOTS, Array
 
 # A robot's control traffic stays on its own computer unless the user says otherwise.
 LOOPBACK = Path(__file__).resolve().with_name("loopback.xml")
@@ -197,7 +197,9 @@ def joint_order(names: list[str], wanted: tuple[str, ...]) -> NDArray[np.intp]:
     missing = [name for name in wanted if name not in names]
     if missing:
         there = ", ".join(names) or "none"
-        raise UserError(f"joint states lack {', '.join(missing)}; they name {there}")
+        raise UserError(
+            f"joint states lack {', '.join(missing)}; they name {there}{_whose(names, wanted)}"
+        )
     if twice := named_twice(names, wanted):
         raise UserError(f"joint states name {', '.join(twice)} twice")
     return np.array([names.index(name) for name in wanted])
@@ -206,6 +208,17 @@ def joint_order(names: list[str], wanted: tuple[str, ...]) -> NDArray[np.intp]:
 def named_twice(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
     """Wanted joints for which a message has two values: neither is to be believed."""
     return [name for name in wanted if names.count(name) > 1]
+
+
+def _whose(names: list[str], wanted: tuple[str, ...]) -> str:
+    """Whose joints these are, if another known robot's than the one that is wanted."""
+    known = {robot.joint_names: name for name, robot in ROBOTS.items()}
+    there = [name for joints, name in known.items() if set(joints) <= set(names)]
+    if not there or wanted not in known:
+        return ""
+    return (
+        f": of robot {there[0]}, wanted is {known[wanted]} (pixelgait-sim --robot {known[wanted]})"
+    )
 
 
 def joint_command(
