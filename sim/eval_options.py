@@ -48,15 +48,17 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
 
     APART = (*WorkerOptions.APART, ("--gui", "--workers"), ("--gui", "--cluster"))
 
-    bundle: Annotated[str, tyro.conf.Positional]
+    bundle: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="BUNDLE|RUN")]
     """Folder of a policy bundle or of a training run, or the name of a shipped bundle."""
     task: Literal["forward", "follow"] = "forward"
+    """What is evaluated, see above."""
     baseline: Baseline | None = None
     """Instead of the policy: blind (one gray image), freeze-image (the first image for ever),
     no-goal (straight ahead, wherever the destination is), forgetful (nothing is remembered),
     straight (to the destination, seeing nothing), bug (so, and along the walls it meets), teacher
     (a map instead of a camera) or random (random commands)."""
     episodes: Episodes = 100
+    """How many are walked, each another one."""
     seed: Seed = FIRST_EVALUATION_SEED
     """Seed of the first episode; from 10000 on no training has seen them."""
     seconds: Annotated[float, Range(CONTROL_DT_S, MOST_S)] = 60.0

@@ -33,7 +33,7 @@ class WriteConfig:
     Walk in it with `--scene gibson:FOLDER`.
     """
 
-    folder: Annotated[Path, tyro.conf.Positional]
+    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER")]
     """Made if it is not there."""
     seed: Seed = 0
     """Another floor plan for every seed."""

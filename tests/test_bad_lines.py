@@ -433,7 +433,7 @@ OTHERS = [
 ]
 TASKS = "walk, follow, imitate, course, joint, encoders"
 USAGE = [
-    ("pixelgait-eval", "BUNDLE is missing, see pixelgait-eval --help"),
+    ("pixelgait-eval", "BUNDLE|RUN is missing, see pixelgait-eval --help"),
     ("pixelgait-eval iap cnn", "'cnn' is one argument too many"),
     ("pixelgait-eval iap --episodes", "--episodes: expected a value behind it"),
     ("pixelgait-eval iap --episodes many", "--episodes is 'many', expected a whole number"),
@@ -447,7 +447,7 @@ USAGE = [
     ("pixelgait-run iap --goal 1", "--goal: expected 2 values behind it"),
     ("pixelgait-sim --camera 32", "--camera: expected 2 values behind it"),
     ("pixelgait-export --out b", "--low-level is missing"),
-    ("pixelgait-view", "SOURCE is missing"),
+    ("pixelgait-view", "FILE|live is missing"),
     ("pixelgait-train", f"pixelgait-train: expected {TASKS}, see"),
     ("pixelgait-train swim --out new", f"expected {TASKS}, not 'swim'"),
     ("pixelgait-train walk", "--out is missing, see pixelgait-train walk --help"),

@@ -104,6 +104,24 @@ for name in COMMANDS:
         done.stdout = rest
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("pixelgait-eval", "BUNDLE|RUN"),
+        ("pixelgait-profile", "BUNDLE|REPORT"),
+        ("pixelgait-run", "BUNDLE"),
+        ("pixelgait-replay", "FILE"),
+        ("pixelgait-train", "pixelgait-train --out RUN --resume: go on"),
+        ("pixelgait-train --recipe walk", "--recipe STR"),
+    ],
+)
+def test_the_help_names_what_is_wanted(line: str, words: str) -> None:
+    done = started_as(*line.split(), "--help")
+    assert done.returncode == 0, done.stderr
+    assert words in done.stdout
+    assert "| STR " not in done.stdout.replace("│", "|")
+
+
 def test_a_file_that_the_installation_has_not_seen_is_named(tmp_path: Path) -> None:
     """An encoder of one's own, say: an editable install links the files that it found."""
     (tmp_path / "pixelgait").mkdir()

@@ -30,7 +30,9 @@ class DemoConfig:
     robot: str = A1.name
     """Who walks: a1, go2, laikago or mini_cheetah."""
     seed: Seed = 0
+    """Of the training."""
     workers: Workers = 2
+    """Worker processes of the training."""
     minutes: Annotated[float, Range(0.01, 1e6)] = 2.0
     """Time for training."""
     seconds: Annotated[float, Range(1.0, 86_400.0)] = 20.0

@@ -25,7 +25,7 @@ from pixelgait.robot.files import json_bytes, require_writable, write_atomic
 class EnduranceConfig:
     """Walk through courses under faults, then survive random events; exit code 1 if it does not."""
 
-    bundle: Annotated[str, tyro.conf.Positional] = "iap"
+    bundle: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="BUNDLE")] = "iap"
     """Folder of a policy bundle, or the name of a shipped one; it must see by colour alone."""
     minutes: Annotated[float, Range(0.0, 1e4)] = 30.0
     """Of courses."""

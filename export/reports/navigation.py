@@ -94,6 +94,7 @@ class NavigationConfig(WorkerOptions):
     figures: Path = Path("docs/navigation.json")
     """Everything that was measured."""
     episodes: Episodes = 100
+    """Of every cell."""
     rows: tuple[str, ...] = ()
     """Rows to measure, as their first cells say, or all; of the others is shown what is known."""
 

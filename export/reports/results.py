@@ -71,6 +71,7 @@ class ResultsConfig(WorkerOptions):
     out: Path = Path("runs/results")
     """Folder of the bundles of training runs that are not shipped."""
     episodes: Episodes = 100
+    """Of every cell."""
     rows: tuple[str, ...] = ()
     """Policies to measure, as iap or teacher, or all; of the others is shown what is known."""
     columns: tuple[str, ...] = ()

@@ -35,7 +35,7 @@ Pair = tuple[float, float]  # speed [m/s], yaw rate [rad/s]
 class CardConfig:
     """Measure a low level on flat ground in both simulators, and write the tables of its card."""
 
-    bundle: Annotated[str, tyro.conf.Positional] = "walk"
+    bundle: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="BUNDLE")] = "walk"
     """Folder of a policy bundle, or the name of a shipped one; its README.md gets the tables."""
 
 

@@ -62,6 +62,7 @@ class TrainConfig(WorkerOptions):
     robot: str = A1.name
     """Which learns: a1, go2, laikago or mini_cheetah."""
     seed: Seed = 0
+    """Of the first weights, and of whatever is drawn while training."""
     iterations: Count = 200
     """Iterations of the trainer."""
     minutes: Minutes = 0.0
@@ -73,6 +74,7 @@ class TrainConfig(WorkerOptions):
     validation_steps: Count = 1000
     """Control steps of a validation episode."""
     validation_episodes: Validations = 8
+    """How many there are, of seeds from 9000 on."""
     validate_every: Count = 5
     """Iterations from one validation to the next."""
     mirror: bool = False

@@ -52,7 +52,7 @@ class CalibrateConfig:
     """Calibrate the best low level of a run on an ideal robot in the run's simulator, in place: a
     third of the highest speed and all of it are then reached, in a mixture on average."""
 
-    run: Annotated[Path, tyro.conf.Positional]
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Run folder of a low level."""
 
 

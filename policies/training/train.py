@@ -38,6 +38,12 @@ from pixelgait.sim.tasks.options import WorkerOptions, check_film
 
 PROGRAM = "pixelgait-train"
 Made = TypeVar("Made")
+DESCRIPTION = f"""Train a policy and write a run folder. {PROGRAM} TASK --help has a task's options.
+
+{PROGRAM} --out RUN --resume: go on with a run.
+
+{PROGRAM} --recipe NAME [--out FOLDER] [--workers N]: train as a shipped policy was trained; with
+--help, its options."""
 
 
 @dataclass(frozen=True)
@@ -202,15 +208,13 @@ def command_line() -> TrainConfig | EncodersConfig | RecipeConfig:
     arguments = own_arguments()
     if "--encoder=list" in arguments or ("--encoder", "list") in pairwise(arguments):
         return EncodersConfig()
-    if "--recipe" in arguments and "--help" not in arguments:
+    if "--recipe" in arguments:
         return parse(RecipeConfig, PROGRAM, arguments)
     if "--resume" not in arguments or "--help" in arguments:
         command: TrainConfig | EncodersConfig = parse(
             Command,  # type: ignore[arg-type]
             PROGRAM,
-            description="Train a policy and write a run folder; pixelgait-train TASK --help says "
-            "more. To go on with a run: pixelgait-train --out RUN --resume. As a shipped policy "
-            "was trained: pixelgait-train --recipe NAME [--out FOLDER] [--workers N].",
+            description=DESCRIPTION,
         )
         return command
     where, _ = understand(WhereConfig, PROGRAM, arguments, return_unknown_args=True)

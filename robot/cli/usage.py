@@ -152,7 +152,8 @@ def options_of(kind: Any, prefix: str = "--") -> dict[str, Option]:
             found.update(options_of(plain, f"{name}."))
             continue
         if by_place:
-            name = field.name.upper()
+            named = (getattr(note, "metavar", None) for note in hint.__metadata__)
+            name = next(filter(None, named), field.name.upper())
         needed = field.default is MISSING and field.default_factory is MISSING
         found[name] = Option(name, plain, needed, by_place)
     return found

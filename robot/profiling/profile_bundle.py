@@ -35,14 +35,16 @@ class ProfileConfig:
 
     APART = (*(("--compare", each) for each in ("--json", "--seconds", "--seed", "--no-realtime")),)
 
-    bundle: Annotated[str, tyro.conf.Positional] = ""
+    bundle: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="BUNDLE|REPORT")] = ""
     """Folder of a policy bundle, or the name of a shipped one; or a report that was written."""
     compare: tuple[Path, Path] | None = None
     """Two reports, instead of measuring: the second against the first."""
     page: Path | None = None
     """Write tables and histograms there, as one HTML file."""
     seconds: Annotated[float, Range(0.01, 86_400.0)] = 10.0
+    """How long it is measured."""
     seed: Seed = 0
+    """Of the readings that are made up."""
     realtime: bool = True
     """Ask for real-time priority; without the right to it, warn and go on."""
     json: Path | None = None

@@ -34,7 +34,7 @@ class ReplayConfig:
     are not. With another, the report says where they differ.
     """
 
-    recording: Annotated[Path, tyro.conf.Positional]
+    recording: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
     """An MCAP file; one that was cut short will do."""
     bundle: str | None = None
     """Folder or name of another bundle; by default the one in the recording."""

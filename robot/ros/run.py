@@ -41,7 +41,7 @@ class RunConfig:
     exit code 1. Arguments for ROS go behind --ros-args.
     """
 
-    bundle: Annotated[str, tyro.conf.Positional]
+    bundle: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="BUNDLE")]
     """Folder of a policy bundle, or the name of a shipped one."""
     auto_arm: bool = False
     """Stand up and walk without being asked: for a simulated robot."""

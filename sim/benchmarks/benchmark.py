@@ -31,12 +31,15 @@ class BenchmarkConfig:
     """
 
     robot: str = A1.name
+    """Which walks: a1, go2, laikago or mini_cheetah."""
     scene: str = "flat"
+    """Where it walks."""
     at_once: Annotated[tuple[int, ...], Range(1, 1024)] = (8, 16, 32, 64)
     """Numbers of robots that are stepped at once, on flat ground."""
     steps: Count = 2000
     """Control steps (10 ms) per round."""
     rounds: Count = 5
+    """How often everything is measured; the median counts."""
     camera_scenes: tuple[str, ...] = ("obstacle-course",)
     """Where the cameras look."""
     distractors: Split | None = None
@@ -44,6 +47,7 @@ class BenchmarkConfig:
     camera_size: Annotated[int, Range(1, 1024)] = 32
     """Width and height of their images."""
     seed: Seed = 0
+    """Of the first episode."""
     json: Path | None = None
     """Write the figures there."""
 
