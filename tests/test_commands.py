@@ -107,6 +107,34 @@ for name in COMMANDS:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
+        ("pixelgait-export --low-level gone --out b", "gone: not a run folder"),
+        ("pixelgait-export --low-level walk --high-level gone --out b", "gone: not a run folder"),
+        ("pixelgait-demo --robot spot", "unknown robot 'spot'"),
+        ("pixelgait-train walk --out w --robot spot", "unknown robot 'spot'"),
+        ("pixelgait-train walk --out w --start gone", "gone: not a run folder"),
+        ("pixelgait-train imitate --out i --scene moon", "unknown scene 'moon'"),
+        ("pixelgait-train course --out c --low-level gone", "gone: not a run folder"),
+    ],
+)
+def test_a_name_that_is_none_is_refused_before_what_takes_seconds_to_load(
+    tmp_path: Path, line: str, words: str
+) -> None:
+    code = WITHOUT.format(names=("torch", "pybullet", "mujoco", "onnx"))
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nsys.argv = {line.split()!r}\nmain()"],
+        capture_output=True,
+        text=True,
+        env=child_environment(),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {words}")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
         ("pixelgait-eval", "BUNDLE|RUN"),
         ("pixelgait-profile", "BUNDLE|REPORT"),
         ("pixelgait-run", "BUNDLE"),

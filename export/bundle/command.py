@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pixelgait.export.bundle.options import ExportConfig
+from pixelgait.policies.runs.run import find_run
 from pixelgait.robot.cli.options import parse
 from pixelgait.robot.errors import run_command
 
@@ -13,6 +14,9 @@ def main() -> None:
 
 
 def _export(config: ExportConfig) -> None:
+    find_run(config.low_level, "low_level")  # before what takes seconds to load
+    if config.high_level is not None:
+        find_run(config.high_level, "high_level")
     from pixelgait.export.bundle.export import export, trial_of_bundle
 
     export(config)

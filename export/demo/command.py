@@ -5,6 +5,7 @@ from __future__ import annotations
 from pixelgait.export.demo.options import DemoConfig
 from pixelgait.robot.cli.options import parse
 from pixelgait.robot.errors import run_command
+from pixelgait.robot.spec import find_robot
 
 
 def main() -> None:
@@ -13,6 +14,7 @@ def main() -> None:
 
 
 def _demo(config: DemoConfig) -> None:
+    find_robot(config.robot)  # before what takes seconds to load
     from pixelgait.export.demo.demo import demo
 
     demo(config)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pixelgait.policies.runs.curve_picture import PICTURE
+from pixelgait.policies.runs.run import LOW_LEVEL, find_run
 from pixelgait.policies.training.evolution.strategies import ESConfig
 from pixelgait.policies.training.rollouts.plan import (
     BodyName,
@@ -50,6 +51,7 @@ class TrainConfig(WorkerOptions):
     """What all tasks share."""
 
     task: ClassVar[TaskName]
+    level: ClassVar[str] = LOW_LEVEL  # of which `start` is
     APART = (*WorkerOptions.APART, ("--resume", "--start"))
 
     out: Path
@@ -88,11 +90,17 @@ class TrainConfig(WorkerOptions):
     """Film the best policy (.mp4 or .gif; .png for a strip of frames) once training has ended or
     was interrupted: its first validation episode, on legs."""
 
+    def check_names(self) -> None:
+        """Raises UserError for names that are none: before torch, which takes seconds to load."""
+        find_robot(self.robot)
+        check_film(self.video)
+        if self.start is not None and self.start.suffix != ".npz" and not self.resume:
+            find_run(self.start, self.level)
+
     def check(self) -> None:
         """Raises UserError if a value makes no sense, or the film cannot be written."""
         check_numbers(self)
-        find_robot(self.robot)
-        check_film(self.video)
+        self.check_names()
         if self.video is not None:
             check_outputs(("out", self.out / PICTURE), ("video", self.video))
 
@@ -149,6 +157,8 @@ class EvolutionConfig(TrainConfig):
 class CameraConfig(SceneOptions, TrainConfig):
     """What the tasks that train a high level share."""
 
+    level = "high_level"
+
     iterations: Count = 60
     steps: Count = 3500
     validation_steps: Count = 4500
@@ -165,6 +175,10 @@ class CameraConfig(SceneOptions, TrainConfig):
     """Image encoder of the high level: a name, with options as in iap:patch=4,stride=4. height,
     width and channels (1 depth, 3 RGB, 4 RGB-D) choose the camera. pixelgait-train encoders lists
     all."""
+
+    def check_names(self) -> None:
+        super().check_names()
+        self.make_scene()
 
     def check(self) -> None:
         from pixelgait.policies.high_level import make_high_level

@@ -68,6 +68,10 @@ class CourseConfig(CurriculumConfig):
     low_level: Path
     """Run folder of the low level, or the name of a shipped one, like walk."""
 
+    def check_names(self) -> None:
+        super().check_names()
+        find_run(self.low_level, LOW_LEVEL)
+
     def plan(self) -> Plan:
         from pixelgait.policies.runs.trained import trained_low_level
 

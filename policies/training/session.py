@@ -140,7 +140,7 @@ def first_checkpoint(config: TrainConfig, plan: Plan) -> Checkpoint:
     if isinstance(config, ImitateConfig):
         students = first_students(config.architecture(), config.dagger, config.seed)
         if config.start is not None:
-            other = start_of(config.start, "high_level")
+            other = start_of(config.start, config.level)
             students = load_start(other, students[0].size, config).weights[None]
         return Checkpoint.first(students[0], normaliser, students=students)
     assert isinstance(config, EvolutionConfig)
@@ -149,7 +149,7 @@ def first_checkpoint(config: TrainConfig, plan: Plan) -> Checkpoint:
         high = flat_weights(make_high_level(plan.high_level, config.seed))
     low = np.zeros(plan.low_level_weights)
     if config.start is not None:
-        file = start_of(config.start, "high_level" if plan.sees else LOW_LEVEL)
+        file = start_of(config.start, config.level)
         start = load_start(file, (high if plan.sees else low).size, config)
         if plan.sees:
             high, normaliser = start.weights, start.normaliser

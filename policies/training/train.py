@@ -103,6 +103,7 @@ def _main() -> None:
 
 def run_and_report(config: TrainConfig) -> None:
     """Train, and say what came of it and what to type next; after Ctrl-C, how to go on."""
+    config.check_names()
     from pixelgait.policies.training.rollouts.validation import straight_ahead
     from pixelgait.policies.training.session import train
 
