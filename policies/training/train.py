@@ -15,10 +15,7 @@ import tyro
 
 from pixelgait.policies.runs.recipe import Stage, read_recipe, say_where_exact
 from pixelgait.policies.runs.run import CONFIG, DELAYS, LOW_LEVEL, SCENES, Run, read_run_config
-from pixelgait.policies.training.base_configs import (
-    CameraConfig,
-    TrainConfig,
-)
+from pixelgait.policies.training.base_configs import CameraConfig, TrainConfig
 from pixelgait.policies.training.configs import (
     KINDS,
     CourseConfig,
@@ -42,8 +39,7 @@ DESCRIPTION = f"""Train a policy and write a run folder. {PROGRAM} TASK --help h
 
 {PROGRAM} --out RUN --resume: go on with a run.
 
-{PROGRAM} --recipe NAME [--out FOLDER] [--workers N]: train as a shipped policy was trained; with
---help, its options."""
+{PROGRAM} --recipe NAME: train as a shipped policy was trained; with --help, its options."""
 
 
 @dataclass(frozen=True)
@@ -212,12 +208,7 @@ def command_line() -> TrainConfig | EncodersConfig | RecipeConfig:
     if "--recipe" in arguments:
         return parse(RecipeConfig, PROGRAM, arguments)
     if "--resume" not in arguments or "--help" in arguments:
-        command: TrainConfig | EncodersConfig = parse(
-            Command,  # type: ignore[arg-type]
-            PROGRAM,
-            description=DESCRIPTION,
-        )
-        return command
+        return parse(Command, PROGRAM, description=DESCRIPTION)  # type: ignore[arg-type]
     where, _ = understand(WhereConfig, PROGRAM, arguments, return_unknown_args=True)
     config = config_of_run(where.out)
     if arguments[0] in KINDS and (task := arguments.pop(0)) != config.task:
