@@ -56,8 +56,7 @@ class ControllerNode(LifecycleNode):
         self.loop: ControlLoop | None = None
         self.fault: str | None = None
         self.left = False  # shut down for good
-        self._attention = AttentionTopic(self)
-        self._decision = DecisionTopic(self)
+        self._attention, self._decision = AttentionTopic(self), DecisionTopic(self)
         self._news = News(self, sensors, options.recorder)
         self._diagnostics = Diagnostics(self)
         self._latency = LatencyTopic(self)
