@@ -26,7 +26,7 @@ from pixelgait.sim.body.sensors import CameraStream
 from pixelgait.sim.body.sway import Sway
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene
-from pixelgait.sim.world.obstacles import Mover, in_the_way, movers
+from pixelgait.sim.world.obstacles import Mover, along, in_the_way, movers
 from pixelgait.sim.world.scene import Box, Layout, Pose, Scene
 from pixelgait.sim.world.seeds import Stream
 
@@ -37,7 +37,9 @@ TURN_GAIN = (0.9, 1.1)  # as the controller's heading hold makes it
 DRIFT_RAD_PER_S = (-0.03, 0.03)  # yaw rate when none is asked for
 SLIP = (-0.1, 0.1)  # sideways, a share of the speed
 HEIGHT_SHARE = 0.9  # of the standing height: where its base is said to be
-NOSE_M = 0.07  # the trunk's front, ahead of the front feet
+NOSE_M, NOSE_HALF_M = 0.07, 0.1  # the trunk's front, ahead of the front feet, and how wide it is
+STEP_ASIDE_M = 0.05  # feet of `walk` get so far out beyond where they stand: 0.036 to 0.062
+POST_M = 0.05  # what is as wide is not between two points of the outline
 FEET = slice(0, 4)  # of the outline
 LOOK_M = 0.05  # what nears each other at full speed between looks for collisions, at least
 
@@ -104,8 +106,10 @@ class KinematicBody:
         self.client: int = pybullet.connect(pybullet.DIRECT)
         self._scene = PyBulletScene(scene, self.client, alone=True)
         reach_m, half_m = np.abs(spec.feet_m).max(0).tolist()
-        trunk = [(reach_m + NOSE_M, 0.0), (0.0, half_m), (0.0, 0.0), (0.0, -half_m)]
-        self._outline = np.vstack([spec.feet_m, trunk])  # (8, 2) in the base frame
+        front, wide = (reach_m + NOSE_M, NOSE_HALF_M), (reach_m, half_m + STEP_ASIDE_M)
+        left = np.array([front, wide, (-wide[0], wide[1])])
+        hull = along(np.vstack([left, left[::-1] * (1.0, -1.0)]), POST_M)
+        self._outline = np.vstack([spec.feet_m, hull])  # (n, 2) in the base frame
         self._height_m = HEIGHT_SHARE * spec.stand_height_m
         self.time_s = 0.0
 
@@ -240,7 +244,7 @@ class KinematicBody:
         return None not in [self.scene.ground_m(x, y) for x, y in feet.tolist()]
 
     def _at(self, x: float, y: float, yaw: float) -> Array:
-        """The outline (8, 2) of a robot there: its feet, its trunk's nose, flanks and middle."""
+        """A robot there: its feet, and around all it may touch with (n, 2)."""
         return Pose(x, y, 0.0, yaw).points(self._outline)
 
     def _stopped(self, x: float, y: float, yaw: float) -> bool:

@@ -61,6 +61,9 @@ def glided(body: KinematicBody, seed: int) -> Array:
     return np.array(poses)
 
 
+FEET_HALF_M = np.abs(A1.feet_m[:, 1]).max() + 0.05  # as they swing
+
+
 def test_gliding_robots_go_where_the_walking_one_goes() -> None:
     """Over 10 s and 3 m its path lies within those of gliding ones, which differ by their draw."""
     walker, glider = PyBulletBody(A1, FlatGround()), KinematicBody(A1, FlatGround())
@@ -212,8 +215,33 @@ def test_who_is_run_into_from_the_side_feels_it_at_once(ahead_m: float, side: fl
         body.follow(latent_for(0.0, 0.0))
         assert body.time_s < 3.0
     reached = abs(mover.pose(body.time_s).y) - scene.movable[0].half_m[1]
-    half_m = np.abs(A1.feet_m[:, 1]).max() if ahead_m < 0.2 else 0.0  # of the nose nothing
+    half_m = FEET_HALF_M if ahead_m < 0.2 else 0.14  # of the nose, where the post begins
     assert half_m - 0.12 < reached < half_m
+    body.close()
+
+
+@pytest.mark.parametrize("half_m", [0.05, 0.2])
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_no_post_passes_through_it_and_none_beside_it_is_touched(
+    half_m: float, side: float
+) -> None:
+    class Post(Crossing):
+        movable = (Box(Pose(0, 0, 0), (half_m, half_m, 0.5), (0.5, 0.5, 0.5)),)
+
+        def layout(self, rng: np.random.Generator) -> Layout:
+            return Layout(Pose(0, 0, 0), [Pose(1.0, 0.0, 0.5)])
+
+    body = KinematicBody(A1, Post())
+    for way_m in np.arange(0.0, 0.4, 0.01):
+        body.reset(0)
+        body.state.gait = replace(body.state.gait, drift_rad_per_s=0.0, slip=0.0)
+        body.state.y = side * way_m
+        touched = False
+        for _ in range(500):  # past it, if it can
+            body.follow(latent_for(0.6, 0.0))
+            touched |= body.touching() is not None
+        beside_m = way_m - FEET_HALF_M - half_m
+        assert abs(beside_m) < 0.02 or touched == (beside_m < 0.0), way_m
     body.close()
 
 
