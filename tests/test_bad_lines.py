@@ -314,7 +314,7 @@ OTHERS = [
     (f"pixelgait-view {WALK} --save walk.mcap", "--save walk.mcap: expected a file .rrd"),
     (f'pixelgait-view {WALK} --save ""', "--save is empty"),
     ("pixelgait-view live --bundle nowhere --save w.rrd", "bundle 'nowhere'"),
-    (f"pixelgait-replay {WALK} --bundle iap-depth", "bundle 'iap-depth' wants (32, 32, 1)"),
+    (f"pixelgait-replay {WALK} --bundle iap-depth", "bundle 'iap-depth' wants (32, 48, 1)"),
     ("pixelgait-eval iap --scene raises.py", "raises.py:6: ZeroDivisionError"),
     ("pixelgait-eval iap --scene nan.py", "the start is not of finite numbers"),
     ("pixelgait-eval iap --scene thin.py", "half_m of a Box is (1.0, -1.0, 1.0)"),

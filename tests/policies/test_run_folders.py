@@ -441,7 +441,7 @@ def test_a_run_is_evaluated_as_it_is(
         ("--low-level walk --encoder cnn", ""),
         ("--low-level walk --high-level iap", ""),
         ("--low-level walk --high-level navigator", "--scene rooms"),
-        ("--low-level walk --high-level iap-gru", ""),  # its scenes are not all shipped beside it
+        ("--low-level walk --high-level rover", ""),  # its scenes are not all shipped beside it
         ("--low-level walk --high-level 'my run'", "--scene 'my run/scenes/0123abcd/gate.py'"),
     ],
 )
@@ -551,13 +551,13 @@ def test_every_shipped_policy_has_its_recipe(name: str) -> None:
 
 def test_a_recipe_says_which_commit_it_is_exact_at(trained: Train, tmp_path: Path) -> None:
     """A shipped policy's run is begun elsewhere, so that nothing is left but to say so."""
-    shipped = SHIPPED / "iap-gru"
-    [stage] = read_recipe("iap-gru", tmp_path / "cooked")
+    shipped = SHIPPED / "rover"
+    [stage] = read_recipe("rover", tmp_path / "cooked")
     stage.folder.mkdir(parents=True)
     for name in ("config.json", "best.npz", "curve.json"):
         shutil.copy(shipped / "high_level" / name, stage.folder / name)
     finished = replace(load_checkpoint(stage.folder / "best.npz"), iteration=40)
     Run(stage.folder).save(finished)
-    said = trained("--recipe iap-gru --out cooked --workers 1")
+    said = trained("--recipe rover --out cooked --workers 1")
     commit = json.loads((shipped / "high_level" / "git.json").read_text())["commit"]
-    assert said.startswith(f"iap-gru was trained at commit {commit[:7]}, this is ")
+    assert said.startswith(f"rover was trained at commit {commit[:7]}, this is ")

@@ -139,8 +139,8 @@ def test_a_destination_is_told_and_where_nobody_knows_it() -> None:
 
 
 def test_where_ahead_is_is_told_at_every_look() -> None:
-    recording = walk("iap-gru")
-    entries = told(recording, "iap-gru")
+    recording = walk("iap-depth")
+    entries = told(recording, "iap-depth")
     bearings = numbers(entries, "goal")
     assert np.isnan(bearings[:, 0]).all()
     assert bearings[0, 1] == 0.0  # it looks where it began

@@ -52,7 +52,7 @@ def test_the_shipped_policy_walks_past_obstacles(
     where = ("--robot", "go2", "--link", link, "--body", body)
     sim = processes.start("pixelgait-sim", *where, "--out", out)
     assert switcher.mode() == "normal"
-    line = ("iap-gru-go2", "--link", link, "--duration", 15, "--out", tmp_path / "run")
+    line = ("iap-depth-go2", "--link", link, "--duration", 15, "--out", tmp_path / "run")
     run = processes.start("pixelgait-run", *line, *AUTO_GO2)
     client.wait_for_state("walking")
     assert switcher.mode() == ""

@@ -25,7 +25,7 @@ def test_the_shipped_policy_walks_past_obstacles_and_sinks_in_the_end(
     """Joint states and targets have other orders than the bundle, and than each other."""
     through = ("--link", link)
     sim = processes.start("pixelgait-sim", "--robot", "go2", *through, "--out", tmp_path)
-    line = ("iap-gru-go2", *through, "--arm", "--duration", 15)
+    line = ("iap-depth-go2", *through, "--arm", "--duration", 15)
     run = processes.start("pixelgait-run", *line, *AUTO)
     assert run.wait(90) == 0
     sim.send_signal(signal.SIGINT)
