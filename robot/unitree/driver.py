@@ -27,6 +27,7 @@ from pixelgait.robot.unitree.tick import TickClock, raw_s
 STATE, COMMAND = "rt/lowstate", "rt/lowcmd"
 PERIOD_S = 0.002  # of commands, as in the vendor's samples
 DAMP_S = 1.5  # of damping at the end: a standing robot has sunk to the ground by then; ours
+MANY_RESTARTS = 3  # no robot is started so often while one listens; ours
 DISCOVERY_S = 0.3  # for whoever else writes; the vendor's programs listen for 0.2 s
 # Our own commands are none of its, those of any other process are.
 OTHERS_ALONE = Qos(Policy.IgnoreLocal.Participant)
@@ -89,14 +90,12 @@ class Go2Driver:
         time.sleep(DISCOVERY_S)
 
     def intruder(self, commanding: bool) -> str | None:
-        """Who else could command the motors, or tell of the robot, whether it does or not.
-
-        Ticks of two interleaved would all be news: each step back looks as if it had booted.
-        """
+        """Who else could command the motors, whether it does or not, or tells of the robot."""
         if commanding and (others := self._bus.writers(self._foreign)):
             return f"another program commands the motors on {COMMAND}: {', '.join(others)}"
-        if len(tell := self._bus.writers(self._reader)) > 1:
-            return f"{STATE} has {len(tell)} writers: {', '.join(tell)}"
+        if self._clock.restarts >= MANY_RESTARTS:
+            there = ", ".join(self._bus.writers(self._reader))
+            return f"{STATE} tells of two robots in turn, or of a recording: {there}"
         return None
 
     def settle(self) -> None:

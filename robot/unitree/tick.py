@@ -18,6 +18,7 @@ class TickClock:
 
     What a message was held up by beyond that is its age. Delays are measured on the clock of
     `raw_s`: chrony slews others by up to 0.08 s/s, and sets them, which would look like delays.
+    `restarts` counts how often a robot seems to have been started again since the first message.
     """
 
     def __init__(self) -> None:
@@ -26,6 +27,7 @@ class TickClock:
     def forget(self) -> None:
         """The next message is the first."""
         self._tick: int | None = None
+        self.restarts = 0
         self._stamp_s = self._offset_s = self._heard_s = 0.0
 
     def stamp_s(self, tick: int, raw_s: float, now_s: float) -> float:
@@ -42,6 +44,7 @@ class TickClock:
         went_back = self._tick is not None and (tick - self._tick) / 1e3 < -RESTART_S
         grown_s = self._offset_s + DRIFT * (raw_s - self._heard_s)
         first = self._tick is None or went_back
+        self.restarts += went_back
         self._offset_s = delay_s if first else min(delay_s, grown_s)
         self._tick, self._heard_s = tick, raw_s
         return delay_s - self._offset_s
