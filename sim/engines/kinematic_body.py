@@ -41,7 +41,7 @@ NOSE_M, NOSE_HALF_M = 0.07, 0.1  # the trunk's front, ahead of the front feet, a
 STEP_ASIDE_M = 0.05  # feet of `walk` get so far out beyond where they stand: 0.036 to 0.062
 POST_M = 0.05  # what is as wide is not between two points of the outline
 FEET = slice(0, 4)  # of the outline
-LOOK_M = 0.05  # what nears each other at full speed between looks for collisions, at least
+LOOK_M = 0.012  # what nears each other at full speed between looks for collisions, at least: a step
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ def test_a_damaged_report_is_refused(command: Command, tmp_path: Path) -> None:
     ("arguments", "reason"),
     [
         ((), "name a bundle or a report"),
-        (("iap", "--compare", "a.json", "a.json"), "name a bundle or a report"),
+        (("iap", "--compare", "a.json", "a.json"), "not both"),
         (("--compare", "a.json", "b.json"), "no latency report"),
         (("nowhere.json",), "nowhere.json"),
     ],

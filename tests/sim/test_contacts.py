@@ -113,10 +113,14 @@ def test_a_gliding_robot_is_stopped_counts_and_does_not_slide() -> None:
     assert episode.contacts.count >= 1
     assert episode.contacts.time_s > 0.5
     assert episode.contacts.impulse_ns == 0.0
-    stuck = np.abs(np.diff(episode.path, axis=0)).max(1) == 0.0
-    assert stuck.any()
-    y_at_wall = episode.path[np.flatnonzero(stuck), 1]
-    assert np.ptp(y_at_wall[:5]) == 0.0
+    body.reset(0)
+    while body.touching() is None:
+        body.follow(askew.latent)
+    places = []
+    for _ in range(50):  # half a second, in which it would get on by 0.3 m
+        body.follow(askew.latent)
+        places.append(body.pose().position[:2])
+    assert np.hypot(*np.ptp(places, axis=0)) < 0.03  # its corner withdraws as it turns
     body.close()
 
 
