@@ -91,7 +91,7 @@ class TrainConfig(WorkerOptions):
     was interrupted: its first validation episode, on legs."""
 
     def check_names(self) -> None:
-        """Raises UserError for names that are none: before torch, which takes seconds to load."""
+        """Raises UserError for names that are none, or do not fit: before torch is loaded."""
         find_robot(self.robot)
         check_film(self.video)
         if self.start is not None and self.start.suffix != ".npz" and not self.resume:
@@ -178,15 +178,21 @@ class CameraConfig(SceneOptions, TrainConfig):
 
     def check_names(self) -> None:
         super().check_names()
-        self.make_scene()
+        if self.goal and self.ahead:
+            raise UserError("--goal and --ahead: who is told a goal knows what is ahead, give one")
+        scene = self.make_scene()
+        if self.goal and not self.resume and not scene.tells_destination:
+            raise UserError(f"--goal: scene '{self.scene}' tells no destination, as rooms does")
+        if self.ahead and not self.resume and scene.tells_destination:
+            raise UserError(f"--ahead: scene '{self.scene}' tells a destination, which is --goal")
+        if self.curriculum and not self.resume and not is_graded(self.scene):
+            raise UserError(f"--curriculum: {self.scene} is as hard at every difficulty")
 
     def check(self) -> None:
         from pixelgait.policies.high_level import make_high_level
         from pixelgait.policies.memory import cells_of
 
         super().check()
-        if self.goal and self.ahead:
-            raise UserError("--goal and --ahead: who is told a goal knows what is ahead, give one")
         try:
             cells_of(self.memory, 1)
         except ValueError as error:
@@ -195,13 +201,6 @@ class CameraConfig(SceneOptions, TrainConfig):
             make_high_level(self.architecture(), self.seed)
         except ValueError as error:
             raise UserError(f"--encoder: {error}") from None
-        scene = self.make_scene()
-        if self.goal and not self.resume and not scene.tells_destination:
-            raise UserError(f"--goal: scene '{self.scene}' tells no destination, as rooms does")
-        if self.ahead and not self.resume and scene.tells_destination:
-            raise UserError(f"--ahead: scene '{self.scene}' tells a destination, which is --goal")
-        if self.curriculum and not self.resume and not is_graded(self.scene):
-            raise UserError(f"--curriculum: {self.scene} is as hard at every difficulty")
 
     def plan(self) -> Plan:
         return replace(

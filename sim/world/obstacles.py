@@ -123,8 +123,8 @@ def _is_obstacle(scene: Scene, shape: Shape, pose: Pose | None) -> bool:
     return is_above_ground(scene, (pose.x, pose.y, pose.z + shape.half_m[2]))
 
 
-def along(corners: Array, every_m: float) -> Array:
+def along(polygon: Array, every_m: float) -> Array:
     """Points (n, 2) on the edges of a polygon (m, 2): its corners, and between them so dense."""
-    edges = zip(corners, np.roll(corners, -1, axis=0), strict=True)
+    edges = zip(polygon, np.roll(polygon, -1, axis=0), strict=True)
     counts = [(a, b, 1 + int(np.hypot(*(b - a)) / every_m)) for a, b in edges]
     return np.vstack([np.linspace(a, b, count, endpoint=False) for a, b, count in counts])

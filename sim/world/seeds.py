@@ -18,10 +18,9 @@ FIRST_EVALUATION_SEED = 10_000  # no end: evaluations take as many as they want
 
 def ranges_of(seeds: range) -> list[str]:
     """What the ranges are for that some of these seeds lie in: training, validation, evaluation."""
-    first, last = seeds[0], seeds[-1]
-    ends = {"training": TRAINING[-1], "validation": VALIDATION[-1], "evaluation": last}
-    begins = {"training": 0, "validation": VALIDATION[0], "evaluation": FIRST_EVALUATION_SEED}
-    return [name for name, end in ends.items() if first <= end and last >= begins[name]]
+    evaluation = range(FIRST_EVALUATION_SEED, max(FIRST_EVALUATION_SEED, seeds[-1]) + 1)
+    ranges = {"training": TRAINING, "validation": VALIDATION, "evaluation": evaluation}
+    return [name for name, r in ranges.items() if seeds[0] <= r[-1] and seeds[-1] >= r[0]]
 
 
 class Stream(IntEnum):

@@ -37,9 +37,7 @@ class CameraInfoWatch:
             # Beside what is heard: an image that is remapped is another camera's.
             name = f"{node.resolve_topic_name(topic).rpartition('/')[0]}/camera_info"
             self._subscriptions[name] = [
-                node.create_subscription(
-                    CameraInfo, name, lambda _: None, quality, event_callbacks=SILENT
-                )
+                ros.subscribe(node, CameraInfo, name, quality, event_callbacks=SILENT)
                 for quality in QUALITIES
             ]
         self._infos: dict[str, Any] = {}  # the newest

@@ -131,9 +131,11 @@ def latched(depth: int) -> QoSProfile:
     return QoSProfile(depth=depth, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
-def subscribe(node: Any, kind: Any, topic: str, quality: QoSProfile = NEWEST_QOS) -> Any:
+def subscribe(
+    node: Any, kind: Any, topic: str, quality: QoSProfile = NEWEST_QOS, **options: Any
+) -> Any:
     """A subscription whose messages are taken by hand: `node` is spun by nobody."""
-    return node.create_subscription(kind, topic, lambda _: None, quality)
+    return node.create_subscription(kind, topic, lambda _: None, quality, **options)
 
 
 def take(subscription: Any) -> Any | None:
