@@ -112,7 +112,8 @@ def test_joint_states_that_end_or_lie_end_in_a_pose_that_was_seen(
     run = processes.start("pixelgait-run", "walk", *ARMED, *AUTO)
     client.wait_for_state("walking")
     client.spin(lambda: len(controller.heard) > 150)
-    np.testing.assert_allclose(controller.heard[0][::-1], sagging, atol=0.02)
+    seen_rad = robot.sway_rad + 0.005  # about the pose: sway and the encoders' noise
+    np.testing.assert_allclose(controller.heard[0][::-1], sagging, atol=seen_rad)
     np.testing.assert_allclose(controller.heard[-1][::-1], A1.default_pose_rad, atol=0.02)
     if fault == "silent":
         robot.publish_joints = False
@@ -129,7 +130,7 @@ def test_joint_states_that_end_or_lie_end_in_a_pose_that_was_seen(
     np.testing.assert_allclose(end, np.tile(at_rest, (50, 1)), atol=0.12)
     assert np.abs(np.diff(end, axis=0)).max() < 1e-3  # it moves no more
     if fault == "silent":
-        np.testing.assert_allclose(end[-1], sagging, atol=0.02)
+        np.testing.assert_allclose(end[-1], sagging, atol=seen_rad)
 
 
 def test_somebody_else_who_commands_the_controller_ends_the_walk(
