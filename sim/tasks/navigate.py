@@ -18,6 +18,9 @@ from pixelgait.sim.world.scene import Scene
 REACHED_M = 0.36
 NEAR_M = 0.5  # a laxer success, for comparison
 STOPPED_STEPS, STOPPED_M = 50, 0.05  # stands: half a second within so much
+# What is walked is the way of the mean place over so long, about a gait's cycle: summed up in
+# pieces of 10 ms a trotting base's sway, and a standing one's, would be 2 % of it.
+SWAY_STEPS = STOPPED_STEPS
 
 
 def way_through(scene: Scene, steps: int, contact_cost_m_per_s: float = 0.0) -> Forward:
@@ -30,8 +33,8 @@ class Navigate(Forward):
     """Advance along the way that is left, until the robot has stopped at the destination.
 
     `spl` is success weighted by path length (Anderson et al. 2018, section 4): the geodesic way
-    from start to destination over what was walked, if that is more. Who comes back out of a wrong
-    room has not advanced for a while: only time ends an episode, as there.
+    from start to destination over what was walked, if that is more; the base's sway is no way. Who
+    comes back out of a wrong room has not advanced for a while: only time ends an episode there.
     """
 
     patience_steps = math.inf
@@ -43,12 +46,13 @@ class Navigate(Forward):
         start = planar_pose(body)[:2]
         self._way_m = body.scene.way_m(*start.tolist())
         self._walked_m = 0.0
-        self._places: deque[Array] = deque([start], maxlen=STOPPED_STEPS)
+        self._places: deque[Array] = deque([start] * SWAY_STEPS, maxlen=SWAY_STEPS)
 
     def step(self, body: Walker) -> tuple[float, bool]:
         reward, over = super().step(body)
         place = planar_pose(body)[:2]
-        self._walked_m += float(np.hypot(*(place - self._places[-1])))
+        mean_moved = (place - self._places[0]) / SWAY_STEPS
+        self._walked_m += float(np.hypot(*mean_moved))
         self._places.append(place)
         return reward, over or self.succeeded()
 
@@ -61,7 +65,7 @@ class Navigate(Forward):
 
     def _stopped_within(self, reached_m: float) -> bool:
         first, last = self._places[0], self._places[-1]
-        stopped = np.hypot(*(last - first)) < STOPPED_M and len(self._places) == STOPPED_STEPS
+        stopped = np.hypot(*(last - first)) < STOPPED_M and self._steps >= STOPPED_STEPS
         return bool(stopped and self._left_m() < reached_m)
 
     def _left_m(self) -> float:

@@ -119,6 +119,19 @@ def test_who_passes_by_has_not_stopped_near_the_destination(body: PyBulletBody) 
     assert (damped["spl"], damped["near_rate"]) == (0.0, 0.0)  # whoever lies there has failed
 
 
+def test_swaying_and_trembling_are_no_way(body: PyBulletBody) -> None:
+    """Ahead at 0.5 m/s, 1 cm to either side twice a second; then on the spot."""
+    task = Navigate(1000)
+    body.reset(0)
+    body.place((0.0, 0.0, 0.28), (0.0, 0.0, 0.0, 1.0))
+    task.reset(body, 0)
+    for step in range(1, 701):
+        ahead, sway = 0.005 * min(step, 500), 0.01 * np.sin(2.0 * np.pi * 2.0 * 0.01 * step)
+        body.place((ahead, sway, 0.28), (0.0, 0.0, 0.0, 1.0))
+        task.step(body)
+    assert task.metrics(fell=False)["walked_m"] == pytest.approx(2.5, abs=0.01)
+
+
 def test_who_is_in_a_wrong_room_has_time_to_come_back(body: PyBulletBody) -> None:
     task = Navigate(6000)
     body.reset(0)
