@@ -12,8 +12,6 @@ from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.task import planar_pose
 from pixelgait.sim.tasks.teacher import (
     HOLD_STEPS,
-    LOOK_CELLS,
-    LOOK_CELLS_TIGHT,
     TURN_GAIN,
     Teacher,
     steer,
@@ -54,9 +52,7 @@ class ForesightedTeacher(Teacher):
     def _past_movers(self) -> Decision:
         """Of the ways around the map's, and of standing, what costs least."""
         x, y, yaw = planar_pose(self.body)
-        far = LOOK_CELLS if self._map.turnable[self._map.cell(x, y)] else LOOK_CELLS_TIGHT
-        target_x, target_y = self._map.ahead(self._costs, x, y, far)
-        headings = math.atan2(target_y - y, target_x - x) + FAN_RAD
+        headings = self._heading(x, y) + FAN_RAD
         errors = (headings - yaw + math.pi) % (2.0 * math.pi) - math.pi
         ways = np.concatenate((_ways(x, y, yaw, errors), _standing(x, y)))
         detours = DETOUR_PER_M * np.maximum(0.0, KEEP_AWAY_M - self._distance_m(ways))

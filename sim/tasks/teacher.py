@@ -18,7 +18,8 @@ from pixelgait.sim.world.scene import Layout, Scene
 from pixelgait.sim.world.traversability import TraversabilityMap
 
 HOLD_STEPS = 20
-LOOK_CELLS, LOOK_CELLS_TIGHT = 5, 3  # it walks to where its way is after half a metre, or less
+# It walks to where its way is after half a metre, or less where it is tight; straight on, further.
+LOOK_CELLS, LOOK_CELLS_TIGHT, LOOK_CELLS_STRAIGHT = 5, 3, 15
 TURN_GAIN = 2.0  # [1/s] yaw rate per heading error
 # Who turns about goes on as he has begun: round the shorter side he could see neither why nor when
 # that side changes, and no student could learn it. It costs a quarter of a turn at most.
@@ -45,9 +46,14 @@ class Teacher:
             self._yaw = yaw
         turned = wrap_angle(yaw - self._yaw)
         self._yaw = yaw
-        far = LOOK_CELLS if self._map.turnable[self._map.cell(x, y)] else LOOK_CELLS_TIGHT
-        target_x, target_y = self._map.ahead(self._costs, x, y, far)
-        return steer(_way_round(wrap_angle(math.atan2(target_y - y, target_x - x) - yaw), turned))
+        error = wrap_angle(self._heading(x, y) - yaw)
+        return steer(_way_round(error, turned))
+
+    def _heading(self, x: float, y: float) -> float:
+        """In which direction its way leads from a place [rad]."""
+        near = LOOK_CELLS if self._map.turnable[self._map.cell(x, y)] else LOOK_CELLS_TIGHT
+        to_x, to_y = self._map.ahead(self._costs, x, y, near, LOOK_CELLS_STRAIGHT)
+        return math.atan2(to_y - y, to_x - x)
 
     def _learn(self, scene: Scene, layout: Layout) -> None:
         self._map = walk_map(scene, layout, self.body.spec.stand_height_m)

@@ -26,8 +26,9 @@ HALF_WIDTH_M = 0.25  # of a trotting A1
 CLEARANCE_M = HALF_WIDTH_M + 0.02  # of a robot's middle
 TURNING_M = 0.40  # more than half of its length, and of a Laikago's
 # A teacher keeps clear of walls, for students who will come nearer than they were shown: what a
-# cell counts without room to turn, and with less than twice a robot's length across; ours.
-TIGHT, NARROW, ROOMY_M = 3, 2, 0.60
+# cell counts without room to turn, and with less than a metre across; ours.
+TIGHT, NARROW, ROOMY_M = 3, 2, 0.50
+SAMPLES = 4  # per cell of a straight line, which counts as much as they do on average
 
 Cell = tuple[int, int]  # row, column
 
@@ -68,7 +69,7 @@ class TraversabilityMap:
         if around_m is not None:
             self.free = labels == _nearest_label(np.asarray(labels, np.int32), self.cell(*around_m))
         self.turnable = self.free & (cells > TURNING_M)
-        self._roomy = self.free & (cells > ROOMY_M)
+        self._counts = np.where(cells > ROOMY_M, 1, np.where(self.turnable, NARROW, TIGHT))
         if not self.turnable.any():
             raise ValueError(f"nowhere on the map is there {TURNING_M} m of room all around")
         # Every cell's nearest free one: near walls, where a robot's middle may still come.
@@ -110,8 +111,7 @@ class TraversabilityMap:
 
     def costs_to_go(self, goals: NDArray[np.int64]) -> Array:
         """The same to the nearest of free cells (n, 2), but what is tight counts for more."""
-        costs = np.where(self._roomy, 1, np.where(self.turnable, NARROW, TIGHT))
-        return self._distances(goals, costs)
+        return self._distances(goals, self._counts)
 
     def _distances(self, goals: NDArray[np.int64], costs: NDArray[np.int64]) -> Array:
         steps = _waves(self.free, goals, costs)[self.free]
@@ -132,13 +132,30 @@ class TraversabilityMap:
             path.append(self._next(distances, path[-1]))
         return path
 
-    def ahead(self, distances: Array, x: float, y: float, cells: int) -> tuple[float, float]:
-        """Where the way from a point leads after so many cells: x, y [m]; not beyond the goal."""
-        at = self.cell(x, y)
-        for _ in range(cells):
-            if distances[at] > 0.0:
-                at = self._next(distances, at)
-        return self.place(at)
+    def ahead(self, costs: Array, x: float, y: float, near: int, far: int) -> tuple[float, float]:
+        """A place to walk to from a point straight away: x, y [m]; not beyond the goal.
+
+        Of the places on the way, given `costs_to_go`, the last within `far` cells to which a
+        straight line counts no more than the way does, but at least the one after `near` cells.
+        """
+        way = [self.cell(x, y)]
+        while len(way) <= far and costs[way[-1]] > 0.0:
+            way.append(self._next(costs, way[-1]))
+        places = np.array([self.place(cell) for cell in way])
+        counted = costs[way[0]] - np.array([costs[cell] for cell in way])
+        lines = self._straight_costs(np.array((x, y)), places)
+        straight = np.flatnonzero(lines <= 1.02 * counted)  # its diagonals are 1 % too short
+        place_x, place_y = places[min(max([near, *straight]), len(way) - 1)].tolist()
+        return place_x, place_y
+
+    def _straight_costs(self, start: Array, ends: Array) -> Array:
+        """What straight lines from a point (2,) to places (n, 2) count (n,) [m]."""
+        away = ends - start
+        shares = np.linspace(0.0, 1.0, 1 + SAMPLES * len(ends))
+        cells = ((start + shares[:, None, None] * away - self.corner_m) / CELL_M).astype(np.int64)
+        columns, rows = np.clip(cells, 0, np.array(self.free.shape[::-1]) - 1).transpose(2, 0, 1)
+        counts = np.where(self.free[rows, columns], self._counts[rows, columns], np.inf)
+        return np.asarray(counts.mean(0) * np.hypot(*away.T))
 
     def _next(self, distances: Array, cell: Cell) -> Cell:
         """The next cell on the way: of the free ones around, or of the nearest further off."""

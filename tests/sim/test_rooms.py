@@ -158,6 +158,25 @@ def test_ways_are_the_shortest_within_eight_percent_and_extend_into_walls() -> N
         TraversabilityMap(np.full((50, 50), 255, dtype=np.uint8))
 
 
+def test_ways_lead_straight_on_as_far_as_nothing_counts_for_more() -> None:
+    """Within 1.5 m, at least half a metre, whatever directions a map of cells knows."""
+    image = np.full((800, 800), 255, dtype=np.uint8)
+    image[:600, 390:410] = 0  # x from -0.1 to 0.1, y up to 2
+    traversability_map = TraversabilityMap(image)
+    costs = traversability_map.costs_to_go(np.array([traversability_map.cell(2.05, -2.05)]))
+    x, y = traversability_map.ahead(costs, 2.05, -3.35, 5, 15)
+    assert (x, y) == pytest.approx((2.05, -2.05))  # no further than the goal
+    for bearing in np.radians((0.0, 20.0, 40.0, 70.0)):  # to the goal, over open ground
+        start = 2.05 + np.cos(bearing), -2.05 + np.sin(bearing)
+        place = traversability_map.ahead(costs, *start, 5, 15)
+        assert place == pytest.approx((2.05, -2.05))
+    for start in ((-2.0, -2.0), (-0.5, 1.5), (-0.5, 2.6), (0.5, 2.6)):  # round the wall
+        place = traversability_map.ahead(costs, *start, 5, 15)
+        assert 0.4 < np.hypot(*np.subtract(place, start)) < 15 * 2**0.5 * CELL_M
+        line = start + np.linspace(0.0, 1.0, 50)[:, None] * np.subtract(place, start)
+        assert all(traversability_map.free[traversability_map.cell(*p)] for p in line.tolist())
+
+
 class OneTexturedBox(Scene):
     """A wall to look at."""
 
