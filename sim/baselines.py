@@ -39,13 +39,18 @@ _SOURCES: dict[Baseline, tuple[ModuleType, ...]] = {
 def source_sha256(baseline: Baseline, scene: str) -> str | None:
     """SHA-256 of the code that decides in place of a policy there: of another are other figures.
 
-    None where a policy decides, or chance. Imports and comments decide nothing.
+    None where a policy decides, or chance.
     """
     if baseline not in _SOURCES:
         return None
-    digest = hashlib.sha256()
     moving = baseline == "teacher" and scene.partition(":")[0] in MOVING
-    for module in (*_SOURCES[baseline], *(foresight,) * moving):
+    return code_sha256(*_SOURCES[baseline], *(foresight,) * moving)
+
+
+def code_sha256(*modules: ModuleType) -> str:
+    """SHA-256 of what modules do: imports and comments do nothing."""
+    digest = hashlib.sha256()
+    for module in modules:
         digest.update(_deciding(Path(str(module.__file__)).read_text()).encode())
     return digest.hexdigest()
 

@@ -12,17 +12,21 @@ from typing import Any
 from pixelgait.robot.cli.provenance import git_state
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, write_atomic
-from pixelgait.sim.baselines import source_sha256
+from pixelgait.sim.baselines import code_sha256, source_sha256
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import describe
+from pixelgait.sim.scenes.houses import taut_way
+from pixelgait.sim.scenes.registry import HOUSES
+from pixelgait.sim.tasks import navigate
 
 Figures = dict[str, Any]  # as pixelgait-eval writes them; `episodes` is their number
 MAKER = ("version", "commit", "modified")  # who measured, not what
 REQUESTED = "requested_episodes"  # all of them are there: `episodes`
 CODE = "baseline_sha256"  # of a baseline that decides by itself, instead of weights
 RANGES = "randomisation_sha256"  # of those that randomised robots are drawn from
-WHO = ("sha256", CODE, RANGES)
+MEASURES = "measures_sha256"  # of the code that says how long ways are, walked and shortest
+WHO = ("sha256", CODE, RANGES, MEASURES)
 DEFINED = "defined"  # by what else than its names a cell of a table is what it is
 
 
@@ -41,8 +45,9 @@ def read_figures(path: Path) -> list[Figures]:
 class FigureStore:
     """Figures by what was evaluated, policies by their weights: new ones are other policies.
 
-    So is other code of a baseline that decides by itself, and robots randomised within other ranges
-    are other robots: what was kept without knowing that is out of date.
+    So is other code of a baseline that decides by itself, robots randomised within other ranges
+    are other robots, and ways that are measured otherwise are other ways: what was kept without
+    knowing that is out of date.
 
     Raises:
         UserError: the file is there, but does not hold such figures.
@@ -80,6 +85,8 @@ def _identity(evaluation: EvalConfig) -> Figures:
     found: Figures = {}
     if code := evaluation.baseline and source_sha256(evaluation.baseline, evaluation.scene):
         found[CODE] = code
+    if evaluation.scene.partition(":")[0] in HOUSES:
+        found[MEASURES] = code_sha256(navigate, taut_way)
     if evaluation.randomise:
         ranges = json.dumps(asdict(Randomisation()), sort_keys=True)
         found[RANGES] = hashlib.sha256(ranges.encode()).hexdigest()

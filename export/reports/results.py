@@ -141,7 +141,8 @@ def shipped_rows() -> list[ResultRow]:
     rows = [ResultRow(label, teacher, label, columns=UNSEEING_COLUMNS)]
     for name, label in POLICIES.items():
         weights = _weights(_runs(name)[0])
-        rows.append(ResultRow(f"**{label}**", EvalConfig(name), label, weights))
+        label = f"`{name}`: {label}"
+        rows.append(ResultRow(label, EvalConfig(name), label, weights))
     blind = EvalConfig("iap", baseline="blind")
     return [*rows, ResultRow("IAP, blind (gray image)", blind, "", rows[1].weights, BLIND_COLUMNS)]
 

@@ -24,7 +24,7 @@ from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import describe
-from pixelgait.sim.tasks import teacher
+from pixelgait.sim.tasks import navigate, teacher
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = ROOT / "docs" / "results.json"
@@ -143,6 +143,22 @@ def test_figures_of_a_teacher_count_as_long_as_his_code_is_the_same(
         assert FigureStore(path).find(asked) is not None
     other.write_text(Path(teacher.__file__).read_text().replace("TURN_GAIN = 2.0", "TURN_GAIN = 1"))
     monkeypatch.setattr(teacher, "__file__", str(other))
+    assert FigureStore(path).find(asked) is None
+
+
+def test_ways_through_houses_that_were_measured_otherwise_are_out_of_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "figures.json"
+    asked = EvalConfig("navigator", episodes=1, scene="rooms")
+    measured = {**describe(asked), "episodes": [{}]}
+    path.write_text(json.dumps([{**measured, "episodes": 1}]))
+    assert FigureStore(path).find(asked) is None
+    FigureStore(path).keep(asked, measured)
+    assert FigureStore(path).find(asked) is not None
+    other = tmp_path / "navigate.py"
+    other.write_text(Path(navigate.__file__).read_text().replace("= STOPPED_STEPS", "= 1"))
+    monkeypatch.setattr(navigate, "__file__", str(other))
     assert FigureStore(path).find(asked) is None
 
 
