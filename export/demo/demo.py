@@ -161,10 +161,10 @@ def walk_house(config: DemoConfig) -> None:
     out = config.out / HOUSE
     out.mkdir()
     assert house.destination is not None
-    goal = [f"{each:.3f}" for each in house.destination]
+    x, y = house.destination.tolist()
     robot = [*stand_in(config), "--scene", HOUSE_SCENE]
     bundle = str(shipped_pair(config, HOUSE_EYES))
-    run_ros(bundle, out, robot, ["--goal", *goal, "--duration", str(HOUSE_S)])
+    run_ros(bundle, out, robot, ["--duration", str(HOUSE_S)], goal=(x, y))
 
 
 def stand_in(config: DemoConfig) -> list[str]:

@@ -15,10 +15,17 @@ from pixelgait.robot.ros.wire.private import OwnDomain, private_environment
 SHUTDOWN_S = 10.0
 
 
-def run_ros(bundle: str, out: Path, robot: list[str], controller: list[str]) -> None:
+def run_ros(
+    bundle: str,
+    out: Path,
+    robot: list[str],
+    controller: list[str],
+    goal: tuple[float, float] | None = None,
+) -> None:
     """Until the controller ends, on a ROS domain of their own; what they leave lies in `out`.
 
-    `robot` and `controller` are further arguments of pixelgait-sim and pixelgait-run.
+    `robot` and `controller` are further arguments of pixelgait-sim and pixelgait-run; a `goal` x, y
+    [m] in the odometry's frame is told by a third process, over goal_pose.
 
     Raises:
         UserError: the controller stopped with a fault.
@@ -27,7 +34,8 @@ def run_ros(bundle: str, out: Path, robot: list[str], controller: list[str]) -> 
     environment = private_environment(domain.number, (out / "ros_log").resolve())
     sim = [sys.executable, "-m", "pixelgait.sim.node", "--out", str(out), *robot]
     run = [sys.executable, "-m", "pixelgait.robot.ros.run", bundle, "--out", str(out), *controller]
-    stand_in = _start(sim, environment)
+    guide = [sys.executable, "-m", "pixelgait.export.demo.goal", *map(str, goal or ())]
+    others = [_start(line, environment) for line in (sim, *[guide] * (goal is not None))]
     try:
         deciding = _start([*run, "--auto-arm"], environment)
         try:
@@ -36,7 +44,8 @@ def run_ros(bundle: str, out: Path, robot: list[str], controller: list[str]) -> 
         finally:
             _end(deciding)
     finally:
-        _end(stand_in)
+        for process in others:
+            _end(process)
         domain.close()
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from pixelgait.sim.scenes.houses.indoor import Indoor
 from pixelgait.sim.world.appearance import Appearance
-from pixelgait.sim.world.scene import STORE, Box, Layout, Pose, Scene, Shape, Swing
+from pixelgait.sim.world.scene import STORE, Around, Box, Layout, Pose, Scene, Shape, Swing
 from pixelgait.sim.world.texture import Colour, Pattern, Texture
 
 Split = Literal["train", "test"]
@@ -40,7 +40,7 @@ SHIFT_M, PITCH_RAD = 0.02, 0.06  # of the camera, either way
 SIZES_SEED = 0
 
 
-class Distracted(Scene):
+class Distracted(Around):
     """A scene as it is, with distractions. Its layouts are those of the scene without them."""
 
     def __init__(self, scene: Scene, split: Split) -> None:
@@ -74,12 +74,6 @@ class Distracted(Scene):
             [*layout.swings, *swings],
             self._appearance(rng),
         )
-
-    def progress_m(self, x: float, y: float) -> float:
-        return self.scene.progress_m(x, y)
-
-    def ground_m(self, x: float, y: float) -> float | None:
-        return self.scene.ground_m(x, y)
 
     def _appearance(self, rng: np.random.Generator) -> Appearance:
         """Boxes that were alike stay alike."""

@@ -10,6 +10,7 @@ import numpy as np
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.world.scene import (
     AWAY,
+    Around,
     Box,
     HeightField,
     Layout,
@@ -23,7 +24,7 @@ from pixelgait.sim.world.scene import (
 PLANE = Box(Pose(0.0, 0.0, -0.5), (60.0, 60.0, 0.5), (0.84, 0.89, 1.0))  # instead of an endless one
 
 
-class Mixture(Scene):
+class Mixture(Around):
     """All kinds in one world; an episode places the shapes of one of them.
 
     Raises:
@@ -40,7 +41,7 @@ class Mixture(Scene):
         if len(told) > 1:
             raise UserError(f"{self.name}: some of its scenes tell a destination, others do not")
         self.tells_destination = told.pop()
-        self.current = self.kinds[0]  # in the last layout
+        self.scene = self.kinds[0]  # in the last layout
         fixed = [[_movable(self, shape) for shape in scene.fixed] for scene in self.kinds]
         self._fixed_poses = [[shape.pose for shape in shapes] for shapes in fixed]
         self.movable = [
@@ -52,9 +53,9 @@ class Mixture(Scene):
     def layout(self, rng: np.random.Generator) -> Layout:
         """Draw a kind, then its layout; all other kinds are away."""
         which = int(rng.choice(len(self.kinds), p=self.shares))
-        self.current = self.kinds[which]
-        layout = self.current.layout(rng)
-        self.goal_m, self.destination = self.current.goal_m, self.current.destination
+        self.scene = self.kinds[which]
+        layout = self.scene.layout(rng)
+        self.goal_m, self.destination = self.scene.goal_m, self.scene.destination
         movable: list[Pose] = []
         swings = []
         for i, (scene, poses) in enumerate(zip(self.kinds, self._fixed_poses, strict=True)):
@@ -67,15 +68,9 @@ class Mixture(Scene):
                 movable += [AWAY] * (len(poses) + len(scene.movable))
         return replace(layout, movable=movable, swings=swings)
 
-    def progress_m(self, x: float, y: float) -> float:
-        return self.current.progress_m(x, y)
-
-    def ground_m(self, x: float, y: float) -> float | None:
-        return self.current.ground_m(x, y)
-
 
 def _movable(mixture: Mixture, shape: Shape) -> Box | HeightField:
     """A fixed shape as one that can be put away."""
     if isinstance(shape, Mesh):
         raise UserError(f"{mixture.name}: scanned houses cannot be part of it")
-    return PLANE if isinstance(shape, Plane) else shape
+    return replace(PLANE, friction=shape.friction) if isinstance(shape, Plane) else shape

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pixelgait.robot.controller import Decision
-from pixelgait.robot.low_level import CONTROL_DT_S, commanded
+from pixelgait.robot.low_level import CONTROL_DT_S, STAND, commanded
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.interface import Loads, Walker
 from pixelgait.sim.tasks.task import drawn_push, fallen, planar_pose, planar_velocity
@@ -51,7 +51,7 @@ class Follow:
 
     def __init__(self, steps: int) -> None:
         self.steps = steps
-        self.latent = np.zeros(2)
+        self.latent = STAND
         self._step = self._since = 0
 
     def command(self, *_: object) -> Decision:
@@ -62,6 +62,7 @@ class Follow:
 
     def reset(self, body: Walker, seed: int) -> None:
         self._rng = Stream.TASK.rng(seed)
+        self.latent = STAND  # until it is asked, which it may not be in the first step
         self._step = self._since = 0  # since the last command, which is late if no image came
         self._pose = planar_pose(body)
         self._velocity = np.zeros(3)  # forward, left [m/s], yaw rate [rad/s], smoothed

@@ -150,6 +150,21 @@ class Scene(ABC):
         return 0.0
 
 
+class Around(Scene):
+    """A scene around another one, `scene`, which says what is where."""
+
+    scene: Scene
+
+    def progress_m(self, x: float, y: float) -> float:
+        return self.scene.progress_m(x, y)
+
+    def way_m(self, x: float, y: float) -> float:
+        return self.scene.way_m(x, y)
+
+    def ground_m(self, x: float, y: float) -> float | None:
+        return self.scene.ground_m(x, y)
+
+
 def require_difficulty(difficulty: float) -> None:
     """Raises UserError if a difficulty is not in [0, 1]."""
     if not isinstance(difficulty, Real) or not 0.0 <= difficulty <= 1.0:

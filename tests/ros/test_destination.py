@@ -13,6 +13,7 @@ import pytest
 
 from pixelgait.export.bundle.export import export
 from pixelgait.export.bundle.options import ExportConfig
+from pixelgait.export.demo.ros import run_ros
 from pixelgait.policies.high_level import Architecture, flat_weights, make_high_level
 from pixelgait.robot.ros.people.progress import Progress
 from pixelgait.sim.scenes.registry import make_scene
@@ -282,6 +283,17 @@ HOUSES = (9010, 9013)  # validation houses
 def test_the_navigator_walks_to_a_place_in_a_house(processes: Processes, tmp_path: Path) -> None:
     """In the second house, if not in the first: of a hundred, it stays in a few (its card)."""
     assert any(arrives(processes, tmp_path / str(house), house) for house in HOUSES)
+
+
+@pytest.mark.slow
+def test_the_demonstration_tells_a_place_over_its_topic(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    room = ["--scene", "rooms", "--seed", str(HOUSES[0])]
+    run_ros("navigator", tmp_path, room, ["--duration", "2"], goal=(1.0, -0.5))
+    told = capfd.readouterr()
+    assert (told.out + told.err).count("goal_pose: on the way to (1.00, -0.50)") == 1
+    assert "refused" not in told.out + told.err
 
 
 def arrives(processes: Processes, folder: Path, house: int) -> bool:

@@ -37,15 +37,19 @@ def body(request: pytest.FixtureRequest) -> Iterator[SimulatedBody]:
 
 @pytest.mark.parametrize("name", SCENES)
 def test_the_scene_itself_stays_as_it_is(name: str) -> None:
-    plain, distracted = make_scene(name), make_scene(name, distractors="test")
+    plain = make_scene(name)
+    others = make_scene(name, distractors="test"), make_scene(name, looks="test")
     for seed in range(3):
-        layouts = [s.layout(np.random.default_rng(seed)) for s in (plain, distracted)]
-        assert layouts[0].start == layouts[1].start
-        assert list(layouts[0].movable) == layouts[1].movable[: len(plain.movable)]
+        layouts = [s.layout(np.random.default_rng(seed)) for s in (plain, *others)]
+        for layout in layouts[1:]:
+            assert layout.start == layouts[0].start
+            assert list(layout.movable[: len(plain.movable)]) == list(layouts[0].movable)
         for x, y in np.random.default_rng(seed).uniform(-4.0, 4.0, (20, 2)):
-            assert plain.ground_m(x, y) == distracted.ground_m(x, y)
-            assert plain.progress_m(x, y) == distracted.progress_m(x, y)
-    assert plain.goal_m == distracted.goal_m
+            for other in others:
+                assert plain.ground_m(x, y) == other.ground_m(x, y)
+                assert plain.progress_m(x, y) == other.progress_m(x, y)
+                assert plain.way_m(x, y) == other.way_m(x, y)
+    assert all(plain.goal_m == other.goal_m for other in others)
 
 
 def test_training_and_testing_share_no_texture() -> None:

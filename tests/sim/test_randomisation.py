@@ -303,6 +303,20 @@ def test_an_episode_follows_from_its_seed_bit_for_bit(name: str) -> None:
     body.close()
 
 
+def test_who_is_not_asked_at_once_is_not_judged_by_the_last_command() -> None:
+    """As an IMU that lies from the start brings about: nobody asks who cannot know."""
+    body = make_body("pybullet", A1, FlatGround())
+    task, returns = Follow(50), []
+    for command in (None, np.array((1.0, 1.0))):
+        if command is not None:
+            task.latent = command  # of an episode before
+        body.reset(3)
+        task.reset(body, 3)
+        returns.append([task.step(body)[0] for _ in range(5)])
+    body.close()
+    assert returns[0] == returns[1]
+
+
 def test_a_filmed_episode_is_the_one_that_is_evaluated(tmp_path: Path) -> None:
     """Whoever watches draws no sensor noise."""
     body = make_body("pybullet", A1, FlatGround(), randomisation=Randomisation())

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from pixelgait.sim.world.appearance import Look, Looks
-from pixelgait.sim.world.scene import Layout, Scene
+from pixelgait.sim.world.scene import Around, Layout, Scene
 
 NUMBERS = 2**31  # of looks in a set
 
 
-class Dressed(Scene):
+class Dressed(Around):
     """A scene whose layouts have a look each. All else is the scene's own."""
 
     def __init__(self, scene: Scene, looks: Looks) -> None:
@@ -26,9 +26,3 @@ class Dressed(Scene):
         layout = self.scene.layout(rng)
         self.goal_m, self.destination = self.scene.goal_m, self.scene.destination
         return replace(layout, look=Look(self.looks, int(rng.integers(NUMBERS))))
-
-    def progress_m(self, x: float, y: float) -> float:
-        return self.scene.progress_m(x, y)
-
-    def ground_m(self, x: float, y: float) -> float | None:
-        return self.scene.ground_m(x, y)
