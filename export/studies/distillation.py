@@ -70,7 +70,7 @@ class ObservedLowLevel:
         return Walk(*(np.array(column) for column in zip(*self._steps, strict=True)))
 
 
-class Walker:
+class OrderedWalker:
     """A robot that follows commands, for a worker process."""
 
     def __init__(self) -> None:
@@ -96,13 +96,13 @@ class Walker:
         return self.run(lead, 0, seed)
 
 
-_walker: Walker
+_walker: OrderedWalker
 
 
 def start() -> None:
     """Of a worker."""
     global _walker
-    _walker = Walker()
+    _walker = OrderedWalker()
 
 
 def walk(job: tuple[SensoryNeurons | None, int, int]) -> tuple[Episode, Walk]:

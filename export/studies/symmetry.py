@@ -38,7 +38,7 @@ def table(rows: Sequence[Figures]) -> list[str]:
         }
         cells = [", ".join(map(number, column)) or "-" for column in needed.values()]
         symmetric, free = (median(column or [float("inf")]) for column in needed.values())
-        ratio = f"{free / symmetric:.1f}" if symmetric < free < float("inf") else "-"
+        ratio = f"{free / symmetric:.1f}" if max(free, symmetric) < float("inf") else "-"
         lines.append(table_line([label, *cells, ratio]))
     return lines
 

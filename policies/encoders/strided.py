@@ -20,8 +20,8 @@ class StridedEncoder(nn.Module):
     `standardise` and `normalise` are those of `StridedConvolutions`.
 
     Raises:
-        ValueError: the image's sides are no multiples of 16, it has 2 channels, or 5, or `wide` is
-            no multiple of a quarter up to 64; there are no colours to standardise.
+        ValueError: the image's sides are no multiples of 16, it has other than 1, 3 or 4 channels,
+            or `wide` is no multiple of a quarter up to 64; there are no colours to standardise.
     """
 
     def __init__(

@@ -36,7 +36,7 @@ class Stage:
     @property
     def fits(self) -> bool:
         """Whether it is fitted by gradient, which a device may do."""
-        return "imitate" in self.arguments
+        return self.arguments[0] == "imitate"
 
 
 def read_recipe(name: str, out: Path) -> list[Stage]:

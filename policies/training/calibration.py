@@ -99,6 +99,7 @@ def calibrate_run(config: CalibrateConfig) -> None:
         try:
             for _ in range(ROUNDS):
                 best = _round(best, mirror, bodies)
+            _reached(best, mirror, bodies)
         finally:
             for body in bodies:
                 body.close()
@@ -108,12 +109,7 @@ def calibrate_run(config: CalibrateConfig) -> None:
 def _round(checkpoint: Checkpoint, mirror: bool, bodies: list[SimulatedBody]) -> Checkpoint:
     """The checkpoint with better strides at both speeds, by a secant between them."""
     spec = bodies[0].spec
-    low_level = searched_low_level(spec, checkpoint.weights, checkpoint.normaliser, mirror)
-    (slow, short), (fast, long) = (
-        np.mean([_measure(low_level, body, speed) for body in bodies], axis=0).tolist()
-        for speed in SPEEDS
-    )
-    print(f"asked {SPEEDS[0]:.2f}, {SPEEDS[1]:.2f} m/s, reached {slow:.3f}, {fast:.3f} m/s")
+    (slow, short), (fast, long) = _reached(checkpoint, mirror, bodies)
     if fast - slow < LEAST_GAIN * (SPEEDS[1] - SPEEDS[0]):
         raise UserError(
             f"told to walk at {SPEEDS[0]:.2f} and {SPEEDS[1]:.2f} m/s it reached {slow:.2f} and "
@@ -131,6 +127,21 @@ def _round(checkpoint: Checkpoint, mirror: bool, bodies: list[SimulatedBody]) ->
     part.matrix[ROW, 0] += per_latent
     part.bias[ROW] += more - per_latent * to_latent
     return replace(checkpoint, weights=weights)
+
+
+def _reached(
+    checkpoint: Checkpoint, mirror: bool, bodies: list[SimulatedBody]
+) -> list[tuple[float, float]]:
+    """Speed [m/s] and stride action at each of the speeds, as `_measure` has them, and say so."""
+    weights, normaliser = checkpoint.weights, checkpoint.normaliser
+    low_level = searched_low_level(bodies[0].spec, weights, normaliser, mirror)
+    reached = [
+        np.mean([_measure(low_level, body, speed) for body in bodies], axis=0).tolist()
+        for speed in SPEEDS
+    ]
+    (slow, _), (fast, _) = reached
+    print(f"asked {SPEEDS[0]:.2f}, {SPEEDS[1]:.2f} m/s, reached {slow:.3f}, {fast:.3f} m/s")
+    return reached
 
 
 def _measure(low_level: LinearLowLevel, body: SimulatedBody, speed: float) -> tuple[float, float]:

@@ -113,7 +113,8 @@ class TrainingLoop:
         """One iteration, with everything about it on disk afterwards."""
         started = time.monotonic()
         row = {"iteration": float(iteration), **self.trainer.iterate(iteration)}
-        if iteration % self.budget.validate_every == 0:
+        every, all_of_them = self.budget.validate_every, self.budget.iterations
+        if iteration % every == 0 or iteration == all_of_them > every:
             self.validated = self.trainer.validate()
             row |= self.validated
         row["perf/seconds"] = time.monotonic() - started

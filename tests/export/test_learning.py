@@ -58,10 +58,13 @@ def test_mirror_symmetry_is_worth_the_ratio_of_medians() -> None:
         *(learned("CNN, free", seed, [0.0, 0.2, 0.7, 0.8, 0.9]) for seed in range(3)),
         *(learned("ViT, symmetric", seed, [0.9]) for seed in range(2)),
         *(learned("ViT, free", seed, [0.1]) for seed in range(2)),
+        *(learned("SiT, symmetric", seed, [0.0, 0.9]) for seed in range(2)),
+        *(learned("SiT, free", seed, [0.9]) for seed in range(2)),
     ]
     assert symmetry.table(rows)[2:] == [
         "| CNN | 2000, 4000, 6000 | 5000, 10000, 15000 | 2.5 |",
         "| ViT | 1000, 2000 | not, not | - |",
+        "| SiT | 2000, 4000 | 1000, 2000 | 0.5 |",
     ]
 
 

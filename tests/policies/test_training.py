@@ -339,7 +339,7 @@ def test_policies_learn_on_the_course_by_trial(
     often = {"iterations": 4, "validation_steps": 300, "validate_every": 4, "seed": 1}
     train(kind(**over_walk(tmp_path / "run", es=search, **often)))
     returns = [row["train/return"] for row in load_checkpoint(tmp_path / "run" / "last.npz").curve]
-    assert returns[-1] > 1.5 * returns[0]
+    assert returns[-1] > returns[0] + 0.5 * abs(returns[0])
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ those restores it exactly, whatever its inner state is.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol
 
@@ -94,8 +93,8 @@ class _Antithetic:
 
     @property
     def cooling(self) -> float:
-        """What is left of noise and step in this iteration: never nothing, openai divides by it."""
-        return max(float(self.config.decay ** (self.iteration - 1)), sys.float_info.min)
+        """What is left of noise and step in this iteration."""
+        return float(self.config.decay ** (self.iteration - 1))
 
 
 class ARS(_Antithetic):

@@ -31,7 +31,7 @@ from pixelgait.robot.spec import Array
 from pixelgait.sim.workers.pool import Pool
 from pixelgait.sim.world.seeds import TRAINING
 
-COLLECTING, COMPETING = 3, 4  # streams of a run: which courses serve for what
+COLLECTING, COMPETING, FITTING = 3, 4, 5  # streams of a run: courses for what, and the fit's
 
 
 class DAgger:
@@ -91,7 +91,9 @@ class DAgger:
         return {"demonstrations/turn": Demonstrations.load(self._file(self.round)).latents[:, 1]}
 
     def _collect(self) -> Figures:
-        """Ask the teacher on new courses; the students lead there, who know nothing at first."""
+        """Ask the teacher on new courses. The students lead there, but for those who know nothing
+        yet.
+        """
         if (figures := figures_of_round(self._file(self.round))) is not None:
             return figures
         difficulty = self.plan.difficulty_in(self.round)
@@ -118,7 +120,11 @@ class DAgger:
         difficulty = self.plan.difficulty_in(self.round)
         # A single one takes as long as the round does: it is its steps that are counted.
         label = "" if rivals else f"round {self.round}: steps"
-        jobs = [Fit(self.students[i], files, self.config, courses, difficulty, label) for i in left]
+        seed = int(self._rng(FITTING).integers(2**32))
+        jobs = [
+            Fit(self.students[i], files, self.config, courses, difficulty, seed, label)
+            for i in left
+        ]
         each_one = f"round {self.round}: students" if rivals else ""
         results = self.pool.imap(fit_student, jobs, each_one)
         for i, (score, weights) in zip(left, results, strict=True):
@@ -129,8 +135,11 @@ class DAgger:
         return np.array([weights for _, weights in ranked])
 
     def _courses(self, count: int, stream: int) -> list[int]:
-        rng = np.random.default_rng((self.seed, self.round, stream))
-        return [int(seed) for seed in rng.choice(len(TRAINING), count, replace=False)]
+        chosen = self._rng(stream).choice(len(TRAINING), count, replace=False)
+        return [int(seed) for seed in chosen]
+
+    def _rng(self, stream: int) -> np.random.Generator:
+        return np.random.default_rng((self.seed, self.round, stream))
 
     def _file(self, of_round: int) -> Path:
         return self.folder / f"round-{of_round:03}.npz"

@@ -101,9 +101,9 @@ def fit(
     """Fit to lessons in the steps and batches of a round; returns the last steps' loss.
 
     Images train the whole network, features what follows the encoder. With `recolour` images have
-    other colours in every step. Which decisions are drawn does not depend on the device; what a
-    network drops out does. With a label a passing bar on a terminal counts steps, below that of
-    who waits.
+    other colours in every step, all of a sequence the same. Which decisions are drawn does not
+    depend on the device; what a network drops out does. With a label a passing bar on a terminal
+    counts steps, below that of who waits.
 
     Raises:
         UserError: there are no lessons.

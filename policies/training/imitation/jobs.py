@@ -85,6 +85,7 @@ class Fit:
     config: DAggerConfig
     courses: list[int]  # seeds
     difficulty: float  # of the courses
+    seed: int  # of what is drawn while fitting
     label: str  # to count steps under on a terminal, if any
 
 
@@ -94,14 +95,15 @@ def fit_student(job: Fit) -> tuple[float, Array]:
     high_level = worker.high_level
     assert high_level is not None
     set_weights(high_level, job.weights)
-    shown = Demonstrations.joined([load_once(file) for file in job.files])
+    load = load_once if job.courses else Demonstrations.load  # a student without rivals is alone
+    shown = Demonstrations.joined([load(file) for file in job.files])
     seen = torch.from_numpy(shown.images)
     if not has_gradient(high_level):
         seen = encode_all(high_level, seen)
     goals, latents = torch.from_numpy(shown.goals).float(), torch.from_numpy(shown.latents).float()
     lessons = Lessons(seen, goals, latents, torch.from_numpy(shown.starts))
     plan = worker.plan
-    fit(high_level, lessons, job.config, len(job.files), plan.device, job.label)
+    fit(high_level, lessons, job.config, job.seed, plan.device, job.label)
     fitted = flat_weights(high_level)
     episodes = worker.run(Job(fitted, Normaliser.empty(), job.courses, plan.steps, job.difficulty))
     advance = [episode.distance_m for episode in episodes]

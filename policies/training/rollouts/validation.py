@@ -13,6 +13,7 @@ from pixelgait.policies.runs.run import Run, find_run, shipped_low_level
 from pixelgait.policies.runs.trained import body_of, robot_of, trained_low_level
 from pixelgait.policies.training.rollouts.plan import Plan
 from pixelgait.policies.training.rollouts.worker import Job, Worker, evaluate
+from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.workers.pool import Pool
@@ -87,13 +88,13 @@ def straight_ahead(run: Run) -> str:
         ("zero weights", *untrained, walks[:1]),
         ("trained", best.weights, best.normaliser, walks),
     ]
-    lines = []
+    lines, seconds = [], FIRST_WALK_STEPS * CONTROL_DT_S
     for label, weights, normaliser, seeds in candidates:
         episodes = worker.run(Job(weights, normaliser, seeds, FIRST_WALK_STEPS))
         distance = [episode.distance_m for episode in episodes]
         falls = sum(episode.fell for episode in episodes)
         lines.append(
-            f"{label:<13} 10 s straight ahead: {np.mean(distance):5.1f} m "
+            f"{label:<13} {seconds:.0f} s straight ahead: {np.mean(distance):5.1f} m "
             f"({min(distance):.1f} to {max(distance):.1f}), falls {falls} of {len(episodes)}"
         )
     worker.close()
