@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from pixelgait.export.reports.figure_store import (
@@ -37,7 +38,7 @@ from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable
 
 PART = "fits"
-SHOWN = {"learned": 300, "unseen": 80}  # courses
+LEARNED, UNSEEN = 300, 80  # courses, none twice
 MEMORY = "gru:64"
 CHANNELS = {1: slice(3, 4), 3: slice(0, 3), 4: slice(0, 4)}  # of RGB-D
 SEEN = {1: "depth", 3: "RGB", 4: "RGB-D"}
@@ -130,13 +131,14 @@ def _chosen(config: FitsConfig) -> Iterator[tuple[str, int, int]]:
 
 
 def _cell(config: FitsConfig, encoder: str, channels: int, seed: int) -> Figures:
-    defined = {"steps": config.steps, "memory": MEMORY, **SHOWN}
+    courses = {"learned_courses": LEARNED, "unseen_courses": UNSEEN}
+    defined = {"steps": config.steps, "memory": MEMORY, **courses}
     return {"encoder": encoder, "channels": channels, "seed": seed, DEFINED: defined}
 
 
 def _fitted(config: FitsConfig, encoder: str, channels: int, seed: int) -> Figures:
     """What a network has learned, by its error on courses that it has not seen."""
-    learned, unseen = (_lessons(config, part, channels) for part in SHOWN)
+    learned, unseen = _lessons(config, channels)
     named = f"{encoder}{',' if ':' in encoder else ':'}channels={channels}"
     network = make_high_level(Architecture(named, mirror=True, memory=MEMORY), seed)
     steps = DAggerConfig(steps=config.steps, batch=512, recolour=channels > 1)
@@ -149,12 +151,21 @@ def _fitted(config: FitsConfig, encoder: str, channels: int, seed: int) -> Figur
     }
 
 
-def _lessons(config: FitsConfig, part: str, channels: int) -> Lessons:
-    """Decisions, and what is seen of them through some channels; shown if they are not there."""
-    folder = config.out / part
+def _lessons(config: FitsConfig, channels: int) -> tuple[Lessons, Lessons]:
+    """Decisions on courses to learn by and on unseen ones, and what some channels see of them."""
+    shown = Demonstrations.load(_shown(config))
+    seen = torch.from_numpy(shown.images)[..., CHANNELS[channels]].contiguous()
+    goals, latents = (torch.from_numpy(each).float() for each in (shown.goals, shown.latents))
+    lessons = Lessons(seen, goals, latents, torch.from_numpy(shown.starts))
+    unseen_from = int(np.flatnonzero(shown.starts)[LEARNED])
+    return lessons[:unseen_from], lessons[unseen_from:]
+
+
+def _shown(config: FitsConfig) -> Path:
+    """The teacher's decisions on all courses, shown now if they are not there."""
+    folder = config.out / f"{LEARNED + UNSEEN}-courses"
     file = folder / "demonstrations" / "round-001.npz"
     if not file.exists():
-        first = DAggerConfig(courses=SHOWN[part], steps=1)
         run = ImitateConfig(
             out=folder,
             resume=(folder / "last.npz").exists(),
@@ -166,14 +177,10 @@ def _lessons(config: FitsConfig, part: str, channels: int) -> Lessons:
             iterations=1,
             validation_episodes=1,
             workers=config.workers,
-            seed=list(SHOWN).index(part),
-            dagger=first,
+            dagger=DAggerConfig(courses=LEARNED + UNSEEN, steps=1),
         )
         train(run)
-    shown = Demonstrations.load(file)
-    seen = torch.from_numpy(shown.images)[..., CHANNELS[channels]].contiguous()
-    goals, latents = (torch.from_numpy(each).float() for each in (shown.goals, shown.latents))
-    return Lessons(seen, goals, latents, torch.from_numpy(shown.starts))
+    return file
 
 
 if __name__ == "__main__":

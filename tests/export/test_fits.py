@@ -43,7 +43,8 @@ def test_the_error_of_turns_is_that_of_deciding_one_after_another(
 def test_networks_are_fitted_to_what_a_teacher_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fits, "SHOWN", {"learned": 2, "unseen": 1})
+    monkeypatch.setattr(fits, "LEARNED", 2)
+    monkeypatch.setattr(fits, "UNSEEN", 1)
     page, figures = tmp_path / "page.md", tmp_path / "fits.json"
     page.write_text("\n".join(markers("fits", "fits")))
     config = FitsConfig(page, figures, tmp_path / "runs", 2, networks=(fits.STEM,), workers=1)

@@ -57,8 +57,8 @@ class Lessons:
     latents: Tensor  # (n, 2)
     starts: Tensor  # (n,) bool: where an episode begins
 
-    def __getitem__(self, which: Tensor) -> Lessons:
-        """Those with these numbers, of any shape (...), which comes in place of n."""
+    def __getitem__(self, which: Tensor | slice) -> Lessons:
+        """Those with these numbers, of any shape (...), which comes in place of n; or a part."""
         return Lessons(*(each[which] for each in self._columns()))
 
     def to(self, device: torch.device) -> Lessons:
