@@ -9,6 +9,7 @@ from typing import Any
 
 from pixelgait.policies.encoders.attention_neuron import AttentionNeuron
 from pixelgait.policies.encoders.cnn import CNNEncoder
+from pixelgait.policies.encoders.encoder import Encoder
 from pixelgait.policies.encoders.ge_vit.encoder import GEViT
 from pixelgait.policies.encoders.iap.brute_force import BruteForceEncoder
 from pixelgait.policies.encoders.iap.encoder import IAPEncoder
@@ -17,19 +18,6 @@ from pixelgait.policies.encoders.sit.encoder import SiT
 from pixelgait.policies.encoders.strided import StridedEncoder
 from pixelgait.policies.encoders.vit import ViT
 
-Encoder = (
-    IAPEncoder
-    | BruteForceEncoder
-    | CNNEncoder
-    | StridedEncoder
-    | SiT
-    | ViT
-    | GEViT
-    | LatFormer
-    | AttentionNeuron
-)
-
-# Each turns images (B, H, W, C) uint8 into features (B, F) and an attention map (B, H', W').
 ENCODERS: dict[str, Callable[..., Encoder]] = {
     "iap": IAPEncoder,
     "iap-favor": partial(IAPEncoder, kernel="favor"),

@@ -107,7 +107,7 @@ class HighLevelNetwork(Decider):
         self.mirror = mirror
         self.encoder = make_encoder(encoder, **options)
         self.image_shape = self.encoder.image_shape
-        if getattr(self.encoder, "mirror", False) and not self.encoder.odd:
+        if self.encoder.flip_blind:
             raise ValueError(f"'{encoder}' cannot tell left from right, and so it cannot steer")
         if goal and ahead:
             raise ValueError("who is told a goal is not told what is ahead: give one of them")
@@ -139,7 +139,7 @@ class HighLevelNetwork(Decider):
         features, attention = self.encoder(image)
         if not self.mirror:
             return [features], attention
-        if odd := getattr(self.encoder, "odd", 0):
+        if odd := self.encoder.odd:
             even = features.shape[1] - odd
             signs = torch.cat([torch.ones(even), -torch.ones(odd)])
             return [features, features * signs], attention

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pixelgait.policies.encoders.checks import require_positive, require_tiling
+from pixelgait.policies.encoders.encoder import Encoder
 from pixelgait.policies.encoders.selection import first_best
 from pixelgait.policies.encoders.tiles import tiles
 
@@ -24,7 +25,7 @@ def sinusoids(rows: int) -> Tensor:
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
 
 
-class AttentionNeuron(nn.Module):
+class AttentionNeuron(Encoder):
     """Every patch is read by the same sensory neuron; a fixed set of queries asks all of them.
 
         m = softmax(Q W_q (K W_k)^T / sqrt(d)) V W_v                               (eq. 2)

@@ -6,11 +6,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pixelgait.policies.encoders.checks import require_image
+from pixelgait.policies.encoders.encoder import Encoder
 
 SMALLEST_IMAGE = 8  # three valid 3 x 3 convolutions and one pooling
 
 
-class CNNEncoder(nn.Module):
+class CNNEncoder(Encoder):
     """Three valid 3 x 3 convolutions (4, 8, 8 channels, ReLU), then 2 x 2 max pooling.
 
     Raises:

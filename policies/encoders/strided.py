@@ -5,16 +5,17 @@ The channels are ours.
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from pixelgait.policies.encoders.checks import require_image
 from pixelgait.policies.encoders.convolutions import StridedConvolutions
+from pixelgait.policies.encoders.encoder import Encoder
 
 CHANNELS = (16, 32, 32, 32)
 WIDTHS = (0.25, 64.0)  # 1500 weights and 26 million
 
 
-class StridedEncoder(nn.Module):
+class StridedEncoder(Encoder):
     """Four 3 x 3 convolutions with stride 2 (16, 32, 32, 32 channels times `wide`, ReLU).
 
     `standardise` and `normalise` are those of `StridedConvolutions`.

@@ -12,6 +12,7 @@ from pixelgait.policies.encoders.checks import (
     require_positive,
     require_tiling,
 )
+from pixelgait.policies.encoders.encoder import Encoder
 from pixelgait.policies.encoders.tiles import tiles
 
 MOST_PATCHES = 4800  # 240 x 320 pixels by 4: attention has 23 million entries a head
@@ -46,7 +47,7 @@ class Block(nn.Module):
         return x, attention
 
 
-class ViT(nn.Module):
+class ViT(Encoder):
     """Patches with position embeddings and a class token, whose last state are the features.
 
     The image need not be square. `mlp_ratio` 0 leaves out the perceptrons (appendix F).

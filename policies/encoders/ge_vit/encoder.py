@@ -13,6 +13,7 @@ from pixelgait.policies.encoders.checks import (
     require_positive,
     require_tiling,
 )
+from pixelgait.policies.encoders.encoder import Encoder
 from pixelgait.policies.encoders.ge_vit.group_attention import Attention, GroupAttention
 from pixelgait.policies.encoders.ge_vit.groups import Encoding, Group, elements
 from pixelgait.policies.encoders.maps import even_and_odd, odd_size
@@ -46,7 +47,7 @@ class Block(nn.Module):
         return x + self.perceptron(x), attention
 
 
-class GEViT(nn.Module):
+class GEViT(Encoder):
     """Lifting attention to a group, group attention, and two read-outs.
 
     The first `dim` features do not change when the image is transformed by the group: the largest

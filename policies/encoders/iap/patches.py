@@ -15,6 +15,7 @@ from pixelgait.policies.encoders.checks import (
     require_positive,
 )
 from pixelgait.policies.encoders.convolutions import StridedConvolutions
+from pixelgait.policies.encoders.encoder import Encoder
 from pixelgait.policies.encoders.iap.ordered import Projection, whole_vectors
 from pixelgait.policies.encoders.selection import first_best
 from pixelgait.robot.observation import COLOURS
@@ -47,7 +48,7 @@ def patch_centres(height: int, width: int, size: int, stride: int) -> Tensor:
     return grid.float()
 
 
-class PatchSelector(nn.Module, ABC):
+class PatchSelector(Encoder, ABC):
     """Selects the l most important patches and returns where they are, or what they hold.
 
     Selection has no gradient; train with ES. With `gated` or `sparse` values it has one: what helps

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from pixelgait.policies.encoders.checks import require_positive, require_tiling
+from pixelgait.policies.encoders.encoder import Encoder
 from pixelgait.policies.encoders.latformer.experts import EXPERTS, Lattice, MaskExpert
 from pixelgait.policies.encoders.tiles import tiles
 
@@ -68,7 +69,7 @@ class LatFormerLayer(nn.Module):
         return moved + self.perceptron(torch.cat([moved, x], -1)), gates, mask
 
 
-class LatFormer(nn.Module):
+class LatFormer(Encoder):
     """Patches through layers that transform their lattice; features are what lies where, and gates.
 
     Training does without smoothed masks: it makes one prediction of an image.

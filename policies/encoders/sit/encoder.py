@@ -14,6 +14,7 @@ from pixelgait.policies.encoders.checks import (
     require_positive,
     require_tiling,
 )
+from pixelgait.policies.encoders.encoder import Encoder
 from pixelgait.policies.encoders.maps import even_and_odd, odd_size
 from pixelgait.policies.encoders.sit.graph_attention import Attention, GlobalGSA, LocalGSA
 from pixelgait.policies.encoders.sit.graph_symmetry import (
@@ -97,7 +98,7 @@ class Readout(nn.Module):
         return sums.flatten(2).transpose(1, 2).unsqueeze(1)
 
 
-class SiT(nn.Module):
+class SiT(Encoder):
     """Local, then global layers of graph symmetric attention, in four variants.
 
     `sit` and `sit-star` return the class token, which no symmetry of the graph changes; with the
@@ -152,7 +153,6 @@ class SiT(nn.Module):
         options = Attention(dim, heads, graph, matrices, triangles, dropout, antisymmetric)
         side, self.rows, self.columns = patch // POOLING, height // patch, width // patch
         self.token_read, self.map_read = variant != "set", variant in ("set", "siet")
-        self.mirror = graph != "rotation"
         self.stem = Stem(channels, options)
         self.local_layers = nn.ModuleList(
             LocalGSA(options, side, self.rows, self.columns) for _ in range(local_layers)
@@ -171,8 +171,9 @@ class SiT(nn.Module):
         size = self.rows * self.columns * MAP_CHANNELS * self.map_read
         self.features = dim * self.token_read + size
         self.image_shape = (height, width, channels)
-        split = self.map_read and self.mirror
-        self.odd = odd_size(self.rows, self.columns, MAP_CHANNELS) if split else 0
+        flips = graph != "rotation"
+        self.split, self.flip_blind = flips and self.map_read, flips and not self.map_read
+        self.odd = odd_size(self.rows, self.columns, MAP_CHANNELS) if self.split else 0
 
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
         """Features (B, F) of uint8 images (B, H, W, C), and attention (B, H / patch, W / patch).
@@ -196,7 +197,7 @@ class SiT(nn.Module):
         if self.map_head is not None:
             grid = x[:, 1:].unflatten(1, (self.rows, self.columns))
             grid = self.map_head(grid)
-            parts.append(even_and_odd(grid) if self.mirror else grid.flatten(1))
+            parts.append(even_and_odd(grid) if self.split else grid.flatten(1))
         return torch.cat(parts, 1), seen / seen.amax((1, 2), keepdim=True)
 
     def _over_copies(self, x: Tensor) -> Tensor:
