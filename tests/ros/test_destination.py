@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 
@@ -16,8 +17,11 @@ from pixelgait.export.bundle.options import ExportConfig
 from pixelgait.export.demo.ros import run_ros
 from pixelgait.policies.high_level import Architecture, flat_weights, make_high_level
 from pixelgait.robot.ros.people.progress import Progress
+from pixelgait.sim.scenes import Pose
+from pixelgait.sim.scenes.houses.rooms import Rooms
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.world.seeds import Stream
+from pixelgait.sim.world.traversability import CELL_M
 from tests.conftest import gentle_weights, write_run
 from tests.ros.support import AUTO, Client, FakeRobot, Processes, told
 
@@ -283,6 +287,47 @@ HOUSES = (9010, 9013)  # validation houses
 def test_the_navigator_walks_to_a_place_in_a_house(processes: Processes, tmp_path: Path) -> None:
     """In the second house, if not in the first: of a hundred, it stays in a few (its card)."""
     assert any(arrives(processes, tmp_path / str(house), house) for house in HOUSES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["in a wall", "off the map"])
+def test_a_place_where_nobody_can_be_is_given_up_in_a_house(
+    processes: Processes, where: str
+) -> None:
+    """The navigator gets as near as walls let it, then stands, and says so."""
+    house = make_scene("rooms", 0.5)
+    assert isinstance(house, Rooms)
+    layout = house.layout(Stream.LAYOUT.rng(HOUSES[0]))
+    x, y = house.map.corner_m
+    goal = (x - 20.0, y - 20.0) if where == "off the map" else nearest_wall(house, layout.start)
+    processes.start("pixelgait-sim", "--scene", "rooms", "--seed", HOUSES[0])
+    limit = ("-p", "goal_timeout_s:=4.0")
+    run = processes.start("pixelgait-run", "navigator", "--goal", *goal, *AUTO, *limit)
+    client = Client(processes.domain)
+    try:
+        client.wait_for_state("walking", timeout=60.0)
+        person = Person(client, publishes_odometry=False)
+        client.spin(lambda: person.distances and np.isnan(person.distances[-1]), timeout=60.0)
+        client.commands.clear()
+        client.spin_for(2.0)
+        assert stands(client)
+    finally:
+        client.close()
+    run.send_signal(2)
+    output = run.communicate(timeout=20)[0]
+    assert run.returncode == 0
+    assert output.count("the destination is void, the robot stands") == 1
+    assert re.search(r"goal_pose: given up, no nearer than [\d.]+ m for 4 s", output)
+
+
+def nearest_wall(house: Rooms, start: Pose) -> tuple[float, float]:
+    """A place in a wall, further from where a robot can be than it may be off, x, y [m]."""
+    blocked = np.pad((~house.map.free).astype(np.uint8), 1, constant_values=1)
+    away_m = CELL_M * cv2.distanceTransform(blocked, cv2.DIST_L2, 5)[1:-1, 1:-1]
+    cells = np.argwhere((away_m > 0.25) & (away_m < 0.5))
+    places = np.array([house.map.place((row, column)) for row, column in cells.tolist()])
+    x, y = places[np.hypot(*(places - (start.x, start.y)).T).argmin()].tolist()
+    return x, y
 
 
 @pytest.mark.slow
