@@ -129,20 +129,24 @@ def _chosen(config: LearningConfig) -> Iterator[tuple[Variant, int]]:
 
 
 def _measure(config: LearningConfig, variant: Variant, seed: int, kept: list[Figures]) -> None:
-    """Train one run if it is not known, and evaluate it where it was not yet; keep all of it."""
+    """Train one run if it is not known, and evaluate it where it was not yet; keep all of it.
+
+    Of another command it is another run.
+    """
     key = {"study": variant.study, "variant": variant.name, "seed": seed}
-    figures = next((each for each in kept if key.items() <= each.items()), None)
+    command = f"{variant.command} --seed {seed}"
+    trained = {**key, "command": command}
+    figures = next((each for each in kept if trained.items() <= each.items()), None)
     courses = [each for each in variant.walks if not config.courses or each in config.courses]
     if figures is not None and set(courses) <= set(figures["walking"]):
         return
     print(f"{variant.study}: {variant.name}, seed {seed}", flush=True)
     name = variant.name.replace(" ", "").replace("/", "-").replace(",", "-")
     run = config.out / f"{variant.study}-{name}-{seed}"
-    command = f"{variant.command} --seed {seed}"
     _train(run, command, config)
     if figures is None:
-        figures = {**key, "command": command, **_learned(run)}
-        kept.append(figures)
+        figures = {**trained, **_learned(run)}
+        kept[:] = [each for each in kept if not key.items() <= each.items()] + [figures]
         write_atomic(config.figures, json_bytes(kept))
     if not courses:
         return
