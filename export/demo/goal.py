@@ -7,6 +7,7 @@ import sys
 from geometry_msgs.msg import PoseStamped
 from std_msgs.msg import Float64, String
 
+from pixelgait.robot.ros.people.destination import GOAL
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.names import DISTANCE, NODE, ODOMETRY, STATE
 
@@ -21,7 +22,7 @@ class Guide:
         self.node = ros.rclpy.create_node("guide")
         self.place = x, y
         self.up = self.heard = False
-        self._goals = self.node.create_publisher(PoseStamped, "goal_pose", 1)
+        self._goals = self.node.create_publisher(PoseStamped, GOAL, 1)
         self.node.create_subscription(String, f"{NODE}/{STATE}", self._stands, ros.latched(1))
         self.node.create_subscription(Float64, f"{NODE}/{DISTANCE}", self._sets_out, 1)
         self.node.create_timer(AGAIN_S, self._tell)

@@ -34,8 +34,10 @@ def run_ros(
     environment = private_environment(domain.number, (out / "ros_log").resolve())
     sim = [sys.executable, "-m", "pixelgait.sim.node", "--out", str(out), *robot]
     run = [sys.executable, "-m", "pixelgait.robot.ros.run", bundle, "--out", str(out), *controller]
-    guide = [sys.executable, "-m", "pixelgait.export.demo.goal", *map(str, goal or ())]
-    others = [_start(line, environment) for line in (sim, *[guide] * (goal is not None))]
+    lines = [sim]
+    if goal is not None:
+        lines.append([sys.executable, "-m", "pixelgait.export.demo.goal", *map(str, goal)])
+    others = [_start(line, environment) for line in lines]
     try:
         deciding = _start([*run, "--auto-arm"], environment)
         try:

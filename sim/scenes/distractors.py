@@ -63,8 +63,7 @@ class Distracted(Around):
 
     def layout(self, rng: np.random.Generator) -> Layout:
         """The scene's own layout, then what distracts from it."""
-        layout = self.scene.layout(rng)
-        self.goal_m, self.destination = self.scene.goal_m, self.scene.destination
+        layout = self._laid_out(rng)
         count = len(layout.movable)
         hovering = [_ahead_of(layout.start, rng) for _ in range(OBJECT_COUNT)]
         swings = [_swing(count + 4 + i, rng) for i in range(OBJECT_COUNT)]

@@ -54,8 +54,7 @@ class Mixture(Around):
         """Draw a kind, then its layout; all other kinds are away."""
         which = int(rng.choice(len(self.kinds), p=self.shares))
         self.scene = self.kinds[which]
-        layout = self.scene.layout(rng)
-        self.goal_m, self.destination = self.scene.goal_m, self.scene.destination
+        layout = self._laid_out(rng)
         movable: list[Pose] = []
         swings = []
         for i, (scene, poses) in enumerate(zip(self.kinds, self._fixed_poses, strict=True)):

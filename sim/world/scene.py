@@ -155,6 +155,12 @@ class Around(Scene):
 
     scene: Scene
 
+    def _laid_out(self, rng: np.random.Generator) -> Layout:
+        """Its layout; goal and destination are those of that from then on."""
+        layout = self.scene.layout(rng)
+        self.goal_m, self.destination = self.scene.goal_m, self.scene.destination
+        return layout
+
     def progress_m(self, x: float, y: float) -> float:
         return self.scene.progress_m(x, y)
 

@@ -23,6 +23,5 @@ class Dressed(Around):
 
     def layout(self, rng: np.random.Generator) -> Layout:
         """The scene's own, and only then a look."""
-        layout = self.scene.layout(rng)
-        self.goal_m, self.destination = self.scene.goal_m, self.scene.destination
+        layout = self._laid_out(rng)
         return replace(layout, look=Look(self.looks, int(rng.integers(NUMBERS))))
