@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,7 +138,7 @@ class KinematicBody:
         self.time_s = 0.0
         if self.randomisation is not None:
             sample = self.randomisation.sample(Stream.GLIDER_CAMERA.rng(seed))
-            self.state.camera = CameraStream(sample, self.camera, self._scene.render, seed)
+            self.state.camera = CameraStream(sample, self.camera, self._view, seed)
             self.state.camera.observe(self.time_s, self._swaying())
             drift = sample.odometry_scale, sample.odometry_turn_rad_per_m
             self.state.odometry = DriftingOdometry(*drift)
@@ -163,12 +164,17 @@ class KinematicBody:
         """The camera's newest view; an ideal one's is that of this instant."""
         if self.state.camera is not None:
             return self.state.camera.newest(self.time_s)
-        return Image(self._scene.render(self.camera, self._swaying()), self.time_s)
+        return Image(self._view(self.camera, self._swaying()), self.time_s)
 
     def render_rgb(self) -> NDArray[np.uint8]:
         """Colours (H, W, 3) of this instant, whatever the camera's kind."""
         camera = self.camera if self.state.camera is None else self.state.camera.camera
-        return np.asarray(self._scene.render(replace(camera, kind="rgb"), self._swaying()))
+        return np.asarray(self._view(replace(camera, kind="rgb"), self._swaying()))
+
+    def _view(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
+        """What a camera sees now from there. Moving things cost time only when looked at."""
+        self._scene.move(self.time_s)
+        return self._scene.render(camera, pose)
 
     def _swaying(self) -> BasePose:
         """Where the trunk is that a camera sits on: it sways, and is as steep as the ground."""
@@ -234,7 +240,6 @@ class KinematicBody:
             state.z = state.z if ground is None else ground + self._height_m
         state.yaw = yaw
         self.time_s += CONTROL_DT_S
-        self._scene.move(self.time_s)
         if state.camera is not None:
             state.camera.observe(self.time_s, self._swaying())
 

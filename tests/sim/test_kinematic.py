@@ -14,6 +14,7 @@ from pixelgait.robot.low_level import latent_for
 from pixelgait.robot.rotation import heading, wrap_angle
 from pixelgait.robot.spec import A1, Array
 from pixelgait.robot.supervisor import Supervisor
+from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.kinematic_body import KinematicBody, Obstacles
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
@@ -195,6 +196,24 @@ def test_it_is_stopped_by_what_moves_where_that_is() -> None:
         body.follow(latent_for(0.0, 0.0))
         touched += body.touching() is not None
     assert 30 < touched < 300
+    body.close()
+
+
+@pytest.mark.parametrize("taken", [(), (5, 10)])
+def test_a_picture_shows_what_moves_where_it_is_however_many_were_taken(
+    taken: tuple[int, ...],
+) -> None:
+    camera = Camera(A1.camera, kind="depth")
+    body = KinematicBody(A1, Crossing(), camera=camera)
+    body.reset(0)
+    for step in range(15):
+        body.follow(latent_for(0.0, 0.0))
+        if step in taken:
+            body.render()
+    sky = body.render().pixels[0]  # (32,) [m], and a post in it, 0.4 m wide
+    right_m = (np.arange(32) - 15.5) * sky / camera.focal_pixels
+    y = 2.0 * np.sin(2.0 * np.pi * 0.15 / Crossing.period_s)
+    assert -right_m[sky < 1.0].mean() == pytest.approx(y, abs=0.02)
     body.close()
 
 
