@@ -47,20 +47,23 @@ class FigureStore:
 
     So is other code of a baseline that decides by itself, robots randomised within other ranges
     are other robots, and ways that are measured otherwise are other ways: what was kept without
-    knowing that is out of date.
+    knowing that is out of date. `also` are files of other pages, in which the same may have been
+    measured.
 
     Raises:
         UserError: the file is there, but does not hold such figures.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *also: Path) -> None:
         self.path = path
         self._kept = read_figures(path) if path.exists() else []
+        self._elsewhere = [each for file in also if file.exists() for each in read_figures(file)]
 
     def find(self, evaluation: EvalConfig) -> Figures | None:
         """Figures of this evaluation, by whatever version of the code."""
         wanted = question(evaluation)
-        return next((each for each in self._kept if wanted.items() <= each.items()), None)
+        known = (*self._kept, *self._elsewhere)
+        return next((each for each in known if wanted.items() <= each.items()), None)
 
     def keep(self, evaluation: EvalConfig, figures: Figures) -> Figures:
         """Keep what `evaluate` returned, in place of the same of other weights."""

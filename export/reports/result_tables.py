@@ -69,6 +69,33 @@ class ResultRow:
 Measured = Sequence[tuple[ResultRow, dict[str, Figures]]]  # figures by column
 
 
+@dataclass(frozen=True)
+class Aim:
+    """A share of episodes that rows are to reach in columns; no rows: all that see."""
+
+    what: str
+    at_least: float
+    columns: tuple[str, ...]
+    rows: tuple[str, ...] = ()
+    measure: str = "success_rate"
+
+
+AT_ONCE = "all at once"
+AIMS = (
+    Aim(
+        f"`iap-depth`, everywhere but *{AT_ONCE}*",
+        0.95,
+        tuple(name for name in (*COLUMNS, *ELSEWHERE) if name != AT_ONCE),
+        ("iap-depth",),
+    ),
+    Aim(f"`iap-depth`, *{AT_ONCE}*", 0.85, (AT_ONCE,), ("iap-depth",)),
+    Aim("by colours under *unseen looks*", 0.9, ("unseen looks",), ("strided-looks", "iap-rgbd")),
+    Aim("*medium, randomised*", 0.95, ("medium, randomised",)),
+    Aim("clean, *medium*", 0.9, ("medium",), measure="clean_success_rate"),
+    Aim("clean, *high*", 0.8, ("high",), measure="clean_success_rate"),
+)
+
+
 def full_table(measured: Measured) -> list[str]:
     """All rows and measured columns; metres, falls and images are those of medium courses."""
     columns = _measured(measured, COLUMNS)
@@ -88,6 +115,34 @@ def elsewhere_table(measured: Measured) -> list[str]:
         if any(cell != "-" for cell in cells):
             lines.append(table_line([row.label, *cells]))
     return lines
+
+
+def aims_table(measured: Measured) -> list[str]:
+    """What was to be reached, and by whom it was not, as Markdown."""
+    lines = table_head(("aim", "at least", "met", "missed", "not measured"))
+    for aim in AIMS:
+        shares = _aimed_at(aim, measured)
+        known = [(cell, share) for cell, share in shares if share is not None]
+        missed = [
+            f"{cell} ({100.0 * share:.0f} %)" for cell, share in known if share < aim.at_least
+        ]
+        unknown = [cell for cell, share in shares if share is None]
+        met = str(len(known) - len(missed))
+        listed = [", ".join(cells) or "-" for cells in (missed, unknown)]
+        lines.append(table_line([aim.what, f"{100.0 * aim.at_least:.0f} %", met, *listed]))
+    return lines
+
+
+def _aimed_at(aim: Aim, measured: Measured) -> list[tuple[str, float | None]]:
+    """The cells of an aim, and what was reached in them, if that was measured."""
+    shares = []
+    for row, figures in measured:
+        sees = row.weights is not None and not row.evaluation.baseline
+        if sees and (not aim.rows or row.name in aim.rows):
+            for column in aim.columns:
+                cell = column if len(aim.columns) > 1 else f"`{row.name}`"
+                shares.append((cell, figures.get(column, {}).get(aim.measure)))
+    return shares
 
 
 def runs_table(measured: Measured) -> list[str]:

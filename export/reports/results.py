@@ -24,6 +24,7 @@ from pixelgait.export.reports.result_tables import (
     UNSEEING_COLUMNS,
     Measured,
     ResultRow,
+    aims_table,
     elsewhere_table,
     full_table,
     runs_table,
@@ -53,6 +54,7 @@ POLICIES = {
 }
 # By the command of `sit`: rows of the page, not of the README.
 COMPARED = {"vit": "ViT"}
+TEACHERS = Path("docs/navigation.json")  # has the teacher's figures in every scene
 BLIND_COLUMNS = ("medium", "high", "high, MuJoCo")  # what is painted is all one to it
 PATH_SEEDS = 6
 
@@ -99,6 +101,7 @@ def write_results(config: ResultsConfig) -> None:
     for page, part in (
         (config.page, "results"),
         (config.page, "elsewhere"),
+        (config.page, "aims"),
         (config.page, "runs"),
         (config.readme, "results-summary"),
     ):
@@ -107,6 +110,7 @@ def write_results(config: ResultsConfig) -> None:
     table = full_table(measured)
     write_between(config.page, "results", "results", table)
     write_between(config.page, "elsewhere", "results", elsewhere_table(measured))
+    write_between(config.page, "aims", "results", aims_table(measured))
     write_between(config.readme, "results-summary", "results", summary_table(measured))
     if config.runs:
         runs = runs_table(_measure(config, _run_rows(config), RUN_COLUMNS))
@@ -126,7 +130,7 @@ def _require(chosen: Sequence[str], known: Sequence[str], option: str) -> None:
 
 def _measure(config: ResultsConfig, rows: Sequence[ResultRow], columns: Sequence[str]) -> Measured:
     """Figures of every row and column that are known or shall be measured."""
-    store = FigureStore(config.figures)
+    store = FigureStore(config.figures, TEACHERS)
     measured: list[tuple[ResultRow, dict[str, Figures]]] = [(row, {}) for row in rows]
     for row, cells in measured:
         for column in columns:

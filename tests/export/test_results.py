@@ -14,6 +14,7 @@ from pixelgait.export.reports.generated import markers, write_between
 from pixelgait.export.reports.navigation import ROWS, NavigationConfig, write_tables
 from pixelgait.export.reports.result_tables import (
     ResultRow,
+    aims_table,
     elsewhere_table,
     full_table,
     runs_table,
@@ -83,6 +84,22 @@ def test_what_was_measured_elsewhere_has_a_table_of_its_own() -> None:
     ]
 
 
+def test_aims_are_met_missed_or_not_measured() -> None:
+    cells = {"medium": figures(1.0), "high": figures(0.8), "all at once": figures(0.9)}
+    measured = [
+        MEASURED[0],
+        (ResultRow("depth", EvalConfig("iap-depth"), "", 15699), cells),
+        (ResultRow("teacher", EvalConfig("walk", baseline="teacher"), ""), cells),
+        (ResultRow("blind", EvalConfig("iap", baseline="blind"), "", 1786), {}),
+    ]
+    everywhere, at_once, looks, _, medium, high = aims_table(measured)[2:]
+    assert "| 95 % | 1 | high (80 %) | low, medium, randomised, " in everywhere
+    assert at_once.endswith("| 85 % | 1 | - | - |")
+    assert looks.endswith("| 90 % | 0 | - | - |")  # of rows that are not there
+    assert medium.endswith("| 90 % | 0 | `iap` (50 %), `iap-depth` (50 %) | - |")
+    assert high.endswith("| 80 % | 0 | `iap` (50 %), `iap-depth` (40 %) | - |")
+
+
 def test_every_cell_that_is_planned_can_be_evaluated() -> None:
     """A column that an evaluation refuses would end `make results` after hours."""
     for row in shipped_rows():
@@ -119,6 +136,15 @@ def test_only_figures_of_the_same_evaluation_are_kept(tmp_path: Path) -> None:
     path.write_text("[1, 2")
     with pytest.raises(UserError, match="no list of figures"):
         FigureStore(path)
+
+
+def test_what_another_page_has_measured_is_not_measured_again(tmp_path: Path) -> None:
+    evaluation, other = EvalConfig("walk", baseline="teacher"), tmp_path / "navigation.json"
+    kept = FigureStore(other).keep(evaluation, {**describe(evaluation), "episodes": [0] * 100})
+    mine = FigureStore(tmp_path / "results.json", other)
+    assert mine.find(replace(evaluation, episodes=100)) == kept
+    assert mine.find(replace(evaluation, episodes=100, scene="gates")) is None
+    assert not (tmp_path / "results.json").exists()
 
 
 def test_figures_of_a_teacher_count_as_long_as_his_code_is_the_same(
