@@ -8,6 +8,7 @@ import json
 import re
 import shlex
 import sys
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -28,6 +29,7 @@ from pixelgait.robot.cli.commands import COMMANDS
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.spec import A1
+from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.registry import make_scene
 from tests.conftest import Command
@@ -192,6 +194,19 @@ def test_every_array_of_a_checkpoint_is_explained() -> None:
     with np.load(SHIPPED / "iap" / "high_level" / "best.npz") as data:
         for name in data:
             assert f"`{name}`" in text, name
+
+
+def test_every_range_of_randomisation_tells_its_source_or_that_it_is_ours() -> None:
+    text = (ROOT / "sim/body/randomisation.py").read_text().split("class Randomisation")[1]
+    ranges = re.findall(
+        r"^    (\w+): Range = .*\n(?:    \"{3}((?:.|\n)+?)\"{3})?", text, re.MULTILINE
+    )
+    assert [name for name, _ in ranges] == [each.name for each in fields(Randomisation)]
+    source = re.compile(r"\b[Oo]urs\b|et al\.|legged_gym|data\s+sheet|issue\s+\d|arXiv|doi ")
+    told = ""
+    for name, documentation in ranges:
+        told = documentation or told  # one that has none is told of by the last
+        assert source.search(told), f"{name} has no source"
 
 
 # Worked examples

@@ -13,7 +13,7 @@ from pixelgait.robot.spec import Array, CameraMount
 from pixelgait.sim.world.appearance import LIGHT, Appearance
 from pixelgait.sim.world.looks.geometry import Floats, View
 
-NEAR_M, FAR_M = 0.01, 30.0
+NEAR_M, FAR_M = 0.01, 30.0  # ours: within its housing, and beyond what depth cameras measure
 
 Kind = Literal["rgb", "depth", "rgbd"]
 CHANNELS: dict[Kind, int] = {"rgb": 3, "depth": 1, "rgbd": 4}  # of what a policy sees

@@ -18,7 +18,7 @@ from pixelgait.sim.world.scene import Layout, Scene
 PHYSICS_DT_S = 0.002  # 2 ms, as in Google's envs_v2
 SUBSTEPS = round(CONTROL_DT_S / PHYSICS_DT_S)
 GRAVITY_Z_M_PER_S2 = -9.8
-START_ABOVE_M = 0.01  # the feet start this far above the ground
+START_ABOVE_M = 0.01  # the feet start this far above the ground; ours
 
 
 class BasePose(NamedTuple):

@@ -31,16 +31,16 @@ from pixelgait.sim.world.obstacles import Mover, along, in_the_way, movers
 from pixelgait.sim.world.scene import Box, Layout, Pose, Scene
 from pixelgait.sim.world.seeds import Stream
 
-# What the low level `walk` does on flat ground, measured, and somewhat more; drawn every episode.
+# What the low level `walk` does on flat ground, measured, and more, ours; drawn every episode.
 LAG_S = (0.1, 0.3)  # time constant of speed and yaw rate behind their commands
 SPEED_GAIN = (0.85, 1.05)
 TURN_GAIN = (0.9, 1.1)  # as the controller's heading hold makes it
 DRIFT_RAD_PER_S = (-0.03, 0.03)  # yaw rate when none is asked for
 SLIP = (-0.1, 0.1)  # sideways, a share of the speed
-HEIGHT_SHARE = 0.9  # of the standing height: where its base is said to be
-NOSE_M, NOSE_HALF_M = 0.07, 0.1  # the trunk's front, ahead of the front feet, and how wide it is
-STEP_ASIDE_M = 0.05  # feet of `walk` get so far out beyond where they stand: 0.036 to 0.062
-POST_M = 0.05  # what is as wide is not between two points of the outline
+HEIGHT_SHARE = 0.9  # of the standing height, where its base is said to be: `sway`, at 0.4 m/s
+NOSE_M, NOSE_HALF_M = 0.07, 0.1  # trunk's front, beyond the feet: ours; half as wide: A1's URDF
+STEP_ASIDE_M = 0.05  # feet of `walk` get so far out from where they stand, measured: 0.036 to 0.062
+POST_M = 0.05  # what is as wide is not between two points of the outline: ours
 FEET = slice(0, 4)  # of the outline
 LOOK_M = 0.012  # what nears each other at full speed between looks for collisions, at least: a step
 

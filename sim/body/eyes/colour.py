@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.spec import Array
 
-BLUR_TAPS = 5  # pictures that a blurred one is the mean of
-UNSEEN_PIXELS = 0.1  # of motion, that nobody would see
-MOST_EXPOSED = 2.0  # by so much automatic exposure is off at most
+# All of these are ours.
+# Pictures that a blurred one is the mean of: at full turn 32 pixels move by less than one.
+BLUR_TAPS = 5
+UNSEEN_PIXELS = 0.1  # of motion, that nobody would see in bytes
+MOST_EXPOSED = 2.0  # by so much automatic exposure is off at most: a stop, still a picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class AutomaticExposure:
         """On the brightness of a frame; the same again for a frame that is asked for again."""
         if time_s == self._time_s:
             return self._factor
-        mean = max(1.0, float(pixels.mean()))
+        mean = max(1.0, float(pixels.mean()))  # of 255, ours: black has no exposure
         if self._first == 0.0:
             self._first = self._level = mean
         else:
@@ -75,7 +77,8 @@ class AutomaticExposure:
 
 
 def _vignette(strength: float, height: int, width: int) -> Array:
-    """Share of the light (H, W): all of it in the middle."""
+    """Share of the light (H, W): all of it in the middle. It falls by the square of the distance to
+    that, as cos^4 does at first."""
     v = np.linspace(-1.0, 1.0, height)[:, None]
     u = np.linspace(-1.0, 1.0, width)
     return np.asarray(1.0 - strength * (u * u + v * v) / 2.0)

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.spec import Array
 
-EDGE_STEP = 0.1  # neighbours whose inverse depths [1/m] differ by more have an edge between them
+# Both are ours. Neighbours whose inverse depths [1/m] differ by more have an edge between them:
+# 0.11 m beyond 1 m, 1.3 m beyond 3 m.
+EDGE_STEP = 0.1
 PATCHES = 8  # a side of the grid that shiny and dark surfaces are drawn on: no single pixels
 
 
@@ -37,12 +39,14 @@ def measured(
     noise, lost, fly, mix = (rng.random(depth.shape) for _ in range(4))
     patchy = cv2.resize(rng.random((PATCHES, PATCHES)), depth.shape[::-1], interpolation=0)
     furthest_m = max(stereo.furthest_m, 1e-3)
+    # Ours: three times as many single holes at the far end as right ahead, as its projector fades.
     gone = lost < stereo.holes * (0.5 + np.minimum(depth, furthest_m) / furthest_m)
     gone |= patchy < stereo.patches
     gone |= _seen_by_one(inverse, focal_pixels * stereo.baseline_m)
     flying = _at_edges(inverse) & (fly < stereo.flying)
     inverse = np.where(flying, _between_neighbours(inverse, mix), inverse)
-    # Matching errs in disparity: evenly in inverse depth, so by the square of depth [m].
+    # Matching errs in disparity, evenly in inverse depth: so by the square of depth [m]. That the
+    # error has bounds, a uniform one, is ours.
     inverse = inverse + stereo.error_per_m * np.sqrt(12.0) * (noise - 0.5)
     if stereo.step_per_m:
         inverse = np.rint(inverse / stereo.step_per_m) * stereo.step_per_m
