@@ -249,7 +249,7 @@ DESTINATIONS = [
     told("odometry without stamps", on("odom", assign(header__stamp=ros.stamp(0))), says="is not stamped"),
     told("odometry stamped 5 s ago", on("odom", shifted(-5.0)), STAYS, "stamped 5."),
     told("odometry in another frame", on("odom", assign(header__frame_id="map")), STAYS, "its frame was 'odom' and is 'map'"),
-    told("odometry that jumps by 2 m, for good", on("odom", assign(pose__pose__position__y=2.0)), WALKS),
+    told("odometry that jumps by 2 m, for good", on("odom", assign(pose__pose__position__y=2.0)), WALKS, "odom: jumped by 2 m"),
     told("a goal that is NaN", goal(math.nan, 0.0), WALKS, "refused, x, y are nan"),
     told("a goal in another frame", goal(2.0, 0.0, "map"), WALKS, "refused, its frame is 'map'"),
     told("a goal it comes no nearer to, as in a wall", lambda t: None, STAYS, "given up, no nearer", arguments=(*TO, "--ros-args", "-p", "goal_timeout_s:=3.0"), watch_s=4.0),

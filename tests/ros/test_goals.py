@@ -14,12 +14,15 @@ from pixelgait.robot.interface import STAND_S, Image, JointCommand, Reading
 from pixelgait.robot.low_level import (
     CONTROL_DT_S,
     LOW_LEVEL_WEIGHTS,
+    MAX_SPEED_M_PER_S,
+    MAX_YAW_RATE_RAD_PER_S,
     LinearLowLevel,
     commanded,
     latent_for,
 )
 from pixelgait.robot.recording.steps import read_recording
 from pixelgait.robot.recording.writer import StepWriter
+from pixelgait.robot.ros.people.jumps import TOLD_S, Jumps
 from pixelgait.robot.runtime.loop import Step
 from pixelgait.robot.runtime.operation import Inputs, Operation, Operator, State
 from pixelgait.robot.spec import A1
@@ -57,6 +60,7 @@ class Robot:
 
         self.now_s, self.x, self.latent, self.knows = 1000.0, 0.0, AHEAD, True
         self.w = 1.0  # of the quaternion that odometry tells
+        self.off_m, self.frame = 0.0, "odom"  # of the odometry's x
         monkeypatch.setattr(destination.time, "monotonic", lambda: self.now_s)
         self.wires = {name: Wire() for name in (destination.GOAL, destination.ODOMETRY)}
         self.operator = Operator(auto=True)
@@ -122,8 +126,9 @@ class Robot:
         self._obey(command)
         self.steps.append(recorded(len(self.steps), inputs, command, self.operation))
         self.followed.append(self.operation.controller.followed)
-        while self.goals.news:
-            self.said.append(self.goals.news.popleft())
+        for lines in (self.goals.news, self.goals.warnings):
+            while lines:
+                self.said.append(lines.popleft())
 
     def _odometry(self) -> Any:
         from nav_msgs.msg import Odometry
@@ -131,8 +136,9 @@ class Robot:
         from pixelgait.robot.ros.wire import common as ros
 
         message = Odometry()
-        message.header.stamp, message.header.frame_id = ros.stamp(self.nanoseconds), "odom"
-        message.pose.pose.position.x, message.pose.pose.orientation.w = self.x, self.w
+        message.header.stamp, message.header.frame_id = ros.stamp(self.nanoseconds), self.frame
+        message.pose.pose.position.x = self.x + self.off_m
+        message.pose.pose.orientation.w = self.w
         return message
 
     def _reading(self) -> Reading:
@@ -333,6 +339,75 @@ def test_it_stands_where_odometry_does_not_say_which_way_it_looks(
         f"odom: {why}, the robot stands",
         "odom: back",
     ]
+
+
+def test_odometry_that_jumps_is_said_and_walked_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The goal stays where it is in the odometry's frame."""
+    robot = Robot(monkeypatch).activate()
+    robot.tell(3.0)
+    robot.run(1.0)
+    robot.off_m = 2.0
+    rule = "REP 105 wants it continuous, the robot goes on by where it is now"
+    jumped = f"odom: jumped by 2 m: {rule}"
+    robot.run(0.1)
+    assert robot.said == ["goal_pose: on the way to (3.00, 0.00)", jumped]
+    assert robot.goals.status() == (False, jumped)
+    robot.run(TOLD_S + 1.0)
+    assert robot.x == pytest.approx(0.8, abs=0.02)
+    assert robot.goals.status() == (True, "arrived")
+    assert lines(robot, "jumped") == 1
+
+
+def test_odometry_that_was_no_number_is_compared_with_what_came_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    robot = Robot(monkeypatch).activate()
+    robot.off_m = np.nan
+    robot.run(0.1)
+    robot.off_m = 4.0
+    robot.run(0.1)
+    assert lines(robot, "odom: jumped by 4 m") == len(robot.said) == 1
+
+
+def walked(seconds: float) -> np.ndarray:
+    """For so long, as fast as it can, and turned meanwhile."""
+    return seconds * np.array((MAX_SPEED_M_PER_S, 0.0, MAX_YAW_RATE_RAD_PER_S))
+
+
+def test_noise_a_silence_and_a_clock_that_is_set_are_no_jumps() -> None:
+    jumps, rng = Jumps(), np.random.default_rng(3)
+    for number in range(20_000):
+        stamp_s = 0.02 * number
+        said = jumps.moved(stamp_s, walked(stamp_s) + rng.normal(0.0, 0.05, 3), stamp_s)
+        assert said is None
+    for silent_s in (1.0, 10.0, 3600.0):
+        stamp_s += silent_s
+        assert jumps.moved(stamp_s, walked(stamp_s), stamp_s) is None
+    now_s = stamp_s + 10.0
+    assert jumps.moved(5.0, walked(now_s), now_s) is None  # the clock was set back
+    assert jumps.recent(now_s) is None
+
+
+@pytest.mark.parametrize(
+    ("moved", "words"),
+    [((0.0, -0.7, 0.0), "0.7 m"), ((0.0, 0.0, 2.0), "2 rad"), ((0.0, 0.0, 2 * np.pi), None)],
+)
+def test_a_jump_is_one_of_place_or_of_heading(moved: tuple[float, ...], words: str | None) -> None:
+    jumps = Jumps()
+    pose = np.array((5.0, 5.0, -3.0))
+    assert jumps.moved(10.0, pose, 1.0) is None
+    said = jumps.moved(10.02, pose + moved, 1.02)
+    assert said is None if words is None else f"jumped by {words}:" in str(said)
+
+
+def test_a_flood_of_jumps_is_said_now_and_then() -> None:
+    """Of an odometry that is at two places in turns; people see all the while that it jumps."""
+    jumps, said = Jumps(), []
+    for number in range(round(2.5 * TOLD_S / 0.02)):
+        pose = np.array((2.0 * (number % 2), 0.0, 0.0))
+        said.append(jumps.moved(0.02 * number, pose, 0.02 * number))
+        assert number == 0 or jumps.recent(0.02 * number) is not None
+    assert sum(line is not None for line in said) == 3
 
 
 def test_a_first_goal_waits_for_odometry(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from std_msgs.msg import Float64
 
 from pixelgait.robot.controller import ARRIVAL_M
 from pixelgait.robot.observation import goal_vector
+from pixelgait.robot.ros.people.jumps import Jumps
 from pixelgait.robot.ros.people.progress import Progress
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.names import DISTANCE, ODOMETRY
@@ -38,7 +39,9 @@ class Destination:
     it has walked for `patience_s()`, if that is not 0, and come no nearer: then the goal is given
     up. What is told again while the robot is on its way there changes nothing: whoever repeats a
     goal every second would take all its patience from it. `first` is where to go to begin with,
-    x, y [m]. `news` are lines for people.
+    x, y [m]. `news` are lines for people, `warnings` those of what somebody should mend.
+
+    Odometry that jumps is said, and walked by: the goal stays where it is in the odometry's frame.
     """
 
     def __init__(
@@ -52,11 +55,13 @@ class Destination:
         self.operator, self._timeout_s, self._patience_s = operator, timeout_s, patience_s
         self._node = node
         self.news: deque[str] = deque(maxlen=100)
+        self.warnings: deque[str] = deque(maxlen=100)
         self._poses = ros.subscribe(node, Odometry, ODOMETRY)
         self._goals = ros.subscribe(node, PoseStamped, GOAL)
         self._freshness = Freshness(ODOMETRY)
         self._frame: str | None = None  # of the odometry
         self._pose: Array | None = None  # (3,)
+        self._jumps = Jumps()
         self._unusable: str | None = None  # why there is none, though odometry came
         self._known = True
         self._received = 0
@@ -98,6 +103,8 @@ class Destination:
         wanted = self.operator.orders.destination or self.operator.first
         if wanted and (missing := self._missing()):
             return False, f"{ODOMETRY}: {missing}"
+        if jumped := self._jumps.recent(time.monotonic()):
+            return False, f"{ODOMETRY}: {jumped}"
         if (left_m := self.distance_m()) is None:
             return True, "no goal"
         return True, "arrived" if self._arrived else f"{left_m:.2f} m to the goal"
@@ -157,9 +164,14 @@ class Destination:
         frame = message.header.frame_id
         if self._frame is not None and frame != self._frame:
             self._give_up(f"{ODOMETRY}: its frame was '{self._frame}' and is '{frame}'")
+            self._jumps.forget()
         self._frame = frame
         place = np.array((position.x, position.y, heading(quaternion)))
         self._pose = place if self._unusable is None else None
+        if self._pose is None:
+            return
+        if jumped := self._jumps.moved(stamp_s, self._pose, time.monotonic()):
+            self.warnings.append(f"{ODOMETRY}: {jumped}")
 
     def _asked(self, message: Any) -> None:
         frame, place = message.header.frame_id, message.pose.position
@@ -244,6 +256,8 @@ class WayReport:
         """From the executor's thread."""
         while destination.news:
             self._logger.info(destination.news.popleft())
+        while destination.warnings:
+            self._logger.warning(destination.warnings.popleft())
         distance_m = destination.distance_m()
         if distance_m is not None or self._told:
             self._distance.publish(Float64(data=math.nan if distance_m is None else distance_m))
