@@ -67,7 +67,7 @@ class Parameters:
             description="Refuse a camera whose camera_info or mount does not fit the policy."
         )
         base = ParameterDescriptor(
-            description="Frame of the base, from which /tf_static leads to the camera.",
+            description="The base: odom is of this frame, /tf_static leads from it to the camera.",
             read_only=True,
         )
         try:

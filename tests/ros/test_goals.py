@@ -61,10 +61,13 @@ class Robot:
         self.now_s, self.x, self.latent, self.knows = 1000.0, 0.0, AHEAD, True
         self.w = 1.0  # of the quaternion that odometry tells
         self.off_m, self.frame = 0.0, "odom"  # of the odometry's x
+        self.child = ""  # frame whose pose odometry tells
         monkeypatch.setattr(destination.time, "monotonic", lambda: self.now_s)
         self.wires = {name: Wire() for name in (destination.GOAL, destination.ODOMETRY)}
         self.operator = Operator(auto=True)
-        self.goals = destination.Destination(self, self.operator, half, lambda: GIVE_UP_S, first)
+        self.goals = destination.Destination(
+            *(self, self.operator, half, lambda: GIVE_UP_S, "base_link", first)
+        )
         self.operation = self.operates()
         self.angles = A1.default_pose_rad
         self.said: list[str] = []
@@ -137,6 +140,7 @@ class Robot:
 
         message = Odometry()
         message.header.stamp, message.header.frame_id = ros.stamp(self.nanoseconds), self.frame
+        message.child_frame_id = self.child
         message.pose.pose.position.x = self.x + self.off_m
         message.pose.pose.orientation.w = self.w
         return message
@@ -367,6 +371,30 @@ def test_odometry_that_was_no_number_is_compared_with_what_came_before(
     robot.off_m = 4.0
     robot.run(0.1)
     assert lines(robot, "odom: jumped by 4 m") == len(robot.said) == 1
+
+
+@pytest.mark.parametrize("child", ["", "base_link", "/base_link", "base_footprint"])
+def test_odometry_of_the_base_needs_no_word(monkeypatch: pytest.MonkeyPatch, child: str) -> None:
+    robot = Robot(monkeypatch)
+    robot.child = child
+    robot.activate()
+    robot.tell(1.0)
+    assert robot.arrives()
+    assert lines(robot, "odom") == 0
+
+
+def test_odometry_of_another_frame_than_the_base_is_named_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    robot = Robot(monkeypatch)
+    robot.child = "camera_link"
+    robot.activate()
+    robot.tell(1.0)
+    assert robot.arrives()
+    other = "its child_frame_id is 'camera_link', not the base 'base_link'"
+    assert [line for line in robot.said if "odom" in line] == [
+        f"odom: {other}: the robot goes on as if it were"
+    ]
 
 
 def walked(seconds: float) -> np.ndarray:

@@ -29,6 +29,7 @@ GOAL = "goal_pose"
 # How far a goal's stamp may be off: computers are not always synchronised, and what a recording
 # tells is older; ours.
 GOAL_OFF_S = 5.0
+FOOTPRINT = "base_footprint"  # REP 120: the base's place on the floor; x, y, heading are the same
 
 
 class Destination:
@@ -39,7 +40,8 @@ class Destination:
     it has walked for `patience_s()`, if that is not 0, and come no nearer: then the goal is given
     up. What is told again while the robot is on its way there changes nothing: whoever repeats a
     goal every second would take all its patience from it. `first` is where to go to begin with,
-    x, y [m]. `news` are lines for people, `warnings` those of what somebody should mend.
+    x, y [m]; `base_frame` is the robot's own, of which odometry should tell. `news` are lines for
+    people, `warnings` those of what somebody should mend.
 
     Odometry that jumps is said, and walked by: the goal stays where it is in the odometry's frame.
     """
@@ -50,6 +52,7 @@ class Destination:
         operator: Operator,
         timeout_s: Callable[[], float],
         patience_s: Callable[[], float],
+        base_frame: str,
         first: tuple[float, float] | None = None,
     ) -> None:
         self.operator, self._timeout_s, self._patience_s = operator, timeout_s, patience_s
@@ -61,6 +64,7 @@ class Destination:
         self._freshness = Freshness(ODOMETRY)
         self._frame: str | None = None  # of the odometry
         self._pose: Array | None = None  # (3,)
+        self._base_frame: str | None = base_frame  # None: said that odometry is of another
         self._jumps = Jumps()
         self._unusable: str | None = None  # why there is none, though odometry came
         self._known = True
@@ -158,6 +162,7 @@ class Destination:
         stamp_s, now_s = ros.seconds(message.header.stamp), ros.now_s(self._node)
         if not self._freshness.arrived(stamp_s, now_s, time.monotonic()):
             return
+        self._compare(message.child_frame_id)
         position, q = message.pose.pose.position, message.pose.pose.orientation
         quaternion = (q.x, q.y, q.z, q.w)
         self._unusable = _unusable(position.x, position.y, quaternion)
@@ -172,6 +177,16 @@ class Destination:
             return
         if jumped := self._jumps.moved(stamp_s, self._pose, time.monotonic()):
             self.warnings.append(f"{ODOMETRY}: {jumped}")
+
+    def _compare(self, frame: str) -> None:
+        """Say once that odometry is of another frame than the base, as of a camera; "": unknown."""
+        base = self._base_frame
+        if base is not None and frame.lstrip("/") not in ("", base, FOOTPRINT):
+            self._base_frame = None
+            self.warnings.append(
+                f"{ODOMETRY}: its child_frame_id is '{frame}', not the base '{base}': "
+                "the robot goes on as if it were"
+            )
 
     def _asked(self, message: Any) -> None:
         frame, place = message.header.frame_id, message.pose.position
