@@ -373,6 +373,36 @@ def test_odometry_that_was_no_number_is_compared_with_what_came_before(
     assert lines(robot, "odom: jumped by 4 m") == len(robot.said) == 1
 
 
+def test_odometry_that_changes_its_frame_makes_the_goal_void(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The robot stands until it is told a place in the new frame."""
+    robot = Robot(monkeypatch).activate()
+    robot.tell(3.0)
+    robot.run(1.0)
+    robot.frame, robot.off_m = "map", 2.0  # in which the robot is elsewhere: no jump
+    robot.run(0.1)
+    before = robot.x
+    robot.run(2.0)
+    assert robot.x == before > 0.1
+    changed = "odom: its frame was 'odom' and is 'map'"
+    assert robot.goals.status() == (False, changed)
+    robot.tell(3.0)
+    robot.run(1.0)
+    assert robot.x == before
+    robot.tell(3.0, frame="map")
+    robot.run(4.0)
+    assert robot.x == pytest.approx(0.8, abs=0.02)
+    assert robot.goals.status() == (True, "arrived")
+    assert robot.said == [
+        "goal_pose: on the way to (3.00, 0.00)",
+        f"{changed}: the destination is void, the robot stands",
+        "goal_pose: refused, its frame is 'odom', that of odom is 'map'",
+        "goal_pose: on the way to (3.00, 0.00)",
+        "goal_pose: arrived",
+    ]
+
+
 @pytest.mark.parametrize("child", ["", "base_link", "/base_link", "base_footprint"])
 def test_odometry_of_the_base_needs_no_word(monkeypatch: pytest.MonkeyPatch, child: str) -> None:
     robot = Robot(monkeypatch)
