@@ -17,6 +17,7 @@ from pixelgait.export.bundle.options import ExportConfig
 from pixelgait.export.demo.ros import run_ros
 from pixelgait.policies.high_level import Architecture, flat_weights, make_high_level
 from pixelgait.robot.ros.people.progress import Progress
+from pixelgait.robot.rotation import heading
 from pixelgait.sim.scenes import Pose
 from pixelgait.sim.scenes.houses.rooms import Rooms
 from pixelgait.sim.scenes.registry import make_scene
@@ -279,6 +280,44 @@ def test_odometry_is_as_noisy_as_the_stand_in_robot_is_told(
     errors = [x - true[stamp] for stamp, x in believed.items() if stamp in true]
     assert len(errors) > 100
     assert np.std(errors) == pytest.approx(0.05, rel=0.25)
+
+
+def test_odometry_drifts_as_the_stand_in_robot_is_told(
+    processes: Processes, client: Client
+) -> None:
+    from geometry_msgs.msg import Twist
+    from nav_msgs.msg import Odometry
+
+    from pixelgait.robot.ros.wire import common as ros
+
+    heard: dict[str, dict[int, tuple[float, ...]]] = {"odom": {}, "ground_truth/odom": {}}
+
+    def keep(topic: str, message: Any) -> None:
+        place, q = message.pose.pose.position, message.pose.pose.orientation
+        yaw = heading((q.x, q.y, q.z, q.w))
+        heard[topic][ros.nanoseconds(message.header.stamp)] = place.x, place.y, yaw
+
+    for topic in heard:
+        client.node.create_subscription(Odometry, topic, partial(keep, topic), ros.SENSOR_QOS)
+    drift = ("--odom-scale", 1.1, "--odom-turn", 0.2)
+    processes.start("pixelgait-sim", "--scene", "flat", *drift)
+    processes.start("pixelgait-run", "walk", *AUTO)
+    publisher, ahead = client.node.create_publisher(Twist, "cmd_vel", 1), Twist()
+    ahead.linear.x = 0.4
+    client.node.create_timer(0.1, lambda: publisher.publish(ahead))
+    odometry, truth = heard.values()
+    client.spin(lambda: truth)
+    start_m = next(iter(truth.values()))[0]
+    client.spin(lambda: next(reversed(truth.values()))[0] - start_m > 1.0, timeout=60.0)
+    both = sorted(odometry.keys() & truth.keys())
+    believed, true = (np.array([each[stamp] for stamp in both]) for each in (odometry, truth))
+
+    def way_m(poses: np.ndarray) -> float:
+        return float(np.hypot(*np.diff(poses[:, :2], axis=0).T).sum())
+
+    assert way_m(believed) == pytest.approx(1.1 * way_m(true), rel=0.01)
+    off_rad = np.unwrap(believed[:, 2] - true[:, 2])
+    assert off_rad[-1] - off_rad[0] == pytest.approx(0.2 * way_m(true), rel=0.05)
 
 
 HOUSES = (9010, 9013)  # validation houses
