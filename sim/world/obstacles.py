@@ -106,6 +106,15 @@ def in_the_start(scene: Scene, layout: Layout) -> Pose | None:
     return None
 
 
+def box_at(scene: Scene, layout: Layout, x: float, y: float) -> Pose | None:
+    """Where a box is in which a robot would have to stand at (x, y); None: there is none."""
+    for box, pose in in_the_way(scene, layout, LOW_M):
+        outline = corners(pose, np.array(box.half_m[:2])).astype(np.float32)
+        if cv2.pointPolygonTest(outline, (x, y), False) >= 0.0:
+            return pose
+    return None
+
+
 def _placed(scene: Scene, layout: Layout) -> list[tuple[Shape, Pose | None]]:
     """All shapes, fixed ones first, with their poses if they have any."""
     fixed = [(shape, getattr(shape, "pose", None)) for shape in scene.fixed]

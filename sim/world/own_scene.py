@@ -18,7 +18,7 @@ import numpy as np
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.world.appearance import Appearance, Look
 from pixelgait.sim.world.meshes import check_faces, is_picture
-from pixelgait.sim.world.obstacles import in_the_start, is_carried
+from pixelgait.sim.world.obstacles import box_at, in_the_start, is_carried
 from pixelgait.sim.world.scene import Box, HeightField, Layout, Mesh, Pose, Scene, Shape, Swing
 from pixelgait.sim.world.texture import PATTERNS, Colour, Texture
 
@@ -249,7 +249,13 @@ def _check_layout(scene: Scene, layout: Layout) -> None:
         _check_finite("the destination", scene.destination)
         if np.shape(scene.destination) != (2,):
             raise ValueError(f"destination is {scene.destination}, expected x and y")
-        _check_way(scene, layout.start, *scene.destination)
+        x, y = map(float, scene.destination)
+        if (box := box_at(scene, layout, x, y)) is not None:
+            raise ValueError(
+                f"the destination ({x:g}, {y:g}) is inside a Box at "
+                f"({box.x:g}, {box.y:g}, {box.z:g}), expected free ground"
+            )
+        _check_way(scene, layout.start, x, y)
     elif scene.destination is not None:
         raise ValueError("it has a destination, but does not say tells_destination = True")
 

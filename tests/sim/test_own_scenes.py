@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.errors import UserError
+from pixelgait.sim.eval_options import EvalConfig
+from pixelgait.sim.evaluate import evaluate
 from pixelgait.sim.scenes.registry import make_scene
 
 OWN = """from __future__ import annotations
@@ -130,6 +132,53 @@ def test_progress_to_a_destination_is_minus_what_is_left(
     assert words in str(refused.value)
     way = "def progress_m(self, x, y): return -math.hypot(x - 3, y - 4)"
     assert make_scene(written(tmp_path, told + way)).progress_m(3.0, 4.0) == 0.0
+
+
+WAY = """tells_destination = True; destination = ({x}, {y})
+    def progress_m(self, x, y): return -math.hypot(x - {x}, y - {y})
+    def __init__(self, difficulty):
+        from pixelgait.sim.scenes import Box
+        self.fixed = (Plane(), *(Box(Pose(*at), half, (0, 0, 1)) for at, half in {boxes}))
+"""
+PILLAR = [((3.2, 4, 0.5), (0.5, 0.5, 0.5))]
+PEN = [((3, 3, 0.5), (1.1, 0.1, 0.5)), ((3, 5, 0.5), (1.1, 0.1, 0.5))]
+PEN += [((2, 4, 0.5), (0.1, 1.1, 0.5)), ((4, 4, 0.5), (0.1, 1.1, 0.5))]
+
+
+def led_to(folder: Path, x: float, y: float, boxes: list[object]) -> None:
+    """Let the teacher walk there for a moment."""
+    scene = written(folder, WAY.format(x=x, y=y, boxes=boxes))
+    evaluate(EvalConfig("walk", 1, scene=scene, baseline="teacher", seconds=0.1, workers=1))
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "boxes", "words"),
+    [
+        (3, 4, PILLAR, "the destination (3, 4) is inside a Box at (3.2, 4, 0.5)"),
+        (3, 4, PEN, "no way to its destination (3, 4): the nearest place with room"),
+        (0, -17, [], "(0, -17) from the start (0, 0): the teacher's map ends there, exp"),
+    ],
+)
+def test_a_destination_to_which_no_way_leads_is_one_line(
+    tmp_path: Path, x: float, y: float, boxes: list[object], words: str
+) -> None:
+    with pytest.raises(UserError) as refused:
+        led_to(tmp_path, x, y, boxes)
+    assert words in str(refused.value)
+    assert "expected" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_destination_may_be_as_far_as_the_map_goes_and_beside_things(tmp_path: Path) -> None:
+    led_to(tmp_path, 0, -15.7, [])
+    led_to(tmp_path, 3, 4, PEN[1:])  # open on one side
+    led_to(tmp_path, 2.3, 4, PILLAR)  # 0.4 m from it
+
+
+def test_who_needs_no_map_may_be_told_to_go_further(tmp_path: Path) -> None:
+    scene = make_scene(written(tmp_path, WAY.format(x=30, y=0, boxes=[])))
+    scene.layout(np.random.default_rng(0))
+    assert scene.way_m(0.0, 0.0) == 30.0
 
 
 def test_a_destination_is_told_or_there_is_none(tmp_path: Path) -> None:
