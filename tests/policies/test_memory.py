@@ -14,7 +14,7 @@ from pixelgait.policies.high_level import Architecture, HighLevelNetwork, make_h
 from pixelgait.policies.memory import LSTM
 from pixelgait.policies.training.imitation.fitting import Lessons, fit
 from pixelgait.policies.training.rollouts.plan import DAggerConfig
-from pixelgait.robot.bundle import load_bundle, single_thread_session
+from pixelgait.robot.bundle import SHIPPED, load_bundle, single_thread_session
 from pixelgait.robot.observation import NO_GOAL
 from tests.conftest import Command, make_bundle
 
@@ -26,6 +26,7 @@ WITH_MEMORY = [
     f"iap:{SMALL},selected=4,values=3,sparse=true,stem=8",
     f"siet:graph=flip,{SMALL}",
     f"ge-vit:layers=1,{SMALL}",
+    f"strided:{SMALL},wide=0.25",
 ]
 ENCODERS = pytest.mark.parametrize("encoder", WITH_MEMORY)
 
@@ -65,10 +66,44 @@ def test_a_mirrored_walk_is_decided_as_the_mirror_image(encoder: str) -> None:
     assert np.std(turns) > 1e-3
 
 
-@pytest.mark.slow
+NAVIGATORS = sorted(path.name for path in SHIPPED.glob("navigator*"))
+
+
+@pytest.mark.parametrize("name", NAVIGATORS)
+def test_a_shipped_navigator_decides_a_mirrored_walk_as_the_mirror_image(name: str) -> None:
+    """Its graph, by onnxruntime: the halves of its state are those of the two worlds."""
+    bundle, rng = load_bundle(name), np.random.default_rng(5)
+    state = mirrored_state = None
+    turns = []
+    for _ in range(30):
+        image = rng.integers(0, 256, bundle.image_shape, dtype=np.uint8)
+        goal = np.array((rng.uniform(0, 9), rng.uniform(-3, 3)))
+        one = bundle.high_level(image, goal, state)
+        flipped = np.ascontiguousarray(image[:, ::-1])
+        other = bundle.high_level(flipped, goal * (1.0, -1.0), mirrored_state)
+        state, mirrored_state = one.state, other.state
+        np.testing.assert_allclose(one.latent, other.latent * (1.0, -1.0), atol=1e-5)
+        assert abs(one.duration_steps - other.duration_steps) <= 1  # it was rounded
+        assert state is not None
+        assert mirrored_state is not None
+        halves = np.concatenate(np.split(mirrored_state, 2)[::-1])
+        np.testing.assert_allclose(state, halves, atol=1e-5)
+        turns.append(one.latent[1])
+    assert np.std(turns) > 0.01
+
+
+SEQUENCES = [
+    *((encoder, "gru:6") for encoder in WITH_MEMORY[:-1]),
+    (WITH_MEMORY[0], "lstm:6"),
+]
+
+
 @pytest.mark.parametrize(
     ("encoder", "memory"),
-    [*((encoder, "gru:6") for encoder in WITH_MEMORY), (WITH_MEMORY[0], "lstm:6")],
+    [
+        (WITH_MEMORY[-1], "gru:6"),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in SEQUENCES),
+    ],
 )
 def test_onnx_equals_torch_over_a_sequence(encoder: str, memory: str) -> None:
     """The state is fed back on either side: errors would add up."""
