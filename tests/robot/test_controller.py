@@ -402,6 +402,35 @@ def test_what_is_remembered_ends_with_the_way() -> None:
     assert len(states) == 4
 
 
+@pytest.mark.parametrize(("every", "late"), [(50, 0), (50, 5), (30, 5), (3, 2)])
+def test_what_is_remembered_advances_once_per_image_looked_at(every: int, late: int) -> None:
+    """By a camera of 2 Hz too: between two images a decision holds, and the robot walks on."""
+    seen: list[int] = []
+    states: list[float] = []
+    speeds: list[float] = []
+
+    def high_level(image: np.ndarray, goal: np.ndarray, state: np.ndarray | None) -> Decision:
+        seen.append(int(image[0, 0, 0]))
+        states.append(0.0 if state is None else float(state[0]))
+        return Decision(np.array((1.0, 0.0)), 20, state=np.array((states[-1] + 1.0,)))
+
+    def low_level(latent, imu, joints, phase):  # noqa: ANN001, ANN202
+        speeds.append(commanded(latent)[0])
+        return A1.default_pose_rad, phase
+
+    controller = Controller(high_level, low_level, Supervisor(A1))
+    for step in range(250):
+        shot = max(0, (step - late) // every * every)  # the newest image there is
+        state = replace(reading(step), image=reading(shot).image)
+        controller.step(state, {CAMERA: 0.01 * (step - shot)})
+    assert states == list(range(len(seen)))
+    if every > 20:  # longer than a decision lasts
+        assert set(np.diff(seen)) == {every}  # none twice, none missed
+    else:
+        assert len(seen) == 13  # of 83: those that came while a decision held are never looked at
+    assert min(speeds) > 0.8 * MAX_SPEED_M_PER_S
+
+
 @pytest.mark.parametrize(("stale_s", "stands_after_s"), [(0.5, 0.6), (1.5, 1.6)])
 def test_it_walks_on_without_a_new_image_for_as_long_as_it_is_told_to(
     stale_s: float, stands_after_s: float
