@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pixelgait.export.bundle.export import export
 from pixelgait.export.bundle.options import ExportConfig
-from pixelgait.export.demo.film import film, walked
+from pixelgait.export.demo.film import ended, film, walked
 from pixelgait.export.demo.options import DemoConfig
 from pixelgait.export.demo.ros import run_ros
 from pixelgait.export.reports import plots
@@ -29,6 +29,7 @@ from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import evaluate
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import make_scene
+from pixelgait.sim.tasks.navigate import REACHED_M, STOPPED_M
 from pixelgait.sim.viewing.video import FRAMES_PER_S, write_film
 from pixelgait.sim.world.appearance import Looks
 from pixelgait.sim.world.looks.dressed import Dressed
@@ -56,7 +57,8 @@ def demo(config: DemoConfig) -> None:
     """Run all steps.
 
     Raises:
-        UserError: a value cannot be used, or a step failed.
+        UserError: a value cannot be used, a step failed, or the robot is not where it was told to
+            go.
     """
     from pixelgait.robot.ros.wire import common  # fail now, not after minutes of training
 
@@ -85,6 +87,7 @@ def _demo(config: DemoConfig) -> None:
     show_house(config)
     for name in FILES:
         print(f"  {config.out / name}")
+    print(f"\n{arrival(config)}")
 
 
 def beginning(config: DemoConfig) -> str:
@@ -205,9 +208,24 @@ def show_house(config: DemoConfig) -> None:
     robot = find_robot(config.robot)
     write_film(out / "walk.mp4", film(robot, house, config.course_seed, track, out))
     plots.way_on_map(out / "way.png", house, layout, track.path[:, 1:3])
+
+
+def arrival(config: DemoConfig) -> str:
+    """That the robot has arrived in the house, by where it really was when its time was over.
+
+    Raises:
+        UserError: it has not: it did not stand, or too far from where it was told to go.
+    """
+    house, _ = make_house(config)
     assert house.destination is not None
-    left_m = math.dist(track.path[-1, 1:3], house.destination)
-    print(f"in the house: {left_m:.2f} m from where it was told to go")
+    place, moved_m = ended(config.out / HOUSE, HOUSE_S)
+    left_m = math.dist(place, house.destination)
+    if left_m < REACHED_M and moved_m < STOPPED_M:
+        return f"in the house: arrived, {left_m:.2f} m from its goal"
+    raise UserError(
+        f"in the house: NOT arrived, {left_m:.2f} m from its goal after {HOUSE_S:.0f} s, "
+        f"{moved_m:.2f} m of way in the last half second: expected to stand within {REACHED_M} m"
+    )
 
 
 def _require_ours(out: Path) -> None:

@@ -6,17 +6,35 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pixelgait.export.demo.demo import COURSE_EYES, shipped_pair
+from pixelgait.export.demo import demo
+from pixelgait.export.demo.demo import (
+    COURSE_EYES,
+    HOUSE,
+    arrival,
+    make_house,
+    shipped_pair,
+    walk_course,
+    walk_house,
+)
 from pixelgait.export.demo.options import DemoConfig
 from pixelgait.export.reports.gait_study import Gait, open_loop, turning
 from pixelgait.robot.bundle import load_bundle
+from pixelgait.robot.cli.options import parse
+from pixelgait.robot.errors import UserError
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import evaluate
+from pixelgait.sim.node import SimConfig
+from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
+from pixelgait.sim.scenes.houses.rooms import Rooms
+from pixelgait.sim.world.looks.dressed import Dressed
+from pixelgait.sim.world.scene import Scene
+from pixelgait.sim.world.seeds import Stream
 from tests.conftest import alive, child_environment, children
 
 ROBOT_AND_CONTROLLER = """
@@ -27,16 +45,16 @@ run_ros("iap", Path("."), [], ["--duration", "60"])
 
 
 def test_robot_and_controller_die_with_the_demonstration(tmp_path: Path) -> None:
-    demo = subprocess.Popen(
+    running = subprocess.Popen(
         [sys.executable, "-c", ROBOT_AND_CONTROLLER], cwd=tmp_path, env=child_environment()
     )
     deadline = time.monotonic() + 60.0
-    while len(nodes := [pid for pid in children(demo.pid) if is_node(pid)]) < 2:
-        assert demo.poll() is None
+    while len(nodes := [pid for pid in children(running.pid) if is_node(pid)]) < 2:
+        assert running.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    demo.send_signal(signal.SIGKILL)
-    demo.wait()
+    running.send_signal(signal.SIGKILL)
+    running.wait()
     while any(alive(pid) for pid in nodes):
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -57,6 +75,65 @@ def test_the_two_parts_of_a_turn_add_up_to_it() -> None:
         ]
         np.testing.assert_allclose(targets[2] + targets[3], targets[0] + targets[1], atol=1e-12)
         assert not np.allclose(targets[2], targets[3])
+
+
+def left_behind(out: Path, xy: np.ndarray) -> None:
+    """What 40 s of walking in the house leave, at 50 Hz: the last places are xy (n, 2).
+
+    After them the robot is damped, and sinks.
+    """
+    (out / HOUSE).mkdir()
+    path, end = np.zeros((2050, 20)), 2001
+    path[:, 0] = 1e9 + 0.02 * np.arange(len(path))
+    path[end - len(xy) : end, 1:3] = xy
+    path[end:, 1:3] = xy[-1] + 0.5
+    np.savez(out / HOUSE / "trajectory.npz", path=path, simulated_s=path[:, 0])
+    np.savez(out / HOUSE / "decisions.npz", time_s=[1e9, 1e9 + 30.0])
+
+
+@pytest.mark.parametrize(
+    ("left_m", "speed_m_per_s", "words"),
+    [
+        (0.22, 0.0, "arrived, 0.22 m from its goal"),
+        (0.7, 0.0, "NOT arrived, 0.70 m from its goal after 40 s"),
+        (0.22, 0.4, "NOT arrived, 0.22 m from its goal after 40 s, 0.20 m of way in"),
+    ],
+)
+def test_its_house_is_walked_through_if_the_robot_stands_at_its_goal(
+    tmp_path: Path, left_m: float, speed_m_per_s: float, words: str
+) -> None:
+    """Whatever the controller believes: by where the simulated robot was."""
+    config = DemoConfig(out=tmp_path)
+    house, _ = make_house(config)
+    assert house.destination is not None
+    away = left_m + speed_m_per_s * 0.02 * np.arange(50)[::-1]
+    left_behind(tmp_path, house.destination + np.outer(away, (0.6, 0.8)))
+    if words.startswith("arrived"):
+        assert arrival(config) == f"in the house: {words}"
+        return
+    with pytest.raises(UserError, match=words):
+        arrival(config)
+
+
+@pytest.mark.parametrize(("walk", "kind"), [(walk_course, ObstacleCourse), (walk_house, Rooms)])
+def test_its_robots_see_looks_that_no_training_has_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, walk: Callable[..., None], kind: type[Scene]
+) -> None:
+    """By the simulator's own reading of the command line it is started with."""
+
+    def start(bundle: str, out: Path, robot: list[str], *_: object, goal: object = None) -> None:
+        scene = parse(SimConfig, "pixelgait-sim", robot).make_scene()
+        layout = scene.layout(Stream.LAYOUT.rng(DemoConfig.course_seed))
+        assert isinstance(scene, Dressed)
+        assert isinstance(scene.scene, kind)
+        assert layout.look is not None
+        assert layout.look.looks == "test"
+        assert goal == (None if scene.destination is None else tuple(scene.destination))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, "run_ros", start)
+    with pytest.raises(KeyboardInterrupt):
+        walk(DemoConfig(out=tmp_path), *(["iap-rgbd"] if walk is walk_course else []))
 
 
 @pytest.mark.slow
