@@ -53,7 +53,7 @@ POLICIES = {
     "strided-looks": "strided CNN with memory, in any light",
 }
 # By the command of `sit`: rows of the page, not of the README.
-COMPARED = {"vit": "ViT"}
+COMPARED = {"sit-invariant": "SiT", "vit": "ViT"}
 TEACHERS = Path("docs/navigation.json")  # has the teacher's figures in every scene
 BLIND_COLUMNS = ("medium", "high", "high, MuJoCo")  # what is painted is all one to it
 PATH_SEEDS = 6
