@@ -93,7 +93,7 @@ def test_aims_are_met_missed_or_not_measured() -> None:
         (ResultRow("blind", EvalConfig("iap", baseline="blind"), "", 1786), {}),
     ]
     everywhere, at_once, looks, _, medium, high = aims_table(measured)[2:]
-    assert "| 95 % | 1 | high (80 %) | low, medium, randomised, " in everywhere
+    assert "| 95 % | 1 | high (80 %) | medium, randomised, " in everywhere
     assert at_once.endswith("| 85 % | 1 | - | - |")
     assert looks.endswith("| 90 % | 0 | - | - |")  # of rows that are not there
     assert medium.endswith("| 90 % | 0 | `iap` (50 %), `iap-depth` (50 %) | - |")
