@@ -18,7 +18,7 @@ from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.scenes.registry import MOVING
 from pixelgait.sim.tasks import bug, foresight, teacher
 from pixelgait.sim.tasks.bug import Bug
-from pixelgait.sim.tasks.guide import Guide
+from pixelgait.sim.tasks.checked_teacher import CheckedTeacher
 from pixelgait.sim.tasks.teacher import steer
 from pixelgait.sim.world import raster, traversability
 from pixelgait.sim.world.seeds import Stream
@@ -69,7 +69,7 @@ def make_baseline(baseline: Baseline | None, policy: HighLevel, body: SimulatedB
     """A baseline in place of the policy's high level; None: that itself."""
     match baseline:
         case "teacher":
-            return Guide(body).decide
+            return CheckedTeacher(body).decide
         case "bug":
             return Bug(body).decide
         case "straight":

@@ -17,6 +17,7 @@ from pixelgait.export.bundle.options import ExportConfig
 from pixelgait.export.reports import plots
 from pixelgait.export.reports.figure_store import Figures, FigureStore
 from pixelgait.export.reports.generated import require_markers, write_between
+from pixelgait.export.reports.navigation import NavigationConfig
 from pixelgait.export.reports.result_tables import (
     COLUMNS,
     ELSEWHERE,
@@ -54,7 +55,6 @@ POLICIES = {
 }
 # By the command of `sit`: rows of the page, not of the README.
 COMPARED = {"sit-invariant": "SiT", "vit": "ViT"}
-TEACHERS = Path("docs/navigation.json")  # has the teacher's figures in every scene
 BLIND_COLUMNS = ("medium", "high", "high, MuJoCo")  # what is painted is all one to it
 PATH_SEEDS = 6
 
@@ -130,7 +130,7 @@ def _require(chosen: Sequence[str], known: Sequence[str], option: str) -> None:
 
 def _measure(config: ResultsConfig, rows: Sequence[ResultRow], columns: Sequence[str]) -> Measured:
     """Figures of every row and column that are known or shall be measured."""
-    store = FigureStore(config.figures, TEACHERS)
+    store = FigureStore(config.figures, NavigationConfig.figures)  # that has the teacher's
     measured: list[tuple[ResultRow, dict[str, Figures]]] = [(row, {}) for row in rows]
     for row, cells in measured:
         for column in columns:

@@ -93,7 +93,7 @@ class Connections:
             known = partial(parameters.seconds, ODOMETRY_TIMEOUT)
             nearer = partial(parameters.seconds, GOAL_TIMEOUT)
             self.destination = Destination(
-                *(quiet, people.operator, known, nearer, parameters.base_frame, options.goal)
+                quiet, people.operator, known, nearer, parameters.base_frame, options.goal
             )
             self.link.odometry = self.destination.odometry
             self.link.odometry_seen = self.destination.seen

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from pixelgait.robot.spec import Array
 from pixelgait.sim.world.floor_plan import corners
@@ -90,18 +91,16 @@ def is_carried(scene: Scene, layout: Layout, off_m: float) -> bool:
             half_m = np.array(shape.half_m[:2])
         else:
             half_m = (np.array(shape.heights_m.shape) - 1.0) * shape.cell_m / 2.0
-        outline = corners(pose, half_m).astype(np.float32)
-        if cv2.pointPolygonTest(outline, (layout.start.x, layout.start.y), False) >= 0.0:
+        if _covers(_outline(pose, half_m), layout.start.x, layout.start.y):
             return True
     return False
 
 
 def in_the_start(scene: Scene, layout: Layout) -> Pose | None:
     """Where a box is that reaches into a robot at the start; None: there is none."""
-    robot = corners(layout.start, np.array(STANCE_M)).astype(np.float32)
+    robot = _outline(layout.start, np.array(STANCE_M))
     for box, pose in in_the_way(scene, layout, LOW_M):
-        outline = corners(pose, np.array(box.half_m[:2])).astype(np.float32)
-        if cv2.intersectConvexConvex(robot, outline)[0] > 0.0:
+        if cv2.intersectConvexConvex(robot, _outline(pose, np.array(box.half_m[:2])))[0] > 0.0:
             return pose
     return None
 
@@ -109,10 +108,19 @@ def in_the_start(scene: Scene, layout: Layout) -> Pose | None:
 def box_at(scene: Scene, layout: Layout, x: float, y: float) -> Pose | None:
     """Where a box is in which a robot would have to stand at (x, y); None: there is none."""
     for box, pose in in_the_way(scene, layout, LOW_M):
-        outline = corners(pose, np.array(box.half_m[:2])).astype(np.float32)
-        if cv2.pointPolygonTest(outline, (x, y), False) >= 0.0:
+        if _covers(_outline(pose, np.array(box.half_m[:2])), x, y):
             return pose
     return None
+
+
+def _outline(pose: Pose, half_m: Array) -> NDArray[np.float32]:
+    """Corners (4, 2) [m] seen from above."""
+    return corners(pose, half_m).astype(np.float32)
+
+
+def _covers(outline: NDArray[np.float32], x: float, y: float) -> bool:
+    """Whether a place lies in an outline, or on its edge."""
+    return cv2.pointPolygonTest(outline, (x, y), False) >= 0.0
 
 
 def _placed(scene: Scene, layout: Layout) -> list[tuple[Shape, Pose | None]]:

@@ -66,7 +66,7 @@ class Robot:
         self.wires = {name: Wire() for name in (destination.GOAL, destination.ODOMETRY)}
         self.operator = Operator(auto=True)
         self.goals = destination.Destination(
-            *(self, self.operator, half, lambda: GIVE_UP_S, "base_link", first)
+            self, self.operator, half, lambda: GIVE_UP_S, "base_link", first
         )
         self.operation = self.operates()
         self.angles = A1.default_pose_rad

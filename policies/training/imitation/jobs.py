@@ -20,9 +20,9 @@ from pixelgait.policies.training.rollouts.worker import Job, this_worker
 from pixelgait.robot.controller import Decision, State
 from pixelgait.robot.files import Readable
 from pixelgait.robot.spec import Array
+from pixelgait.sim.tasks.checked_teacher import CheckedTeacher
 from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.tasks.glide import glide_episode
-from pixelgait.sim.tasks.guide import Guide
 from pixelgait.sim.tasks.navigate import way_through
 from pixelgait.sim.world.seeds import Stream
 
@@ -48,7 +48,7 @@ def collect(course: Course) -> tuple[Demonstrations, Episode]:
     high_level = worker.high_level
     assert high_level is not None
     body = worker.glider(course.difficulty)
-    teacher = Guide(body)
+    teacher = CheckedTeacher(body)
     rng = Stream.TEACHER_NOISE.rng(seed)
     images, goals, latents = [], [], []
     if student is not None:

@@ -17,7 +17,7 @@ from pixelgait.sim.world.traversability import HALF_WIDTH_M
 FURTHEST_M = REACH_M - HALF_WIDTH_M  # the map's edge is a wall
 
 
-class Guide(ForesightedTeacher):
+class CheckedTeacher(ForesightedTeacher):
     """Where no way leads to the destination the teacher goes as near as it can, and never arrives.
 
     Nobody could learn from that, and a success rate of 0 would not say why. Houses have a map of
