@@ -1,6 +1,6 @@
 # docker build --target runtime -t pixelgait .         on a robot: ROS 2 Jazzy and the controller
 # docker build --target train -t pixelgait-train .     elsewhere: simulators, training, export
-# docker run --rm --network host pixelgait pixelgait-run iap --duration 20
+# docker run --rm --network host pixelgait pixelgait-run rover --duration 20
 
 FROM ros:jazzy-ros-base AS runtime
 # Ubuntu keeps no older versions that could be asked for.
@@ -11,7 +11,7 @@ RUN apt-get update -q \
 COPY . /src
 # The virtual environment sees the distribution's rclpy, whose messages are built for its numpy.
 RUN python3 -m venv --system-site-packages /opt/pixelgait \
-    && /opt/pixelgait/bin/pip install --no-cache-dir /src 'numpy<2' \
+    && /opt/pixelgait/bin/pip install --no-cache-dir '/src[record]' 'numpy<2' \
     && rm -rf /src
 ENV PATH=/opt/pixelgait/bin:$PATH
 CMD ["pixelgait-run", "--help"]

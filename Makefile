@@ -127,7 +127,7 @@ walk-card: $(INSTALLED)  ## what the low level reaches and bears: tables in poli
 	$(BIN)/python -m pixelgait.export.reports.walk_card
 
 walk-gif: $(INSTALLED)  ## the README's film: docs/walk.gif
-	$(BIN)/pixelgait-eval iap --episodes 1 --seconds 10 --video docs/walk.gif
+	$(BIN)/pixelgait-eval iap-rgbd --episodes 1 --seconds 10 --video docs/walk.gif
 
 contact-sheet: $(INSTALLED)  ## every scene, and looks of both sets: docs/scenes.png, docs/looks.png
 	$(BIN)/python -m pixelgait.export.reports.contact_sheet
