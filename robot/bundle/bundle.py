@@ -58,7 +58,8 @@ class Bundle:
         latent, duration, attention, *memory = self._run(HIGH_LEVEL, DECISION, inputs, state)
         after = memory[0].astype(np.float64) if memory else None
         steps = int(min(max(levels.SHORTEST_STEPS, duration[0]), levels.LONGEST_STEPS))
-        return levels.Decision(latent.astype(np.float64), steps, attention, after)
+        kept = latent.astype(np.float64).clip(-1.0, 1.0)  # somebody else's graph may not keep to it
+        return levels.Decision(kept, steps, attention, after)
 
     def low_level(
         self, latent: Array, imu: Array, joint_angles: Array, carried: Array

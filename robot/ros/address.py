@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.ros.wire.names import BODY
+from pixelgait.robot.ros.wire.names import BODY, JOINT_STATES
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.robot.unitree.address import Go2, parse_go2
 
@@ -27,6 +27,7 @@ class Topics:
     sensors: ClassVar[Mapping[str, str]] = BODY
     robot: ClassVar[RobotSpec | None] = None
     longest_wait_s: ClassVar[float] = LONGEST_WAIT_S
+    answered: ClassVar[str | None] = JOINT_STATES
     hardware: ClassVar[bool] = False  # but a driver, which decides whom it commands
 
 
@@ -39,12 +40,14 @@ class Ros2Control:
     sensors: ClassVar[Mapping[str, str]] = BODY
     robot: ClassVar[RobotSpec | None] = None
     longest_wait_s: ClassVar[float] = LONGEST_WAIT_S
+    answered: ClassVar[str | None] = None
     hardware: ClassVar[bool] = True  # whether it is simulated cannot be seen
 
 
 # Each says which sensors it has besides a camera, and what a contract calls them; which robot is
 # there, if it can be but one; for how long at most its driver may wait for a command before it
-# damps by itself; and whether real motors may be there, with nobody between who decides.
+# damps by itself; which sensor's stamp its commands bear, if any, so that to the driver they are as
+# old as that; and whether real motors may be there, with nobody between who decides.
 Address = Topics | Ros2Control | Go2
 
 

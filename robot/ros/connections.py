@@ -65,7 +65,7 @@ class Connections:
         try:
             driver = _driver(options.address, node, quiet, bundle, people.operator)
             eyes = _eyes(options, node, quiet, bundle, piloted, stop)
-        except UserError:
+        except BaseException:
             if driver is not None:
                 driver.close()
             quiet.destroy_node()
@@ -74,7 +74,7 @@ class Connections:
         self.link = RosLink(node, driver, eyes, self._take, shadow)
         told = "goal" in bundle.takes and not piloted
         topics = tuple(name for name in self.link.sensors if name in TOPICS)
-        topics += (ODOMETRY,) if told else ()  # not cmd_vel: a joystick beside a planner is usual
+        # Not cmd_vel: a joystick beside a planner is usual.
         self._neighbours = Neighbours(node, topics, None if dry_run else driver.commands)
         self.pilot: VelocityCommands | None = None
         self.destination: Destination | None = None
@@ -93,8 +93,9 @@ class Connections:
             known = partial(parameters.seconds, ODOMETRY_TIMEOUT)
             nearer = partial(parameters.seconds, GOAL_TIMEOUT)
             self.destination = Destination(
-                quiet, people.operator, known, nearer, parameters.base_frame, options.goal
+                quiet, people.operator, known, nearer, parameters.base_frame
             )
+            self.link.also_forget = self.destination.forget
             self.link.odometry = self.destination.odometry
             self.link.odometry_seen = self.destination.seen
 
@@ -148,6 +149,11 @@ class Connections:
     def intruder(self) -> str | None:
         """Who publishes what this node or its robot's driver should, or None."""
         return self._neighbours.intruder() or self.link.intruder()
+
+    def compare_odometry(self) -> None:
+        """Of several that tell where the robot is none is believed; called now and then."""
+        if self.destination is not None:
+            self.destination.rivals = self._neighbours.several(ODOMETRY)
 
     def close(self) -> None:
         """Leave the topics."""
@@ -214,4 +220,9 @@ def _go2(address: Go2, node: Any, bundle: Bundle, operator: Operator) -> Driver:
             LIE_DOWN: operator.lie_down,
         }
     )
-    return Go2Driver(Bus(address), bundle.spec, partial(ros.now_s, node), remote)
+    bus = Bus(address)
+    try:
+        return Go2Driver(bus, bundle.spec, partial(ros.now_s, node), remote)
+    except BaseException:  # a domain that stays open can be opened by nobody
+        bus.close()
+        raise

@@ -12,15 +12,15 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.connections import Connections
 from pixelgait.robot.ros.options import NodeOptions
 from pixelgait.robot.ros.parameters import DRIVER_TIMEOUT, Parameters
-from pixelgait.robot.ros.people.destination import WayReport
 from pixelgait.robot.ros.people.orders import OperatorServices
+from pixelgait.robot.ros.people.way_report import WayReport
 from pixelgait.robot.ros.watch.decision_topic import DecisionTopic
 from pixelgait.robot.ros.watch.diagnostics import PERIOD_S, Diagnostics
 from pixelgait.robot.ros.watch.latency_topic import LatencyTopic
 from pixelgait.robot.ros.watch.news import News
 from pixelgait.robot.ros.watch.report import AttentionTopic, report
 from pixelgait.robot.ros.wire import common as ros
-from pixelgait.robot.ros.wire.names import EYES, NODE, VIDEO
+from pixelgait.robot.ros.wire.names import NODE
 from pixelgait.robot.runtime.decisions import MOST_BYTES
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.loop import SENSOR_WAIT_S, ControlLoop
@@ -46,10 +46,8 @@ class ControllerNode(LifecycleNode):
         super().__init__(NODE)
         self.options, self._stop = options, stop
         self._joined_s = self._diagnosed_s = time.monotonic()
-        sensors = {**options.address.sensors, **(EYES if options.stream is None else VIDEO)}
-        patience, wait_s = options.patience(), options.address.longest_wait_s
-        self.parameters = Parameters(self, options.bundle, patience, sensors, wait_s, self._retune)
-        self.operator = Operator(auto=options.auto_arm)
+        self.parameters = Parameters(self, options, self._retune)
+        self.operator = Operator(options.auto_arm, options.goal)
         self.bundle: Bundle | None = None
         self.connections: Connections | None = None
         self._way = WayReport(self)
@@ -57,9 +55,8 @@ class ControllerNode(LifecycleNode):
         self.fault: str | None = None
         self.left = False  # shut down for good
         self._attention, self._decision = AttentionTopic(self), DecisionTopic(self)
-        self._news = News(self, sensors, options.recorder)
-        self._diagnostics = Diagnostics(self)
-        self._latency = LatencyTopic(self)
+        self._news = News(self, options.sensors, options.recorder)
+        self._diagnostics, self._latency = Diagnostics(self), LatencyTopic(self)
         self._people = OperatorServices(self, self.operator)
         self.create_timer(WATCH_PERIOD_S, ros.guarded(self, self._watch))
         self.create_timer(PERIOD_S, ros.guarded(self, self._diagnose))
@@ -114,6 +111,8 @@ class ControllerNode(LifecycleNode):
             self.get_logger().error(self.fault)
         if loop.profiler.ticks and loop.walking_since is not None:
             self._report(loop)
+        elif self.options.out is not None:
+            self.get_logger().info(f"{self.options.out}: no report, it has not walked")
 
     def _report(self, loop: ControlLoop) -> None:
         assert self.bundle is not None
@@ -284,6 +283,7 @@ class ControllerNode(LifecycleNode):
         self._news.tell(self.loop)
         if not self.loop.fault and (other := self.connections.intruder()):
             self.loop.fail(other)
+        self.connections.compare_odometry()
         if problem := self.connections.camera_problem():
             self.get_logger().warning(problem, throttle_duration_sec=60.0)
         self._attention.publish(self.loop)

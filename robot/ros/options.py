@@ -12,6 +12,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
 from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.ros.address import Address, Topics
+from pixelgait.robot.ros.wire.names import EYES, VIDEO
 from pixelgait.robot.ros.wire.video import Stream
 from pixelgait.robot.supervisor import Patience, patience_of
 
@@ -30,6 +31,11 @@ class NodeOptions:
     address: Address = field(default_factory=Topics)
     stream: Stream | None = None  # of the camera, instead of its topics
     settings: dict[str, Any] = field(default_factory=dict)  # of the command, for its report
+
+    @property
+    def sensors(self) -> dict[str, str]:
+        """By topic, or what stands for one: what a contract calls them."""
+        return {**self.address.sensors, **(EYES if self.stream is None else VIDEO)}
 
     def patience(self) -> Mapping[str, Patience]:
         """What the bundle's contract says of ages, before all of it is verified.

@@ -13,6 +13,7 @@ from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValu
 from pixelgait.robot.controller import ODOMETRY_TIMEOUT_S
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S
+from pixelgait.robot.ros.options import NodeOptions
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.eyes import PAIR
 from pixelgait.robot.supervisor import CAMERA, Patience
@@ -38,9 +39,7 @@ STAGES = {
 class Parameters:
     """Declares a node's parameters; `patience` with every sensor, by topic, stays up to date.
 
-    `patience` given is what the bundle's contract says, of what it calls the `sensors` of the link,
-    whose driver waits for a command for `longest_wait_s` at most. `changed` is called when one was
-    set.
+    It begins with what the bundle's contract says. `changed` is called when one was set.
 
     Raises:
         UserError: a value given at the start cannot be used.
@@ -49,13 +48,11 @@ class Parameters:
     def __init__(
         self,
         node: Any,
-        bundle: str,
-        patience: Mapping[str, Patience],
-        sensors: Mapping[str, str],
-        longest_wait_s: float,
+        options: NodeOptions,
         changed: Callable[[], None],
     ) -> None:
-        self._node, self._sensors = node, dict(sensors)
+        self._node, self._sensors, self._address = node, options.sensors, options.address
+        bundle, patience = options.bundle, options.patience()
         self.patience: dict[str, Patience] = {}
         fixed = ParameterDescriptor(
             description="Folder of the policy bundle, or the name of a shipped one.", read_only=True
@@ -75,12 +72,13 @@ class Parameters:
             node.declare_parameter(STAMPED, False, stamped)
             node.declare_parameter(CHECKS_CAMERA, True, checks)
             node.declare_parameter(BASE_FRAME, "base_link", base)
-            for topic, sensor in sensors.items():
+            for topic, sensor in self._sensors.items():
                 for (stage, follows), seconds in zip(STAGES.items(), patience[sensor], strict=True):
                     what = f"{follows} when {topic} has said nothing new for so long [s]."
                     self._declare(stage_name(stage, topic), seconds, what)
             driver = "The robot's driver damps by itself when no command comes for so long [s]."
-            self._declare(DRIVER_TIMEOUT, DRIVER_TIMEOUT_S, driver, (SHORTEST_S, longest_wait_s))
+            within = (SHORTEST_S, self._address.longest_wait_s)
+            self._declare(DRIVER_TIMEOUT, DRIVER_TIMEOUT_S, driver, within)
             odometry = "The robot stands when odom is silent for so long [s]."
             self._declare(ODOMETRY_TIMEOUT, ODOMETRY_TIMEOUT_S, odometry)
             way = (
@@ -158,13 +156,22 @@ class Parameters:
         return {name: self.seconds(name) for name in names}
 
     def _find_disorder(self, wanted: Mapping[str, Any]) -> str | None:
-        """What a sensor's stages would be if these values were set, unless that is an order."""
+        """What is wrong with the stages if these values were set: a sensor's are no order, or the
+        driver, to whom commands are as old as what they answer, would let go of a robot before it
+        is dead.
+        """
         for topic in self._sensors:
             ages = {name: wanted.get(name, age) for name, age in self._ages(topic).items()}
             if not Patience(*ages.values()).ordered:
                 said = ", ".join(f"{name} {age:g}" for name, age in ages.items())
                 return f"{said}: none may be longer than the next"
-        return None
+        if self._address.answered is None:
+            return None
+        names = (stage_name("timeout_s", self._address.answered), DRIVER_TIMEOUT)
+        dead_s, driver_s = (wanted.get(name, self.seconds(name)) for name in names)
+        if dead_s <= driver_s:
+            return None
+        return f"{names[0]} {dead_s:g}, {names[1]} {driver_s:g}: by then the driver has let go"
 
     def _refuse(self, parameters: list[Any]) -> SetParametersResult:
         for parameter in parameters:

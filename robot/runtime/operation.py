@@ -65,15 +65,15 @@ class Orders:
 class Operator:
     """Takes people's orders, from any thread; refuses those that do not fit the robot's state.
 
-    `auto` arms, stands up and walks without being asked, but not after an emergency stop. Every
-    order returns (accepted, what follows or why not).
+    `auto` arms, stands up and walks without being asked, but not after an emergency stop. `first`
+    is where to go, x, y [m] in the odometry's frame, once somebody operates it. Every order returns
+    (accepted, what follows or why not).
     """
 
-    def __init__(self, auto: bool = False) -> None:
-        self.auto = auto
+    def __init__(self, auto: bool = False, first: tuple[float, float] | None = None) -> None:
+        self.auto, self.first = auto, first
         self.orders = Orders()
         self.state: State | None = None  # set by who operates the robot; None if nobody does
-        self.first: tuple[float, float] | None = None  # where to, once somebody operates it
         self._numbers = count(1)  # of destinations, also over a stop
         self._lock = threading.RLock()
 

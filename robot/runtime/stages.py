@@ -20,8 +20,8 @@ FOLLOWS = {
 class StageWatch:
     """Follows the ages of all sensors; `changes` are lines for people, oldest first.
 
-    What gets worse is told at once, what gets better when it has been so for `RECOVERED_S`. For
-    control the ages count as they are.
+    The first look tells of every sensor. What gets worse is told at once, what gets better when it
+    has been so for `RECOVERED_S`. For control the ages count as they are.
     """
 
     def __init__(self, patience: Mapping[str, Patience]) -> None:
@@ -33,7 +33,11 @@ class StageWatch:
     def look(self, ages: Mapping[str, float], doubts: Mapping[str, str], now_s: float) -> None:
         """Ages [s] of this step, what is odd about them, and the time on any clock [s]."""
         for sensor, age_s in ages.items():
-            stage, told = self._patience[sensor].stage(age_s), self.stages.get(sensor, Stage.FRESH)
+            stage, told = self._patience[sensor].stage(age_s), self.stages.get(sensor)
+            if told is None:
+                cause = "it sends" if stage is Stage.FRESH else _cause(age_s, doubts.get(sensor))
+                self._tell(sensor, stage, cause)
+                continue
             if stage >= told:
                 self._better_since_s.pop(sensor, None)
             if stage > told:

@@ -30,6 +30,7 @@ class Go2:
     sensors: ClassVar[Mapping[str, str]] = {SENSOR: "joints"}
     robot: ClassVar[RobotSpec | None] = GO2
     longest_wait_s: ClassVar[float] = HOLD_S
+    answered: ClassVar[str | None] = None  # LowCmd has no stamp
 
     @property
     def hardware(self) -> bool:

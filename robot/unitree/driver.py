@@ -84,6 +84,7 @@ class Go2Driver:
         self._switcher = self._switcher or MotionSwitcher(self._bus)
         self._switcher.release(stop)
         self._problem = None  # of the damping since the last fault: nobody waits for that
+        self._due = self._late = 0
         if self._writer is None:
             self._writer = self._bus.writer(COMMAND, self._commands)
             self._repeater.start()

@@ -361,6 +361,19 @@ def test_no_decision_holds_for_longer_or_shorter_than_the_contract_says(
     assert bundle.high_level(np.zeros(bundle.image_shape, np.uint8)).duration_steps == holds
 
 
+def test_no_decision_is_beyond_what_the_contract_says(iap_bundle: Path) -> None:
+    """Whatever somebody else's graph says: the low level has learned nothing else."""
+
+    class Graph:
+        def run(self, *_: object) -> list[Any]:
+            return [np.array([3.0, -5.0], np.float32), np.array([20.0]), np.zeros((8, 8))]
+
+    bundle = load_bundle(iap_bundle)
+    bundle._graphs["high_level.onnx"] = cast("Any", Graph())
+    decision = bundle.high_level(np.zeros(bundle.image_shape, np.uint8))
+    np.testing.assert_array_equal(decision.latent, [1.0, -1.0])
+
+
 def test_shipped_bundles_load() -> None:
     names = [folder.name for folder in SHIPPED.iterdir() if folder.is_dir()]
     assert "iap" in names

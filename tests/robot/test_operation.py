@@ -297,6 +297,7 @@ def test_stages_are_told_with_their_cause_and_do_not_flicker() -> None:
         watch.look({"imu": age_s, "camera": 0.0}, {}, CONTROL_DT_S * step)
     assert [line for _, line in watch.changes] == [
         "imu is ageing, the last decision holds: nothing new for 0.04 s",
+        "camera is fresh: it sends",
         "imu is fresh: was ageing",
     ]
     watch.changes.clear()

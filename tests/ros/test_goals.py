@@ -63,16 +63,20 @@ class Robot:
         self.off_m, self.frame = 0.0, "odom"  # of the odometry's x
         self.child = ""  # frame whose pose odometry tells
         monkeypatch.setattr(destination.time, "monotonic", lambda: self.now_s)
-        self.wires = {name: Wire() for name in (destination.GOAL, destination.ODOMETRY)}
-        self.operator = Operator(auto=True)
-        self.goals = destination.Destination(
-            self, self.operator, half, lambda: GIVE_UP_S, "base_link", first
-        )
+        self.wires: dict[str, list[Wire]] = {destination.GOAL: [], destination.ODOMETRY: []}
+        self.operator = Operator(True, first)
+        self.goals = self.hears()
         self.operation = self.operates()
         self.angles = A1.default_pose_rad
         self.said: list[str] = []
         self.steps: list[Step] = []
         self.followed: list[np.ndarray] = []  # latent commands
+
+    def hears(self) -> Any:
+        """Anew at every configure."""
+        from pixelgait.robot.ros.people.destination import Destination
+
+        return Destination(self, self.operator, half, lambda: GIVE_UP_S, "base_link")
 
     # What `Destination` asks a node for.
     def get_clock(self) -> Robot:
@@ -85,8 +89,9 @@ class Robot:
     def nanoseconds(self) -> int:
         return round(1e9 * self.now_s)
 
-    def create_subscription(self, kind: type, topic: str, *_: object) -> Wire:
-        return self.wires[topic]
+    def create_subscription(self, kind: type, topic: str, *_: object, **__: object) -> Wire:
+        self.wires[topic].append(Wire())
+        return self.wires[topic][-1]
 
     def operates(self) -> Operation:
         low_level = LinearLowLevel.from_weights(A1, np.zeros(LOW_LEVEL_WEIGHTS))
@@ -108,7 +113,8 @@ class Robot:
         message = PoseStamped()
         message.header.stamp = ros.stamp(round(1e9 * stamp_s))
         message.header.frame_id, message.pose.position.x = frame, x
-        self.wires["goal_pose"].waiting.append(message)
+        for wire in self.wires["goal_pose"]:
+            wire.waiting.append(message)
 
     def run(self, seconds: float, told_every_s: float = np.inf, x: float = np.nan) -> None:
         """For so long; told to go to (x, 0) again and again."""
@@ -120,7 +126,7 @@ class Robot:
     def step(self) -> None:
         self.now_s += CONTROL_DT_S
         if self.knows:
-            self.wires["odom"].waiting.append(self._odometry())
+            self.sense()
         self.goals.take()
         inputs = Inputs(self._reading(), {}, self.operator.orders, CONTROL_DT_S)
         command = self.operation.step(inputs)
@@ -132,6 +138,11 @@ class Robot:
         for lines in (self.goals.news, self.goals.warnings):
             while lines:
                 self.said.append(lines.popleft())
+
+    def sense(self) -> None:
+        """Odometry arrives."""
+        for wire in self.wires["odom"]:
+            wire.waiting.append(self._odometry())
 
     def _odometry(self) -> Any:
         from nav_msgs.msg import Odometry
@@ -411,6 +422,105 @@ def test_odometry_of_the_base_needs_no_word(monkeypatch: pytest.MonkeyPatch, chi
     robot.tell(1.0)
     assert robot.arrives()
     assert lines(robot, "odom") == 0
+
+
+def test_noise_does_not_move_a_robot_away_from_a_goal_that_is_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It stands just inside of what counts as there, and noise carries it to and fro."""
+    robot, rng = Robot(monkeypatch).activate(), np.random.default_rng(0)
+    robot.tell(1.0)
+    assert robot.arrives()
+    for _ in range(30):
+        for _ in range(10):
+            robot.off_m = rng.normal(0.0, 0.05)
+            robot.run(0.1)
+        robot.tell(1.0)
+    assert lines(robot, "on the way") == 1
+
+
+def test_what_is_said_of_an_arrival_is_what_the_controller_goes_by(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Odometry may come several times within a control step, of which the last one counts."""
+    robot = Robot(monkeypatch)
+    robot.latent, robot.x = NOTHING, 0.79
+    robot.activate()
+    robot.tell(1.0)
+    robot.run(0.1)
+    robot.off_m = 0.02
+    robot.sense()
+    robot.goals.take()
+    robot.off_m = 0.0
+    robot.run(0.1)
+    assert not robot.operation.controller.arrived
+    assert robot.goals.status() == (True, "0.21 m to the goal")
+    assert lines(robot, "arrived") == 0
+    robot.run(GIVE_UP_S)
+    assert lines(robot, "given up") == 1
+
+
+def test_no_goal_is_taken_while_nobody_knows_where_the_robot_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Odometry that ended, and that was heard before somebody else operated the robot."""
+    robot = Robot(monkeypatch).activate()
+    robot.knows = False
+    robot.run(1.0)
+    robot.tell(1.0)
+    robot.run(0.1)
+    unknown = "goal_pose: refused, nobody knows where the robot is: odom: "
+    assert robot.said == [f"{unknown}silent for 1.0 s"]
+    robot.knows = True
+    robot.run(0.1)
+    robot.knows = False
+    robot.goals.forget()  # as at activate
+    robot.tell(1.0)
+    robot.step()
+    assert robot.said[1:] == [f"{unknown}never sent"]
+    assert robot.operator.orders.destination is None
+
+
+def test_it_stands_while_two_tell_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    robot = Robot(monkeypatch).activate()
+    robot.tell(9.0)
+    robot.run(1.0)
+    robot.goals.rivals = "2 publishers: /leg_odometry, /visual_odometry"
+    robot.run(0.5)
+    before = robot.x
+    robot.run(1.0)
+    assert robot.x == before
+    assert robot.goals.status() == (False, f"odom: {robot.goals.rivals}")
+    robot.tell(8.0)
+    robot.step()
+    assert robot.said[1:] == [
+        f"odom: {robot.goals.rivals}, the robot stands",
+        f"goal_pose: refused, nobody knows where the robot is: odom: {robot.goals.rivals}",
+    ]
+    robot.goals.rivals = None
+    robot.run(1.0)
+    assert robot.x > before + 0.1
+    assert robot.said[-1] == "odom: back"
+
+
+def test_a_first_goal_that_was_cancelled_does_not_come_back_with_configure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    robot = Robot(monkeypatch, first=(3.0, 0.0))
+    assert robot.operator.go_to(None) == (True, "stands")
+    robot.goals = robot.hears()
+    robot.activate().run(2.0)
+    assert robot.x == 0.0
+
+
+def test_a_frame_that_changes_without_a_goal_makes_none_void(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    robot = Robot(monkeypatch).activate()
+    robot.frame = "map"
+    robot.run(0.1)
+    assert not robot.said
+    assert robot.goals.status() == (True, "no goal")
 
 
 def test_odometry_of_another_frame_than_the_base_is_named_once(

@@ -319,6 +319,10 @@ def test_whatever_its_services_are_asked_it_walks_on(
             ("-p", "timeout_s.imu.data:=0.05"),
             "parameters ageing_s.imu.data 0.03, stale_s.imu.data 0.06, timeout_s.imu.data 0.05: ",
         ),
+        (
+            ("-p", "timeout_s.joint_states:=0.2"),
+            "timeout_s.joint_states 0.2, driver_timeout_s 0.1: by then the driver has let go",
+        ),
         (("-p", "use_sim_time:=true"), "use_sim_time is not supported"),
         (("-p", "bundle:=walk"), "and 'walk' as parameter"),
         (("-p", "timeout_s.imu:=0.02"), "'timeout_s.imu', choose from timeout_s.imu.data"),

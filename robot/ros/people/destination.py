@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
-from std_msgs.msg import Float64
 
 from pixelgait.robot.controller import ARRIVAL_M
 from pixelgait.robot.observation import goal_vector
 from pixelgait.robot.ros.people.jumps import Jumps
 from pixelgait.robot.ros.people.progress import Progress
 from pixelgait.robot.ros.wire import common as ros
-from pixelgait.robot.ros.wire.names import DISTANCE, ODOMETRY
+from pixelgait.robot.ros.wire.names import ODOMETRY
 from pixelgait.robot.rotation import heading
 from pixelgait.robot.runtime.freshness import Freshness, Seen
 from pixelgait.robot.runtime.operation import Operator, State
@@ -29,6 +28,9 @@ GOAL = "goal_pose"
 # How far a goal's stamp may be off: computers are not always synchronised, and what a recording
 # tells is older; ours.
 GOAL_OFF_S = 5.0
+TWICE_S = 0.1  # within which two subscriptions hear one message; ours
+# From its goal, of a robot that had arrived: noise of a few centimetres has not moved it; ours.
+MOVED_AWAY_M = 2.0 * ARRIVAL_M
 FOOTPRINT = "base_footprint"  # REP 120: the base's place on the floor; x, y, heading are the same
 
 
@@ -36,12 +38,13 @@ class Destination:
     """Hands goals to the operator and odometry to the loop; all in the control thread.
 
     A goal stands in the odometry's own frame (REP 105: `odom`): whoever has a map transforms it.
-    Odometry that is silent for `timeout_s()` is as good as none: the robot stands. So it does when
-    it has walked for `patience_s()`, if that is not 0, and come no nearer: then the goal is given
-    up. What is told again while the robot is on its way there changes nothing: whoever repeats a
-    goal every second would take all its patience from it. `first` is where to go to begin with,
-    x, y [m]; `base_frame` is the robot's own, of which odometry should tell. `news` are lines for
-    people, `warnings` those of what somebody should mend.
+    Odometry that is silent for `timeout_s()` is as good as none: the robot stands. So is that of
+    several publishers, none of whose poses is to be believed: `rivals` names them. It stands, too,
+    when it has walked for `patience_s()`, if that is not 0, and come no nearer: then the goal is
+    given up. What is told again while the robot is on its way there changes nothing: whoever
+    repeats a goal every second would take all its patience from it. `base_frame` is the robot's
+    own, of which odometry should tell. `news` are lines for people, `warnings` those of what
+    somebody should mend.
 
     Odometry that jumps is said, and walked by: the goal stays where it is in the odometry's frame.
     """
@@ -53,14 +56,19 @@ class Destination:
         timeout_s: Callable[[], float],
         patience_s: Callable[[], float],
         base_frame: str,
-        first: tuple[float, float] | None = None,
     ) -> None:
         self.operator, self._timeout_s, self._patience_s = operator, timeout_s, patience_s
         self._node = node
         self.news: deque[str] = deque(maxlen=100)
         self.warnings: deque[str] = deque(maxlen=100)
         self._poses = ros.subscribe(node, Odometry, ODOMETRY)
-        self._goals = ros.subscribe(node, PoseStamped, GOAL)
+        # As of an emergency stop: whoever says it once shall be heard, and everybody be heard.
+        self._goals = [
+            ros.subscribe(node, PoseStamped, GOAL, quality, event_callbacks=ros.SILENT)
+            for quality in (ros.NEWEST_QOS, ros.COMMAND_QOS)
+        ]
+        self._heard: tuple[Any, ...] = ()  # the last one
+        self.rivals: str | None = None
         self._freshness = Freshness(ODOMETRY)
         self._frame: str | None = None  # of the odometry
         self._pose: Array | None = None  # (3,)
@@ -69,12 +77,12 @@ class Destination:
         self._unusable: str | None = None  # why there is none, though odometry came
         self._known = True
         self._received = 0
-        operator.first = first
         self._number = operator.orders.destination_number  # of the newest
         self._progress = Progress()
         self._arrived = False
         self._void: str | None = None  # why there is no destination any more, until the next
-        self._wanted = first is not None  # whether there is one, or will be once there is odometry
+        # Whether there is one, or will be once there is odometry.
+        self._wanted = operator.first is not None
 
     def take(self) -> None:
         """Hear what has arrived.
@@ -84,13 +92,23 @@ class Destination:
         """
         if (moved := ros.take(self._poses)) is not None:
             self._moved(moved)
-        if (asked := ros.take(self._goals)) is not None:
-            self._asked(asked)
+        for subscription in self._goals:
+            if (asked := ros.take(subscription)) is not None and not self._twice(asked):
+                self._asked(asked)
         self._heed()
-        self._watch()
+
+    def forget(self) -> None:
+        """Treat odometry as never sent: since somebody heard it last the robot may have moved."""
+        self._freshness.forget()
+        self._jumps.forget()
+        self._frame = self._pose = None
 
     def odometry(self) -> Array | None:
-        """(3,): x, y [m], heading [rad]; None if that is not known, or not any more."""
+        """(3,): x, y [m], heading [rad]; None if that is not known, or not any more.
+
+        Once in a control step: what is told of the way goes by what the controller goes by.
+        """
+        self._watch()
         missing = self._missing()
         on_the_way = self.operator.orders.destination and self.operator.state is State.WALKING
         if on_the_way and self._known != (missing is None):
@@ -134,7 +152,7 @@ class Destination:
             return doubt or "never sent"
         if age_s > self._timeout_s():
             return f"silent for {age_s:.1f} s" + (f" ({doubt})" if doubt else "")
-        return self._unusable
+        return self.rivals or self._unusable
 
     def _watch(self) -> None:
         """Give the goal up if the robot walks and comes no nearer to it."""
@@ -168,8 +186,9 @@ class Destination:
         self._unusable = _unusable(position.x, position.y, quaternion)
         frame = message.header.frame_id
         if self._frame is not None and frame != self._frame:
-            self._give_up(f"{ODOMETRY}: its frame was '{self._frame}' and is '{frame}'")
             self._jumps.forget()
+            if self.operator.orders.destination is not None:
+                self._give_up(f"{ODOMETRY}: its frame was '{self._frame}' and is '{frame}'")
         self._frame = frame
         place = np.array((position.x, position.y, heading(quaternion)))
         self._pose = place if self._unusable is None else None
@@ -188,6 +207,15 @@ class Destination:
                 "the robot goes on as if it were"
             )
 
+    def _twice(self, message: Any) -> bool:
+        """Whether the other subscription has just heard the same."""
+        place, now_s = message.pose.position, time.monotonic()
+        said = (str(message.header), str(place.x), str(place.y))  # NaN is not like itself
+        if self._heard[:-1] == said and now_s - self._heard[-1] < TWICE_S:
+            return True
+        self._heard = (*said, now_s)
+        return False
+
     def _asked(self, message: Any) -> None:
         frame, place = message.header.frame_id, message.pose.position
         if self.operator.state is None:
@@ -200,6 +228,8 @@ class Destination:
             self._refuse(f"x, y are {place.x}, {place.y}")
         elif self._pursues((place.x, place.y)):
             return
+        elif missing := self._missing():
+            self._refuse(f"nobody knows where the robot is: {ODOMETRY}: {missing}")
         elif reason := self._untimely(message.header.stamp):
             self._refuse(reason)
         else:
@@ -221,7 +251,7 @@ class Destination:
         if place != self.operator.orders.destination:
             return False
         left_m = self.distance_m()
-        return not self._arrived or (left_m is not None and left_m < ARRIVAL_M)
+        return not self._arrived or (left_m is not None and left_m < MOVED_AWAY_M)
 
     def _heed(self) -> None:
         """Every new destination has all its time, wherever it was told; none is dropped unheard."""
@@ -254,26 +284,3 @@ def _unusable(x: float, y: float, quaternion: tuple[float, ...]) -> str | None:
     if abs(sum(part * part for part in quaternion) - 1.0) > UNIT_TOLERANCE:  # all 0, as by default
         return "the orientation is no unit quaternion"
     return None
-
-
-class WayReport:
-    """Tells people how far it is (`~/distance_to_goal`), and logs what became of goals.
-
-    A distance of NaN, once, says that there is no goal any more.
-    """
-
-    def __init__(self, node: Any) -> None:
-        self._logger = node.get_logger()
-        self._distance = node.create_publisher(Float64, f"~/{DISTANCE}", 1)
-        self._told = False
-
-    def publish(self, destination: Destination) -> None:
-        """From the executor's thread."""
-        while destination.news:
-            self._logger.info(destination.news.popleft())
-        while destination.warnings:
-            self._logger.warning(destination.warnings.popleft())
-        distance_m = destination.distance_m()
-        if distance_m is not None or self._told:
-            self._distance.publish(Float64(data=math.nan if distance_m is None else distance_m))
-        self._told = distance_m is not None

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from std_msgs.msg import Bool
@@ -20,7 +19,6 @@ STOP = "emergency_stop"
 # latched one hears what was said before it came.
 HEAR_ALL = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 HEAR_RELIABLY = QoSProfile(depth=10)
-SILENT = SubscriptionEventCallbacks(use_default_callbacks=False)  # about those another one hears
 HEAR_LATCHED = ros.latched(1)
 
 
@@ -48,7 +46,7 @@ class OperatorServices:
             service = f"{node.get_name()}/{name}"
             self._node.create_service(Trigger, service, _answering(order))
         self._stops = [
-            self._node.create_subscription(Bool, STOP, self._heard, qos, event_callbacks=SILENT)
+            self._node.create_subscription(Bool, STOP, self._heard, qos, event_callbacks=ros.SILENT)
             for qos in (HEAR_ALL, HEAR_RELIABLY, HEAR_LATCHED)
         ]
         self._closing = threading.Event()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from rclpy.event_handler import SubscriptionEventCallbacks
 from sensor_msgs.msg import CameraInfo
 
 from pixelgait.robot.ros.watch.camera_mount import ANGLE_TOLERANCE_RAD
@@ -15,7 +14,6 @@ from pixelgait.robot.spec import CameraMount
 FOV_TOLERANCE = 0.1  # of an angle of view; ours
 # Who says it once and latches it tells late ones who ask for that; others hear only who does not.
 QUALITIES = (ros.NEWEST_QOS, ros.latched(1))
-SILENT = SubscriptionEventCallbacks(use_default_callbacks=False)  # about those another one hears
 
 
 class CameraInfoWatch:
@@ -37,7 +35,7 @@ class CameraInfoWatch:
             # Beside what is heard: an image that is remapped is another camera's.
             name = f"{node.resolve_topic_name(topic).rpartition('/')[0]}/camera_info"
             self._subscriptions[name] = [
-                ros.subscribe(node, CameraInfo, name, quality, event_callbacks=SILENT)
+                ros.subscribe(node, CameraInfo, name, quality, event_callbacks=ros.SILENT)
                 for quality in QUALITIES
             ]
         self._infos: dict[str, Any] = {}  # the newest

@@ -124,7 +124,7 @@ class Diagnostics:
 
 
 def _seen(loop: ControlLoop, link: RosLink) -> dict[str, Seen]:
-    """Every sensor, and the odometry of a policy that needs it."""
+    """Every sensor, what two cameras show together, and odometry where a policy needs it."""
     doubts, ages, received = link.doubts(), link.ages(), link.received
     patience = loop.controller.supervisor.patience
     seen = {
@@ -134,6 +134,6 @@ def _seen(loop: ControlLoop, link: RosLink) -> dict[str, Seen]:
             doubts.get(sensor),
             received.get(sensor, 0),
         )
-        for sensor in link.sensors
+        for sensor in ages
     }
     return seen if link.odometry_seen is None else {**seen, ODOMETRY: link.odometry_seen()}

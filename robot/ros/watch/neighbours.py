@@ -11,7 +11,7 @@ PATIENCE = 10  # looks, before it is refused without a name
 class Neighbours:
     """Looks at the publishers around a controller's node.
 
-    A topic of sensors, or of odometry, may have one. The topic of its `commands`, if it sends any,
+    A topic of sensors may have one. The topic of its `commands`, if it sends any,
     may have the node's own alone. One that was killed is seen as long as its lease lasts, 20 s by
     default.
     """
@@ -29,11 +29,15 @@ class Neighbours:
         self._unnamed += 1
         return found if self._unnamed > PATIENCE else None
 
+    def several(self, topic: str) -> str | None:
+        """The publishers of a topic, if there are more than one."""
+        names = self._publishers(topic)
+        return f"{len(names)} publishers: {', '.join(names)}" if len(names) > 1 else None
+
     def _find(self) -> str | None:
         for topic in self._sensors:
-            names = self._publishers(topic)
-            if len(names) > 1:
-                return f"{topic} has {len(names)} publishers: {', '.join(names)}"
+            if (several := self.several(topic)) is not None:
+                return f"{topic} has {several}"
         if self._commands is not None:
             names = self._publishers(self._commands)
             own = self._node.get_fully_qualified_name()
@@ -45,5 +49,5 @@ class Neighbours:
 
     def _publishers(self, topic: str) -> list[str]:
         """Names of the nodes that publish a topic, one for each publisher."""
-        infos = self._node.get_publishers_info_by_topic(self._node.resolve_topic_name(topic))
+        infos = self._node.get_publishers_info_by_topic(topic)  # which expands and remaps it
         return sorted(f"{i.node_namespace.rstrip('/')}/{i.node_name}" for i in infos)

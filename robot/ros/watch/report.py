@@ -24,7 +24,7 @@ class AttentionTopic:
     """What the newest decision looked at, published where somebody has subscribed."""
 
     def __init__(self, node: Any) -> None:
-        self._publisher = node.create_publisher(ros.Image, ros.ATTENTION, ros.SENSOR_QOS)
+        self._publisher = node.create_publisher(ros.Image, ros.ATTENTION, ros.COMMAND_QOS)
         self._drawn: Image | None = None
 
     def publish(self, loop: ControlLoop) -> None:

@@ -49,13 +49,17 @@ class RosCamera:
         self._together: dict[str, Any] = {}
         self._image: Image | None = None
 
+    @property
+    def apart_ns(self) -> int | None:
+        """How far the stamps of its newest parts are apart, if that is too far."""
+        stamps = _stamps(self._newest)
+        apart_ns = max(stamps, default=0) - min(stamps, default=0)
+        return apart_ns if apart_ns > APART_NS else None
+
     def put(self, topic: str, message: Any) -> bool:
         """Keep a message; whether it completes an image."""
         self._newest[topic] = message
-        if len(self._newest) < len(self.topics):
-            return False
-        stamps = _stamps(self._newest)
-        if max(stamps) - min(stamps) > APART_NS:
+        if len(self._newest) < len(self.topics) or self.apart_ns is not None:
             return False
         self._together = dict(self._newest)
         return True

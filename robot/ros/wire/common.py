@@ -33,6 +33,7 @@ if stays_here():
 try:
     import rclpy
     from builtin_interfaces.msg import Time
+    from rclpy.event_handler import SubscriptionEventCallbacks
     from rclpy.impl.implementation_singleton import rclpy_implementation
     from rclpy.qos import (
         DurabilityPolicy,
@@ -55,6 +56,7 @@ SHADOW_COMMAND = "joint_command_dry_run"
 SENSOR_QOS = qos_profile_sensor_data
 NEWEST_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 COMMAND_QOS = QoSProfile(depth=1)  # reliable, the newest only
+SILENT = SubscriptionEventCallbacks(use_default_callbacks=False)  # about those another one hears
 NANOSECONDS = 1_000_000_000
 GLANCE_S = 0.02  # between two looks whether a signal has come; ours
 

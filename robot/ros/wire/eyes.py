@@ -27,7 +27,7 @@ class RosEyes:
         self._inbox = Inbox(node, dict.fromkeys(self.sensors, ros.Image))
         self._pictures = {topic: PictureWatch() for topic in self.sensors}
         self._pair = Freshness(PAIR) if len(self.sensors) > 1 else None
-        self.received: Mapping[str, int] = self._inbox.received
+        self._pairs = 0  # images whose parts belong together
 
     def take(self, joints: Array) -> None:
         """Fetch what has arrived, with the joints' angles (12,) [rad] by now.
@@ -41,7 +41,7 @@ class RosEyes:
             paired = self.camera.put(topic, message)
             if paired and self._pair is not None:  # its parts' own stamps are judged already
                 now_s = ros.now_s(self._node)
-                self._pair.arrived(now_s, now_s, time.monotonic())
+                self._pairs += self._pair.arrived(now_s, now_s, time.monotonic())
 
     def _odd(self, topic: str, message: Any, joints: Array) -> str | None:
         """Why a message shows nothing new, or None."""
@@ -49,6 +49,12 @@ class RosEyes:
         if topic == ros.DEPTH and blind(message, height, width):
             return BLIND
         return self._pictures[topic].frozen(message.data, joints)
+
+    @property
+    def received(self) -> Mapping[str, int]:
+        """Messages taken, of each topic, and images of both together."""
+        pairs = {} if self._pair is None else {PAIR: self._pairs}
+        return {**self._inbox.received, **pairs}
 
     @property
     def frames(self) -> tuple[str, ...]:
@@ -76,7 +82,10 @@ class RosEyes:
 
     def doubts(self) -> dict[str, str]:
         """What is odd about what arrives, where something is."""
-        return self._inbox.doubts()
+        doubts = self._inbox.doubts()
+        if self._pair is not None and (apart_ns := self.camera.apart_ns) is not None:
+            doubts[PAIR] = f"stamps are {apart_ns / 1e6:.0f} ms apart"
+        return doubts
 
     def stamps(self) -> dict[str, float]:
         """When the newest of each topic was taken [s]."""

@@ -54,9 +54,11 @@ class TopicSensors:
             pass
 
     def angles(self) -> Array:
-        """Of the joints [rad], as they came; none before the first message."""
+        """Of the robot's joints (12,) [rad]; before `joints` knows their names, all that came."""
         message = self._inbox.newest.get(ros.JOINT_STATES)
-        return np.zeros(0) if message is None else np.asarray(message.position)
+        positions = np.zeros(0) if message is None else np.asarray(message.position)
+        known = message is not None and message.name == self._names
+        return positions[self._order] if known and len(positions) > self._order.max() else positions
 
     def joints(self) -> tuple[Array, Array]:
         """Angles and velocities (12,) [rad, rad/s] in the robot's order, as taken last.
