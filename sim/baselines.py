@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import io
+import tokenize
 from pathlib import Path
 from types import ModuleType
 from typing import Literal
@@ -20,7 +22,8 @@ from pixelgait.sim.tasks import bug, foresight, teacher
 from pixelgait.sim.tasks.bug import Bug
 from pixelgait.sim.tasks.checked_teacher import CheckedTeacher
 from pixelgait.sim.tasks.teacher import steer
-from pixelgait.sim.world import raster, traversability
+from pixelgait.sim.world import floor_plan, obstacles, raster, traversability
+from pixelgait.sim.world.scene import Layout
 from pixelgait.sim.world.seeds import Stream
 
 Baseline = Literal[
@@ -28,11 +31,12 @@ Baseline = Literal[
 ]
 SIGHTLESS: tuple[Baseline, ...] = ("straight", "bug", "teacher", "random")  # ask for no image
 
-# Where what decides instead of a policy is written.
+# Where what decides instead of a policy is written, and the map it decides by.
+_MAP = (raster, traversability, obstacles, floor_plan)
 _SOURCES: dict[Baseline, tuple[ModuleType, ...]] = {
     "straight": (teacher,),
-    "bug": (bug, teacher, raster, traversability),
-    "teacher": (teacher, raster, traversability),
+    "bug": (bug, teacher, *_MAP),
+    "teacher": (teacher, *_MAP),
 }
 
 
@@ -44,11 +48,11 @@ def source_sha256(baseline: Baseline, scene: str) -> str | None:
     if baseline not in _SOURCES:
         return None
     moving = baseline == "teacher" and scene.partition(":")[0] in MOVING
-    return code_sha256(*_SOURCES[baseline], *(foresight,) * moving)
+    return behaviour_sha256(*_SOURCES[baseline], *(foresight,) * moving)
 
 
-def code_sha256(*modules: ModuleType) -> str:
-    """SHA-256 of what modules do: imports and comments do nothing."""
+def behaviour_sha256(*modules: ModuleType) -> str:
+    """SHA-256 of what modules do: imports, docstrings, comments and line breaks do nothing."""
     digest = hashlib.sha256()
     for module in modules:
         digest.update(_deciding(Path(str(module.__file__)).read_text()).encode())
@@ -56,13 +60,23 @@ def code_sha256(*modules: ModuleType) -> str:
 
 
 def _deciding(source: str) -> str:
-    """Lines of Python without imports, comments and what is blank."""
-    left = dict(enumerate(source.splitlines(), 1))
-    for node in ast.parse(source).body:
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
+    """The characters of Python code that mean something, the same for every version of it."""
+    lines = [*source.splitlines(), ""]
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.Import, ast.ImportFrom)) or _is_text(node):
+            assert isinstance(node, ast.stmt)
             for number in range(node.lineno, (node.end_lineno or node.lineno) + 1):
-                del left[number]
-    return "\n".join(s for s in left.values() if s.strip() and not s.lstrip().startswith("#"))
+                lines[number - 1] = ""
+    return "".join("".join(lines).split())
+
+
+def _is_text(node: ast.AST) -> bool:
+    """Whether it is a statement that only says something, as docstrings are."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def make_baseline(baseline: Baseline | None, policy: HighLevel, body: SimulatedBody) -> HighLevel:
@@ -98,11 +112,12 @@ class _Random:
 
     def __init__(self, body: SimulatedBody) -> None:
         self.body = body
-        self.rng = np.random.default_rng(0)
+        self._layout: Layout | None = None  # of this episode
+        self.rng: np.random.Generator
 
     def __call__(self, image: NDArray[np.uint8], goal: Array, state: State) -> Decision:
-        if self.body.time_s == 0.0:  # whatever ran before in this process does not count
-            self.rng = Stream.COMMANDS.rng(self.body.seed)
+        if self._layout is not self.body.layout:  # whatever ran before does not count
+            self._layout, self.rng = self.body.layout, Stream.COMMANDS.rng(self.body.seed)
         return Decision(self.rng.uniform(-1.0, 1.0, 2), 100)
 
 
@@ -111,9 +126,10 @@ class _Frozen:
 
     def __init__(self, policy: HighLevel, body: SimulatedBody) -> None:
         self.policy, self.body = policy, body
-        self.image: NDArray[np.uint8] | None = None
+        self._layout: Layout | None = None  # of this episode
+        self.image: NDArray[np.uint8]
 
     def __call__(self, image: NDArray[np.uint8], goal: Array, state: State) -> Decision:
-        if self.image is None or self.body.time_s == 0.0:
-            self.image = image
+        if self._layout is not self.body.layout:
+            self._layout, self.image = self.body.layout, image
         return self.policy(self.image, goal, state)

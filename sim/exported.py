@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from pixelgait.policies.runs.run import CONFIG, refuse_many, shipped_low_level
-from pixelgait.robot.bundle import CONTRACT, SHIPPED
+from pixelgait.policies.runs.run import CONFIG, refuse_many
+from pixelgait.robot.bundle import CONTRACT, SHIPPED, shipped_low_level
 from pixelgait.robot.cli.processes import die_with_parent
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json

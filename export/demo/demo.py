@@ -14,11 +14,11 @@ from pixelgait.export.demo.options import DemoConfig
 from pixelgait.export.demo.ros import run_ros
 from pixelgait.export.reports import plots
 from pixelgait.policies.runs.curve_picture import draw_curve
-from pixelgait.policies.runs.run import Run, shipped_low_level
+from pixelgait.policies.runs.run import Run
 from pixelgait.policies.training.configs import FollowConfig
 from pixelgait.policies.training.rollouts.validation import straight_ahead
 from pixelgait.policies.training.session import train
-from pixelgait.robot.bundle import SHIPPED, load_bundle
+from pixelgait.robot.bundle import SHIPPED, load_bundle, shipped_low_level
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import LOCK, locked
 from pixelgait.robot.recording.replay import format_figures, replay

@@ -15,13 +15,14 @@ from pixelgait.export.faults.trial import START_S, worst
 from pixelgait.robot.bundle import Bundle
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.wire import common as ros
+from pixelgait.sim.world.seeds import VALIDATION
 
 COURSE_S = 20.0  # of walking
 CONFIGURE, ACTIVATE, DEACTIVATE = 1, 3, 4  # lifecycle_msgs/Transition
 LEAST_WALKED = 0.5  # share of that; the rest is left to faults that end a walk
 MOST_GROWTH_MB = 10.0  # of resident memory, from the second course on
 DAMPED_S = 5.0  # until a busy observer has heard the last command
-FIRST_SEED = 9000
+FIRST_SEED = VALIDATION.start
 
 
 class Courses(Observer):

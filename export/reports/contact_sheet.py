@@ -1,7 +1,7 @@
 """docs/scenes.png: every scene at three difficulties, from behind and as the robot sees it.
 
-Then a house in Gibson's layout of each difficulty, and courses with distractors. docs/looks.png:
-scenes in looks of the training and of the test set, and every kind of pattern.
+Then houses in Gibson's layout, written at each difficulty, and courses with distractors.
+docs/looks.png: scenes in looks of the training and of the test set, and every kind of pattern.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pixelgait.robot.files import write_atomic
 from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.scenes.distractors import Split
+from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.registry import SCENES, make_scene
 from pixelgait.sim.viewing.video import HEIGHT, INSET, WIDTH, SceneRenderer
 from pixelgait.sim.world.appearance import Looks
@@ -38,7 +39,10 @@ LABEL_PX = 22
 
 def write_contact_sheet(path: Path) -> None:
     """One row per scene, one column per difficulty; more rows for what goes with any scene."""
-    rows = [[_at(name, d, make_scene(name, d)) for d in DIFFICULTIES] for name in SCENES]
+    flat = view(FlatGround.name, make_scene(FlatGround.name), SEED)  # it has one difficulty
+    rows = [[flat, *[np.full_like(flat, 255)] * (len(DIFFICULTIES) - 1)]]
+    others = [name for name in SCENES if name != FlatGround.name]
+    rows += [[_at(name, d, make_scene(name, d)) for d in DIFFICULTIES] for name in others]
     rows.append([_house(d) for d in DIFFICULTIES])
     for split in get_args(Split):
         scenes = [make_scene(DISTRACTED, d, split) for d in DIFFICULTIES]
@@ -51,7 +55,7 @@ def _house(difficulty: float) -> NDArray[np.uint8]:
     """A house of our own, written and read again."""
     with tempfile.TemporaryDirectory() as folder:
         write_rooms(Path(folder), SEED, difficulty)
-        return _at("gibson:FOLDER", difficulty, make_scene(f"gibson:{folder}"))
+        return _at("gibson:FOLDER, written", difficulty, make_scene(f"gibson:{folder}"))
 
 
 def _at(label: str, difficulty: float, scene: Scene) -> NDArray[np.uint8]:

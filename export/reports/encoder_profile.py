@@ -37,8 +37,8 @@ from pixelgait.sim.world.seeds import VALIDATION
 
 SIZES = ((32, 32), (64, 64), (128, 128), (240, 320))  # (height, width)
 PATCHES = (1, 2, 4, 8, 16)
-# Attention over all pairs of n patches needs matrices of n^2 floats: one for brute force (19200
-# patches: 1.5 GB), one per head for the transformers. IAP never forms it.
+# Attention over all pairs of n patches takes time, and for the transformers memory, as n^2: brute
+# force forms its matrix in blocks, they form one per head. IAP never does.
 MOST_PATCHES = {"iap": 76_800, "brute-force": 19_200}
 MOST_PATCHES_WITH_HEADS = 4800
 FRAMES = 8

@@ -12,13 +12,14 @@ from typing import Any
 from pixelgait.robot.cli.provenance import git_state
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, write_atomic
-from pixelgait.sim.baselines import code_sha256, source_sha256
+from pixelgait.sim.baselines import behaviour_sha256, source_sha256
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import describe
-from pixelgait.sim.scenes.houses import taut_way
+from pixelgait.sim.scenes.houses import indoor, taut_way
 from pixelgait.sim.scenes.registry import HOUSES
 from pixelgait.sim.tasks import navigate
+from pixelgait.sim.world import traversability
 
 Figures = dict[str, Any]  # as pixelgait-eval writes them; `episodes` is their number
 MAKER = ("version", "commit", "modified")  # who measured, not what
@@ -89,7 +90,7 @@ def _identity(evaluation: EvalConfig) -> Figures:
     if code := evaluation.baseline and source_sha256(evaluation.baseline, evaluation.scene):
         found[CODE] = code
     if evaluation.scene.partition(":")[0] in HOUSES:
-        found[MEASURES] = code_sha256(navigate, taut_way)
+        found[MEASURES] = behaviour_sha256(navigate, taut_way, indoor, traversability)
     if evaluation.randomise:
         ranges = json.dumps(asdict(Randomisation()), sort_keys=True)
         found[RANGES] = hashlib.sha256(ranges.encode()).hexdigest()

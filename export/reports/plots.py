@@ -20,13 +20,8 @@ from pixelgait.export.reports.encoder_report import SUMMARY, EncoderRow, slope
 from pixelgait.policies.runs.curve_picture import picture_of
 from pixelgait.robot.files import write_atomic
 from pixelgait.robot.spec import A1, Array
-from pixelgait.sim.scenes.courses.obstacle_course import (
-    LENGTH_M,
-    START_M,
-    WALL_THICKNESS_M,
-    WIDTH_M,
-    ObstacleCourse,
-)
+from pixelgait.sim.scenes.courses.obstacle_course import WALL_THICKNESS_M, ObstacleCourse
+from pixelgait.sim.scenes.courses.raised_platform import LENGTH_M, START_M, WIDTH_M
 from pixelgait.sim.world.raster import walk_map
 from pixelgait.sim.world.scene import Layout, Scene
 
@@ -140,7 +135,7 @@ def latency(path: Path, report: dict[str, Any]) -> None:
 def encoder_times(path: Path, rows: Sequence[EncoderRow]) -> None:
     """Latency over pixels on logarithmic axes: one line per encoder and patch size of the summary,
     with its slope."""
-    figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
+    figure, axes = plt.subplots(figsize=(10, 5), layout="constrained")
     axes.set_prop_cycle(color=mpl.color_sequences["tab20"])
     for name, patch in SUMMARY:
         found = [row for row in rows if (row.encoder, row.patch) == (name, patch)]
@@ -155,6 +150,6 @@ def encoder_times(path: Path, rows: Sequence[EncoderRow]) -> None:
         xscale="log", yscale="log", xlabel="pixels of the image", ylabel="p50 [ms], one thread"
     )
     axes.grid(alpha=0.3, which="both")
-    axes.legend(fontsize=8)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
     _write(path, figure, dpi=100)

@@ -177,9 +177,12 @@ def _run_rows(config: ResultsConfig) -> list[ResultRow]:
 
 
 def _runs(policy: str) -> list[Path]:
-    """Training runs of a policy: the shipped one, then the others by name."""
+    """Training runs of a policy: the shipped one, then the others by name, bundles among them."""
     folder = SHIPPED / policy
-    return [folder / "high_level", *sorted(p for p in (folder / "others").glob("*") if p.is_dir())]
+    others = sorted(each for each in (folder / "others").glob("*") if each.is_dir())
+    return [
+        each / "high_level" if (each / CONTRACT).exists() else each for each in (folder, *others)
+    ]
 
 
 def _task(run: Path) -> str:
@@ -187,13 +190,14 @@ def _task(run: Path) -> str:
 
 
 def _title(run: Path) -> str:
-    """What distinguishes a run: its name."""
-    return "shipped" if run.name == "high_level" else run.name.replace("-", " ")
+    """What distinguishes a run: its name, or that of the bundle it is in."""
+    folder = run.parent if run.name == "high_level" else run
+    return "shipped" if folder.parent == SHIPPED else folder.name.replace("-", " ")
 
 
 def _bundle(config: ResultsConfig, policy: str, run: Path) -> Path:
     """The bundle of a training run that is not shipped as one, exported once."""
-    out = config.out / "bundles" / f"{policy}-{run.name}"
+    out = config.out / "bundles" / f"{policy}-{_title(run).replace(' ', '-')}"
     low_level = run if _task(run) == "joint" else SHIPPED / "walk" / "low_level"
     wanted = {"low_level": provenance_of(low_level), "high_level": provenance_of(run)}
     if not (out / CONTRACT).exists() or not wanted.items() <= _contract(out)["provenance"].items():
@@ -227,10 +231,10 @@ def _weights(run: Path) -> int:
 
 def _draw_curves(path: Path) -> None:
     curves: tuple[dict[str, plots.Curve], dict[str, plots.Curve]] = {}, {}
-    for name, label in POLICIES.items():
+    for name in (*POLICIES, *COMPARED):
         for run in _runs(name):
             panel = curves[_task(run) != "imitate"]
-            panel[f"{label}, {_title(run)}"] = json.loads((run / "curve.json").read_text())
+            panel[f"{name}, {_title(run)}"] = json.loads((run / "curve.json").read_text())
     plots.learning_curves(path, *curves)
 
 

@@ -155,8 +155,7 @@ def _lessons(config: FitsConfig, channels: int) -> tuple[Lessons, Lessons]:
     """Decisions on courses to learn by and on unseen ones, and what some channels see of them."""
     shown = Demonstrations.load(_shown(config))
     seen = torch.from_numpy(shown.images)[..., CHANNELS[channels]].contiguous()
-    goals, latents = (torch.from_numpy(each).float() for each in (shown.goals, shown.latents))
-    lessons = Lessons(seen, goals, latents, torch.from_numpy(shown.starts))
+    lessons = Lessons.of(shown, seen)
     unseen_from = int(np.flatnonzero(shown.starts)[LEARNED])
     return lessons[:unseen_from], lessons[unseen_from:]
 

@@ -168,7 +168,7 @@ def _imitated(run: Path) -> Figures:
     rounds = read_figures(run / "curve.json")
     courses = read_json(run / "config.json")["dagger"]["courses"]
     return {
-        "commit": read_json(run / "git.json")["commit"],
+        **{name: read_json(run / "git.json")[name] for name in ("commit", "modified")},
         "weights": int(load_checkpoint(run / "best.npz").weights.size),
         "images": list(accumulate(round(courses * each["train/images"]) for each in rounds)),
         "gliding": [each["validation/success"] for each in rounds],
@@ -214,7 +214,15 @@ def _walked(config: LearningConfig, bundle: str, course: str, episodes: int) -> 
 
 
 def _train(run: Path, command: str, config: LearningConfig) -> None:
-    """Unless it is there; a run of pixelgait-train that was killed goes on."""
+    """Unless it is there; a run of pixelgait-train that was killed goes on.
+
+    Raises:
+        UserError: another command's run is there, or training failed.
+    """
+    told = run.with_name(f"{run.name}.command")
+    if run.exists() and not (told.exists() and told.read_text() == command):
+        raise UserError(f"{run}: expected a run by '{command}'; remove it, or choose another --out")
+    write_atomic(told, command.encode())
     if _is_done(run):
         return
     words = [sys.executable, *shlex.split(command)[1:], "--out", str(run)]

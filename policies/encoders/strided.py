@@ -12,7 +12,7 @@ from pixelgait.policies.encoders.convolutions import StridedConvolutions
 from pixelgait.policies.encoders.encoder import Encoder
 
 CHANNELS = (16, 32, 32, 32)
-WIDTHS = (0.25, 64.0)  # 1500 weights and 26 million
+WIDTHS = (0.25, 64.0)  # 1500 weights and 94 million
 
 
 class StridedEncoder(Encoder):

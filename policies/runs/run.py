@@ -33,13 +33,6 @@ LOW_LEVEL, DELAYS, SCENES = "low_level", "delays.json", "scenes"  # copies in th
 BEGUN = {CONFIG, GIT, LOW_LEVEL, DELAYS, SCENES}  # in it before its first checkpoint
 # What makes a folder a run or a bundle, and may not be written over.
 KEPT = (CONFIG, GIT, CURVE, "best.npz", "last.npz", CONTRACT, *FILES)
-LOW_LEVELS = {  # shipped bundles, by the robot whose legs they move
-    "a1": "walk",
-    "go2": "walk-go2",
-    "laikago": "walk-laikago",
-    "mini_cheetah": "walk-mini-cheetah",
-}
-
 MOST_NAMED = 9  # of the runs in a folder that is none
 
 # Arrays of a checkpoint file that are not the trainer's own.
@@ -267,14 +260,3 @@ def refuse_many(folder: Path) -> None:
 def files_of(folder: Path) -> list[Path]:
     """Files that a run or bundle in this folder is made of."""
     return [folder / name for name in KEPT]
-
-
-def shipped_low_level(robot: str) -> Path:
-    """The folder of the bundle that moves the legs of a robot.
-
-    Raises:
-        UserError: none is shipped.
-    """
-    if robot not in LOW_LEVELS:
-        raise UserError(f"no low level is shipped for '{robot}': train one, pixelgait-train follow")
-    return SHIPPED / LOW_LEVELS[robot]

@@ -78,7 +78,8 @@ class TrainConfig(WorkerOptions):
     validation_episodes: Validations = 8
     """How many there are, of seeds from 9000 on."""
     validate_every: Count = 5
-    """Iterations from one validation to the next; the last one is validated, too."""
+    """Iterations from one validation to the next; of a run longer than that the last one is
+    validated, too."""
     mirror: bool = False
     """Make the networks left-right symmetric: they turn either way alike."""
     randomise: bool = False

@@ -162,7 +162,8 @@ def progress_line(row: Figures, validated: Figures) -> str:
     return ", ".join(parts).replace(", |", " |")
 
 
-BLIND_STEPS = 100.0  # a mean duration this long: the robot walks half a metre or more on one image
+# A mean duration this long: the robot walks half a metre or more on one image. Ours.
+BLIND_STEPS = 100.0
 
 
 def going_blind(curve: list[Figures]) -> str | None:

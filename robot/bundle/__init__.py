@@ -32,6 +32,7 @@ from pixelgait.robot.bundle.folder import (
     SHIPPED,
     BundleError,
     find_bundle,
+    shipped_low_level,
 )
 from pixelgait.robot.bundle.graphs import (
     DECISION,
@@ -64,6 +65,7 @@ __all__ = [
     "contract_hash",
     "find_bundle",
     "load_bundle",
+    "shipped_low_level",
     "single_thread_session",
     "tensors_of",
 ]

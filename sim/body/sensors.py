@@ -114,7 +114,7 @@ class CameraStream:
         return Image(exposed(pixels, self.sample, focal, rng, motion, brightness), time_s)
 
     def _motion(self, time_s: float) -> tuple[float, float]:
-        """How far the picture turns away while the shutter is open [pixels], right and down."""
+        """How far the picture turns away while the shutter is open [pixels], left and up."""
         if not self.sample.camera_shutter_s:
             return 0.0, 0.0
         opened_s = time_s - self.sample.camera_shutter_s

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pixelgait.robot.low_level import LEAST_COMMAND, MAX_SPEED_M_PER_S, MAX_YAW_RATE_RAD_PER_S
+
 # Fitted to what was measured so.
 STRIDE_HZ = 2.62
 # Standard deviations at a speed v [m/s] and a yaw rate w [rad/s]; see `sway`.
@@ -23,9 +25,9 @@ HEIGHT_M, HEIGHT_FALLS, HEIGHT_TURNING_M = 0.004, 0.0028, 0.0025  # per m/s; per
 LEAN, UPRIGHT_M_PER_S = -0.05, 0.75  # mean roll per yaw rate on the spot; none at this speed
 NOSE_UP_RAD, NOSE_UP_GROWS = -0.005, -0.022  # mean pitch; per m/s
 STANDING_SHARE, WALKING_SHARE, SINKS = 0.965, 0.92, 0.055  # of the standing height; per m/s
-# Told less than this, it takes smaller steps: a tenth of the highest speed and yaw rate, as the
-# low level's LEAST_COMMAND, ours.
-WHOLE_STEP_M_PER_S, WHOLE_STEP_RAD_PER_S = 0.06, 0.1
+# Told less than this, it takes smaller steps.
+WHOLE_STEP_M_PER_S = LEAST_COMMAND * MAX_SPEED_M_PER_S
+WHOLE_STEP_RAD_PER_S = LEAST_COMMAND * MAX_YAW_RATE_RAD_PER_S
 # Drawn every episode. Randomised robots sway up to twice as much; the least, and how far the
 # stride's frequency is off, are ours.
 SIZE, FREQUENCY = (0.8, 2.0), (0.97, 1.03)

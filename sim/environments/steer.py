@@ -8,8 +8,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from pixelgait.policies.runs.run import shipped_low_level
-from pixelgait.robot.bundle import load_bundle
+from pixelgait.robot.bundle import load_bundle, shipped_low_level
 from pixelgait.robot.controller import Controller
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import LATENT_SIZE

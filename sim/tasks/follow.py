@@ -91,7 +91,8 @@ class Follow:
     @classmethod
     def settled(cls, step: Any) -> Any:
         """Whether errors count as tracking errors so many control steps, or steps (n,), after a
-        command, from 1.
+        command, from 1: in the second half of its time, but for the step in which the next one is
+        due.
         """
         return step % cls.COMMAND_STEPS > cls.SETTLED_STEPS
 

@@ -12,6 +12,7 @@ from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.task import planar_pose
 from pixelgait.sim.tasks.teacher import (
     HOLD_STEPS,
+    SLOWS_BY,
     TURN_GAIN,
     Teacher,
     steer,
@@ -85,7 +86,7 @@ def _ways(x: float, y: float, yaw: float, errors: Array) -> Array:
     ways = []
     for _ in range(round(FORESIGHT_S / EVERY_S)):
         left = yaw + errors - headings
-        speeds = MAX_SPEED_M_PER_S * np.maximum(0.0, np.cos(1.5 * np.clip(left, -1.0, 1.0)))
+        speeds = MAX_SPEED_M_PER_S * np.maximum(0.0, np.cos(SLOWS_BY * np.clip(left, -1.0, 1.0)))
         rates = np.clip(TURN_GAIN * left, -MAX_YAW_RATE_RAD_PER_S, MAX_YAW_RATE_RAD_PER_S)
         headings = headings + EVERY_S * rates
         ahead = np.stack((np.cos(headings), np.sin(headings)), -1)

@@ -24,9 +24,9 @@ class Forward:
     """
 
     CAP_M_PER_S = 0.6  # the paper does not give its own
-    ADVANCE_M = 0.1
+    ADVANCE_M = 0.1  # less is swaying; ours
     SHOVE_M_PER_S = 0.2  # at the start, in a random direction: no two episodes are alike
-    patience_steps: float = 600
+    patience_steps: float = 600  # of control: 6 s, ten times as long as it takes; ours
 
     def __init__(self, steps: int, contact_cost_m_per_s: float = 0.0) -> None:
         self.steps = steps

@@ -16,6 +16,7 @@ from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import SUBSTEPS, Loads, SimulatedBody
 from pixelgait.sim.tasks.task import fallen, planar_pose, planar_velocity
 
+# All ours.
 SETTLE_S = 1.5  # after the command has come, before anything is measured
 LEAST_POSES = 2  # from one to the next is a velocity
 LEAST_AIR_STEPS = 10  # of physics: shorter ones are a foot that trembles

@@ -17,10 +17,11 @@ from pixelgait.sim.world.raster import walk_map
 from pixelgait.sim.world.scene import Layout, Scene
 from pixelgait.sim.world.traversability import TraversabilityMap
 
-HOLD_STEPS = 20
+HOLD_STEPS = 20  # of a decision: five a second; ours
 # It walks to where its way is after half a metre, or less where it is tight; straight on, further.
 LOOK_CELLS, LOOK_CELLS_TIGHT, LOOK_CELLS_STRAIGHT = 5, 3, 15
-TURN_GAIN = 2.0  # [1/s] yaw rate per heading error
+TURN_GAIN = 2.0  # [1/s] yaw rate per heading error; ours
+SLOWS_BY = 1.5  # in a cosine, heading errors: from 1 rad on it nearly turns on the spot; ours
 # Who turns about goes on as he has begun: round the shorter side he could see neither why nor when
 # that side changes, and no student could learn it. It costs a quarter of a turn at most.
 BEHIND_RAD = 0.75 * math.pi  # a way so far round may be turned to on either side
@@ -63,7 +64,7 @@ class Teacher:
 
 def steer(error_rad: float) -> Decision:
     """Towards a place on this bearing [rad]: the faster, the straighter ahead it is."""
-    speed = MAX_SPEED_M_PER_S * max(0.0, math.cos(1.5 * max(-1.0, min(1.0, error_rad))))
+    speed = MAX_SPEED_M_PER_S * max(0.0, math.cos(SLOWS_BY * max(-1.0, min(1.0, error_rad))))
     return Decision(latent_for(speed, TURN_GAIN * error_rad), HOLD_STEPS)
 
 

@@ -127,6 +127,7 @@ def test_a_run_that_was_killed_before_its_bundle_was_whole_begins_anew(
     file = tmp_path / "encoders-ppo-0" / left
     file.parent.mkdir(parents=True)
     file.write_text("[]")
+    (tmp_path / "encoders-ppo-0.command").write_text("python -c exit(3) --seed 0")
     config = LearningConfig(
         page=page, figures=tmp_path / "f.json", out=tmp_path, seeds=1, studies=("encoders",)
     )
@@ -145,6 +146,24 @@ def test_a_run_that_was_killed_is_a_failure_and_not_the_end(
         page=page, figures=tmp_path / "f.json", out=tmp_path, seeds=2, studies=("encoders",)
     )
     with pytest.raises(UserError, match=r"ppo, seed 0: .*code -9.*ppo, seed 1: .*code -9"):
+        write_tables(config)
+
+
+def test_a_run_of_another_command_is_not_taken_for_this_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "encoders-cnn-0").mkdir()
+    (tmp_path / "encoders-cnn-0.command").write_text("pixelgait-train imitate --seed 0")
+    more = Variant("encoders", "cnn", "pixelgait-train imitate --iterations 4")
+    monkeypatch.setattr(encoders, "VARIANTS", (more,))
+    config = LearningConfig(
+        page=empty_page(tmp_path),
+        figures=tmp_path / "f.json",
+        out=tmp_path,
+        seeds=1,
+        studies=("encoders",),
+    )
+    with pytest.raises(UserError, match=r"encoders-cnn-0: expected a run by '.*--iterations 4"):
         write_tables(config)
 
 
@@ -169,6 +188,7 @@ def test_what_is_missing_is_trained_and_walked_once(
     killed = tmp_path / "encoders-cnn-0"  # before its first checkpoint
     killed.mkdir()
     (killed / "config.json").write_text('{"task": "imitate"}')
+    killed.with_suffix(".command").write_text(f"{small.command} --seed 0")
     with pytest.raises(UserError, match=r"vit, seed 0: .*--encoder ear.*: exit code 1"):
         write_tables(replace(config, courses=("medium",)))  # the other was measured
     monkeypatch.setattr(encoders, "VARIANTS", (small,))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+from pixelgait.export.reports import results
 from pixelgait.export.reports.figure_store import FigureStore
 from pixelgait.export.reports.generated import markers, write_between
 from pixelgait.export.reports.navigation import ROWS, NavigationConfig, write_tables
@@ -23,9 +25,11 @@ from pixelgait.export.reports.result_tables import (
 from pixelgait.export.reports.results import ResultsConfig, shipped_rows, write_results
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.errors import UserError
+from pixelgait.sim.baselines import behaviour_sha256, source_sha256
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import describe
 from pixelgait.sim.tasks import navigate, teacher
+from pixelgait.sim.world import obstacles
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = ROOT / "docs" / "results.json"
@@ -188,6 +192,43 @@ def test_ways_through_houses_that_were_measured_otherwise_are_out_of_date(
     assert FigureStore(path).find(asked) is None
 
 
+@pytest.mark.parametrize(
+    ("written", "instead", "same"),
+    [
+        ('"""A map-aware high level', '"""A low level', True),
+        ("import numpy as np\n", "import numpy as np\nimport cv2\n", True),
+        ("TURN_GAIN = 2.0  # [1/s]", "TURN_GAIN = 2.0  # rad/s", True),
+        (
+            "    return steer(_way_round(error, turned))",
+            "    return steer(\n  _way_round(error, turned))",
+            True,
+        ),
+        ("TURN_GAIN = 2.0", "TURN_GAIN = 2.1", False),
+        ("max(0.0, math.cos", "max(0.1, math.cos", False),
+    ],
+)
+def test_code_is_another_when_it_does_something_else(
+    tmp_path: Path, written: str, instead: str, same: bool
+) -> None:
+    source = Path(teacher.__file__).read_text()
+    assert source.count(written) == 1
+    other = ModuleType("other")
+    other.__file__ = str(tmp_path / "other.py")
+    Path(other.__file__).write_text(source.replace(written, instead))
+    assert (behaviour_sha256(other) == behaviour_sha256(teacher)) == same
+
+
+def test_the_map_a_teacher_decides_by_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = source_sha256("teacher", "gates")
+    other = tmp_path / "obstacles.py"
+    source = Path(obstacles.__file__).read_text()
+    other.write_text(source.replace("LEAST_HEIGHT_M = 0.02", "LEAST_HEIGHT_M = 0.03"))
+    monkeypatch.setattr(obstacles, "__file__", str(other))
+    assert source_sha256("teacher", "gates") != before
+
+
 def test_robots_randomised_within_unknown_ranges_are_others(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
     asked = EvalConfig("iap", episodes=1, randomise=True)
@@ -198,6 +239,20 @@ def test_robots_randomised_within_unknown_ranges_are_others(tmp_path: Path) -> N
     FigureStore(path).keep(asked, measured)
     assert FigureStore(path).find(asked) is not None
     assert len(json.loads(path.read_text())) == 1
+
+
+def test_every_shipped_run_has_a_line_of_its_own_among_the_curves(tmp_path: Path) -> None:
+    """Also those that lie in bundles of their own."""
+    lines: list[str] = []
+
+    def draw(path: Path, *panels: dict[str, list[dict[str, float]]]) -> None:
+        lines.extend(name for panel in panels for name in panel)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(results.plots, "learning_curves", draw)
+        results._draw_curves(tmp_path / "curves.png")
+    assert len(set(lines)) == len(lines)
+    assert {"iap-depth, shipped", "iap-depth, seed 1", "vit, shipped"} <= {*lines}
 
 
 def test_known_figures_are_shown_and_nothing_is_measured_again(tmp_path: Path) -> None:

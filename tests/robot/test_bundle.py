@@ -16,7 +16,6 @@ import onnx
 import pytest
 
 from pixelgait.policies.low_level import LinearGraph
-from pixelgait.policies.runs.run import shipped_low_level
 from pixelgait.policies.runs.trained import trained_high_level, trained_low_level
 from pixelgait.robot.bundle import (
     FILES,
@@ -28,6 +27,7 @@ from pixelgait.robot.bundle import (
     TOLERANCE,
     BundleError,
     load_bundle,
+    shipped_low_level,
 )
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.runtime.operation import Goal, Inputs, Operation, Orders

@@ -155,9 +155,9 @@ def stream(kind: Kind, **values: float) -> tuple[CameraStream, list[Camera]]:
 def test_a_turning_robot_sees_blurred_by_what_it_turns_while_the_shutter_is_open() -> None:
     """27.6 pixels of focal length x 2 rad/s x 20 ms = 1.1 pixels, sideways."""
     camera, _ = stream("rgb", camera_shutter_s=0.02)
-    right, down = camera._motion(0.4)
-    assert abs(right) == pytest.approx(Camera(A1.camera).focal_pixels * 0.04, rel=0.01)
-    assert down == pytest.approx(0.0, abs=1e-6)
+    left, up = camera._motion(0.4)
+    assert left == pytest.approx(-Camera(A1.camera).focal_pixels * 0.04, rel=0.01)
+    assert up == pytest.approx(0.0, abs=1e-6)
     sharp, _ = stream("rgb")
 
     def roughness(of: CameraStream) -> float:

@@ -16,7 +16,8 @@ from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.figures import figures_of, wilson
-from pixelgait.sim.scenes.courses.obstacle_course import LENGTH_M, WIDTH_M, ObstacleCourse
+from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
+from pixelgait.sim.scenes.courses.raised_platform import LENGTH_M, WIDTH_M
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.tasks.episode import Contacts, Episode, run_episode
 from pixelgait.sim.tasks.follow import Follow

@@ -12,7 +12,13 @@ def test_no_seed_is_of_two_ranges() -> None:
     assert TRAINING.stop == VALIDATION.start < VALIDATION.stop == FIRST_EVALUATION_SEED
 
 
+# Streams of one number, of which no episode draws both.
+SHARED = {"GAIT": "ROBOT", "TEACHER_NOISE": "CAMERA", "GLIDER_CAMERA": "FAULTS"}
+
+
 def test_streams_of_a_seed_differ_and_repeat() -> None:
+    aliases = {name: each.name for name, each in Stream.__members__.items() if each.name != name}
+    assert aliases == SHARED
     drawn = {stream: stream.rng(9000).random() for stream in Stream}
     assert len(set(drawn.values())) == len(drawn)
     assert drawn == {stream: stream.rng(9000).random() for stream in Stream}

@@ -17,6 +17,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from pixelgait.policies.high_level import HighLevelNetwork
+from pixelgait.policies.training.imitation.demonstrations import Demonstrations
 from pixelgait.policies.training.rollouts.plan import DAggerConfig, DeviceName
 from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS
 from pixelgait.robot.errors import UserError
@@ -24,11 +25,12 @@ from pixelgait.robot.observation import COLOURS
 from pixelgait.sim.tasks.teacher import HOLD_STEPS
 
 CHUNK = 512  # images encoded at once
-HEAD_RATE = 0.01  # of Adam, where a head alone is fitted
-HEAD_STEPS = 3  # a step of the head alone costs less than a tenth: it takes more
-LOSS_WEIGHTS = (0.1, 0.3, 1.0)  # of errors in duration, speed and turn: it is the turns that matter
+HEAD_RATE = 0.01  # of Adam, where a head alone is fitted; ours
+HEAD_STEPS = 3  # a step of the head alone costs less than a tenth: it takes more; ours
+# Of errors in duration, speed and turn: it is the turns that matter; ours.
+LOSS_WEIGHTS = (0.1, 0.3, 1.0)
 SHORT = 2.0 * (HOLD_STEPS - SHORTEST_STEPS) / (LONGEST_STEPS - SHORTEST_STEPS) - 1.0  # the output
-STEEPEST = 1.0  # norm of a gradient that went through time
+STEEPEST = 1.0  # norm of a gradient that went through time; ours
 CPU = torch.device("cpu")  # where lessons are drawn
 # Standard deviations of light, of its colour [log of gain] and of black [of 255]; ours.
 LIGHT, TINT, BLACK = 0.3, 0.2, 15.0
@@ -56,6 +58,12 @@ class Lessons:
     goals: Tensor  # (n, 2)
     latents: Tensor  # (n, 2)
     starts: Tensor  # (n,) bool: where an episode begins
+
+    @classmethod
+    def of(cls, shown: Demonstrations, seen: Tensor) -> Lessons:
+        """What was shown, seen as these images (n, H, W, C), or features (n, views, F)."""
+        goals, latents = (torch.from_numpy(each).float() for each in (shown.goals, shown.latents))
+        return cls(seen, goals, latents, torch.from_numpy(shown.starts))
 
     def __getitem__(self, which: Tensor | slice) -> Lessons:
         """Those with these numbers, of any shape (...), which comes in place of n; or a part."""

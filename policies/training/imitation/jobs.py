@@ -100,10 +100,8 @@ def fit_student(job: Fit) -> tuple[float, Array]:
     seen = torch.from_numpy(shown.images)
     if not has_gradient(high_level):
         seen = encode_all(high_level, seen)
-    goals, latents = torch.from_numpy(shown.goals).float(), torch.from_numpy(shown.latents).float()
-    lessons = Lessons(seen, goals, latents, torch.from_numpy(shown.starts))
     plan = worker.plan
-    fit(high_level, lessons, job.config, job.seed, plan.device, job.label)
+    fit(high_level, Lessons.of(shown, seen), job.config, job.seed, plan.device, job.label)
     fitted = flat_weights(high_level)
     episodes = worker.run(Job(fitted, Normaliser.empty(), job.courses, plan.steps, job.difficulty))
     advance = [episode.distance_m for episode in episodes]

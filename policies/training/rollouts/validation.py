@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.policies.runs.run import Run, find_run, shipped_low_level
+from pixelgait.policies.runs.run import Run, find_run
 from pixelgait.policies.runs.trained import body_of, robot_of, trained_low_level
 from pixelgait.policies.training.rollouts.plan import Plan
 from pixelgait.policies.training.rollouts.worker import Job, Worker, evaluate
+from pixelgait.robot.bundle import shipped_low_level
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Episode

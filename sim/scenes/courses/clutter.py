@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from pixelgait.sim.scenes.courses.raised_platform import Platform
-from pixelgait.sim.scenes.courses.strewn import LENGTH_M, WIDTH_M, strewn
-from pixelgait.sim.world.scene import STORE, Box, Layout, Scene
+from pixelgait.sim.scenes.courses.raised_platform import OnPlatform
+from pixelgait.sim.scenes.courses.strewn import strewn
+from pixelgait.sim.world.scene import STORE, Box, Layout
 
 BOX_COUNTS = (6, 20)  # at difficulty 0 and 1; 20 are about as many as find room
 HALF_SIDE_M = (0.08, 0.25)
@@ -17,15 +17,12 @@ SIZES_SEED = 0
 COLOURS = ((0.20, 0.35, 0.70), (0.70, 0.60, 0.15), (0.55, 0.20, 0.50))
 
 
-class Clutter(Scene):
+class Clutter(OnPlatform):
     """Platform along x with boxes; their sizes stay, their places are new in every episode."""
 
     name = "clutter"
-    goal_m = LENGTH_M - 1.0
 
     def __init__(self, difficulty: float = 0.5) -> None:
-        self.platform = Platform(WIDTH_M, LENGTH_M)
-        self.fixed = self.platform.boxes()
         rng = np.random.default_rng(SIZES_SEED)
         count = round(float(np.interp(difficulty, (0.0, 1.0), BOX_COUNTS)))
         self.movable: list[Box] = [_box(rng, i) for i in range(count)]
@@ -34,9 +31,6 @@ class Clutter(Scene):
         """Throw box by box where there is room; the first straight ahead of the robot."""
         start = self.platform.start(rng)
         return Layout(start, strewn(rng, start, self.movable, (0.0, math.pi)))
-
-    def ground_m(self, x: float, y: float) -> float | None:
-        return self.platform.ground_m(x, y)
 
 
 def _box(rng: np.random.Generator, i: int) -> Box:

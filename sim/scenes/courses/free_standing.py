@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from pixelgait.sim.scenes.courses.raised_platform import Platform
-from pixelgait.sim.scenes.courses.strewn import LENGTH_M, WIDTH_M, strewn
-from pixelgait.sim.world.scene import STORE, Box, Layout, Scene
+from pixelgait.sim.scenes.courses.raised_platform import OnPlatform
+from pixelgait.sim.scenes.courses.strewn import strewn
+from pixelgait.sim.world.scene import STORE, Box, Layout
 
 WALL_COUNTS = (4, 10)  # at difficulty 0 and 1
 SHORTEST_M, LONGEST_M = (0.15, 0.3), (0.3, 0.55)  # half lengths, at difficulty 0 and 1
@@ -17,15 +17,12 @@ SIZES_SEED = 1
 COLOURS = ((0.70, 0.45, 0.20), (0.30, 0.50, 0.35), (0.60, 0.60, 0.65))
 
 
-class FreeStanding(Scene):
+class FreeStanding(OnPlatform):
     """Platform along x with walls anywhere on it; one always straight ahead."""
 
     name = "free-standing"
-    goal_m = LENGTH_M - 1.0
 
     def __init__(self, difficulty: float = 0.5) -> None:
-        self.platform = Platform(WIDTH_M, LENGTH_M)
-        self.fixed = self.platform.boxes()
         rng = np.random.default_rng(SIZES_SEED)
         count = round(float(np.interp(difficulty, (0.0, 1.0), WALL_COUNTS)))
         shortest, longest = (
@@ -44,6 +41,3 @@ class FreeStanding(Scene):
         """Place wall by wall where there is room; the first straight ahead of the robot."""
         start = self.platform.start(rng)
         return Layout(start, strewn(rng, start, self.movable, (-SKEW_RAD, SKEW_RAD)))
-
-    def ground_m(self, x: float, y: float) -> float | None:
-        return self.platform.ground_m(x, y)

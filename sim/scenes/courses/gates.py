@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from pixelgait.sim.scenes.courses.raised_platform import Platform
-from pixelgait.sim.world.scene import STORE, Box, Layout, Pose, Scene
+from pixelgait.sim.scenes.courses.raised_platform import LENGTH_M, WIDTH_M, OnPlatform
+from pixelgait.sim.world.scene import STORE, Box, Layout, Pose
 
-WIDTH_M, LENGTH_M = 3.0, 13.0
 HEIGHT_M, THICKNESS_M = 0.8, 0.16
 FIRST_M = 2.5
 # At difficulty 0 and 1. A trotting robot is 0.5 m wide.
@@ -17,15 +16,12 @@ EDGE_M = 0.1  # of platform, at least, beside a gap
 COLOUR = (0.25, 0.35, 0.65)
 
 
-class Gates(Scene):
+class Gates(OnPlatform):
     """Platform along x; every gate has its gap somewhere else."""
 
     name = "gates"
-    goal_m = LENGTH_M - 1.0
 
     def __init__(self, difficulty: float = 0.5) -> None:
-        self.platform = Platform(WIDTH_M, LENGTH_M)
-        self.fixed = self.platform.boxes()
         self.gap_m = float(np.interp(difficulty, (0.0, 1.0), GAP_M))
         spacing = float(np.interp(difficulty, (0.0, 1.0), SPACING_M))
         self.gate_x = np.arange(FIRST_M, LENGTH_M - 2.0 + 1e-9, spacing).tolist()
@@ -41,6 +37,3 @@ class Gates(Scene):
             aside = (self.gap_m + WIDTH_M) / 2
             places += [Pose(x, middle + side * aside, HEIGHT_M / 2) for side in (-1, 1)]
         return Layout(self.platform.start(rng), places)
-
-    def ground_m(self, x: float, y: float) -> float | None:
-        return self.platform.ground_m(x, y)

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pixelgait.sim.scenes.courses.raised_platform import Platform
-from pixelgait.sim.world.scene import Box, Layout, Pose, Scene
+from pixelgait.sim.scenes.courses.raised_platform import LENGTH_M, WIDTH_M, OnPlatform
+from pixelgait.sim.world.scene import Box, Layout, Pose
 
 # The paper gives no sizes; these are ours. Medium difficulty (0.5): walls over 40 to 50 % of a 3 m
 # wide platform, every 2.5 m.
-WIDTH_M = 3.0
-LENGTH_M = 13.0
-START_M = 1.0  # platform behind the robot
 WALL_THICKNESS_M = 0.16
 WALL_HEIGHT_M = 0.8
 FIRST_WALL_M = 2.5
@@ -32,11 +29,10 @@ class Wall:
     blocked: float
 
 
-class ObstacleCourse(Scene):
+class ObstacleCourse(OnPlatform):
     """Platform along x with walls across it; the top of the platform is z = 0."""
 
     name = "obstacle-course"
-    goal_m = LENGTH_M - 1.0
 
     def __init__(self, difficulty: float = 0.5) -> None:
         self.least_blocked = float(np.interp(difficulty, (0.0, 1.0), BLOCKED))
@@ -44,8 +40,6 @@ class ObstacleCourse(Scene):
         self.wall_x = np.arange(FIRST_WALL_M, LENGTH_M - 2.0 + 1e-9, spacing)
         self.wall_length = WIDTH_M * (self.least_blocked + BLOCKED_SPREAD)
         self.walls: list[Wall] = []  # of the last layout
-        self.platform = Platform(WIDTH_M, LENGTH_M, START_M)
-        self.fixed = self.platform.boxes()
         size = (WALL_THICKNESS_M / 2, self.wall_length / 2, WALL_HEIGHT_M / 2)
         self.movable = [Box(Pose(x, 0, WALL_HEIGHT_M / 2), size, WALL_COLOUR) for x in self.wall_x]
 
@@ -60,6 +54,3 @@ class ObstacleCourse(Scene):
             places.append(Pose(x, y, WALL_HEIGHT_M / 2))
         start = self.platform.start(rng)
         return Layout(start, places)
-
-    def ground_m(self, x: float, y: float) -> float | None:
-        return self.platform.ground_m(x, y)

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pixelgait.sim.world.scene import Box, Pose
+from pixelgait.sim.world.scene import Box, Pose, Scene
 
+# Of courses; the IAP paper gives no sizes, these are ours.
+WIDTH_M, LENGTH_M = 3.0, 13.0  # ahead of the robot
+START_M = 1.0  # behind it
 PLATFORM_HEIGHT_M = 1.0  # the surroundings lie this much lower
 PLATFORM_COLOUR = (0.62, 0.60, 0.55)
 GROUND_COLOUR = (0.10, 0.16, 0.10)
@@ -19,7 +22,7 @@ class Platform:
 
     width_m: float
     length_m: float
-    start_m: float = 1.0
+    start_m: float = START_M
 
     def boxes(self) -> tuple[Box, Box]:
         """The platform and the ground below it."""
@@ -38,3 +41,14 @@ class Platform:
         """Its height at (x, y), None beside it."""
         on_it = -self.start_m < x < self.length_m and abs(y) < self.width_m / 2
         return 0.0 if on_it else None
+
+
+class OnPlatform(Scene):
+    """Obstacles on a platform; who is past them has walked all of it but a metre."""
+
+    platform = Platform(WIDTH_M, LENGTH_M)
+    fixed = platform.boxes()
+    goal_m = LENGTH_M - 1.0
+
+    def ground_m(self, x: float, y: float) -> float | None:
+        return self.platform.ground_m(x, y)

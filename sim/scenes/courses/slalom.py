@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from pixelgait.sim.scenes.courses.raised_platform import Platform
-from pixelgait.sim.world.scene import Box, Layout, Pose, Scene
+from pixelgait.sim.scenes.courses.raised_platform import LENGTH_M, OnPlatform
+from pixelgait.sim.world.scene import Box, Layout, Pose
 
-WIDTH_M = 3.0
-LENGTH_M = 13.0
 HEIGHT_M = 0.8
 THICKNESS_M = 0.12
 # From poles to walls, at difficulty 0 and 1. A robot 0.5 m wide cannot pass wide ones straight:
@@ -22,15 +20,12 @@ SHIFT_M = 0.1  # of a row, either way along and across
 COLOUR = (0.80, 0.50, 0.10)
 
 
-class Slalom(Scene):
+class Slalom(OnPlatform):
     """Platform along x with rows of walls to weave through; every episode shifts each row."""
 
     name = "slalom"
-    goal_m = LENGTH_M - 1.0
 
     def __init__(self, difficulty: float = 0.5) -> None:
-        self.platform = Platform(WIDTH_M, LENGTH_M)
-        self.fixed = self.platform.boxes()
         spacing = np.interp(difficulty, (0.0, 1.0), SPACING_M)
         self.row_x = np.arange(FIRST_ROW_M, LENGTH_M - 2.0 + 1e-9, spacing)
         half_wall = float(np.interp(difficulty, (0.0, 1.0), HALF_WALL_M))
@@ -46,9 +41,6 @@ class Slalom(Scene):
             places += [Pose(float(x) + dx, y + dy, HEIGHT_M / 2) for y in _row(i)]
         start = self.platform.start(rng)
         return Layout(start, places)
-
-    def ground_m(self, x: float, y: float) -> float | None:
-        return self.platform.ground_m(x, y)
 
 
 def _row(i: int) -> tuple[float, ...]:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from pixelgait.robot.spec import Array
+from pixelgait.sim.scenes.courses.raised_platform import LENGTH_M, WIDTH_M
 from pixelgait.sim.world.scene import STORE, Box, Pose
 
-WIDTH_M, LENGTH_M = 3.0, 13.0  # of the platform
 # Free ground between any two boxes, edge to edge of their circumscribed circles. More than a
 # robot's width (0.5 m): however they lie, no row of boxes can close the platform.
 GAP_M = 0.6

@@ -52,8 +52,7 @@ class Painter:
     def lay_out(self, layout: Layout) -> None:
         """Another episode: where things are, and which look they have."""
         self.geometry.lay_out(layout)
-        if layout.look != self._look:
-            self._look, self._outfit = layout.look, None
+        self._look, self._outfit = layout.look, None
 
     def move(self, movable: int, pose: Pose) -> None:
         """Something swings."""
