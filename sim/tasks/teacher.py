@@ -79,7 +79,7 @@ def _way_round(error_rad: float, turned_rad: float) -> float:
 def _goals(scene: Scene, traversability_map: TraversabilityMap) -> NDArray[np.int64]:
     """Cells (n, 2) where the way ends: the destination, the goal, or as far as the map goes."""
     cells = traversability_map.cells
-    places = np.array([traversability_map.place((row, column)) for row, column in cells.tolist()])
+    places = traversability_map.places(cells)
     if scene.destination is not None:
         away = np.hypot(*(places - scene.destination).T)
         return np.asarray(cells[[away.argmin()]])

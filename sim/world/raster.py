@@ -54,21 +54,25 @@ def _ground(scene: Scene, layout: Layout, corner: Array) -> NDArray[np.uint8]:
     `corner` (2,) is the least x, y [m].
     """
     middle = round(REACH_M / CELL_M)
-    ground = np.zeros((2 * middle, 2 * middle), np.uint8)
-    heights = {(middle, middle): layout.start.z}
-    ground[middle, middle] = 1
+    n = 2 * middle
+    across = n + 2  # cells are numbered row by row, with an edge around them that is never entered
+    x, y = (low + (np.arange(-1, n + 1) + 0.5) * CELL_M for low in corner)
+    xs, ys = x.tolist(), y.tolist()
+    entered = np.pad(np.zeros((n, n), bool), 1, constant_values=True).ravel().tolist()
+    start = (middle + 1) * (across + 1)
+    heights, entered[start] = {start: layout.start.z}, True
     edge = deque(heights)
-    low_x, low_y = corner.tolist()
     while edge:
-        row, column = edge.popleft()
-        here = heights[row, column]
-        for cell in ((row + 1, column), (row - 1, column), (row, column + 1), (row, column - 1)):
-            i, j = cell
-            if cell in heights or not (0 <= i < 2 * middle and 0 <= j < 2 * middle):
+        at = edge.popleft()
+        here = heights[at]
+        for cell in (at + across, at - across, at + 1, at - 1):
+            if entered[cell]:
                 continue
-            height = scene.ground_m(low_x + (j + 0.5) * CELL_M, low_y + (i + 0.5) * CELL_M)
+            row, column = divmod(cell, across)
+            height = scene.ground_m(xs[column], ys[row])
             if height is not None and abs(height - here) <= STEP_M:
-                heights[cell] = height
-                ground[cell] = 1
+                heights[cell], entered[cell] = height, True
                 edge.append(cell)
-    return ground
+    ground = np.zeros(across * across, np.uint8)
+    ground[list(heights)] = 1
+    return ground.reshape(across, across)[1:-1, 1:-1]

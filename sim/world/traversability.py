@@ -86,6 +86,11 @@ class TraversabilityMap:
         x, y = self.corner_m
         return x + (column + 0.5) * CELL_M, y + (row + 0.5) * CELL_M
 
+    def places(self, cells: NDArray[np.int64]) -> Array:
+        """The middles (n, 2) of cells (n, 2) [m]."""
+        places: Array = np.array(self.corner_m) + (cells[:, ::-1] + 0.5) * CELL_M
+        return places
+
     def cell(self, x: float, y: float) -> Cell:
         """The cell of a point; beyond the map, the nearest one of its edge."""
         (low_x, low_y), (width, height) = self.corner_m, self.size_m
