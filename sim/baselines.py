@@ -52,7 +52,7 @@ def source_sha256(baseline: Baseline, scene: str) -> str | None:
 
 
 def behaviour_sha256(*modules: ModuleType) -> str:
-    """SHA-256 of what modules do: imports, docstrings, comments and line breaks do nothing."""
+    """SHA-256 of what modules do: imports, docstrings, comments and blanks do nothing."""
     digest = hashlib.sha256()
     for module in modules:
         digest.update(_deciding(Path(str(module.__file__)).read_text()).encode())
@@ -60,12 +60,23 @@ def behaviour_sha256(*modules: ModuleType) -> str:
 
 
 def _deciding(source: str) -> str:
-    """The characters of Python code that mean something, the same for every version of it."""
+    """The characters of Python code that mean something, the same for every version of it.
+
+    A statement begins with how far it is indented, however it goes on.
+    """
     lines = [*source.splitlines(), ""]
+    indents = {}  # of lines on which a statement begins
+    begins = True
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        row, column = token.start
         if token.type == tokenize.COMMENT:
-            row, column = token.start
             lines[row - 1] = lines[row - 1][:column]
+        elif token.type == tokenize.NEWLINE:
+            begins = True
+        elif begins and token.string.strip():
+            indents[row], begins = column, False
+    for row, column in indents.items():
+        lines[row - 1] = f"{column}:{lines[row - 1]}"
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, (ast.Import, ast.ImportFrom)) or _is_text(node):
             assert isinstance(node, ast.stmt)
@@ -76,7 +87,8 @@ def _deciding(source: str) -> str:
 
 def _is_text(node: ast.AST) -> bool:
     """Whether it is a statement that only says something, as docstrings are."""
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    constant = node.value if isinstance(node, ast.Expr) else None
+    return isinstance(constant, ast.Constant) and isinstance(constant.value, str)
 
 
 def make_baseline(baseline: Baseline | None, policy: HighLevel, body: SimulatedBody) -> HighLevel:

@@ -27,7 +27,8 @@ FILES = [
     ROOT / "sim" / "standin" / "ros2_control.py",
     *sorted((ROBOT / "unitree").glob("*.py")),
 ]
-# Descriptions of parameters, what contracts say, XML; what only a programming error would say.
+# Descriptions of parameters, what contracts say, XML; what only a programming error would say, or
+# training.
 OTHER = (
     "of XCDR1",
     "[s].",
@@ -36,6 +37,7 @@ OTHER = (
     *("(REP 103)", "yaw, pitch, roll", "of height and width", "mean by area", "samples measured"),
     *("beyond range", "from the left"),
     "the image of a recorded step is beside it",
+    "train one, pixelgait-train follow",
 )
 DESCRIPTIONS = ("<", "Nothing new is decided, the last decision holds", "The robot ")
 CAUSES = ("ordered", "stands", "lies")  # of a state

@@ -181,7 +181,7 @@ def _tried(run: Path) -> Figures:
     points = [curve[i] for i in np.linspace(0, len(curve) - 1, 10).round().astype(int)]
     provenance = read_json(run / BUNDLE / CONTRACT)["provenance"]
     return {
-        "commit": provenance["export"]["commit"],
+        **{name: provenance["export"][name] for name in ("commit", "modified")},
         "weights": provenance["high_level"]["weights"],
         "images": [each["images"] for each in points],
         "gliding": [each["success"] for each in points],
@@ -220,7 +220,7 @@ def _train(run: Path, command: str, config: LearningConfig) -> None:
         UserError: another command's run is there, or training failed.
     """
     told = run.with_name(f"{run.name}.command")
-    if run.exists() and not (told.exists() and told.read_text() == command):
+    if run.exists() and told.exists() and told.read_text() != command:
         raise UserError(f"{run}: expected a run by '{command}'; remove it, or choose another --out")
     write_atomic(told, command.encode())
     if _is_done(run):

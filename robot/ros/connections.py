@@ -146,14 +146,14 @@ class Connections:
             statuses[VELOCITY] = self.pilot.status()
         return statuses
 
-    def intruder(self) -> str | None:
-        """Who publishes what this node or its robot's driver should, or None."""
-        return self._neighbours.intruder() or self.link.intruder()
+    def look_around(self) -> str | None:
+        """Who publishes what this node or its robot's driver should, or None.
 
-    def compare_odometry(self) -> None:
-        """Of several that tell where the robot is none is believed; called now and then."""
+        Several that publish odometry are the destination's: it believes none of them.
+        """
         if self.destination is not None:
             self.destination.rivals = self._neighbours.several(ODOMETRY)
+        return self._neighbours.intruder() or self.link.intruder()
 
     def close(self) -> None:
         """Leave the topics."""

@@ -104,7 +104,7 @@ class ControllerNode(LifecycleNode):
         self.fault = loop.fault
         if self.connections is not None:
             self.connections.link.settle()
-            other = self.connections.intruder() if loop.fault else None
+            other = self.connections.look_around() if loop.fault else None
             if other and other != loop.fault:  # what it says may have come before it was found
                 self.fault = f"{loop.fault}; {other}"
         if self.fault:
@@ -173,7 +173,7 @@ class ControllerNode(LifecycleNode):
             pass
         deadline = time.monotonic() + SENSOR_WAIT_S
         assert self.connections is not None
-        while other := self.connections.intruder():
+        while other := self.connections.look_around():
             if time.monotonic() > deadline or self._pause(0.1):
                 raise UserError(other)
 
@@ -210,7 +210,7 @@ class ControllerNode(LifecycleNode):
         assert self.connections is not None
         while loop.fault is None and not self._pause(WATCH_PERIOD_S):
             self._news.tell(loop)
-            if other := self.connections.intruder():
+            if other := self.connections.look_around():
                 loop.fail(other)
             elif loop.sensing.is_set():
                 self.connections.check_camera()
@@ -281,9 +281,8 @@ class ControllerNode(LifecycleNode):
         if self.loop is None or self.connections is None:
             return
         self._news.tell(self.loop)
-        if not self.loop.fault and (other := self.connections.intruder()):
+        if not self.loop.fault and (other := self.connections.look_around()):
             self.loop.fail(other)
-        self.connections.compare_odometry()
         if problem := self.connections.camera_problem():
             self.get_logger().warning(problem, throttle_duration_sec=60.0)
         self._attention.publish(self.loop)

@@ -157,8 +157,8 @@ class Parameters:
 
     def _find_disorder(self, wanted: Mapping[str, Any]) -> str | None:
         """What is wrong with the stages if these values were set: a sensor's are no order, or the
-        driver, to whom commands are as old as what they answer, would let go of a robot before it
-        is dead.
+        driver, to whom a command is as old as the joints it answers, would let go before they count
+        as dead.
         """
         for topic in self._sensors:
             ages = {name: wanted.get(name, age) for name, age in self._ages(topic).items()}

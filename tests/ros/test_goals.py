@@ -251,6 +251,22 @@ def test_the_same_goal_again_after_it_was_cancelled_is_a_new_one(
     assert lines(robot, "on the way") == 2
 
 
+def test_the_same_goal_right_after_it_was_cancelled_is_heard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two subscriptions hear every goal, of which the second changes nothing."""
+    robot = Robot(monkeypatch).activate()
+    robot.tell(1.0)
+    robot.step()
+    robot.operator.go_to(None)
+    robot.tell(1.0)
+    robot.step()
+    assert robot.operator.orders.destination == (1.0, 0.0)
+    robot.tell(float("nan"))
+    robot.step()
+    assert lines(robot, "refused, x, y are nan") == 1
+
+
 def test_a_goal_that_is_repeated_on_the_way_is_told_once_and_times_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -491,6 +507,7 @@ def test_it_stands_while_two_tell_where_it_is(monkeypatch: pytest.MonkeyPatch) -
     robot.run(1.0)
     assert robot.x == before
     assert robot.goals.status() == (False, f"odom: {robot.goals.rivals}")
+    assert robot.goals.seen().doubt == robot.goals.rivals
     robot.tell(8.0)
     robot.step()
     assert robot.said[1:] == [

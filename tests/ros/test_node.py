@@ -526,11 +526,14 @@ def test_colour_and_depth_are_paired_by_stamp() -> None:
         return round(image.time_s * 1e3), image.pixels[0, 0].tolist()
 
     assert not put(ros.DEPTH, 900 * ms, 3.0)
+    assert camera.apart_ns is None
     assert not put(ros.COLOUR, 1000 * ms, 10)  # no depth within 33 ms
+    assert camera.apart_ns == 100 * ms
     assert put(ros.DEPTH, 967 * ms, 1.5)
     assert seen() == (967, [10, 10, 10, 128])  # as old as the older part
     assert not put(ros.COLOUR, 1033 * ms, 20)  # its depth is late: what was paired stays
     assert seen() == (967, [10, 10, 10, 128])
+    assert camera.apart_ns is None
     assert put(ros.DEPTH, 1033 * ms, 0.6)
     assert seen() == (1033, [20, 20, 20, 51])
     assert put(ros.COLOUR, 1066 * ms, 30)
@@ -541,6 +544,29 @@ def test_colour_and_depth_are_paired_by_stamp() -> None:
     assert put(ros.DEPTH, 1100 * ms, 0.0)
     with pytest.raises(Exception, match="camera/depth/image_rect_raw measures nothing"):
         camera.image()
+
+
+def test_a_picture_that_stays_is_no_doubt_once_joints_are_known_by_name(client: Client) -> None:
+    """Of a driver that names them in another order: nothing has moved."""
+    from pixelgait.robot.ros.wire import common as ros
+    from pixelgait.robot.ros.wire.sensors import TopicSensors
+    from pixelgait.robot.runtime.freshness import PictureWatch
+
+    spec, watch, picture = ROBOTS["a1"], PictureWatch(), bytes(range(48))
+    sensors = TopicSensors(ros.quiet_node(client.node, "quiet"), spec)
+    angles = dict(zip(spec.joint_names, spec.default_pose_rad.tolist(), strict=True))
+    names = sorted(spec.joint_names)
+    message = ros.JointState(name=names, position=[angles[name] for name in names])
+    message.velocity = [0.0] * len(names)
+    sensors._inbox.newest[ros.JOINT_STATES] = message
+    assert watch.frozen(picture, sensors.angles()) is None
+    np.testing.assert_array_equal(sensors.joints()[0], spec.default_pose_rad)
+    np.testing.assert_array_equal(sensors.angles(), spec.default_pose_rad)
+    assert watch.frozen(picture, sensors.angles()) is None
+    message.name, message.position = [*names, "gripper"], [*message.position, 0.7]
+    message.velocity = [0.0] * len(message.name)
+    sensors.joints()
+    assert watch.frozen(picture, sensors.angles()) is None
 
 
 def test_joints_are_matched_by_name() -> None:

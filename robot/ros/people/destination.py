@@ -67,7 +67,7 @@ class Destination:
             ros.subscribe(node, PoseStamped, GOAL, quality, event_callbacks=ros.SILENT)
             for quality in (ros.NEWEST_QOS, ros.COMMAND_QOS)
         ]
-        self._heard: tuple[Any, ...] = ()  # the last one
+        self._heard: tuple[Any, float, Any] = (None, 0.0, None)  # what, when [s], by which of them
         self.rivals: str | None = None
         self._freshness = Freshness(ODOMETRY)
         self._frame: str | None = None  # of the odometry
@@ -93,7 +93,8 @@ class Destination:
         if (moved := ros.take(self._poses)) is not None:
             self._moved(moved)
         for subscription in self._goals:
-            if (asked := ros.take(subscription)) is not None and not self._twice(asked):
+            asked = ros.take(subscription)
+            if asked is not None and not self._twice(asked, subscription):
                 self._asked(asked)
         self._heed()
 
@@ -106,7 +107,7 @@ class Destination:
     def odometry(self) -> Array | None:
         """(3,): x, y [m], heading [rad]; None if that is not known, or not any more.
 
-        Once in a control step: what is told of the way goes by what the controller goes by.
+        Once in a control step: what is told of the way goes by the pose that the controller has.
         """
         self._watch()
         missing = self._missing()
@@ -135,7 +136,8 @@ class Destination:
         """The odometry as a sensor: fresh, or stale and the robot stands; never dead."""
         age_s = self._freshness.age_s(time.monotonic())
         stage = Stage.STALE if self._missing() else Stage.FRESH
-        return Seen(stage, age_s, self._freshness.doubt, self._received)
+        doubt = self._freshness.doubt or self.rivals or self._unusable
+        return Seen(stage, age_s, doubt, self._received)
 
     def distance_m(self) -> float | None:
         """To the destination; None without one."""
@@ -207,13 +209,14 @@ class Destination:
                 "the robot goes on as if it were"
             )
 
-    def _twice(self, message: Any) -> bool:
-        """Whether the other subscription has just heard the same."""
+    def _twice(self, message: Any, by: Any) -> bool:
+        """Whether another subscription than this one has just heard the same."""
         place, now_s = message.pose.position, time.monotonic()
         said = (str(message.header), str(place.x), str(place.y))  # NaN is not like itself
-        if self._heard[:-1] == said and now_s - self._heard[-1] < TWICE_S:
+        before, before_s, first = self._heard
+        if before == said and now_s - before_s < TWICE_S and first is not by:
             return True
-        self._heard = (*said, now_s)
+        self._heard = said, now_s, by
         return False
 
     def _asked(self, message: Any) -> None:

@@ -11,9 +11,8 @@ PATIENCE = 10  # looks, before it is refused without a name
 class Neighbours:
     """Looks at the publishers around a controller's node.
 
-    A topic of sensors may have one. The topic of its `commands`, if it sends any,
-    may have the node's own alone. One that was killed is seen as long as its lease lasts, 20 s by
-    default.
+    A topic of sensors may have one. The topic of its `commands`, if it sends any, may have the
+    node's own alone. One that was killed is seen as long as its lease lasts, 20 s by default.
     """
 
     def __init__(self, node: Any, sensors: tuple[str, ...], commands: str | None) -> None:

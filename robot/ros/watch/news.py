@@ -17,7 +17,7 @@ from pixelgait.robot.supervisor import CAMERA, Stage
 class News:
     """`~/state` and `~/sensors` (std_msgs/String, latched): every change and its cause.
 
-    Of sensors as many lines are kept for who comes late as there are sensors.
+    Of sensors as many lines are kept for who comes late as there are, with a pair of cameras.
 
     In the log beside that, once: which sensors the robot still waits for, by what a contract
     `calls` them, and what has become of the recording.
@@ -28,7 +28,7 @@ class News:
         self._recorder = recorder
         self._missing: tuple[str, ...] = ()
         self._state = node.create_publisher(String, f"~/{STATE}", ros.latched(1))
-        self._sensors = node.create_publisher(String, f"~/{SENSORS}", ros.latched(len(calls)))
+        self._sensors = node.create_publisher(String, f"~/{SENSORS}", ros.latched(len(calls) + 1))
 
     def tell(self, loop: ControlLoop) -> None:
         """From the executor's thread: all that is new."""

@@ -51,15 +51,23 @@ class RosCamera:
 
     @property
     def apart_ns(self) -> int | None:
-        """How far the stamps of its newest parts are apart, if that is too far."""
-        stamps = _stamps(self._newest)
-        apart_ns = max(stamps, default=0) - min(stamps, default=0)
-        return apart_ns if apart_ns > APART_NS else None
+        """How far the stamps of newest parts are apart, none of which came to be in an image.
+
+        One that did waits for the next one's other half, as always.
+        """
+        newest, together = dict(self._newest), self._together
+        if any(newest.get(topic) is together.get(topic) for topic in self.topics):
+            return None
+        stamps = _stamps(newest)
+        return max(stamps) - min(stamps)
 
     def put(self, topic: str, message: Any) -> bool:
         """Keep a message; whether it completes an image."""
         self._newest[topic] = message
-        if len(self._newest) < len(self.topics) or self.apart_ns is not None:
+        if len(self._newest) < len(self.topics):
+            return False
+        stamps = _stamps(self._newest)
+        if max(stamps) - min(stamps) > APART_NS:
             return False
         self._together = dict(self._newest)
         return True

@@ -54,11 +54,12 @@ class TopicSensors:
             pass
 
     def angles(self) -> Array:
-        """Of the robot's joints (12,) [rad]; before `joints` knows their names, all that came."""
+        """Of the robot's joints (12,) [rad]; none while `joints` has not matched their names."""
         message = self._inbox.newest.get(ros.JOINT_STATES)
-        positions = np.zeros(0) if message is None else np.asarray(message.position)
-        known = message is not None and message.name == self._names
-        return positions[self._order] if known and len(positions) > self._order.max() else positions
+        if message is None or message.name != self._names:
+            return np.zeros(0)
+        positions = np.asarray(message.position)
+        return positions[self._order] if len(positions) == len(message.name) else np.zeros(0)
 
     def joints(self) -> tuple[Array, Array]:
         """Angles and velocities (12,) [rad, rad/s] in the robot's order, as taken last.
