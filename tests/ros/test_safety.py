@@ -33,11 +33,22 @@ def output_of(process: Any) -> str:
     return str(process.stdout.read())
 
 
+# A driver that waits for a second: what it hears may not be older.
+IMPATIENT = [
+    part
+    for each in (
+        *("ageing_s.joint_states:=0.5", "stale_s.joint_states:=0.8", "timeout_s.joint_states:=1.0"),
+        "driver_timeout_s:=1.0",
+    )
+    for part in ("-p", each)
+]
+
+
 def test_after_a_stall_of_its_own_it_stands_up_again(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     """The driver has damped its motors meanwhile: the robot lies."""
-    run = processes.start("pixelgait-run", iap_bundle, *AUTO, "-p", "driver_timeout_s:=0.5")
+    run = processes.start("pixelgait-run", iap_bundle, *AUTO, *IMPATIENT)
     client.wait_for_state("walking")
     client.spin(lambda: len(client.commands) > WALKING)
     run.send_signal(signal.SIGSTOP)
@@ -83,7 +94,7 @@ def unread(pipe: Any) -> int:
 def test_a_node_that_is_held_up_all_the_time_warns_and_then_gives_up(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
-    run = processes.start("pixelgait-run", iap_bundle, *AUTO, "-p", "driver_timeout_s:=0.5")
+    run = processes.start("pixelgait-run", iap_bundle, *AUTO, *IMPATIENT)
     newest, warnings = client.diagnose(), set()
     client.wait_for_state("walking")
     while run.poll() is None:
@@ -101,7 +112,7 @@ def test_a_node_that_is_held_up_all_the_time_warns_and_then_gives_up(
 def hold_up(client: Client, run: Any) -> None:
     """Stop the node's process for longer than its robot's driver waits, until it is ready again."""
     run.send_signal(signal.SIGSTOP)
-    client.spin_for(0.8)
+    client.spin_for(1.3)
     client.states.clear()
     run.send_signal(signal.SIGCONT)
     client.spin(lambda: "ready: stands" in client.states or run.poll() is not None)
