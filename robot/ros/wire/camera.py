@@ -58,16 +58,12 @@ class RosCamera:
         newest, together = dict(self._newest), self._together
         if any(newest.get(topic) is together.get(topic) for topic in self.topics):
             return None
-        stamps = _stamps(newest)
-        return max(stamps) - min(stamps)
+        return _apart_ns(newest)
 
     def put(self, topic: str, message: Any) -> bool:
         """Keep a message; whether it completes an image."""
         self._newest[topic] = message
-        if len(self._newest) < len(self.topics):
-            return False
-        stamps = _stamps(self._newest)
-        if max(stamps) - min(stamps) > APART_NS:
+        if len(self._newest) < len(self.topics) or _apart_ns(self._newest) > APART_NS:
             return False
         self._together = dict(self._newest)
         return True
@@ -102,6 +98,12 @@ class RosCamera:
 def _stamps(messages: dict[str, Any]) -> list[int]:
     """Of messages [ns]."""
     return [ros.nanoseconds(message.header.stamp) for message in messages.values()]
+
+
+def _apart_ns(messages: dict[str, Any]) -> int:
+    """How far the stamps of messages are apart."""
+    stamps = _stamps(messages)
+    return max(stamps) - min(stamps)
 
 
 def rgb_frame(message: Any, height: int, width: int) -> NDArray[np.uint8]:
