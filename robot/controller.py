@@ -20,13 +20,12 @@ from pixelgait.robot.low_level import (
     slower,
 )
 from pixelgait.robot.observation import NO_GOAL, goal_vector, imu_vector, policy_image
-from pixelgait.robot.rotation import heading, wrap_angle
+from pixelgait.robot.rotation import heading, is_unit, wrap_angle
 from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import (
     CAMERA,
     NO_AGES,
     PATIENCE,
-    UNIT_TOLERANCE,
     Patience,
     Stage,
     Supervisor,
@@ -137,9 +136,9 @@ class DecisionScheduler:
         """The goal (2,) of a robot without a destination; of n robots, (n, 4), straight ahead."""
         if orientation.ndim > 1:
             return NO_GOAL
-        if not abs(orientation @ orientation - 1.0) <= UNIT_TOLERANCE:
+        if not is_unit(quaternion := orientation.tolist()):
             return UNKNOWN_AHEAD
-        heading_rad = heading(orientation.tolist())
+        heading_rad = heading(quaternion)
         self._began = heading_rad if self._began is None else self._began
         return np.array((math.inf, wrap_angle(self._began - heading_rad)))
 

@@ -14,6 +14,13 @@ from numpy.typing import NDArray
 
 Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]  # xyzw
+UNIT_TOLERANCE = 0.02  # of the squared norm of a quaternion, float32 rounding and more; ours
+
+
+def is_unit(orientation: Any) -> Any:
+    """Whether a quaternion (4,) turns without stretching; nan does not. Or each of n, (4, n)."""
+    x, y, z, w = orientation
+    return abs(x * x + y * y + z * z + w * w - 1.0) <= UNIT_TOLERANCE
 
 
 def up_z(orientation: Any) -> Any:

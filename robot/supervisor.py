@@ -15,7 +15,7 @@ from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.obedience import ObedienceWatch
 from pixelgait.robot.plausibility import MOST_BRIDGED, ImuWatch, JointWatch
-from pixelgait.robot.rotation import up_z
+from pixelgait.robot.rotation import is_unit, up_z
 from pixelgait.robot.spec import Array, RobotSpec
 
 
@@ -63,7 +63,6 @@ NO_AGES: Mapping[str, float] = MappingProxyType({})
 TILT_LIMIT_RAD = 1.2  # ends an episode in Google's Laikago v2 environment
 LEAST_UP_Z = math.cos(TILT_LIMIT_RAD)
 NOT_FINITE = "a sensor value is not finite"
-UNIT_TOLERANCE = 0.02  # of the squared norm of a quaternion, float32 rounding and more
 
 
 class Supervisor:
@@ -172,8 +171,7 @@ class Supervisor:
             return NOT_FINITE
         if not (math.isfinite(targets.dot(targets)) or _finite(targets)):
             return "a joint target is not finite"
-        x, y, z, w = quaternion = orientation.tolist()
-        if abs(x * x + y * y + z * z + w * w - 1.0) <= UNIT_TOLERANCE:
+        if is_unit(quaternion := orientation.tolist()):
             self._bad_imu, up = 0, up_z(quaternion)
             if up < LEAST_UP_Z:
                 return f"tilted by {math.acos(max(-1.0, up)):.2f} rad"

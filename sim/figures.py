@@ -30,7 +30,7 @@ def figures_of(episodes: Sequence[Episode]) -> dict[str, Any]:
         "return_m": [e.return_m for e in episodes],
         "images_per_episode": [e.images for e in episodes],
         "contacts_per_episode": [e.contacts.count for e in episodes],
-        "contact_impulse_ns": [e.contacts.impulse_ns for e in episodes],
+        "contact_impulse_n_s": [e.contacts.impulse_n_s for e in episodes],
     }
     for name in dict.fromkeys(name for e in episodes for name in e.metrics):
         series = [e.metrics[name] for e in episodes if name in e.metrics]
@@ -93,7 +93,7 @@ def _row(e: Episode) -> dict[str, Any]:
         "fault": e.fault,
         "contacts": e.contacts.count,
         "contact_s": round(e.contacts.time_s, 3),
-        "contact_impulse_ns": e.contacts.impulse_ns,
+        "contact_impulse_n_s": e.contacts.impulse_n_s,
         "images": e.images,
         "steps": e.steps,
     }

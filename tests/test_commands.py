@@ -46,7 +46,7 @@ HEAD |= {
 HEAD |= {"camera_pitch_deg", "camera_roll_deg", "seed", "seconds", "modified"}
 HEAD |= {"requested_episodes", "seeds_of"}
 EPISODE = {"seed", "success", "distance_m", "return_m", "fell", "fault", "images", "steps"}
-EPISODE |= {"contacts", "contact_s", "contact_impulse_ns"}
+EPISODE |= {"contacts", "contact_s", "contact_impulse_n_s"}
 
 
 def started_as(
@@ -436,7 +436,7 @@ def test_evaluation_writes_its_schema(command: Command, iap_bundle: Path, tmp_pa
     figures = strict_json(tmp_path / "figures.json")
     names = {"success_rate", "clean_success_rate", "contact_free_rate", "fall_rate"}
     names |= {"distance_m", "return_m", "images_per_episode"}
-    names |= {"contacts_per_episode", "contact_impulse_ns"}
+    names |= {"contacts_per_episode", "contact_impulse_n_s"}
     assert set(figures) == names | {"interval_95", "episodes"} | HEAD
     assert set(figures["interval_95"]) == names
     assert [set(row) for row in figures["episodes"]] == [EPISODE] * 3

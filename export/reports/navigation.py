@@ -178,7 +178,7 @@ def _cells(figures: Figures) -> list[str]:
         *(rate(figures, name) for name in rates),
         _spl(figures),
         f"{figures['contacts_per_episode']:.1f}",
-        f"{figures['contact_impulse_ns']:.0f}",
+        f"{figures['contact_impulse_n_s']:.0f}",
         f"{100 * figures['near_rate']:.0f} %",
         f"{figures['left_m']:.2f}",
         f"{figures['time_s']:.0f}",

@@ -59,13 +59,9 @@ class Histogram:
 
     def percentile_ns(self, fraction: float) -> int:
         """Upper edge [ns] of the bucket that holds the given fraction of all durations."""
-        rank = fraction * self.count
-        seen = 0
-        for bucket, count in enumerate(self.counts):
-            seen += count
-            if count and seen >= rank:
-                return min(self.max_ns, _upper_edge_ns(bucket))
-        return 0
+        if not self.count:
+            return 0
+        return min(self.max_ns, int(percentile_ns(np.array(self.counts), fraction)))
 
     def coarse(self) -> list[list[float]]:
         """[upper edge [us], count] of 8 buckets an octave, where there are any."""
@@ -84,12 +80,12 @@ class Histogram:
         return row
 
 
-def percentile_us(counts: NDArray[np.uint64], fraction: float) -> float:
-    """Upper edge [us] of the bucket of `Histogram.counts` that holds this fraction; NaN of none."""
+def percentile_ns(counts: NDArray[np.uint64], fraction: float) -> float:
+    """Upper edge [ns] of the bucket of `Histogram.counts` that holds this fraction; NaN of none."""
     seen = np.cumsum(counts)
     if not seen[-1]:
         return float("nan")
-    return _upper_edge_ns(int(np.searchsorted(seen, max(1.0, fraction * float(seen[-1]))))) / 1e3
+    return _upper_edge_ns(int(np.searchsorted(seen, max(1.0, fraction * float(seen[-1])))))
 
 
 def _upper_edge_ns(bucket: int) -> int:

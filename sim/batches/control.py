@@ -15,9 +15,9 @@ from pixelgait.robot.controller import Controller, HighLevel
 from pixelgait.robot.interface import Reading
 from pixelgait.robot.low_level import CONTROL_DT_S, HeadingHold, LinearLowLevel
 from pixelgait.robot.plausibility import IMU_DRIFT_RAD, JointWatch, imu_drift
-from pixelgait.robot.rotation import up_z
+from pixelgait.robot.rotation import is_unit, up_z
 from pixelgait.robot.spec import Array, RobotSpec
-from pixelgait.robot.supervisor import LEAST_UP_Z, UNIT_TOLERANCE, Supervisor
+from pixelgait.robot.supervisor import LEAST_UP_Z, Supervisor
 
 
 class BatchController(Controller):
@@ -69,8 +69,7 @@ class BatchSupervisor(Supervisor):
         orientation, rate = reading.orientation, reading.angular_velocity
         for part in (reading.joint_angles, reading.joint_velocities, rate, orientation, targets):
             self.odd |= ~np.isfinite(part).all(-1)
-        x, y, z, w = orientation.T
-        self.odd |= np.abs(x * x + y * y + z * z + w * w - 1.0) > UNIT_TOLERANCE
+        self.odd |= ~is_unit(orientation.T)
         self.odd |= up_z(orientation.T) < LEAST_UP_Z
         self._judge_imus(np.concatenate((orientation.T, rate.T)))
         self._joints.judge(reading, targets if self._sent is None else self._sent)

@@ -16,11 +16,12 @@ from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.observation import goal_vector, policy_image
 from pixelgait.robot.spec import A1, find_robot
 from pixelgait.sim.body.camera import CHANNELS, Camera, Kind
-from pixelgait.sim.body.faults import parse_faults, require_eyes, require_time
+from pixelgait.sim.body.faults import parse_faults, require_time
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.environments.options import (
+    check_blind,
     check_eyes,
     check_faults,
     check_names,
@@ -31,6 +32,7 @@ from pixelgait.sim.environments.options import (
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.registry import MEDIUM, is_graded, make_scene
 from pixelgait.sim.world.appearance import LooksOption
+from pixelgait.sim.world.scene import Scene
 from pixelgait.sim.world.seeds import TRAINING
 
 SIZE = 36, 36  # of an image [pixels]: the least that the CNN of Mnih et al. (2015) takes
@@ -81,15 +83,10 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         check_render_mode(render_mode, self.metadata["render_modes"])
         check_times(frame_skip, seconds)
         check_eyes(image_size, camera, field_of_view_rad)
-        if image_size is None and (distractors is not None or looks != "plain"):
-            raise UserError("image_size is None: there is no image for looks or distractors")
-        unseen_lens = field_of_view_rad is not None and render_mode != "camera"
-        if image_size is None and (camera != "rgb" or unseen_lens):
-            raise UserError("image_size is None: there is no image for camera or field_of_view_rad")
         wrong = parse_faults(tuple(faults))
         require_time(wrong, seconds)
         if image_size is None:
-            require_eyes(wrong, "who has no image")
+            check_blind(camera, looks, distractors, field_of_view_rad, render_mode, wrong)
         if body == "glide" and faults:
             raise UserError("faults are of sensors that body 'glide' does not have")
         self.render_mode, self.frame_skip = render_mode, frame_skip
@@ -100,14 +97,8 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         self.sees, self.told = image_size is not None, goal
         height, width = image_size or SIZE
         eye = Camera(spec.camera, width, height, camera).with_field_of_view(field_of_view_rad)
-        if difficulty is not None and not is_graded(scene):
-            raise UserError(f"difficulty is nothing to scene '{scene}': it has but one")
-        graded = MEDIUM if difficulty is None else difficulty
-        place, ranges = make_scene(scene, graded, distractors, looks), None
-        if goal and not place.tells_destination:
-            raise UserError(f"goal: scene '{scene}' tells no destination, as rooms does")
-        if randomise:
-            ranges = Randomisation()
+        place = _place(scene, difficulty, distractors, looks, goal)
+        ranges = Randomisation() if randomise else None
         if body == "glide":
             self.body: Any = KinematicBody(spec, place, camera=eye, randomisation=ranges)
         else:
@@ -189,3 +180,15 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
 def no_high_level(*_: object) -> Decision:
     """An agent's controller is never asked to look."""
     raise NotImplementedError("the agent decides")
+
+
+def _place(
+    scene: str, difficulty: float | None, distractors: Split | None, looks: LooksOption, goal: bool
+) -> Scene:
+    if difficulty is not None and not is_graded(scene):
+        raise UserError(f"difficulty is nothing to scene '{scene}': it has but one")
+    graded = MEDIUM if difficulty is None else difficulty
+    place = make_scene(scene, graded, distractors, looks)
+    if goal and not place.tells_destination:
+        raise UserError(f"goal: scene '{scene}' tells no destination, as rooms does")
+    return place

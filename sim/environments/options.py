@@ -14,6 +14,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.camera import CHANNELS, Kind
+from pixelgait.sim.body.faults import Fault, require_eyes
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.world.appearance import LooksOption
 
@@ -82,6 +83,23 @@ def check_eyes(
         raise UserError(
             f"field_of_view_rad is {field_of_view_rad!r}, needs more than 0, less than pi"
         )
+
+
+def check_blind(
+    camera: Kind,
+    looks: LooksOption,
+    distractors: Split | None,
+    field_of_view_rad: float | None,
+    render_mode: str | None,
+    wrong: tuple[Fault, ...],
+) -> None:
+    """Raises UserError if something is asked of the images of an agent that gets none."""
+    if distractors is not None or looks != "plain":
+        raise UserError("image_size is None: there is no image for looks or distractors")
+    unseen_lens = field_of_view_rad is not None and render_mode != "camera"
+    if camera != "rgb" or unseen_lens:
+        raise UserError("image_size is None: there is no image for camera or field_of_view_rad")
+    require_eyes(wrong, "who has no image")
 
 
 def check_times(frame_skip: int, seconds: float) -> None:

@@ -24,7 +24,7 @@ class Contacts:
 
     count: int = 0  # how often it began to
     time_s: float = 0.0
-    impulse_ns: float = 0.0  # normal force over time; 0 for robots without mass
+    impulse_n_s: float = 0.0  # normal force over time; 0 for robots without mass
     _touching: bool = False
 
     def add(self, force_n: float | None) -> None:
@@ -32,7 +32,7 @@ class Contacts:
         if force_n is not None:
             self.count += not self._touching
             self.time_s += CONTROL_DT_S
-            self.impulse_ns += force_n * CONTROL_DT_S
+            self.impulse_n_s += force_n * CONTROL_DT_S
         self._touching = force_n is not None
 
 

@@ -98,7 +98,7 @@ def test_episodes_count_contacts_and_returns_charge_for_them(name: str) -> None:
     assert free.contacts == Contacts()
     touching = walk(name, Forward(150), distance_m=0.34)
     assert touching.contacts.count >= 1
-    assert touching.contacts.impulse_ns > 0.1
+    assert touching.contacts.impulse_n_s > 0.1
     assert not touching.clean_success
     charged = walk(name, Forward(150, contact_cost_m_per_s=2.0), distance_m=0.34)
     assert charged.contacts == touching.contacts
@@ -112,7 +112,7 @@ def test_a_gliding_robot_is_stopped_counts_and_does_not_slide() -> None:
     episode = glide_episode(lambda *_: askew, body, Forward(400), 0)
     assert episode.contacts.count >= 1
     assert episode.contacts.time_s > 0.5
-    assert episode.contacts.impulse_ns == 0.0
+    assert episode.contacts.impulse_n_s == 0.0
     body.reset(0)
     while body.touching() is None:
         body.follow(askew.latent)
@@ -137,7 +137,7 @@ def test_figures_tell_success_from_clean_success() -> None:
     assert figures["clean_success_rate"] == 0.25
     assert figures["contact_free_rate"] == 0.5
     assert figures["contacts_per_episode"] == 0.75
-    assert figures["contact_impulse_ns"] == pytest.approx(2.25)
+    assert figures["contact_impulse_n_s"] == pytest.approx(2.25)
     assert [row["contacts"] for row in figures["episodes"]] == [0, 2, 0, 1]
     low, high = figures["interval_95"]["clean_success_rate"]
     assert low < 0.25 < high
@@ -154,4 +154,4 @@ def test_two_touches_are_two_and_one_long_one_is_one() -> None:
         contacts.add(force)
     assert contacts.count == 2
     assert contacts.time_s == pytest.approx(0.03)
-    assert contacts.impulse_ns == pytest.approx(0.24)
+    assert contacts.impulse_n_s == pytest.approx(0.24)

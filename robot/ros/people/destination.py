@@ -18,11 +18,11 @@ from pixelgait.robot.ros.people.jumps import Jumps
 from pixelgait.robot.ros.people.progress import Progress
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.names import ODOMETRY
-from pixelgait.robot.rotation import heading
+from pixelgait.robot.rotation import heading, is_unit
 from pixelgait.robot.runtime.freshness import Freshness, Seen
 from pixelgait.robot.runtime.operation import Operator, State
 from pixelgait.robot.spec import Array
-from pixelgait.robot.supervisor import UNIT_TOLERANCE, Stage
+from pixelgait.robot.supervisor import Stage
 
 GOAL = "goal_pose"
 # How far a goal's stamp may be off: computers are not always synchronised, and what a recording
@@ -284,6 +284,6 @@ def _unusable(x: float, y: float, quaternion: tuple[float, ...]) -> str | None:
     """Why odometry does not tell where the robot is, or None."""
     if not all(math.isfinite(value) for value in (x, y, *quaternion)):
         return "x, y or the orientation is not finite"
-    if abs(sum(part * part for part in quaternion) - 1.0) > UNIT_TOLERANCE:  # all 0, as by default
+    if not is_unit(quaternion):  # all 0, as by default
         return "the orientation is no unit quaternion"
     return None

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pixelgait.robot.ros.wire import common as ros
+from pixelgait.robot.rotation import is_unit
 from pixelgait.robot.spec import Array, CameraMount
 
 try:
@@ -27,7 +28,6 @@ POSITION_TOLERANCE_M, ANGLE_TOLERANCE_RAD = 0.05, 0.1
 OPTICAL = ("optical_frame", "optical")
 # Columns: where ahead, left and up are in an optical frame.
 LOOKS_AHEAD = np.array([(0.0, -1.0, 0.0), (0.0, 0.0, -1.0), (1.0, 0.0, 0.0)])
-NORM_TOLERANCE = 0.01  # of a quaternion; ours
 
 
 class CameraMountWatch:
@@ -122,7 +122,7 @@ def matrix(transform: Any) -> Array | None:
     """A Transform as pose (4, 4); None if it is none, which tf2 would refuse as well."""
     t, q = transform.translation, transform.rotation
     x, y, z, w = q.x, q.y, q.z, q.w
-    if not abs(x * x + y * y + z * z + w * w - 1.0) < NORM_TOLERANCE:
+    if not is_unit((x, y, z, w)):
         return None
     pose = np.eye(4)
     pose[:3, 3] = t.x, t.y, t.z

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension
 
 from pixelgait.robot.ros.wire.names import LATENCY
-from pixelgait.robot.runtime.latency import STAGES, Histogram, LatencyProfiler, percentile_us
+from pixelgait.robot.runtime.latency import STAGES, Histogram, LatencyProfiler, percentile_ns
 
 COLUMNS = {"p50_us": 0.5, "p99_us": 0.99, "max_us": 1.0}
 
@@ -42,4 +42,4 @@ class LatencyTopic:
         self._before[name] = counts
         # A profiler that has begun anew has counted less than before.
         new = counts - before if (counts >= before).all() else counts
-        return [percentile_us(new, fraction) for fraction in COLUMNS.values()]
+        return [percentile_ns(new, fraction) / 1e3 for fraction in COLUMNS.values()]
