@@ -49,7 +49,8 @@ class Patience(NamedTuple):
         return Stage.STALE if age_s > self.stale_s else Stage.AGEING
 
 
-CAMERA = "camera"  # the controller's, whatever a link calls what brings its images
+# The controller's; a link calls what brings its images so, or camera/..., by the topic.
+CAMERA = "camera"
 # All ours. The robot falls within tenths of a second without its joints, but not without its eyes:
 # the camera may miss a few dozen frames. Until it is stale it walks 0.3 m unseeing at full speed.
 PATIENCE: Mapping[str, Patience] = MappingProxyType(
@@ -62,7 +63,13 @@ PATIENCE: Mapping[str, Patience] = MappingProxyType(
 NO_AGES: Mapping[str, float] = MappingProxyType({})
 TILT_LIMIT_RAD = 1.2  # ends an episode in Google's Laikago v2 environment
 LEAST_UP_Z = math.cos(TILT_LIMIT_RAD)
+LEAST_UP_Z_TO_RISE = math.cos(0.6)  # ramps are up to 0.3 rad, who lies on a side is at 1 and more
 NOT_FINITE = "a sensor value is not finite"
+
+
+def unseeing(ages: Mapping[str, float]) -> dict[str, float]:
+    """The ages [s] of a robot's sensors without those of its camera."""
+    return {name: age for name, age in ages.items() if name.split("/")[0] != CAMERA}
 
 
 class Supervisor:
@@ -119,6 +126,9 @@ class Supervisor:
             joints.reset()
             if rises and (finite or self._unreadable > MOST_BRIDGED):
                 self.fault = wrong
+        elif rises and (up := up_z(reading.orientation)) < LEAST_UP_Z_TO_RISE:
+            self.fault = f"{_tilted(up)}: it cannot stand up from there"
+            return False
         return joints.trusted and not joints.in_doubt
 
     def stage(self, ages: Mapping[str, float]) -> Stage:
@@ -174,7 +184,7 @@ class Supervisor:
         if is_unit(quaternion := orientation.tolist()):
             self._bad_imu, up = 0, up_z(quaternion)
             if up < LEAST_UP_Z:
-                return f"tilted by {math.acos(max(-1.0, up)):.2f} rad"
+                return _tilted(up)
             if doubt := self._imu.judge(reading):
                 return doubt
         else:
@@ -195,6 +205,10 @@ class Supervisor:
         np.minimum(np.maximum(targets, lower, out=targets), upper, out=targets)
         sent = np.minimum(np.maximum(q, lower), upper) if self._sent is None else self._sent
         return np.minimum(np.maximum(targets, sent - self._step), sent + self._step)
+
+
+def _tilted(up: float) -> str:
+    return f"tilted by {math.acos(max(-1.0, up)):.2f} rad"
 
 
 def _finite(*vectors: Array) -> bool:

@@ -18,8 +18,10 @@ FILES = [
             *("supervisor", "plausibility", "obedience"),
         )
     ),
-    *(ROBOT / "runtime" / f"{name}.py" for name in ("loop", "operation", "freshness", "stages")),
-    ROBOT / "runtime" / "realtime.py",
+    *(
+        ROBOT / "runtime" / f"{name}.py"
+        for name in ("loop", "operation", "orders", "freshness", "stages", "realtime")
+    ),
     *sorted((ROBOT / "bundle").glob("*.py")),
     *sorted((ROBOT / "cli").glob("*.py")),
     *(ROBOT / "recording" / f"{name}.py" for name in ("recorder", "writer")),

@@ -15,7 +15,8 @@ import numpy as np
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.recording.messages import IMU, JOINTS, SEEN, STEP
-from pixelgait.robot.runtime.operation import Goal, Inputs, Orders
+from pixelgait.robot.runtime.operation import Inputs
+from pixelgait.robot.runtime.orders import Goal, Orders
 from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import Patience
 

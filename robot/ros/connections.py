@@ -30,7 +30,7 @@ from pixelgait.robot.ros.wire.eyes import RosEyes
 from pixelgait.robot.ros.wire.link import Driver, Eyes, RosLink
 from pixelgait.robot.ros.wire.names import ODOMETRY, TOPICS
 from pixelgait.robot.ros.wire.video import VideoEyes
-from pixelgait.robot.runtime.operation import Operator
+from pixelgait.robot.runtime.orders import Operator
 from pixelgait.robot.unitree.address import Go2
 
 CAMERA_WAIT_S = 1.0  # for what those who are there say of the camera; ours, some never do
@@ -99,17 +99,20 @@ class Connections:
             self.link.odometry = self.destination.odometry
             self.link.odometry_seen = self.destination.seen
 
-    def admit(self) -> None:
+    def admit(self, stop: threading.Event) -> None:
         """Before anything moves: what is there to be heard of the camera must fit the policy.
 
+        Only then are the motors taken from whoever has them.
+
         Raises:
-            UserError: it does not.
+            UserError: it does not; or see the driver, also of what `stop` leads to.
         """
         deadline = time.monotonic() + CAMERA_WAIT_S
         self.check_camera()
         while self._camera_pending() and time.monotonic() < deadline:
             time.sleep(0.02)
             self.check_camera()
+        self.link.take_motors(stop)
 
     def check_camera(self) -> None:
         """Raise a UserError if the policy would see something else than it was made for."""
@@ -146,14 +149,17 @@ class Connections:
             statuses[VELOCITY] = self.pilot.status()
         return statuses
 
-    def look_around(self) -> str | None:
+    def look_around(self, begins: bool = False) -> str | None:
         """Who publishes what this node or its robot's driver should, or None.
+
+        For who `begins` also who has its name; whoever walks is not ended by a newcomer of that.
 
         Several that publish odometry are the destination's: it believes none of them.
         """
         if self.destination is not None:
             self.destination.rivals = self._neighbours.several(ODOMETRY)
-        return self._neighbours.intruder() or self.link.intruder()
+        other = self._neighbours.intruder() or self.link.intruder()
+        return other or (self._neighbours.namesake() if begins else None)
 
     def close(self) -> None:
         """Leave the topics."""

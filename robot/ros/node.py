@@ -24,7 +24,7 @@ from pixelgait.robot.ros.wire.names import NODE
 from pixelgait.robot.runtime.decisions import MOST_BYTES
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.loop import SENSOR_WAIT_S, ControlLoop
-from pixelgait.robot.runtime.operation import Goal, Operator, State
+from pixelgait.robot.runtime.orders import Goal, Operator, State
 from pixelgait.robot.runtime.realtime import freeze_collector, take_turns
 
 DISCOVERY_S = 3.0  # until all are known who were there before; 2.6 s were seen
@@ -35,8 +35,8 @@ STANDING = (State.READY, State.WALKING)
 class ControllerNode(LifecycleNode):
     """configure: load, verify, warm up. activate: operate the robot. deactivate: damp.
 
-    A fault damps the robot and ends the loop; `follow_fault` then deactivates the node. `fault`
-    keeps the reason until the next configure or activate. `stop` ends whatever the node waits for.
+    A fault damps the robot and ends the loop; `follow_fault` then deactivates the node. `fault` is
+    kept until the next configure or activate. `stop` ends whatever the node waits for.
 
     Raises:
         UserError: a parameter cannot be used.
@@ -167,13 +167,13 @@ class ControllerNode(LifecycleNode):
         """Whoever is there is seen only after a while, and so is who has just been killed.
 
         Raises:
-            UserError: somebody else publishes what this node or its robot's driver should.
+            UserError: somebody else publishes what this node or its driver should, or has its name.
         """
         while time.monotonic() < self._joined_s + DISCOVERY_S and not self._pause(0.1):
             pass
         deadline = time.monotonic() + SENSOR_WAIT_S
         assert self.connections is not None
-        while other := self.connections.look_around():
+        while other := self.connections.look_around(begins=True):
             if time.monotonic() > deadline or self._pause(0.1):
                 raise UserError(other)
 
@@ -295,5 +295,6 @@ class ControllerNode(LifecycleNode):
         link = self.connections.link if self.connections else None
         commands = self.connections.statuses() if self.connections else {}
         self._diagnostics.publish(self.loop, link, self.fault, commands)
+        self._news.worry(link.driver.worry() if link else None)
         if self.loop is not None:
             self._latency.publish(self.loop.profiler)

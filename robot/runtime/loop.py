@@ -15,12 +15,14 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S, Image, JointCommand, Link, Reading
 from pixelgait.robot.runtime.decisions import MOST_BYTES, Decisions
 from pixelgait.robot.runtime.latency import LatencyProfiler
-from pixelgait.robot.runtime.operation import STIFF, Inputs, Operation, Operator, State
+from pixelgait.robot.runtime.operation import Inputs, Operation
+from pixelgait.robot.runtime.orders import STIFF, Operator, State
 from pixelgait.robot.runtime.pace import Pace
 from pixelgait.robot.runtime.realtime import RateKeeper, elapsed_s, raise_priority
 from pixelgait.robot.runtime.rehearsal import Rehearsal
 from pixelgait.robot.runtime.stages import StageWatch
 from pixelgait.robot.spec import Array
+from pixelgait.robot.supervisor import unseeing
 
 SENSOR_WAIT_S = 15.0  # discovery on loopback was seen to take up to 2.6 s; a robot boots slower
 SILENCE_S = 2.0  # after so long a wait people are told what for
@@ -51,9 +53,10 @@ class ControlLoop:
     that may be one that `needs_destination`.
     `fault` says why the loop has ended on its own, or is None. Of `decisions` the newest is
     remembered, and those before as long as all are no more than `keep_bytes`; `record` is given
-    every step, in the control thread, and `admit` is called there before anything moves: a
-    UserError of its is a fault. Others may set `driver_timeout_s` and the supervisor's
-    patience at any time: every step goes by what they were at its begin.
+    every step, in the control thread, and `admit` is called there before anything moves, with an
+    event that is set once the loop shall end: a UserError of its is a fault. Others may set
+    `driver_timeout_s` and the supervisor's patience at any time: every step goes by what they were
+    at its begin.
     """
 
     def __init__(
@@ -68,7 +71,7 @@ class ControlLoop:
         needs_destination: bool = False,
         keep_bytes: int = MOST_BYTES,
         record: Callable[[Step], None] | None = None,
-        admit: Callable[[], None] = lambda: None,
+        admit: Callable[[threading.Event], None] = lambda _: None,
     ) -> None:
         self.link, self.controller, self.profiler = link, controller, profiler
         self.operator, self.pilot, self._record, self._admit = operator, pilot, record, admit
@@ -89,6 +92,7 @@ class ControlLoop:
         self.fault: str | None = None
         self.steps = self.misses = 0  # of all its steps; deadlines that passed
         self._looked: Image | None = None
+        self._stalls = 0  # of the operation, that have been minded
         self._sent_s = 0.0  # when the last command was handed over, see `elapsed_s`
         self._late_s = 0.0  # a gap that was noticed only when a command was ready, or out
         self._stop = threading.Event()
@@ -139,7 +143,11 @@ class ControlLoop:
                 )
         if self.pilot is None:
             self.link.read().image()  # one that cannot be used is refused
-        self._admit()
+        try:
+            self._admit(self._stop)
+        except UserError:
+            if not self._stop.is_set():  # else it was told to end, and says so
+                raise
         return not self._stop.is_set()
 
     def _operate(self) -> None:
@@ -161,6 +169,7 @@ class ControlLoop:
             command = self.operation.step(inputs)
             self.watch.look(inputs.ages, self.link.doubts(), began_s)
             looked = self._follow_state()
+            self._mind_who_let_go(inputs.ages)
             sent = self._send(command, inputs.ages)
             if self._record is not None:
                 self._record(self._step(inputs, command, sent, looked, began_s))
@@ -255,6 +264,15 @@ class ControlLoop:
         if controller.decision is not None:
             self.decisions.add(controller.image, controller.decision)
         return True
+
+    def _mind_who_let_go(self, ages: Mapping[str, float]) -> None:
+        """A robot that has been let go, or tells nothing, gets stiff by new orders alone."""
+        operation, supervisor = self.operation, self.controller.supervisor
+        stalls, self._stalls = self._stalls, operation.stalls
+        silent = [] if operation.state in STIFF else supervisor.silent(unseeing(ages))
+        if (operation.stalls > stalls or silent) and self.operator.let_go():
+            why = f"{silent[0]} is silent" if silent else "it has let go"
+            self.changes.append((operation.state, f"disarmed, {why}"))
 
     def _note(self, state: State, cause: str) -> None:
         self.operator.state = state

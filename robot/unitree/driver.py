@@ -20,20 +20,21 @@ from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.address import HOLD_S, SENSOR
 from pixelgait.robot.unitree.dds import Bus, newest, sample_type
+from pixelgait.robot.unitree.handover import Handover
+from pixelgait.robot.unitree.health import health, worry
 from pixelgait.robot.unitree.remote import Remote
-from pixelgait.robot.unitree.services import MotionSwitcher
 from pixelgait.robot.unitree.tick import TickClock, raw_s
 
 STATE, COMMAND = "rt/lowstate", "rt/lowcmd"
 PERIOD_S = 0.002  # of commands, as in the vendor's samples
 DAMP_S = 1.5  # of damping at the end: a standing robot has sunk to the ground by then; ours
-MANY_RESTARTS = 3  # no robot is started so often while one listens; ours
+# No robot is started so often while one listens; ours. One whose motors we have, not once: its own
+# program has them then.
+MANY_RESTARTS = 3
 DISCOVERY_S = 0.3  # for whoever else writes; the vendor's programs listen for 0.2 s
 # Our own commands are none of its, those of any other process are.
 OTHERS_ALONE = Qos(Policy.IgnoreLocal.Participant)
 IN_ORDER = (1, 2, 3, 0)  # w x y z as x y z w
-# What people are warned of; both ours. Of motors that stand 30 to 50 deg C are reported.
-LOW_PERCENT, HOT_DEG_C = 20, 70
 
 
 class Go2Driver:
@@ -62,7 +63,7 @@ class Go2Driver:
         self._codec = go2.Codec(go2.LOW_CMD)
         self._reader = bus.reader(STATE, states)
         self._foreign = bus.reader(COMMAND, self._commands, OTHERS_ALONE)
-        self._switcher: MotionSwitcher | None = None
+        self._handover = Handover(bus, spec, self._look, self._others)
         self._writer: DataWriter[Any] | None = None
         self._clock, self._freshness = TickClock(), Freshness(SENSOR)
         self.received: dict[str, int] = {SENSOR: 0}
@@ -70,33 +71,49 @@ class Go2Driver:
         self._stamp_s = 0.0
         self._held: go2.Record | None = None  # the newest command; None before a stiff one
         self._held_s = self._sent_s = 0.0  # monotonic, of that command and of the last sending
+        self._restarts = 0  # of the robot, before we had the motors
         self._due = self._late = 0  # times to repeat a command, and those that were missed
         self._problem: Exception | None = None  # of repeating, until it is raised
         self._lock, self._closing = threading.Lock(), threading.Event()
         self._repeater = threading.Thread(target=self._repeat, name="lowcmd", daemon=True)
 
     def acquire(self, stop: threading.Event) -> None:
-        """Take the motors from the robot's own programs.
+        """Nothing yet: as long as sensors may be missing the robot's own programs hold it."""
+
+    def take_motors(self, stop: threading.Event) -> None:
+        """Take the motors from the robot's own programs, which lay it down before.
+
+        Until nobody else has them nothing of ours can be heard on the topic of commands: who walks
+        there would take it for an intruder, and damp.
 
         Raises:
-            UserError: they keep them, or do not answer, or `stop` came first.
+            UserError: they keep them, or do not answer, or do not lay the robot down, or somebody
+                else commands it, or `stop` came first.
         """
-        self._switcher = self._switcher or MotionSwitcher(self._bus)
-        self._switcher.release(stop)
+        self._handover.take(stop)
         self._problem = None  # of the damping since the last fault: nobody waits for that
         self._due = self._late = 0
+        self._restarts = self._clock.restarts
         if self._writer is None:
             self._writer = self._bus.writer(COMMAND, self._commands)
             self._repeater.start()
         time.sleep(DISCOVERY_S)
 
+    def _others(self) -> str:
+        """Who else could command the motors, whether it does or not; empty if nobody does."""
+        others = ", ".join(self._bus.writers(self._foreign))
+        return others and f"another program commands the motors on {COMMAND}: {others}"
+
     def intruder(self, commanding: bool) -> str | None:
-        """Who else could command the motors, whether it does or not, or tells of the robot."""
-        if commanding and (others := self._bus.writers(self._foreign)):
-            return f"another program commands the motors on {COMMAND}: {', '.join(others)}"
+        """Who else could command the motors, once we do, or tells of the robot."""
+        commanding = commanding and self._writer is not None
+        if commanding and (others := self._others()):
+            return others
         if self._clock.restarts >= MANY_RESTARTS:
             there = ", ".join(self._bus.writers(self._reader))
             return f"{STATE} tells of two robots in turn, or of a recording: {there}"
+        if commanding and self._clock.restarts > self._restarts:
+            return "the robot was started again: its own program has the motors"
         return None
 
     def settle(self) -> None:
@@ -113,8 +130,7 @@ class Go2Driver:
         self._closing.set()
         with ExitStack() as after:  # from the last to the first
             after.callback(self._bus.close)
-            if self._switcher is not None:
-                after.callback(self._switcher.give_back)
+            after.callback(self._handover.give_back)
             if self._writer is not None:
                 self._repeater.join()
             if self._held is not None:
@@ -160,6 +176,11 @@ class Go2Driver:
         self._freshness.forget()
         self._clock.forget()
 
+    def _look(self) -> Array:
+        """At the joints' angles [rad], anew."""
+        self.take()
+        return self.angles()
+
     def angles(self) -> Array:
         return np.zeros(0) if self._state is None else self._motors("q")
 
@@ -194,26 +215,12 @@ class Go2Driver:
         """Battery, temperatures, lost packets and late commands, for people to read."""
         if self._state is None:
             return {}
-        state, motors = self._state, self._state["motor_state"][: len(self._spec.joint_names)]
-        return {
-            "battery_percent": str(state["bms_state"]["soc"]),
-            "battery_v": f"{state['power_v']:.1f}",
-            "hottest_motor_deg_c": str(motors["temperature"].max()),
-            "lost_packets": str(motors["lost"].sum()),
-            "late_commands": str(self._late),
-        }
+        known = health(self._state, self._spec.joint_names)
+        return {**known, "late_commands": str(self._late)}
 
     def worry(self) -> str | None:
-        """A low battery, or a hot motor."""
-        if self._state is None:
-            return None
-        charge = int(self._state["bms_state"]["soc"])
-        if charge < LOW_PERCENT:
-            return f"battery at {charge} %"
-        motors = self._state["motor_state"][: len(self._spec.joint_names)]
-        hottest = int(motors["temperature"].argmax())
-        heat = int(motors["temperature"][hottest])
-        return f"{self._spec.joint_names[hottest]} has {heat} deg C" if heat >= HOT_DEG_C else None
+        """A low battery, a hot motor, or both."""
+        return None if self._state is None else worry(self._state, self._spec.joint_names)
 
     def pace(self) -> Mapping[str, float]:
         """Of the commands at 500 Hz, from the first stiff one on."""

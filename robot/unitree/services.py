@@ -7,6 +7,7 @@ in its own client.
 from __future__ import annotations
 
 import json
+import math
 import time
 from threading import Event
 from typing import Any
@@ -18,12 +19,14 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.unitree.dds import Bus
 
 MODULE = "unitree_api.msg.dds_"
-SWITCHER = "motion_switcher"
+SWITCHER, SPORT = "motion_switcher", "sport"
 CHECK_MODE, SELECT_MODE, RELEASE_MODE = 1001, 1002, 1003
+STAND_DOWN = 1005  # of sport, the robot's own program
+BUSY, THERE_ALREADY = 7002, 7004  # of the switcher; the second also of a wrong name
 ANSWER_S = 10.0  # the vendor's samples wait 5 to 10 s
 AGAIN_S = 0.5  # a request that came before the service was discovered is lost
 RELEASE_S = 30.0  # until nobody else moves the motors; a release takes seconds, and is repeated
-FAREWELL_S = 2.0  # for an answer at the end: the robot may be gone
+FAREWELL_S = 5.0  # for an answer at the end: it takes seconds, or the robot is gone
 NEVER = Event()  # of who waits to the end
 PAUSE_S = 1.0  # from one release to the next, as in the vendor's samples
 
@@ -51,6 +54,14 @@ def topics(service: str) -> tuple[str, str]:
     return f"rt/api/{service}/request", f"rt/api/{service}/response"
 
 
+class RefusalError(UserError):
+    """A service's own no; `code` says which."""
+
+    def __init__(self, text: str, code: int) -> None:
+        super().__init__(text)
+        self.code = code
+
+
 class Client:
     """Calls one service, and waits for its answers."""
 
@@ -61,27 +72,37 @@ class Client:
         self._responses = bus.reader(answered, Response)
 
     def call(
-        self, api: int, patience_s: float = ANSWER_S, stop: Event = NEVER, **parameters: Any
+        self,
+        api: int,
+        patience_s: float = ANSWER_S,
+        stop: Event = NEVER,
+        again: bool = False,
+        **parameters: Any,
     ) -> str:
         """The data that the service answers with, within so long; JSON where there is something.
 
+        Asked `again` until it answers, where it does not matter how often it is.
+
         Raises:
-            UserError: it does not answer, or says no, or cannot be asked, or `stop` came first.
+            RefusalError: it says no.
+            UserError: it does not answer, or cannot be asked, or `stop` came first.
         """
         try:
-            return self._call(api, patience_s, stop, parameters)
+            return self._call(api, patience_s, stop, again, parameters)
         except DDSException as error:
             reason = " ".join(str(error).split())
             raise UserError(f"{self.service}: call {api} failed, {reason}") from error
 
-    def _call(self, api: int, patience_s: float, stop: Event, parameters: dict[str, Any]) -> str:
+    def _call(
+        self, api: int, patience_s: float, stop: Event, again: bool, parameters: dict[str, Any]
+    ) -> str:
         self._responses.take(N=100)  # answers to what nobody waits for any more
         number = time.monotonic_ns()
         head = RequestHeader(RequestIdentity(number, api), RequestLease(0), RequestPolicy(0, False))
         request = Request(head, json.dumps(parameters) if parameters else "", [])
-        deadline, asked_s = time.monotonic() + patience_s, -AGAIN_S
+        deadline, asked_s = time.monotonic() + patience_s, -math.inf
         while (now_s := time.monotonic()) < deadline:
-            if now_s - asked_s >= AGAIN_S:
+            if now_s - asked_s >= (AGAIN_S if again else math.inf):
                 self._requests.write(request)
                 asked_s = now_s
             for answer in self._responses.take(N=100):
@@ -89,7 +110,8 @@ class Client:
                 if header is None or header.identity.id != number:
                     continue
                 if header.status.code:
-                    raise UserError(f"{self.service}: call {api} failed, {header.status.code}")
+                    said = f"{self.service}: call {api} failed, {header.status.code}"
+                    raise RefusalError(said, header.status.code)
                 return str(answer.data)
             if stop.wait(0.005):
                 raise UserError(f"{self.service}: stopped before it answered call {api}")
@@ -109,7 +131,7 @@ class MotionSwitcher:
         Raises:
             UserError: the service does not say so, or does not answer, or `stop` came first.
         """
-        answer = self._client.call(CHECK_MODE, stop=stop)
+        answer = self._client.call(CHECK_MODE, stop=stop, again=True)
         try:
             return str(json.loads(answer)["name"])
         except (ValueError, TypeError, KeyError):
@@ -130,7 +152,8 @@ class MotionSwitcher:
             try:
                 self._client.call(RELEASE_MODE, stop=stop)
             except UserError as error:
-                raise UserError(f"{SWITCHER}: '{name}' keeps the motors ({error})") from None
+                if not (isinstance(error, RefusalError) and error.code == BUSY):
+                    raise UserError(f"{SWITCHER}: '{name}' keeps the motors ({error})") from None
             if self.mode(stop):
                 stop.wait(PAUSE_S)
 
@@ -141,5 +164,10 @@ class MotionSwitcher:
             UserError: the service does not answer, or refuses.
         """
         name, self.released = self.released, None
-        if name is not None:
+        if name is None:
+            return
+        try:
             self._client.call(SELECT_MODE, FAREWELL_S, name=name)
+        except RefusalError as refusal:
+            if refusal.code != THERE_ALREADY or self.mode() != name:
+                raise

@@ -14,7 +14,7 @@ from pixelgait.robot.observation import goal_vector
 from pixelgait.robot.recording.replay import Replayed, replayed
 from pixelgait.robot.recording.steps import RecordedStep, Recording
 from pixelgait.robot.runtime.attention import draw_attention
-from pixelgait.robot.runtime.operation import State
+from pixelgait.robot.runtime.orders import State
 from pixelgait.robot.runtime.stages import StageWatch
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.robot.viewing.entries import (

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pixelgait.robot.gait import GRAVITY_M_PER_S2
+from pixelgait.robot.gait import GRAVITY_M_PER_S2, lying_pose
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S, JointCommand, Reading
 from pixelgait.robot.rotation import heading, roll_pitch, to_base_frame
 from pixelgait.robot.spec import RobotSpec
@@ -23,6 +23,8 @@ from pixelgait.robot.unitree.services import (
     CHECK_MODE,
     RELEASE_MODE,
     SELECT_MODE,
+    SPORT,
+    STAND_DOWN,
     SWITCHER,
     Request,
     Response,
@@ -31,11 +33,13 @@ from pixelgait.robot.unitree.services import (
     topics,
 )
 from pixelgait.robot.unitree.tick import raw_s
-from pixelgait.sim.standin.motors import limp
+from pixelgait.sim.body.interface import PHYSICS_DT_S
+from pixelgait.sim.standin.motors import limp, stiff
 
 OWN_PROGRAM = "normal"  # what moves the motors until it is released: sport_mode
 NOT_IMPLEMENTED, MALFORMED = 3203, 3204  # as the robot's services answer
 SERVICE_STEPS = 25  # physics steps between looks for requests: 50 ms
+LIE_S = 1.8  # from standing to the ground, as in the vendor's stand example
 WARM_DEG_C, CHARGED_PERCENT, VOLTS = 30, 80, 28.8  # of a robot that is well
 
 
@@ -52,17 +56,20 @@ class Go2Wire:
         self._codec = go2.Codec(go2.LOW_STATE)
         self._writer = self._bus.writer(STATE, self._states)
         self._reader = self._bus.reader(COMMAND, commands)
-        asked, answered = topics(SWITCHER)
-        self._requests = self._bus.reader(asked, Request)
-        self._responses = self._bus.writer(answered, Response)
+        self._services = {
+            name: (self._bus.reader(asked, Request), self._bus.writer(answered, Response))
+            for name in (SWITCHER, SPORT)
+            for asked, answered in (topics(name),)
+        }
         self.program = OWN_PROGRAM
+        self._down = 0  # steps since it was told to lie down; 0 as long as it stands
         self.refused = 0  # commands
         self._began_s, self._steps = raw_s(), 0
         self._newest: go2.Record | None = None
         self._received_s = 0.0
 
     def command(self) -> JointCommand | None:
-        """None while the robot's own program moves the motors: it stands."""
+        """None while the robot's own program lets it stand."""
         self._steps += 1
         if self._steps % SERVICE_STEPS == 0:
             self._serve()
@@ -70,7 +77,7 @@ class Go2Wire:
         if record is not None and self._obeyed(record):
             self._newest, self._received_s = record, time.monotonic()
         if self.program:
-            return None
+            return self._lie_down() if self._down else None
         # The robot lets go as well; after how long is not published.
         if self._newest is None or time.monotonic() - self._received_s > DRIVER_TIMEOUT_S:
             return limp(self._spec)
@@ -105,20 +112,30 @@ class Go2Wire:
         record["crc"] = go2.checksum(record)
         self._writer.write(self._states(record))
 
-    def _serve(self) -> None:
-        """Answer what the motion switcher is asked."""
-        for request in self._requests.take(N=10):
-            if (header := getattr(request, "header", None)) is None:
-                continue
-            code, data = self._answer(header.identity.api_id, request.parameter)
-            status = ResponseHeader(header.identity, ResponseStatus(code))
-            self._responses.write(Response(status, json.dumps(data), []))
+    def _lie_down(self) -> JointCommand:
+        """As the robot's own program does, which then holds it there."""
+        self._down += 1
+        share = min(1.0, self._down * PHYSICS_DT_S / LIE_S)
+        standing, lying = self._spec.default_pose_rad, lying_pose(self._spec)
+        return stiff(self._spec, standing + share * (lying - standing))
 
-    def _answer(self, api: int, parameter: str) -> tuple[int, dict[str, Any]]:
+    def _serve(self) -> None:
+        """Answer what the motion switcher and the robot's own program are asked."""
+        for service, (requests, responses) in self._services.items():
+            for request in requests.take(N=10):
+                if (header := getattr(request, "header", None)) is None:
+                    continue
+                code, data = self._answer(service, header.identity.api_id, request.parameter)
+                status = ResponseHeader(header.identity, ResponseStatus(code))
+                responses.write(Response(status, json.dumps(data), []))
+
+    def _answer(self, service: str, api: int, parameter: str) -> tuple[int, dict[str, Any]]:
+        if service == SPORT:
+            return self._move(api), {}
         if api == CHECK_MODE:
             return 0, {"form": "0", "name": self.program}
         if api == RELEASE_MODE:
-            self.program, self._newest = "", None
+            self.program, self._newest, self._down = "", None, 0
             return 0, {}
         if api == SELECT_MODE:
             try:
@@ -127,6 +144,13 @@ class Go2Wire:
                 return MALFORMED, {}
             return 0, {}
         return NOT_IMPLEMENTED, {}
+
+    def _move(self, api: int) -> int:
+        """What the robot's own program answers, which does nothing else but lie down."""
+        if api != STAND_DOWN or not self.program:
+            return NOT_IMPLEMENTED
+        self._down = self._down or 1
+        return 0
 
     def close(self) -> None:
         """Leave the bus."""

@@ -30,7 +30,8 @@ from pixelgait.robot.bundle import (
     shipped_low_level,
 )
 from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.runtime.operation import Goal, Inputs, Operation, Orders
+from pixelgait.robot.runtime.operation import Inputs, Operation
+from pixelgait.robot.runtime.orders import Goal, Orders
 from pixelgait.robot.spec import A1, GO2, ROBOTS
 from tests.conftest import make_bundle
 from tests.helpers import change_contract

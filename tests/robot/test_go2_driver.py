@@ -13,13 +13,15 @@ import pytest
 from cyclonedds.core import DDSException
 
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.gait import lying_pose
 from pixelgait.robot.interface import JointCommand
 from pixelgait.robot.spec import GO2
 from pixelgait.robot.supervisor import PATIENCE
 from pixelgait.robot.unitree import driver as driver_module
+from pixelgait.robot.unitree import handover, services
 from pixelgait.robot.unitree import messages as go2
-from pixelgait.robot.unitree import services
 from pixelgait.robot.unitree.driver import Go2Driver
+from pixelgait.robot.unitree.handover import Handover
 from pixelgait.robot.unitree.remote import Remote
 
 STIFF = JointCommand(0.0, GO2.default_pose_rad, GO2.kp_nm_per_rad, GO2.kd_nms_per_rad, np.zeros(12))
@@ -40,6 +42,9 @@ class FakeBus:
     def writer(self, *_: Any) -> FakeBus:
         return self
 
+    def writers(self, _: Any) -> list[str]:
+        return []
+
     def write(self, sample: Any) -> None:
         repeated = threading.current_thread().name == "lowcmd"
         if self.fails and (repeated or not self.repeated_alone):
@@ -52,12 +57,13 @@ class FakeBus:
 
 
 class FakeSwitcher:
-    """Lets go of the motors at once."""
+    """Of a robot whose own programs have been released."""
 
     def __init__(self, bus: FakeBus) -> None:
         self._bus = bus
 
-    def release(self, stop: threading.Event) -> None: ...
+    def mode(self, stop: threading.Event) -> str:
+        return ""
 
     def give_back(self) -> None:
         self._bus.ended.append("motors given back")
@@ -71,11 +77,11 @@ def bus() -> FakeBus:
 @pytest.fixture
 def driver(bus: FakeBus, monkeypatch: pytest.MonkeyPatch) -> Go2Driver:
     """It has the motors, and no states come."""
-    monkeypatch.setattr(driver_module, "MotionSwitcher", FakeSwitcher)
+    monkeypatch.setattr(handover, "MotionSwitcher", FakeSwitcher)
     monkeypatch.setattr(driver_module, "DISCOVERY_S", 0.0)
     monkeypatch.setattr(driver_module, "newest", lambda _: None)
     driver = Go2Driver(bus, GO2, time.time, Remote({}))  # type: ignore[arg-type]
-    driver.acquire(threading.Event())
+    driver.take_motors(threading.Event())
     return driver
 
 
@@ -179,7 +185,7 @@ def test_what_failed_before_the_motors_were_taken_again_is_no_fault(
     driver.send(STIFF)
     bus.fails = 1
     wait_for(lambda: not bus.fails)
-    driver.acquire(threading.Event())
+    driver.take_motors(threading.Event())
     driver.take()
     driver.close()
 
@@ -260,11 +266,16 @@ def test_a_tick_that_stood_still_is_forgotten_when_the_node_is_activated_again(
 
 
 class SwitcherBus(AnsweringBus):
-    """A motion switcher that obeys; `lost` answers to a release never arrive."""
+    """A motion switcher that obeys; `lost` answers to a release never arrive.
 
-    def __init__(self, lost: bool) -> None:
+    So often it answers that it is `busy`. Its program lays the robot down when told to.
+    """
+
+    def __init__(self, lost: bool = False, busy: int = 0) -> None:
         super().__init__("")
-        self.lost, self.program, self.told = lost, "normal", list[int]()
+        self.lost, self.busy, self.program, self.told = lost, busy, "normal", list[int]()
+        self.angles = GO2.default_pose_rad
+        self.obeys = True  # the program, who tells it to lie down
 
     def write(self, request: Any) -> None:
         super().write(request)
@@ -274,11 +285,18 @@ class SwitcherBus(AnsweringBus):
         asked, self.asked = self.asked, []
         answers = []
         for identity in asked:
+            code = 0
             if identity.api_id == services.RELEASE_MODE:
-                self.program = ""
+                code = services.BUSY if self.busy else 0
+                self.busy = max(0, self.busy - 1)
+                self.program = "normal" if code else ""
                 if self.lost:
                     continue
-            head = services.ResponseHeader(identity, services.ResponseStatus(0))
+            if identity.api_id == services.STAND_DOWN and self.obeys:
+                self.angles = lying_pose(GO2)
+            if identity.api_id == services.SELECT_MODE and self.program:
+                code = services.THERE_ALREADY
+            head = services.ResponseHeader(identity, services.ResponseStatus(code))
             answers.append(services.Response(head, f'{{"name": "{self.program}"}}', []))
         return answers
 
@@ -310,3 +328,94 @@ def test_who_shall_stop_does_not_take_the_motors_first() -> None:
         services.MotionSwitcher(bus).release(stop)  # type: ignore[arg-type]
     assert time.monotonic() - began_s < services.ANSWER_S / 2.0
     assert services.RELEASE_MODE not in bus.told
+
+
+def handed_over(bus: SwitcherBus) -> Handover:
+    return Handover(bus, GO2, lambda: bus.angles, lambda: "")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("stands", [True, False])
+def test_a_robot_that_stands_is_laid_down_before_it_is_let_go(stands: bool) -> None:
+    """It would fall; one that lies already is not moved."""
+    bus = SwitcherBus()
+    bus.angles = GO2.default_pose_rad if stands else lying_pose(GO2)
+    handed_over(bus).take(threading.Event())
+    down = [services.STAND_DOWN] if stands else []
+    asked = [api for api in bus.told if api != services.CHECK_MODE]
+    assert asked == [*down, services.RELEASE_MODE]
+
+
+def test_a_robot_that_goes_on_standing_keeps_its_motors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handover, "DOWN_S", 0.2)
+    bus = SwitcherBus()
+    bus.obeys = False
+    said = r"the robot stands, and 'normal' does not lay it down \(.*not folded.*\): do so by its"
+    with pytest.raises(UserError, match=said):
+        handed_over(bus).take(threading.Event())
+    assert services.RELEASE_MODE not in bus.told
+    assert bus.program == "normal"
+
+
+def test_a_switcher_that_is_busy_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "PAUSE_S", 0.01)
+    bus = SwitcherBus(busy=2)
+    handed_over(bus).take(threading.Event())
+    assert bus.told.count(services.RELEASE_MODE) == 3
+    assert not bus.program
+
+
+def test_a_request_that_changes_something_is_sent_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release that takes its time is not begun anew while it does."""
+    monkeypatch.setattr(services, "AGAIN_S", 0.01)
+    bus, stop = SwitcherBus(lost=True), threading.Event()
+    threading.Timer(0.3, stop.set).start()
+    with pytest.raises(UserError, match="'normal' keeps the motors"):
+        services.MotionSwitcher(bus).release(stop)  # type: ignore[arg-type]
+    assert bus.told.count(services.RELEASE_MODE) == 1
+
+
+def test_a_program_that_has_the_motors_already_is_content() -> None:
+    bus = SwitcherBus()
+    switcher = services.MotionSwitcher(bus)  # type: ignore[arg-type]
+    switcher.released = "normal"
+    switcher.give_back()
+    switcher.released = "ai"  # another one has them
+    with pytest.raises(UserError, match="call 1002 failed, 7004"):
+        switcher.give_back()
+
+
+def test_who_finds_a_walking_robot_does_not_even_write(
+    bus: FakeBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever commands it would take another writer for an intruder, and let it fall."""
+    monkeypatch.setattr(handover, "MotionSwitcher", FakeSwitcher)
+    monkeypatch.setattr(handover, "ALONE_S", 0.3)
+    monkeypatch.setattr(handover, "LOOK_S", 0.05)
+    monkeypatch.setattr(driver_module, "newest", lambda _: None)
+    there, made = ["pixelgait-run (process 7 on host)"], list[str]()
+    monkeypatch.setattr(bus, "writers", lambda _: there)
+    monkeypatch.setattr(bus, "writer", lambda topic, _: made.append(topic))
+    driver = Go2Driver(bus, GO2, time.time, Remote({}))  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"another program commands the motors .*process 7 on host"):
+        driver.take_motors(threading.Event())
+    assert driver.intruder(commanding=True) is None  # it is in nobody's way
+    assert not made
+
+
+def test_a_robot_that_was_started_again_is_not_commanded(
+    driver: Go2Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own program has the motors by then."""
+    for tick in (800_000, 800_010, 5000):
+        assert driver.intruder(commanding=True) is None
+        state = go2.Codec(go2.LOW_STATE).new()
+        state["tick"] = tick
+        state["crc"] = go2.checksum(state)
+        monkeypatch.setattr(driver_module, "newest", lambda _, state=state: state)
+        driver.take()
+    assert driver.intruder(commanding=False) is None
+    told = "the robot was started again: its own program has the motors"
+    assert driver.intruder(commanding=True) == told
+    driver.take_motors(threading.Event())
+    assert driver.intruder(commanding=True) is None
+    driver.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +16,9 @@ from pixelgait.robot.interface import JointCommand, Link, Reading
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.runtime import loop as loop_module
 from pixelgait.robot.runtime import operation
-from pixelgait.robot.runtime.decisions import MOST_BYTES
 from pixelgait.robot.runtime.latency import COMPUTE, LatencyProfiler
 from pixelgait.robot.runtime.loop import ControlLoop, Step
-from pixelgait.robot.runtime.operation import Operator, State
+from pixelgait.robot.runtime.orders import Operator, State
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import PATIENCE, Patience, Supervisor
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
@@ -77,14 +77,13 @@ class SimulatedLink:
         return self.body.time_s
 
 
-def start(link: Link, keep_bytes: int = MOST_BYTES) -> ControlLoop:
+def start(link: Link, auto: bool = True, **options: Any) -> ControlLoop:
     low_level = LinearLowLevel.from_weights(A1, np.zeros(LOW_LEVEL_WEIGHTS))
     profiler = LatencyProfiler(PERIOD_S, SENSORS)
     controller = Controller(
         lambda *_: Decision(np.zeros(2), 20, ATTENTION), low_level, Supervisor(A1), profiler
     )
-    operator = Operator(auto=True)
-    loop = ControlLoop(link, controller, profiler, PERIOD_S, operator, keep_bytes=keep_bytes)
+    loop = ControlLoop(link, controller, profiler, PERIOD_S, Operator(auto), **options)
     loop.start()
     return loop
 
@@ -123,7 +122,7 @@ def test_it_stands_up_walks_and_damps_at_the_end() -> None:
 def test_decisions_take_no_more_memory_than_they_may(keep_bytes: int) -> None:
     """Of large images there are few: here three at most, and the newest always."""
     link = SimulatedLink()
-    loop = start(link, keep_bytes)
+    loop = start(link, keep_bytes=keep_bytes)
     wait_for(lambda: loop.controller.images > 5)
     loop.stop()
     kept = [image for image, _ in loop.decisions]
@@ -192,6 +191,54 @@ def test_a_wire_that_blocks_is_a_stall_after_which_it_stands_up_again() -> None:
     assert any("no command for 0." in cause for _, cause in loop.changes)
 
 
+def told_to_walk(loop: ControlLoop) -> None:
+    """By people, one order after the other."""
+    wait_for(lambda: loop.operator.state is State.LIMP)
+    assert loop.operator.arm()[0]
+    assert loop.operator.stand_up()[0]
+    wait_for(lambda: loop.operator.state is State.READY)
+    assert loop.operator.walk()[0]
+    wait_for(lambda: loop.operator.state is State.WALKING)
+
+
+def test_after_a_stall_nobody_stands_up_whom_people_have_armed() -> None:
+    """Somebody may have gone to the robot that fell."""
+    link = SimulatedLink()
+    loop = start(link, auto=False)
+    told_to_walk(loop)
+    link.blocks_s = 0.35
+    wait_for(lambda: loop.operator.state is State.LIMP)
+    fallen = len(link.sent)
+    wait_for(lambda: len(link.sent) > fallen + 2 * operation.REST_S / PERIOD_S)
+    assert all(damped(command) for command in link.sent[fallen:])
+    assert (State.LIMP, "disarmed, it has let go") in loop.changes
+    assert loop.operator.stand_up() == (False, "not armed")
+    told_to_walk(loop)
+    loop.stop()
+    assert loop.fault is None
+
+
+def test_a_limp_robot_that_says_nothing_is_disarmed() -> None:
+    """It may have been switched off and on: who armed it has not seen what comes then."""
+    link = SimulatedLink()
+    loop = start(link, auto=False)
+    wait_for(lambda: loop.operator.state is State.LIMP)
+    assert loop.operator.arm()[0]
+    link.silent_since["joints"] = link.body.time_s - 1.0
+    wait_for(lambda: not loop.operator.orders.armed)
+    del link.silent_since["joints"]
+    assert loop.operator.stand_up() == (False, "not armed")
+    assert (State.LIMP, "disarmed, joints is silent") in loop.changes
+    link.silent_since["camera"] = -math.inf  # who lies needs none
+    told_to_arm = loop.operator.arm()
+    steps = loop.steps
+    wait_for(lambda: loop.steps > steps + 20)
+    loop.stop()
+    assert told_to_arm[0]
+    assert loop.operator.orders.armed
+    assert loop.fault is None
+
+
 def test_what_is_taken_is_a_stage_of_its_own() -> None:
     """Not the observation's: a wire that is slow must not look like slow code, nor publish."""
     link = SimulatedLink()
@@ -210,10 +257,12 @@ def test_a_robot_without_sensors_never_stands_up(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(loop_module, "SENSOR_WAIT_S", 0.2)
     link = SimulatedLink()
     link.silent_since = {"imu": -math.inf}
-    loop = start(link)
+    admitted: list[object] = []
+    loop = start(link, admit=admitted.append)
     wait_for(lambda: loop.fault)
     loop.stop()
     assert loop.fault == "no message on imu for 0 s; imu: what arrives repeats its stamp"
+    assert not admitted  # nor is it taken from whoever holds it
     assert all(damped(command) for command in link.sent)
 
 

@@ -16,16 +16,14 @@ from pixelgait.robot.low_level import CONTROL_DT_S, LinearLowLevel
 from pixelgait.robot.plausibility import MOST_BRIDGED
 from pixelgait.robot.runtime.freshness import Freshness, PictureWatch
 from pixelgait.robot.runtime.operation import (
+    LATE_S,
     LIE_S,
     MOST_STALLS,
     REST_S,
-    Goal,
     Inputs,
     Operation,
-    Operator,
-    Orders,
-    State,
 )
+from pixelgait.robot.runtime.orders import Goal, Operator, Orders, State
 from pixelgait.robot.runtime.realtime import RateKeeper
 from pixelgait.robot.runtime.stages import StageWatch
 from pixelgait.robot.spec import A1, ROBOTS
@@ -46,6 +44,9 @@ class Robot:
         self.angles = A1.default_pose_rad + 0.3
         self.sag_rad = 0.0  # below what it is told to
         self.off_rad = np.zeros(12)  # what encoders read beside that
+        self.caught: list[int] = []  # joints that do not move, though they seem to
+        self.tilt_rad = 0.0  # about x
+        self.ages: dict[str, float] = {}
         self.steps = 0
         self.sent: list[JointCommand] = []
         self.fault: str | None = None  # that must be found
@@ -56,14 +57,15 @@ class Robot:
             CONTROL_DT_S * self.steps,
             self.angles + 1e-4 * np.sin(self.steps + np.arange(12)) + self.off_rad,
             np.zeros(12),
-            np.array((0.0, 0.0, 0.0, 1.0)),
+            np.array((math.sin(self.tilt_rad / 2.0), 0.0, 0.0, math.cos(self.tilt_rad / 2.0))),
             1e-3 * np.sin([self.steps, 0.0, 0.0]),
             lambda: BLACK,
         )
-        command = self.operation.step(Inputs(reading, {}, orders, gap_s))
+        command = self.operation.step(Inputs(reading, self.ages, orders, gap_s))
         assert self.operation.supervisor.fault == self.fault
         if command.kp.any():
             way = np.clip(command.targets - self.sag_rad - self.angles, -0.03, 0.03)  # in 3 rad/s
+            way[self.caught] = 0.0
             self.angles = self.angles + way
         self.sent.append(command)
         return command
@@ -135,6 +137,66 @@ def test_told_to_stand_up_where_no_joint_is_it_says_why_it_does_not(
     assert (robot.operation.supervisor.fault or "").startswith(fault)
     assert robot.state is State.LIMP
     assert not any(command.kp.any() for command in robot.sent)
+
+
+def test_who_does_not_get_up_is_named_instead_of_told_to_walk() -> None:
+    """A leg that is caught, a weak battery: what it sends moves, but not to where it should be."""
+    robot = Robot()
+    robot.angles = lying_pose(A1)
+    robot.caught = [5]
+    robot.run(WALK, STAND_S + 0.9 * LATE_S)
+    assert robot.state is State.STANDING_UP
+    robot.fault = ANY
+    robot.run(WALK, 0.2 * LATE_S)
+    fault = "FL_lower_joint is 0.80 rad from where it should stand"
+    assert robot.operation.supervisor.fault == fault
+    assert not robot.sent[-1].kp.any()
+
+
+def test_who_gets_up_late_walks_late() -> None:
+    robot = Robot()
+    robot.caught = [5]
+    robot.angles = lying_pose(A1)
+    robot.run(WALK, STAND_S + 0.5 * LATE_S)
+    robot.caught = []
+    robot.run(WALK, 0.4 * LATE_S)
+    assert robot.state is State.WALKING
+
+
+def test_a_robot_that_nobody_commands_is_rehearsed_from_wherever_it_lies() -> None:
+    robot = Robot()
+    robot.operation.supervisor.obeyed = False
+    robot.angles, robot.caught = lying_pose(A1), list(range(12))
+    robot.run(WALK, STAND_S + 0.5)
+    assert robot.state is State.WALKING
+
+
+@pytest.mark.parametrize(("tilt_rad", "rises"), [(0.4, True), (0.8, False), (-0.8, False)])
+def test_it_does_not_stand_up_from_its_side(tilt_rad: float, rises: bool) -> None:
+    """It would push itself over; on a ramp of 20 degrees it may."""
+    robot = Robot()
+    robot.tilt_rad = tilt_rad
+    robot.run(Orders(True), 0.5)  # while nobody tells it to, there is nothing wrong with that
+    if not rises:
+        robot.fault = "tilted by 0.80 rad: it cannot stand up from there"
+    robot.run(READY, 0.1)
+    assert robot.state is (State.STANDING_UP if rises else State.LIMP)
+    assert robot.sent[-1].kp.any() == rises
+
+
+@pytest.mark.parametrize("camera", ["camera", "camera/depth/image_rect_raw"])
+def test_a_robot_that_lies_down_needs_no_eyes(camera: str) -> None:
+    """Somebody has unplugged them: it is no reason to drop it."""
+    robot = Robot()
+    robot.run(WALK, STAND_S + 0.5)
+    supervisor = robot.operation.supervisor
+    supervisor.patience = {**PATIENCE, camera: PATIENCE["camera"]}
+    robot.step(LIE)
+    robot.ages = {"joints": 0.0, camera: 60.0}
+    assert all(command.kp.any() for command in robot.run(LIE, LIE_S - 0.1))
+    robot.ages = {"joints": 0.2, camera: 60.0}
+    robot.fault = "joints is silent for 0.20 s, at most 0.1 s is allowed"
+    assert not robot.step(LIE).kp.any()
 
 
 def test_gains_go_on_growing_when_it_lies_down_while_it_stands_up() -> None:

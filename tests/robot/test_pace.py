@@ -18,7 +18,7 @@ from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.runtime import pace, realtime
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.loop import ControlLoop
-from pixelgait.robot.runtime.operation import Operator
+from pixelgait.robot.runtime.orders import Operator
 from pixelgait.robot.runtime.pace import Pace
 from pixelgait.robot.runtime.realtime import RateKeeper
 from pixelgait.robot.spec import A1, Array

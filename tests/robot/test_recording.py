@@ -34,7 +34,8 @@ from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.recording.steps import RecordedStep, read_recording
 from pixelgait.robot.recording.writer import StepWriter
 from pixelgait.robot.runtime.loop import Step
-from pixelgait.robot.runtime.operation import Goal, Inputs, Orders
+from pixelgait.robot.runtime.operation import Inputs
+from pixelgait.robot.runtime.orders import Goal, Orders
 from pixelgait.robot.supervisor import Patience
 from tests.conftest import child_environment
 from tests.helpers import documented_keys

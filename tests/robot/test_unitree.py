@@ -17,7 +17,7 @@ from cyclonedds.topic import Topic
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.address import Ros2Control, Topics, parse_link
-from pixelgait.robot.runtime.operation import Operator, State
+from pixelgait.robot.runtime.orders import Operator, State
 from pixelgait.robot.spec import A1
 from pixelgait.robot.spec import GO2 as GO2_SPEC
 from pixelgait.robot.unitree import messages as go2

@@ -98,6 +98,21 @@ def test_nothing_is_sent_before_it_is_told_to_stand_up(
     client.spin(lambda: heights[-1] < 0.15)
 
 
+def test_a_robot_without_its_camera_keeps_its_motors(
+    processes: Processes, client: Client, link: str, switcher: MotionSwitcher, heights: list[float]
+) -> None:
+    """Let go first, it would lie there for a wrong name of a topic."""
+    processes.start("pixelgait-sim", "--robot", "go2", "--link", link, "--scene", "flat")
+    nowhere = ("--ros-args", "-r", "camera/depth/image_rect_raw:=nowhere")
+    run = processes.start("pixelgait-run", "iap-depth-go2", "--link", link, "--auto-arm", *nowhere)
+    assert run.wait(60) == 1
+    assert run.stdout is not None
+    assert "no message on camera/depth/image_rect_raw for 15 s" in run.stdout.read()
+    assert switcher.mode() == "normal"
+    client.spin(lambda: heights)
+    assert min(heights) > 0.2
+
+
 def test_a_real_robot_is_rehearsed_unless_told_otherwise(
     processes: Processes, client: Client
 ) -> None:

@@ -24,7 +24,8 @@ from pixelgait.robot.recording.steps import read_recording
 from pixelgait.robot.recording.writer import StepWriter
 from pixelgait.robot.ros.people.jumps import TOLD_S, Jumps
 from pixelgait.robot.runtime.loop import Step
-from pixelgait.robot.runtime.operation import Inputs, Operation, Operator, State
+from pixelgait.robot.runtime.operation import Inputs, Operation
+from pixelgait.robot.runtime.orders import Operator, State
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
 

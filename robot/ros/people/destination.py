@@ -20,7 +20,7 @@ from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.names import ODOMETRY
 from pixelgait.robot.rotation import heading, is_unit
 from pixelgait.robot.runtime.freshness import Freshness, Seen
-from pixelgait.robot.runtime.operation import Operator, State
+from pixelgait.robot.runtime.orders import Operator, State
 from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import Stage
 

@@ -12,7 +12,7 @@ from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from pixelgait.robot.ros.wire import common as ros
-from pixelgait.robot.runtime.operation import Operator
+from pixelgait.robot.runtime.orders import Operator
 
 STOP = "emergency_stop"
 # A best effort reader hears every writer, a reliable one has repeated what was lost on the way; a

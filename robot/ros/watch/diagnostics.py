@@ -12,7 +12,7 @@ from pixelgait.robot.ros.wire.link import RosLink
 from pixelgait.robot.ros.wire.names import NODE, ODOMETRY
 from pixelgait.robot.runtime.freshness import Seen
 from pixelgait.robot.runtime.loop import ControlLoop
-from pixelgait.robot.runtime.operation import State
+from pixelgait.robot.runtime.orders import State
 from pixelgait.robot.supervisor import Stage
 
 TOPIC = "/diagnostics"  # absolute, as every ROS tool expects it; may be remapped

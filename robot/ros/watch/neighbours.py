@@ -28,6 +28,14 @@ class Neighbours:
         self._unnamed += 1
         return found if self._unnamed > PATIENCE else None
 
+    def namesake(self) -> str | None:
+        """That another node has this one's name: orders would be answered by either."""
+        own = self._node.get_fully_qualified_name()
+        there = self._node.get_node_names_and_namespaces()
+        names = [f"{namespace.rstrip('/')}/{name}" for name, namespace in there]
+        several = names.count(own) > 1
+        return f"another node is called {own}: orders would go to both" if several else None
+
     def several(self, topic: str) -> str | None:
         """The publishers of a topic, if there are more than one."""
         names = self._publishers(topic)

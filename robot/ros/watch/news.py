@@ -27,6 +27,7 @@ class News:
         self._node, self._logger, self._calls = node, node.get_logger(), calls
         self._recorder = recorder
         self._missing: tuple[str, ...] = ()
+        self._worry: str | None = None
         self._state = node.create_publisher(String, f"~/{STATE}", ros.latched(1))
         self._sensors = node.create_publisher(String, f"~/{SENSORS}", ros.latched(len(calls) + 1))
 
@@ -49,6 +50,14 @@ class News:
             self._missing = loop.missing
             if self._missing:
                 self._logger.warning(f"waiting for {', '.join(map(self._place, self._missing))}")
+
+    def worry(self, what: str | None) -> None:
+        """Of the robot's battery and motors, now and then: told once, and when it is over."""
+        before, self._worry = self._worry, what
+        if what and what != before:
+            self._logger.warning(what)
+        elif before and not what:
+            self._logger.info(f"over: {before}")
 
     def _place(self, sensor: str) -> str:
         """A sensor, and where it is awaited: its topic under the namespace and remappings."""

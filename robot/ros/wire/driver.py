@@ -50,6 +50,9 @@ class TopicDriver(TopicSensors):
         if self._topic is None:
             self._topic = CommandTopic(self._node, self.spec, self.commands)
 
+    def take_motors(self, stop: Event) -> None:
+        """Nobody but the robot's driver has them."""
+
     def send(self, command: JointCommand) -> None:
         assert self._topic is not None
         self._topic.send(command)

@@ -47,10 +47,17 @@ class Driver(Protocol):
     def send(self, command: JointCommand) -> None: ...
 
     def acquire(self, stop: Event) -> None:
-        """Become the one who commands the motors; before, nothing is to be sent.
+        """Get ready to command the motors; before, nothing is to be sent.
 
         Raises:
-            UserError: somebody else is, or the motors cannot be commanded, or `stop` came first.
+            UserError: they cannot be commanded, or `stop` came first.
+        """
+
+    def take_motors(self, stop: Event) -> None:
+        """From whoever has them, once all sensors send; before, nothing stiff is to be sent.
+
+        Raises:
+            UserError: somebody keeps them, or `stop` came first.
         """
 
     def intruder(self, commanding: bool) -> str | None:
@@ -159,9 +166,14 @@ class RosLink:
         return _merged(part.stamps() for part in self._parts)
 
     def acquire(self, stop: Event) -> None:
-        """Become the one who commands the motors; see the driver what it raises."""
+        """Get ready to command the motors; see the driver what it raises."""
         if self._shadow is None:
             self.driver.acquire(stop)
+
+    def take_motors(self, stop: Event) -> None:
+        """From whoever has them; see the driver what it raises."""
+        if self._shadow is None:
+            self.driver.take_motors(stop)
 
     def intruder(self) -> str | None:
         """Who else tells of the robot or commands its motors; a shadow is in nobody's way there."""

@@ -72,6 +72,9 @@ class Ros2ControlDriver(TopicSensors):
             self._publisher = create(self._kind.message_type, self.commands, ros.COMMAND_QOS)
             self._parameters = self._node.create_client(GetParameters, self._service)
 
+    def take_motors(self, stop: Event) -> None:
+        """The controller has them, and keeps them."""
+
     def intruder(self, commanding: bool) -> str | None:
         """Who walks on without a controller does not know that the robot stands still."""
         if self._parameters is None or self._parameters.service_is_ready():
