@@ -85,6 +85,16 @@ def replacing(path: Path) -> Iterator[Path]:
         raise
 
 
+def remove_leftovers(folder: Path, *names: str) -> None:
+    """What `replacing` has left of files with these names where it was killed.
+
+    To be called by nobody but who alone writes to the folder.
+    """
+    for name in names:
+        for path in folder.glob(f".{name}.{'[0-9a-f]' * 8}"):
+            path.unlink(missing_ok=True)
+
+
 def require_writable(path: Path) -> None:
     """To be called before long work whose result shall be written to `path`; makes its folder.
 

@@ -8,12 +8,13 @@ import io
 import tokenize
 from pathlib import Path
 from types import ModuleType
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.controller import Decision, HighLevel, State
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.observation import NO_GOAL
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import SimulatedBody
@@ -112,6 +113,7 @@ def make_baseline(baseline: Baseline | None, policy: HighLevel, body: SimulatedB
             return lambda image, goal, state: policy(image, goal, None)
         case None:
             return policy
+    raise UserError(f"unknown baseline {baseline!r}, choose from {', '.join(get_args(Baseline))}")
 
 
 def _straight(image: NDArray[np.uint8], goal: Array, state: State) -> Decision:

@@ -17,12 +17,13 @@ from pixelgait.robot.cli.options import (
     Episodes,
     Range,
     Seed,
-    check_numbers,
     check_outputs,
+    check_values,
 )
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.sim.baselines import SIGHTLESS, Baseline
+from pixelgait.sim.body.camera import CHANNELS
 from pixelgait.sim.body.faults import require_eyes, require_time
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.registry import Move, moved_scene
@@ -82,7 +83,7 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
 
     def check(self) -> None:
         """Raises UserError if a value makes no sense, or a file cannot be written."""
-        check_numbers(self)
+        check_values(self)
         episodes = max(self.episodes, self.video_episodes)
         if self.seed + episodes - 1 > LARGEST_SEED:
             raise UserError(
@@ -138,10 +139,12 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
             self._check_looks("this policy")
 
     def note(self, bundle: Bundle) -> str | None:
-        """What may not be meant: a scene of one's own in which there is nothing to reach, and a
-        policy that is told places, where there is none to tell."""
+        """What may not be meant: a scene of one's own in which there is nothing to reach, looks for
+        who sees none, and a policy that is told places, where there is none to tell."""
         if self.scene.endswith(".py") and _is_endless(self.make_scene()):
             return f"note: scene '{self.scene}' has no goal_m to be reached, so no success rate"
+        if self.looks != "plain" and bundle.image_shape[2] == CHANNELS["depth"]:
+            return "note: this policy sees depth alone, of which --looks changes nothing"
         sees = self.task != "follow" and self.baseline not in (*SIGHTLESS, "no-goal")
         if not sees or "goal" not in bundle.takes or self.make_scene().tells_destination:
             return None

@@ -460,7 +460,8 @@ USAGE = [
 
 def suffer(config: TrainConfig, weights: np.ndarray) -> None:
     """A run of these weights."""
-    run = Run.create(config.out, {**config.origin(), **config.identity()})
+    identity = {**config.identity(), **config.plan().identity()}
+    run = Run.create(config.out, {**config.origin(), **identity})
     for name in ("best", "last"):
         run.save(Checkpoint.first(weights, Normaliser.empty()), name)
 

@@ -48,7 +48,7 @@ def test_every_number_has_its_range(kind: type) -> None:
     for field in fields(kind):
         if counts(hint := hints[field.name]):
             known = any(isinstance(each, Range) for each in getattr(hint, "__metadata__", ()))
-            assert known, f"{kind.__name__}.{field.name} has no Range that check_numbers would see"
+            assert known, f"{kind.__name__}.{field.name} has no Range that check_values would see"
 
 
 def test_no_configuration_is_overlooked() -> None:
@@ -88,3 +88,19 @@ def test_a_shipped_bundle_is_not_written_over_by_who_names_it(
         measured = ProfileConfig(str(tmp_path / "walk"), **{option: tmp_path / "walk" / CONTRACT})
         with pytest.raises(UserError, match=f"--{option} .*: what is read is the same file"):
             profile(measured)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"baseline": "nope"}, "--baseline is 'nope', choose from blind, freeze-image, "),
+        ({"task": "nope"}, "--task is 'nope', choose from forward, follow"),
+        ({"episodes": 2.5}, "--episodes is 2.5, needs a whole number"),
+        ({"seed": "3"}, "--seed is '3', needs a number"),
+        ({"workers": 0}, "--workers is 0, expected 1 to 256"),
+    ],
+)
+def test_what_a_program_mistypes_is_no_other_option(options: dict[str, Any], said: str) -> None:
+    """A command line cannot say it; figures of the policy would stand under another name."""
+    with pytest.raises(UserError, match=f"^{re.escape(said)}"):
+        eval_options.EvalConfig("walk", **options).check()

@@ -56,6 +56,7 @@ class ResultRow:
     summary: str = ""  # what the README calls it; empty: it is not there
     weights: int | None = None  # None: it does not see
     columns: tuple[str, ...] = (*COLUMNS, *ELSEWHERE)  # what is measured
+    depth: bool = False  # all it sees: looks are nothing to it
 
     @property
     def name(self) -> str:
@@ -63,8 +64,11 @@ class ResultRow:
         return self.evaluation.baseline or Path(self.evaluation.bundle).name
 
     def cell(self, column: str) -> EvalConfig:
-        """What is evaluated in a column."""
-        return replace(self.evaluation, **{**COLUMNS, **ELSEWHERE}[column])
+        """What is evaluated in a column; to who sees depth alone looks are as plain ones."""
+        other = {**COLUMNS, **ELSEWHERE}[column]
+        if self.depth:
+            other = {name: value for name, value in other.items() if name != "looks"}
+        return replace(self.evaluation, **other)
 
 
 Measured = Sequence[tuple[ResultRow, dict[str, Figures]]]  # figures by column
@@ -134,12 +138,15 @@ def aims_table(measured: Measured) -> list[str]:
 
 
 def _aimed_at(aim: Aim, measured: Measured) -> list[tuple[str, float | None]]:
-    """The cells of an aim, and what was reached in them, if that was measured."""
+    """The cells of an aim, each once, and what was reached in them, if that was measured."""
     shares = []
     for row, figures in measured:
         sees = row.weights is not None and not row.evaluation.baseline
         if sees and (not aim.rows or row.name in aim.rows):
+            evaluations: dict[EvalConfig, str] = {}
             for column in aim.columns:
+                evaluations.setdefault(row.cell(column), column)
+            for column in evaluations.values():
                 cell = column if len(aim.columns) > 1 else f"`{row.name}`"
                 shares.append((cell, figures.get(column, {}).get(aim.measure)))
     return shares

@@ -37,6 +37,7 @@ from pixelgait.robot.bundle import CONTRACT, SHIPPED
 from pixelgait.robot.cli.options import Episodes, parse
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
+from pixelgait.sim.body.camera import CHANNELS
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import evaluate, film, run_episodes
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
@@ -148,7 +149,9 @@ def shipped_rows() -> list[ResultRow]:
     for name, title in {**POLICIES, **COMPARED}.items():
         weights = _weights(_runs(name)[0])
         label = f"`{name}`: {title}"
-        rows.append(ResultRow(label, EvalConfig(name), label if name in POLICIES else "", weights))
+        summary = label if name in POLICIES else ""
+        depth = _contract(SHIPPED / name)["camera"]["channels"] == CHANNELS["depth"]
+        rows.append(ResultRow(label, EvalConfig(name), summary, weights, depth=depth))
     blind = EvalConfig("iap", baseline="blind")
     return [*rows, ResultRow("IAP, blind (gray image)", blind, "", rows[1].weights, BLIND_COLUMNS)]
 

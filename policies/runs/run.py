@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from pixelgait.robot.files import (
     Readable,
     json_bytes,
     read_json,
+    remove_leftovers,
     replacing,
     write_atomic,
 )
@@ -85,6 +87,7 @@ class Run:
         if (folder / "last.npz").exists():
             again = f"pixelgait-train --out {folder} --resume"
             raise UserError(f"{folder} already holds a run; {again} continues it")
+        remove_leftovers(folder, *KEPT)
         held = {path.name for path in folder.iterdir()} - {LOCK} if folder.exists() else set()
         if CONFIG in held and cls(folder).config:  # a run that was killed before it
             held -= BEGUN
@@ -95,8 +98,10 @@ class Run:
         return cls(folder)
 
     @classmethod
-    def resume(cls, folder: Path, config: dict[str, Any]) -> Run:
+    def resume(cls, folder: Path, config: dict[str, Any], budget: dict[str, Any]) -> Run:
         """An existing run; what `config` says must be what it was started with.
+
+        It is noted when it shall end now, and by which code it goes on, if that is another.
 
         Raises:
             UserError: there is no run, or the configuration differs.
@@ -104,13 +109,29 @@ class Run:
         started = read_run_config(folder)
         wanted = json.loads(json_bytes(config))
         changed = [
-            f"{key} = {started[key]}, cannot resume with {value}"
+            f"{key} = {started.get(key, 'unknown')}, cannot resume with {value}"
             for key, value in wanted.items()
-            if key in started and started[key] != value
+            if key not in started or started[key] != value
         ]
         if changed:
             raise UserError(f"{folder}: started with {'; with '.join(changed)}")
-        return cls(folder)
+        write_atomic(folder / CONFIG, json_bytes({**started, "budget": budget}))
+        remove_leftovers(folder, *KEPT)
+        run = cls(folder)
+        run._note_code()
+        return run
+
+    def _note_code(self) -> None:
+        """Beside the code that began it, under `resumed`, every other one."""
+        begun = read_json(self.folder / GIT)
+        later = begun.pop("resumed", [])
+        now = {**git_state(), "version": version()}
+        if now != [begun, *later][-1]:
+            noted = {**begun, "resumed": [*later, now]}
+            write_atomic(self.folder / GIT, json_bytes(noted))
+            changed = " with changes" if now["modified"] else ""
+            other = f"commit {now['commit']}{changed}, it began at {begun['commit']}"
+            print(f"warning: {self.folder} goes on at {other}", file=sys.stderr)
 
     def save(self, checkpoint: Checkpoint, name: str = "last") -> None:
         """Write a checkpoint, with the last one the learning curve."""

@@ -21,8 +21,8 @@ from pixelgait.robot.cli.options import (
     Minutes,
     Range,
     Seed,
-    check_numbers,
     check_outputs,
+    check_values,
 )
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import CONTROL_DT_S
@@ -68,7 +68,7 @@ class TrainConfig(WorkerOptions):
     iterations: Count = 200
     """Iterations of the trainer."""
     minutes: Minutes = 0.0
-    """Stop after so many minutes; 0 for no limit."""
+    """Stop so many minutes after it has begun, or goes on; 0 for no limit."""
     target_m: Annotated[float, Range(0.0)] = 0.0
     """Stop once every validation episode advances so far without a fall; 0 to go on."""
     steps: Count = 500
@@ -78,8 +78,8 @@ class TrainConfig(WorkerOptions):
     validation_episodes: Validations = 8
     """How many there are, of seeds from 9000 on."""
     validate_every: Count = 5
-    """Iterations from one validation to the next; of a run longer than that the last one is
-    validated, too."""
+    """Iterations from one validation to the next; of a run longer than that, or with a --start,
+    the last one is validated, too."""
     mirror: bool = False
     """Make the networks left-right symmetric: they turn either way alike."""
     randomise: bool = False
@@ -100,7 +100,7 @@ class TrainConfig(WorkerOptions):
 
     def check(self) -> None:
         """Raises UserError if a value makes no sense, or the film cannot be written."""
-        check_numbers(self)
+        check_values(self)
         self.check_names()
         if self.video is not None:
             check_outputs(("out", self.out / PICTURE), ("video", self.video))
@@ -129,7 +129,11 @@ class TrainConfig(WorkerOptions):
         """What else a run was started with: its sources and its budget."""
         values = {k: v for k, v in asdict(self).items() if k in SOURCES}
         sources = {k: str(v) if isinstance(v, Path) else v for k, v in values.items()}
-        return {**sources, "budget": {k: getattr(self, k) for k in BUDGET}}
+        return {**sources, "budget": self.budget()}
+
+    def budget(self) -> dict[str, object]:
+        """When it ends, and by how many workers it is computed."""
+        return {name: getattr(self, name) for name in BUDGET}
 
 
 @dataclass(frozen=True, kw_only=True)

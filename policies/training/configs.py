@@ -30,6 +30,11 @@ class FollowConfig(LowLevelConfig):
 
     task = "follow"
 
+    def check(self) -> None:
+        super().check()
+        if self.target_m:
+            raise UserError("--target-m: who follows commands has no way to go")
+
 
 @dataclass(frozen=True, kw_only=True)
 class ImitateConfig(CameraConfig):
@@ -86,6 +91,7 @@ class JointConfig(CurriculumConfig):
     """Train both levels at once, from other runs or from scratch."""
 
     task = "joint"
+    APART = (*CurriculumConfig.APART, ("--resume", "--low-level"))
 
     low_level: Path | None = None
     """Run folder of a low level to start from, or the name of a shipped one."""

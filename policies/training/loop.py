@@ -63,6 +63,7 @@ class TrainingLoop:
         self.budget, self.run, self.trainer = budget, run, trainer
         self.checkpoint = checkpoint
         self.validated: Figures = {}
+        self._ends_s = np.inf  # monotonic
 
     def validate_start(self) -> None:
         """Validate what a fresh run starts from: it is the best until something beats it."""
@@ -71,12 +72,15 @@ class TrainingLoop:
 
     def go(self) -> None:
         """Iterate until budget or target is reached; shows a progress bar with return and time."""
-        started = drawn = time.monotonic()
+        self._ends_s = time.monotonic() + 60.0 * (self.budget.minutes or np.inf)
+        drawn = time.monotonic()
         first = self.checkpoint.iteration + 1
         bar = tqdm(total=self.budget.iterations, initial=first - 1, unit="it")
         warn = partial(bar.write, file=sys.stderr)
         try:
             with bar, open_board(self.run.folder, first, warn) as board:
+                if first == 1 and self.validated:
+                    board.log(0, self.validated, dict)
                 for iteration in range(first, self.budget.iterations + 1):
                     row = self._iterate(iteration)
                     fresh = any(name.startswith("validation/") for name in row)
@@ -88,8 +92,7 @@ class TrainingLoop:
                         drawn = time.monotonic()
                     if warning := going_blind(self.checkpoint.curve):
                         warn(warning)
-                    minutes = (time.monotonic() - started) / 60.0
-                    if self.reached_target() or 0.0 < self.budget.minutes < minutes:
+                    if self.reached_target() or time.monotonic() > self._ends_s:
                         break
         except OSError:  # of a disk that has no room for a picture either
             raise
@@ -113,8 +116,10 @@ class TrainingLoop:
         """One iteration, with everything about it on disk afterwards."""
         started = time.monotonic()
         row = {"iteration": float(iteration), **self.trainer.iterate(iteration)}
-        every, all_of_them = self.budget.validate_every, self.budget.iterations
-        if iteration % every == 0 or iteration == all_of_them > every:
+        every = self.budget.validate_every
+        last = iteration == self.budget.iterations or time.monotonic() > self._ends_s
+        comparable = iteration > every or np.isfinite(self.checkpoint.best_score)
+        if iteration % every == 0 or (last and comparable):
             self.validated = self.trainer.validate()
             row |= self.validated
         row["perf/seconds"] = time.monotonic() - started

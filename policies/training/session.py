@@ -75,7 +75,7 @@ def _train(config: TrainConfig, plan: Plan, fresh: Checkpoint | None, pool: Pool
     """Train in a folder that is ours alone, from a fresh checkpoint or the run's own."""
     identity = {**config.identity(), **plan.identity()}
     if fresh is None:
-        run = Run.resume(config.out, identity)
+        run = Run.resume(config.out, identity, config.budget())
         checkpoint = run.load()
         high = flat_weights(make_high_level(plan.high_level, 0)).size if plan.high_level else 0
         if (size := checkpoint.weights.size) != (needed := high + plan.low_level_weights):

@@ -26,7 +26,7 @@ from pixelgait.policies.training.configs import (
 )
 from pixelgait.policies.training.rollouts.plan import DeviceName
 from pixelgait.robot.cli.commands import own_arguments
-from pixelgait.robot.cli.options import check_numbers, check_outputs, parse
+from pixelgait.robot.cli.options import check_outputs, check_values, parse
 from pixelgait.robot.cli.usage import understand
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable, write_atomic
@@ -231,7 +231,7 @@ def config_of_run(folder: Path) -> TrainConfig:
     try:
         values = {**stored, **stored.get("budget", {}), "out": str(folder), "resume": True}
         config = config_from(KINDS[stored["task"]], values)
-        check_numbers(config)
+        check_values(config)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{folder / CONFIG}: not that of a training run ({error!r})") from None
     return config

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pixelgait.robot import controller as levels
 from pixelgait.robot.bundle.folder import HIGH_LEVEL, LOW_LEVEL
 from pixelgait.robot.bundle.graphs import DECISION, MEMORY, Graphs
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import RESULTS, SIGNATURE
 from pixelgait.robot.observation import NO_GOAL
 from pixelgait.robot.spec import Array, RobotSpec
@@ -52,7 +53,15 @@ class Bundle:
     def high_level(
         self, image: NDArray[np.uint8], goal: Array = NO_GOAL, state: levels.State = None
     ) -> levels.Decision:
-        """The controller's high level: image (H, W, C), goal (2,) and state (n,) to decision."""
+        """The controller's high level: image (H, W, C) uint8, goal (2,), state (n,) to decision.
+
+        Raises:
+            UserError: it is no such image; one of 0 to 1 would look black.
+        """
+        shape = self.image_shape
+        if getattr(image, "shape", None) != shape or image.dtype != np.uint8:
+            kind = f"{image.dtype} of {image.shape}" if isinstance(image, np.ndarray) else image
+            raise UserError(f"an image is {kind}, expected uint8 of {shape}")
         told = {"goal": goal if np.isfinite(goal[0]) else NO_GOAL, "ahead": goal[1:]}
         inputs: dict[str, NDArray[Any]] = {"image": image, **told}
         latent, duration, attention, *memory = self._run(HIGH_LEVEL, DECISION, inputs, state)
@@ -98,4 +107,5 @@ class Bundle:
         How long sensors may be silent, `patience`, is by default as the contract says.
         """
         guard = Supervisor(self.spec, patience or patience_of(self.contract))
-        return levels.Controller(high_level or self.high_level, self.low_level, guard, stopwatch)
+        decides = self.high_level if high_level is None else high_level
+        return levels.Controller(decides, self.low_level, guard, stopwatch)

@@ -1,4 +1,4 @@
-"""Command lines: one parser, and one validation of numbers for every option."""
+"""Command lines: one parser, and one validation of values for every option."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
+from numbers import Integral, Real
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from pixelgait.robot.cli.commands import own_arguments
 from pixelgait.robot.cli.usage import understand
@@ -52,8 +53,8 @@ def parse(
 
     Raises:
         UserError: it is not understood, an argument is empty, as of a shell variable that is not
-            set, both of a pair are given, or one that is nothing to another, or a number makes no
-            sense, see `check_numbers`.
+            set, both of a pair are given, or one that is nothing to another, or a value makes no
+            sense, see `check_values`.
     """
     arguments = own_arguments() if arguments is None else arguments
     if "" in arguments:
@@ -67,7 +68,7 @@ def parse(
     for one, other in getattr(config, "APART", ()):
         if {one, other} <= options_given:
             raise UserError(f"{one} and {other}: one of them would be ignored, give the other")
-    check_numbers(config)
+    check_values(config)
     if (check_given := getattr(config, "check_given", None)) is not None:
         check_given(options_given)
     return config
@@ -91,29 +92,45 @@ def check_outputs(*outputs: tuple[str, Path | None], inputs: Iterable[Path] = ()
         taken[where] = f"--{option}"
 
 
-def check_numbers(config: Any) -> None:
-    """Check all numbers of a configuration, in the ones it holds too.
+def check_values(config: Any) -> None:
+    """Check all numbers and choices of a configuration, in the ones it holds too.
+
+    A command line has them right but for the numbers' ranges; a program may have mistyped them.
 
     Raises:
-        UserError: a number is not finite, or not in its `Range`.
+        UserError: a number is not finite, not whole or not in its `Range`, or there is no such
+            choice.
     """
-    for name, value, allowed in _numbers(config):
-        if not math.isfinite(value):
+    for name, value, hint in _values(config):
+        kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+        allowed = next((each for each in get_args(hint) if isinstance(each, Range)), None)
+        if get_origin(kind) is Literal and value not in get_args(kind):
+            choices = ", ".join(map(str, get_args(kind)))
+            raise UserError(f"--{name} is {value!r}, choose from {choices}")
+        if kind in (int, float) and (isinstance(value, bool) or not isinstance(value, Real)):
+            raise UserError(f"--{name} is {value!r}, needs a number")
+        if kind is int and not isinstance(value, Integral):
+            raise UserError(f"--{name} is {value}, needs a whole number")
+        if isinstance(value, Real) and not math.isfinite(value):
             raise UserError(f"--{name} is {value}, needs a finite number")
         if allowed is not None and value not in allowed:
             raise UserError(f"--{name} is {value}, {allowed}")
 
 
-def _numbers(config: Any, prefix: str = "") -> Iterator[tuple[str, float, Range | None]]:
-    """Name as on the command line, value and range of every number."""
+def _values(config: Any, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Name as on the command line, value and type of every option, of each in a tuple."""
     hints = get_type_hints(type(config), include_extras=True)
     for field in fields(config):
         name, value = prefix + field.name.replace("_", "-"), getattr(config, field.name)
         if is_dataclass(value):
-            yield from _numbers(value, f"{name}.")
-            continue
-        metadata = getattr(hints[field.name], "__metadata__", ())
-        allowed = next((each for each in metadata if isinstance(each, Range)), None)
-        for each in value if isinstance(value, tuple) else (value,):
-            if isinstance(each, (int, float)) and not isinstance(each, bool):
-                yield name, each, allowed
+            yield from _values(value, f"{name}.")
+        elif isinstance(value, tuple):
+            yield from ((name, each, hints[field.name]) for each in value)
+        elif value is not None:
+            yield name, value, _given(hints[field.name])
+
+
+def _given(hint: Any) -> Any:
+    """The type of an option that may be left out, once it is there."""
+    kinds = [kind for kind in get_args(hint) if kind is not type(None)]
+    return kinds[0] if type(None) in get_args(hint) and len(kinds) == 1 else hint

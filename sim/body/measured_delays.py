@@ -16,6 +16,7 @@ from pixelgait.sim.body.randomisation import Randomisation, Range
 BUS_PERIOD_S = 0.002
 BUS_DELAY_S = (0.0, 2 * BUS_PERIOD_S)
 FRAME_S = 1.0 / 30.0
+LONGEST_S = 1.0  # of a delay that a robot could be operated with; ours
 
 
 def make_randomisation(randomise: bool, delays_from: Path | None) -> Randomisation | None:
@@ -94,6 +95,10 @@ def _range_s(rows: Any, name: str, path: Path) -> Range:
         count, low, high = row["count"], row["p50_us"] / 1e6, row["p99_us"] / 1e6
     except (KeyError, TypeError):
         raise _damaged(path, name) from None
+    if type(count) is not int:
+        raise _damaged(path, name)
     if not count or not 0.0 <= low <= high:
         raise UserError(f"{path}: {name} was not measured in this report")
+    if high > LONGEST_S:
+        raise UserError(f"{path}: {name} took {high:g} s, expected at most {LONGEST_S:g}")
     return low, high

@@ -33,7 +33,7 @@ from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.registry import MEDIUM, is_graded, make_scene
 from pixelgait.sim.world.appearance import LooksOption
 from pixelgait.sim.world.scene import Scene
-from pixelgait.sim.world.seeds import TRAINING
+from pixelgait.sim.world.seeds import TRAINING, another_seed
 
 SIZE = 36, 36  # of an image [pixels]: the least that the CNN of Mnih et al. (2015) takes
 CAMERA_STEPS = 3  # from one frame of a 30 Hz camera to the next
@@ -104,6 +104,7 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         else:
             self.body = make_body(body, spec, place, camera=eye, randomisation=ranges, faults=wrong)
         self.channels = CHANNELS[camera]
+        self._like = TRAINING[0]  # the seed given last
         self._renderer: Any = None
 
     def seen_space(self) -> dict[str, spaces.Space[Any]]:
@@ -118,9 +119,14 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         return seen
 
     def begin(self, seed: int | None) -> int:
-        """Lay the scene out from the seed, or from the next number of the environment's own."""
+        """Lay the scene out from the seed, or from the next number of the environment's own.
+
+        That has the use of the seed that was given last: who begins with one of evaluation is not
+        given any of training.
+        """
         super().reset(seed=seed)
-        self.seed = seed if seed is not None else int(self.np_random.integers(len(TRAINING)))
+        self._like = self._like if seed is None else seed
+        self.seed = another_seed(self.np_random, self._like) if seed is None else seed
         self.reading: Reading = self.body.reset(self.seed)
         self.steps = 0
         return self.seed

@@ -33,7 +33,7 @@ from pixelgait.sim.environments.options import (
 )
 from pixelgait.sim.environments.workers import gaits
 from pixelgait.sim.tasks.follow import Follow
-from pixelgait.sim.world.seeds import TRAINING
+from pixelgait.sim.world.seeds import TRAINING, another_seed
 
 OWN = ("robot", "seconds", "frame_skip")  # what many robots in one process can be asked for
 # What they cannot, but a single one: each as it is if nothing is said.
@@ -88,6 +88,7 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
         self.body = MuJoCoBatch(self.robot, num_envs)
         self.agents = [Agent(self.robot) for _ in range(num_envs)]
         self._rngs = [np_random()[0] for _ in range(num_envs)]
+        self._like = [TRAINING[0]] * num_envs  # seeds given last
         self._last_step = round(seconds / CONTROL_DT_S)
         self._begun = False
         self.single_action_space = action_space()
@@ -207,9 +208,9 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
     def _seed(self, robot: int, given: int | None) -> int:
         """The seed of a robot's next episode, as `PixelGaitEnv.begin` has it."""
         if given is not None:
-            self._rngs[robot] = np_random(given)[0]
+            self._rngs[robot], self._like[robot] = np_random(given)[0], given
             return given
-        return int(self._rngs[robot].integers(len(TRAINING)))
+        return another_seed(self._rngs[robot], self._like[robot])
 
     def _observe(self) -> Observation:
         """Of all, (n, ...)."""

@@ -16,13 +16,11 @@ from numpy.typing import NDArray
 from pixelgait.robot.cli.processes import serve, whole_start
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.environments.gait import GaitEnv, side_by_side
+from pixelgait.sim.workers.pool import WHY_LOST
 
 CONTEXT: Any = multiprocessing.get_context("forkserver")
 Make = Callable[[], Any]  # a single environment
-LOST = (
-    "a worker of these environments has ended: too little memory, or a script that makes them "
-    'without `if __name__ == "__main__":`, which multiprocessing needs'
-)
+LOST = f"a worker of these environments has ended: {WHY_LOST}"
 
 
 class Order(NamedTuple):

@@ -17,6 +17,10 @@ from pixelgait.robot.cli.processes import start_fork_server, watch_parent, whole
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import Readable
 
+WHY_LOST = (  # most often
+    'too little memory, or a script without `if __name__ == "__main__":`, which multiprocessing '
+    "needs"
+)
 MOST_DEATHS = 5  # in a row: then something is wrong that repeating does not mend
 AHEAD = 64  # jobs for each worker that are handed over before the first one's result is there
 
@@ -113,7 +117,8 @@ class WorkerPool(Pool):
                 deaths += 1
                 self.replaced += 1
                 if deaths >= MOST_DEATHS:
-                    raise UserError(f"workers died {deaths} times in a row, see above") from None
+                    died = f"workers died {deaths} times in a row, see above"
+                    raise UserError(f"{died}: {WHY_LOST}") from None
                 self._executor.shutdown(wait=False, cancel_futures=True)
                 self._executor = self._start()
 

@@ -23,6 +23,16 @@ def ranges_of(seeds: range) -> list[str]:
     return [name for name, r in ranges.items() if seeds[0] <= r[-1] and seeds[-1] >= r[0]]
 
 
+def another_seed(rng: np.random.Generator, like: int) -> int:
+    """One for an episode of the same use as that with the seed `like`."""
+    if like in TRAINING:
+        return int(rng.integers(len(TRAINING)))
+    first, end = (
+        (VALIDATION[0], VALIDATION.stop) if like in VALIDATION else (FIRST_EVALUATION_SEED, 2**31)
+    )
+    return int(rng.integers(first, end))
+
+
 class Stream(IntEnum):
     """What is drawn from an episode's seed; its number stands behind the seed.
 

@@ -104,6 +104,19 @@ def test_aims_are_met_missed_or_not_measured() -> None:
     assert high.endswith("| 80 % | 0 | `iap` (50 %), `iap-depth` (40 %) | - |")
 
 
+def test_looks_are_nothing_to_who_sees_depth_alone() -> None:
+    """Its cells are those without them, and none counts twice for an aim."""
+    rows = {row.name: row for row in shipped_rows() if not row.evaluation.baseline}
+    depth, colours = rows["iap-depth"], rows["iap-rgbd"]
+    assert depth.cell("unseen looks, high") == depth.cell("high")
+    assert colours.cell("unseen looks, high") != colours.cell("high")
+    known = {"medium": figures(1.0), "unseen looks": figures(1.0), "high": figures(0.9)}
+    everywhere = aims_table([(depth, known)])[2]
+    assert "| 95 % | 1 | high (90 %) |" in everywhere
+    note = EvalConfig("rover", looks="test").note(load_bundle("rover"))
+    assert note == "note: this policy sees depth alone, of which --looks changes nothing"
+
+
 def test_every_cell_that_is_planned_can_be_evaluated() -> None:
     """A column that an evaluation refuses would end `make results` after hours."""
     for row in shipped_rows():

@@ -28,6 +28,7 @@ import pytest
 
 from pixelgait.policies.high_level import flat_weights, make_high_level
 from pixelgait.policies.normaliser import Normaliser
+from pixelgait.policies.runs import run as run_module
 from pixelgait.policies.runs.recipe import read_recipe
 from pixelgait.policies.runs.run import Checkpoint, Run, load_checkpoint, write_arrays
 from pixelgait.policies.training.base_configs import TrainConfig
@@ -38,7 +39,8 @@ from pixelgait.policies.training.train import Command as TrainCommand
 from pixelgait.policies.training.train import config_of_run
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.cli.commands import main
-from pixelgait.robot.cli.options import check_numbers, parse
+from pixelgait.robot.cli.options import check_values, parse
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import locked
 from tests.conftest import Command, child_environment
 from tests.helpers import played
@@ -141,7 +143,56 @@ def test_a_run_goes_on_in_a_house_where_it_is(
     again = config_of_run(Path("run"))
     assert isinstance(again, ImitateConfig)
     assert again.scene == f"gibson:{house}"
-    Run.resume(again.out, again.identity())
+    Run.resume(again.out, again.identity(), again.budget())
+
+
+def begun(folder: Path) -> Run:
+    """A run of two iterations that can go on."""
+    run = Run.create(folder, {"task": "walk", "seed": 0, "budget": {"iterations": 2}})
+    run.save(Checkpoint.first(np.zeros(1), Normaliser.empty()))
+    return run
+
+
+def test_when_a_run_shall_end_now_is_known_to_whoever_goes_on(tmp_path: Path) -> None:
+    """The line that Ctrl-C prints names no iterations."""
+    begun(tmp_path)
+    Run.resume(tmp_path, {"task": "walk", "seed": 0}, {"iterations": 7})
+    assert Run(tmp_path).config == {"task": "walk", "seed": 0, "budget": {"iterations": 7}}
+
+
+def test_what_a_run_does_not_say_it_was_started_with_cannot_be_asked_of_it(tmp_path: Path) -> None:
+    begun(tmp_path)
+    for body in ("mujoco", "pybullet"):
+        with pytest.raises(UserError, match=f"with body = unknown, cannot resume with {body}"):
+            Run.resume(tmp_path, {"task": "walk", "seed": 0, "body": body}, {})
+
+
+def test_a_run_remembers_by_which_code_it_went_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    states = [{"commit": commit, "modified": False} for commit in ("a", "a", "b", "b", "a")]
+    monkeypatch.setattr(run_module, "git_state", partial(next, iter(states)))
+    begun(tmp_path)
+    for _ in states[1:]:
+        Run.resume(tmp_path, {"task": "walk", "seed": 0}, {})
+    known = json.loads((tmp_path / "git.json").read_text())
+    assert known["commit"] == "a"
+    assert [each["commit"] for each in known["resumed"]] == ["b", "a"]
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == f"warning: {tmp_path} goes on at commit b, it began at a"
+    assert len(said) == 2
+
+
+@pytest.mark.parametrize("name", [".config.json.0123abcd", ".last.npz.89abcdef"])
+def test_what_a_killed_run_left_half_written_is_in_nobodys_way(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"half")
+    begun(tmp_path)
+    assert not (tmp_path / name).exists()
+    (tmp_path / name).write_bytes(b"half")
+    (tmp_path / ".mine").write_bytes(b"whole")
+    Run.resume(tmp_path, {"task": "walk", "seed": 0}, {})
+    assert not (tmp_path / name).exists()
+    assert (tmp_path / ".mine").exists()
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +207,7 @@ def imitation(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     student = make_high_level(config.architecture(), 0)
     weights = flat_weights(student)
-    run = Run.create(folder, {**config.origin(), **config.identity()})
+    run = Run.create(folder, {**config.origin(), **config.identity(), **config.plan().identity()})
     row = {"iteration": 1.0, "train/return": 0.0}
     students = np.array([weights, weights])
     run.save(Checkpoint(weights, Normaliser.empty(), 1, [row], 0.0, {"students": students}))
@@ -546,7 +597,7 @@ def test_every_shipped_policy_has_its_recipe(name: str) -> None:
     for stage in read_recipe(name, Path("out")):
         line = [*stage.arguments, "--out", str(stage.folder)]
         config: TrainConfig = parse(TrainCommand, "pixelgait-train", line)
-        check_numbers(config)
+        check_values(config)
 
 
 def test_a_recipe_says_which_commit_it_is_exact_at(trained: Train, tmp_path: Path) -> None:

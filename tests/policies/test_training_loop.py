@@ -90,6 +90,40 @@ def test_a_curve_is_drawn_while_its_run_learns(
     assert trainer.picture.read_bytes().startswith(b"\x89PNG")
 
 
+class Improving(Watched):
+    """A trainer that is better after every iteration."""
+
+    def __init__(self, picture: Path) -> None:
+        super().__init__(picture)
+        self.weights = np.zeros(2)
+
+    def iterate(self, iteration: int) -> Figures:
+        self.weights = self.weights + 1.0
+        return super().iterate(iteration)
+
+    def validate(self) -> Figures:
+        return {"validation/return": float(self.weights[0])}
+
+
+@pytest.mark.parametrize("budget", [Budget(3), Budget(10**6, minutes=1e-9)])
+def test_who_starts_from_others_weights_is_compared_with_them_at_the_end(
+    tmp_path: Path, budget: Budget
+) -> None:
+    """Though it ends before the first validation is due: else nothing would have been learned."""
+    run, first = Run(tmp_path), Checkpoint.first(np.zeros(2), Normaliser.empty())
+    learning = TrainingLoop(budget, run, Improving(tmp_path / loop.PICTURE), first)
+    learning.validate_start()
+    learning.go()
+    last, best = (load_checkpoint(tmp_path / f"{name}.npz") for name in ("last", "best"))
+    assert best.iteration == last.iteration == (3 if budget.iterations == 3 else 1)
+    assert [row["validation/return"] for row in last.curve if "validation/return" in row] == [
+        0.0,
+        float(last.iteration),
+    ]
+    (events,) = tmp_path.glob("events.*")
+    assert events.read_bytes().count(b"validation/return") == 2
+
+
 def episode(success: bool | None, contacts: int, metrics: dict[str, float]) -> Episode:
     return Episode(
         seed=9000,

@@ -29,6 +29,7 @@ from pixelgait.robot.bundle import (
     load_bundle,
     shipped_low_level,
 )
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.runtime.operation import Inputs, Operation
 from pixelgait.robot.runtime.orders import Goal, Orders
@@ -282,6 +283,24 @@ def test_a_robot_stands_up_as_its_contract_says(robot: str) -> None:
     np.testing.assert_allclose(commands[-1].targets, start["pose_rad"], atol=1e-12)
     stiff = [np.array_equal(command.kp, bundle.spec.kp_nm_per_rad) for command in commands]
     assert stiff.index(True) == round(start["stiffness_ramp_s"] / dt_s) - 1
+
+
+@pytest.mark.parametrize(
+    ("image", "said"),
+    [
+        (np.full((32, 32, 3), 0.5), r"an image is float64 of \(32, 32, 3\), expected uint8 of "),
+        (
+            np.zeros((3, 32, 32), np.uint8),
+            r"an image is uint8 of \(3, 32, 32\), expected uint8 of ",
+        ),
+        (None, "an image is None, expected uint8 of "),
+    ],
+    ids=["of 0 to 1", "channels first", "none"],
+)
+def test_a_policy_sees_images_and_nothing_else(image: Any, said: str) -> None:
+    """Converted without a word, one of 0 to 1 would be as black as night."""
+    with pytest.raises(UserError, match=said):
+        load_bundle("iap").high_level(image)
 
 
 def no_image() -> Image:

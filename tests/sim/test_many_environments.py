@@ -13,6 +13,7 @@ from pixelgait.robot import supervisor
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.environments.many import FollowVectorEnv
 from pixelgait.sim.environments.workers import SharedVectorEnv
+from pixelgait.sim.world.seeds import ranges_of
 from tests.sim.test_environments import PREFIX
 
 FOLLOW = f"{PREFIX}Follow-v0"
@@ -75,6 +76,20 @@ def test_nobody_steps_before_the_reset() -> None:
     for many in (make("vector_entry_point"), make("sync")):
         with pytest.raises(ResetNeeded):
             many.step(np.zeros((3, 19), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("given", "use"), [(7, "training"), (9001, "validation"), (10_000, "evaluation")]
+)
+def test_who_begins_with_a_seed_of_evaluation_is_never_given_one_of_training(
+    given: int, use: str
+) -> None:
+    """Gymnasium's wrappers give a seed once; what follows must have the same use."""
+    for env in (make("vector_entry_point"), make("sync")):
+        env.reset(seed=[given] * 3)
+        later = [seed for _ in range(4) for seed in env.reset()[1]["seed"].tolist()]
+        assert len(set(later)) == 4
+        assert {ranges_of(range(seed, seed + 1))[0] for seed in later} == {use}
 
 
 def test_seeds_are_those_of_single_ones() -> None:

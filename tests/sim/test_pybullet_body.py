@@ -150,6 +150,6 @@ def test_intervals_of_the_evaluation() -> None:
     figures = figures_of(episodes)
     assert figures["success_rate"] == 0.5
     assert figures["distance_m"] == 4.5
-    half = 1.96 * np.std(np.arange(10), ddof=1) / np.sqrt(10)
+    half = 2.262 * np.std(np.arange(10), ddof=1) / np.sqrt(10)
     assert figures["interval_95"]["distance_m"] == pytest.approx([4.5 - half, 4.5 + half])
     assert [row["seed"] for row in figures["episodes"]] == list(range(10))

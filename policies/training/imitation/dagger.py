@@ -27,6 +27,7 @@ from pixelgait.policies.training.imitation.jobs import Course, Fit, collect, fit
 from pixelgait.policies.training.rollouts.plan import TRIAL_COURSES, DAggerConfig, Plan
 from pixelgait.policies.training.rollouts.validation import Figures, Validation, summary
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import remove_leftovers
 from pixelgait.robot.spec import Array
 from pixelgait.sim.workers.pool import Pool
 from pixelgait.sim.world.seeds import TRAINING
@@ -59,6 +60,7 @@ class DAgger:
         self.trained = trained
         self.pool, self.plan, self.config, self.seed = pool, plan, config, seed
         self.folder, self.validation = folder / "demonstrations", validation
+        remove_leftovers(self.folder, "*")
         self.normaliser = checkpoint.normaliser
         self.students = checkpoint.state["students"]  # (students, n), best first
         self.round = checkpoint.iteration
