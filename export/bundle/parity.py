@@ -19,6 +19,9 @@ from pixelgait.robot.spec import Array
 
 Tensors = dict[str, NDArray[Any]]
 STATE = "state"  # what is remembered, as an input
+# Durations are rounded: where one lies half-way, either step is right. One in 5000 images does, of
+# the shipped policies; as many of a recording's as this may.
+DURATION, MAY_FLIP = "duration_steps", 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +72,25 @@ def compare(
     A phase is compared on the circle: 0 and 2 pi are the same.
     """
     outputs = run_onnx(model, samples)
-    worst = dict.fromkeys(outputs[0], 0.0)
-    for output, truth in zip(outputs, run_torch(module, worst, samples), strict=True):
+    found: dict[str, list[float]] = {name: [] for name in outputs[0]}  # of every sample
+    for output, truth in zip(outputs, run_torch(module, found, samples), strict=True):
         for name, value in output.items():
             difference: Array = np.abs(value - truth[name]).astype(np.float64)
             if name == "next_phase":
                 difference = np.minimum(difference, np.abs(2.0 * np.pi - difference))
-            worst[name] = float(np.maximum(worst[name], difference.max()))  # NaN stays
-    return [Parity(graph, name, len(samples), value) for name, value in worst.items()]
+            found[name].append(float(difference.max()))
+    return [
+        Parity(graph, name, len(samples), _worst(name, np.array(each)))
+        for name, each in found.items()
+    ]
+
+
+def _worst(output: str, differences: Array) -> float:
+    """The largest of the differences (n,), NaN if one is; without durations that are a step off."""
+    flipped = differences == 1.0
+    if output == DURATION and flipped.mean() <= MAY_FLIP:
+        differences = differences[~flipped]
+    return float(differences.max())
 
 
 def _fed_back(run: Callable[[Tensors], Tensors], samples: list[Tensors]) -> list[Tensors]:

@@ -62,3 +62,31 @@ def test_what_is_no_number_is_no_parity() -> None:
     check(compare("root", model, Root(), samples[::2]))
     with pytest.raises(UserError, match="'y' of ONNX differs from torch by nan"):
         check(compare("root", model, Root(), samples))
+
+
+@pytest.mark.parametrize(
+    ("samples", "off", "equal"), [(50, 1.0, True), (50, 2.0, False), (49, 1.0, False)]
+)
+def test_a_duration_may_be_rounded_the_other_way_once_in_a_while(
+    samples: int, off: float, equal: bool
+) -> None:
+    """Where it lies half-way, onnxruntime and torch are both right; a step off now and then, no."""
+    sizes = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1])
+        for name in ("x", "duration_steps")
+    ]
+    node = onnx.helper.make_node("Round", ["x"], ["duration_steps"])
+    opset = [onnx.helper.make_opsetid("", OPSET)]
+    root = onnx.helper.make_graph([node], "rounded", sizes[:1], sizes[1:])
+
+    class Rounded(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor]:
+            return (torch.round(x) + off * (x == 7.0),)
+
+    rows = compare(
+        "rounded",
+        onnx.helper.make_model(root, opset_imports=opset, ir_version=10),
+        Rounded(),
+        [{"x": np.array([x], np.float32)} for x in range(samples)],
+    )
+    assert (rows[0].difference == 0.0) == equal
