@@ -60,7 +60,7 @@ class Bundle:
         """
         shape = self.image_shape
         if getattr(image, "shape", None) != shape or image.dtype != np.uint8:
-            kind = f"{image.dtype} of {image.shape}" if isinstance(image, np.ndarray) else image
+            kind = f"{getattr(image, 'dtype', image)} {getattr(image, 'shape', '')}".strip()
             raise UserError(f"an image is {kind}, expected uint8 of {shape}")
         told = {"goal": goal if np.isfinite(goal[0]) else NO_GOAL, "ahead": goal[1:]}
         inputs: dict[str, NDArray[Any]] = {"image": image, **told}

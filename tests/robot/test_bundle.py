@@ -288,10 +288,10 @@ def test_a_robot_stands_up_as_its_contract_says(robot: str) -> None:
 @pytest.mark.parametrize(
     ("image", "said"),
     [
-        (np.full((32, 32, 3), 0.5), r"an image is float64 of \(32, 32, 3\), expected uint8 of "),
+        (np.full((32, 32, 3), 0.5), r"an image is float64 \(32, 32, 3\), expected uint8 of "),
         (
             np.zeros((3, 32, 32), np.uint8),
-            r"an image is uint8 of \(3, 32, 32\), expected uint8 of ",
+            r"an image is uint8 \(3, 32, 32\), expected uint8 of ",
         ),
         (None, "an image is None, expected uint8 of "),
     ],
