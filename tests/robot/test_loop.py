@@ -12,7 +12,7 @@ import pytest
 
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.interface import JointCommand, Link, Reading
+from pixelgait.robot.interface import DRIVER_TIMEOUT_S, JointCommand, Link, Reading
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.runtime import loop as loop_module
 from pixelgait.robot.runtime import operation
@@ -44,6 +44,7 @@ class SimulatedLink:
         self.takes_s = 0.0  # until a message is taken
         self.blocks_s = 0.0  # so long the next command, once
         self.sending: Callable[[], object] = lambda: None  # called with every command
+        self.lags_s = dict.fromkeys(SENSORS, 0.0)  # of what is read
 
     def take(self) -> None:
         time.sleep(self.takes_s)
@@ -63,7 +64,7 @@ class SimulatedLink:
         return {"imu": "what arrives repeats its stamp"}
 
     def stamps(self) -> Mapping[str, float]:
-        return dict.fromkeys(SENSORS, self.body.time_s)
+        return {name: self.body.time_s - lag_s for name, lag_s in self.lags_s.items()}
 
     def send(self, command: JointCommand) -> None:
         if self.blocks_s:
@@ -83,6 +84,7 @@ def start(link: Link, auto: bool = True, **options: Any) -> ControlLoop:
     controller = Controller(
         lambda *_: Decision(np.zeros(2), 20, ATTENTION), low_level, Supervisor(A1), profiler
     )
+    options.setdefault("driver_timeout_s", 2.0)  # whoever runs tests may stall
     loop = ControlLoop(link, controller, profiler, PERIOD_S, Operator(auto), **options)
     loop.start()
     return loop
@@ -116,6 +118,22 @@ def test_it_stands_up_walks_and_damps_at_the_end() -> None:
     assert report["stages"]["publish"]["count"] == report["ticks"]
     assert report["stages"]["rehearse"]["count"] == report["stages"]["compute"]["count"]
     assert all(report["sensor_age_us"][name]["count"] >= report["ticks"] - 1 for name in SENSORS)
+
+
+def test_what_a_report_says_of_ages_is_what_they_were() -> None:
+    """On the link's clock, on which a command goes out 10 ms after what it answers was measured."""
+    link = SimulatedLink()
+    link.lags_s = {"joints": 0.002, "imu": 0.005, "camera": 0.03}
+    loop = start(link)
+    wait_for(lambda: len(loop.decisions) >= 3)
+    loop.stop()
+    report = loop.profiler.report({"name": "iap", "sha256": ""})
+    for percentile in ("p50_us", "p99_us"):
+        ages = {name: row[percentile] for name, row in report["sensor_age_us"].items()}
+        lags_us = {name: 1e6 * lag_s for name, lag_s in link.lags_s.items()}
+        assert ages == pytest.approx(lags_us, rel=0.01)
+        answered_us = report["stages"]["sensor_to_command"][percentile]
+        assert answered_us == pytest.approx(1e6 * PERIOD_S, rel=0.01)
 
 
 @pytest.mark.parametrize("keep_bytes", [0, 10_000])
@@ -176,7 +194,7 @@ def test_a_link_that_fails_leaves_the_robot_damped() -> None:
 def test_a_wire_that_blocks_is_a_stall_after_which_it_stands_up_again() -> None:
     """The driver has let go before the blocked command came through, or right after it."""
     link = SimulatedLink()
-    loop = start(link)
+    loop = start(link, driver_timeout_s=DRIVER_TIMEOUT_S)
     wait_for(lambda: loop.walking_since)
     before, link.blocks_s = loop.operation.stalls, 0.35
     wait_for(lambda: not link.blocks_s)
@@ -204,7 +222,7 @@ def told_to_walk(loop: ControlLoop) -> None:
 def test_after_a_stall_nobody_stands_up_whom_people_have_armed() -> None:
     """Somebody may have gone to the robot that fell."""
     link = SimulatedLink()
-    loop = start(link, auto=False)
+    loop = start(link, auto=False, driver_timeout_s=DRIVER_TIMEOUT_S)
     told_to_walk(loop)
     link.blocks_s = 0.35
     wait_for(lambda: loop.operator.state is State.LIMP)
