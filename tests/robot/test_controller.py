@@ -12,6 +12,7 @@ from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS, Controller
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.low_level import (
     MAX_SPEED_M_PER_S,
+    MAX_YAW_RATE_RAD_PER_S,
     STAND,
     LinearLowLevel,
     commanded,
@@ -248,14 +249,16 @@ def test_ages_are_stages_and_the_worst_counts() -> None:
     assert supervisor.stage({"eyes": 0.15, "motors": 0.07}) is Stage.STALE
 
 
+@pytest.mark.parametrize("turn", [-1.0, 1.0])
 @pytest.mark.parametrize("sensor", PATIENCE)
-def test_what_is_ageing_holds_and_what_is_stale_slows_to_a_stand(sensor: str) -> None:
+def test_what_is_ageing_holds_and_what_is_stale_slows_to_a_stand(sensor: str, turn: float) -> None:
     looked: list[int] = []
     latents: list[np.ndarray] = []
+    asked: list[np.ndarray] = []  # before the heading is held
 
     def high_level(image: np.ndarray, *_: object) -> Decision:
         looked.append(int(image[0, 0, 0]))
-        return Decision(np.array((1.0, -1.0)), 10)
+        return Decision(np.array((1.0, turn)), 10)
 
     def low_level(latent, imu, joints, phase):  # noqa: ANN001, ANN202
         latents.append(latent)
@@ -267,6 +270,7 @@ def test_what_is_ageing_holds_and_what_is_stale_slows_to_a_stand(sensor: str) ->
     for step in range(150):
         stage = Stage.AGEING if 45 <= step < 60 else Stage.STALE if 60 <= step < 100 else None
         controller.step(reading(step), {sensor: ages[stage] if stage else 0.0})
+        asked.append(controller.followed)
     assert looked == [
         0,
         10,
@@ -285,6 +289,13 @@ def test_what_is_ageing_holds_and_what_is_stale_slows_to_a_stand(sensor: str) ->
     assert np.abs(np.diff(speeds[59:100])).max() < 0.05  # it slows, it does not stop dead
     assert (speeds[90:100] == 0.0).all()
     assert (speeds[100:] == MAX_SPEED_M_PER_S).all()
+    turns = np.array([commanded(latent)[1] for latent in asked]) * turn  # to its side positive
+    assert (turns[:60] == MAX_YAW_RATE_RAD_PER_S).all()
+    slowing = np.linspace(MAX_YAW_RATE_RAD_PER_S, 0.0, 31)  # by as much in every step of 0.3 s
+    np.testing.assert_allclose(turns[59:90], slowing, atol=1e-9)
+    assert (turns >= 0.0).all()  # never to the other side
+    assert (turns[90:100] == 0.0).all()
+    assert (turns[100:] == MAX_YAW_RATE_RAD_PER_S).all()
 
 
 def test_what_is_never_fresh_does_not_walk_on_unseeing() -> None:

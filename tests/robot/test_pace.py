@@ -46,6 +46,7 @@ class Robot:
         self.imu_every = 1  # readings of the joints
         self.meanwhile_s = 0.3e-3  # what the loop does besides
         self.stuck = False  # it repeats its last stamps
+        self.profiler = LatencyProfiler(PERIOD_S, self.sensors)  # of the loop
         self.then: Callable[[], None] = lambda: None  # what happens to it in the end
         self.takes = self._sent = 0
         self._sent_s = self.now + self._random.uniform() * self.spacing_s  # the newest's stamp
@@ -154,10 +155,12 @@ def walk(monkeypatch: pytest.MonkeyPatch) -> Walk:
         monkeypatch.setattr(pace, "time", clock)
         monkeypatch.setattr(realtime, "time", clock)
         rate, rows = RateKeeper(PERIOD_S), []
-        keeper = Pace(robot, rate, LatencyProfiler(PERIOD_S, robot.sensors))
+        keeper = Pace(robot, rate, robot.profiler)
         for step in range(SETTLE + steps):
             if step == SETTLE // 2:
                 robot.then()
+            if step == SETTLE:
+                robot.profiler.reset()
             began_s = robot.now
             taken_s = keeper.take(lambda: robot.sleep(robot.meanwhile_s))
             ages_s = [robot.now - robot.stamps()[sensor] for sensor in robot.sensors]
@@ -227,6 +230,22 @@ def test_what_is_done_meanwhile_is_done_before_the_reading_comes(walk: Walk, bus
     assert np.median(steps.waits_s) < busy_s + WAKE_S + 3 * pace.MARGIN_S
 
 
+@pytest.mark.parametrize("busy_s", [0.3e-3, 1.5e-3])
+def test_what_is_told_of_waiting_begins_where_the_loop_has_nothing_else_to_do(
+    walk: Walk, busy_s: float
+) -> None:
+    """Of a robot of another rate than the loop: most steps wait for nothing, some for long."""
+    robot = Robot(99)
+    robot.meanwhile_s = busy_s
+    waits_s = walk(robot, 1000).waits_s - TAKE_S - busy_s - WAKE_S
+    told = robot.profiler.stages["wait"]
+    assert told.count == 1000
+    assert told.max_ns == pytest.approx(1e9 * waits_s.max(), abs=2)
+    for share in (0.5, 0.8, 0.95):
+        waited_ns = 1e9 * np.quantile(waits_s, share, method="inverted_cdf")
+        assert told.percentile_ns(share) == pytest.approx(waited_ns, rel=0.01, abs=2)
+
+
 def test_who_is_busy_for_longer_waits_for_nothing(walk: Walk) -> None:
     robot = Robot(500)
     robot.meanwhile_s = 4e-3
@@ -289,21 +308,33 @@ def test_a_link_without_a_pulse_is_taken_from_once(walk: Walk) -> None:
 def test_the_loop_waits_and_rehearses_before_it_takes() -> None:
     """In real time: every step with the reading that came last, none of them old."""
     link = Sender()
-    low_level = LinearLowLevel.from_weights(A1, np.zeros(LOW_LEVEL_WEIGHTS))
+    stands = LinearLowLevel.from_weights(A1, np.zeros(LOW_LEVEL_WEIGHTS))
     profiler = LatencyProfiler(PERIOD_S, link.sensors)
+    asked: list[Array] = []
+
+    def low_level(*inputs: Array) -> tuple[Array, Array]:
+        asked.append(inputs[0])
+        return stands(*inputs)
+
     controller = Controller(
         lambda *_: Decision(np.zeros(2), 20), low_level, Supervisor(A1), profiler
     )
-    loop = ControlLoop(link, controller, profiler, PERIOD_S, Operator(auto=True))
+    loop = ControlLoop(
+        link, controller, profiler, PERIOD_S, Operator(auto=True), driver_timeout_s=2.0
+    )
     loop.start()
     deadline_s = time.monotonic() + 30.0
-    while loop.steps < 400 and loop.fault is None and time.monotonic() < deadline_s:
+    while loop.fault is None and time.monotonic() < deadline_s:
         time.sleep(0.01)
+        if profiler.stages["rehearse"].count > 100:
+            break
     loop.stop()
     assert loop.fault is None
     stages = profiler.report({"name": "", "sha256": ""})["stages"]
     assert stages["wait"]["count"] >= stages["rehearse"]["count"] > 100
     assert stages["take"]["count"] == pytest.approx(stages["wait"]["count"], abs=1)
+    twice = stages["low_level"]["count"] + stages["rehearse"]["count"]
+    assert len(asked) == pytest.approx(twice, abs=1)
 
 
 def test_no_thread_keeps_the_interpreter_from_others() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pixelgait.robot.bundle import CONTRACT, SHIPPED, load_bundle
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.recording.replay import format_figures, replay
+from pixelgait.robot.recording.replay import format_figures, replay, replayed
 from pixelgait.robot.recording.steps import read_recording
 
 RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
@@ -30,6 +31,28 @@ def test_a_shipped_policy_commands_what_it_did_when_it_was_recorded(policy: str)
     assert figures["largest_difference_rad"] < TOLERANCE_RAD, anew
     for each in figures["differences"]:
         assert (each["state"], each["fault"]) == (each["recorded_state"], each["recorded_fault"])
+
+
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name.startswith("walk")])
+def test_a_robot_is_as_stiff_as_when_it_was_recorded(policy: str) -> None:
+    """In every bit, whatever the processor and the policy: as it stands up, and from then on."""
+    recording = read_recording(RECORDINGS / f"{policy}.mcap")
+    stiffness = set()
+    for step in replayed(recording, load_bundle(policy)):
+        assert step.command is not None
+        assert step.command.kp.tobytes() == step.recorded.kp.tobytes()
+        assert step.command.kd.tobytes() == step.recorded.kd.tobytes()
+        stiffness.add(step.command.kp.tobytes())
+    assert len(stiffness) == 50
+
+
+@pytest.mark.parametrize("gain", ["kp", "kd"])
+def test_a_gain_that_is_not_as_it_was_recorded_is_a_difference(gain: str) -> None:
+    recording = read_recording(RECORDINGS / "walk.mcap")
+    first = recording.steps[0]
+    recording.steps[0] = replace(first, **{gain: np.nextafter(getattr(first, gain), np.inf)})
+    different, *_ = replay(recording, load_bundle("walk"))["differences"]
+    assert different["time_s"] == first.inputs.reading.time_s
 
 
 @pytest.mark.parametrize(("policy", "first", "lost"), [("walk", 160, 20), ("iap", 90, 30)])

@@ -21,6 +21,7 @@ from pixelgait.sim.scenes.rough import Rough
 from pixelgait.sim.tasks.episode import Contacts, Episode, run_episode
 from pixelgait.sim.tasks.forward import Forward
 from pixelgait.sim.tasks.glide import glide_episode
+from pixelgait.sim.tasks.task import fallen
 from tests.conftest import gentle_weights
 
 both = pytest.mark.parametrize("name", BODIES)
@@ -104,6 +105,41 @@ def test_episodes_count_contacts_and_returns_charge_for_them(name: str) -> None:
     assert charged.contacts == touching.contacts
     cost = 2.0 * touching.contacts.time_s
     assert charged.return_m == pytest.approx(touching.return_m - cost)
+
+
+class There(Forward):
+    """The robot is where it should be from the beginning; it may lie down in the last step."""
+
+    def __init__(self, steps: int, lies_down: bool) -> None:
+        super().__init__(steps)
+        self.lies_down = lies_down
+
+    def step(self, body: SimulatedBody) -> tuple[float, bool]:
+        if self.lies_down and self._steps == self.steps - 1:
+            body.place((0.0, 0.0, 0.1), upright(0.0))
+        return super().step(body)[0], False
+
+    def succeeded(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("lies_down", "fault", "success"),
+    [(False, None, True), (True, None, False), (False, "a joint target is not finite", False)],
+)
+def test_who_is_down_where_it_should_be_has_not_succeeded(
+    lies_down: bool, fault: str | None, success: bool
+) -> None:
+    """Fallen in the last step, which no supervisor has seen; or damped in it, still on its feet."""
+    pose = A1.default_pose_rad
+    targets = iter([*[pose] * 9, np.full(12, np.nan) if fault else pose])
+    controller = Controller(lambda *_: AHEAD, lambda *_: (next(targets), _[3]), Supervisor(A1))
+    body = make_body("pybullet", A1, Walled(5.0))
+    episode = run_episode(controller, body, There(10, lies_down), 0)
+    on_its_feet = not fallen(body)
+    body.close()
+    assert (episode.steps, episode.fault, on_its_feet) == (10, fault, not lies_down)
+    assert (episode.success, episode.clean_success, episode.fell) == (success, success, not success)
 
 
 def test_a_gliding_robot_is_stopped_counts_and_does_not_slide() -> None:
