@@ -71,7 +71,11 @@ ROWS = {
     **_seed("navigator-sit", 0),
     **_seed("navigator-sit", 2),
     "**navigator-paper-size**": replace(ROOMS, bundle="navigator-paper-size"),
+    "navigator-paper-size, difficulty 1": replace(
+        ROOMS, bundle="navigator-paper-size", difficulty=1.0
+    ),
     **_seed("navigator-paper-size", 0),
+    **_seed("navigator-paper-size", 1),
     "straight to the goal": replace(ROOMS, bundle="walk", baseline="straight"),
     "wall-following bug": replace(ROOMS, bundle="walk", baseline="bug"),
     "teacher (knows map and pose)": replace(ROOMS, bundle="walk", baseline="teacher"),
