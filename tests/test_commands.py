@@ -396,7 +396,8 @@ def test_following_is_evaluated_by_its_errors(
     read = [json.loads((tmp_path / f"{name}.json").read_text()) for name in ("plain", "random")]
     plain, random = read
     low, high = plain["interval_95"]["yaw_rate_error"]
-    assert 0.1 < low < plain["yaw_rate_error"] < high  # untrained: it trots on the spot
+    assert low < plain["yaw_rate_error"] < high
+    assert plain["yaw_rate_error"] > 0.1  # untrained: it trots on the spot
     assert "success_rate" not in plain  # there is nothing to reach
     assert plain["episodes"][0]["success"] is None
     assert plain["fall_rate"] == 0.0

@@ -148,7 +148,9 @@ PEN += [((2, 4, 0.5), (0.1, 1.1, 0.5)), ((4, 4, 0.5), (0.1, 1.1, 0.5))]
 def led_to(folder: Path, x: float, y: float, boxes: list[object]) -> None:
     """Let the teacher walk there for a moment."""
     scene = written(folder, WAY.format(x=x, y=y, boxes=boxes))
-    evaluate(EvalConfig("walk", 1, scene=scene, baseline="teacher", seconds=0.1, workers=1))
+    evaluate(
+        EvalConfig("walk", episodes=1, scene=scene, baseline="teacher", seconds=0.1, workers=1)
+    )
 
 
 @pytest.mark.parametrize(
