@@ -104,7 +104,10 @@ def test_a_walk_that_ends_before_its_fault_is_walked_again() -> None:
 
     case = next(each for each in JOINTS if each.name == "velocities 1000 times")
     assert replace(case, trial=Stalled).run(load_bundle("iap")).passed
-    assert [trial.injected for trial in trials] == [False, True]
+    *ended, last = [trial.injected for trial in trials]
+    assert ended  # once by us; the machine may stall as well
+    assert not any(ended)
+    assert last
 
 
 @pytest.mark.slow
