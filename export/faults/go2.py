@@ -36,23 +36,6 @@ DOMAINS = itertools.cycle(random.sample(range(151, 201), 50))
 KEPT = 2000  # commands between two looks: 4 s of them
 DECIMALS = 6  # of an angle as float32
 
-# A robot whose own program does not let go: its motion switcher answers that a release failed.
-DENY = """
-import json, sys, time
-from pixelgait.robot.ros.address import parse_link
-from pixelgait.robot.unitree import services as it
-from pixelgait.robot.unitree.dds import Bus
-bus = Bus(parse_link(sys.argv[1]))
-asked, answered = it.topics(it.SWITCHER)
-requests, responses = bus.reader(asked, it.Request), bus.writer(answered, it.Response)
-while True:
-    asking = [each for each in requests.take(N=10) if hasattr(each, "header")]
-    for identity in [each.header.identity for each in asking]:
-        status = it.ResponseStatus(0 if identity.api_id == it.CHECK_MODE else 7008)
-        mode = json.dumps({"form": "0", "name": "ai"})
-        responses.write(it.Response(it.ResponseHeader(identity, status), mode, []))
-    time.sleep(0.01)
-"""
 # Somebody else who can command the motors, and does every so many seconds, or never.
 MEDDLE = """
 import sys, time
@@ -65,15 +48,22 @@ while True:
     time.sleep(float(sys.argv[2]))
     writer.write(kind(go2.Codec(go2.LOW_CMD).new()))
 """
-# The stand-in, whose states tell as well what standard input says: lines as "buttons 4".
+# The stand-in, whose states tell as well what standard input says: lines as "buttons 4". Where it
+# is stubborn its own program does not let go: the motion switcher answers that this has failed.
 BENT = """
 import sys, threading
 from pixelgait.robot.unitree import messages as go2
+from pixelgait.robot.unitree.services import RELEASE_MODE
 from pixelgait.sim import node
 from pixelgait.sim.standin import go2 as standin
 
 class Bent(standin.Go2Wire):
-    buttons, charge, heat, damage, nan, silent = 0, 80, 30, 0, 0, 0
+    buttons, charge, heat, damage, nan, silent, stubborn = 0, 80, 30, 0, 0, 0, 0
+
+    def _answer(self, service, api, parameter):
+        if self.stubborn and api == RELEASE_MODE:
+            return 7008, {}
+        return super()._answer(service, api, parameter)
 
     def _tell(self, record):
         if self.silent:
@@ -166,8 +156,9 @@ class Go2Trial(StandInTrial):
 
 
 def denies(trial: Go2Trial) -> None:
-    """No robot but its motion switcher, whose own program keeps the motors."""
-    trial.start("-c", DENY, trial.link)
+    """The robot's own program keeps the motors."""
+    trial.start_robot()
+    trial.tell("stubborn 1")
 
 
 def meddles(trial: Go2Trial, every_s: float = 0.01) -> None:
@@ -203,8 +194,8 @@ GO2_FAULTS = [
     row("stopped for 0.05 s", stopped_for(0.05), WALKS),
     row("kill -9", lambda t: t.signal(signal.SIGKILL), ENDS + SINKS),
     row("SIGINT", lambda t: t.signal(signal.SIGINT), DAMPS + SINKS),
-    start("at the start nobody answers", lambda t: None, says="motion_switcher: no answer"),
-    start("at the start its own program keeps the motors", denies, says="'ai' keeps the motors"),
+    start("at the start nobody is there", lambda t: None, says="no message on lowstate"),
+    start("at the start its own program keeps the motors", denies, says="keeps the motors"),
     start("at the start another program could command", could_meddle, says=MEDDLED),
     start("at the start states of a wrong checksum", garbled, says=CHECKSUM),
     start("a bundle of another robot", lambda t: None, says="made for robot 'a1'", bundle="walk"),

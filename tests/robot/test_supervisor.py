@@ -426,12 +426,12 @@ def test_an_imu_that_contradicts_itself_damps(
 def about(axis: int, reading: Reading) -> Reading:
     """What turns about the vertical turns about this axis of its own, from some tilt on.
 
-    Its rate has a bias of 0.1 rad/s.
+    Its rate has a bias of -0.1 rad/s.
     """
     orientation = reading.orientation
     for _ in range(axis + 4):  # the axes change places, the world turns
         orientation = turned(np.array((*np.roll(orientation[:3], 1), orientation[3])), 0.7)
-    rate = np.roll(reading.angular_velocity, axis + 1) + 0.1
+    rate = np.roll(reading.angular_velocity, axis + 1) - 0.1
     return replace(reading, orientation=orientation, angular_velocity=rate)
 
 

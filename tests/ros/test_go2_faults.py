@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pixelgait.export.faults.go2 import BENT, DENY, MEDDLE
+from pixelgait.export.faults.go2 import BENT, MEDDLE
 from tests.ros.go2 import DOMAINS, Heard, Listener, tell
 from tests.ros.support import Client, Processes
 from tests.ros.test_go2 import AUTO_GO2
@@ -123,14 +123,13 @@ def test_somebody_else_who_begins_to_command_the_motors(
 def test_what_keeps_it_from_starting_is_told(processes: Processes) -> None:
     """By nodes beside each other, of which most wait; and nothing is sent."""
     nobody, denied, shared, unused = (f"go2:lo:{next(DOMAINS)}" for _ in range(4))
-    processes.script(DENY, denied)
+    tell(processes.script(BENT, *FLAT, "--link", denied), "stubborn 1")
     meddler = processes.script(MEDDLE, shared, 1000)
     processes.start("pixelgait-sim", *FLAT, "--link", shared)
     listeners = [Listener(processes, each) for each in (nobody, denied, shared)]
     lines = {
-        "no message on lowstate for 15 s": ("walk-go2", nobody, "--dry-run"),  # releases no motors
-        "motion_switcher: no answer": ("walk-go2", nobody),
-        "'ai' keeps the motors (motion_switcher: call 1003 failed, 7008)": ("walk-go2", denied),
+        "no message on lowstate for 15 s": ("walk-go2", nobody),
+        "'normal' keeps the motors (motion_switcher: call 1003 failed, 7008)": ("walk-go2", denied),
         # Who has not commanded them so far, but could.
         f"(process {meddler.pid} on ": ("walk-go2", shared),
         # Its gait and gains would be wrong, and be obeyed.
@@ -139,8 +138,11 @@ def test_what_keeps_it_from_starting_is_told(processes: Processes) -> None:
         "error: parameter: ": ("walk-go2", unused, "--ros-args", "-p", "driver_timeout_s:=2.0"),
     }
     runs = {
-        reason: processes.start("pixelgait-run", bundle, "--link", link, *options)
-        for reason, (bundle, link, *options) in lines.items()
+        reason: processes.start(
+            *("pixelgait-run", bundle, "--link", link, *options),
+            *("--ros-args", "-r", f"__ns:=/robot{number}"),  # of one name one alone may start
+        )
+        for number, (reason, (bundle, link, *options)) in enumerate(lines.items())
     }
     for reason, run in runs.items():
         assert reason in last_line(run)
