@@ -79,7 +79,7 @@ def test_states_with_a_wrong_checksum_are_no_news(
     tell(robot, "heat 75")
     client.spin(lambda: motors[-1].message == "FL_thigh_joint has 75 deg C")
     tell(robot, "charge 19")
-    client.spin(lambda: motors[-1].message == "battery at 19 %")
+    client.spin(lambda: motors[-1].message == "battery at 19 %, FL_thigh_joint has 75 deg C")
     assert motors[-1].level == b"\1"
     listener = Listener(processes, link)
     tell(robot, "damage 1")
