@@ -63,7 +63,8 @@ PATIENCE: Mapping[str, Patience] = MappingProxyType(
 NO_AGES: Mapping[str, float] = MappingProxyType({})
 TILT_LIMIT_RAD = 1.2  # ends an episode in Google's Laikago v2 environment
 LEAST_UP_Z = math.cos(TILT_LIMIT_RAD)
-LEAST_UP_Z_TO_RISE = math.cos(0.6)  # ramps are up to 0.3 rad, who lies on a side is at 1 and more
+# To stand up from, [rad] of tilt: ramps have 0.35 at most, who lies on a side has 1 and more. Ours.
+LEAST_UP_Z_TO_RISE = math.cos(0.6)
 NOT_FINITE = "a sensor value is not finite"
 
 

@@ -82,7 +82,7 @@ class TrainingLoop:
                 if first == 1 and self.validated:
                     board.log(0, self.validated, dict)
                 for iteration in range(first, self.budget.iterations + 1):
-                    row = self._iterate(iteration)
+                    row, last = self._iterate(iteration)
                     fresh = any(name.startswith("validation/") for name in row)
                     board.log(iteration, row, self.trainer.histograms if fresh else dict)
                     bar.update()
@@ -92,7 +92,7 @@ class TrainingLoop:
                         drawn = time.monotonic()
                     if warning := going_blind(self.checkpoint.curve):
                         warn(warning)
-                    if self.reached_target() or time.monotonic() > self._ends_s:
+                    if last or self.reached_target():
                         break
         except OSError:  # of a disk that has no room for a picture either
             raise
@@ -112,8 +112,11 @@ class TrainingLoop:
             and self.validated.get("validation/falls", 1.0) == 0.0
         )
 
-    def _iterate(self, iteration: int) -> Figures:
-        """One iteration, with everything about it on disk afterwards."""
+    def _iterate(self, iteration: int) -> tuple[Figures, bool]:
+        """One iteration, with everything about it on disk afterwards; and whether it is the last.
+
+        That is asked once: an iteration that ends the run is one that was validated.
+        """
         started = time.monotonic()
         row = {"iteration": float(iteration), **self.trainer.iterate(iteration)}
         every = self.budget.validate_every
@@ -124,7 +127,7 @@ class TrainingLoop:
             row |= self.validated
         row["perf/seconds"] = time.monotonic() - started
         self._save(row)
-        return row
+        return row, last
 
     def _save(self, row: Figures) -> None:
         """The checkpoint after a new row of the curve, and the best by validation return."""
