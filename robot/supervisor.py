@@ -193,7 +193,7 @@ class Supervisor:
             if self._bad_imu > MOST_BRIDGED or self._sent is None:
                 return "the IMU's orientation is no unit quaternion"
         sent = q if self._sent is None or not self.obeyed else self._sent
-        return self._joints.judge(reading, sent) or self._obedience.judge(q, sent)
+        return self._joints.judge(reading, sent) or self._obedience.judge(reading, sent)
 
     def _limit(self, targets: Array) -> Array:
         """Targets so near that the PD torque keeps its limits, within the joint limits, and near

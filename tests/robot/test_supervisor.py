@@ -352,6 +352,25 @@ def test_a_robot_whose_motors_lose_power_is_damped_once_it_lies(
     assert is_damping(command, spec)
 
 
+@pytest.mark.parametrize("news_every", [1, 2, 100])
+def test_who_does_not_hear_of_joints_does_not_take_them_for_resting(news_every: int) -> None:
+    """The driver stalls for as long as no sensor may: the robot turned meanwhile, for all we know."""
+    supervisor, rng = Supervisor(A1), np.random.default_rng(0)
+    still = walking(0)
+    faults = []
+    for step in range(60):
+        if step % news_every == 0:
+            noisy = still.joint_angles + rng.normal(0.0, 1e-3, 12)
+            reading = replace(walking(step), joint_angles=noisy, joint_velocities=np.zeros(12))
+        supervisor.review(reading, A1.default_pose_rad + 0.3 * np.sin(0.1 * step))
+        faults.append(supervisor.fault or "")
+    if news_every < 100:
+        assert faults[-1].startswith("no joint turns, though targets move by 0.")
+        assert not any(faults[:25])
+    else:
+        assert not any(faults)
+
+
 @pytest.mark.parametrize("at_s", [1.0, 1.07, 1.13])
 @pytest.mark.parametrize("fault", ["frozen:for=0.05", "late:for=0.05,by=0.03"])
 def test_a_walking_robot_survives_joints_that_stop_or_lag_for_a_moment(
