@@ -354,7 +354,7 @@ def test_a_robot_whose_motors_lose_power_is_damped_once_it_lies(
 
 @pytest.mark.parametrize("news_every", [1, 2, 100])
 def test_who_does_not_hear_of_joints_does_not_take_them_for_resting(news_every: int) -> None:
-    """The driver stalls for as long as no sensor may: the robot turned meanwhile, for all we know."""
+    """A driver stalls for as long as no sensor may: who knows how the robot moves meanwhile?"""
     supervisor, rng = Supervisor(A1), np.random.default_rng(0)
     still = walking(0)
     faults = []
