@@ -21,6 +21,7 @@ from pixelgait.sim.scenes.houses.rooms import HEIGHT_M, furniture, slab, standin
 from pixelgait.sim.world.floor_plan import FloorPlan, draw_plan
 from pixelgait.sim.world.meshes import box_corners, box_uv
 from pixelgait.sim.world.scene import Box, Pose, require_difficulty
+from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 from pixelgait.sim.world.texture import TILE_PIXELS, Texture, tile
 
 MATERIAL, TEXTURE = "mesh_z_up.mtl", "texture.png"
@@ -35,8 +36,8 @@ class WriteConfig:
 
     folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER")]
     """Made if it is not there."""
-    seed: Seed = 0
-    """Another floor plan for every seed."""
+    seed: Seed = FIRST_EVALUATION_SEED
+    """Another floor plan for every seed; one below 9000 may have been learned by, in `rooms`."""
     difficulty: Annotated[float, Range(0.0, 1.0)] = 0.5
     """Number of rooms, width of doors and furniture, 0 to 1."""
 
@@ -53,7 +54,7 @@ def write(config: WriteConfig) -> None:
         UserError: a number makes no sense.
     """
     write_rooms(config.folder, config.seed, config.difficulty)
-    print(f"walk in it: pixelgait-eval iap --scene gibson:{config.folder}")
+    print(f"walk in it: pixelgait-eval navigator --scene gibson:{config.folder}")
 
 
 def write_rooms(folder: Path, seed: int, difficulty: float) -> None:

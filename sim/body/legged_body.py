@@ -73,7 +73,6 @@ class LeggedBody(ABC):
         self.camera = camera or Camera(spec.camera)
         self.randomisation = randomisation
         self.time_s = 0.0
-        self._steps = 0  # of physics since the reset
         self._sample = Sample()
         self._sensors: Sensors | None = None  # None: ideal ones
         self._commands = DelayLine(standing(spec))
@@ -93,7 +92,7 @@ class LeggedBody(ABC):
             self._sensors = Sensors(self._sample, self.camera, self._scene.render, seed, joints)
         self._commands = DelayLine(standing(self.spec), self._sample.delay_s)
         self._command = None  # its motors were those of another episode
-        self.time_s, self._steps = 0.0, 0
+        self.time_s = 0.0
         self._restore()
         start = self._scene.reset(Stream.LAYOUT.rng(seed))
         height = start.z + self.spec.stand_height_m + START_ABOVE_M
@@ -152,11 +151,13 @@ class LeggedBody(ABC):
             self._damp(self.spec.damping_nms_per_rad if damped else 0.0)
 
     def _tick(self) -> None:
-        """A physics step is over."""
+        """A physics step is over.
+
+        What swings moves in each: a wall that leapt a control step's way would be within the robot,
+        and throw it out.
+        """
         self.time_s += PHYSICS_DT_S
-        self._steps += 1
-        if self._steps % SUBSTEPS == 0:
-            self._scene.move(self.time_s)
+        self._scene.move(self.time_s)
 
     def joint_angles(self) -> Array:
         """Where the joints are (12,) [rad], whatever sensors say."""

@@ -27,6 +27,7 @@ from pixelgait.sim.body.sensors import CameraStream
 from pixelgait.sim.body.sway import Sway
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene
+from pixelgait.sim.engines.urdf import HOUSING_M
 from pixelgait.sim.world.obstacles import Mover, along, in_the_way, movers
 from pixelgait.sim.world.scene import Box, Layout, Pose, Scene
 from pixelgait.sim.world.seeds import Stream
@@ -107,7 +108,9 @@ class KinematicBody:
         self.client: int = pybullet.connect(pybullet.DIRECT)
         self._scene = PyBulletScene(scene, self.client, alone=True)
         reach_m, half_m = np.abs(spec.feet_m).max(0).tolist()
-        front, wide = (reach_m + NOSE_M, NOSE_HALF_M), (reach_m, half_m + STEP_ASIDE_M)
+        # A camera may stick out further than the trunk, and must not get into a wall.
+        front_m = max(reach_m + NOSE_M, spec.camera.position_m[0] + HOUSING_M)
+        front, wide = (front_m, NOSE_HALF_M), (reach_m, half_m + STEP_ASIDE_M)
         left = np.array([front, wide, (-wide[0], wide[1])])
         hull = along(np.vstack([left, left[::-1] * (1.0, -1.0)]), POST_M)
         self._outline = np.vstack([spec.feet_m, hull])  # (n, 2) in the base frame

@@ -11,8 +11,6 @@ Different, and left so, because a policy that only works with one engine's conta
   with elliptic friction cones. Contact stiffness in a URDF is ignored.
 * The feet's friction counts for all links; in PyBullet every link has its own.
 * PyBullet damps the base's velocity by 4 % per second; MuJoCo does not.
-* Inertias that no rigid body can have (the Mini Cheetah's thighs) become those of a ball of their
-  mean; PyBullet sets them to zero.
 * A scanned house's triangles are only seen: robots collide with boxes where its maps say that they
   cannot walk (`sim.world.barriers`).
 * Images are cast by one ray per pixel at what the scene is made of: no OpenGL needed, the same on
@@ -110,10 +108,10 @@ class MuJoCoBody(LeggedBody):
             self.stiffen(command)
             self.data.ctrl[:] = command.targets
             self._settle(only_damps(command))
-        self.advance(steps)
-        self._torques = self.data.actuator_force.tolist()
         for _ in range(steps):
+            self.advance()
             self._tick()
+        self._torques = self.data.actuator_force.tolist()
 
     def stiffen(self, command: JointCommand) -> None:
         """Give MuJoCo's motors a command's gains: gain * target + bias, within their force range.
@@ -127,9 +125,9 @@ class MuJoCoBody(LeggedBody):
         bias[:, 1] = -strength * command.kp
         bias[:, 2] = -strength * command.kd
 
-    def advance(self, steps: int = 1) -> None:
-        """Physics steps of the engine alone, with the torques or motors that are set."""
-        mujoco.mj_step(self.model, self.data, steps)
+    def advance(self) -> None:
+        """One physics step of the engine alone, with the torques or motors that are set."""
+        mujoco.mj_step(self.model, self.data)
 
     def _damp(self, kd: float) -> None:
         """With an inertia of kd dt more the same torque is that of implicit Euler:

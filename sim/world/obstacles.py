@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.spec import Array
 from pixelgait.sim.world.floor_plan import corners
+from pixelgait.sim.world.grid import interpolate
 from pixelgait.sim.world.scene import Box, HeightField, Layout, Mesh, Pose, Scene, Shape, Swing
 
 LEAST_HEIGHT_M = 0.02  # above the ground: nothing lower is an obstacle; ours
@@ -45,7 +46,7 @@ class Mover:
 
 
 def in_the_way(scene: Scene, layout: Layout, height_m: float) -> list[tuple[Box, Pose]]:
-    """Boxes that stay, and that a robot so high, on the ground it starts from, can run into.
+    """Boxes that stay, and that a robot so high can run into, on the ground where they are.
 
     Neither what hovers above it, nor what is below its floor. Of a mesh those it collides by.
     """
@@ -58,7 +59,7 @@ def in_the_way(scene: Scene, layout: Layout, height_m: float) -> list[tuple[Box,
     ]
     meshes = [shape for shape in scene.fixed if isinstance(shape, Mesh)]
     boxes += [(box, box.pose) for mesh in meshes for box in mesh.boxes]
-    return [(box, pose) for box, pose in boxes if _is_at_height(box, pose, layout, height_m)]
+    return [each for each in boxes if _is_at_height(scene, *each, layout, height_m)]
 
 
 def movers(scene: Scene, layout: Layout, height_m: float) -> list[Mover]:
@@ -66,9 +67,9 @@ def movers(scene: Scene, layout: Layout, height_m: float) -> list[Mover]:
     found = []
     for swing in layout.swings:
         box, middle = scene.movable[swing.shape], layout.movable[swing.shape]
-        if not isinstance(box, Box) or not _is_at_height(box, middle, layout, height_m):
+        if not isinstance(box, Box) or not _is_obstacle(scene, box, middle):
             continue
-        if _is_obstacle(scene, box, middle):
+        if _is_at_height(scene, box, middle, layout, height_m):
             found.append(Mover(box, middle, swing))
     return found
 
@@ -81,19 +82,27 @@ def is_above_ground(scene: Scene, point: tuple[float, float, float]) -> bool:
 
 
 def is_carried(scene: Scene, layout: Layout, off_m: float) -> bool:
-    """Whether a shape is below the start; the top of a box may be off its height by so much."""
+    """Whether a shape is below the start; its top may be off the start's height by so much."""
     for shape, pose in _placed(scene, layout):
         if not isinstance(shape, (Box, HeightField)) or pose is None:
             return True  # planes have no end, and of a mesh it is not looked for
-        if isinstance(shape, Box):
-            if abs(pose.z + shape.half_m[2] - layout.start.z) > off_m:
-                continue
-            half_m = np.array(shape.half_m[:2])
-        else:
-            half_m = (np.array(shape.heights_m.shape) - 1.0) * shape.cell_m / 2.0
-        if _covers(_outline(pose, half_m), layout.start.x, layout.start.y):
+        top_m = _top_m(shape, pose, layout.start)
+        if top_m is not None and abs(top_m - layout.start.z) <= off_m:
             return True
     return False
+
+
+def _top_m(shape: Box | HeightField, pose: Pose, at: Pose) -> float | None:
+    """How high a shape is there [m]; None: it is not there."""
+    if isinstance(shape, Box):
+        here = _covers(_outline(pose, np.array(shape.half_m[:2])), at.x, at.y)
+        return pose.z + shape.half_m[2] if here else None
+    cos, sin, x, y = math.cos(pose.yaw), math.sin(pose.yaw), at.x - pose.x, at.y - pose.y
+    last = np.array(shape.heights_m.shape) - 1.0
+    row, column = np.array((cos * x + sin * y, cos * y - sin * x)) / shape.cell_m + last / 2.0
+    if not (0.0 <= row <= last[0] and 0.0 <= column <= last[1]):
+        return None
+    return pose.z + interpolate(shape.heights_m, row, column)
 
 
 def in_the_start(scene: Scene, layout: Layout) -> Pose | None:
@@ -129,8 +138,11 @@ def _placed(scene: Scene, layout: Layout) -> list[tuple[Shape, Pose | None]]:
     return [*fixed, *zip(scene.movable, layout.movable, strict=True)]
 
 
-def _is_at_height(box: Box, pose: Pose, layout: Layout, height_m: float) -> bool:
-    low, high = layout.start.z + LEAST_HEIGHT_M, layout.start.z + height_m
+def _is_at_height(scene: Scene, box: Box, pose: Pose, layout: Layout, height_m: float) -> bool:
+    """Where there is no ground below its middle, by the ground the robot starts from."""
+    ground_m = scene.ground_m(pose.x, pose.y)
+    floor_m = layout.start.z if ground_m is None else ground_m
+    low, high = floor_m + LEAST_HEIGHT_M, floor_m + height_m
     return pose.z - box.half_m[2] < high and pose.z + box.half_m[2] > low
 
 

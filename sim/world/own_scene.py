@@ -87,11 +87,14 @@ def _scene_class(path: Path) -> Callable[[float], Scene]:
 
 
 def _guard_places(scene: Scene, path: Path) -> None:
-    """Let progress and ground say what is wrong with them wherever they are asked for."""
-    progress_m, ground_m = scene.progress_m, scene.ground_m
+    """Let progress, ways and ground say what is wrong with them wherever they are asked for."""
+    progress_m, way_m, ground_m = scene.progress_m, scene.way_m, scene.ground_m
 
     def progress(x: float, y: float) -> float:
         return _guarded(path, lambda: _finite(progress_m(x, y), "progress_m", x, y))
+
+    def way(x: float, y: float) -> float:
+        return _guarded(path, lambda: _finite(way_m(x, y), "way_m", x, y))
 
     def ground(x: float, y: float) -> float | None:
         def height() -> float | None:
@@ -100,7 +103,8 @@ def _guard_places(scene: Scene, path: Path) -> None:
 
         return _guarded(path, height)
 
-    scene.progress_m, scene.ground_m = progress, ground  # type: ignore[method-assign]
+    scene.progress_m, scene.way_m = progress, way  # type: ignore[method-assign]
+    scene.ground_m = ground  # type: ignore[method-assign]
 
 
 def _finite(value: float, method: str, x: float, y: float) -> float:
@@ -261,7 +265,8 @@ def _check_layout(scene: Scene, layout: Layout) -> None:
 
 
 def _check_way(scene: Scene, start: Pose, x: float, y: float) -> None:
-    """Raises ValueError if progress is not minus the way that is left to a destination.
+    """Raises ValueError if progress is not minus the way that is left to a destination, or the
+    whole way shorter than a straight one.
 
     Or the length of the way, by which success is weighted, would be any number.
     """
@@ -272,6 +277,11 @@ def _check_way(scene: Scene, start: Pose, x: float, y: float) -> None:
         raise ValueError(
             f"progress_m goes from {-left_m:g} at the start to {end_m:g} at the destination, "
             f"{crow_m:g} m away: expected minus the way that is left [m]"
+        )
+    if (way_m := scene.way_m(start.x, start.y)) < crow_m - COARSE_M:
+        raise ValueError(
+            f"way_m at the start is {way_m:g}, to a destination {crow_m:g} m away: "
+            "expected the shortest way there is [m]"
         )
 
 

@@ -12,7 +12,7 @@ from pixelgait.robot.low_level import LinearLowLevel, latent_for
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import A1
 from pixelgait.robot.supervisor import Supervisor
-from pixelgait.sim.body.interface import SimulatedBody, standing
+from pixelgait.sim.body.interface import PHYSICS_DT_S, SUBSTEPS, SimulatedBody, standing
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.figures import figures_of, wilson
@@ -22,6 +22,7 @@ from pixelgait.sim.tasks.episode import Contacts, Episode, run_episode
 from pixelgait.sim.tasks.forward import Forward
 from pixelgait.sim.tasks.glide import glide_episode
 from pixelgait.sim.tasks.task import fallen
+from pixelgait.sim.world.scene import Swing
 from tests.conftest import gentle_weights
 
 both = pytest.mark.parametrize("name", BODIES)
@@ -71,6 +72,35 @@ def test_a_robot_lying_on_the_ground_touches_nothing_else(name: str) -> None:
     assert set(settle(body, 100)) == {None}
     assert body.pose().position[2] < 0.25
     body.close()
+
+
+class RunInto(Scene):
+    """A box as large as somebody that comes from the side, at up to 1 m/s."""
+
+    name = "run into"
+    fixed = (Plane(),)
+    movable = (Box(Pose(0.0, 0.0, 0.0), (0.15, 0.25, 0.85), (0.2, 0.3, 0.6)),)
+
+    def layout(self, rng: np.random.Generator) -> Layout:
+        swing = Swing(0, (0.0, 2.0, 0.0), 4.0 * np.pi)
+        return Layout(Pose(0.0, 0.0, 0.0), [Pose(0.12, -2.0, 0.85)], [swing])
+
+
+@both
+def test_what_comes_pushes_and_does_not_leap(name: str) -> None:
+    """All the time, and with what keeps so light a robot moving: what leaps throws it out."""
+    body = make_body(name, A1, RunInto())
+    body.reset(0)
+    forces = np.zeros((300, SUBSTEPS))
+    for step in forces:
+        for i in range(SUBSTEPS):
+            body.step(standing(A1))
+            step[i] = body.touching() or 0.0
+    body.close()
+    impulses = PHYSICS_DT_S * forces.sum(0)  # (SUBSTEPS,) [N s]
+    assert impulses.sum() > 20.0
+    np.testing.assert_allclose(impulses, impulses.mean(), rtol=0.1)  # whenever it is looked at
+    assert forces.max() < 250.0  # twice what it weighs
 
 
 @both

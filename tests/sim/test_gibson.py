@@ -213,7 +213,8 @@ def test_the_command_writes_a_house(tmp_path: Path) -> None:
         subprocess.run([*module, *options], cwd=tmp_path, capture_output=True, text=True)
         for options in (("--seed", "5"), ("--difficulty", "2"))
     ]
-    scene = results[0].stdout.split("--scene gibson:")[1].strip()
+    told, scene = results[0].stdout.strip().split(" --scene gibson:")
+    assert told == "walk in it: pixelgait-eval navigator"  # who is told where to go
     assert isinstance(make_scene(f"gibson:{tmp_path / scene}"), Gibson)
     assert results[1].returncode == 1
     assert results[1].stderr == "error: --difficulty is 2.0, expected 0 to 1\n"

@@ -12,7 +12,7 @@ from pixelgait.policies.runs.trained import trained_low_level
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.low_level import latent_for
 from pixelgait.robot.rotation import heading, wrap_angle
-from pixelgait.robot.spec import A1, Array
+from pixelgait.robot.spec import A1, ROBOTS, Array
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.randomisation import Randomisation
@@ -164,6 +164,28 @@ def test_walls_stop_it_and_turning_frees_it() -> None:
     for _ in range(100):
         body.follow(latent_for(0.6, 0.0))
     assert body.pose()[0][0] < x - 0.1  # away, backwards along the course
+    body.close()
+
+
+class Ahead(Scene):
+    """A wall as high as a robot, 1.5 m ahead, that nobody sees over."""
+
+    name = "ahead"
+    fixed = (Plane(), Box(Pose(1.5, 0.0, 1.0), (0.08, 3.0, 1.0), (0.7, 0.3, 0.2)))
+
+    def layout(self, rng: np.random.Generator) -> Layout:
+        return Layout(Pose(0.0, 0.0, 0.0))
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_no_robots_camera_gets_into_a_wall(robot: str) -> None:
+    """It would see through it, and a student learn that there is room."""
+    spec = ROBOTS[robot]
+    body = KinematicBody(spec, Ahead(), camera=Camera(spec.camera, 32, 32, "depth"))
+    body.reset(0)
+    for _ in range(600):
+        body.follow(latent_for(0.6, 0.0))
+    assert 0.02 < body.render().pixels[:20].max() < 0.3  # [m]
     body.close()
 
 

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.low_level import latent_for
+from pixelgait.robot.spec import A1
+from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import evaluate
 from pixelgait.sim.scenes.registry import make_scene
+from pixelgait.sim.tasks.forward import Forward
+from pixelgait.sim.tasks.glide import glide_episode
+from pixelgait.sim.tasks.teacher import Teacher
 
 OWN = """from __future__ import annotations
 import math
@@ -134,6 +141,47 @@ def test_progress_to_a_destination_is_minus_what_is_left(
     assert make_scene(written(tmp_path, told + way)).progress_m(3.0, 4.0) == 0.0
 
 
+@pytest.mark.parametrize(
+    ("way_m", "words"),
+    [
+        ("0.0", "way_m at the start is 0, to a destination 5 m away"),
+        ("math.nan", "way_m of (0, 0)"),
+    ],
+)
+def test_a_way_is_as_long_as_a_straight_one_at_least(
+    tmp_path: Path, way_m: str, words: str
+) -> None:
+    """Or whoever walks it would be as good as one can be, or nobody."""
+    way = WAY.format(x=3.0, y=4.0, boxes=[]) + f"    def way_m(self, x, y): return {way_m}\n"
+    with pytest.raises(UserError) as refused:
+        make_scene(written(tmp_path, way))
+    assert words in str(refused.value)
+
+
+UPSTAIRS = """goal_m = 9.0
+    def __init__(self, difficulty):
+        import numpy as np
+        from pixelgait.sim.scenes import Box, HeightField
+        height = 0.1 * np.clip(np.arange(-2.0, 12.0, 0.1) - 1.0, 0.0, 5.0)
+        ground = HeightField(np.repeat(height[:, None], 60, 1), 0.1, (0, 0, 1), pose=Pose(5, 0, 0))
+        self.fixed = (ground, Box(Pose(8, -0.5, 0.9), (0.1, 2.0, 0.4), (0, 0, 1)))
+    def ground_m(self, x, y): return 0.1 * min(max(x - 1.0, 0.0), 5.0) if abs(y) < 2.9 else None
+"""
+
+
+def test_what_stands_on_higher_ground_stands_in_the_way_there(tmp_path: Path) -> None:
+    """Of a teacher's way, and of a gliding robot's, as in physics."""
+    body = KinematicBody(A1, make_scene(written(tmp_path, UPSTAIRS)))
+    episode = glide_episode(Teacher(body).decide, body, Forward(4500), 0)
+    assert (episode.success, episode.contacts.count) == (True, 0)
+    body.reset(0)
+    body.state.gait = replace(body.state.gait, drift_rad_per_s=0.0, slip=0.0)
+    for _ in range(2000):
+        body.follow(latent_for(0.6, 0.0))
+    assert 7.0 < body.state.x < 7.9 - 0.2
+    body.close()
+
+
 WAY = """tells_destination = True; destination = ({x}, {y})
     def progress_m(self, x, y): return -math.hypot(x - {x}, y - {y})
     def __init__(self, difficulty):
@@ -247,6 +295,13 @@ def test_a_destination_is_told_or_there_is_none(tmp_path: Path) -> None:
         (
             "fixed = (HeightField(np.zeros((5, 5)), 0.1, (0, 0, 1), pose=Pose(2, 0, 0)),)",
             "nothing to stand on at the start (0, 0)",
+        ),
+        *(
+            (
+                f"fixed = (HeightField(np.full((9, 9), {z}), 0.5, (0, 0, 1)),)",
+                "nothing to stand on at the start (0, 0)",
+            )
+            for z in (0.5, -0.5)  # buried, or in the air: it would fall for ever
         ),
         (
             "fixed = (Plane(), Box(Pose(0.1, 0.2, 0.5, 0.3), (0.01, 1, 1), (0, 0, 1)))",
