@@ -249,6 +249,60 @@ def test_the_cpp_program_refuses_what_is_no_number(checker: list[str], tmp_path:
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
+        (lambda golden: golden.clear(), "key 'high_level.onnx' is missing"),
+        (lambda golden: golden.pop("high_level.onnx"), "key 'high_level.onnx' is missing"),
+        (
+            lambda golden: golden["low_level.onnx"]["outputs"].pop("joint_targets"),
+            'golden.json: low_level.onnx has other outputs than in the contract: "joint_targets"',
+        ),
+        (
+            lambda golden: golden["low_level.onnx"]["outputs"].update(joint_targets=[0.0, 0.8]),
+            "joint_targets: 2 golden values, 12 from the graph",
+        ),
+        (
+            lambda golden: golden["low_level.onnx"]["outputs"].update(joint_targets=[None] * 12),
+            "JSON: null is no number",
+        ),
+    ],
+)
+def test_the_cpp_program_checks_all_there_is_to_check(
+    checker: list[str], tmp_path: Path, edit: Callable[[dict[str, Any]], object], message: str
+) -> None:
+    """Who leaves things out of the golden vector would be as it was exported."""
+    bundle = copied(tmp_path)
+    golden = json.loads((bundle / "golden.json").read_text())
+    edit(golden)
+    (bundle / "golden.json").write_text(json.dumps(golden))
+    hash_again(bundle, "golden.json")
+    done = checked(checker, bundle)
+    assert (done.returncode, done.stderr) == (1, f"error: {message}\n")
+
+
+@compiler
+def test_the_cpp_program_wants_a_hash_of_every_file(checker: list[str], tmp_path: Path) -> None:
+    bundle = copied(tmp_path)
+    change_contract(bundle, lambda contract: contract["files"].clear())
+    done = checked(checker, bundle)
+    assert (done.returncode, done.stderr) == (1, "error: key 'high_level.onnx' is missing\n")
+
+
+@compiler
+def test_the_cpp_program_reads_what_is_too_small_for_a_float(
+    checker: list[str], tmp_path: Path
+) -> None:
+    bundle = copied(tmp_path)
+    golden = json.loads((bundle / "golden.json").read_text())
+    golden["low_level.onnx"]["inputs"]["latent"][0] += 1e-60
+    golden["high_level.onnx"]["outputs"]["attention"][0][0] = 1e-40
+    (bundle / "golden.json").write_text(json.dumps(golden))
+    hash_again(bundle, "golden.json")
+    assert "JSON" not in checked(checker, bundle).stderr
+
+
+@compiler
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
         (
             lambda graph: graph["inputs"]["image"].update(shape=[32, 32, 1]),
             "input 'image' is uint8 [32, 32, 1] in the contract, uint8 [32, 32, 3] in the graph",

@@ -16,6 +16,8 @@
 #include "json.h"
 #include "sha256.h"
 
+const char* GRAPHS[] = {"high_level.onnx", "low_level.onnx"};
+const char* GOLDEN = "golden.json";
 const OrtApi* ort = OrtGetApiBase()->GetApi(ORT_API_VERSION);
 
 void check(OrtStatus* status) {
@@ -41,11 +43,9 @@ void check_hashes(const std::string& folder, Json contract) {
     const std::string own = contract.at("sha256").string();
     contract.members.erase("\"sha256\"");
     if (sha256(contract.canonical()) != own) throw std::runtime_error("contract.json was changed");
-    for (auto& [name, hash] : contract.at("files").members) {
-        const std::string file = name.substr(1, name.size() - 2);
-        if (sha256(read(folder + "/" + file)) != hash.string())
+    for (const std::string file : {GRAPHS[0], GRAPHS[1], GOLDEN})
+        if (sha256(read(folder + "/" + file)) != contract.at("files").at(file).string())
             throw std::runtime_error(file + " is not the one the contract was made for");
-    }
 }
 
 // A tensor as in "uint8 [32, 32, 3]": of the contract, and of a graph.
@@ -104,6 +104,17 @@ OrtSession* open(OrtEnv* env, const std::string& path) {
     return session;
 }
 
+// Whether the golden vector has all tensors that the contract says, and no others; one that lacks an output would check
+// nothing of it.
+void check_names(const std::string& file, const Json& said, const Json& golden) {
+    for (auto* side : {"inputs", "outputs"})
+        for (auto& [one, other] : {std::pair(&said, &golden), std::pair(&golden, &said)})
+            for (auto& [name, _] : one->at(side).members)
+                if (!other->at(side).members.count(name))
+                    throw std::runtime_error(std::string(GOLDEN) + ": " + file + " has other " + side +
+                                             " than in the contract: " + name);
+}
+
 // The largest difference between what a graph puts out and what it should; `types` are its inputs'.
 float golden_difference(OrtSession* session, const Json& types, const Json& golden) {
     OrtMemoryInfo* memory;
@@ -137,6 +148,13 @@ float golden_difference(OrtSession* session, const Json& types, const Json& gold
         std::vector<float> wanted;
         golden.at("outputs").at(names[inputs + i]).flatten(wanted);
         float* values;
+        OrtTensorTypeAndShapeInfo* info;
+        size_t size;
+        check(ort->GetTensorTypeAndShape(got[i], &info));
+        check(ort->GetTensorShapeElementCount(info, &size));
+        if (size != wanted.size())
+            throw std::runtime_error(names[inputs + i] + ": " + std::to_string(wanted.size()) + " golden values, " +
+                                     std::to_string(size) + " from the graph");
         check(ort->GetTensorMutableData(got[i], (void**)&values));
         for (size_t j = 0; j < wanted.size(); ++j) {
             const float difference = std::fabs(values[j] - wanted[j]);
@@ -153,12 +171,13 @@ int main(int count, char** arguments) try {
     check_hashes(folder, contract);
     OrtEnv* env;
     check(ort->CreateEnv(ORT_LOGGING_LEVEL_WARNING, "pixelgait", &env));
-    const float tolerance = std::stof(contract.at("golden_tolerance").text);
-    for (auto& [name, golden] : read_json(folder + "/golden.json").members) {
-        const std::string file = name.substr(1, name.size() - 2);
-        const Json& said = contract.at("graphs").at(file);
+    const float tolerance = contract.at("golden_tolerance").number();
+    const Json vector = read_json(folder + "/" + GOLDEN);
+    for (const std::string file : GRAPHS) {
+        const Json &said = contract.at("graphs").at(file), &golden = vector.at(file);
         OrtSession* session = open(env, folder + "/" + file);
         check_tensors(session, file, said);
+        check_names(file, said, golden);
         const float worst = golden_difference(session, said.at("inputs"), golden);
         std::cout << file << ": golden vector within " << worst << "\n";
         if (!(worst <= tolerance)) throw std::runtime_error(file + ": beyond the tolerance");

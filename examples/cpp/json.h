@@ -1,5 +1,6 @@
 // As much JSON as a bundle needs. Scalars stay the text they were, so that nothing is reformatted.
 #pragma once
+#include <cstdlib>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -11,12 +12,24 @@ struct Json {
     std::map<std::string, Json> members;  // of an object, by key (with its quotes), sorted
     char kind = 's';                      // 's' scalar, '[' array, '{' object
 
-    const Json& at(const std::string& key) const { return members.at('"' + key + '"'); }
+    const Json& at(const std::string& key) const {
+        const auto found = members.find('"' + key + '"');
+        if (found == members.end()) throw std::runtime_error("key '" + key + "' is missing");
+        return found->second;
+    }
     std::string string() const { return text.substr(1, text.size() - 2); }
+
+    // As near as a float comes: of what is too small for one, 0.
+    float number() const {
+        char* end;
+        const float value = std::strtof(text.c_str(), &end);
+        if (kind != 's' || text.empty() || *end) throw std::runtime_error("JSON: " + text + " is no number");
+        return value;
+    }
 
     // All numbers of nested arrays, row by row; `shape` becomes their sizes.
     void flatten(std::vector<float>& values, std::vector<int64_t>* shape = nullptr) const {
-        if (kind != '[') return values.push_back(std::stof(text));
+        if (kind != '[') return values.push_back(number());
         if (shape) shape->push_back(int64_t(items.size()));
         for (size_t i = 0; i < items.size(); ++i) items[i].flatten(values, i ? nullptr : shape);
     }

@@ -73,6 +73,9 @@ def check_integrity(folder: Path, contract: dict[str, Any]) -> None:
     for key in OBJECTS:
         if not isinstance(contract[key], dict):
             raise UserError(f"{key} is {contract[key]!r}, expected a JSON object")
+    name = contract["name"]
+    if not isinstance(name, str) or not name.isprintable():  # it stands in reports and recordings
+        raise UserError(f"name is {name!r}, expected text")
     if contract_hash(contract) != contract["sha256"]:
         raise UserError("content does not match its sha256, was it edited?")
     for file in FILES:

@@ -28,7 +28,7 @@ def load_bundle(name: str | Path, spec: RobotSpec | None = None) -> Bundle:
         raise
     except UserError as error:  # of what the contract says
         raise BundleError(f"{folder / CONTRACT}: {error}") from None
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BundleError(f"{folder / CONTRACT}: malformed ({error!r})") from None
 
 

@@ -8,6 +8,7 @@ leaves a complete file.
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import pickle
 import queue
@@ -20,7 +21,7 @@ from typing import Any
 from pixelgait.robot.bundle import CONTRACT, FILES, Bundle
 from pixelgait.robot.cli.provenance import git_state, version
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.files import require_writable
+from pixelgait.robot.files import json_bytes, require_writable
 from pixelgait.robot.runtime.loop import Step
 
 MOST_WAITING = 1000  # steps, 10 s: then the disk is too slow, and steps are lost
@@ -63,9 +64,16 @@ class Recorder:
         self._thread.start()
 
     def begin(self, bundle: Bundle) -> None:
-        """A controller of this bundle starts anew."""
+        """A controller of this bundle starts anew.
+
+        The recording ends where the bundle's files are no longer those that walk.
+        """
         self._end_session()
-        files = {name: (bundle.folder / name).read_bytes() for name in (CONTRACT, *FILES)}
+        try:
+            files = _as_loaded(bundle)
+        except UserError as error:
+            self.problem = self.problem or f"the recording has ended: {error}"
+            return
         git = git_state()
         about = {
             "bundle": str(bundle.contract["name"]),
@@ -136,6 +144,18 @@ class Recorder:
             self._anothers = code == errno.EWOULDBLOCK  # it ends with the error's number
             reason = said.splitlines()[-1] if said else "its process was killed"
             self.problem = self.problem or f"the recording has ended: {reason}"
+
+
+def _as_loaded(bundle: Bundle) -> dict[str, bytes]:
+    """A bundle's files; raises UserError if they have changed since it was loaded."""
+    files = {CONTRACT: json_bytes(bundle.contract)}
+    for name in FILES:
+        path, wanted = bundle.folder / name, bundle.contract["files"][name]
+        content = path.read_bytes() if path.is_file() else b""
+        if hashlib.sha256(content).hexdigest() != wanted:
+            raise UserError(f"{path} was changed since it was loaded")
+        files[name] = content
+    return files
 
 
 def require_recordable(path: Path) -> None:

@@ -44,7 +44,7 @@ from pixelgait.robot.viewing.entries import (
 def recorded_entries(recording: Recording, bundle: Bundle) -> Iterator[Entry]:
     """All of a recording, on its own clock; the bundle says what it attended to and decided.
 
-    With the bundle that was recorded that is what was decided then, bit for bit. Behind a gap
+    With the bundle that was recorded that is what was decided then, but for rounding. Behind a gap
     nobody knows, until the controller begins anew.
 
     Raises:

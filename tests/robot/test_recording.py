@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from mcap.stream_reader import StreamReader
 from mcap.writer import Writer
 from mcap_ros2.decoder import DecoderFactory
 
-from pixelgait.robot.bundle import load_bundle
+from pixelgait.robot.bundle import SHIPPED, load_bundle
 from pixelgait.robot.controller import Decision
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, JointCommand, Reading
@@ -294,6 +295,21 @@ def test_who_records_where_another_does_leaves_it_to_him(tmp_path: Path) -> None
     assert (first.written, second.written) == (True, False)
     recording = read_recording(first.path)
     assert (recording.complete, len(recording.steps)) == (True, 2)
+
+
+@pytest.mark.parametrize("change", [lambda file: file.write_bytes(b"other"), Path.unlink])
+def test_a_bundle_that_has_changed_since_is_not_recorded_as_the_one_that_walks(
+    tmp_path: Path, change: Callable[[Path], object]
+) -> None:
+    _, full, _ = written(tmp_path)
+    bundle = load_bundle(shutil.copytree(SHIPPED / "navigator", tmp_path / "bundle"))
+    change(tmp_path / "bundle" / "high_level.onnx")
+    with closing(Recorder(tmp_path / "changed.mcap")) as recorder:
+        recorder.begin(bundle)
+        recorder.step(as_handed_over(full))
+    assert str(recorder.problem).startswith("the recording has ended: ")
+    assert str(recorder.problem).endswith("high_level.onnx was changed since it was loaded")
+    assert not (tmp_path / "changed.mcap").exists()
 
 
 def test_a_walk_that_does_not_begin_leaves_the_recording_of_another(tmp_path: Path) -> None:
