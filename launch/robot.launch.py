@@ -1,6 +1,6 @@
 """The controller of a robot, as a managed node.
 
-ros2 launch pixelgait robot.launch.py bundle:=iap
+ros2 launch pixelgait robot.launch.py bundle:=rover
 """
 
 from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
@@ -32,7 +32,7 @@ OPTIONS = (
 )
 SEVERAL = ("goal", "cores")  # numbers; all else is one word, whatever blanks are in it
 ARGUMENTS = (
-    ("bundle", "iap", "Folder of a policy bundle, or the name of a shipped one."),
+    ("bundle", "rover", "Folder of a policy bundle, or the name of a shipped one."),
     *FLAGS,
     *OPTIONS,
     ("namespace", "", "Namespace of all nodes."),

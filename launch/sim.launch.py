@@ -1,6 +1,6 @@
 """A simulated robot and its controller: robot.launch.py with a robot of its own.
 
-ros2 launch pixelgait sim.launch.py bundle:=iap scene:=obstacle-course
+ros2 launch pixelgait sim.launch.py bundle:=rover scene:=obstacle-course
 """
 
 from pathlib import Path

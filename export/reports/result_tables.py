@@ -93,7 +93,12 @@ AIMS = (
         ("iap-depth",),
     ),
     Aim(f"`iap-depth`, *{AT_ONCE}*", 0.85, (AT_ONCE,), ("iap-depth",)),
-    Aim("by colours under *unseen looks*", 0.9, ("unseen looks",), ("strided-looks", "iap-rgbd")),
+    Aim(
+        "`strided-looks`, `iap-rgbd`, *unseen looks*",
+        0.9,
+        ("unseen looks",),
+        ("strided-looks", "iap-rgbd"),
+    ),
     Aim("*medium, randomised*", 0.95, ("medium, randomised",)),
     Aim("clean, *medium*", 0.9, ("medium",), measure="clean_success_rate"),
     Aim("clean, *high*", 0.8, ("high",), measure="clean_success_rate"),

@@ -84,7 +84,7 @@ class TrainConfig(WorkerOptions):
     """Make the networks left-right symmetric: they turn either way alike."""
     randomise: bool = False
     """Draw body, motors, delays, sensor noise and the camera's flaws anew every episode; for
-    imitate only the camera's and the odometry's."""
+    imitate only the camera's and the odometry's, and the drift of the IMU's heading."""
     delays_from: Path | None = None
     """Latency report (latency.json) whose delays --randomise shall use."""
     video: Path | None = None

@@ -125,7 +125,7 @@ class Operator:
         return armed
 
     def _order(
-        self, goal: Goal, answer: str, instead_of: tuple[State, ...] = tuple(State), **also: Any
+        self, goal: Goal, answer: str, allowed_in: tuple[State, ...] = tuple(State), **also: Any
     ) -> tuple[bool, str]:
         with self._lock:
             before = self.orders
@@ -135,7 +135,7 @@ class Operator:
                 return False, "not armed"
             if self.state is None:
                 return False, "nobody operates the robot: the node is not active"
-            if self.state not in instead_of:
+            if self.state not in allowed_in:
                 return False, f"the robot is {self.state.value}"
             self.orders = replace(before, goal=goal, **also)
         return True, answer

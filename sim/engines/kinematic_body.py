@@ -8,7 +8,6 @@ et al. 2022 (arXiv 2207.10821).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,8 +27,8 @@ from pixelgait.sim.body.sway import Sway
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene
 from pixelgait.sim.engines.urdf import HOUSING_M
-from pixelgait.sim.world.obstacles import Mover, along, in_the_way, movers
-from pixelgait.sim.world.scene import Box, Layout, Pose, Scene
+from pixelgait.sim.world.obstacles import Obstacles, along, in_the_way, movers
+from pixelgait.sim.world.scene import Layout, Pose, Scene
 from pixelgait.sim.world.seeds import Stream
 
 # What the low level `walk` does on flat ground, measured, and more, ours; drawn every episode.
@@ -271,33 +270,3 @@ class KinematicBody:
         here = self._at(state.x, state.y, state.yaw)
         state.run_into = state.obstacles.depth(here, moving=True) > 0.0
         return depth > state.obstacles.depth(here)
-
-
-class Obstacles:
-    """Upright boxes seen from above; those that move stand where they were moved to last."""
-
-    def __init__(self, staying: list[tuple[Box, Pose]], moving: Sequence[Mover] = ()) -> None:
-        self.moving = moving
-        self.fastest_m_per_s = max((each.fastest_m_per_s for each in moving), default=0.0)
-        boxes = [*staying, *((each.box, each.middle) for each in moving)]
-        self.centre = np.array([(p.x, p.y) for _, p in boxes]).reshape(-1, 1, 2)
-        self.half = np.array([b.half_m[:2] for b, _ in boxes]).reshape(-1, 1, 2)
-        yaw = np.array([p.yaw for _, p in boxes]).reshape(-1, 1)
-        self.cos, self.sin = np.cos(yaw), np.sin(yaw)
-
-    def move(self, time_s: float) -> None:
-        """Put what moves where it is so long after the reset."""
-        for i, mover in enumerate(self.moving, len(self.centre) - len(self.moving)):
-            pose = mover.pose(time_s)
-            self.centre[i, 0] = pose.x, pose.y
-
-    def depth(self, points: Array, moving: bool = False) -> float:
-        """How far any of the points (n, 2) is inside a box [m]; outside, minus the distance to the
-        nearest one, or less than that. Of all boxes, or of those that move."""
-        which = slice(len(self.centre) - len(self.moving) if moving else 0, None)
-        if len(self.centre[which]) == 0:
-            return -math.inf
-        x, y = np.moveaxis(points - self.centre[which], -1, 0)
-        cos, sin = self.cos[which], self.sin[which]
-        local = np.stack((cos * x + sin * y, cos * y - sin * x), -1)
-        return float((self.half[which] - np.abs(local)).min(-1).max())

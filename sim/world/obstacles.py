@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import cv2
@@ -43,6 +44,36 @@ class Mover:
     def pose(self, time_s: float) -> Pose:
         """Where it is so long after the reset."""
         return self.swing.pose(self.middle, time_s)
+
+
+class Obstacles:
+    """Upright boxes seen from above; those that move stand where they were moved to last."""
+
+    def __init__(self, staying: list[tuple[Box, Pose]], moving: Sequence[Mover] = ()) -> None:
+        self.moving = moving
+        self.fastest_m_per_s = max((each.fastest_m_per_s for each in moving), default=0.0)
+        boxes = [*staying, *((each.box, each.middle) for each in moving)]
+        self.centre = np.array([(p.x, p.y) for _, p in boxes]).reshape(-1, 1, 2)
+        self.half = np.array([b.half_m[:2] for b, _ in boxes]).reshape(-1, 1, 2)
+        yaw = np.array([p.yaw for _, p in boxes]).reshape(-1, 1)
+        self.cos, self.sin = np.cos(yaw), np.sin(yaw)
+
+    def move(self, time_s: float) -> None:
+        """Put what moves where it is so long after the reset."""
+        for i, mover in enumerate(self.moving, len(self.centre) - len(self.moving)):
+            pose = mover.pose(time_s)
+            self.centre[i, 0] = pose.x, pose.y
+
+    def depth(self, points: Array, moving: bool = False) -> float:
+        """How far any of the points (n, 2) is inside a box [m]; outside, minus the distance to the
+        nearest one, or less than that. Of all boxes, or of those that move."""
+        which = slice(len(self.centre) - len(self.moving) if moving else 0, None)
+        if len(self.centre[which]) == 0:
+            return -math.inf
+        x, y = np.moveaxis(points - self.centre[which], -1, 0)
+        cos, sin = self.cos[which], self.sin[which]
+        local = np.stack((cos * x + sin * y, cos * y - sin * x), -1)
+        return float((self.half[which] - np.abs(local)).min(-1).max())
 
 
 def in_the_way(scene: Scene, layout: Layout, height_m: float) -> list[tuple[Box, Pose]]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from numbers import Real
 from pathlib import Path
-from typing import TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 
@@ -88,30 +88,25 @@ def _scene_class(path: Path) -> Callable[[float], Scene]:
 
 def _guard_places(scene: Scene, path: Path) -> None:
     """Let progress, ways and ground say what is wrong with them wherever they are asked for."""
-    progress_m, way_m, ground_m = scene.progress_m, scene.way_m, scene.ground_m
 
-    def progress(x: float, y: float) -> float:
-        return _guarded(path, lambda: _finite(progress_m(x, y), "progress_m", x, y))
+    def guarded(method: str) -> Callable[[float, float], float | None]:
+        ask = getattr(scene, method)
+        return lambda x, y: _guarded(path, lambda: _checked(ask(x, y), method, x, y))
 
-    def way(x: float, y: float) -> float:
-        return _guarded(path, lambda: _finite(way_m(x, y), "way_m", x, y))
-
-    def ground(x: float, y: float) -> float | None:
-        def height() -> float | None:
-            found = ground_m(x, y)
-            return None if found is None else _finite(found, "ground_m", x, y)
-
-        return _guarded(path, height)
-
-    scene.progress_m, scene.way_m = progress, way  # type: ignore[method-assign]
-    scene.ground_m = ground  # type: ignore[method-assign]
+    for method in ("progress_m", "way_m", "ground_m"):
+        setattr(scene, method, guarded(method))
 
 
-def _finite(value: float, method: str, x: float, y: float) -> float:
-    """What a method gives for a place; raises ValueError if it is no finite number."""
+def _checked(value: Any, method: str, x: float, y: float) -> float | None:
+    """What a method gives for a place, where there may be no ground.
+
+    Raises TypeError or ValueError if it is no finite number.
+    """
+    if value is None and method == "ground_m":
+        return None
     if not math.isfinite(value):
         raise ValueError(f"{method} of ({x:g}, {y:g}) is {value}, no finite number")
-    return value
+    return float(value)
 
 
 def _guarded(path: Path, use: Callable[[], Result]) -> Result:

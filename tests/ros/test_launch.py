@@ -107,7 +107,7 @@ def sim_config(found: Launched) -> SimConfig:
 def test_a_launch_file_starts_what_the_commands_take(file: str) -> None:
     found = launched(file)
     assert all(found.declared.values())
-    assert run_config(found).bundle == "iap"
+    assert run_config(found).bundle == "rover"  # not one that knows its own course alone
     assert run_config(found).auto_arm == (file == "sim.launch.py")  # never on a robot
     assert ("pixelgait-sim" in found.nodes) == (file == "sim.launch.py")
     assert (run_config(found).record is not None) == (file == "record.launch.py")

@@ -16,7 +16,7 @@ from pixelgait.robot.spec import A1, ROBOTS, Array
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.randomisation import Randomisation
-from pixelgait.sim.engines.kinematic_body import KinematicBody, Obstacles
+from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.scenes.courses.obstacle_course import WALL_THICKNESS_M, ObstacleCourse
 from pixelgait.sim.scenes.flat import FlatGround
@@ -26,7 +26,7 @@ from pixelgait.sim.tasks.glide import glide_episode
 from pixelgait.sim.tasks.navigate import Navigate
 from pixelgait.sim.tasks.task import planar_pose
 from pixelgait.sim.tasks.teacher import Teacher
-from pixelgait.sim.world.obstacles import Mover
+from pixelgait.sim.world.obstacles import Mover, Obstacles
 from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene, Swing
 
 WALK = Path("policies/pretrained/walk/low_level")
