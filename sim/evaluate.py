@@ -96,8 +96,12 @@ def describe(config: EvalConfig) -> dict[str, Any]:
 
 
 def _described(config: EvalConfig, bundle: Bundle) -> dict[str, Any]:
+    return {**head("pixelgait-eval"), **asked(config, bundle)}
+
+
+def asked(config: EvalConfig, bundle: Bundle) -> dict[str, Any]:
+    """What is evaluated, by what; not by which version of the code."""
     return {
-        **head("pixelgait-eval"),
         "bundle": config.bundle,
         "sha256": bundle.contract["sha256"],
         "robot": bundle.contract["robot"],

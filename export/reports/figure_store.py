@@ -9,20 +9,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.cli.provenance import git_state
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.sim.baselines import behaviour_sha256, source_sha256
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.eval_options import EvalConfig
-from pixelgait.sim.evaluate import describe
+from pixelgait.sim.evaluate import asked
 from pixelgait.sim.scenes.houses import indoor, taut_way
 from pixelgait.sim.scenes.registry import HOUSES
 from pixelgait.sim.tasks import navigate
 from pixelgait.sim.world import traversability
 
 Figures = dict[str, Any]  # as pixelgait-eval writes them; `episodes` is their number
-MAKER = ("version", "commit", "modified")  # who measured, not what
 REQUESTED = "requested_episodes"  # all of them are there: `episodes`
 CODE = "baseline_sha256"  # of a baseline that decides by itself, instead of weights
 RANGES = "randomisation_sha256"  # of those that randomised robots are drawn from
@@ -59,16 +59,17 @@ class FigureStore:
         self.path = path
         self._kept = read_figures(path) if path.exists() else []
         self._elsewhere = [each for file in also if file.exists() for each in read_figures(file)]
+        self._bundles: dict[str, Bundle] = {}  # by name: a table asks for each many times
 
     def find(self, evaluation: EvalConfig) -> Figures | None:
         """Figures of this evaluation, by whatever version of the code."""
-        wanted = question(evaluation)
+        wanted = self._question(evaluation)
         known = (*self._kept, *self._elsewhere)
         return next((each for each in known if wanted.items() <= each.items()), None)
 
     def keep(self, evaluation: EvalConfig, figures: Figures) -> Figures:
         """Keep what `evaluate` returned, in place of the same of other weights."""
-        wanted = question(evaluation)
+        wanted = self._question(evaluation)
         kept = {**_identity(evaluation), **figures, "episodes": len(figures["episodes"])}
         kept.pop(REQUESTED, None)
         anew = {k: v for k, v in wanted.items() if k not in WHO}
@@ -77,11 +78,13 @@ class FigureStore:
         write_atomic(self.path, json_bytes(self._kept))
         return kept
 
-
-def question(evaluation: EvalConfig) -> Figures:
-    """What is evaluated, of which weights or code, on how many episodes."""
-    described = {k: v for k, v in describe(evaluation).items() if k not in (*MAKER, REQUESTED)}
-    return {**described, **_identity(evaluation), "episodes": evaluation.episodes}
+    def _question(self, evaluation: EvalConfig) -> Figures:
+        """What is evaluated, of which weights or code, on how many episodes."""
+        if (name := evaluation.bundle) not in self._bundles:
+            self._bundles[name] = load_bundle(name)
+        what = asked(evaluation, self._bundles[name])
+        del what[REQUESTED]
+        return {**what, **_identity(evaluation), "episodes": evaluation.episodes}
 
 
 def _identity(evaluation: EvalConfig) -> Figures:
