@@ -167,7 +167,7 @@ def test_a_run_of_another_command_is_not_taken_for_this_ones(
         write_tables(config)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_is_missing_is_trained_and_walked_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -174,7 +174,7 @@ def test_the_tables_are_those_of_the_figures_beside_them(tmp_path: Path) -> None
     assert page.read_text() == (ROOT / "docs/studies.md").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_student_is_taught_and_measured_once(tmp_path: Path) -> None:
     page, kept = empty_page(tmp_path), tmp_path / "order.json"
     config = OrderConfig(
