@@ -526,19 +526,19 @@ def test_participants_that_come_and_go_do_not_end_a_walk(
             plain.pop(name, None)
         plain["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
         heard: list[int] = []
-        for _ in range(5):
+        for _ in range(3):
             done = subprocess.run(join, env=plain, capture_output=True, text=True, check=True)
             heard += [int(count) for count in re.findall(r"heard (\d+)", done.stdout)]
             client.spin_for(1.0)
-        assert len(heard) == 50
-        assert sum(count > 0 for count in heard) > 10  # discovery takes longer now and then
+        assert len(heard) == 30
+        assert sum(count > 0 for count in heard) > 6  # discovery takes longer now and then
         assert run.poll() is None
         assert client.states[-1].startswith("walking")
         assert len(client.commands) > WALKING
         run.send_signal(signal.SIGINT)
         assert run.wait(20) == 0
         report = json.loads((tmp_path / "latency.json").read_text())
-        assert report["ticks"] > 2000
+        assert report["ticks"] > 1200
         late = {cause: row["max_us"] / 1e6 for cause, row in report["stalls"].items()}
         assert max(late.get("publishing", 0.0), late.get("waiting", 0.0)) < DRIVER_TIMEOUT_S, late
     finally:
