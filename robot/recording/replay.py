@@ -166,10 +166,11 @@ def replay(recording: Recording, bundle: Bundle) -> dict[str, Any]:
         if step.command is None:
             continue
         compared, decisions = compared + 1, decisions + step.looked
-        if _is_rounded(step):
-            rounded.append(_apart_rad(step.recorded, step.command))
-        elif difference := _difference(step.recorded, step.command, step.operation):
-            differences.append({"time_s": step.recorded.inputs.reading.time_s, **difference})
+        if difference := _difference(step.recorded, step.command, step.operation):
+            if difference.pop("rounded"):
+                rounded.append(difference["targets_rad"])
+            else:
+                differences.append({"time_s": step.recorded.inputs.reading.time_s, **difference})
     targets = [*rounded, *(each["targets_rad"] for each in differences)]
     return {
         "recording": str(recording.path),
@@ -189,38 +190,23 @@ def replay(recording: Recording, bundle: Bundle) -> dict[str, Any]:
     }
 
 
-def _is_rounded(step: Replayed) -> bool:
-    """Whether only targets are not as they were recorded, and by no more than rounding."""
-    recorded, command, operation = step.recorded, step.command, step.operation
-    if command is None or command.targets.tobytes() == recorded.targets.tobytes():
-        return False
-    gains = zip((recorded.kp, recorded.kd), (command.kp, command.kd), strict=True)
-    return (
-        _apart_rad(recorded, command) <= ROUNDING_RAD
-        and all(one.tobytes() == two.tobytes() for one, two in gains)
-        and operation.state.value == recorded.state
-        and operation.supervisor.fault == recorded.fault
-    )
-
-
-def _apart_rad(step: RecordedStep, command: JointCommand) -> float:
-    return float(np.abs(step.targets - command.targets).max())
-
-
 def _difference(
     step: RecordedStep, command: JointCommand, operation: Operation
 ) -> dict[str, Any] | None:
-    """What is not as it was recorded, in any bit."""
+    """What is not as it was recorded, in any bit; `rounded` if that is no more than rounding."""
     recorded = step.targets, step.kp, step.kd
-    same = [
+    same_targets, *same = [
         one.tobytes() == two.tobytes()
         for one, two in zip(recorded, (command.targets, command.kp, command.kd), strict=True)
     ]
     fault = operation.supervisor.fault
-    if all(same) and operation.state.value == step.state and fault == step.fault:
+    rest_is_same = all(same) and operation.state.value == step.state and fault == step.fault
+    if same_targets and rest_is_same:
         return None
+    targets_rad = float(np.abs(step.targets - command.targets).max())
     return {
-        "targets_rad": _apart_rad(step, command),
+        "rounded": rest_is_same and targets_rad <= ROUNDING_RAD,
+        "targets_rad": targets_rad,
         "state": operation.state.value,
         "recorded_state": step.state,
         "fault": fault,
