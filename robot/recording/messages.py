@@ -120,8 +120,13 @@ def messages(
     targets = command.targets if step.sent and command.kp.any() else np.zeros(0)
     yield COMMAND, _joint_state(header, joint_names, targets, np.zeros(0))
     if changed:
-        yield STATE, {"data": f"{step.state}: {step.cause}"}
+        yield STATE, state_message(step.state, step.cause)
     yield STEP, _step(step, session)
+
+
+def state_message(state: str, cause: str) -> dict[str, str]:
+    """Of topic `STATE`; one behind a step's `STEP` says how the controller has ended."""
+    return {"data": f"{state}: {cause}"}
 
 
 def _step(step: Step, session: int) -> dict[str, Any]:

@@ -50,6 +50,7 @@ class Recorder:
         self._lost_last: Step | None = None  # if it is the newest that was handed over
         self._told: set[str] = set()
         self._anothers = False  # what is there
+        self._bundle: tuple[str, str] | None = None  # name and hash of the one that is recorded
         self._queue: queue.SimpleQueue[tuple[str, Any] | None] = queue.SimpleQueue()
         command = [sys.executable, "-m", "pixelgait.robot.recording.writer", str(path)]
         # In a session of its own: Ctrl-C is the controller's, which then says that it is over.
@@ -66,11 +67,12 @@ class Recorder:
     def begin(self, bundle: Bundle) -> None:
         """A controller of this bundle starts anew.
 
-        The recording ends where the bundle's files are no longer those that walk.
+        A recording is of one bundle: it ends where another one walks, or the files of this one are
+        no longer those that walk.
         """
-        self._end_session()
+        self._hand_over_the_last()
         try:
-            files = _as_loaded(bundle)
+            files = self._files(bundle)
         except UserError as error:
             self.problem = self.problem or f"the recording has ended: {error}"
             return
@@ -84,6 +86,20 @@ class Recorder:
         }
         names = bundle.spec.joint_names
         self._queue.put(("begin", {"files": files, "about": about, "joint_names": names}))
+
+    def _files(self, bundle: Bundle) -> dict[str, bytes]:
+        """Of the bundle that is recorded; raises UserError if it is another, or has changed."""
+        this = str(bundle.contract["name"]), str(bundle.contract["sha256"])
+        self._bundle = self._bundle or this
+        if this != self._bundle:
+            raise UserError(f"it is of bundle '{self._bundle[0]}', and another one walks now")
+        return _as_loaded(bundle)
+
+    def end(self, cause: str) -> None:
+        """The controller was stopped, or has stopped, for this cause; the next may begin."""
+        self._hand_over_the_last()
+        if self.problem is None:
+            self._queue.put(("end", cause))
 
     def step(self, step: Step) -> None:
         """Hand a step over; from the control thread."""
@@ -104,7 +120,8 @@ class Recorder:
         self._told.update(new)
         return new
 
-    def _end_session(self) -> None:
+    def _hand_over_the_last(self) -> None:
+        """Of the steps that were lost the last one is not."""
         last, self._lost_last = self._lost_last, None
         if last is not None:
             self._queue.put(("step", last))
@@ -117,7 +134,7 @@ class Recorder:
 
     def close(self) -> None:
         """Finish the file."""
-        self._end_session()
+        self._hand_over_the_last()
         self._queue.put(None)
         try:
             self._writer.wait(CLOSE_S)

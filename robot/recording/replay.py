@@ -180,6 +180,7 @@ def replay(recording: Recording, bundle: Bundle) -> dict[str, Any]:
         "complete": recording.complete,
         "damaged": recording.damaged,
         "steps": len(recording.steps),
+        "endings": list(recording.endings.values()),
         "lost": recording.lost,
         "compared": compared,
         "decisions": decisions,
@@ -219,6 +220,7 @@ def format_figures(figures: dict[str, Any]) -> str:
     first = f"{figures['recording']}: {figures['steps']} steps of {figures['recorded_bundle']}"
     end = "" if figures["complete"] or figures["lost"] else ", cut short"
     lines = [first + (", the file is damaged behind them" if figures["damaged"] else end)]
+    lines += [f"ended: {ending}" for ending in figures["endings"]]
     if figures["lost"]:
         rest = figures["steps"] - figures["compared"]
         lines.append(f"{figures['lost']} steps are missing, {rest} behind a gap are not compared")

@@ -14,7 +14,7 @@ import numpy as np
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.recording.messages import IMU, JOINTS, SEEN, STEP
+from pixelgait.robot.recording.messages import IMU, JOINTS, SEEN, STATE, STEP
 from pixelgait.robot.runtime.operation import Inputs
 from pixelgait.robot.runtime.orders import Goal, Orders
 from pixelgait.robot.spec import Array
@@ -57,6 +57,7 @@ class Recording:
     finished: bool = True  # or its writer was killed
     damaged: bool = False  # behind the last of these steps
     joint_names: tuple[str, ...] = ()
+    endings: dict[int, str] = field(default_factory=dict)  # by session: state and cause
 
     @property
     def lost(self) -> int:
@@ -81,6 +82,9 @@ def read_recording(path: Path) -> Recording:
     awaited = 0  # number of the next step
     try:
         for topic, content, number in _records(recording):
+            if topic == STATE and JOINTS not in messages and recording.steps:
+                recording.endings[recording.steps[-1].session] = content.data
+                continue
             if topic != STEP:
                 messages[topic] = content
                 continue

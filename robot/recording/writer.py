@@ -18,8 +18,9 @@ from mcap.writer import CompressionType
 from mcap_ros2.writer import Writer
 
 from pixelgait.robot.cli.processes import ENDING
-from pixelgait.robot.recording.messages import TYPES, messages
+from pixelgait.robot.recording.messages import STATE, TYPES, messages, state_message
 from pixelgait.robot.runtime.loop import Step
+from pixelgait.robot.runtime.orders import State
 
 CHUNK_BYTES = 64 << 10  # what a kill of this process costs at most: about 0.2 s
 NICENESS = 10
@@ -35,6 +36,7 @@ class StepWriter:
         }
         self._names: tuple[str, ...] = ()
         self._state = ""
+        self._now_ns = 0  # of the newest step
         self._session = self._first = self._next = 0  # numbers of steps, over all sessions
 
     def begin(self, files: dict[str, bytes], about: dict[str, str], names: tuple[str, ...]) -> None:
@@ -47,14 +49,21 @@ class StepWriter:
 
     def step(self, step: Step) -> None:
         """All messages of a step carry its number: where one is missing, a step was lost."""
-        now_ns = round(step.inputs.reading.time_s * 1e9)
+        self._now_ns = round(step.inputs.reading.time_s * 1e9)
         state, self._state = self._state, step.state
         changed, number = state != step.state, self._first + step.number
         for topic, content in messages(step, self._names, self._session, changed):
-            self._writer.write_message(
-                topic, self._schemas[topic], content, now_ns, sequence=number
-            )
+            self._write(topic, content, number)
         self._next = number + 1
+
+    def end(self, cause: str) -> None:
+        """The controller damps and ends; nothing is said of one that has not taken a step."""
+        if self._next > self._first:
+            self._write(STATE, state_message(State.LIMP.value, cause), self._next - 1)
+
+    def _write(self, topic: str, content: dict[str, Any], number: int) -> None:
+        schema = self._schemas[topic]
+        self._writer.write_message(topic, schema, content, self._now_ns, sequence=number)
 
     def finish(self) -> None:
         """The index at the end, which makes reading fast."""
@@ -92,6 +101,8 @@ def write(path: Path, passed_on: Iterator[tuple[str, Any]]) -> None:
         for kind, content in chain(begun, passed_on):
             if kind == "begin":
                 writer.begin(content["files"], content["about"], content["joint_names"])
+            elif kind == "end":
+                writer.end(content)
             else:
                 writer.step(content)
             file.flush()  # of chunks that are complete

@@ -100,7 +100,7 @@ class ControllerNode(LifecycleNode):
         if loop is None:
             return
         loop.stop()
-        self._news.tell(loop)
+        self._news.end(loop)
         self.fault = loop.fault
         if self.connections is not None:
             self.connections.link.settle()

@@ -27,6 +27,7 @@ from pixelgait.robot.supervisor import unseeing
 SENSOR_WAIT_S = 15.0  # discovery on loopback was seen to take up to 2.6 s; a robot boots slower
 SILENCE_S = 2.0  # after so long a wait people are told what for
 DAMP_MESSAGES = 5
+DEACTIVATED = "deactivated"  # why a loop has ended that was told to
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +292,7 @@ class ControlLoop:
             except Exception as error:  # the next one may still get through
                 self.fault = self.fault or f"{type(error).__name__}: {error}"
             time.sleep(self.period_s)
-        self.changes.append((State.LIMP, self.fault or "deactivated"))
+        self.changes.append((State.LIMP, self.fault or DEACTIVATED))
         self.operator.state = None
 
 

@@ -51,13 +51,22 @@ def recorded_entries(recording: Recording, bundle: Bundle) -> Iterator[Entry]:
         UserError: the bundle is for another robot, or its policy wants other images.
     """
     changes = _Changes(recording.steps[0])
+    last = {step.session: step for step in recording.steps}
     for step in replayed(recording, bundle):
         yield from _decision(step, bundle)
         yield from _numbers(step.recorded, bundle.spec)
         yield from changes.of(step.recorded)
+        if step.recorded is last[step.recorded.session]:
+            yield from _ending(step.recorded, recording)
     if recording.damaged:
         end_s = recording.steps[-1].inputs.reading.time_s
         yield Line(LOG, end_s, "the file is damaged behind this step", WARN)
+
+
+def _ending(step: RecordedStep, recording: Recording) -> Iterator[Entry]:
+    """Why there is no step behind this one; nothing where the controller was killed."""
+    if (said := recording.endings.get(step.session)) is not None:
+        yield Line(LOG, step.inputs.reading.time_s, said, INFO)
 
 
 def _decision(step: Replayed, bundle: Bundle) -> Iterator[Entry]:

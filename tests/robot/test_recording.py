@@ -312,6 +312,39 @@ def test_a_bundle_that_has_changed_since_is_not_recorded_as_the_one_that_walks(
     assert not (tmp_path / "changed.mcap").exists()
 
 
+def test_a_recording_ends_where_another_bundle_walks(tmp_path: Path) -> None:
+    """One that held both would be replayed by the wrong one."""
+    _, full, _ = written(tmp_path)
+    with closing(Recorder(tmp_path / "first.mcap")) as recorder:
+        for bundle in ("navigator", "iap"):
+            recorder.begin(load_bundle(bundle))
+            recorder.step(as_handed_over(full))
+            recorder.end("deactivated")
+    told = "it is of bundle 'navigator', and another one walks now"
+    assert recorder.problem == f"the recording has ended: {told}"
+    recording = read_recording(tmp_path / "first.mcap")
+    assert (recording.complete, len(recording.steps)) == (True, 1)
+    assert recording.about["bundle"] == "navigator"
+    assert recording.endings == {1: "limp: deactivated"}
+
+
+def test_it_is_told_how_each_activation_has_ended(tmp_path: Path) -> None:
+    """Of one that was given up before a step, and of one that was killed, nothing is."""
+    _, full, _ = written(tmp_path)
+    with closing(Recorder(tmp_path / "three.mcap")) as recorder:
+        for cause, steps in (("no camera", 0), ("tilted", 2), ("deactivated", 1), (None, 1)):
+            recorder.begin(load_bundle("navigator"))
+            for number in range(steps):
+                recorder.step(as_handed_over(replace(full, number=number)))
+            if cause is not None:
+                recorder.end(cause)
+    assert recorder.problem is None
+    recording = read_recording(recorder.path)
+    assert recording.complete
+    ended = [recording.endings.get(step.session) for step in recording.steps]
+    assert ended == ["limp: tilted", "limp: tilted", "limp: deactivated", None]
+
+
 def test_a_walk_that_does_not_begin_leaves_the_recording_of_another(tmp_path: Path) -> None:
     file, *_ = written(tmp_path)
     before = file.read_bytes()

@@ -98,6 +98,14 @@ def test_where_nothing_can_be_compared_that_is_said() -> None:
     assert not any("bit for bit" in line for line in said)
 
 
+def test_how_a_walk_ended_is_said() -> None:
+    recording = read_recording(RECORDINGS / "walk.mcap")
+    recording.endings[1] = "limp: tilted by 1.50 rad"
+    figures = replay(recording, load_bundle("walk"))
+    assert figures["endings"] == ["limp: tilted by 1.50 rad"]
+    assert format_figures(figures).splitlines()[1] == "ended: limp: tilted by 1.50 rad"
+
+
 def test_a_damaged_recording_is_said_to_be() -> None:
     recording = read_recording(RECORDINGS / "walk.mcap")
     recording.finished, recording.damaged = False, True

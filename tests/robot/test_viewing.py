@@ -184,6 +184,15 @@ def test_nothing_is_shown_of_a_command_that_was_withheld() -> None:
         assert np.flatnonzero(np.isnan(values).all(1)).tolist() == [150]
 
 
+def test_how_it_ended_is_told_behind_the_last_step() -> None:
+    recording = walk("iap")
+    recording.endings[recording.steps[0].session] = "limp: two publish joint_command"
+    entries = told(recording, "iap")
+    assert lines(entries)[-1] == ("INFO", "limp: two publish joint_command")
+    (line,) = [each for each in entries if isinstance(each, Line) and "two" in each.text]
+    assert line.time_s == recording.steps[-1].inputs.reading.time_s
+
+
 def test_damage_of_the_file_is_told_where_it_is() -> None:
     recording = walk("iap")
     recording.damaged = True

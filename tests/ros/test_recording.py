@@ -48,6 +48,7 @@ def test_a_walk_is_replayed_bit_for_bit(
     assert figures["complete"]
     assert figures["steps"] > 350
     assert figures["decisions"] > 3
+    assert figures["endings"] == ["limp: deactivated"]
     assert figures["different"] == 0
     other = command("pixelgait-replay", file, "--bundle", "sit", "--json", tmp_path / "other.json")
     assert other.returncode == 0, other.stderr  # another bundle may command something else
@@ -88,6 +89,7 @@ def test_a_recording_is_an_ordinary_file_of_ros_2(
     assert [each.split(":")[0] for each in states][:3] == ["standing up", "ready", "walking"]
     steps = read_recording(file).steps
     assert steps[-1].fault == "tilted by 1.50 rad"
+    assert states[-1] == "limp: tilted by 1.50 rad"
 
 
 def test_a_controller_that_is_killed_leaves_a_complete_recording(
@@ -100,6 +102,7 @@ def test_a_controller_that_is_killed_leaves_a_complete_recording(
     client.spin(lambda: not Path(f"/proc/{writer}").exists())
     recording = read_recording(file)
     assert recording.complete
+    assert not recording.endings
     newest = recording.steps[-1].inputs.reading.time_s
     assert newest > last.sec + last.nanosec / 1e9 - 0.5
 

@@ -10,7 +10,7 @@ from std_msgs.msg import String
 from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.ros.wire import common as ros
 from pixelgait.robot.ros.wire.names import SENSORS, STATE, TOPICS, VIDEO
-from pixelgait.robot.runtime.loop import ControlLoop
+from pixelgait.robot.runtime.loop import DEACTIVATED, ControlLoop
 from pixelgait.robot.supervisor import CAMERA, Stage
 
 
@@ -50,6 +50,12 @@ class News:
             self._missing = loop.missing
             if self._missing:
                 self._logger.warning(f"waiting for {', '.join(map(self._place, self._missing))}")
+
+    def end(self, loop: ControlLoop) -> None:
+        """The loop is over: what is left to tell, and to the recorder why."""
+        self.tell(loop)
+        if self._recorder is not None:
+            self._recorder.end(loop.fault or DEACTIVATED)
 
     def worry(self, what: str | None) -> None:
         """Of the robot's battery and motors, now and then: told once, and when it is over."""
