@@ -42,8 +42,8 @@ test: lint  ## ruff, mypy, and all tests but the slow ones
 	$(PYTEST) tests/ros
 
 slow: $(INSTALLED)  ## the tests that take longest: with those of `test` all that CI checks
-	$(PYTEST) -m slow --ignore tests/ros
-	$(PYTEST) -m slow tests/ros
+	$(PYTEST) -m 'slow and not long' --ignore tests/ros
+	$(PYTEST) -m 'slow and not long' tests/ros
 
 long: $(INSTALLED)  ## tests that CI has no time for: memory over many resets, more of what it checks once
 	$(PYTEST) -m long

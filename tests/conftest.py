@@ -10,13 +10,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from pixelgait.export.bundle.export import export
-from pixelgait.export.bundle.options import ExportConfig
-from pixelgait.policies.high_level import Architecture, flat_weights, make_high_level
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs.run import Checkpoint, Run
 from pixelgait.robot.bundle import CONTRACT
@@ -49,12 +47,18 @@ def gentle_weights() -> np.ndarray:
     return np.asarray(trotting_weights() + noise)
 
 
-def make_bundle(folder: Path, encoder: str) -> Path:
+def make_bundle(folder: Path, encoder: str, name: str = "", **options: Any) -> Path:
+    """Of untrained networks; the options are an `Architecture`'s."""
+    # Here, as torch takes seconds, which most of the workers' tests under ROS 2 never need.
+    from pixelgait.export.bundle.export import export
+    from pixelgait.export.bundle.options import ExportConfig
+    from pixelgait.policies.high_level import Architecture, flat_weights, make_high_level
+
     low_level = write_run(folder / "low", "follow", gentle_weights())
-    weights = flat_weights(make_high_level(Architecture(encoder), seed=1))
-    high_level = write_run(folder / "high", "course", weights, encoder)
+    weights = flat_weights(make_high_level(Architecture(encoder, **options), seed=1))
+    high_level = write_run(folder / "high", "course", weights, encoder, **options)
     bundle = folder / "bundle"
-    export(ExportConfig(low_level, bundle, high_level, name=f"untrained-{encoder}"))
+    export(ExportConfig(low_level, bundle, high_level, name=name or f"untrained-{encoder}"))
     return bundle
 
 

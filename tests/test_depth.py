@@ -25,7 +25,6 @@ from pixelgait.robot.observation import DEPTH_RANGE_M, depth_bytes, fill_holes
 from pixelgait.robot.ros.wire.camera import depth_frame, rgb_frame
 from pixelgait.sim.body.randomisation import Sample
 from pixelgait.sim.body.sensors import exposed
-from pixelgait.sim.engines.registry import BODIES
 from tests.conftest import Command
 from tests.helpers import change_contract
 
@@ -33,8 +32,15 @@ GIBSON_IAP = "iap:channels=1,height=16,width=16,patch=4,stride=4,selected=4"  # 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("body", BODIES)
-@pytest.mark.parametrize("kind", ["depth", "rgbd"])
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("depth", "mujoco"),
+        ("rgbd", "pybullet"),
+        pytest.param("depth", "pybullet", marks=pytest.mark.long),
+        pytest.param("rgbd", "mujoco", marks=pytest.mark.long),
+    ],
+)
 def test_a_bundle_is_evaluated_with_the_camera_it_needs(
     command: Command, request: pytest.FixtureRequest, tmp_path: Path, kind: str, body: str
 ) -> None:

@@ -84,7 +84,7 @@ TINY += "--es.directions 2 --es.top 1"
     ("size", "told"),
     [
         (20_000, [".urdf: File too large"]),  # what a simulator reads
-        (30_000, ["run/curve.json: File too large"]),
+        pytest.param(30_000, ["run/curve.json: File too large"], marks=pytest.mark.long),
         (45_000, ["TensorBoard's events end here: File too large", "run/curve.png: File too"]),
     ],
 )
@@ -206,7 +206,7 @@ def test_nothing_but_a_file_is_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [LONG, f"{TRAIN} --iterations 100000"])
-@pytest.mark.parametrize("seconds", [0.0, 4.0])
+@pytest.mark.parametrize("seconds", [pytest.param(0.0, marks=pytest.mark.long), 4.0])
 def test_ctrl_c_of_a_terminal_ends_all_of_a_command_at_once(
     tmp_path: Path, command: str, seconds: float
 ) -> None:

@@ -51,11 +51,16 @@ def test_whoever_is_left_behind_is_found() -> None:
     [
         ("pixelgait-train walk --out run --iterations 100000", 3.0, signal.SIGTERM),
         ("pixelgait-eval iap --episodes 100000", 2.0, signal.SIGKILL),
-        ("pixelgait-eval iap --episodes 100000", 8.0, signal.SIGTERM),
+        pytest.param(
+            *("pixelgait-eval iap --episodes 100000", 8.0, signal.SIGTERM), marks=pytest.mark.long
+        ),
         ("pixelgait-export --low-level walk --high-level iap --out run", 3.0, signal.SIGINT),
         ("pixelgait-benchmark --rounds 100000 --steps 200", 4.0, signal.SIGINT),
         ("python -m pixelgait.export.speed.speed --lessons 'walk from zero'", 6.0, signal.SIGKILL),
-        ("python -m pixelgait.export.faults.table", 5.0, signal.SIGTERM),
+        pytest.param(
+            *("python -m pixelgait.export.faults.table", 5.0, signal.SIGTERM),
+            marks=pytest.mark.long,
+        ),
         ("python -m pixelgait.export.faults.table", 5.0, signal.SIGKILL),
     ],
 )

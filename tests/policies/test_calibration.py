@@ -39,8 +39,15 @@ def low_level_run(folder: Path, stride: float, body: str = "pybullet") -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stride", [0.18, 0.4])  # 0.3 would be about right
-@pytest.mark.parametrize("simulator", BODIES)
+@pytest.mark.parametrize(
+    ("simulator", "stride"),  # 0.3 would be about right
+    [
+        ("pybullet", 0.4),
+        ("mujoco", 0.18),
+        pytest.param("pybullet", 0.18, marks=pytest.mark.long),
+        pytest.param("mujoco", 0.4, marks=pytest.mark.long),
+    ],
+)
 def test_both_speeds_are_reached_and_the_rest_stays(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], stride: float, simulator: str
 ) -> None:

@@ -25,7 +25,7 @@ from tests.policies.parity import require_parity
         ("latformer:hard=true", True),
         ("attention-neuron:selected=10", True),
         ("attention-agent", False),
-        ("sit-star:antisymmetric=true", False),
+        pytest.param("sit-star:antisymmetric=true", False, marks=pytest.mark.long),
     ],
 )
 def test_the_graph_does_what_torch_does(encoder: str, mirror: bool) -> None:

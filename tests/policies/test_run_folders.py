@@ -335,7 +335,9 @@ def test_a_run_killed_within_a_round_keeps_its_students(trained: Train, tmp_path
     ("encoder", "counted"),
     [
         ("iap --dagger.students 6", r"round 1: students: .*?(\d)/6"),
-        ("cnn --dagger.steps 100", r"round 1: steps: .*?(\d+)/100"),  # there is a single student
+        pytest.param(  # there is a single student
+            "cnn --dagger.steps 100", r"round 1: steps: .*?(\d+)/100", marks=pytest.mark.long
+        ),
     ],
 )
 def test_the_bar_moves_within_a_round(tmp_path: Path, encoder: str, counted: str) -> None:

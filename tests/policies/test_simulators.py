@@ -27,7 +27,8 @@ LINES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "body", ["mujoco", "batches", pytest.param("mixture", marks=pytest.mark.long)]
+    "body",
+    ["mujoco", *(pytest.param(each, marks=pytest.mark.long) for each in ("batches", "mixture"))],
 )
 def test_a_run_stays_in_its_simulator_and_is_the_same_on_any_number_of_workers(
     command: Command, tmp_path: Path, body: str

@@ -12,10 +12,7 @@ import cv2
 import numpy as np
 import pytest
 
-from pixelgait.export.bundle.export import export
-from pixelgait.export.bundle.options import ExportConfig
 from pixelgait.export.demo.ros import run_ros
-from pixelgait.policies.high_level import Architecture, flat_weights, make_high_level
 from pixelgait.robot.ros.people.progress import Progress
 from pixelgait.robot.rotation import heading
 from pixelgait.sim.scenes import Pose
@@ -23,7 +20,7 @@ from pixelgait.sim.scenes.houses.rooms import Rooms
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.world.seeds import Stream
 from pixelgait.sim.world.traversability import CELL_M
-from tests.conftest import gentle_weights, write_run
+from tests.conftest import make_bundle
 from tests.ros.support import AUTO, Client, FakeRobot, Processes, told
 
 ENCODER = "iap:patch=4,stride=4,selected=4"
@@ -33,12 +30,7 @@ ENCODER = "iap:patch=4,stride=4,selected=4"
 def told_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A policy that has to be told where to go, and remembers; it learned nothing."""
     folder = tmp_path_factory.mktemp("told")
-    low_level = write_run(folder / "low", "follow", gentle_weights())
-    architecture = Architecture(ENCODER, goal=True, memory="gru:4")
-    weights = flat_weights(make_high_level(architecture, seed=1))
-    high_level = write_run(folder / "high", "course", weights, ENCODER, goal=True, memory="gru:4")
-    export(ExportConfig(low_level, folder / "bundle", high_level, name="told"))
-    return folder / "bundle"
+    return make_bundle(folder, ENCODER, "told", goal=True, memory="gru:4")
 
 
 class Person:
@@ -341,7 +333,9 @@ def test_the_navigator_walks_to_a_place_in_a_house(processes: Processes, tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", ["in a wall", "off the map"])
+@pytest.mark.parametrize(
+    "where", ["in a wall", pytest.param("off the map", marks=pytest.mark.long)]
+)
 def test_a_place_where_nobody_can_be_is_given_up_in_a_house(
     processes: Processes, where: str
 ) -> None:

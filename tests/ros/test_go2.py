@@ -19,7 +19,6 @@ from pixelgait.robot.ros.address import parse_link
 from pixelgait.robot.unitree.dds import Bus
 from pixelgait.robot.unitree.remote import ARM, L2, STAND_UP, STOP, WALK
 from pixelgait.robot.unitree.services import MotionSwitcher
-from pixelgait.sim.engines.registry import BODIES
 from tests.ros.go2 import Listener, press
 from tests.ros.support import PATIENT, Client, Processes
 
@@ -39,7 +38,7 @@ def switcher(link: str) -> Iterator[MotionSwitcher]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("body", ["pybullet", pytest.param("mujoco", marks=pytest.mark.long)])
 def test_the_shipped_policy_walks_past_obstacles(
     processes: Processes,
     client: Client,

@@ -41,7 +41,9 @@ ros.rclpy.spin(node)
 @pytest.mark.parametrize(
     ("topic", "does", "reason"),
     [
-        ("joint_states", "listen", "joint_states has 2 publishers"),
+        pytest.param(
+            *("joint_states", "listen", "joint_states has 2 publishers"), marks=pytest.mark.long
+        ),
         ("joint_states", "talk", "joint_states has 2 publishers"),  # whatever was noticed first
         ("imu/data", "listen", "imu/data has 2 publishers"),
         ("joint_command", "listen", "another node commands the joints: /somebody_else"),

@@ -18,7 +18,9 @@ ARMED = (*LINK, "--arm")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("link", [link for link, _ in LINKS])
+@pytest.mark.parametrize(
+    "link", ["ros2-control", pytest.param("joint-trajectory", marks=pytest.mark.long)]
+)
 def test_the_shipped_policy_walks_past_obstacles_and_sinks_in_the_end(
     processes: Processes, client: Client, tmp_path: Path, link: str
 ) -> None:
