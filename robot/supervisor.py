@@ -109,6 +109,10 @@ class Supervisor:
         self._obedience.reset()
         self._sent: Array | None = None
 
+    def fail(self, reason: str) -> None:
+        """Damp for good, for a reason that others have found; the first one is kept."""
+        self.fault = self.fault or reason
+
     def believed(self, joint_angles: Array) -> Array:
         """Joint angles (12,) [rad] that a policy may see, before they are judged."""
         return self._joints.believed(joint_angles)

@@ -105,10 +105,10 @@ class Operation:
         self.stalls += 1
         self._stalled = (*self._stalled[1 - MOST_STALLS :], self._taken)
         self._rest = round(REST_S / CONTROL_DT_S)
-        if (times := self.recent_stalls) >= MOST_STALLS:
-            self.supervisor.fault = f"held up {times} times within a minute: it would fall again"
         if gap_s > LONGEST_STALL_S:
-            self.supervisor.fault = f"held up for {gap_s:.0f} s: somebody may be at the robot"
+            self.supervisor.fail(f"held up for {gap_s:.0f} s: somebody may be at the robot")
+        elif (times := self.recent_stalls) >= MOST_STALLS:
+            self.supervisor.fail(f"held up {times} times within a minute: it would fall again")
 
     def _follow(self, orders: Orders, reading: Reading) -> None:
         wanted, state = orders.goal, self.state
@@ -145,7 +145,7 @@ class Operation:
             self._enter(State.READY, "stands")
         elif late_s >= LATE_S:
             name = self.supervisor.spec.joint_names[int(off.argmax())]
-            self.supervisor.fault = f"{name} is {off.max():.2f} rad from where it should stand"
+            self.supervisor.fail(f"{name} is {off.max():.2f} rad from where it should stand")
 
     def _enter(self, state: State, cause: str) -> None:
         if state is not self.state:
