@@ -46,7 +46,7 @@ float64 time_s
 float64 gap_s  # since the last command
 Age[] ages
 bool armed
-string goal
+string wanted  # the state it shall come to
 string stop
 float64[] destination  # x, y [m]
 uint32 destination_number
@@ -140,7 +140,7 @@ def _step(step: Step, session: int) -> dict[str, Any]:
         "gap_s": inputs.gap_s,
         "ages": [{"sensor": sensor, "age_s": age_s} for sensor, age_s in inputs.ages.items()],
         "armed": inputs.orders.armed,
-        "goal": inputs.orders.goal.value,
+        "wanted": inputs.orders.wanted.value,
         "stop": inputs.orders.stop,
         "destination": inputs.orders.destination,
         "destination_number": inputs.orders.destination_number,

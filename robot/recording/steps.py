@@ -16,7 +16,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.recording.messages import IMU, JOINTS, SEEN, STATE, STEP
 from pixelgait.robot.runtime.operation import Inputs
-from pixelgait.robot.runtime.orders import Goal, Orders
+from pixelgait.robot.runtime.orders import Orders, State
 from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import Patience
 
@@ -169,8 +169,8 @@ def _step(step: Any, messages: dict[str, Any], image: Image | None) -> RecordedS
         np.array(step.odometry) if len(step.odometry) else None,
     )
     where = (step.destination[0], step.destination[1]) if len(step.destination) else None
-    number = getattr(step, "destination_number", 0)  # older recordings do not have it
-    orders = Orders(step.armed, Goal(step.goal), step.stop or None, where, number)
+    wanted, stop = State(step.wanted), step.stop or None
+    orders = Orders(step.armed, wanted, stop, where, step.destination_number)
     latent = np.array(step.latent) if len(step.latent) else None
     patience = {p.sensor: Patience(p.ageing_s, p.stale_s, p.dead_s) for p in step.patience}
     return RecordedStep(

@@ -24,7 +24,7 @@ from pixelgait.robot.ros.wire.names import NODE
 from pixelgait.robot.runtime.decisions import MOST_BYTES
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.loop import SENSOR_WAIT_S, ControlLoop
-from pixelgait.robot.runtime.orders import Goal, Operator, State
+from pixelgait.robot.runtime.orders import Operator, State
 from pixelgait.robot.runtime.realtime import freeze_collector, take_turns
 
 DISCOVERY_S = 3.0  # until all are known who were there before; 2.6 s were seen
@@ -214,7 +214,7 @@ class ControllerNode(LifecycleNode):
                 loop.fail(other)
             elif loop.sensing.is_set():
                 self.connections.check_camera()
-                rises = self.operator.auto and self.operator.orders.goal is not Goal.LIMP
+                rises = self.operator.auto and self.operator.orders.wanted is not State.LIMP
                 if self.operator.state in STANDING or not rises:
                     return
         if loop.fault is not None:

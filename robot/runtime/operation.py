@@ -15,7 +15,7 @@ from pixelgait.robot.controller import Controller
 from pixelgait.robot.gait import lying_pose, standing_targets
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S, FADE_S, STAND_S, JointCommand, Reading
 from pixelgait.robot.low_level import CONTROL_DT_S, STAND
-from pixelgait.robot.runtime.orders import STIFF, Goal, Orders, State
+from pixelgait.robot.runtime.orders import STIFF, Orders, State
 from pixelgait.robot.spec import Array
 from pixelgait.robot.supervisor import unseeing
 
@@ -70,7 +70,7 @@ class Operation:
         self._steps = 0  # in this state
         self._firm = 0  # stiff steps since it began to stand up
         self._rest = 0  # steps until it may stand up
-        self._told: tuple[float, ...] = ()  # number and place of the destination
+        self._told = 0  # number of the destination
 
     def step(self, inputs: Inputs) -> JointCommand:
         """The command of a control step; `supervisor.fault` says when there is no going on."""
@@ -111,11 +111,11 @@ class Operation:
             self.supervisor.fail(f"held up {times} times within a minute: it would fall again")
 
     def _follow(self, orders: Orders, reading: Reading) -> None:
-        wanted, state = orders.goal, self.state
+        wanted, state = orders.wanted, self.state
         if state is State.LIMP:
             rested = self._rest == 1
             self._rest = max(0, self._rest - 1)
-            rises = orders.armed and wanted is not Goal.LIMP and not self._rest
+            rises = orders.armed and wanted is not State.LIMP and not self._rest
             if self.supervisor.watch(reading, rises) and rises:
                 self.supervisor.rise()
                 self.controller.begin()
@@ -124,15 +124,15 @@ class Operation:
         elif state is State.LYING_DOWN:
             if self._steps * CONTROL_DT_S >= LIE_S:
                 self._enter(State.LIMP, "lies")
-        elif wanted is Goal.LIMP:
+        elif wanted is State.LIMP:
             self._from = self._last
             self._enter(State.LYING_DOWN, "ordered")
         elif state is State.STANDING_UP:
             self._check_the_stand(reading)
-        elif wanted is Goal.WALKING and state is State.READY:
+        elif wanted is State.WALKING and state is State.READY:
             self.controller.begin()
             self._enter(State.WALKING, "ordered")
-        elif wanted is Goal.READY and state is State.WALKING:
+        elif wanted is State.READY and state is State.WALKING:
             self._enter(State.READY, "ordered")
 
     def _check_the_stand(self, reading: Reading) -> None:
@@ -174,8 +174,7 @@ class Operation:
         if orders.destination is None:
             self.controller.go_to(None)
             return STAND
-        # The place as well: recordings from before destinations had numbers replay by it.
-        before, self._told = self._told, (orders.destination_number, *orders.destination)
+        before, self._told = self._told, orders.destination_number
         if self.controller.destination is None or self._told != before:
             self.controller.go_to(np.array(orders.destination))
         return None

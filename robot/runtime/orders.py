@@ -20,14 +20,6 @@ class State(str, Enum):
     STOPPED = "stopped"  # damped until the emergency stop is reset
 
 
-class Goal(str, Enum):
-    """What it shall come to."""
-
-    LIMP = "limp"
-    READY = "ready"
-    WALKING = "walking"
-
-
 STIFF = (State.STANDING_UP, State.READY, State.WALKING, State.LYING_DOWN)
 
 
@@ -36,7 +28,7 @@ class Orders:
     """What people want: nothing gets stiff before `armed`, nor while `stop` names a reason."""
 
     armed: bool = False
-    goal: Goal = Goal.LIMP
+    wanted: State = State.LIMP  # or READY, WALKING: what the robot shall come to
     stop: str | None = None
     destination: tuple[float, float] | None = None  # x, y [m] in the odometry's frame
     destination_number: int = 0  # another each time, though the place be the same
@@ -61,31 +53,31 @@ class Operator:
         """Somebody is about to operate the robot: old orders are void, but not a stop."""
         with self._lock:
             if self.orders.stop is None:
-                self.orders = Orders(True, Goal.WALKING) if self.auto else Orders()
+                self.orders = Orders(True, State.WALKING) if self.auto else Orders()
             first, self.first = self.first, None
             if first is not None:
                 self.go_to(first)
 
     def arm(self) -> tuple[bool, str]:
         """Allow that joints get stiff; nothing moves yet."""
-        return self._order(Goal.LIMP, "armed", (State.LIMP,), armed=True)
+        return self._order(State.LIMP, "armed", (State.LIMP,), armed=True)
 
     def disarm(self) -> tuple[bool, str]:
         """Take that back; the robot must lie."""
-        return self._order(Goal.LIMP, "disarmed", (State.LIMP,), armed=False)
+        return self._order(State.LIMP, "disarmed", (State.LIMP,), armed=False)
 
     def stand_up(self) -> tuple[bool, str]:
         """Stand in the default pose, from wherever the joints are, or from walking."""
-        return self._order(Goal.READY, "standing up")
+        return self._order(State.READY, "standing up")
 
     def walk(self) -> tuple[bool, str]:
         """Let the policy walk; the robot must stand."""
         allowed = (State.READY, State.WALKING, State.STANDING_UP)
-        return self._order(Goal.WALKING, "walking", allowed)
+        return self._order(State.WALKING, "walking", allowed)
 
     def lie_down(self) -> tuple[bool, str]:
         """Fold the legs, then damp; the destination is void: who walks again is told anew."""
-        return self._order(Goal.LIMP, "lying down", destination=None)
+        return self._order(State.LIMP, "lying down", destination=None)
 
     def go_to(self, destination: tuple[float, float] | None) -> tuple[bool, str]:
         """Where to walk, x, y [m] in the odometry's frame; None: nowhere, stand."""
@@ -125,7 +117,7 @@ class Operator:
         return armed
 
     def _order(
-        self, goal: Goal, answer: str, allowed_in: tuple[State, ...] = tuple(State), **also: Any
+        self, wanted: State, answer: str, allowed_in: tuple[State, ...] = tuple(State), **also: Any
     ) -> tuple[bool, str]:
         with self._lock:
             before = self.orders
@@ -137,5 +129,5 @@ class Operator:
                 return False, "nobody operates the robot: the node is not active"
             if self.state not in allowed_in:
                 return False, f"the robot is {self.state.value}"
-            self.orders = replace(before, goal=goal, **also)
+            self.orders = replace(before, wanted=wanted, **also)
         return True, answer

@@ -34,7 +34,7 @@ from pixelgait.robot.bundle import (
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.runtime.operation import Inputs, Operation
-from pixelgait.robot.runtime.orders import Goal, Orders
+from pixelgait.robot.runtime.orders import Orders, State
 from pixelgait.robot.spec import A1, GO2, ROBOTS
 from tests.conftest import make_bundle
 from tests.helpers import change_contract
@@ -289,7 +289,7 @@ def test_a_robot_stands_up_as_its_contract_says(robot: str) -> None:
     commands = []
     for step in range(round(start["ramp_s"] / dt_s)):
         reading = Reading(step * dt_s, angles, np.zeros(12), level, np.zeros(3), no_image)
-        commands.append(operation.step(Inputs(reading, {}, Orders(True, Goal.READY))))
+        commands.append(operation.step(Inputs(reading, {}, Orders(True, State.READY))))
     np.testing.assert_allclose(commands[-1].targets, start["pose_rad"], atol=1e-12)
     stiff = [np.array_equal(command.kp, bundle.spec.kp_nm_per_rad) for command in commands]
     assert stiff.index(True) == round(start["stiffness_ramp_s"] / dt_s) - 1

@@ -23,14 +23,14 @@ from pixelgait.robot.runtime.operation import (
     Inputs,
     Operation,
 )
-from pixelgait.robot.runtime.orders import Goal, Operator, Orders, State
+from pixelgait.robot.runtime.orders import Operator, Orders, State
 from pixelgait.robot.runtime.realtime import RateKeeper
 from pixelgait.robot.runtime.stages import StageWatch
 from pixelgait.robot.spec import A1, ROBOTS
 from pixelgait.robot.supervisor import PATIENCE, Stage, Supervisor
 from tests.conftest import trotting_weights
 
-WALK, READY, LIE = (Orders(True, goal) for goal in (Goal.WALKING, Goal.READY, Goal.LIMP))
+WALK, READY, LIE = (Orders(True, each) for each in (State.WALKING, State.READY, State.LIMP))
 BLACK = Image(np.zeros((32, 32, 3), np.uint8), 0.0)
 
 
@@ -81,7 +81,7 @@ class Robot:
 def test_it_rises_from_where_it_lies_with_gains_that_grow() -> None:
     robot = Robot()
     lying = robot.angles.copy()
-    assert not any(command.kp.any() for command in robot.run(Orders(goal=Goal.READY), 0.1))
+    assert not any(command.kp.any() for command in robot.run(Orders(wanted=State.READY), 0.1))
     commands = robot.run(READY, STAND_S)
     np.testing.assert_allclose(commands[0].targets, lying, atol=1e-3)
     share = np.array([command.kp[0] / A1.kp_nm_per_rad[0] for command in commands])
@@ -274,7 +274,7 @@ def test_a_robot_that_lay_for_long_does_not_stand_up_by_itself() -> None:
 def test_a_stop_acts_at_once_and_outlasts_every_order() -> None:
     robot = Robot()
     robot.run(WALK, STAND_S + 0.5)
-    stop = Orders(True, Goal.WALKING, stop="somebody")
+    stop = Orders(True, State.WALKING, stop="somebody")
     assert not any(command.kp.any() for command in robot.run(stop, 0.5))
     assert robot.operation.cause == "emergency stop by somebody"
     assert not robot.step(Orders()).kp.any()

@@ -36,7 +36,7 @@ from pixelgait.robot.recording.steps import RecordedStep, read_recording
 from pixelgait.robot.recording.writer import StepWriter
 from pixelgait.robot.runtime.loop import Step
 from pixelgait.robot.runtime.operation import Inputs
-from pixelgait.robot.runtime.orders import Goal, Orders
+from pixelgait.robot.runtime.orders import Orders, State
 from pixelgait.robot.supervisor import Patience
 from tests.conftest import child_environment
 from tests.helpers import documented_keys
@@ -52,7 +52,7 @@ def written(folder: Path) -> tuple[Path, Step, Step]:
     bundle = load_bundle("navigator")
     image = Image(np.full(bundle.image_shape, 7, np.uint8), THIRD)
     reading = Reading(THIRD, ODD, -ODD, ODD[:4], ODD[:3], lambda: image, -ODD[:3])
-    orders = Orders(True, Goal.WALKING, "remote control", (THIRD, -THIRD), 4)
+    orders = Orders(True, State.WALKING, "remote control", (THIRD, -THIRD), 4)
     ages = {"joint_states": 1e-300, "imu/data": math.inf}
     patience = {"imu/data": Patience(THIRD, 1.0, 2.0)}
     full = Step(
