@@ -47,7 +47,7 @@ def ppo(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_ppo_trains_exports_and_evaluates_by_itself(tmp_path: Path) -> None:
     pytest.importorskip("stable_baselines3")
     line = [sys.executable, str(EXAMPLES / "ppo_steer.py"), "--out", "ppo", "--steps", "128"]

@@ -35,6 +35,7 @@ def test_errors_are_those_of_the_theorem() -> None:
     assert np.all(more[1:-1] < hybrid[1:-1])
 
 
+@pytest.mark.slow
 def test_times_and_errors_are_written_and_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

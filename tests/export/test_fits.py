@@ -40,6 +40,7 @@ def test_the_error_of_turns_is_that_of_deciding_one_after_another(
     assert turn_error(network, lessons) == pytest.approx(sum(squares) / 12, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_networks_are_fitted_to_what_a_teacher_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.sim.eval_options import EvalConfig
 
 
+@pytest.mark.slow
 def test_walks_and_failures_are_shown_with_how_they_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

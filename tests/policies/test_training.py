@@ -330,6 +330,7 @@ def over_walk(folder: Path, **options: Any) -> dict[str, Any]:
     return {**shared, "validation_episodes": 2, **options}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [CourseConfig, pytest.param(JointConfig, marks=pytest.mark.long)])
 def test_policies_learn_on_the_course_by_trial(
     tmp_path: Path, kind: type[CourseConfig] | type[JointConfig]

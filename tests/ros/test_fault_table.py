@@ -88,6 +88,7 @@ def test_what_ends_wrongly_is_told() -> None:
         report(FaultsConfig(only="nowhere"))
 
 
+@pytest.mark.slow
 def test_a_walk_that_ends_before_its_fault_is_walked_again() -> None:
     """A machine that stalled has stopped the controller: what happens is not the fault's."""
     trials = []

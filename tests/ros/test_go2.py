@@ -98,6 +98,7 @@ def test_nothing_is_sent_before_it_is_told_to_stand_up(
     client.spin(lambda: heights[-1] < 0.15)
 
 
+@pytest.mark.slow
 def test_a_robot_without_its_camera_keeps_its_motors(
     processes: Processes, client: Client, link: str, switcher: MotionSwitcher, heights: list[float]
 ) -> None:

@@ -351,7 +351,7 @@ def test_arguments_for_ros_that_cannot_be_used_are_one_clear_line(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stamped", [False, True])
+@pytest.mark.parametrize("stamped", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_joystick_drives_the_walk_bundle(
     processes: Processes, client: Client, robot: FakeRobot, stamped: bool
 ) -> None:

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.spec import A1, ROBOTS
-from pixelgait.sim.engines.registry import BODIES
 from tests.helpers import documented_keys, played
 from tests.ros.support import AUTO, PATIENT, WALKING, Client, FakeRobot, Processes
 
@@ -26,7 +25,7 @@ def trajectory(folder: Path) -> np.ndarray:
         return np.array(data["path"])
 
 
-@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("body", ["pybullet", pytest.param("mujoco", marks=pytest.mark.slow)])
 def test_the_shipped_policy_walks_the_robot_by_camera(
     processes: Processes, tmp_path: Path, body: str
 ) -> None:

@@ -25,7 +25,11 @@ def listen(processes: Processes) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("simulator", "number"), [("pybullet", signal.SIGINT), ("mujoco", signal.SIGTERM)]
+    ("simulator", "number"),
+    [
+        ("pybullet", signal.SIGINT),
+        pytest.param("mujoco", signal.SIGTERM, marks=pytest.mark.long),
+    ],
 )
 def test_a_stand_in_is_watched_until_a_signal_ends_it(
     display: str, processes: Processes, simulator: str, number: signal.Signals

@@ -83,6 +83,7 @@ def test_the_teacher_leads_the_gliding_robot_through_a_house(
     assert white(house, np.vstack([episode.path for episode in episodes])).all()
 
 
+@pytest.mark.slow
 def test_walls_keep_a_gliding_robot_in(house: Path, glider: KinematicBody) -> None:
     """It goes straight on for 20 s, at most 12 m: no point of its middle's path is in a wall."""
     rooms = []

@@ -50,7 +50,9 @@ def assert_the_same(steps: int, **options: Any) -> np.ndarray:
     return ends
 
 
-@pytest.mark.parametrize(("robot", "skip"), [("a1", 1), ("go2", 1), ("a1", 7)])
+@pytest.mark.parametrize(
+    ("robot", "skip"), [("a1", 7), pytest.param("go2", 1, marks=pytest.mark.slow)]
+)
 def test_each_does_as_it_does_alone(robot: str, skip: int) -> None:
     terminated, truncated = assert_the_same(1200 // skip, robot=robot, frame_skip=skip, seconds=3.0)
     assert terminated[1:].min() > 1  # and begins anew
