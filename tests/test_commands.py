@@ -591,6 +591,7 @@ def test_a_worker_that_is_killed_costs_its_episode_a_repetition(
     assert "1 workers died; their episodes were repeated" in (tmp_path / "progress").read_text()
 
 
+@pytest.mark.slow
 def test_an_untrained_encoder_walks_on_a_shipped_low_level(
     command: Command, tmp_path: Path
 ) -> None:

@@ -327,6 +327,7 @@ def test_odometry_drifts_as_the_stand_in_robot_is_told(
 HOUSES = (9010, 9013)  # validation houses
 
 
+@pytest.mark.slow
 def test_the_navigator_walks_to_a_place_in_a_house(processes: Processes, tmp_path: Path) -> None:
     """In the second house, if not in the first: of a hundred, it stays in a few (its card)."""
     assert any(arrives(processes, tmp_path / str(house), house) for house in HOUSES)

@@ -68,6 +68,7 @@ def test_after_a_stall_of_its_own_it_stands_up_again(
     assert run.poll() is None
 
 
+@pytest.mark.slow
 def test_a_terminal_that_nobody_reads_does_not_hold_the_robot_up(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
