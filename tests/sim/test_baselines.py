@@ -25,7 +25,7 @@ def walked(baseline: Baseline, seeds: tuple[int, ...]) -> list[Episode]:
 
 
 def test_a_bug_comes_round_walls_that_stop_who_goes_straight() -> None:
-    houses = (9003, 9011)
+    houses = (9003, 9006, 9011, 9012)
     bug, straight = walked("bug", houses), walked("straight", houses)
     assert all(episode.success for episode in bug)
     assert not any(episode.success for episode in straight)

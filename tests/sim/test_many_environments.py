@@ -51,7 +51,12 @@ def assert_the_same(steps: int, **options: Any) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("robot", "skip"), [("a1", 7), pytest.param("go2", 1, marks=pytest.mark.slow)]
+    ("robot", "skip"),
+    [
+        ("a1", 7),
+        pytest.param("go2", 1, marks=pytest.mark.slow),
+        pytest.param("a1", 1, marks=pytest.mark.long),
+    ],
 )
 def test_each_does_as_it_does_alone(robot: str, skip: int) -> None:
     terminated, truncated = assert_the_same(1200 // skip, robot=robot, frame_skip=skip, seconds=3.0)
