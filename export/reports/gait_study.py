@@ -217,9 +217,9 @@ def _stopping(axes: Any, track: Track) -> None:
 
         rows = track.velocities(open_loop(setting), SETTLE_STEPS + 100 + STOP_STEPS)
         forward = np.convolve(rows[SETTLE_STEPS:, 0], np.full(20, 1 / 20), "same")
-        distance = rows[-STOP_STEPS:, 0].sum() * CONTROL_DT_S
+        distance = rows[-STOP_STEPS:, 0].cumsum().max() * CONTROL_DT_S
         axes.plot(np.arange(len(forward)) * CONTROL_DT_S - 1.0, forward, label=name)
-        print(f"stop by {name}: {distance:.2f} m until it stands")
+        print(f"stop by {name}: {distance:.2f} m at most")
     axes.set(title="stopping", xlabel="time after the command [s]", ylabel="forward [m/s]")
 
 
