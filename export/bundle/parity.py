@@ -19,6 +19,9 @@ from pixelgait.robot.spec import Array
 
 Tensors = dict[str, NDArray[Any]]
 STATE = "state"  # what is remembered, as an input
+# What is remembered is fed back, and what every image rounds adds up: to 1.1e-5 in 50 images with
+# iap-rgbd's seed 1, whose commands were 1e-6 apart.
+MEMORY_TOLERANCE = 10 * TOLERANCE
 # Durations are rounded: where one lies half-way, either step is right. One in 5000 images does, of
 # the shipped policies; as many of a recording's as this may.
 DURATION, MAY_FLIP = "duration_steps", 0.02
@@ -106,12 +109,13 @@ def _fed_back(run: Callable[[Tensors], Tensors], samples: list[Tensors]) -> list
 
 
 def check(rows: list[Parity]) -> None:
-    """Raises UserError if an output differs by more than the tolerance."""
+    """Raises UserError if an output differs by more than its tolerance."""
     for row in rows:
-        if not row.difference <= TOLERANCE:
+        most = MEMORY_TOLERANCE if row.output == MEMORY else TOLERANCE
+        if not row.difference <= most:
             raise UserError(
                 f"{row.graph}: output '{row.output}' of ONNX differs from torch by "
-                f"{row.difference:.2g}, at most {TOLERANCE} is allowed"
+                f"{row.difference:.2g}, at most {most:.0e} is allowed"
             )
 
 

@@ -65,6 +65,47 @@ def test_what_is_no_number_is_no_parity() -> None:
 
 
 @pytest.mark.parametrize(
+    ("rounds", "commands", "output"),
+    [(1e-6, 0.0, None), (5e-6, 0.0, "next_state"), (1e-6, 5e-5, "latent")],
+)
+def test_what_is_remembered_may_differ_by_what_many_images_round(
+    rounds: float, commands: float, output: str | None
+) -> None:
+    """A memory that sums, by steps that are `rounds` off, and a command that is `commands` off."""
+    number = onnx.TensorProto.FLOAT
+    state, off, latent, after = (
+        onnx.helper.make_tensor_value_info(name, number, [1])
+        for name in ("state", "off", "latent", "next_state")
+    )
+    values = {"step": 1e-3 + rounds, "error": commands}
+    root = onnx.helper.make_graph(
+        [
+            onnx.helper.make_node("Add", ["off", "error"], ["latent"]),
+            onnx.helper.make_node("Add", ["state", "step"], ["next_state"]),
+        ],
+        "sum",
+        [state, off],
+        [latent, after],
+        [onnx.numpy_helper.from_array(np.array([v], np.float32), n) for n, v in values.items()],
+    )
+    opset = [onnx.helper.make_opsetid("", OPSET)]
+    model = onnx.helper.make_model(root, opset_imports=opset, ir_version=10)
+
+    class Sum(torch.nn.Module):
+        def forward(self, state: torch.Tensor, off: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return off, state + 1e-3
+
+    one, zero = np.ones(1, np.float32), np.zeros(1, np.float32)
+    samples = [{"state": zero, "off": one}, *([{"state": one, "off": one}] * 49)]
+    rows = compare("sum", model, Sum(), samples)
+    if output is None:
+        check(rows)
+    else:
+        with pytest.raises(UserError, match=f"output '{output}' of ONNX differs"):
+            check(rows)
+
+
+@pytest.mark.parametrize(
     ("samples", "off", "equal"), [(50, 1.0, True), (50, 2.0, False), (49, 1.0, False)]
 )
 def test_a_duration_may_be_rounded_the_other_way_once_in_a_while(
