@@ -74,7 +74,6 @@ ROWS = {
     "navigator-sit, 300 further houses": replace(FURTHER, bundle="navigator-sit"),
     "navigator-sit, unseen looks": replace(ROOMS, bundle="navigator-sit", looks="test"),
     **_seed("navigator-sit", 0),
-    **_seed("navigator-sit", 1),
     **_seed("navigator-sit", 2),
     "**navigator-paper-size**": replace(ROOMS, bundle="navigator-paper-size"),
     "navigator-paper-size, difficulty 1": replace(
