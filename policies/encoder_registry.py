@@ -54,10 +54,14 @@ def make_encoder(config: str, **options: Any) -> Encoder:
     if name not in ENCODERS:
         raise ValueError(f"unknown encoder '{name}', choose from {', '.join(ENCODERS)}")
     known = signature(ENCODERS[name]).parameters
+    said: set[str] = set()
     for part in filter(None, rest.split(",")):
         key, equals, value = part.partition("=")
         if not equals or key not in known:
             raise ValueError(f"encoder '{name}' has no option '{part}', it has {', '.join(known)}")
+        if key in said:
+            raise ValueError(f"encoder '{name}': option '{key}' is given twice")
+        said.add(key)
         options[key] = _value(value, known[key].default, f"{name}: {key}")
     return ENCODERS[name](**options)
 

@@ -354,6 +354,14 @@ OTHERS = [
     ),
     (f"{TRAIN['imitate']} --memory gru", "error: --memory: memory 'gru', expected gru:SIZE or"),
     (f"{TRAIN['imitate']} --encoder ear", "error: --encoder: unknown encoder 'ear'"),
+    (f"{TRAIN['imitate']} --encoder iap:patch=4,patch=8", "option 'patch' is given twice"),
+    (
+        f"{TRAIN['imitate']} --mirror --memory gru:64 --encoder strided:normalise=true "
+        "--start strided-looks",
+        "as many weights, of another network: it has learned with --encoder "
+        "strided:standardise=true,normalise=true --memory gru:64, this run has --encoder "
+        "strided:normalise=true --memory gru:64: give the same",
+    ),
     (
         f"{TRAIN['imitate']} --mirror --start rover",
         "learned with --encoder strided:channels=1 --memory gru:64 --ahead, this run has "
@@ -476,6 +484,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "ahead.txt").write_text("walk --start {1}")
     (folder / "braces.txt").write_text("walk\nfollow --start {1.npz}")
     (folder / "link.json").symlink_to("/dev/null")
+    (folder / "linked").symlink_to(SHIPPED / "walk" / "low_level")
     (folder / "full").mkdir()
     (folder / "full" / "thesis.tex").write_text("years of work")
     (folder / "diary.mcap").write_text("dear diary")
@@ -528,6 +537,7 @@ MODULES = [
     ("pixelgait.export.reports.gait_study --out taken/encoders.png", "is not a file"),
     ("pixelgait.policies.training.calibration gone", "gone: not a run folder"),
     ("pixelgait.policies.training.calibration walk", "walk is shipped, and calibrated"),
+    ("pixelgait.policies.training.calibration linked", "linked is shipped, and calibrated"),
 ]
 
 LONGEST_S = 60

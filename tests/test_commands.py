@@ -127,6 +127,8 @@ def test_a_name_that_is_none_is_refused_before_what_takes_seconds_to_load(
         ("pixelgait-replay", "FILE"),
         ("pixelgait-train", "pixelgait-train --out RUN --resume: go on"),
         ("pixelgait-train --recipe walk", "--recipe STR"),
+        ("pixelgait-train --recipe=walk", "--recipe STR"),
+        ("pixelgait-train walk --resume -h", "--es.noise FLOAT"),
     ],
 )
 def test_the_help_names_what_is_wanted(line: str, words: str) -> None:

@@ -109,6 +109,23 @@ print("more", flush=True)
 """
 
 
+FAILS = """
+import signal
+from pixelgait.robot.cli.processes import whole_start
+with whole_start():
+    signal.raise_signal(signal.SIGTERM)
+    raise EOFError("the child has ended as well")
+"""
+
+
+def test_who_is_ended_as_its_child_is_ends_by_the_signal() -> None:
+    """As by timeout, which ends a whole group: what then fails in the middle is no error."""
+    done = subprocess.run(
+        [sys.executable, "-c", FAILS], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (-signal.SIGTERM, "")
+
+
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
 def test_who_is_ended_while_a_child_starts_starts_it_first(name: str) -> None:
     line = [sys.executable, "-c", START.format(name=name)]

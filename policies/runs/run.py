@@ -98,10 +98,8 @@ class Run:
         return cls(folder)
 
     @classmethod
-    def resume(cls, folder: Path, config: dict[str, Any], budget: dict[str, Any]) -> Run:
+    def begun(cls, folder: Path, config: dict[str, Any]) -> Run:
         """An existing run; what `config` says must be what it was started with.
-
-        It is noted when it shall end now, and by which code it goes on, if that is another.
 
         Raises:
             UserError: there is no run, or the configuration differs.
@@ -115,11 +113,13 @@ class Run:
         ]
         if changed:
             raise UserError(f"{folder}: started with {'; with '.join(changed)}")
-        write_atomic(folder / CONFIG, json_bytes({**started, "budget": budget}))
-        remove_leftovers(folder, *KEPT)
-        run = cls(folder)
-        run._note_code()
-        return run
+        return cls(folder)
+
+    def resume(self, budget: dict[str, Any]) -> None:
+        """Note when it shall end now, and by which code it goes on, if that is another."""
+        write_atomic(self.folder / CONFIG, json_bytes({**self.config, "budget": budget}))
+        remove_leftovers(self.folder, *KEPT)
+        self._note_code()
 
     def _note_code(self) -> None:
         """Beside the code that began it, under `resumed`, every other one."""

@@ -86,7 +86,7 @@ def calibrate_run(config: CalibrateConfig) -> None:
             or does not walk faster when it is told to.
     """
     folder = find_run(config.run, "low_level")
-    if folder.is_relative_to(SHIPPED):
+    if folder.resolve().is_relative_to(SHIPPED):
         raise UserError(f"{config.run} is shipped, and calibrated: name a run folder of your own")
     if folder.resolve() != config.run.resolve():
         raise UserError(f"{config.run}: its low level is a copy: calibrate the run it is of")

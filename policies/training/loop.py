@@ -62,7 +62,8 @@ class TrainingLoop:
     def __init__(self, budget: Budget, run: Run, trainer: Trainer, checkpoint: Checkpoint) -> None:
         self.budget, self.run, self.trainer = budget, run, trainer
         self.checkpoint = checkpoint
-        self.validated: Figures = {}
+        curve = reversed(checkpoint.curve)
+        self.validated: Figures = next((row for row in curve if "validation/return" in row), {})
         self._ends_s = np.inf  # monotonic
 
     def validate_start(self) -> None:
@@ -71,17 +72,21 @@ class TrainingLoop:
         self._save({"iteration": 0.0, **self.validated})
 
     def go(self) -> None:
-        """Iterate until budget or target is reached; shows a progress bar with return and time."""
+        """Iterate until budget or target is reached; shows a progress bar with return and time.
+
+        Not once, if what it begins with has reached the target.
+        """
         self._ends_s = time.monotonic() + 60.0 * (self.budget.minutes or np.inf)
         drawn = time.monotonic()
         first = self.checkpoint.iteration + 1
+        end = first if self.reached_target() else self.budget.iterations + 1
         bar = tqdm(total=self.budget.iterations, initial=first - 1, unit="it")
         warn = partial(bar.write, file=sys.stderr)
         try:
             with bar, open_board(self.run.folder, first, warn) as board:
                 if first == 1 and self.validated:
                     board.log(0, self.validated, dict)
-                for iteration in range(first, self.budget.iterations + 1):
+                for iteration in range(first, end):
                     row, last = self._iterate(iteration)
                     fresh = any(name.startswith("validation/") for name in row)
                     board.log(iteration, row, self.trainer.histograms if fresh else dict)

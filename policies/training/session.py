@@ -75,7 +75,7 @@ def _train(config: TrainConfig, plan: Plan, fresh: Checkpoint | None, pool: Pool
     """Train in a folder that is ours alone, from a fresh checkpoint or the run's own."""
     identity = {**config.identity(), **plan.identity()}
     if fresh is None:
-        run = Run.resume(config.out, identity, config.budget())
+        run = Run.begun(config.out, identity)
         checkpoint = run.load()
         high = flat_weights(make_high_level(plan.high_level, 0)).size if plan.high_level else 0
         if (size := checkpoint.weights.size) != (needed := high + plan.low_level_weights):
@@ -85,6 +85,7 @@ def _train(config: TrainConfig, plan: Plan, fresh: Checkpoint | None, pool: Pool
                 f"{config.out}: all {config.iterations} iterations are done; "
                 "--iterations with more of them goes on"
             )
+        run.resume(config.budget())
         run.save_curve(checkpoint)
     else:
         checkpoint = fresh
@@ -174,9 +175,11 @@ def load_start(path: Path, size: int, config: TrainConfig) -> Checkpoint:
         UserError: it is no checkpoint, or has other weights, or they mean something else.
     """
     start = load_checkpoint(path)
+    other = _other_network(path, config)
     if start.weights.size != size:
-        weights = f"{path}: {start.weights.size} weights, {size} are wanted"
-        raise UserError(f"{weights}{_other_network(path, config)}")
+        raise UserError(f"{path}: {start.weights.size} weights, {size} are wanted{other}")
+    if other:
+        raise UserError(f"{path}: as many weights, of another network{other}")
     if (path.parent / CONFIG).is_file():
         mirrored = bool(Run(path.parent).config.get("mirror"))
         if mirrored != config.mirror:

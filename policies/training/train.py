@@ -205,9 +205,9 @@ def command_line() -> TrainConfig | EncodersConfig | RecipeConfig:
     arguments = own_arguments()
     if "--encoder=list" in arguments or ("--encoder", "list") in pairwise(arguments):
         return EncodersConfig()
-    if "--recipe" in arguments:
+    if any(each.split("=")[0] == "--recipe" for each in arguments):
         return parse(RecipeConfig, PROGRAM, arguments)
-    if "--resume" not in arguments or "--help" in arguments:
+    if "--resume" not in arguments or {"-h", "--help"} & set(arguments):
         return parse(Command, PROGRAM, description=DESCRIPTION)  # type: ignore[arg-type]
     where, _ = understand(WhereConfig, PROGRAM, arguments, return_unknown_args=True)
     config = config_of_run(where.out)

@@ -144,5 +144,5 @@ def interrupt_later(*also: signal.Signals) -> Iterator[None]:
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
-    for number in came[:1]:
-        signal.raise_signal(number)
+        for number in came[:1]:  # also where what was cut off by it has failed
+            signal.raise_signal(number)

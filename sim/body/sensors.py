@@ -91,7 +91,7 @@ class CameraStream:
         self._exposure_control = AutomaticExposure(
             sample.camera_exposure, sample.camera_exposure_lag_s
         )
-        self._poses = History()
+        self._poses = History(2.0)  # a measured latency of 1 s, frames that were dropped, a shutter
         self._orientation = np.zeros(4)
 
     def observe(self, time_s: float, pose: BasePose) -> None:

@@ -99,6 +99,13 @@ def test_a_run_goes_on_by_its_folder_alone(
     options = f"course --low-level low --encoder cnn --mirror {SMALL} {SEARCH}"
     trained(f"{options} --out whole --iterations 2")
     trained(f"{options} --out part --iterations 1")
+    config = (tmp_path / "whole" / "config.json").read_bytes()
+    for iterations in (1, 2):  # refused, and as it was
+        refused = command(
+            "pixelgait-train", "--out", "whole", "--resume", "--iterations", iterations
+        )
+        assert f"all {iterations} iterations are done" in last_line(refused)
+    assert (tmp_path / "whole" / "config.json").read_bytes() == config
     assert "all 1 iterations are done" in last_line(
         command("pixelgait-train", "--out", "part", "--resume")
     )
@@ -143,7 +150,7 @@ def test_a_run_goes_on_in_a_house_where_it_is(
     again = config_of_run(Path("run"))
     assert isinstance(again, ImitateConfig)
     assert again.scene == f"gibson:{house}"
-    Run.resume(again.out, again.identity(), again.budget())
+    Run.begun(again.out, again.identity()).resume(again.budget())
 
 
 def begun(folder: Path) -> Run:
@@ -156,7 +163,7 @@ def begun(folder: Path) -> Run:
 def test_when_a_run_shall_end_now_is_known_to_whoever_goes_on(tmp_path: Path) -> None:
     """The line that Ctrl-C prints names no iterations."""
     begun(tmp_path)
-    Run.resume(tmp_path, {"task": "walk", "seed": 0}, {"iterations": 7})
+    Run.begun(tmp_path, {"task": "walk", "seed": 0}).resume({"iterations": 7})
     assert Run(tmp_path).config == {"task": "walk", "seed": 0, "budget": {"iterations": 7}}
 
 
@@ -164,7 +171,7 @@ def test_what_a_run_does_not_say_it_was_started_with_cannot_be_asked_of_it(tmp_p
     begun(tmp_path)
     for body in ("mujoco", "pybullet"):
         with pytest.raises(UserError, match=f"with body = unknown, cannot resume with {body}"):
-            Run.resume(tmp_path, {"task": "walk", "seed": 0, "body": body}, {})
+            Run.begun(tmp_path, {"task": "walk", "seed": 0, "body": body})
 
 
 def test_a_run_remembers_by_which_code_it_went_on(
@@ -174,7 +181,7 @@ def test_a_run_remembers_by_which_code_it_went_on(
     monkeypatch.setattr(run_module, "git_state", partial(next, iter(states)))
     begun(tmp_path)
     for _ in states[1:]:
-        Run.resume(tmp_path, {"task": "walk", "seed": 0}, {})
+        Run.begun(tmp_path, {"task": "walk", "seed": 0}).resume({})
     known = json.loads((tmp_path / "git.json").read_text())
     assert known["commit"] == "a"
     assert [each["commit"] for each in known["resumed"]] == ["b", "a"]
@@ -190,7 +197,7 @@ def test_what_a_killed_run_left_half_written_is_in_nobodys_way(tmp_path: Path, n
     assert not (tmp_path / name).exists()
     (tmp_path / name).write_bytes(b"half")
     (tmp_path / ".mine").write_bytes(b"whole")
-    Run.resume(tmp_path, {"task": "walk", "seed": 0}, {})
+    Run.begun(tmp_path, {"task": "walk", "seed": 0}).resume({})
     assert not (tmp_path / name).exists()
     assert (tmp_path / ".mine").exists()
 

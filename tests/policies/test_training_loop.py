@@ -124,6 +124,30 @@ def test_who_starts_from_others_weights_is_compared_with_them_at_the_end(
     assert events.read_bytes().count(b"validation/return") == 2
 
 
+class Walking(Improving):
+    """A trainer that goes a metre further after every iteration."""
+
+    def validate(self) -> Figures:
+        metres = float(self.weights[0])
+        return {"validation/return": metres, "validation/shortest": metres, "validation/falls": 0.0}
+
+
+def test_who_has_reached_the_target_learns_no_further(tmp_path: Path) -> None:
+    """By what it starts from, or by what it had learned when it was stopped."""
+    run, first = Run(tmp_path), Checkpoint.first(np.zeros(2), Normaliser.empty())
+    budget = Budget(iterations=20, target_m=4.0, validate_every=2)
+    TrainingLoop(budget, run, Walking(tmp_path / loop.PICTURE), first).go()
+    last = load_checkpoint(tmp_path / "last.npz")
+    assert last.iteration == 4
+    again = Walking(tmp_path / loop.PICTURE)
+    TrainingLoop(budget, run, again, last).go()
+    again.weights = last.weights
+    learning = TrainingLoop(budget, run, again, first)
+    learning.validate_start()
+    learning.go()
+    assert len(again.drawn) == 0
+
+
 def episode(success: bool | None, contacts: int, metrics: dict[str, float]) -> Episode:
     return Episode(
         seed=9000,
