@@ -34,7 +34,7 @@ def learning_curves(path: Path, imitated: dict[str, Curve], tried: dict[str, Cur
     Names are policy, run: a policy has one colour, its runs differ in their lines.
     """
     policies = list(dict.fromkeys(name.partition(",")[0] for name in (*imitated, *tried)))
-    figure, panels = plt.subplots(2, 1, figsize=(10, 7.5), sharey=True, layout="constrained")
+    figure, panels = plt.subplots(2, 1, figsize=(12, 7), sharey=True, layout="constrained")
     for axes, curves in zip(panels, (imitated, tried), strict=True):
         styles = {policy: cycle(("o-", "s--", "^:", "v-.")) for policy in policies}
         for name, curve in curves.items():
@@ -46,7 +46,8 @@ def learning_curves(path: Path, imitated: dict[str, Curve], tried: dict[str, Cur
             axes.plot(iterations, success, style, color=colour, ms=3, label=name)
         axes.grid(alpha=0.3)
         axes.set(ylabel="validation success", ylim=(-0.05, 1.05))
-        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), fontsize=8)
+        columns = 1 + len(curves) // 16  # as high as the panel, not higher
+        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), fontsize=8, ncols=columns)
     # Most learn in a few rounds, the last in 40.
     panels[0].set_xscale("symlog", base=2, linthresh=1)
     panels[0].xaxis.set_major_formatter("{x:g}")
