@@ -128,7 +128,6 @@ def test_a_name_that_is_none_is_refused_before_what_takes_seconds_to_load(
         ("pixelgait-train", "pixelgait-train --out RUN --resume: go on"),
         ("pixelgait-train --recipe walk", "--recipe STR"),
         ("pixelgait-train --recipe=walk", "--recipe STR"),
-        ("pixelgait-train walk --resume -h", "--es.noise FLOAT"),
     ],
 )
 def test_the_help_names_what_is_wanted(line: str, words: str) -> None:
@@ -136,6 +135,10 @@ def test_the_help_names_what_is_wanted(line: str, words: str) -> None:
     assert done.returncode == 0, done.stderr
     assert words in done.stdout
     assert "| STR " not in done.stdout.replace("│", "|")
+
+
+def test_a_task_says_its_options_to_who_goes_on_and_asks_by_a_letter() -> None:
+    assert "--es.noise FLOAT" in started_as("pixelgait-train", "walk", "--resume", "-h").stdout
 
 
 def test_a_file_that_the_installation_has_not_seen_is_named(tmp_path: Path) -> None:
