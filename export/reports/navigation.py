@@ -52,9 +52,9 @@ def _everywhere(policy: str) -> dict[str, EvalConfig]:
     }
 
 
-def _seed(policy: str, seed: int) -> dict[str, EvalConfig]:
-    """Rows of another seed of it, which lies beside it."""
-    rooms = replace(ROOMS, bundle=f"policies/pretrained/{policy}/others/seed-{seed}")
+def _seed(policy: str, seed: int, part: str = "") -> dict[str, EvalConfig]:
+    """Rows of another seed of it, which lies beside it; `part`: what its folder's name ends in."""
+    rooms = replace(ROOMS, bundle=f"policies/pretrained/{policy}/others/seed-{seed}{part}")
     harder = replace(rooms, difficulty=1.0)
     return {f"{policy}, seed {seed}": rooms, f"{policy}, seed {seed}, difficulty 1": harder}
 
@@ -73,8 +73,8 @@ ROWS = {
     **_everywhere("navigator-sit"),
     "navigator-sit, 300 further houses": replace(FURTHER, bundle="navigator-sit"),
     "navigator-sit, unseen looks": replace(ROOMS, bundle="navigator-sit", looks="test"),
-    **_seed("navigator-sit", 0),
-    **_seed("navigator-sit", 2),
+    **_seed("navigator-sit", 0, "-continued"),
+    **_seed("navigator-sit", 2, "-continued"),
     "**navigator-paper-size**": replace(ROOMS, bundle="navigator-paper-size"),
     "navigator-paper-size, difficulty 1": replace(
         ROOMS, bundle="navigator-paper-size", difficulty=1.0
