@@ -88,7 +88,7 @@ class Listener:
         self._write = write
         self._spec = A1 if bundle is None else bundle.spec
         self._camera = RosCamera(PLAIN_SHAPE if bundle is None else bundle.image_shape)
-        self._drawn_s = self._pictured_s = -math.inf
+        self._drawn_s = self._pictured_s = -math.inf  # monotonic
         self._levels: dict[str, bytes] = {}  # by what is diagnosed
         self._problems: dict[str, str] = {}  # by topic, told last
         self._node = ros.rclpy.create_node(
@@ -139,11 +139,11 @@ class Listener:
         if topic in (ros.JOINT_COMMAND, ros.SHADOW_COMMAND):
             return self._joints(TARGET, message)
         if topic == ros.ATTENTION:
-            self._drawn_s = now_s
+            self._drawn_s = time.monotonic()
             pixels = rgb_frame(message, message.height, message.width)
             return [Picture(CAMERA, ros.seconds(message.header.stamp), pixels)]
         if topic in self._camera.topics:
-            return self._plain(topic, message, now_s)
+            return self._plain(topic, message)
         if topic == diagnostics.TOPIC:
             return self._diagnosed(message, now_s)
         return node_entries(topic.removeprefix(f"{NODE}/"), message, now_s)
@@ -162,9 +162,9 @@ class Listener:
             angles = np.asarray(message.position)[order]
         return joint_entries(self._spec, what, ros.seconds(message.header.stamp), angles)
 
-    def _plain(self, topic: str, message: Any, now_s: float) -> list[Picture]:
+    def _plain(self, topic: str, message: Any) -> list[Picture]:
         """The camera's image where nobody draws on it what is attended to."""
-        complete = self._camera.put(topic, message)
+        complete, now_s = self._camera.put(topic, message), time.monotonic()
         soon = now_s - self._pictured_s < FRAME_S
         if not complete or soon or now_s - self._drawn_s < ATTENDED_S:
             return []

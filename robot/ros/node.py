@@ -58,8 +58,8 @@ class ControllerNode(LifecycleNode):
         self._news = News(self, options.sensors, options.recorder)
         self._diagnostics, self._latency = Diagnostics(self), LatencyTopic(self)
         self._people = OperatorServices(self, self.operator)
-        self.create_timer(WATCH_PERIOD_S, ros.guarded(self, self._watch))
-        self.create_timer(PERIOD_S, ros.guarded(self, self._diagnose))
+        ros.every(self, WATCH_PERIOD_S, self._watch)
+        ros.every(self, PERIOD_S, self._diagnose)
         # rclpy 7.1.6: an invalid transition request ends the process (ros2/rclpy#1209).
         service = self._service_change_state
         service.callback = ros.refusing(service.callback)

@@ -591,3 +591,28 @@ def test_a_simulated_driver_drops_a_command_that_names_a_joint_twice() -> None:
     message = ros.joint_command(1, ("a", "b", "b"), np.zeros(3), np.zeros(3))
     assert unusable(message, ("a", "b")) == "it names b twice"
     assert unusable(message, ("a",)) is None
+
+
+def test_the_watch_goes_on_while_the_clock_stands_still(processes: Processes) -> None:
+    """As one that was set back does for timers that go by it: somebody else may command meanwhile.
+
+    Simulated time that nobody publishes is such a clock.
+    """
+    client = Client(processes.domain)
+    from rclpy.parameter import Parameter
+
+    from pixelgait.robot.ros.wire import common as ros
+
+    by_clock: list[int] = []
+    watched: list[int] = []
+
+    def watch() -> None:
+        watched.append(1)
+        raise ValueError("the executor outlives this")
+
+    client.node.set_parameters([Parameter("use_sim_time", value=True)])
+    client.node.create_timer(0.01, lambda: by_clock.append(1))
+    ros.every(client.node, 0.01, watch)
+    client.spin(lambda: len(watched) > 20, timeout=20.0)
+    client.close()
+    assert not by_clock

@@ -155,6 +155,41 @@ def test_only_the_newest_of_a_stream_counts_and_it_is_opened_again(
     assert not eyes.doubts()
 
 
+def test_a_stream_that_raises_is_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    film = str(write_film(tmp_path / "film.mp4", list(range(60, 240, 6))))
+    opened: list[Any] = []
+
+    class Camera:
+        """The film, at 20 Hz; the first time its fifth picture is an error of OpenCV's."""
+
+        def __init__(self, *_: Any) -> None:
+            self._film, self._left = VideoCapture(film), 0 if opened else 5
+            opened.append(self)
+
+        def read(self) -> Any:
+            time.sleep(1.0 / FPS)
+            self._left -= 1
+            if not self._left:
+                raise cv2.error("retrieve of rtsp://me:secret@cam/x failed")
+            return self._film.read()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._film, name)
+
+    VideoCapture = cv2.VideoCapture  # noqa: N806
+    monkeypatch.setattr(cv2, "VideoCapture", Camera)
+    eyes = VideoEyes(Stream("rtsp://me:secret@cam/x"), SHAPE, time.time, threading.Event())
+    raised = {"camera": "rtsp://cam/x: cannot be read (error)"}
+    take(eyes, lambda: eyes.doubts() == raised)
+    taken = eyes.received["camera"]
+    take(eyes, lambda: eyes.received["camera"] > taken + 5)
+    assert not eyes.doubts()
+    assert len(opened) == 2
+    eyes.close()
+
+
 def test_it_is_read_just_below_the_control_threads_priority(tmp_path: Path, look: Any) -> None:
     film, priorities = str(write_film(tmp_path / "film.mp4", [80] * 10)), []
 
@@ -179,6 +214,8 @@ def test_what_is_no_stream_is_refused_in_a_line(tmp_path: Path, look: Any) -> No
     for source in (str(text), "/dev/video99", "99"):
         with pytest.raises(UserError, match=rf"^--camera-stream {source}: cannot be opened$"):
             look(source)
+    with pytest.raises(UserError, match=r"^--camera-stream 99999999999: cannot be read \(.*\)$"):
+        look("99999999999")
     with pytest.raises(UserError) as refused:
         look("rtsp://me:secret@127.0.0.1:9/x")
     assert str(refused.value) == "--camera-stream rtsp://127.0.0.1:9/x: cannot be opened"

@@ -113,6 +113,24 @@ def test_positions_that_are_missing_are_a_line_of_the_log(client: Client) -> Non
     assert not any(isinstance(entry, Numbers) for entry in entries)
 
 
+def test_pictures_go_on_after_the_clock_was_set_back(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pixelgait.robot.ros import listener as module
+    from pixelgait.robot.ros.wire import common as ros
+
+    entries: list[Entry] = []
+    listener = module.Listener(entries.extend, load_bundle("iap"), client.context)
+    picture = ros.image_message(1, "camera", np.zeros((32, 32, 3), np.uint8))
+    for now_s in (1000.0, 940.0):
+        monkeypatch.setattr(ros, "now_s", lambda _, now_s=now_s: now_s)
+        listener._hear(ros.COLOUR, picture)
+        listener._hear(ros.COLOUR, picture)  # too soon
+        time.sleep(module.FRAME_S)
+    listener.close()
+    assert [type(entry) for entry in entries] == [Picture, Picture]
+
+
 def test_what_another_program_says_on_our_topics_is_a_line_of_the_log(client: Client) -> None:
     """Of the right type, but of another length or with other words: the viewer goes on."""
     from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue

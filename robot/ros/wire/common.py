@@ -33,6 +33,7 @@ if stays_here():
 try:
     import rclpy
     from builtin_interfaces.msg import Time
+    from rclpy.clock import Clock, ClockType
     from rclpy.event_handler import SubscriptionEventCallbacks
     from rclpy.impl.implementation_singleton import rclpy_implementation
     from rclpy.qos import (
@@ -152,8 +153,11 @@ def now_s(node: Any) -> float:
     return float(node.get_clock().now().nanoseconds) / 1e9
 
 
-def guarded(node: Any, callback: Callable[[], None]) -> Callable[[], None]:
-    """An exception in a callback would end the executor, and with it every subscription."""
+def every(node: Any, period_s: float, callback: Callable[[], None]) -> None:
+    """Call back every `period_s` [s], by a clock that nobody sets: one set back would call late.
+
+    An exception is logged: it would end the executor, and with it every subscription.
+    """
 
     def guarded_callback() -> None:
         try:
@@ -161,7 +165,7 @@ def guarded(node: Any, callback: Callable[[], None]) -> Callable[[], None]:
         except Exception as error:
             node.get_logger().error(f"{callback.__name__}: {error}", throttle_duration_sec=5.0)
 
-    return guarded_callback
+    node.create_timer(period_s, guarded_callback, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
 
 def refusing(callback: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

@@ -204,16 +204,25 @@ class VideoEyes:
         """In a thread of its own: open, read, again and again."""
         step_back()
         while not self._closing.is_set():
-            capture = self.stream.open()
-            if capture.isOpened():
-                self._problem = self._read(capture)
-            elif self._newest is None:
-                self._problem = "cannot be opened"
-            capture.release()
+            try:
+                self._open_and_read()
+            except Exception as error:  # whatever it is the next try may do; may hold a password
+                self._problem = f"cannot be read ({type(error).__name__})"
             self._began.set()
             if self.stream.file:
                 return
             self._closing.wait(RETRY_S)
+
+    def _open_and_read(self) -> None:
+        """Until there are no more pictures, or none to begin with."""
+        capture = self.stream.open()
+        try:
+            if capture.isOpened():
+                self._problem = self._read(capture)
+            elif self._newest is None:
+                self._problem = "cannot be opened"
+        finally:
+            capture.release()
 
     def _read(self, capture: Any) -> str:
         """Keep the newest picture, until there are no more: why."""
