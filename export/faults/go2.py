@@ -98,7 +98,7 @@ class BusEars(Ears):
         from cyclonedds.core import Policy, Qos
 
         from pixelgait.robot.unitree.dds import Bus, sample_type
-        from pixelgait.robot.unitree.driver import COMMAND
+        from pixelgait.robot.unitree.sender import COMMAND
 
         super().__init__()
         self.heard: list[Heard] = []

@@ -45,6 +45,7 @@ class Handover:
             if name:
                 self._lay_down(name, stop)
                 switcher.release(stop)
+                deadline = time.monotonic() + ALONE_S  # its writer may be seen as long
             elif time.monotonic() > deadline:
                 raise UserError(others)
             else:

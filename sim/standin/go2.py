@@ -18,7 +18,8 @@ from pixelgait.robot.rotation import heading, roll_pitch, to_base_frame
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.dds import Bus, newest, sample_type
-from pixelgait.robot.unitree.driver import COMMAND, STATE
+from pixelgait.robot.unitree.driver import STATE
+from pixelgait.robot.unitree.sender import COMMAND
 from pixelgait.robot.unitree.services import (
     CHECK_MODE,
     RELEASE_MODE,
@@ -52,16 +53,16 @@ class Go2Wire:
 
     def __init__(self, bus: Bus, spec: RobotSpec) -> None:
         self._bus, self._spec = bus, spec
-        self._states, commands = sample_type(go2.LOW_STATE), sample_type(go2.LOW_CMD)
+        self._states, self._commands = sample_type(go2.LOW_STATE), sample_type(go2.LOW_CMD)
         self._codec = go2.Codec(go2.LOW_STATE)
         self._writer = self._bus.writer(STATE, self._states)
-        self._reader = self._bus.reader(COMMAND, commands)
+        self._reader = self._bus.reader(COMMAND, self._commands)
         self._services = {
             name: (self._bus.reader(asked, Request), self._bus.writer(answered, Response))
             for name in (SWITCHER, SPORT)
             for asked, answered in (topics(name),)
         }
-        self.program = OWN_PROGRAM
+        self._let(OWN_PROGRAM)
         self._down = 0  # steps since it was told to lie down; 0 as long as it stands
         self.refused = 0  # commands
         self._began_s, self._steps = raw_s(), 0
@@ -135,15 +136,21 @@ class Go2Wire:
         if api == CHECK_MODE:
             return 0, {"form": "0", "name": self.program}
         if api == RELEASE_MODE:
-            self.program, self._newest, self._down = "", None, 0
+            self._newest, self._down = None, 0
+            self._let("")
             return 0, {}
         if api == SELECT_MODE:
             try:
-                self.program = str(json.loads(parameter)["name"])
+                self._let(str(json.loads(parameter)["name"]))
             except (ValueError, KeyError, TypeError):
                 return MALFORMED, {}
             return 0, {}
         return NOT_IMPLEMENTED, {}
+
+    def _let(self, program: str) -> None:
+        """Have the motors, or nobody: a program's writer is there as long as it has them."""
+        self.program = program
+        self._own = self._bus.writer(COMMAND, self._commands) if program else None
 
     def _move(self, api: int) -> int:
         """What the robot's own program answers, which does nothing else but lie down."""

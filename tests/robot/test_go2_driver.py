@@ -18,7 +18,7 @@ from pixelgait.robot.interface import JointCommand
 from pixelgait.robot.spec import GO2
 from pixelgait.robot.supervisor import PATIENCE
 from pixelgait.robot.unitree import driver as driver_module
-from pixelgait.robot.unitree import handover, services
+from pixelgait.robot.unitree import handover, sender, services
 from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.driver import Go2Driver
 from pixelgait.robot.unitree.handover import Handover
@@ -36,6 +36,7 @@ class FakeBus:
         self.fails = 0
         self.repeated_alone = False
         self.ended: list[str] = []  # what was done to leave
+        self.others: list[str] = []  # who else writes commands
 
     def reader(self, *_: Any) -> None: ...
 
@@ -43,7 +44,7 @@ class FakeBus:
         return self
 
     def writers(self, _: Any) -> list[str]:
-        return []
+        return self.others
 
     def write(self, sample: Any) -> None:
         repeated = threading.current_thread().name == "lowcmd"
@@ -133,7 +134,7 @@ def test_what_cannot_be_repeated_is_raised_once_and_damped(bus: FakeBus, driver:
     bus.fails = 3
     wait_for(lambda: not bus.fails)
     failed_s = time.monotonic()
-    wait_for(lambda: bus.sent[-1][0] > failed_s + driver_module.HOLD_S)
+    wait_for(lambda: bus.sent[-1][0] > failed_s + sender.HOLD_S)
     assert not bus.sent[-1][1]  # it damps by now
     with pytest.raises(UserError, match=SAID) as told:
         driver.take()
@@ -185,8 +186,10 @@ def test_what_failed_before_the_motors_were_taken_again_is_no_fault(
     driver.send(STIFF)
     bus.fails = 1
     wait_for(lambda: not bus.fails)
-    driver.take_motors(threading.Event())
+    driver.acquire(threading.Event())
+    driver.forget()
     driver.take()
+    driver.take_motors(threading.Event())
     driver.close()
 
 
@@ -392,8 +395,8 @@ def test_who_finds_a_walking_robot_does_not_even_write(
     monkeypatch.setattr(handover, "ALONE_S", 0.3)
     monkeypatch.setattr(handover, "LOOK_S", 0.05)
     monkeypatch.setattr(driver_module, "newest", lambda _: None)
-    there, made = ["pixelgait-run (process 7 on host)"], list[str]()
-    monkeypatch.setattr(bus, "writers", lambda _: there)
+    made: list[str] = []
+    bus.others = ["pixelgait-run (process 7 on host)"]
     monkeypatch.setattr(bus, "writer", lambda topic, _: made.append(topic))
     driver = Go2Driver(bus, GO2, time.time, Remote({}))  # type: ignore[arg-type]
     with pytest.raises(UserError, match=r"another program commands the motors .*process 7 on host"):
@@ -403,9 +406,11 @@ def test_who_finds_a_walking_robot_does_not_even_write(
 
 
 def test_a_robot_that_was_started_again_is_not_commanded(
-    driver: Go2Driver, monkeypatch: pytest.MonkeyPatch
+    bus: FakeBus, driver: Go2Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its own program has the motors by then."""
+    """Its own program has the motors by then; and one may take them from it anew."""
+    monkeypatch.setattr(sender, "DAMP_S", 0.2)
+    driver.send(STIFF)
     for tick in (800_000, 800_010, 5000):
         assert driver.intruder(commanding=True) is None
         state = go2.Codec(go2.LOW_STATE).new()
@@ -416,6 +421,44 @@ def test_a_robot_that_was_started_again_is_not_commanded(
     assert driver.intruder(commanding=False) is None
     told = "the robot was started again: its own program has the motors"
     assert driver.intruder(commanding=True) == told
+    left_s = time.monotonic()
+    driver.settle()
+    damped = [stiff for sent_s, stiff in bus.sent if sent_s > left_s + sender.HOLD_S]
+    assert damped
+    assert not any(damped)
+    bus.others, sent = ["sport (process 7 on host)"], len(bus.sent)
+    time.sleep(0.1)
+    assert driver.intruder(commanding=True) is None  # it has as much right to be there
+    assert len(bus.sent) == sent
+    bus.others = []
     driver.take_motors(threading.Event())
     assert driver.intruder(commanding=True) is None
+    time.sleep(0.1)
+    assert len(bus.sent) == sent  # not before somebody tells it to stand up
+    driver.send(STIFF)
+    assert bus.sent[-1][1]
     driver.close()
+    driver.close()
+
+
+def test_a_writer_may_stay_for_as_long_after_the_release_as_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Laying the robot down takes its time, and one that has left is seen for 10 s."""
+    monkeypatch.setattr(handover, "ALONE_S", 0.5)
+    monkeypatch.setattr(handover, "LOOK_S", 0.05)
+    bus = SwitcherBus()
+    released_s = list[float]()
+
+    def others() -> str:
+        released_s.append(time.monotonic())
+        return "sport" if time.monotonic() < released_s[0] + 0.3 else ""
+
+    def settle(seconds: float = 0.6) -> None:
+        time.sleep(seconds)
+        bus.angles = lying_pose(GO2)
+
+    hands = Handover(bus, GO2, lambda: bus.angles, others)  # type: ignore[arg-type]
+    monkeypatch.setattr(hands, "_lay_down", lambda *_: settle())
+    hands.take(threading.Event())
+    assert not bus.program

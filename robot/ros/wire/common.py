@@ -33,7 +33,7 @@ if stays_here():
 try:
     import rclpy
     from builtin_interfaces.msg import Time
-    from rclpy.clock import Clock, ClockType
+    from rclpy.clock import Clock, ClockType  # type: ignore[attr-defined]  # Humble has it here
     from rclpy.event_handler import SubscriptionEventCallbacks
     from rclpy.impl.implementation_singleton import rclpy_implementation
     from rclpy.qos import (

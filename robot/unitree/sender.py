@@ -1,0 +1,160 @@
+"""Commands to a Go2's motors, repeated by a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from cyclonedds.core import DDSException
+from cyclonedds.pub import DataWriter
+
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.interface import JointCommand
+from pixelgait.robot.runtime.realtime import RateKeeper, elapsed_s
+from pixelgait.robot.spec import RobotSpec
+from pixelgait.robot.unitree import messages as go2
+from pixelgait.robot.unitree.address import HOLD_S
+from pixelgait.robot.unitree.dds import Bus, sample_type
+
+COMMAND = "rt/lowcmd"
+PERIOD_S = 0.002  # of commands, as in the vendor's samples
+DAMP_S = 1.5  # of damping at the end: a standing robot has sunk to the ground by then; ours
+
+
+class CommandSender:
+    """A thread repeats the newest command at 500 Hz, and damps when there was none for `HOLD_S`.
+
+    Nothing is sent before a first command that makes joints stiff, nor after `settle`. What cannot
+    be sent is raised by the next `check`; the thread goes on trying. It does not end before
+    `close`: nobody else damps when the control thread hangs.
+    """
+
+    def __init__(self, bus: Bus, spec: RobotSpec) -> None:
+        self._bus, self._spec = bus, spec
+        self._codec, self._sample = go2.Codec(go2.LOW_CMD), sample_type(go2.LOW_CMD)
+        self._writer: DataWriter[Any] | None = None
+        self._held: go2.Record | None = None  # the newest command; None: be silent
+        self._held_s = self._sent_s = 0.0  # monotonic, of that command and of the last sending
+        self._due = self._late = 0  # times to repeat a command, and those that were missed
+        self._problem: Exception | None = None  # of repeating, until it is raised
+        self._lock, self._closing = threading.Lock(), threading.Event()
+        self._repeater = threading.Thread(target=self._repeat, name="lowcmd", daemon=True)
+
+    def begin(self) -> None:
+        """Be heard on the topic, where nothing is said yet."""
+        self._due = self._late = 0
+        if self._writer is None:
+            self._writer = self._bus.writer(COMMAND, self._sample)
+            self._repeater.start()
+
+    def send(self, command: JointCommand) -> None:
+        """At once; repeated until the next, even if it could not be sent at once.
+
+        Raises:
+            UserError: it could not.
+        """
+        stiff = bool(command.kp.any())
+        if self._held is None and not stiff:
+            return
+        record = self._record(command) if stiff else self._damping()
+        with self._lock:
+            self._held, self._held_s = record, elapsed_s()
+            self._write(record)
+
+    def check(self) -> None:
+        """Raise why a command could not be repeated since the last call, if so."""
+        problem, self._problem = self._problem, None
+        if problem is not None:
+            raise problem
+
+    def forgive(self) -> None:
+        """What could not be sent so far is of no concern any more."""
+        self._problem = None
+
+    def pace(self) -> Mapping[str, float]:
+        """Of the commands at 500 Hz, from the first stiff one on."""
+        return {"period_nominal_us": PERIOD_S * 1e6, "due": self._due, "late": self._late}
+
+    def settle(self) -> None:
+        """Damp for `DAMP_S`, then be silent; where that cannot be sent, go on trying."""
+        if self._held is None:
+            return
+        time.sleep(DAMP_S)  # nobody commands, so the thread damps
+        with self._lock:
+            if self._problem is None:
+                self._held = None
+
+    def close(self) -> None:
+        """End the thread; damp, if it had anything to say.
+
+        Raises:
+            UserError: at the last time that could not be sent: each may be heard.
+        """
+        self._closing.set()
+        if self._writer is not None:
+            self._repeater.join()
+        if self._held is None:
+            return
+        rate, end_s = RateKeeper(PERIOD_S), time.monotonic() + DAMP_S
+        problem: UserError | None = None
+        while time.monotonic() < end_s:
+            try:
+                self._write(self._damping())
+                problem = None
+            except UserError as error:
+                problem = error
+            rate.wait()
+        if problem is not None:
+            raise problem
+
+    def _record(self, command: JointCommand) -> go2.Record:
+        record = self._empty()
+        motors = record["motor_cmd"][: len(self._spec.joint_names)]
+        motors["q"], motors["dq"] = command.targets, 0.0
+        motors["tau"], motors["kp"], motors["kd"] = command.feed_forward, command.kp, command.kd
+        return record
+
+    def _damping(self) -> go2.Record:
+        record = self._empty()
+        motors = record["motor_cmd"][: len(self._spec.joint_names)]
+        motors["dq"], motors["kd"] = 0.0, self._spec.damping_nms_per_rad
+        return record
+
+    def _empty(self) -> go2.Record:
+        """Motors that obey, and nothing to obey."""
+        record = self._codec.new()
+        record["head"], record["level_flag"] = go2.HEAD, go2.LOW_LEVEL
+        motors = record["motor_cmd"]
+        motors["mode"], motors["q"], motors["dq"] = go2.SERVO, go2.NO_POSITION, go2.NO_SPEED
+        return record
+
+    def _write(self, record: go2.Record) -> None:
+        assert self._writer is not None
+        record["crc"] = go2.checksum(record)
+        try:
+            self._writer.write(self._sample(record))
+        except DDSException as error:
+            reason = " ".join(str(error).split())
+            raise UserError(f"a command on {COMMAND} could not be sent: {reason}") from error
+        self._sent_s = elapsed_s()
+
+    def _repeat(self) -> None:
+        """In a thread of its own: what was said last, or damping once it is too old."""
+        rate = RateKeeper(PERIOD_S)
+        while not self._closing.is_set():
+            try:
+                self._say_again()
+            except Exception as error:  # whatever it is
+                self._problem = self._problem or error
+            missed = rate.wait()
+            if self._held is not None:
+                self._due, self._late = self._due + 1 + missed, self._late + missed
+
+    def _say_again(self) -> None:
+        with self._lock:  # chosen and sent at once: nothing old may follow something newer
+            now_s = elapsed_s()
+            if self._held is not None and now_s - self._sent_s >= PERIOD_S / 2.0:
+                fresh = now_s - self._held_s < HOLD_S
+                self._write(self._held if fresh else self._damping())
