@@ -14,7 +14,7 @@ class ExportConfig:
     """Export two training runs as one policy bundle: ONNX graphs, contract, golden vector.
 
     Both graphs are compared with torch on observations recorded in simulation; a difference above
-    1e-5 is an error.
+    1e-5 is an error, above 1e-4 of what is remembered; of durations one in 50 may be a step off.
     """
 
     low_level: Path

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -43,6 +46,22 @@ def read_figures(path: Path) -> list[Figures]:
         raise UserError(f"{path}: no list of figures ({error})") from None
 
 
+@contextmanager
+def rewriting(path: Path) -> Iterator[list[Figures]]:
+    """The figures in a file as they are by now, to be changed; at the end they are its content.
+
+    Others that measure into the same folder wait meanwhile: nobody writes over what they have kept.
+    """
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        kept = read_figures(path) if path.exists() else []
+        yield kept
+        write_atomic(path, json_bytes(kept))
+    finally:
+        os.close(folder)
+
+
 class FigureStore:
     """Figures by what was evaluated, policies by their weights: new ones are other policies.
 
@@ -73,9 +92,10 @@ class FigureStore:
         kept = {**_identity(evaluation), **figures, "episodes": len(figures["episodes"])}
         kept.pop(REQUESTED, None)
         anew = {k: v for k, v in wanted.items() if k not in WHO}
-        others = [each for each in self._kept if not anew.items() <= each.items()]
-        self._kept = sorted([*others, kept], key=lambda each: json.dumps(each, sort_keys=True))
-        write_atomic(self.path, json_bytes(self._kept))
+        with rewriting(self.path) as known:
+            others = [each for each in known if not anew.items() <= each.items()]
+            known[:] = sorted([*others, kept], key=lambda each: json.dumps(each, sort_keys=True))
+        self._kept = known
         return kept
 
     def _question(self, evaluation: EvalConfig) -> Figures:
@@ -108,6 +128,11 @@ def find_cell(kept: Sequence[Figures], cell: Figures) -> Figures | None:
 def keep_cell(path: Path, kept: list[Figures], cell: Figures, figures: Figures) -> None:
     """Keep figures of a cell, in place of those of the same as it was defined before."""
     named = {name: value for name, value in cell.items() if name != DEFINED}
-    kept[:] = [each for each in kept if not named.items() <= each.items()]
-    kept.append({**cell, **figures, **git_state()})
-    write_atomic(path, json_bytes(kept))
+    keep_named(path, kept, named, {**cell, **figures, **git_state()})
+
+
+def keep_named(path: Path, kept: list[Figures], named: Figures, figures: Figures) -> None:
+    """Keep figures in place of those with these names; `kept` becomes all that is in the file."""
+    with rewriting(path) as known:
+        known[:] = [each for each in known if not named.items() <= each.items()] + [figures]
+    kept[:] = known

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from pixelgait.export.reports.figure_store import Figures, read_figures
+from pixelgait.export.reports.figure_store import Figures, keep_named, read_figures
 from pixelgait.export.reports.generated import require_markers, write_between
 from pixelgait.export.reports.result_tables import COLUMNS, ELSEWHERE
 from pixelgait.export.studies import encoders, patches, symmetry
@@ -33,7 +33,7 @@ from pixelgait.robot.bundle import CONTRACT, load_bundle
 from pixelgait.robot.cli.options import Count, parse
 from pixelgait.robot.cli.processes import die_with_parent
 from pixelgait.robot.errors import UserError, run_command
-from pixelgait.robot.files import json_bytes, read_json, require_writable, write_atomic
+from pixelgait.robot.files import read_json, require_writable, write_atomic
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import evaluate
 from pixelgait.sim.exported import as_bundle
@@ -146,8 +146,7 @@ def _measure(config: LearningConfig, variant: Variant, seed: int, kept: list[Fig
     _train(run, command, config)
     if figures is None:
         figures = {**trained, **_learned(run)}
-        kept[:] = [each for each in kept if not key.items() <= each.items()] + [figures]
-        write_atomic(config.figures, json_bytes(kept))
+        keep_named(config.figures, kept, key, figures)
     if not courses:
         return
     with as_bundle(str(run / BUNDLE if (run / BUNDLE).exists() else run)) as bundle:
@@ -155,7 +154,7 @@ def _measure(config: LearningConfig, variant: Variant, seed: int, kept: list[Fig
         for course in courses:
             if course not in figures["walking"]:
                 figures["walking"][course] = _walked(config, bundle, course, variant.episodes)
-                write_atomic(config.figures, json_bytes(kept))
+                keep_named(config.figures, kept, key, figures)
 
 
 def _learned(run: Path) -> Figures:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pixelgait.export.reports import results
-from pixelgait.export.reports.figure_store import FigureStore
+from pixelgait.export.reports.figure_store import FigureStore, keep_cell
 from pixelgait.export.reports.generated import markers, write_between
 from pixelgait.export.reports.navigation import ROWS, NavigationConfig, write_tables
 from pixelgait.export.reports.result_tables import (
@@ -153,6 +153,21 @@ def test_only_figures_of_the_same_evaluation_are_kept(tmp_path: Path) -> None:
     path.write_text("[1, 2")
     with pytest.raises(UserError, match="no list of figures"):
         FigureStore(path)
+
+
+def test_who_measures_beside_another_keeps_what_the_other_has_kept(tmp_path: Path) -> None:
+    """Both have read the file before either had anything to keep, as on two cores."""
+    path = tmp_path / "figures.json"
+    stores = [FigureStore(path), FigureStore(path)]
+    asked = [EvalConfig("iap", episodes=2, difficulty=each) for each in (0.5, 1.0)]
+    for store, evaluation in zip(stores, asked, strict=True):
+        store.keep(evaluation, {**describe(evaluation), "episodes": [{}, {}]})
+    assert all(FigureStore(path).find(evaluation) for evaluation in asked)
+    mine: list[dict[str, object]] = []
+    others: list[dict[str, object]] = []
+    keep_cell(tmp_path / "cells.json", mine, {"eyes": "cnn"}, {"error": 0.1})
+    keep_cell(tmp_path / "cells.json", others, {"eyes": "vit"}, {"error": 0.2})
+    assert [each["eyes"] for each in others] == ["cnn", "vit"]
 
 
 def test_what_another_page_has_measured_is_not_measured_again(tmp_path: Path) -> None:

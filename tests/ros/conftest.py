@@ -51,3 +51,15 @@ def heights(client: Client) -> list[float]:
 def link() -> str:
     """A simulated Go2's, in a domain of its own."""
     return f"go2:lo:{next(DOMAINS)}"
+
+
+@pytest.fixture
+def switcher(link: str) -> Iterator[Any]:
+    """Asks who moves the motors."""
+    from pixelgait.robot.ros.address import parse_link
+    from pixelgait.robot.unitree.dds import Bus
+    from pixelgait.robot.unitree.services import MotionSwitcher
+
+    bus = Bus(parse_link(link))  # type: ignore[arg-type]
+    yield MotionSwitcher(bus)
+    bus.close()

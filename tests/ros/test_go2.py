@@ -6,7 +6,6 @@ import json
 import signal
 import socket
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,6 @@ import numpy as np
 import pytest
 
 from pixelgait.export.faults.go2 import BENT
-from pixelgait.robot.ros.address import parse_link
-from pixelgait.robot.unitree.dds import Bus
 from pixelgait.robot.unitree.remote import ARM, L2, STAND_UP, STOP, WALK
 from pixelgait.robot.unitree.services import MotionSwitcher
 from tests.ros.go2 import Listener, press
@@ -27,14 +24,6 @@ CAMERA_AGES = tuple(each for each in PATIENT if "camera" in each)
 PATIENT_GO2 = ("--ros-args", *(p for each in (*STATE_AGES, *CAMERA_AGES) for p in ("-p", each)))
 AUTO_GO2 = ("--auto-arm", *PATIENT_GO2)
 CONFIGURE, CLEANUP, ACTIVATE, DEACTIVATE = 1, 2, 3, 4  # lifecycle_msgs/Transition
-
-
-@pytest.fixture
-def switcher(link: str) -> Iterator[MotionSwitcher]:
-    """Asks who moves the motors."""
-    bus = Bus(parse_link(link))  # type: ignore[arg-type]
-    yield MotionSwitcher(bus)
-    bus.close()
 
 
 @pytest.mark.slow

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from pixelgait.export.faults.go2 import BENT, MEDDLE
+from pixelgait.robot.unitree.services import MotionSwitcher
 from tests.ros.go2 import DOMAINS, Heard, Listener, tell
 from tests.ros.support import Client, Processes
-from tests.ros.test_go2 import AUTO_GO2
+from tests.ros.test_go2 import ACTIVATE, AUTO_GO2, CONFIGURE, DEACTIVATE
 
 FLAT = ("--robot", "go2", "--scene", "flat")
 SUNK_M = 0.2  # of a base that walks at 0.3
@@ -117,6 +118,31 @@ def test_somebody_else_who_begins_to_command_the_motors(
     assert "another program commands the motors on rt/lowcmd: " in last
     assert f"(process {meddler.pid} on " in last
     assert damped(listener.heard(), heights)
+
+
+@pytest.mark.slow
+def test_a_robot_that_was_started_again_is_left_alone_until_it_is_activated(
+    processes: Processes, client: Client, link: str, switcher: MotionSwitcher
+) -> None:
+    """Its own program has the motors, and a writer of commands, as at first."""
+    robot = ("pixelgait-sim", *FLAT, "--link", link)
+    sim = processes.start(*robot)
+    processes.start("pixelgait-run", "walk-go2", "--link", link, "--no-autostart", *AUTO_GO2)
+    assert client.transition(CONFIGURE)
+    assert client.transition(ACTIVATE)
+    client.wait_for_state("walking")
+    assert client.transition(DEACTIVATE)
+    sim.kill()
+    sim.wait()
+    processes.start(*robot)
+    listener = Listener(processes, link)
+    assert switcher.mode() == "normal"
+    client.spin_for(1.0)
+    assert listener.heard().heard == 0
+    client.states.clear()
+    assert client.transition(ACTIVATE)
+    assert switcher.mode() == ""
+    client.wait_for_state("walking")
 
 
 @pytest.mark.slow
