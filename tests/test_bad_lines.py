@@ -199,6 +199,10 @@ IGNORED = [
     (f"{TRAIN['imitate']} --encoder iap:values=8,sparse=true,kernel=trig", "is not for sparse"),
     (f"{TRAIN['imitate']} --encoder siet:dim=3,heads=1", "dim is 3, expected an even number"),
     (f"{TRAIN['imitate']} --encoder sit:graph=flip", "cannot tell left from right"),
+    (
+        f"{TRAIN['imitate']} --encoder sit:local_layers=0,global_layers=1",
+        "cannot tell left from right",
+    ),
     (f"{TRAIN['imitate']} --dagger.unrolled 64", "--dagger.unrolled: it has no memory"),
     (
         f"{TRAIN['imitate']} --encoder strided:channels=1 --dagger.recolour",

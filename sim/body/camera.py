@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -14,6 +14,8 @@ from pixelgait.sim.world.appearance import LIGHT, Appearance
 from pixelgait.sim.world.looks.geometry import Floats, View
 
 NEAR_M, FAR_M = 0.01, 30.0  # ours: within its housing, and beyond what depth cameras measure
+
+CAMERAS = 8  # whose rays are kept: randomised ones are new in every episode; ours
 
 Kind = Literal["rgb", "depth", "rgbd"]
 CHANNELS: dict[Kind, int] = {"rgb": 3, "depth": 1, "rgbd": 4}  # of what a policy sees
@@ -106,7 +108,7 @@ def camera_for(mount: CameraMount, image_shape: tuple[int, int, int]) -> Camera:
     return Camera(mount, width, height, KIND_OF_CHANNELS[channels])
 
 
-@cache
+@lru_cache(maxsize=CAMERAS)
 def _rays(vertical_fov_rad: float, height: int, width: int) -> Array:
     """Unit rays (H W, 3) through the pixels' centres: forward, right, up."""
     half = np.tan(vertical_fov_rad / 2.0)
@@ -117,7 +119,7 @@ def _rays(vertical_fov_rad: float, height: int, width: int) -> Array:
     return np.asarray(rays / np.linalg.norm(rays, axis=1, keepdims=True))
 
 
-@cache
+@lru_cache(maxsize=CAMERAS)
 def _rays_float32(vertical_fov_rad: float, height: int, width: int) -> Floats:
     """The same, (3, H W)."""
     return np.ascontiguousarray(_rays(vertical_fov_rad, height, width).T, dtype=np.float32)

@@ -39,6 +39,8 @@ def compile_model(robot: RobotSpec, scene: Scene, *, foot_sensors: bool = False)
         geom.group = SCENE_GROUP if bone else ROBOT_GROUP
         if not bone:
             geom.contype, geom.conaffinity = 1, 2  # touches the scene, not itself
+    for joint in spec.joints:  # by the URDF's effort: what a motor gives is for our motors to say
+        joint.actfrclimited = mujoco.mjtLimited.mjLIMITED_FALSE
     for name, limit in zip(robot.joint_names, robot.torque_limit_nm.tolist(), strict=True):
         spec.add_actuator(
             name=name,

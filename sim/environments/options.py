@@ -17,6 +17,7 @@ from pixelgait.sim.body.camera import CHANNELS, Kind
 from pixelgait.sim.body.faults import Fault, require_eyes
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.world.appearance import LooksOption
+from pixelgait.sim.world.seeds import ranges_of
 
 MOST_SKIPPED = 6000  # control steps: a minute
 LARGEST_IMAGE = 1024  # pixels a side, as of pixelgait-sim
@@ -154,13 +155,16 @@ def each_seed(seed: int | Sequence[int | None] | None, robots: int) -> list[int 
     """A seed for each of n robots: this one and those after it, or those given, or none.
 
     Raises:
-        UserError: more are given than there are robots, or fewer, or something else than seeds.
+        UserError: more are given than there are robots, or fewer, or something else than seeds, or
+            those after this one are not for the same use, such as training.
     """
     if seed is None:
         return [None] * robots
     if not isinstance(seed, int | Sequence):
         raise UserError(f"seed is {seed!r}, needs a whole number, or one or None for each robot")
     given = list(range(seed, seed + robots) if isinstance(seed, int) else seed)
+    if isinstance(seed, int) and len(uses := ranges_of(range(seed, seed + robots))) > 1:
+        raise UserError(f"seed {seed} and those after it of {robots} robots: {' and '.join(uses)}")
     for each in given:
         if each is not None and not (isinstance(each, int) and 0 <= each <= LARGEST_SEED):
             raise UserError(f"seed of a robot is {each!r}, expected 0 to {LARGEST_SEED}")

@@ -11,8 +11,10 @@ import pytest
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import A1
+from pixelgait.sim.body import camera
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import BasePose
+from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.environments.gait import GaitEnv
@@ -220,6 +222,17 @@ def test_memory_is_flat_over_resets() -> None:
             body.render()
         assert resident_mb() - before < 20.0, name
         body.close()
+
+
+def test_cameras_that_are_drawn_anew_do_not_pile_up() -> None:
+    """A run of weeks has one for every seed."""
+    body = KinematicBody(A1, make_scene("clutter", looks="train"), randomisation=Randomisation())
+    for seed in range(2 * camera.CAMERAS):
+        body.reset(seed)
+        body.render()
+    for rays in (camera._rays, camera._rays_float32):
+        assert rays.cache_info().currsize <= camera.CAMERAS
+    body.close()
 
 
 @pytest.mark.parametrize("name", [*BODIES, "glide"])

@@ -116,6 +116,8 @@ def test_seeds_are_those_of_single_ones() -> None:
         together.reset(seed=1.5)
     with pytest.raises(UserError, match=f"seed of a robot is {2**63}, expected 0 to {2**63 - 1}"):
         together.reset(seed=2**63 - 2)
+    with pytest.raises(UserError, match="of 3 robots: training and validation"):
+        together.reset(seed=8998)  # seeds of validation for ever
     with pytest.raises(UserError, match="an action is nan"):
         together.step(np.full((3, 19), np.nan))
     with pytest.raises(UserError, match="reset_mask: "):

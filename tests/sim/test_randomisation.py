@@ -161,7 +161,8 @@ def test_torque_is_that_of_the_pd_loop() -> None:
 
 
 @pytest.mark.parametrize("robot", ROBOTS)
-def test_mujocos_own_motors_move_a_robot_as_ours_do(robot: str) -> None:
+@pytest.mark.parametrize("strength", [0.9, 1.2])
+def test_mujocos_own_motors_move_a_robot_as_ours_do(robot: str, strength: float) -> None:
     """Ours drive it where torque drops with speed: here by nothing that counts."""
     spec, joints = ROBOTS[robot], np.arange(12)
     stand, ways = standing(spec), np.sign(np.sin(joints + 1.0))
@@ -177,7 +178,7 @@ def test_mujocos_own_motors_move_a_robot_as_ours_do(robot: str) -> None:
     }
     moved = []
     for drop in (0.0, 1e-13):
-        ranges = replace(NOMINAL, strength=(0.9, 0.9), torque_drop=(drop, drop))
+        ranges = replace(NOMINAL, strength=(strength, strength), torque_drop=(drop, drop))
         body = make_body("mujoco", spec, FlatGround(), randomisation=ranges)
         rows = []
         for _ in range(2):  # nothing of an episode is left in the next
@@ -190,7 +191,7 @@ def test_mujocos_own_motors_move_a_robot_as_ours_do(robot: str) -> None:
         moved.append(np.array(rows))
         body.close()
     np.testing.assert_allclose(moved[0], moved[1], rtol=0.0, atol=1e-9)
-    shares = np.abs(moved[0][:, -12:]) / (0.9 * spec.torque_limit_nm)
+    shares = np.abs(moved[0][:, -12:]) / (strength * spec.torque_limit_nm)
     assert shares.max() == pytest.approx(1.0)
     again = len(moved[0]) // 2
     np.testing.assert_array_equal(moved[0][:again], moved[0][again:])

@@ -173,6 +173,9 @@ class SiT(Encoder):
         self.image_shape = (height, width, channels)
         flips = graph != "rotation"
         self.split, self.flip_blind = flips and self.map_read, flips and not self.map_read
+        # A class token is in no triangle, and of the last layer it alone is read: then no triangle,
+        # which tells left from right, is used.
+        self.flip_blind |= not (flips or self.map_read or local_layers) and global_layers == 1
         self.odd = odd_size(self.rows, self.columns, MAP_CHANNELS) if self.split else 0
 
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
