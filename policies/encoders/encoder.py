@@ -14,9 +14,11 @@ class Encoder(nn.Module):
         odd: how many features, the last ones, a mirror image (left-right) negates, while it leaves
             all others as they are; 0: none is known to, so its mirror image has to be looked at.
         flip_blind: whether an image and its mirror image are the same to it: it cannot steer.
+        drawn: whether what it selects has no gradient: by that it stays as it was drawn.
     """
 
     features: int
     image_shape: tuple[int, int, int]
     odd: int = 0
     flip_blind: bool = False
+    drawn: bool = False

@@ -18,6 +18,7 @@ from pixelgait.policies.high_level import (
     flat_weights,
     make_high_level,
 )
+from pixelgait.policies.training.imitation.dagger import first_students
 from pixelgait.policies.training.imitation.fitting import (
     Lessons,
     find_device,
@@ -133,6 +134,18 @@ def test_encoders_with_a_gradient_are_fitted_with_their_head(encoder: str, memor
     count = sum(p.numel() for p in high_level.encoder.parameters())
     assert moved[:count].mean() > 0.5
     assert moved[count:].mean() > 0.5
+
+
+@pytest.mark.parametrize(
+    ("encoder", "students"),
+    [("iap", 4), ("iap:values=8", 4), ("iap:values=8,sparse=true", 1), ("cnn", 1), ("sit", 1)],
+)
+def test_students_compete_where_a_selection_stays_as_it_was_drawn(
+    encoder: str, students: int
+) -> None:
+    """Also where its values are learned by gradient: it looks where it looks."""
+    drawn = first_students(Architecture(encoder), DAggerConfig(students=4), seed=0)
+    assert len({weights.tobytes() for weights in drawn}) == students
 
 
 def test_a_standardised_image_has_no_light_of_its_own_but_its_depth() -> None:

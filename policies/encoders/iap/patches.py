@@ -112,6 +112,7 @@ class PatchSelector(Encoder, ABC):
                 f"({height} x {width}), expected at most {min(height, width)}"
             )
         self.placed, self.gated, self.sparse = placed, gated, sparse
+        self.drawn = not (gated or sparse)
         self.patch, self.stride, self.selected = patch, stride, selected
         self.rows = (height - patch) // stride + 1
         self.columns = (width - patch) // stride + 1

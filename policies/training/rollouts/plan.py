@@ -62,8 +62,8 @@ class DAggerConfig:
         `gradient`: its encoder has one; `started`: from a run's weights.
         """
         default = DAggerConfig()
-        if self.students != default.students and (gradient or started):
-            why = "--start gives one" if started else "a gradient reaches the encoder of one"
+        if self.students != default.students and (started or not student.encoder.drawn):
+            why = "--start gives one" if started else "a gradient reaches all of the encoder of one"
             raise UserError(f"--dagger.students: {why}, so none compete")
         if self.recolour and not gradient:
             raise UserError("--dagger.recolour: no gradient reaches the encoder, nor do colours")
