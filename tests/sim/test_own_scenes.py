@@ -283,7 +283,7 @@ def test_a_destination_is_told_or_there_is_none(tmp_path: Path) -> None:
         ),
         (
             "def layout(self, rng): return Layout(Pose(0, 0, 0), appearance='dark')",
-            "appearance of a layout is 'dark', expected Appearance or None",
+            "appearance of a layout is what --distractors draw, expected None",
         ),
         ("fixed = (Mesh(Path('a.obj'), Path('a.obj'), None, ()),)", "a.obj of a Mesh is missing"),
         ("def ground_m(self, x, y): return abs(y) < 1", "but the ground there at 1, says ground_m"),
