@@ -52,6 +52,7 @@ def rewriting(path: Path) -> Iterator[list[Figures]]:
 
     Others that measure into the same folder wait meanwhile: nobody writes over what they have kept.
     """
+    path.parent.mkdir(parents=True, exist_ok=True)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)

@@ -81,6 +81,7 @@ class CommandSender:
         """Damp for `DAMP_S`, then be silent; where that cannot be sent, go on trying."""
         if self._held is None:
             return
+        self._problem = None
         time.sleep(DAMP_S)  # nobody commands, so the thread damps
         with self._lock:
             if self._problem is None:

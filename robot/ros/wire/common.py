@@ -33,7 +33,8 @@ if stays_here():
 try:
     import rclpy
     from builtin_interfaces.msg import Time
-    from rclpy.clock import Clock, ClockType  # type: ignore[attr-defined]  # Humble has it here
+    from rclpy.clock import Clock
+    from rclpy.clock_type import ClockType
     from rclpy.event_handler import SubscriptionEventCallbacks
     from rclpy.impl.implementation_singleton import rclpy_implementation
     from rclpy.qos import (
