@@ -14,7 +14,8 @@ class Encoder(nn.Module):
         odd: how many features, the last ones, a mirror image (left-right) negates, while it leaves
             all others as they are; 0: none is known to, so its mirror image has to be looked at.
         flip_blind: whether an image and its mirror image are the same to it: it cannot steer.
-        drawn: whether what it selects has no gradient: by that it stays as it was drawn.
+        drawn: whether what it selects has no gradient, even if its values have one: it stays as it
+            was drawn.
     """
 
     features: int

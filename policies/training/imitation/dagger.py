@@ -22,6 +22,7 @@ from pixelgait.policies.high_level import (
 )
 from pixelgait.policies.runs.run import Checkpoint, reading_arrays, write_arrays
 from pixelgait.policies.training.imitation.demonstrations import Demonstrations, figures_of_round
+from pixelgait.policies.training.imitation.fitting import has_gradient
 from pixelgait.policies.training.imitation.jobs import Course, Fit, collect, fit_student
 from pixelgait.policies.training.rollouts.plan import TRIAL_COURSES, DAggerConfig, Plan
 from pixelgait.policies.training.rollouts.validation import Figures, Validation, summary
@@ -161,7 +162,8 @@ def check_students(checkpoint: Checkpoint) -> None:
 
 def first_students(architecture: Architecture, config: DAggerConfig, seed: int) -> Array:
     """Fresh high levels (students, n); one will do where nothing stays as it was drawn."""
-    count = config.students if make_high_level(architecture, seed).encoder.drawn else 1
+    first = make_high_level(architecture, seed)
+    count = 1 if has_gradient(first) and not first.encoder.drawn else config.students
     fresh = [make_high_level(architecture, 1000 * seed + i) for i in range(count)]
     return np.array([flat_weights(student) for student in fresh])
 

@@ -62,7 +62,8 @@ class DAggerConfig:
         `gradient`: its encoder has one; `started`: from a run's weights.
         """
         default = DAggerConfig()
-        if self.students != default.students and (started or not student.encoder.drawn):
+        alone = started or (gradient and not student.encoder.drawn)
+        if self.students != default.students and alone:
             why = "--start gives one" if started else "a gradient reaches all of the encoder of one"
             raise UserError(f"--dagger.students: {why}, so none compete")
         if self.recolour and not gradient:
