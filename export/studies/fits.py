@@ -46,7 +46,6 @@ NORMALISED = "strided:standardise=true,normalise=true"
 GATED = "iap:patch=4,stride=4,selected=16,values=8,placed=true,gated=true"
 SPARSE = "iap:patch=4,stride=4,selected=16,values=8,sparse=true"
 STEM = "iap:selected=16,values=8,sparse=true,stem=32"
-CENTRES = "iap:patch=4,stride=4,selected=16"
 # Networks and what they see; those of the paper's form have no gradient to learn by.
 NETWORKS = (
     *((each, 3) for each in ("cnn", "vit", "siet:graph=flip", "sit", "strided", NORMALISED)),
@@ -54,9 +53,6 @@ NETWORKS = (
     *((each, 3) for each in (GATED, SPARSE, STEM)),
     ("iap:selected=16,values=8,placed=true,gated=true,stem=32", 4),
     *((each, 4) for each in (NORMALISED, GATED, SPARSE, STEM)),
-    *((each, 3) for each in (CENTRES, f"{CENTRES},edges=true")),
-    *((f"{CENTRES},learned={how}", 3) for how in ("straight", "evolution")),
-    *((f"{each},edges=true", 3) for each in (GATED, SPARSE)),
     *((each, 1) for each in ("strided:normalise=true", GATED, SPARSE, STEM)),
 )
 

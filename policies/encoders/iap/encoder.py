@@ -27,8 +27,8 @@ class IAPEncoder(PatchSelector):
     exists. r weighs queries by their place, keys it does not: equal patches are equally important.
 
     Args:
-        height, width, channels, patch, stride, dim, selected, values, placed, gated, sparse, stem,
-            edges, learned: see `PatchSelector`.
+        height, width, channels, patch, stride, dim, selected, values, placed, gated, sparse, stem:
+            see `PatchSelector`.
         kernel: "relu" (deterministic), "favor" (eq. 6), "trig" or "hybrid" (eq. 8); the last three
             estimate softmax attention with random features.
         m: Gaussian vectors of the softmax kernel; not for "relu".
@@ -56,8 +56,6 @@ class IAPEncoder(PatchSelector):
         gated: bool = False,
         sparse: bool = False,
         stem: int = 0,
-        edges: bool = False,
-        learned: str = "",
         kernel: str = "relu",
         m: int = RANDOM["m"],
         r: int = RANDOM["r"],
@@ -66,7 +64,7 @@ class IAPEncoder(PatchSelector):
         weighted: bool = False,
     ) -> None:
         size = (height, width, channels, patch, stride)
-        super().__init__(*size, dim, selected, values, placed, gated, sparse, stem, edges, learned)
+        super().__init__(*size, dim, selected, values, placed, gated, sparse, stem)
         require_positive(m=m, r=r)
         require_seed(seed)
         if kernel not in KERNELS:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pixelgait.policies.encoders.checks import (
@@ -20,8 +19,6 @@ from pixelgait.policies.encoders.encoder import Encoder
 from pixelgait.policies.encoders.iap.ordered import Projection, whole_vectors
 from pixelgait.policies.encoders.selection import first_best
 from pixelgait.robot.observation import COLOURS
-
-SOFTNESS = 0.1  # of softly sorted patches, in units of the mean importance
 
 
 def patches(image: Tensor, size: int, stride: int) -> Tensor:
@@ -73,9 +70,6 @@ class PatchSelector(Encoder, ABC):
         placed: give the centres beside the values.
         gated: weigh values by importance.
         sparse: the same, each in its place.
-        edges: cut patches from how much pixels differ from their neighbours.
-        learned: how a selection of bare centres learns: "straight" through (a gradient of softly
-            sorted ones), by "evolution"; empty: not at all.
         stem: channels of what patches are cut from: two strided convolutions of the image, the
             first of half as many channels, its colours standardised (Xiao et al. 2021, arXiv
             2106.14881); 0 for the image itself. A "pixel" of a patch then is 4 x 4 of the image's.
@@ -103,8 +97,6 @@ class PatchSelector(Encoder, ABC):
         gated: bool = False,
         sparse: bool = False,
         stem: int = 0,
-        edges: bool = False,
-        learned: str = "",
     ) -> None:
         super().__init__()
         require_image(height, width, channels)
@@ -120,8 +112,7 @@ class PatchSelector(Encoder, ABC):
                 f"({height} x {width}), expected at most {min(height, width)}"
             )
         self.placed, self.gated, self.sparse = placed, gated, sparse
-        self.edges, self.learned = edges, learned
-        self.drawn = not (gated or sparse or learned)
+        self.drawn = not (gated or sparse)
         self.patch, self.stride, self.selected = patch, stride, selected
         self.rows = (height - patch) // stride + 1
         self.columns = (width - patch) // stride + 1
@@ -154,7 +145,7 @@ class PatchSelector(Encoder, ABC):
         if self.stem is not None:
             return self._columns(self.stem(image).permute(0, 2, 3, 1))
         # Moved and padded as bytes.
-        return self._columns(edges_of(image) if self.edges else image).float() / 255.0
+        return self._columns(image).float() / 255.0
 
     def _columns(self, image: Tensor) -> Tensor:
         """Patches (B, c, L or more) of images or maps (B, H, W, C)."""
@@ -194,32 +185,16 @@ class PatchSelector(Encoder, ABC):
     def _ranked(self, x: Tensor, scores: Tensor, best: Tensor) -> Tensor:
         """Rows of V (B, l, d_V) for the indices `best` (B, l) of patches rated (B, L)."""
         if self.value is None:
-            centres = self.centres[best]
-            return centres + self._rest(scores, best) if self.learned == "straight" else centres
+            return self.centres[best]
         picked = x.gather(2, best.unsqueeze(1).expand(-1, x.shape[1], -1))
         values: Tensor = self.value(picked.transpose(1, 2))
         if self.gated:
             values = values * self._shares(scores).gather(1, best).unsqueeze(2)
         return torch.cat([values, self.centres[best]], 2) if self.placed else values
 
-    def _rest(self, scores: Tensor, best: Tensor) -> Tensor:
-        """0 (B, l, 2), with the gradient of softly sorted centres (Prillo and Eisenschlos 2020)."""
-        shares = self._shares(scores)
-        apart = (shares.gather(1, best)[:, :, None] - shares[:, None]).abs()
-        soft = torch.softmax(-apart / SOFTNESS, 2) @ self.centres
-        return soft - soft.detach()
-
     def _shares(self, scores: Tensor) -> Tensor:
         """Of the importance (B, L), in units of the mean."""
         return scores / scores.sum(1, keepdim=True) * scores.shape[1]
-
-
-def edges_of(image: Tensor) -> Tensor:
-    """How much pixels (B, H, W, C) differ from those above and to the left [0, 255]."""
-    x = image.float()
-    down = F.pad(x.diff(dim=1).abs(), (0, 0, 0, 0, 1, 0))
-    across = F.pad(x.diff(dim=2).abs(), (0, 0, 1, 0))
-    return torch.maximum(down, across)
 
 
 def _require_use(values: int, placed: bool, gated: bool, sparse: bool) -> None:

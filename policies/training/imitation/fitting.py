@@ -14,7 +14,6 @@ from itertools import islice
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from tqdm import tqdm
 
 from pixelgait.policies.high_level import HighLevelNetwork
@@ -32,7 +31,6 @@ HEAD_STEPS = 3  # a step of the head alone costs less than a tenth: it takes mor
 LOSS_WEIGHTS = (0.1, 0.3, 1.0)
 SHORT = 2.0 * (HOLD_STEPS - SHORTEST_STEPS) / (LONGEST_STEPS - SHORTEST_STEPS) - 1.0  # the output
 STEEPEST = 1.0  # norm of a gradient that went through time; ours
-PAIRS, SPREAD = 16, 0.05  # of evolution strategies
 CPU = torch.device("cpu")  # where lessons are drawn
 # Standard deviations of light, of its colour [log of gain] and of black [of 255]; ours.
 LIGHT, TINT, BLACK = 0.3, 0.2, 15.0
@@ -158,45 +156,19 @@ def _fit(
         drawn = (replace(each, seen=recoloured(each.seen, batches)) for each in drawn)
     decisions = (each.to(torch.get_default_device()) for each in drawn)
     pairs = (_recurrent if high_level.memory else _memoryless)(high_level, decisions)
-    losses = ((_loss(out, each, config.huber), each) for out, each in pairs)
-    evolved = getattr(high_level.encoder, "learned", "") == "evolution"
+    losses = (_loss(out, each, config.huber) for out, each in pairs)
     last: list[Tensor] = []
     off = None if label else True  # None: where there is no terminal
     counted = tqdm(islice(losses, steps), label, steps, leave=False, disable=off, position=1)
-    for loss, each in counted:
+    for loss in counted:
         optimiser.zero_grad()
         loss.backward()
-        if evolved:
-            _evolve(high_level, each, config)
         if high_level.memory:
             torch.nn.utils.clip_grad_norm_(high_level.parameters(), STEEPEST)
         optimiser.step()
         cooling.step()
         last = [*last[-99:], loss.detach()]
     return float(torch.stack(last).mean())
-
-
-@torch.no_grad()
-def _evolve(high_level: HighLevelNetwork, flat: Lessons, config: DAggerConfig) -> None:
-    """Give the encoder the gradient that evolution strategies estimate (Salimans et al. 2017)."""
-    parameters = list(high_level.encoder.parameters())
-    mean = parameters_to_vector(parameters)
-    shape = config.unrolled, len(flat.seen) // config.unrolled
-    grid = Lessons(*(each.unflatten(0, shape) for each in flat._columns()))
-    estimate = torch.zeros_like(mean)
-    for _ in range(PAIRS):
-        noise = torch.randn_like(mean)
-        losses = []
-        for sign in (1.0, -1.0):
-            vector_to_parameters(mean + sign * SPREAD * noise, parameters)
-            out, each = next(_recurrent(high_level, iter([grid])))
-            losses.append(_loss(out, each, config.huber))
-        estimate += (losses[0] - losses[1]) / (2.0 * SPREAD * PAIRS) * noise
-    vector_to_parameters(mean, parameters)
-    at = 0
-    for weights in parameters:
-        weights.grad = estimate[at : at + weights.numel()].view_as(weights).clone()
-        at += weights.numel()
 
 
 def _single(lessons: Lessons, config: DAggerConfig, rng: torch.Generator) -> Iterator[Lessons]:
