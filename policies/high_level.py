@@ -107,7 +107,7 @@ class HighLevelNetwork(Decider):
         self.mirror = mirror
         self.encoder = make_encoder(encoder, **options)
         self.image_shape = self.encoder.image_shape
-        if self.encoder.flip_blind:
+        if self.encoder.flip_blind or self.image_shape[1] == 1:
             raise ValueError(f"'{encoder}' cannot tell left from right, and so it cannot steer")
         if goal and ahead:
             raise ValueError("who is told a goal is not told what is ahead: give one of them")

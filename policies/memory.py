@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 LARGEST = 4096  # units; more is a slip of the keyboard
+MOST_WEIGHTS = 1 << 26  # from features and state to units, of which there are up to four times
 
 
 class Memory(nn.Module, ABC):
@@ -91,7 +92,7 @@ def cells_of(memory: str, features: int) -> GRU | LSTM | None:
     """The memory that a text like gru:32 names, for so many features; none for an empty text.
 
     Raises:
-        ValueError: there is no such memory.
+        ValueError: there is no such memory, or it has more weights than anybody can fit.
     """
     if not memory:
         return None
@@ -99,5 +100,9 @@ def cells_of(memory: str, features: int) -> GRU | LSTM | None:
     if kind not in MEMORIES or not size.isdecimal() or not 1 <= int(size) <= LARGEST:
         raise ValueError(
             f"memory '{memory}', expected gru:SIZE or lstm:SIZE with 1 to {LARGEST} units"
+        )
+    if int(size) * (features + int(size)) > MOST_WEIGHTS:
+        raise ValueError(
+            f"memory '{memory}' is too large for {features} features, expected fewer of either"
         )
     return MEMORIES[kind](features, int(size))

@@ -24,6 +24,9 @@ DRIFT_RAD_PER_S = 10.0  # more while bridged: a velocity says less of a longer w
 MOST_GAP_S = 0.025  # between readings whose velocities still add up to the way in between
 LONGEST_GAP_S = 1.0  # a clock that leaps further has been set
 STUCK_S, STUCK_RAD = 0.25, 0.2  # exactly the same value, while the target moved so far
+# What stood still before has so long to answer: motors that are as late as they were trained with,
+# 40 ms at most (`motors.trained_delay_s` in the contract), and two readings.
+ANSWER_S = 0.06
 # Of an IMU, how far the orientation may drift from its own rate, over about so long: 0.01, or 0.08
 # with the noise and bias of randomised robots.
 IMU_DRIFT_RAD, IMU_DRIFT_S = 0.35, 0.5
@@ -54,6 +57,7 @@ class JointWatch:
         self._last, self._seen = np.zeros(joints), np.zeros(joints)
         self._drift, self._new_drift, self._trusted_s = (np.zeros(joints) for _ in range(3))
         self._still_since_s, self._low, self._high = (np.zeros(joints) for _ in range(3))
+        self._told_s = np.zeros(joints)  # when the target had not yet moved by as much as matters
         self._bad = np.zeros(joints, dtype=np.int64)
         self.reset()
 
@@ -151,8 +155,9 @@ class JointWatch:
         self._low[changed] = self._high[changed] = sent[changed]
         np.minimum(self._low, sent, out=self._low)
         np.maximum(self._high, sent, out=self._high)
+        np.copyto(self._told_s, self._clock_s, where=self._high - self._low <= STUCK_RAD)
         long_still = self._clock_s - self._still_since_s >= STUCK_S
-        return np.asarray(long_still & (self._high - self._low > STUCK_RAD))
+        return np.asarray(long_still & (self._clock_s - self._told_s >= ANSWER_S))
 
     def _doubt(self, reading: Reading, step_s: float) -> str | None:
         """Judge joint by joint: bridge those in doubt, or say what is wrong with one."""
@@ -218,7 +223,7 @@ class ImuWatch:
     def reset(self) -> None:
         """Forget all readings."""
         self._last: tuple[float, ...] | None = None  # orientation (4), rate (3)
-        self._stamp_s = self._changed_s = self._still_s = 0.0
+        self._stamp_s = self._changed_s = self._still_s = self._moving_s = 0.0
         self._drift = (0.0, 0.0, 0.0)  # of the orientation from the rate [rad]
         self._bad = 0
         self._low = self._high = np.zeros(0)  # joint angles since it shows the same
@@ -248,9 +253,11 @@ class ImuWatch:
         """It shows exactly the same, though the robot moves."""
         if not self._still_s:
             self._low, self._high = angles, angles
+            self._moving_s = 0.0
         self._still_s += step_s
         self._low, self._high = np.minimum(self._low, angles), np.maximum(self._high, angles)
-        if self._still_s < STUCK_S or (self._high - self._low).max() <= STUCK_RAD:
+        self._moving_s += step_s * bool((self._high - self._low).max() > STUCK_RAD)
+        if self._still_s < STUCK_S or self._moving_s < ANSWER_S:
             return None
         return f"the IMU shows the same for {self._still_s:.2f} s while joints move"
 

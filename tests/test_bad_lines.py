@@ -203,6 +203,20 @@ IGNORED = [
         f"{TRAIN['imitate']} --encoder sit:local_layers=0,global_layers=1",
         "cannot tell left from right",
     ),
+    *(
+        (f"{TRAIN['imitate']} --encoder {encoder}", "cannot tell left from right")
+        for encoder in (
+            "siet:patch=32,graph=flip",
+            "ge-vit:patch=32",
+            "sit:patch=32,local_layers=0",
+            "attention-neuron:patch=1",
+            "iap:width=1,selected=8",
+        )
+    ),
+    (
+        f"{TRAIN['imitate']} --encoder cnn:height=1024,width=1024 --memory gru:4096",
+        "memory 'gru:4096' is too large for ",
+    ),
     (f"{TRAIN['imitate']} --dagger.unrolled 64", "--dagger.unrolled: it has no memory"),
     (
         f"{TRAIN['imitate']} --encoder strided:channels=1 --dagger.recolour",

@@ -91,6 +91,7 @@ class AttentionNeuron(Encoder):
         self.register_buffer("questions", sinusoids(rows), persistent=False)
         self.features = 2 * selected if selected else rows * message
         self.image_shape = (height, width, channels)
+        self.flip_blind = patch == 1  # it does not know where a patch is
 
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
         """Features (B, F) of uint8 images (B, H, W, C), and attention (B, H / patch, W / patch).

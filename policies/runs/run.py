@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pixelgait.policies.normaliser import Normaliser
+from pixelgait.policies.runs.curve_picture import PICTURE
 from pixelgait.robot.bundle import CONTRACT, FILES, SHIPPED
 from pixelgait.robot.cli.processes import interrupt_later
 from pixelgait.robot.cli.provenance import git_state, version
@@ -87,7 +88,7 @@ class Run:
         if (folder / "last.npz").exists():
             again = f"pixelgait-train --out {folder} --resume"
             raise UserError(f"{folder} already holds a run; {again} continues it")
-        remove_leftovers(folder, *KEPT)
+        remove_leftovers(folder, *KEPT, DELAYS, PICTURE)
         held = {path.name for path in folder.iterdir()} - {LOCK} if folder.exists() else set()
         if CONFIG in held and cls(folder).config:  # a run that was killed before it
             held -= BEGUN
@@ -118,7 +119,7 @@ class Run:
     def resume(self, budget: dict[str, Any]) -> None:
         """Note when it shall end now, and by which code it goes on, if that is another."""
         write_atomic(self.folder / CONFIG, json_bytes({**self.config, "budget": budget}))
-        remove_leftovers(self.folder, *KEPT)
+        remove_leftovers(self.folder, *KEPT, DELAYS, PICTURE)
         self._note_code()
 
     def _note_code(self) -> None:
@@ -159,13 +160,15 @@ class Run:
     def is_done(self, iterations: int) -> bool:
         """Whether so many iterations are, and all that a run leaves is there.
 
-        Who was killed right behind the last checkpoint has left a shorter curve, or no best.
+        Who was killed right behind the last checkpoint has left a shorter curve, or no best, or no
+        picture.
 
         Raises:
             UserError: there is no checkpoint.
         """
         last, curve = self.load(), self.folder / CURVE
-        if last.iteration < iterations or not (self.folder / "best.npz").exists():
+        left = all((self.folder / name).exists() for name in ("best.npz", PICTURE))
+        if last.iteration < iterations or not left:
             return False
         return curve.is_file() and curve.read_bytes() == json_bytes(last.curve)
 

@@ -149,6 +149,8 @@ def _measure(low_level: LinearLowLevel, body: SimulatedBody, speed: float) -> tu
     listener = StrideRecorder(low_level)
     controller = Controller(lambda *_: Decision(np.zeros(2), 1), listener, Supervisor(body.spec))
     walked = walk(controller, body, speed, 0.0, SECONDS)
+    if walked.fell:
+        raise UserError(f"told to walk at {speed:.2f} m/s it fell: nothing to calibrate")
     return walked.speed, float(np.mean(listener.strides[-round(SECONDS / CONTROL_DT_S) :]))
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 import numpy as np
 import tyro
 
-from pixelgait.policies.runs.recipe import Stage, read_recipe, say_where_exact
+from pixelgait.policies.runs.recipe import CALIBRATE, Stage, read_recipe, say_where_exact
 from pixelgait.policies.runs.run import CONFIG, DELAYS, LOW_LEVEL, SCENES, Run, read_run_config
 from pixelgait.policies.training.base_configs import CameraConfig, TrainConfig
 from pixelgait.policies.training.configs import (
@@ -151,10 +151,11 @@ def cook(config: RecipeConfig) -> None:
     stages = read_recipe(config.recipe, out)
     if config.device != "cpu" and not any(stage.fits for stage in stages):
         raise UserError(f"--device {config.device}: nothing in this recipe is fitted by gradient")
+    lines = [line_of(config, stage) for stage in stages]  # all, before the first is trained
     require_writable(stages[0].folder / CONFIG)
     say_where_exact(config.recipe)
     try:
-        worked = [train_stage(config, stage) for stage in stages]
+        worked = [train_stage(*each) for each in zip(stages, lines, strict=True)]
     except KeyboardInterrupt:
         begun = [stage.folder for stage in stages if (stage.folder / "last.npz").exists()]
         if not begun:
@@ -168,19 +169,22 @@ def cook(config: RecipeConfig) -> None:
         film(stages[-1].folder, config.video)
 
 
-def train_stage(config: RecipeConfig, stage: Stage) -> bool:
-    """Train a recipe's run from where it was left, and calibrate it; whether that was to be done.
-
-    Raises:
-        UserError: its line is wrong.
-    """
-    print(f"{PROGRAM} {' '.join(stage.arguments)}", flush=True)
+def line_of(config: RecipeConfig, stage: Stage) -> TrainConfig:
+    """What a recipe's line asks for, by whoever does the work; raises UserError for a wrong one."""
     line = [*stage.arguments, "--out", str(stage.folder)]
     where = ("--cluster", config.cluster), ("--workers", str(config.workers))
     line += next([option, value] for option, value in where if value)
     if stage.fits and config.device != "cpu":
         line += ["--device", config.device]
     wanted: TrainConfig = parse(Command, PROGRAM, line)  # type: ignore[arg-type]
+    if stage.calibrate and isinstance(wanted, ImitateConfig | CourseConfig):
+        raise UserError(f"{CALIBRATE}: task {wanted.task} trains a high level, expected a low one")
+    return wanted
+
+
+def train_stage(stage: Stage, wanted: TrainConfig) -> bool:
+    """Train a recipe's run from where it was left, and calibrate it; whether there was work."""
+    print(f"{PROGRAM} {' '.join(stage.arguments)}", flush=True)
     begun = (stage.folder / "last.npz").exists()
     trained, marker = stage.folder / "trained", stage.folder / "calibrated"
     train = not trained.exists()  # its minutes or its target may end it before its iterations

@@ -14,6 +14,7 @@ from pixelgait.robot.spec import LEGS, Array
 from pixelgait.sim.body.delays import DelayLine, History
 from pixelgait.sim.body.faults import Fault, schedule, schedule_on
 from pixelgait.sim.body.interface import BasePose, Loads, SimulatedBody
+from pixelgait.sim.body.sensors import nearer_of_both
 from pixelgait.sim.world.scene import Layout
 from pixelgait.sim.world.seeds import Stream
 
@@ -125,6 +126,7 @@ class FailingSensor:
         self.fault, self.rng = fault, rng
         self._history = History(max(1.0, fault.by_s))
         self._last_s = 0.0  # before the fault
+        self._orientation = np.zeros(4)  # newest in the history
         self._encoder: int | None = None  # that fails, of kinds offset and stuck
 
     def degrade(self, reading: Reading, now_s: float) -> Reading:
@@ -132,13 +134,20 @@ class FailingSensor:
         values = _values(reading, self.fault.sensor)
         acts = self.fault.acts(now_s)
         if self.fault.kind == "late" or not acts or self._history.empty:
-            self._history.add(now_s, values)
+            self._history.add(now_s, self._continuous(values))
         if not acts:
             self._last_s = reading.time_s
             return reading
         if self.fault.kind == "lost" and self.fault.sensor == "joints":  # a reading has their stamp
             reading = replace(reading, time_s=self._last_s)
         return _with(reading, self.fault.sensor, self._failed(values, now_s))
+
+    def _continuous(self, values: Array) -> Array:
+        """The same, an IMU's orientation as the quaternion that is nearer to the one before."""
+        if self.fault.sensor != "imu":
+            return values
+        self._orientation = nearer_of_both(values[:4], self._orientation)
+        return np.concatenate((self._orientation, values[4:]))
 
     def _failed(self, values: Array, now_s: float) -> Array:
         if self.fault.kind == "nan":

@@ -22,6 +22,7 @@ from pixelgait.sim.body.odometry import DriftingOdometry
 from pixelgait.sim.body.randomisation import Sample
 from pixelgait.sim.world.seeds import Stream
 
+WIDEST_RAD = np.radians(179.0)  # a flat picture is narrower than half the world
 Renderer = Callable[[Camera, BasePose], NDArray[Any]]  # renders what a camera sees from a base
 
 
@@ -85,7 +86,8 @@ class CameraStream:
         self.sample, self.view, self.seed = sample, view, seed
         shift_m = sample.camera_ahead_m, sample.camera_left_m, sample.camera_up_m
         moved = camera.moved(shift_m, sample.camera_pitch_rad)
-        zoomed = moved.with_field_of_view(sample.camera_zoom * camera.mount.vertical_fov_rad)
+        wide_rad = min(WIDEST_RAD, sample.camera_zoom * camera.mount.vertical_fov_rad)
+        zoomed = moved.with_field_of_view(wide_rad)
         yaw, roll = sample.camera_yaw_rad, sample.camera_roll_rad
         self.camera = replace(zoomed, yaw_rad=camera.yaw_rad + yaw, roll_rad=camera.roll_rad + roll)
         self._exposure_control = AutomaticExposure(

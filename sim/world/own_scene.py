@@ -282,7 +282,7 @@ def _check_way(scene: Scene, start: Pose, x: float, y: float) -> None:
 
 
 def _check_swing(swing: Swing, movable: int) -> None:
-    if swing.shape not in range(movable):
+    if not isinstance(swing.shape, int) or swing.shape not in range(movable):
         raise ValueError(f"a Swing is of shape {swing.shape}, but {movable} are movable")
     _check_finite("reach_m of a Swing", swing.reach_m)
     if len(swing.reach_m) != 3:

@@ -18,12 +18,14 @@ from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import locked
 from pixelgait.robot.gait import LIFT, STRIDE
-from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, RESIDUAL_SIZE, LinearLowLevel
-from pixelgait.robot.spec import A1
+from pixelgait.robot.low_level import CONTROL_DT_S, LOW_LEVEL_WEIGHTS, RESIDUAL_SIZE, LinearLowLevel
+from pixelgait.robot.spec import A1, Array
 from pixelgait.robot.supervisor import Supervisor
+from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.tasks.manoeuvres import walk
+from pixelgait.sim.tasks.task import planar_pose
 from tests.conftest import write_run
 
 
@@ -105,6 +107,27 @@ def test_a_low_level_that_falls_at_once_gets_a_line_and_is_left_alone(tmp_path: 
     with pytest.raises(UserError, match=r"it fell within 1\.5 s: nothing to measure"):
         calibrate_run(CalibrateConfig(folder))
     np.testing.assert_array_equal(run.load("best").weights, wild)
+
+
+def test_a_low_level_that_falls_later_is_left_alone_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The speed and stride until then are none that it can go on with."""
+    folder = low_level_run(tmp_path / "low", 0.4)
+    before = Run(folder).load("best").weights
+    pushed = []
+
+    def pushed_over(body: SimulatedBody, start: float = 2.0) -> Array:
+        pose = planar_pose(body)
+        pushed.append(pose)
+        if len(pushed) == round(start / CONTROL_DT_S):
+            body.push(np.array((0.0, 9.0, 0.0)))
+        return pose
+
+    monkeypatch.setattr("pixelgait.sim.tasks.manoeuvres.planar_pose", pushed_over)
+    with pytest.raises(UserError, match=r"told to walk at 0\.20 m/s it fell"):
+        calibrate_run(CalibrateConfig(folder))
+    np.testing.assert_array_equal(Run(folder).load("best").weights, before)
 
 
 def test_the_low_level_that_a_camera_policy_has_learned_on_is_not_calibrated(

@@ -190,7 +190,9 @@ def test_a_run_remembers_by_which_code_it_went_on(
     assert len(said) == 2
 
 
-@pytest.mark.parametrize("name", [".config.json.0123abcd", ".last.npz.89abcdef"])
+@pytest.mark.parametrize(
+    "name", [".config.json.0123abcd", ".last.npz.89abcdef", ".delays.json.01234567"]
+)
 def test_what_a_killed_run_left_half_written_is_in_nobodys_way(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"half")
     begun(tmp_path)
@@ -447,19 +449,25 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path, line: str, run: str, again: st
 def test_a_run_killed_behind_its_last_checkpoint_is_finished(
     trained: Train, tmp_path: Path
 ) -> None:
-    """Its best comes last where nothing was validated, its curve is written after the checkpoint:
-    all iterations were done then, nothing went on, and both were missing for good."""
+    """Its best comes last where nothing was validated, its curve is written after the checkpoint,
+    its picture at the end: all iterations were done then, nothing went on, and all were missing for
+    good."""
     line = f"walk {SMALL} {SEARCH} --iterations 1 --validate-every 2"
     (tmp_path / "recipe.txt").write_text(line)
     trained(f"{line} --out cooked/1-walk")
     best, curve = (tmp_path / "cooked" / "1-walk" / name for name in ("best.npz", "curve.json"))
-    whole = curve.read_text()
+    whole, picture = curve.read_text(), curve.with_suffix(".png")
     for again in ("--out cooked/1-walk --resume", "--recipe recipe.txt --out cooked --workers 1"):
         best.unlink()
         curve.write_text("[]")
+        picture.unlink()
         assert "best of 1 iterations is 1, not validated" in trained(again)
         assert load_checkpoint(best).iteration == 1
         assert curve.read_text() == whole
+        assert picture.read_bytes().startswith(b"\x89PNG")
+    picture.unlink()
+    trained("--out cooked/1-walk --resume")
+    assert picture.exists()
     with pytest.raises(SystemExit, match="all 1 iterations are done"):
         trained("--out cooked/1-walk --resume")
 
@@ -588,6 +596,23 @@ def test_a_stage_that_ended_before_its_iterations_is_done(trained: Train, tmp_pa
     assert trained(line).splitlines()[-1] == "all runs are done: cooked/1-walk"
 
 
+@pytest.mark.parametrize(
+    ("later", "words"),
+    [
+        ("follow --iteration 5", "pixelgait-train follow has no --iteration, but --iterations"),
+        (f"imitate {IMITATE}\ncalibrate", "task imitate trains a high level, expected a low one"),
+    ],
+)
+def test_a_wrong_line_of_a_recipe_is_told_before_any_is_trained(
+    command: Command, tmp_path: Path, later: str, words: str
+) -> None:
+    (tmp_path / "recipe.txt").write_text(f"walk {SMALL} {SEARCH} --iterations 1\n{later}\n")
+    line = "--recipe recipe.txt --out cooked --workers 1"
+    ended = command("pixelgait-train", *line.split())
+    assert (ended.returncode, words in ended.stderr) == (1, True), ended.stderr
+    assert not (tmp_path / "cooked").exists()
+
+
 @pytest.mark.slow
 def test_a_recipe_calibrates_a_run_once(trained: Train, tmp_path: Path) -> None:
     lines = (
@@ -614,7 +639,7 @@ def test_a_recipe_says_which_commit_it_is_exact_at(trained: Train, tmp_path: Pat
     shipped = SHIPPED / "rover"
     [stage] = read_recipe("rover", tmp_path / "cooked")
     stage.folder.mkdir(parents=True)
-    for name in ("config.json", "best.npz", "curve.json"):
+    for name in ("config.json", "best.npz", "curve.json", "curve.png"):
         shutil.copy(shipped / "high_level" / name, stage.folder / name)
     finished = replace(load_checkpoint(stage.folder / "best.npz"), iteration=40)
     Run(stage.folder).save(finished)

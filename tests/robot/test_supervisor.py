@@ -11,11 +11,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.controller import Controller, Decision
 from pixelgait.robot.interface import Image, JointCommand, Reading
-from pixelgait.robot.low_level import CONTROL_DT_S, LinearLowLevel
+from pixelgait.robot.low_level import CONTROL_DT_S, LinearLowLevel, latent_for
 from pixelgait.robot.plausibility import ImuWatch
 from pixelgait.robot.rotation import turned
+from pixelgait.robot.runtime.operation import Inputs, Operation
+from pixelgait.robot.runtime.orders import Orders, State
 from pixelgait.robot.spec import A1, ROBOTS, RobotSpec
 from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.faults import parse_faults
@@ -324,6 +327,33 @@ def test_a_walking_robot_with_true_readings_is_believed() -> None:
     damped_s, supervisor = walk(None)
     assert damped_s == np.inf
     assert (supervisor.fault, supervisor.bridged) == (None, 0)
+
+
+@pytest.mark.parametrize(("late", "every"), [(1, 1), (4, 1), (0, 2), (2, 2)])
+def test_a_robot_that_stood_may_be_as_late_to_walk_as_it_was_trained(late: int, every: int) -> None:
+    """Commands arrive `late` steps after they were sent, joints send in one step of `every`.
+
+    Encoders have steps: of a robot that stands they show exactly the same for ever.
+    """
+    bundle = load_bundle("walk")
+    operation = Operation(bundle.controller())
+    body = make_body("pybullet", bundle.spec, FlatGround())
+    reading = body.reset(0)
+    sent: list[JointCommand] = []
+    shown = []
+    for step in range(500):
+        if step % every == 0:
+            read = replace(reading, joint_angles=np.round(reading.joint_angles, 4))
+        shown.append(read.joint_angles)
+        forward = latent_for(0.6 if step >= 400 else 0.0, 0.0)
+        orders = Orders(True, State.WALKING)
+        sent.append(operation.step(Inputs(read, {}, orders, CONTROL_DT_S, forward)))
+        assert operation.supervisor.fault is None
+        body.apply(sent[max(0, step - late)])
+        reading = body.read()
+    body.close()
+    assert (np.ptp(shown[370:400], 0) == 0.0).any()  # it did stand
+    assert operation.state is State.WALKING
 
 
 @pytest.mark.parametrize("noise_rad", [0.0, 1e-9, 1e-3])

@@ -134,6 +134,22 @@ def test_what_fails_from_the_start_has_been_read_once(sensor: str, kind: str) ->
     body.close()
 
 
+def test_an_orientation_is_one_however_late_it_is_and_wherever_it_points() -> None:
+    """A simulator may go from a quaternion to its negative, the same orientation."""
+    (fault,) = parse_faults(("imu-late:at=0,for=9,by=0.025",))
+    sensor = FailingSensor(fault, np.random.default_rng(0))
+    body = make_body("pybullet", A1, FlatGround())
+    standing_reading = body.reset(0)
+    body.close()
+    for step in range(100):
+        half = np.radians(170.0 + 0.2 * step) / 2.0
+        orientation = np.array((0.0, 0.0, np.sin(half), np.cos(half))) * (1 - 2 * (step > 50))
+        reading = replace(standing_reading, time_s=0.01 * step, orientation=orientation)
+        shown = sensor.degrade(reading, reading.time_s).orientation
+        late = np.radians(170.0 + 0.2 * max(0.0, step - 2.5))
+        assert abs(shown @ (0.0, 0.0, np.sin(late / 2), np.cos(late / 2))) == pytest.approx(1.0)
+
+
 @both
 def test_every_fault_does_what_its_name_says(name: str) -> None:
     def readings(fault: str) -> list[Reading]:

@@ -317,6 +317,11 @@ def test_a_destination_is_told_or_there_is_none(tmp_path: Path) -> None:
             "return Layout(Pose(0, 0, 0), [Pose(2, 0, 0)], [Swing(0, (0, 1), 2)])",
             "reach_m of a Swing is (0, 1), expected x, y and z",
         ),
+        (
+            "movable = (Box(Pose(0, 0, 0), (1, 1, 1), (0, 0, 1)),)\n    def layout(self, rng): "
+            "return Layout(Pose(0, 0, 0), [Pose(2, 0, 0)], [Swing(0.0, (0, 1, 0), 2)])",
+            "a Swing is of shape 0.0, but 1 are movable",
+        ),
     ],
 )
 def test_members_that_no_simulator_could_build_are_one_line(

@@ -106,6 +106,7 @@ class GEViT(Encoder):
         self.split = group == "flip"
         equivariant = self.split and encoding == "ge-vit"
         self.odd = odd_size(self.rows, self.columns, MAP_CHANNELS) if equivariant else 0
+        self.flip_blind = self.split and self.columns == 1  # a map that is its own mirror image
 
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
         """Features (B, F) of uint8 images (B, H, W, C), and attention (B, H / patch, W / patch).
