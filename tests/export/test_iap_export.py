@@ -62,3 +62,14 @@ def test_onnx_selects_what_torch_selects(name: str, options: dict[str, Any]) -> 
     ]
     pairs = any(shape.count(attention.size) > 1 for shape in shapes)
     assert pairs == (name == "brute-force")  # nothing but that forms an L x L matrix
+
+
+def test_what_fits_a_selection_is_not_in_its_graph() -> None:
+    nodes = []
+    for encoder in (
+        "iap:patch=4,stride=4,selected=5",
+        "iap:patch=4,stride=4,selected=5,straight=true",
+    ):
+        graph = high_level_graph(HighLevelNetwork(encoder))
+        nodes.append(sorted(node.op_type for node in graph.graph.node))
+    assert nodes[0] == nodes[1]

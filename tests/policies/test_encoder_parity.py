@@ -17,6 +17,7 @@ from tests.policies.parity import require_parity
         ("iap:weighted=true", True),
         ("iap-hybrid:weighted=true,patch=3,stride=2", False),
         ("iap:patch=4,stride=4,selected=16,values=8,sparse=true", True),
+        ("iap:patch=4,stride=2,selected=28,straight=true", True),
         ("iap:channels=4,selected=16,values=8,sparse=true,stem=32", True),
         ("ge-vit", True),
         ("ge-vit:group=C4", False),

@@ -386,6 +386,8 @@ def test_depth_rgb_and_rgbd_with_centres_and_learned_values(name: str, channels:
         ({"values": -1}, "values is -1, expected at least 0"),
         ({"sparse": True}, "placed, gated and sparse are about values, and values is 0"),
         ({"values": 2, "sparse": True, "gated": True}, "placed and gated add none"),
+        ({"values": 2, "straight": True}, "straight is about where patches are, and values is 2"),
+        ({"straight": True, "kernel": "trig"}, "kernel 'trig' is not for straight"),
         (
             {"values": 2, "sparse": True, "selected": 1024},
             "selected 1024 exceeds the 1023 others of the image",
@@ -458,6 +460,26 @@ def test_sparse_values_have_a_gradient_down_to_the_stem() -> None:
     encoder = IAPEncoder(16, 16, 3, selected=3, values=2, sparse=True, stem=8)
     encoder(noise(16, 16, 3))[0].square().sum().backward()
     assert all(p.grad is not None and bool(p.grad.any()) for p in encoder.parameters())
+
+
+def test_straight_through_the_papers_selection_goes_a_gradient() -> None:
+    """What it tells is the paper's; a step along the gradient moves selected patches as told."""
+    options = {"patch": 4, "stride": 4, "selected": 5}
+    straight = IAPEncoder(32, 32, 3, straight=True, **options)
+    paper = IAPEncoder(32, 32, 3, **options)
+    paper.load_state_dict(straight.state_dict())
+    torch.manual_seed(0)
+    images = torch.cat([noise(32, 32, 3, seed) for seed in range(8)])
+    torch.testing.assert_close(straight(images)[0], paper(images)[0])
+    assert not paper(images)[0].requires_grad
+    optimiser = torch.optim.SGD(straight.parameters(), lr=0.3)
+    columns = []
+    for _ in range(60):
+        columns.append(straight(images)[0][:, 1::2].mean())
+        optimiser.zero_grad()
+        columns[-1].backward()
+        optimiser.step()
+    assert columns[-1] < columns[0] - 0.05  # further left
 
 
 def test_a_flat_image_has_nothing_to_select() -> None:

@@ -27,8 +27,8 @@ class IAPEncoder(PatchSelector):
     exists. r weighs queries by their place, keys it does not: equal patches are equally important.
 
     Args:
-        height, width, channels, patch, stride, dim, selected, values, placed, gated, sparse, stem:
-            see `PatchSelector`.
+        height, width, channels, patch, stride, dim, selected, values, placed, gated, sparse,
+            straight, stem: see `PatchSelector`.
         kernel: "relu" (deterministic), "favor" (eq. 6), "trig" or "hybrid" (eq. 8); the last three
             estimate softmax attention with random features.
         m: Gaussian vectors of the softmax kernel; not for "relu".
@@ -55,6 +55,7 @@ class IAPEncoder(PatchSelector):
         placed: bool = False,
         gated: bool = False,
         sparse: bool = False,
+        straight: bool = False,
         stem: int = 0,
         kernel: str = "relu",
         m: int = RANDOM["m"],
@@ -64,15 +65,16 @@ class IAPEncoder(PatchSelector):
         weighted: bool = False,
     ) -> None:
         size = (height, width, channels, patch, stride)
-        super().__init__(*size, dim, selected, values, placed, gated, sparse, stem)
+        super().__init__(*size, dim, selected, values, placed, gated, sparse, straight, stem)
         require_positive(m=m, r=r)
         require_seed(seed)
         if kernel not in KERNELS:
             raise ValueError(f"unknown kernel '{kernel}', choose from {', '.join(KERNELS)}")
         _require_used(kernel, m=m, r=r, seed=seed)
-        if (gated or sparse) and kernel in SIGNED_KERNELS:
+        shared = {"gated": gated, "sparse": sparse, "straight": straight}
+        if any(shared.values()) and kernel in SIGNED_KERNELS:
             # An importance of which a share is taken has to be above 0; their estimates may not be.
-            weighed = "gated" if gated else "sparse"
+            weighed = next(name for name, given in shared.items() if given)
             raise ValueError(f"kernel '{kernel}' is not for {weighed}, choose relu or favor")
         if kernel in RANDOM_KERNELS:
             _require_few_features(self.count, m, r if kernel == "hybrid" else 0)

@@ -20,6 +20,8 @@ from pixelgait.policies.encoders.iap.ordered import Projection, whole_vectors
 from pixelgait.policies.encoders.selection import first_best
 from pixelgait.robot.observation import COLOURS
 
+SOFTNESS = 0.1  # of softly sorted patches, in units of the mean importance; ours
+
 
 def patches(image: Tensor, size: int, stride: int) -> Tensor:
     """Cut images (B, H, W, C), or maps, into patches (B, L, size * size * C), row by row.
@@ -52,11 +54,14 @@ class PatchSelector(Encoder, ABC):
     """Selects the l most important patches and returns where they are, or what they hold.
 
     Selection has no gradient; train with ES. With `gated` or `sparse` values it has one: what helps
-    is rated higher. Both are ours, not the paper's. *Gated* values are multiplied by their patch's
-    share of the importance, as the chosen experts' outputs are in Shazeer et al. 2017
-    (arXiv 1701.06538). *Sparse* ones by how far it exceeds that of the best patch left out
+    is rated higher. Both are ours, not the paper's, as is `straight`. *Gated* values are multiplied
+    by their patch's share of the importance, as the chosen experts' outputs are in Shazeer et al.
+    2017 (arXiv 1701.06538). *Sparse* ones by how far it exceeds that of the best patch left out
     (a soft threshold, Donoho 1995), and they stay in their patches' places, where all others are 0:
-    so nothing jumps when two patches change ranks.
+    so nothing jumps when two patches change ranks. *Straight* through the selection goes the
+    gradient of centres that are softly sorted (SoftSort, Prillo and Eisenschlos 2020, arXiv
+    2006.16038); what is told stays the paper's (straight-through, Bengio et al. 2013, arXiv
+    1308.3432).
 
     Learned: the stem, if there is one; W_Q, W_K with biases, 2 (c d + d) weights for patches of c
     values; then W_V.
@@ -70,13 +75,15 @@ class PatchSelector(Encoder, ABC):
         placed: give the centres beside the values.
         gated: weigh values by importance.
         sparse: the same, each in its place.
+        straight: let bare centres have a gradient, while they are fitted.
         stem: channels of what patches are cut from: two strided convolutions of the image, the
             first of half as many channels, its colours standardised (Xiao et al. 2021, arXiv
             2106.14881); 0 for the image itself. A "pixel" of a patch then is 4 x 4 of the image's.
 
     Raises:
         ValueError: the patch does not fit into the image, `selected` exceeds the patch count, or
-            there are no values to place or gate, or none left out; behind a stem, the image's sides
+            there are no values to place or gate, or none left out, or some that have no gradient
+            straight through; behind a stem, the image's sides
             are no multiples of 4.
     """
 
@@ -96,13 +103,14 @@ class PatchSelector(Encoder, ABC):
         placed: bool = False,
         gated: bool = False,
         sparse: bool = False,
+        straight: bool = False,
         stem: int = 0,
     ) -> None:
         super().__init__()
         require_image(height, width, channels)
         require_positive(patch=patch, stride=stride, dim=dim, selected=selected)
         require_at_least(0, values=values, stem=stem)
-        _require_use(values, placed, gated, sparse)
+        _require_use(values, placed, gated, sparse, straight)
         self.image_shape = (height, width, channels)
         self.stem = _stem(self.image_shape, stem) if stem else None
         height, width, channels = self.stem.shape if self.stem else self.image_shape
@@ -111,8 +119,8 @@ class PatchSelector(Encoder, ABC):
                 f"patch {patch} is larger than the {'map' if stem else 'image'} "
                 f"({height} x {width}), expected at most {min(height, width)}"
             )
-        self.placed, self.gated, self.sparse = placed, gated, sparse
-        self.drawn = not (gated or sparse)
+        self.placed, self.gated, self.sparse, self.straight = placed, gated, sparse, straight
+        self.drawn = not (gated or sparse or straight)
         self.patch, self.stride, self.selected = patch, stride, selected
         self.rows = (height - patch) // stride + 1
         self.columns = (width - patch) // stride + 1
@@ -185,24 +193,35 @@ class PatchSelector(Encoder, ABC):
     def _ranked(self, x: Tensor, scores: Tensor, best: Tensor) -> Tensor:
         """Rows of V (B, l, d_V) for the indices `best` (B, l) of patches rated (B, L)."""
         if self.value is None:
-            return self.centres[best]
+            centres = self.centres[best]
+            fitted = self.straight and scores.requires_grad and not torch.compiler.is_exporting()
+            return centres + self._nothing(scores, best) if fitted else centres
         picked = x.gather(2, best.unsqueeze(1).expand(-1, x.shape[1], -1))
         values: Tensor = self.value(picked.transpose(1, 2))
         if self.gated:
             values = values * self._shares(scores).gather(1, best).unsqueeze(2)
         return torch.cat([values, self.centres[best]], 2) if self.placed else values
 
+    def _nothing(self, scores: Tensor, best: Tensor) -> Tensor:
+        """0 (B, l, 2), with the gradient that softly sorted centres have."""
+        shares = self._shares(scores)
+        apart = (shares.gather(1, best)[:, :, None] - shares[:, None]).abs()  # (B, l, L)
+        soft = torch.softmax(-apart / SOFTNESS, 2) @ self.centres
+        return soft - soft.detach()
+
     def _shares(self, scores: Tensor) -> Tensor:
         """Of the importance (B, L), in units of the mean."""
         return scores / scores.sum(1, keepdim=True) * scores.shape[1]
 
 
-def _require_use(values: int, placed: bool, gated: bool, sparse: bool) -> None:
+def _require_use(values: int, placed: bool, gated: bool, sparse: bool, straight: bool) -> None:
     """Raises ValueError for an option that would change nothing."""
     if not values and (placed or gated or sparse):
         raise ValueError("placed, gated and sparse are about values, and values is 0")
     if sparse and (placed or gated):
         raise ValueError("sparse values are in their places, and gated: placed and gated add none")
+    if straight and values:
+        raise ValueError(f"straight is about where patches are, and values is {values}")
 
 
 def _stem(image_shape: tuple[int, int, int], channels: int) -> StridedConvolutions:
