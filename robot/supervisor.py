@@ -233,10 +233,23 @@ def patience_of(contract: Mapping[str, Any]) -> Mapping[str, Patience]:
         UserError: it says something else than seconds above 0, in that order.
     """
     try:
-        patience = {name: Patience(**contract["patience"][name]) for name in PATIENCE}
+        patience = {name: _ages(contract["patience"][name]) for name in PATIENCE}
         if all(each.ordered for each in patience.values()):
             return patience
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, OverflowError):
         pass
     names, ages = ", ".join(PATIENCE), ", ".join(Patience._fields)
     raise UserError(f"contract: patience needs {names}, each with {ages} above 0, in that order")
+
+
+def _ages(said: Any) -> Patience:
+    """Of one sensor, as floats: JSON of other programs may say 2 for 2.0, and a parameter of ROS is
+    of the type that it begins with, which could then not be set to 1.5.
+
+    Raises:
+        TypeError, OverflowError: these are not its ages, or no numbers that a float can be.
+    """
+    ages = Patience(**said)
+    if not all(type(age) in (int, float) for age in ages):  # a bool is an int too
+        raise TypeError
+    return Patience(*map(float, ages))

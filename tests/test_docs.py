@@ -24,7 +24,7 @@ from pixelgait.export.bundle.graphs import HighLevelGraph, high_level_graph
 from pixelgait.policies.encoder_registry import ENCODERS
 from pixelgait.policies.high_level import Architecture, make_high_level
 from pixelgait.policies.training.imitation.fitting import has_gradient
-from pixelgait.robot.bundle import HIGH_LEVEL, LOW_LEVEL, SHIPPED
+from pixelgait.robot.bundle import HIGH_LEVEL, LOW_LEVEL, SHIPPED, load_bundle
 from pixelgait.robot.cli.commands import COMMANDS
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, Reading
@@ -254,6 +254,20 @@ def test_a_new_robot_trots(capsys: pytest.CaptureFixture[str]) -> None:
     height = body.pose()[0][2]
     assert height > 0.8 * body.spec.stand_height_m
     assert abs(names["y"]) < 0.2
+
+
+@pytest.mark.parametrize(("bundle", "graph"), [("rover", "iap"), ("iap", "rover")])
+def test_a_graph_of_ones_own_has_a_camera_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bundle: str, graph: str
+) -> None:
+    """Of colours in a bundle of depth, and the other way round: nothing of the other's is left."""
+    mine, file = tmp_path / "mine", SHIPPED / graph / HIGH_LEVEL
+    monkeypatch.setattr(sys, "argv", ["own.py", bundle, str(file), str(mine)])
+    exec(example("contract.md", "own.py"), {})
+    contract = load_bundle(mine).contract
+    untrained = {"trained_latency_s": None, "trained_period_s": None}
+    assert contract["camera"] == load_bundle(graph).contract["camera"] | untrained
+    assert contract["motors"] == load_bundle(bundle).contract["motors"]
 
 
 def test_a_new_link_is_walked_on_and_its_silence_damps(

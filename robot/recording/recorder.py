@@ -46,6 +46,7 @@ class Recorder:
         self.path = path
         self.problem: str | None = None
         self.begun = False
+        self._before = _content_of(path)
         self.lost = 0  # steps
         self._lost_last: Step | None = None  # if it is the newest that was handed over
         self._told: set[str] = set()
@@ -130,7 +131,8 @@ class Recorder:
     @property
     def written(self) -> bool:
         """Whether the file that is there holds steps of this recorder."""
-        return self.begun and not self._anothers and self.path.is_file()
+        there = _content_of(self.path)
+        return self.begun and not self._anothers and there not in (None, self._before)
 
     def close(self) -> None:
         """Finish the file."""
@@ -175,19 +177,34 @@ def _as_loaded(bundle: Bundle) -> dict[str, bytes]:
     return files
 
 
+def _content_of(path: Path) -> tuple[int, ...] | None:
+    """What changes with a file's content; None if there is no file, or an empty one."""
+    if not path.is_file():
+        return None
+    found = path.stat()
+    return (found.st_ino, found.st_mtime_ns, found.st_size) if found.st_size else None
+
+
 def require_recordable(path: Path) -> None:
     """To be called before a walk: only an older recording may be replaced by that of it.
 
     Raises:
-        UserError: the file is not called .mcap, or something else than a recording is there.
+        UserError: the file is not called .mcap, something else than a recording is there, or the
+            recording that is there is write-protected.
         OSError: no file can be made in its folder.
     """
     if path.suffix != SUFFIX:
         raise UserError(f"--record {path}: expected a file {SUFFIX}")
     if path.is_file():
-        with path.open("rb") as file:
-            if file.read(len(MAGIC)) not in (b"", MAGIC):
-                raise UserError(f"--record {path}: no recording is there, it would be overwritten")
+        try:
+            with path.open("r+b") as file:  # as the writer will, who is not heard before a step
+                begins = file.read(len(MAGIC))
+        except OSError as error:
+            raise UserError(
+                f"--record {path}: the file that is there cannot be overwritten ({error.strerror})"
+            ) from None
+        if begins not in (b"", MAGIC):
+            raise UserError(f"--record {path}: no recording is there, it would be overwritten")
     if not path.is_char_device():  # a link to /dev/full is a full disk
         require_writable(path)
 

@@ -8,6 +8,7 @@ import math
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -123,6 +124,10 @@ def test_a_contract_has_these_keys_and_no_others(iap_bundle: Path) -> None:
         assert json.loads((folder / "contract.json").read_text()).keys() == set(KEYS)
 
 
+def change_age(contract: dict[str, Any], age: Any) -> None:
+    contract["patience"]["camera"]["dead_s"] = age
+
+
 @pytest.mark.parametrize("file", FILES)
 def test_a_missing_file_is_refused_by_name(copy: Path, file: str) -> None:
     (copy / file).unlink()
@@ -164,6 +169,13 @@ def test_a_missing_file_is_refused_by_name(copy: Path, file: str) -> None:
         (lambda c: c.update(name="\ud800x"), r"name is '\\ud800x', expected text"),
         (lambda c: c.update(name=5), "name is 5, expected text"),
         (lambda c: c["start"]["pose_rad"].__setitem__(2, math.nan), r"start\.pose_rad is .*nan"),
+        *(
+            (partial(change_age, age=age), "patience needs joints, imu, camera, each with")
+            for age in (True, "0.3", None, [0.3], math.nan, math.inf, 0, -1, 10**400)
+        ),
+        (partial(change_age, age=1e30), r"patience\.camera\.dead_s is 1e\+30, this runtime allows"),
+        (partial(change_age, age=10**30), r"patience\.camera\.dead_s is 1e\+30, this runtime "),
+        (lambda c: c["patience"].update(imu=[0.1]), "patience needs joints, imu, camera"),
         (lambda c: c["patience"]["imu"].pop("dead_s"), "patience needs joints, imu, camera"),
         (lambda c: c["patience"]["imu"].update(stale_s=0.2), "dead_s above 0, in that order"),
         (

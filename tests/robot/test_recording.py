@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import math
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -31,7 +34,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.recording import recorder as recorder_module
 from pixelgait.robot.recording.messages import STEP, TYPES
-from pixelgait.robot.recording.recorder import Recorder
+from pixelgait.robot.recording.recorder import Recorder, require_recordable
 from pixelgait.robot.recording.steps import RecordedStep, read_recording
 from pixelgait.robot.recording.writer import StepWriter
 from pixelgait.robot.runtime.loop import Step
@@ -354,6 +357,55 @@ def test_a_walk_that_does_not_begin_leaves_the_recording_of_another(tmp_path: Pa
         assert (recorder.begun, recorder.problem) == (False, None)
     assert file.read_bytes() == before
     assert not path.exists()
+
+
+@pytest.mark.parametrize("how", ["killed", "disk full"])
+def test_a_writer_that_fails_at_once_has_written_nothing(tmp_path: Path, how: str) -> None:
+    """Though there is a file of that name: that of an older walk, or what was made of it."""
+    file, full, _ = written(tmp_path)
+    before = file.read_bytes()
+    with closing(Recorder(file)) as recorder:
+        if how == "killed":
+            recorder._writer.kill()
+        else:
+            resource.prlimit(recorder._writer.pid, resource.RLIMIT_FSIZE, (0, 0))
+        recorder.begin(load_bundle("navigator"))
+        recorder.step(as_handed_over(full))
+    assert str(recorder.problem).startswith("the recording has ended: ")
+    assert file.read_bytes() == (before if how == "killed" else b"")
+    assert (recorder.begun, recorder.written) == (True, False)
+
+
+def test_an_older_recording_is_replaced(tmp_path: Path) -> None:
+    file, full, _ = written(tmp_path)
+    with closing(Recorder(file)) as recorder:
+        assert not recorder.written
+        recorder.begin(load_bundle("navigator"))
+        recorder.step(as_handed_over(full))
+    assert (recorder.problem, recorder.written) == (None, True)
+    assert len(read_recording(file).steps) == 1
+
+
+def test_a_recording_that_is_write_protected_is_refused_before_the_walk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, *_ = written(tmp_path)
+    before = file.read_bytes()
+    file.chmod(0o444)
+    really = io.open
+
+    def as_for_users(path: Any, mode: str = "r", *rest: Any) -> Any:
+        """Root, by whom tests may be run, may write everywhere."""
+        if path == file and set(mode) & set("wax+"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return really(path, mode, *rest)
+
+    monkeypatch.setattr("io.open", as_for_users)
+    with pytest.raises(UserError) as refused:
+        require_recordable(file)
+    told = "the file that is there cannot be overwritten (Permission denied)"
+    assert str(refused.value) == f"--record {file}: {told}"
+    assert file.read_bytes() == before
 
 
 def test_a_recording_of_an_older_version_is_refused_in_a_line(tmp_path: Path) -> None:

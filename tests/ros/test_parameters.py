@@ -77,6 +77,43 @@ def test_a_bundle_of_another_version_is_told_as_such(iap_bundle: Path, tmp_path:
         NodeOptions(str(folder)).patience()
 
 
+def test_ages_in_whole_seconds_may_be_set_to_others(
+    processes: Processes, iap_bundle: Path, client: Client, tmp_path: Path
+) -> None:
+    """Of whoever writes 2 for 2.0, as JavaScript does."""
+    folder = aged(iap_bundle, tmp_path, 2)
+    name = "timeout_s.camera.color.image_raw"
+    processes.start("pixelgait-run", folder, "--no-autostart", "--ros-args", "-p", f"{name}:=1.5")
+    assert client.state() == "unconfigured"
+    assert value(client, name) == 1.5
+
+
+@pytest.mark.parametrize(
+    ("age", "told"),
+    [
+        (10**400, "contract: patience needs joints, imu, camera, each with "),
+        (10**30, "parameter: "),
+        (1e30, "parameter: "),
+    ],
+    ids=["too large for a float", "whole", "float"],
+)
+def test_ages_without_measure_are_refused_in_a_line(
+    processes: Processes, iap_bundle: Path, tmp_path: Path, age: float, told: str
+) -> None:
+    run = processes.start("pixelgait-run", aged(iap_bundle, tmp_path, age), "--no-autostart")
+    output, _ = run.communicate(timeout=60)
+    assert run.returncode == 1
+    assert "Traceback" not in output
+    assert told in output.splitlines()[-1]
+
+
+def aged(bundle: Path, folder: Path, dead_s: float) -> Path:
+    """A copy of it whose contract says from when on a camera is dead."""
+    copy = Path(shutil.copytree(bundle, folder / "copy"))
+    change_contract(copy, lambda contract: contract["patience"]["camera"].update(dead_s=dead_s))
+    return copy
+
+
 def describe_all(client: Client) -> dict[str, Any]:
     """Of all that the node lists, its descriptor."""
     from rcl_interfaces.srv import DescribeParameters, ListParameters

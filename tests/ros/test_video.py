@@ -232,6 +232,55 @@ def test_no_password_is_told_to_anybody() -> None:
 
 
 @pytest.mark.parametrize(
+    "source",
+    [
+        "http://host/v.cgi?user=admin&pwd=secret",
+        "http://host/v.cgi?pwd=ge heim secret",
+        "http://host?user=me@home&pwd=secret",
+        "rtsp://me:p?secret@host/x",
+        "host/v.cgi?pwd=secret",
+    ],
+)
+def test_nothing_of_a_query_is_told(source: str) -> None:
+    shown = str(Stream(source))
+    assert "secret" not in shown
+    assert "pwd" not in shown
+
+
+def test_of_a_query_it_is_told_that_there_is_one() -> None:
+    shown = str(parse_stream("http://host:80/v.cgi?user=admin&pwd=secret"))
+    assert shown == "http://host:80/v.cgi?..."
+    pipeline = 'souphttpsrc location="http://host/v.cgi?pwd=ge secret" ! jpegdec ! appsink'
+    assert str(Stream(pipeline, cv2.CAP_GSTREAMER)) == (
+        'souphttpsrc location="http://host/v.cgi?... ! ...'
+    )
+
+
+@pytest.mark.parametrize(
+    "password",
+    [
+        '"ge heim"',
+        "'ge heim'",
+        r"ge\ heim",
+        r'"ge\" heim"',
+        '"ge ! heim"',
+        '"ge heim',
+    ],
+)
+def test_a_password_of_several_words_is_told_to_nobody(password: str) -> None:
+    for equals in ("=", " = "):
+        source = f"rtspsrc location=rtsp://cam user-id=me user-pw{equals}{password} ! x"
+        shown = str(Stream(source, cv2.CAP_GSTREAMER))
+        assert shown == "rtspsrc location=rtsp://cam user-id=me user-pw=... ! ..."
+
+
+def test_a_files_name_is_told_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "what? & when?.mp4"
+    file.touch()
+    assert str(parse_stream(str(file))) == str(file)
+
+
+@pytest.mark.parametrize(
     "rest", ["decodebin", " ! ".join(40 * ["identity"])], ids=["short", "long"]
 )
 def test_a_pipeline_needs_an_opencv_with_gstreamer(

@@ -37,6 +37,10 @@ FFMPEG_OPTIONS, FFMPEG_LOG, LOG = (
     "OPENCV_FFMPEG_CAPTURE_OPTIONS", "OPENCV_FFMPEG_LOGLEVEL", "OPENCV_LOG_LEVEL"
 )  # fmt: skip
 LAST_OF_A_PIPELINE = "videoconvert ! video/x-raw,format=BGR ! appsink drop=1"
+# Behind user-pw, proxy-pw of rtspsrc and souphttpsrc: in quotes, even without the last one, or not.
+PIPELINES_PASSWORD = re.compile(
+    r"""(-pw)\s*=\s*("(?:\\.|[^"\\])*"?|'(?:\\.|[^'\\])*'?|(?:\\.|\S)+)""", re.DOTALL
+)
 QUIET = "-8"  # FFMPEG's AV_LOG_QUIET
 
 
@@ -50,8 +54,10 @@ class Stream:
 
     def __str__(self) -> str:
         """As it is told to people: without a password, and of a pipeline its beginning."""
-        shown = re.sub(r"//[^/\s]*@", "//", self.source)  # a password may hold an @
-        shown = re.sub(r"-pw=\S+", "-pw=...", shown)  # of rtspsrc and souphttpsrc
+        shown = PIPELINES_PASSWORD.sub(r"\1=...", self.source)
+        shown = re.sub(r"//[^/\s]*@", "//", shown)  # a password may hold an @
+        if not self.file:  # of a query, by which many cameras are told a password, nothing
+            shown = re.sub(r"([?&]).*", r"\1...", shown, flags=re.DOTALL)
         if self.backend == cv2.CAP_GSTREAMER:
             shown = f"{shown.partition('!')[0].strip()} ! ..."
         return shown
