@@ -46,11 +46,12 @@ NORMALISED = "strided:standardise=true,normalise=true"
 GATED = "iap:patch=4,stride=4,selected=16,values=8,placed=true,gated=true"
 SPARSE = "iap:patch=4,stride=4,selected=16,values=8,sparse=true"
 STEM = "iap:selected=16,values=8,sparse=true,stem=32"
-# Networks and what they see; those of the paper's form have no gradient to learn by.
+CENTRES = "iap:patch=4,stride=4,selected=16"  # where they are, as in the paper
+# Networks and what they see.
 NETWORKS = (
     *((each, 3) for each in ("cnn", "vit", "siet:graph=flip", "sit", "strided", NORMALISED)),
     ("iap:patch=8,stride=8,selected=4,values=32,placed=true,gated=true", 3),
-    *((each, 3) for each in (GATED, SPARSE, STEM)),
+    *((each, 3) for each in (CENTRES, f"{CENTRES},straight=true", GATED, SPARSE, STEM)),
     ("iap:selected=16,values=8,placed=true,gated=true,stem=32", 4),
     *((each, 4) for each in (NORMALISED, GATED, SPARSE, STEM)),
     *((each, 1) for each in ("strided:normalise=true", GATED, SPARSE, STEM)),
