@@ -9,7 +9,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from numbers import Real
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -282,7 +282,7 @@ def _check_way(scene: Scene, start: Pose, x: float, y: float) -> None:
 
 
 def _check_swing(swing: Swing, movable: int) -> None:
-    if not isinstance(swing.shape, int) or swing.shape not in range(movable):
+    if not isinstance(swing.shape, Integral) or swing.shape not in range(movable):
         raise ValueError(f"a Swing is of shape {swing.shape}, but {movable} are movable")
     _check_finite("reach_m of a Swing", swing.reach_m)
     if len(swing.reach_m) != 3:
