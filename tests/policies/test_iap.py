@@ -482,6 +482,16 @@ def test_straight_through_the_papers_selection_goes_a_gradient() -> None:
     assert columns[-1] < columns[0] - 0.05  # further left
 
 
+def test_of_a_flat_wall_patches_are_taken_from_everywhere() -> None:
+    """As noise would mix them, but always the same ones; the paper's come from the top."""
+    wall = torch.full((1, 32, 32, 3), 90, dtype=torch.uint8)
+    for straight, highest in ((True, 0.5), (False, -0.7)):
+        encoder = IAPEncoder(32, 32, 3, patch=4, stride=2, selected=28, straight=straight)
+        rows = encoder(wall)[0][0, ::2]
+        assert (rows.max() > highest) == straight
+        torch.testing.assert_close(encoder(wall)[0], encoder(wall)[0], rtol=0.0, atol=0.0)
+
+
 def test_a_flat_image_has_nothing_to_select() -> None:
     encoder = IAPEncoder(16, 16, 1, **SPARSE)
     features, attention = encoder(torch.full((1, 16, 16, 1), 90, dtype=torch.uint8))
