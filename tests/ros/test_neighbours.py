@@ -502,7 +502,7 @@ for _ in range(10):  # participants, one after the other
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_participants_that_come_and_go_do_not_end_a_walk(
     processes: Processes, iap_bundle: Path, tmp_path: Path
 ) -> None:
