@@ -72,9 +72,8 @@ class IAPEncoder(PatchSelector):
             raise ValueError(f"unknown kernel '{kernel}', choose from {', '.join(KERNELS)}")
         _require_used(kernel, m=m, r=r, seed=seed)
         shared = {"gated": gated, "sparse": sparse, "straight": straight}
-        if any(shared.values()) and kernel in SIGNED_KERNELS:
+        if (weighed := next(filter(shared.get, shared), "")) and kernel in SIGNED_KERNELS:
             # An importance of which a share is taken has to be above 0; their estimates may not be.
-            weighed = next(name for name, given in shared.items() if given)
             raise ValueError(f"kernel '{kernel}' is not for {weighed}, choose relu or favor")
         if kernel in RANDOM_KERNELS:
             _require_few_features(self.count, m, r if kernel == "hybrid" else 0)

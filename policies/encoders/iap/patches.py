@@ -85,13 +85,12 @@ class PatchSelector(Encoder, ABC):
     Raises:
         ValueError: the patch does not fit into the image, `selected` exceeds the patch count, or
             there are no values to place or gate, or none left out, or some that have no gradient
-            straight through; behind a stem, the image's sides
-            are no multiples of 4.
+            straight through; behind a stem, the image's sides are no multiples of 4.
     """
 
     MOST_PATCHES = MOST_PIXELS**2
     centres: Tensor
-    order: Tensor
+    order: Tensor | None
 
     def __init__(
         self,
@@ -141,7 +140,8 @@ class PatchSelector(Encoder, ABC):
         self.register_buffer("centres", centres, persistent=False)
         # Patches of one colour are equal to a camera without noise; noise mixes them, and that was
         # learned: 91 of 100 hard courses with an ideal camera, by the same weights 65 from the top.
-        order = torch.tensor(np.random.default_rng(0).permutation(self.count))
+        mixed = np.random.default_rng(0).permutation
+        order = torch.tensor(mixed(self.count)) if straight else None
         self.register_buffer("order", order, persistent=False)
         told = values + 2 * (placed or not values)  # of a patch
         self.features = self.count * values if sparse else selected * told
@@ -190,7 +190,7 @@ class PatchSelector(Encoder, ABC):
 
     def _best(self, scores: Tensor) -> Tensor:
         """Indices (B, l) of the most important patches; among equals the first in `order`."""
-        if not self.straight:
+        if self.order is None:
             return first_best(scores, self.selected)
         return self.order[first_best(scores[:, self.order], self.selected)]
 
