@@ -84,7 +84,7 @@ def test_behind_a_gap_nothing_is_compared_before_the_next_activation(
     assert not figures["different"]
     rest = len(steps) - first - lost
     told = f"{lost} steps are missing, {rest} behind a gap are not compared"
-    assert format_figures(figures).splitlines()[1] == told
+    assert told in format_figures(figures).splitlines()
 
 
 def test_where_nothing_can_be_compared_that_is_said() -> None:

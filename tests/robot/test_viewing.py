@@ -93,6 +93,7 @@ def test_a_walk_is_told_step_by_step_on_its_own_clock() -> None:
         ("INFO", "standing up: ordered"),
         ("INFO", "ready: stands"),
         ("INFO", "walking: ordered"),
+        ("INFO", "limp: deactivated"),
     ]
     assert lines(entries) == said
 
@@ -159,6 +160,7 @@ def test_a_fault_and_a_damped_robot_are_told() -> None:
     )
     old = {**last.inputs.ages, "joint_states": 3.0, "imu/data": math.inf}
     recording.steps[-1] = replace(damped, inputs=replace(last.inputs, ages=old))
+    recording.endings.clear()
     entries = told(recording, "iap")
     assert np.isnan(numbers(entries, "joints/FR/target")[-1]).all()
     assert not np.isnan(numbers(entries, "joints/FR/angle")).any()
