@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -28,31 +27,27 @@ from pixelgait.sim.world.scene import Layout, Scene
 Curve = list[dict[str, float]]
 
 
-def learning_curves(path: Path, imitated: dict[str, Curve], tried: dict[str, Curve]) -> None:
-    """Success on validation courses, of runs by imitation above and by trial below.
-
-    Names are policy, run: a policy has one colour, its runs differ in their lines.
+def learning_curves(
+    path: Path, imitated: dict[str, dict[str, Curve]], tried: dict[str, Curve]
+) -> None:
+    """Success on validation courses: a panel of runs for every policy that learned by imitation,
+    its first one thick, and one for those by trial.
     """
-    policies = list(dict.fromkeys(name.partition(",")[0] for name in (*imitated, *tried)))
-    figure, panels = plt.subplots(2, 1, figsize=(12, 7), sharey=True, layout="constrained")
-    for axes, curves in zip(panels, (imitated, tried), strict=True):
-        styles = {policy: cycle(("o-", "s--", "^:", "v-.")) for policy in policies}
-        for name, curve in curves.items():
-            policy = name.partition(",")[0]
-            rows = [row for row in curve if "validation/success" in row]
-            success = [row["validation/success"] for row in rows]
-            colour, style = f"C{policies.index(policy)}", next(styles[policy])
-            iterations = [row["iteration"] for row in rows]
-            axes.plot(iterations, success, style, color=colour, ms=3, label=name)
-        axes.grid(alpha=0.3)
-        axes.set(ylabel="validation success", ylim=(-0.05, 1.05))
-        columns = 1 + len(curves) // 16  # as high as the panel, not higher
-        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), fontsize=8, ncols=columns)
-    # Most learn in a few rounds, the last in 40.
-    panels[0].set_xscale("symlog", base=2, linthresh=1)
-    panels[0].xaxis.set_major_formatter("{x:g}")
-    panels[0].set(xlabel="round of imitation", xticks=(0, 1, 2, 4, 8, 16, 32), xlim=(-0.3, 48))
-    panels[1].set(xlabel="iteration of the evolution strategy")
+    rows = len(imitated) // 3 + 1
+    size = (12, 2.6 * rows)
+    figure, panels = plt.subplots(rows, 3, figsize=size, squeeze=False, layout="constrained")
+    for axes, (policy, curves) in zip(panels.flat, imitated.items(), strict=False):
+        _draw_curves(axes, curves)
+        axes.lines[0].set_linewidth(2.5)
+        axes.set_xscale("symlog", base=2)  # most learn in a few rounds, the last in 40
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.set(title=policy, xlabel="round of imitation", xticks=(0, 1, 2, 4, 8, 16, 32))
+        axes.set(xlim=(-0.3, 48))
+    trial, *empty = panels.flat[len(imitated) :]
+    _draw_curves(trial, tried)
+    trial.set(title="by trial", xlabel="iteration of the evolution strategy")
+    for axes in empty:
+        axes.remove()
     _write(path, figure, dpi=90)
 
 
@@ -105,6 +100,16 @@ def _write(path: Path, figure: Figure, dpi: int) -> None:
     """Write a figure atomically, and let it go."""
     write_atomic(path, picture_of(figure, dpi))
     plt.close(figure)
+
+
+def _draw_curves(axes: Axes, curves: dict[str, Curve]) -> None:
+    for name, curve in curves.items():
+        rows = [row for row in curve if "validation/success" in row]
+        points = [(row["iteration"], row["validation/success"]) for row in rows]
+        axes.plot(*np.transpose(points), "o-", ms=3, lw=1, label=name)
+    axes.grid(alpha=0.3)
+    axes.set(ylabel="validation success", ylim=(-0.05, 1.05))
+    axes.legend(loc="lower right", fontsize=7)
 
 
 def _draw_course(axes: Axes, course: ObstacleCourse) -> None:

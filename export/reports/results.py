@@ -233,12 +233,16 @@ def _weights(run: Path) -> int:
 
 
 def _draw_curves(path: Path) -> None:
-    curves: tuple[dict[str, plots.Curve], dict[str, plots.Curve]] = {}, {}
+    imitated: dict[str, dict[str, plots.Curve]] = {}
+    tried: dict[str, plots.Curve] = {}
     for name in (*POLICIES, *COMPARED):
         for run in _runs(name):
-            panel = curves[_task(run) != "imitate"]
-            panel[f"{name}, {_title(run)}"] = json.loads((run / "curve.json").read_text())
-    plots.learning_curves(path, *curves)
+            curve = json.loads((run / "curve.json").read_text())
+            if _task(run) == "imitate":
+                imitated.setdefault(name, {})[_title(run)] = curve
+            else:
+                tried[f"{name}, {_title(run)}"] = curve
+    plots.learning_curves(path, imitated, tried)
 
 
 def _draw_paths(config: ResultsConfig, name: str) -> None:

@@ -32,7 +32,7 @@ FAILURES = {
     "strided-looks, all at once": EvalConfig(
         "strided-looks", looks="test", difficulty=1.0, randomise=True
     ),
-    "iap, high, randomised": EvalConfig("iap", difficulty=1.0, randomise=True),
+    "iap, unseen looks": EvalConfig("iap", looks="test"),
     "rover, passers-by": EvalConfig("rover", scene="passers-by"),
     "navigator, rooms": EvalConfig("navigator", scene="rooms"),
 }

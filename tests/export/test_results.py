@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pixelgait.export.reports import results
+from pixelgait.export.reports import plots, results
 from pixelgait.export.reports.figure_store import FigureStore, keep_cell
 from pixelgait.export.reports.generated import markers, write_between
 from pixelgait.export.reports.navigation import ROWS, NavigationConfig, write_tables
@@ -278,14 +278,17 @@ def test_every_shipped_run_has_a_line_of_its_own_among_the_curves(tmp_path: Path
     """Also those that lie in bundles of their own."""
     lines: list[str] = []
 
-    def draw(path: Path, *panels: dict[str, list[dict[str, float]]]) -> None:
-        lines.extend(name for panel in panels for name in panel)
+    def draw(
+        path: Path, imitated: dict[str, dict[str, plots.Curve]], tried: dict[str, plots.Curve]
+    ) -> None:
+        lines.extend(f"{policy}, {run}" for policy, runs in imitated.items() for run in runs)
+        lines.extend(tried)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(results.plots, "learning_curves", draw)
+        patch.setattr(plots, "learning_curves", draw)
         results._draw_curves(tmp_path / "curves.png")
     runs = [results._runs(name) for name in (*results.POLICIES, *results.COMPARED)]
-    assert len(lines) == sum(map(len, runs))
+    assert len({*lines}) == len(lines) == sum(map(len, runs))
     assert {"iap-depth, shipped", "iap-depth, seed 1", "vit, shipped"} <= {*lines}
 
 
