@@ -11,7 +11,7 @@ Every line but `calibrate` is a run of its own; {1} stands for the folder of the
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,9 @@ class Stage:
     """One run of a recipe."""
 
     folder: Path
+    line: str  # as it is written, without comment
     arguments: list[str]  # task and options, without --out
-    calibrate: bool  # afterwards
+    calibrate: bool = False  # afterwards
 
     @property
     def fits(self) -> bool:
@@ -56,15 +57,16 @@ def read_recipe(name: str, out: Path) -> list[Stage]:
     stages: list[Stage] = []
     for number, line in enumerate(text.splitlines(), 1):
         try:
-            words = shlex.split(line, comments=True)
+            written = shlex.split(line, comments=True)
             folders = [str(stage.folder) for stage in stages]
-            words = [word.format("", *folders) for word in words]  # the first is {1}
+            words = [word.format("", *folders) for word in written]  # the first is {1}
         except (ValueError, LookupError, AttributeError, TypeError) as error:
             raise UserError(f"{path}:{number}: {error}") from None
         if words == [CALIBRATE] and stages:
-            stages[-1] = Stage(stages[-1].folder, stages[-1].arguments, True)
+            stages[-1] = replace(stages[-1], calibrate=True)
         elif words:
-            stages.append(Stage(out / f"{len(stages) + 1}-{words[0]}", words, False))
+            folder = out / f"{len(stages) + 1}-{words[0]}"
+            stages.append(Stage(folder, shlex.join(written), words))
     if not stages:
         raise UserError(f"{path}: a recipe without lines")
     return stages

@@ -5,16 +5,16 @@ from __future__ import annotations
 import shlex
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated
 
 import numpy as np
 import tyro
 
 from pixelgait.policies.runs.recipe import CALIBRATE, Stage, read_recipe, say_where_exact
-from pixelgait.policies.runs.run import CONFIG, DELAYS, LOW_LEVEL, SCENES, Run, read_run_config
+from pixelgait.policies.runs.run import CONFIG, Run
 from pixelgait.policies.training.base_configs import CameraConfig, TrainConfig
 from pixelgait.policies.training.configs import (
     KINDS,
@@ -25,16 +25,15 @@ from pixelgait.policies.training.configs import (
     WalkConfig,
 )
 from pixelgait.policies.training.rollouts.plan import DeviceName
+from pixelgait.policies.training.stored_config import config_of_run
 from pixelgait.robot.cli.commands import own_arguments
-from pixelgait.robot.cli.options import check_outputs, check_values, parse
+from pixelgait.robot.cli.options import check_outputs, parse
 from pixelgait.robot.cli.usage import understand
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable, write_atomic
-from pixelgait.sim.scenes.registry import moved_scene
 from pixelgait.sim.tasks.options import WorkerOptions, check_film
 
 PROGRAM = "pixelgait-train"
-Made = TypeVar("Made")
 DESCRIPTION = f"""Train a policy and write a run folder. {PROGRAM} TASK --help has a task's options.
 
 {PROGRAM} --out RUN --resume: go on with a run.
@@ -183,14 +182,20 @@ def line_of(config: RecipeConfig, stage: Stage) -> TrainConfig:
 
 
 def train_stage(stage: Stage, wanted: TrainConfig) -> bool:
-    """Train a recipe's run from where it was left, and calibrate it; whether there was work."""
+    """Train a recipe's run from where it was left, and calibrate it; whether there was work.
+
+    One that ended by another line goes on by this one, if it can.
+    """
     print(f"{PROGRAM} {' '.join(stage.arguments)}", flush=True)
     begun = (stage.folder / "last.npz").exists()
     trained, marker = stage.folder / "trained", stage.folder / "calibrated"
-    train = not trained.exists()  # its minutes or its target may end it before its iterations
-    if train and not (begun and Run(stage.folder).is_done(wanted.iterations)):
+    # Its minutes or its target may end it before its iterations.
+    ended = trained.read_text() if trained.exists() else ""
+    train = ended != stage.line
+    if train and (ended or not (begun and Run(stage.folder).is_done(wanted.iterations))):
         run_and_report(replace(wanted, resume=begun))
-    write_atomic(trained, b"")
+        marker.unlink(missing_ok=True)
+    write_atomic(trained, stage.line.encode())
     calibrate = stage.calibrate and not marker.exists()
     if calibrate:
         from pixelgait.policies.training.calibration import CalibrateConfig, calibrate_run
@@ -218,64 +223,6 @@ def command_line() -> TrainConfig | EncodersConfig | RecipeConfig:
     if arguments[0] in KINDS and (task := arguments.pop(0)) != config.task:
         raise UserError(f"{where.out}: a run of task {config.task}, not {task}")
     return parse(type(config), f"{PROGRAM} {config.task}", arguments, default=config)
-
-
-def config_of_run(folder: Path) -> TrainConfig:
-    """The configuration that continues the run in a folder.
-
-    Raises:
-        UserError: there is no run that can go on, or its configuration is not that of one.
-    """
-    stored = read_run_config(folder)
-    for name, copy in (("low_level", folder / LOW_LEVEL), ("delays_from", folder / DELAYS)):
-        if stored.get(name) is not None and copy.exists():
-            stored[name] = str(copy)
-    if isinstance(scene := stored.get("scene"), str):
-        stored["scene"] = moved_scene(scene, lambda path: folder / SCENES / path)
-    try:
-        values = {**stored, **stored.get("budget", {}), "out": str(folder), "resume": True}
-        config = config_from(KINDS[stored["task"]], values)
-        check_values(config)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{folder / CONFIG}: not that of a training run ({error!r})") from None
-    return config
-
-
-def config_from(kind: type[TrainConfig], values: dict[str, Any]) -> TrainConfig:
-    """A configuration from values as JSON holds them; what they do not name has its default.
-
-    Raises:
-        KeyError, TypeError, ValueError: they are not of that kind.
-    """
-    names = [field.name for field in fields(kind)]
-    return _made(kind, {name: value for name, value in values.items() if name in names})
-
-
-def _made(kind: type[Made], values: dict[str, Any]) -> Made:
-    """A dataclass of these values."""
-    hints = get_type_hints(kind)
-    return kind(**{name: _from_json(name, hints[name], value) for name, value in values.items()})
-
-
-def _from_json(name: str, hint: Any, value: Any) -> Any:
-    """A value of a field with this type."""
-    kinds = get_args(hint)
-    if is_dataclass(hint):
-        return _made(hint, value)  # type: ignore[arg-type]
-    if type(None) in kinds:
-        return None if value is None else _from_json(name, kinds[0], value)
-    if get_origin(hint) is tuple and type(value) is list:
-        return tuple(_from_json(name, kinds[0], each) for each in value)
-    if hint is Path and type(value) is str:
-        return Path(value)
-    if get_origin(hint) is Literal:
-        fits, expected = value in kinds, f"one of {kinds}"
-    else:
-        fits = type(value) is hint or (hint is float and type(value) is int)
-        expected = getattr(hint, "__name__", str(hint))
-    if not fits:
-        raise TypeError(f"{name} is {value!r}, expected {expected}")
-    return value
 
 
 def closing(config: TrainConfig, run: Run) -> str:

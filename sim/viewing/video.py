@@ -104,7 +104,7 @@ class SceneRenderer:
         """One frame (HEIGHT, WIDTH, 3); `inset` goes into the upper left corner."""
         self.place(position, orientation, joint_angles)
         aside = np.clip(0.5 * position[1], -MOST_ASIDE_M, MOST_ASIDE_M)
-        ground = np.array((position[0], position[1] - aside, 0.0))
+        ground = np.array((position[0], position[1] - aside, self.scene.layout.start.z))
         eye, target = ground + EYE_M, ground + LOOK_M
         if self.indoors:
             eye, target = position + EYE_INDOORS_M, position

@@ -44,8 +44,10 @@ def load_own_scene(path: Path, difficulty: float) -> Scene:
 
     def layout(rng: np.random.Generator) -> Layout:
         drawn = _guarded(path, lambda: draw(rng))
+        # A new one every episode, by which episodes are told apart; swings may be a generator.
+        drawn = _guarded(path, lambda: replace(drawn, swings=tuple(drawn.swings)))
         _guarded(path, lambda: _check_layout(scene, drawn))
-        return replace(drawn)  # a new one every episode, by which episodes are told apart
+        return drawn
 
     scene.layout = layout  # type: ignore[method-assign]
     _guard_places(scene, path)
@@ -262,9 +264,7 @@ def _check_layout(scene: Scene, layout: Layout) -> None:
 
 def _check_way(scene: Scene, start: Pose, x: float, y: float) -> None:
     """Raises ValueError if progress is not minus the way that is left to a destination, or the
-    whole way shorter than a straight one.
-
-    Or the length of the way, by which success is weighted, would be any number.
+    whole way shorter than a straight one: by its length success is weighted.
     """
     crow_m = math.hypot(x - start.x, y - start.y)
     left_m = -scene.progress_m(start.x, start.y)

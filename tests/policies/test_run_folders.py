@@ -35,8 +35,8 @@ from pixelgait.policies.training.base_configs import TrainConfig
 from pixelgait.policies.training.configs import ImitateConfig
 from pixelgait.policies.training.imitation.demonstrations import Demonstrations
 from pixelgait.policies.training.rollouts.plan import DAggerConfig
+from pixelgait.policies.training.stored_config import config_of_run
 from pixelgait.policies.training.train import Command as TrainCommand
-from pixelgait.policies.training.train import config_of_run
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.cli.commands import main
 from pixelgait.robot.cli.options import check_values, parse
@@ -594,6 +594,22 @@ def test_a_stage_that_ended_before_its_iterations_is_done(trained: Train, tmp_pa
     line = "--recipe recipe.txt --out cooked --workers 1"
     assert "best of 1 iterations" in trained(line)
     assert trained(line).splitlines()[-1] == "all runs are done: cooked/1-walk"
+
+
+def test_a_recipe_whose_line_has_changed_goes_on_by_it_or_says_why_not(
+    trained: Train, tmp_path: Path
+) -> None:
+    """What had been trained by the former line stood for the new one."""
+    recipe, line = tmp_path / "recipe.txt", "--recipe recipe.txt --out cooked --workers 1"
+    recipe.write_text(f"walk {SMALL} {SEARCH} --iterations 1\n")
+    assert "best of 1 iterations" in trained(line)
+    recipe.write_text(f"walk {SMALL} {SEARCH} --iterations 2  # more\n")
+    assert "best of 2 iterations" in trained(line)
+    recipe.write_text(f"walk  {SMALL} {SEARCH} --iterations 2\n")
+    assert trained(line).splitlines()[-1] == "all runs are done: cooked/1-walk"
+    recipe.write_text(f"walk {SMALL} {SEARCH} --iterations 2 --seed 7\n")
+    with pytest.raises(SystemExit, match="started with seed = 0, cannot resume with 7"):
+        trained(line)
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,15 @@ from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.forward import Forward
 from pixelgait.sim.tasks.glide import glide_episode
 from pixelgait.sim.tasks.teacher import Teacher
+from pixelgait.sim.viewing.video import SceneRenderer
+from pixelgait.sim.world.appearance import Look
+from pixelgait.sim.world.looks.geometry import Geometry
+from pixelgait.sim.world.looks.outfit import Outfit
 
 OWN = """from __future__ import annotations
 import math
 from dataclasses import dataclass
-from pixelgait.sim.scenes import Layout, Plane, Pose, Scene
+from pixelgait.sim.scenes import Box, Layout, Plane, Pose, Scene, Swing
 
 @dataclass
 class Gap:
@@ -314,6 +318,11 @@ def test_a_destination_is_told_or_there_is_none(tmp_path: Path) -> None:
         ),
         (
             "movable = (Box(Pose(0, 0, 0), (1, 1, 1), (0, 0, 1)),)\n    def layout(self, rng): "
+            "return Layout(Pose(0, 0, 0), [Pose(0.2, 0, 1)], [Swing(0, (0, 5, 0), 9)])",
+            "the start (0, 0) is inside a Box at (0.2, 0, 1)",
+        ),
+        (
+            "movable = (Box(Pose(0, 0, 0), (1, 1, 1), (0, 0, 1)),)\n    def layout(self, rng): "
             "return Layout(Pose(0, 0, 0), [Pose(2, 0, 0)], [Swing(0, (0, 1), 2)])",
             "reach_m of a Swing is (0, 1), expected x, y and z",
         ),
@@ -388,3 +397,38 @@ def test_a_start_on_or_beside_something_is_one(tmp_path: Path, fixed: str) -> No
     more = "import numpy as np\nfrom pixelgait.sim.scenes import Box, HeightField\n"
     path.write_text(path.read_text().replace("import math\n", f"import math\n{more}"))
     assert make_scene(str(path)).layout(np.random.default_rng(0)).start.x == 0.0
+
+
+def test_swings_may_come_from_a_generator(tmp_path: Path) -> None:
+    """Whoever looked at them first had them, and in the episode nothing moved."""
+    scene = make_scene(
+        written(
+            tmp_path,
+            "movable = (Box(Pose(0, 0, 0), (1, 1, 1), (0, 0, 1)),)\n    def layout(self, rng): "
+            "return Layout(Pose(0, 0, 0), [Pose(3, 0, 1)], (Swing(i, (0, 1, 0), 4) for i in [0]))",
+        )
+    )
+    (swing,) = scene.layout(np.random.default_rng(0)).swings
+    assert swing.reach_m == (0, 1, 0)
+
+
+HIGH = """goal_m = 9.0
+    fixed = (Box(Pose(0, 0, {z} - 0.5), (20, 20, 0.5), (0, 0.4, 0)),)
+    def layout(self, rng): return Layout(Pose(0, 0, {z}))
+    def ground_m(self, x, y): return {z}"""
+
+
+def test_ground_may_be_at_any_height_on_films_and_under_looks(tmp_path: Path) -> None:
+    frames = []
+    for z_m in (0.0, 3.0, -60.0):
+        scene = make_scene(written(tmp_path, HIGH.format(z=z_m)))
+        renderer = SceneRenderer(A1, scene, 0)
+        position = np.array((0.0, 0.0, z_m + A1.stand_height_m))
+        level, pose = np.array((0.0, 0.0, 0.0, 1.0)), A1.default_pose_rad
+        frames.append(renderer.frame(position, level, pose, None).astype(int))
+        renderer.close()
+        assert (Outfit.of(Look("train", 1), Geometry(scene)).which == 0).all()
+    for frame in frames[1:]:
+        assert (np.abs(frame - frames[0]).max(2) > 40).mean() < 0.01
+    bare = frames[0][..., 0] > frames[0][..., 1]  # what is orange: the robot
+    assert bare.mean() > 0.005

@@ -12,7 +12,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.sim.world.scene import Box, HeightField, Layout, Mesh, Plane, Pose, Scene, Shape
+from pixelgait.sim.world.scene import (
+    AWAY,
+    Box,
+    HeightField,
+    Layout,
+    Mesh,
+    Plane,
+    Pose,
+    Scene,
+    Shape,
+)
 
 Floats = NDArray[np.float32]
 SKY, FOREIGN = -1, -2  # what no shape of the scene is seen in; what is none, as a robot's leg
@@ -48,6 +58,7 @@ class Geometry:
         self.half = np.zeros((count, 3), np.float32)
         self.middle = np.zeros((count, 3), np.float32)  # of the box
         self.axes = np.tile(np.eye(3, dtype=np.float32), (count, 1, 1))  # rows: x, y, z of a box
+        self.away = np.zeros(count, bool)  # what a mixture has put away
         self._lift = np.zeros(count)  # of the box's middle above the shape's origin
         for i, shape in enumerate(self.shapes):
             self._add(i, shape)
@@ -71,6 +82,7 @@ class Geometry:
 
     def _place(self, i: int, pose: Pose) -> None:
         self.middle[i] = pose.x, pose.y, pose.z + self._lift[i]
+        self.away[i] = pose == AWAY
         cos, sin = math.cos(pose.yaw), math.sin(pose.yaw)
         self.axes[i, :2, :2] = (cos, sin), (-sin, cos)
 

@@ -13,7 +13,7 @@ from pixelgait.sim.world.looks.backdrops import BACKDROPS
 from pixelgait.sim.world.looks.geometry import Floats, Geometry
 from pixelgait.sim.world.looks.materials import Material, Palette, draw_material, in_one_colour
 from pixelgait.sim.world.looks.noise import chance
-from pixelgait.sim.world.scene import AWAY, Box, Shape
+from pixelgait.sim.world.scene import Box, Shape
 
 # All ours, and wider than what a robot meets between dusk, a window's light and noon.
 SUN_ELEVATION_RAD = (0.35, math.pi / 2.0)
@@ -63,9 +63,8 @@ class Outfit:
         which = []
         # Most surfaces of a kind are of one material; now and then no two things are.
         scattered = chance(rng, SCATTERED)
-        here = geometry.middle[:, 2] > AWAY.z / 2
         for i, shape in enumerate(geometry.shapes):
-            if not here[i]:
+            if geometry.away[i]:
                 which.append(0)  # whatever: it is never seen
                 continue
             own = i % OWN_MATERIALS if scattered and i >= geometry.first_movable else None
