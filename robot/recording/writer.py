@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import IO, Any
 
@@ -84,7 +84,7 @@ def main() -> None:
 
 
 def write(path: Path, passed_on: Iterator[tuple[str, Any]]) -> None:
-    """All of it; an older recording stays until there is a step to replace it.
+    """All of it; once there is a step, an older recording has another name.
 
     Raises:
         OSError: it cannot be written, or somebody else is writing it.
@@ -96,6 +96,8 @@ def write(path: Path, passed_on: Iterator[tuple[str, Any]]) -> None:
             break
     else:
         return
+    with alone(path):
+        keep_older(path)
     with alone(path), path.open("wb") as file:
         writer = StepWriter(file)
         for kind, content in chain(begun, passed_on):
@@ -107,6 +109,17 @@ def write(path: Path, passed_on: Iterator[tuple[str, Any]]) -> None:
                 writer.step(content)
             file.flush()  # of chunks that are complete
         writer.finish()
+
+
+def keep_older(path: Path) -> None:
+    """Rename what is there: who is restarted after a fault does not write over how it came to it.
+
+    Raises:
+        OSError: it cannot be renamed.
+    """
+    if path.is_file() and path.stat().st_size:
+        names = (path.with_stem(f"{path.stem}-{number}") for number in count(1))
+        path.rename(next(name for name in names if not name.exists()))
 
 
 @contextmanager

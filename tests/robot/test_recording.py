@@ -376,14 +376,20 @@ def test_a_writer_that_fails_at_once_has_written_nothing(tmp_path: Path, how: st
     assert (recorder.begun, recorder.written) == (True, False)
 
 
-def test_an_older_recording_is_replaced(tmp_path: Path) -> None:
+def test_older_recordings_are_kept(tmp_path: Path) -> None:
+    """Who was restarted after a fall wrote over it, standing there."""
     file, full, _ = written(tmp_path)
-    with closing(Recorder(file)) as recorder:
-        assert not recorder.written
-        recorder.begin(load_bundle("navigator"))
-        recorder.step(as_handed_over(full))
-    assert (recorder.problem, recorder.written) == (None, True)
-    assert len(read_recording(file).steps) == 1
+    before = [file.read_bytes()]
+    for number in (1, 2):
+        with closing(Recorder(file)) as recorder:
+            assert not recorder.written
+            recorder.begin(load_bundle("navigator"))
+            recorder.step(as_handed_over(full))
+        assert (recorder.problem, recorder.written) == (None, True)
+        assert len(read_recording(file).steps) == 1
+        kept = [tmp_path / f"walk-{1 + i}.mcap" for i in range(number)]
+        assert [each.read_bytes() for each in kept] == before
+        before.append(file.read_bytes())
 
 
 def test_a_recording_that_is_write_protected_is_refused_before_the_walk(

@@ -58,6 +58,7 @@ class Stream:
         shown = re.sub(r"//[^/\s]*@", "//", shown)  # a password may hold an @
         if not self.file:  # of a query, by which many cameras are told a password, nothing
             shown = re.sub(r"([?&]).*", r"\1...", shown, flags=re.DOTALL)
+            shown = re.sub(r"//\S*@", "//", shown)  # or a /, though it belongs there as %2F
         if self.backend == cv2.CAP_GSTREAMER:
             shown = f"{shown.partition('!')[0].strip()} ! ..."
         return shown
