@@ -139,8 +139,7 @@ def _top_m(shape: Box | HeightField, pose: Pose, at: Pose) -> float | None:
 def in_the_start(scene: Scene, layout: Layout) -> Pose | None:
     """Where a box is that reaches into a robot at the start; None: there is none."""
     robot = _outline(layout.start, np.array(STANCE_M))
-    swinging = [(mover.box, mover.pose(0.0)) for mover in movers(scene, layout, LOW_M)]
-    for box, pose in [*in_the_way(scene, layout, LOW_M), *swinging]:
+    for box, pose in in_the_way(scene, layout, LOW_M):
         if cv2.intersectConvexConvex(robot, _outline(pose, np.array(box.half_m[:2])))[0] > 0.0:
             return pose
     return None
