@@ -432,7 +432,9 @@ def test_ground_may_be_at_any_height_on_films_and_under_looks(
 
     monkeypatch.setattr(pybullet, "computeViewMatrix", looking)
     for z_m in (0.0, 3.0, -60.0):
-        scene = make_scene(written(tmp_path, HIGH.format(z=z_m)))
+        folder = tmp_path / f"{z_m}"  # Python takes files of one second and length for the same
+        folder.mkdir()
+        scene = make_scene(written(folder, HIGH.format(z=z_m)))
         renderer = SceneRenderer(A1, scene, 0)
         position = np.array((0.0, 0.0, z_m + A1.stand_height_m))
         renderer.frame(position, np.array((0.0, 0.0, 0.0, 1.0)), A1.default_pose_rad, None)
