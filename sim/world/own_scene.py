@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import math
 import sys
@@ -11,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar, get_args
 
 import numpy as np
@@ -70,13 +70,13 @@ def _make(path: Path, difficulty: float) -> Scene:
 
 def _scene_class(path: Path) -> Callable[[float], Scene]:
     name = f"scene {path.absolute()}"  # nobody imports that
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
+    if path.suffix != ".py":
         raise UserError(f"scene {path} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
+    module = ModuleType(name)
+    module.__file__ = str(path.absolute())
     sys.modules[name] = module  # dataclasses look their names up there
-    try:
-        spec.loader.exec_module(module)
+    try:  # no cached bytecode: it may be of what was there within the same second
+        exec(compile(path.read_bytes(), module.__file__, "exec"), vars(module))
     except BaseException:
         del sys.modules[name]
         raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -400,6 +401,16 @@ def test_a_start_on_or_beside_something_is_one(tmp_path: Path, fixed: str) -> No
     assert make_scene(str(path)).layout(np.random.default_rng(0)).start.x == 0.0
 
 
+def test_a_scene_is_what_its_file_says_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two files of one second and length Python's cache knew the first alone."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    for goal_m in (3.0, 4.0):
+        path = Path(written(tmp_path, f"goal_m = {goal_m}"))
+        os.utime(path, (1e9, 1e9))
+        assert make_scene(str(path)).goal_m == goal_m
+    assert not list(tmp_path.rglob("*.pyc"))
+
+
 def test_swings_may_come_from_a_generator(tmp_path: Path) -> None:
     """Whoever looked at them first had them, and in the episode nothing moved."""
     scene = make_scene(
@@ -432,9 +443,7 @@ def test_ground_may_be_at_any_height_on_films_and_under_looks(
 
     monkeypatch.setattr(pybullet, "computeViewMatrix", looking)
     for z_m in (0.0, 3.0, -60.0):
-        folder = tmp_path / f"{z_m}"  # Python takes files of one second and length for the same
-        folder.mkdir()
-        scene = make_scene(written(folder, HIGH.format(z=z_m)))
+        scene = make_scene(written(tmp_path, HIGH.format(z=z_m)))
         renderer = SceneRenderer(A1, scene, 0)
         position = np.array((0.0, 0.0, z_m + A1.stand_height_m))
         renderer.frame(position, np.array((0.0, 0.0, 0.0, 1.0)), A1.default_pose_rad, None)
