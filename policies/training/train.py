@@ -189,7 +189,7 @@ def train_stage(stage: Stage, wanted: TrainConfig) -> bool:
     print(f"{PROGRAM} {' '.join(stage.arguments)}", flush=True)
     begun = (stage.folder / "last.npz").exists()
     trained, marker = stage.folder / "trained", stage.folder / "calibrated"
-    # Its minutes or its target may end it before its iterations.
+    # By which line it ended; by minutes or a target that may be before its iterations.
     ended = trained.read_text() if trained.exists() else ""
     train = ended != stage.line
     if train and (ended or not (begun and Run(stage.folder).is_done(wanted.iterations))):

@@ -349,7 +349,7 @@ def test_a_search_that_makes_things_worse_leaves_its_start_the_best(tmp_path: Pa
     start = Path("policies/pretrained/iap/high_level/best.npz")
     search = ESConfig(directions=2, top=1, noise=3.0, step=30.0)
     often = {"iterations": 2, "validation_steps": 2000, "validate_every": 1}
-    encoder = "iap:patch=4,stride=2,selected=28,straight=true"
+    encoder = Run(start.parent).config["encoder"]
     options = {"es": search, "start": start, "encoder": encoder, **often}
     train(CourseConfig(**over_walk(tmp_path / "run", **options)))
     best, last = (load_checkpoint(tmp_path / "run" / f"{name}.npz") for name in ("best", "last"))
