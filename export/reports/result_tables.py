@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from pixelgait.export.reports.figure_store import Figures
@@ -42,7 +41,7 @@ SEEN = ("looks", "camera_pitch")
 UNSEEING_COLUMNS = tuple(
     name for name, other in {**COLUMNS, **ELSEWHERE}.items() if not set(SEEN) & set(other)
 )
-RUN_COLUMNS = ("medium", "medium, randomised")  # of training runs that are not shipped
+SEED_COLUMNS = ("high", "high, randomised", "unseen looks")  # of a policy's other seeds
 SUMMARY_COLUMNS = ("medium", "high", "high, randomised", "high, MuJoCo", "unseen looks")
 AT_MEDIUM = ("metres", "falls", "images")
 
@@ -61,7 +60,7 @@ class ResultRow:
     @property
     def name(self) -> str:
         """What it is called on the command line."""
-        return self.evaluation.baseline or Path(self.evaluation.bundle).name
+        return self.evaluation.baseline or self.evaluation.bundle
 
     def cell(self, column: str) -> EvalConfig:
         """What is evaluated in a column; to who sees depth alone looks are as plain ones."""
@@ -157,12 +156,12 @@ def _aimed_at(aim: Aim, measured: Measured) -> list[tuple[str, float | None]]:
     return shares
 
 
-def runs_table(measured: Measured) -> list[str]:
-    """Training runs that are not shipped, and baselines, as Markdown."""
-    lines = table_head(("run", "weights", *RUN_COLUMNS, *AT_MEDIUM))
+def seeds_table(measured: Measured) -> list[str]:
+    """Policies and what else lies in their folders, as Markdown."""
+    columns = _measured(measured, SEED_COLUMNS)
+    lines = table_head(("bundle", *columns))
     for row, figures in measured:
-        success = [_cell(figures.get(name)) for name in RUN_COLUMNS]
-        lines.append(table_line([*_title_cells(row), *success, *_at_medium(row, figures)]))
+        lines.append(table_line([row.label, *(_cell(figures.get(name)) for name in columns)]))
     return lines
 
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pixelgait.export.bundle.export import export
-from pixelgait.export.bundle.options import ExportConfig
 from pixelgait.export.reports import plots
 from pixelgait.export.reports.figure_store import Figures, FigureStore
 from pixelgait.export.reports.generated import require_markers, write_between
@@ -21,18 +19,17 @@ from pixelgait.export.reports.navigation import NavigationConfig
 from pixelgait.export.reports.result_tables import (
     COLUMNS,
     ELSEWHERE,
-    RUN_COLUMNS,
+    SEED_COLUMNS,
     UNSEEING_COLUMNS,
     Measured,
     ResultRow,
     aims_table,
     elsewhere_table,
     full_table,
-    runs_table,
+    seeds_table,
     summary_table,
 )
 from pixelgait.policies.runs.run import load_checkpoint
-from pixelgait.policies.runs.trained import provenance_of
 from pixelgait.robot.bundle import CONTRACT, SHIPPED
 from pixelgait.robot.cli.options import Episodes, parse
 from pixelgait.robot.errors import UserError, run_command
@@ -64,23 +61,19 @@ class ResultsConfig(WorkerOptions):
     """Evaluate the shipped policies and their baselines, and write what the documentation says."""
 
     page: Path = Path("docs/results.md")
-    """Gets the tables of policies and of training runs, each between its two markers."""
+    """Gets the tables of policies and of their other seeds, each between its two markers."""
     readme: Path = Path("README.md")
     """Gets the table of the shipped policies, between its two markers."""
     pictures: Path = Path("docs")
     """Folder of the pictures."""
     figures: Path = Path("docs/results.json")
     """Everything that was measured."""
-    out: Path = Path("runs/results")
-    """Folder of the bundles of training runs that are not shipped."""
     episodes: Episodes = 100
     """Of every cell."""
     rows: tuple[str, ...] = ()
-    """Policies to measure, as iap or teacher, or all; of the others is shown what is known."""
+    """Rows to measure, as iap, iap/others/seed-0 or teacher, or all; of others what is known."""
     columns: tuple[str, ...] = ()
     """Columns to measure, or all; of the others is shown what is known."""
-    runs: bool = False
-    """Also evaluate the training runs that are not shipped, and baselines: half of the time."""
     draw: bool = True
     """Draw the pictures."""
 
@@ -97,24 +90,24 @@ def write_results(config: ResultsConfig) -> None:
         UserError: a page has no markers to write between, or there is no such row or column.
     """
     _require(config.columns, (*COLUMNS, *ELSEWHERE), "columns")
-    _require(config.rows, [row.name for row in shipped_rows()], "rows")
+    shipped, seeds = shipped_rows(), seed_rows()
+    _require(config.rows, [row.name for row in (*shipped, *seeds)], "rows")
     for page, part in (
         (config.page, "results"),
         (config.page, "elsewhere"),
         (config.page, "aims"),
-        (config.page, "runs"),
+        (config.page, "seeds"),
         (config.readme, "results-summary"),
     ):
         require_markers(page, part, "results")
-    measured = _measure(config, shipped_rows(), (*COLUMNS, *ELSEWHERE))
+    measured = _measure(config, shipped, (*COLUMNS, *ELSEWHERE))
     table = full_table(measured)
     write_between(config.page, "results", "results", table)
     write_between(config.page, "elsewhere", "results", elsewhere_table(measured))
     write_between(config.page, "aims", "results", aims_table(measured))
     write_between(config.readme, "results-summary", "results", summary_table(measured))
-    if config.runs:
-        runs = runs_table(_measure(config, _run_rows(config), RUN_COLUMNS))
-        write_between(config.page, "runs", "results", runs)
+    of_seeds = seeds_table(_measure(config, seeds, SEED_COLUMNS))
+    write_between(config.page, "seeds", "results", of_seeds)
     if config.draw:
         _draw_curves(config.pictures / "curves.png")
         for name in POLICIES:
@@ -142,41 +135,45 @@ def _measure(config: ResultsConfig, rows: Sequence[ResultRow], columns: Sequence
 
 
 def shipped_rows() -> list[ResultRow]:
-    """Teacher and shipped policies, and one of them without its eyes."""
+    """Teacher and shipped policies, one of them without its eyes, and chance."""
     teacher, label = EvalConfig("walk", baseline="teacher"), "teacher (knows map and pose)"
-    rows = [ResultRow(label, teacher, label, columns=UNSEEING_COLUMNS)]
-    for name, title in {**POLICIES, **COMPARED}.items():
-        weights = _weights(_runs(name)[0])
-        label = f"`{name}`: {title}"
-        summary = label if name in POLICIES else ""
-        depth = _contract(SHIPPED / name)["camera"]["channels"] == CHANNELS["depth"]
-        rows.append(ResultRow(label, EvalConfig(name), summary, weights, depth=depth))
-    blind = EvalConfig("iap", baseline="blind")
-    label = "IAP, blind (gray image)"
-    return [*rows, ResultRow(label, blind, "", rows[1].weights, UNSEEING_COLUMNS)]
-
-
-def _run_rows(config: ResultsConfig) -> list[ResultRow]:
-    """Training runs of every policy that are not shipped, then baselines."""
-    runs = [
-        ResultRow(
-            f"{label}, {_title(run)}",
-            EvalConfig(str(_bundle(config, name, run))),
-            "",
-            _weights(run),
-            RUN_COLUMNS,
-        )
-        for name, label in POLICIES.items()
-        for run in _runs(name)[1:]
+    policies = [
+        _row(name, f"`{name}`: {title}", (*COLUMNS, *ELSEWHERE))
+        for name, title in {**POLICIES, **COMPARED}.items()
     ]
-    weights = _weights(_runs("iap")[0])
-    frozen = EvalConfig("iap", baseline="freeze-image")
+    weights = next(row.weights for row in policies if row.name == "iap")
+    blind, frozen = (EvalConfig("iap", baseline=each) for each in ("blind", "freeze-image"))
     random = EvalConfig("walk", baseline="random")
     return [
-        *runs,
+        ResultRow(label, teacher, label, columns=UNSEEING_COLUMNS),
+        *(replace(row, summary=row.label if row.name in POLICIES else "") for row in policies),
+        ResultRow("IAP, blind (gray image)", blind, "", weights, UNSEEING_COLUMNS),
         ResultRow("IAP, first image frozen", frozen, "", weights, ("medium",)),
         ResultRow("random commands", random, "", None, ("medium",)),
     ]
+
+
+def seed_rows() -> list[ResultRow]:
+    """Every shipped policy that walks courses, each followed by the other bundles in its folder."""
+    rows = []
+    for policy in (*POLICIES, *COMPARED):
+        others = sorted((SHIPPED / policy / "others").glob(f"*/{CONTRACT}"))
+        for bundle in (SHIPPED / policy, *(each.parent for each in others)):
+            name = bundle.relative_to(SHIPPED).as_posix()
+            # Under looks is measured who has learned under looks.
+            under_looks = _config(bundle / "high_level")["looks"] == "train"
+            columns = SEED_COLUMNS if under_looks else SEED_COLUMNS[:-1]
+            rows.append(_row(name, f"`{name}`", columns))
+    return rows
+
+
+def _row(name: str, label: str, columns: tuple[str, ...]) -> ResultRow:
+    """Of a bundle, by its name; its weights are those of both levels."""
+    folder = SHIPPED / name
+    contract = json.loads((folder / CONTRACT).read_text())
+    depth = contract["camera"]["channels"] == CHANNELS["depth"]
+    weights = load_checkpoint(folder / "high_level" / "best.npz").weights.size + LOW_LEVEL_WEIGHTS
+    return ResultRow(label, EvalConfig(name), "", weights, columns, depth)
 
 
 def _runs(policy: str) -> list[Path]:
@@ -188,29 +185,15 @@ def _runs(policy: str) -> list[Path]:
     ]
 
 
-def _task(run: Path) -> str:
-    return str(json.loads((run / "config.json").read_text())["task"])
+def _config(run: Path) -> dict[str, Any]:
+    config: dict[str, Any] = json.loads((run / "config.json").read_text())
+    return config
 
 
 def _title(run: Path) -> str:
     """What distinguishes a run: its name, or that of the bundle it is in."""
     folder = run.parent if run.name == "high_level" else run
     return "shipped" if folder.parent == SHIPPED else folder.name.replace("-", " ")
-
-
-def _bundle(config: ResultsConfig, policy: str, run: Path) -> Path:
-    """The bundle of a training run that is not shipped as one, exported once."""
-    out = config.out / "bundles" / f"{policy}-{_title(run).replace(' ', '-')}"
-    low_level = run if _task(run) == "joint" else SHIPPED / "walk" / "low_level"
-    wanted = {"low_level": provenance_of(low_level), "high_level": provenance_of(run)}
-    if not (out / CONTRACT).exists() or not wanted.items() <= _contract(out)["provenance"].items():
-        export(ExportConfig(low_level, out, run, name=out.name))
-    return out
-
-
-def _contract(bundle: Path) -> dict[str, Any]:
-    contract: dict[str, Any] = json.loads((bundle / CONTRACT).read_text())
-    return contract
 
 
 def _figures(
@@ -226,19 +209,13 @@ def _figures(
     return store.keep(evaluation, evaluate(evaluation))
 
 
-def _weights(run: Path) -> int:
-    """Of both levels."""
-    searched = int(load_checkpoint(run / "best.npz").weights.size)
-    return searched if _task(run) == "joint" else searched + LOW_LEVEL_WEIGHTS
-
-
 def _draw_curves(path: Path) -> None:
     imitated: dict[str, dict[str, plots.Curve]] = {}
     tried: dict[str, plots.Curve] = {}
     for name in (*POLICIES, *COMPARED):
         for run in _runs(name):
             curve = json.loads((run / "curve.json").read_text())
-            if _task(run) == "imitate":
+            if _config(run)["task"] == "imitate":
                 imitated.setdefault(name, {})[_title(run)] = curve
             else:
                 tried[f"{name}, {_title(run)}"] = curve

@@ -19,11 +19,11 @@ from pixelgait.export.reports.result_tables import (
     aims_table,
     elsewhere_table,
     full_table,
-    runs_table,
+    seeds_table,
     summary_table,
 )
-from pixelgait.export.reports.results import ResultsConfig, shipped_rows, write_results
-from pixelgait.robot.bundle import load_bundle
+from pixelgait.export.reports.results import ResultsConfig, seed_rows, shipped_rows, write_results
+from pixelgait.robot.bundle import CONTRACT, SHIPPED, load_bundle
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.baselines import behaviour_sha256, source_sha256
 from pixelgait.sim.eval_options import EvalConfig
@@ -63,12 +63,26 @@ def test_what_was_not_measured_is_a_gap_and_in_no_row_no_column() -> None:
     ]
 
 
-def test_runs_have_a_table_of_their_own() -> None:
-    assert runs_table(MEASURED[1:]) == [
-        "| run | weights | medium | medium, randomised | metres | falls | images |",
-        "|---|---|---|---|---|---|---|",
-        "| IAP, seed 0 | 1786 | 80 % [70, 80] / 40 % | - | 12.0 | 0 % [0, 4] | 70 |",
+def test_other_seeds_have_a_table_of_their_own() -> None:
+    assert seeds_table([*MEASURED[:1], (MEASURED[1][0], {})]) == [
+        "| bundle | high |",
+        "|---|---|",
+        "| **IAP**, shipped | 100 % [90, 100] / 50 % |",
+        "| IAP, seed 0 | - |",
     ]
+
+
+def test_every_bundle_beside_a_shipped_policy_has_a_row_and_a_name_that_walks() -> None:
+    rows = {row.name: row for row in seed_rows()}
+    folders = [*SHIPPED.glob(f"*/{CONTRACT}"), *SHIPPED.glob(f"*/others/*/{CONTRACT}")]
+    policies = {*results.POLICIES, *results.COMPARED}
+    there = [each.parent.relative_to(SHIPPED) for each in folders]
+    assert sorted(rows) == sorted(str(each) for each in there if each.parts[0] in policies)
+    for row in rows.values():
+        assert row.weights == rows[row.name.split("/")[0]].weights
+        load_bundle(row.evaluation.bundle)
+    assert rows["iap-rgbd/others/seed-1"].columns[-1] == "unseen looks"
+    assert "unseen looks" not in rows["iap/others/seed-0"].columns
 
 
 def test_the_summary_holds_the_shipped_policies() -> None:
