@@ -287,6 +287,7 @@ OTHERS = [
         "--out b/golden.json: --json is the same file",
     ),
     ("pixelgait-export --low-level walk --out b --name a\udcff", "a\\udcff': expected UTF-8"),
+    ("pixelgait-export --low-level walk --out b --name a\x07b", "'a\\x07b': expected printable"),
     ("pixelgait-encoders --out taken", "taken/encoders.png is not a file"),
     (f"pixelgait-encoders --out new --page {GIF}", "walk.gif: no page of text"),
     ("pixelgait-encoders --out note.txt", "note.txt"),
@@ -417,6 +418,7 @@ OTHERS = [
     ("pixelgait-train --recipe empty.txt", "a recipe without lines"),
     ("pixelgait-train --recipe ahead.txt", "ahead.txt:1"),
     ("pixelgait-train --recipe braces.txt", "braces.txt:2"),
+    ("pixelgait-train --recipe nothing.txt", "nothing.txt:2: the first run is {1}"),
     ("pixelgait-train --recipe iap --workers 0", "--workers is 0"),
     *[
         (line, "many holds runs, name one of them: many/01-walk, many/02-walk, ")
@@ -501,6 +503,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "empty.txt").write_text("# nothing yet")
     (folder / "ahead.txt").write_text("walk --start {1}")
     (folder / "braces.txt").write_text("walk\nfollow --start {1.npz}")
+    (folder / "nothing.txt").write_text("walk\nfollow --start {0}")
     (folder / "link.json").symlink_to("/dev/null")
     (folder / "linked").symlink_to(SHIPPED / "walk" / "low_level")
     (folder / "full").mkdir()

@@ -82,11 +82,13 @@ def trial_of_bundle(config: ExportConfig) -> str:
 
 
 def _require_text(name: str) -> None:
-    """Raises UserError for a name that came in another encoding: graphs carry UTF-8 alone."""
+    """Raises UserError for a name that is none, or came in another encoding: graphs carry UTF-8."""
     try:
         name.encode()
     except UnicodeEncodeError:
         raise UserError(f"--name {name!r}: expected UTF-8") from None
+    if not name.isprintable():
+        raise UserError(f"--name {name!r}: expected printable text")
 
 
 def _require_ours(out: Path) -> None:

@@ -236,9 +236,9 @@ def _require_ours(out: Path) -> None:
 
 
 def _clear(out: Path) -> None:
-    """Empty the output folder of an older demo."""
+    """Empty the output folder of an older demo; it is ours until it is empty."""
     for path in out.iterdir():
-        if path.name == LOCK:
+        if path.name in (LOCK, MARKER):
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

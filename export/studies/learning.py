@@ -7,6 +7,7 @@ kept in docs/learning.json, and its tables in docs/studies.md.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shlex
 import signal
@@ -29,7 +30,7 @@ from pixelgait.export.reports.result_tables import COLUMNS, ELSEWHERE
 from pixelgait.export.studies import encoders, patches, symmetry
 from pixelgait.export.studies.variant import Variant
 from pixelgait.policies.runs.run import Run, load_checkpoint
-from pixelgait.robot.bundle import CONTRACT, load_bundle
+from pixelgait.robot.bundle import CONTRACT, HIGH_LEVEL, load_bundle
 from pixelgait.robot.cli.options import Count, parse
 from pixelgait.robot.cli.processes import die_with_parent
 from pixelgait.robot.errors import UserError, run_command
@@ -52,6 +53,7 @@ FIGURES = ("success_rate", "clean_success_rate", "fall_rate", "distance_m")
 TRAIN, MODULE = "pixelgait-train imitate", "pixelgait.policies.training.train"
 TIMED = 300  # images
 BUNDLE = "bundle"  # that examples/ppo_steer.py leaves
+WEIGHTS = "weights_sha256"  # of the best, by whom all of a row was walked
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,8 @@ def _chosen(config: LearningConfig) -> Iterator[tuple[Variant, int]]:
 def _measure(config: LearningConfig, variant: Variant, seed: int, kept: list[Figures]) -> None:
     """Train one run if it is not known, and evaluate it where it was not yet; keep all of it.
 
-    Of another command it is another run.
+    Of another command it is another run, and so it is with other weights: trained anew by other
+    code, say. What was walked by the former ones goes.
     """
     key = {"study": variant.study, "variant": variant.name, "seed": seed}
     command = f"{variant.command} --seed {seed}"
@@ -144,8 +147,9 @@ def _measure(config: LearningConfig, variant: Variant, seed: int, kept: list[Fig
     name = variant.name.replace(" ", "").replace("/", "-").replace(",", "-")
     run = config.out / f"{variant.study}-{name}-{seed}"
     _train(run, command, config)
-    if figures is None:
-        figures = {**trained, **_learned(run)}
+    learned = _learned(run)
+    if figures is None or figures.get(WEIGHTS) != learned[WEIGHTS]:
+        figures = {**trained, **learned}
         keep_named(config.figures, kept, key, figures)
     if not courses:
         return
@@ -159,7 +163,13 @@ def _measure(config: LearningConfig, variant: Variant, seed: int, kept: list[Fig
 
 def _learned(run: Path) -> Figures:
     """What a training run says of itself."""
-    return {**(_tried if (run / BUNDLE).exists() else _imitated)(run), "walking": {}}
+    if (run / BUNDLE).exists():
+        return {**_tried(run), WEIGHTS: _sha256(run / BUNDLE / HIGH_LEVEL), "walking": {}}
+    return {**_imitated(run), WEIGHTS: _sha256(run / "best.npz"), "walking": {}}
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _imitated(run: Path) -> Figures:

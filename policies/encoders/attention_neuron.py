@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pixelgait.policies.encoders.checks import require_positive, require_tiling
+from pixelgait.policies.encoders.checks import require_at_least, require_positive, require_tiling
 from pixelgait.policies.encoders.encoder import Encoder
 from pixelgait.policies.encoders.selection import first_best
 from pixelgait.policies.encoders.tiles import tiles
@@ -69,7 +69,8 @@ class AttentionNeuron(Encoder):
     ) -> None:
         super().__init__()
         require_tiling(height, width, channels, patch)
-        require_positive(dim=dim, rows=rows, message=message)
+        require_positive(dim=dim, rows=rows)
+        require_at_least(2, message=message)  # a message of one value is normalised to nothing
         side = int(rows**0.5)
         if not 0 <= selected <= rows:
             raise ValueError(f"selected is {selected}, expected 0 to the {rows} rows")

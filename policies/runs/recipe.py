@@ -10,18 +10,21 @@ Every line but `calibrate` is a run of its own; {1} stands for the folder of the
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 from pixelgait.policies.runs.run import GIT
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.cli.provenance import git_state
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.files import read_json
+from pixelgait.robot.files import json_bytes, read_json, write_atomic
 
 FILE = "recipe.txt"
+PROGRESS = "recipe.json"
 CALIBRATE = "calibrate"
 
 
@@ -32,6 +35,7 @@ class Stage:
     folder: Path
     line: str  # as it is written, without comment
     arguments: list[str]  # task and options, without --out
+    needs: tuple[Path, ...] = ()  # folders of the runs it names
     calibrate: bool = False  # afterwards
 
     @property
@@ -60,16 +64,66 @@ def read_recipe(name: str, out: Path) -> list[Stage]:
             written = shlex.split(line, comments=True)
             folders = [str(stage.folder) for stage in stages]
             words = [word.format("", *folders) for word in written]  # the first is {1}
+            needs = tuple(stages[number - 1].folder for number in _numbers(written))
         except (ValueError, LookupError, AttributeError, TypeError) as error:
             raise UserError(f"{path}:{number}: {error}") from None
         if words == [CALIBRATE] and stages:
             stages[-1] = replace(stages[-1], calibrate=True)
         elif words:
             folder = out / f"{len(stages) + 1}-{words[0]}"
-            stages.append(Stage(folder, shlex.join(written), words))
+            stages.append(Stage(folder, shlex.join(written), words, needs))
     if not stages:
         raise UserError(f"{path}: a recipe without lines")
     return stages
+
+
+def _numbers(words: list[str]) -> list[int]:
+    """Of the runs that a line names, as {1}; raises LookupError for one that is none."""
+    names = {name for word in words for _, name, _, _ in Formatter().parse(word)} - {None}
+    if names & {"", "0"}:
+        raise LookupError("the first run is {1}")
+    return sorted(int(name) for name in names if name)
+
+
+class Progress:
+    """How far a recipe is, in `recipe.json` of its folder.
+
+    Of every run: by which line it ended, whether it was calibrated since, and from which weights
+    of earlier runs it began (SHA-256 of their `best.npz`).
+    """
+
+    def __init__(self, out: Path) -> None:
+        self.path = out / PROGRESS
+
+    def of(self, stage: Stage) -> dict[str, Any]:
+        """What is known of a run; empty if it has not begun."""
+        known = read_json(self.path) if self.path.exists() else {}
+        return dict(known.get(stage.folder.name, {}))
+
+    def note(self, stage: Stage, **figures: Any) -> None:
+        """Keep that of a run, beside what was known of it."""
+        known = read_json(self.path) if self.path.exists() else {}
+        known[stage.folder.name] = {**self.of(stage), **figures}
+        write_atomic(self.path, json_bytes(known))
+
+    def begin(self, stage: Stage) -> None:
+        """A run begins: from the weights that the runs it names have now."""
+        self.note(stage, line=None, calibrated=False, began_with=_weights(stage))
+
+    def require_same_start(self, stage: Stage) -> None:
+        """Raises UserError if a run it names, and began from, has other weights by now."""
+        began_with, now = self.of(stage).get("began_with", {}), _weights(stage)
+        for name, weights in began_with.items():
+            if now.get(name, weights) != weights:
+                raise UserError(
+                    f"{stage.folder} began with other weights of {name}: remove it to begin anew"
+                )
+
+
+def _weights(stage: Stage) -> dict[str, str]:
+    """Of the runs it names, by their folders' names."""
+    bests = {folder.name: folder / "best.npz" for folder in stage.needs}
+    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in bests.items()}
 
 
 def say_where_exact(name: str) -> None:

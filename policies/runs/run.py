@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -92,6 +93,7 @@ class Run:
         held = {path.name for path in folder.iterdir()} - {LOCK} if folder.exists() else set()
         if CONFIG in held and cls(folder).config:  # a run that was killed before it
             held -= BEGUN
+            _remove_copies(folder)
         if held:
             raise UserError(f"{folder} holds something else ({min(held)}), choose another")
         write_atomic(folder / CONFIG, json_bytes(config))
@@ -221,6 +223,14 @@ def checked_figures(row: Any) -> dict[str, float]:
     if not isinstance(row, dict) or not all(type(each) in (int, float) for each in row.values()):
         raise ValueError(f"{row} are no figures by name")
     return row
+
+
+def _remove_copies(folder: Path) -> None:
+    """Remove what a run without a checkpoint had copied: the next one may not need it."""
+    (folder / DELAYS).unlink(missing_ok=True)
+    for name in (LOW_LEVEL, SCENES):
+        if (folder / name).exists():
+            shutil.rmtree(folder / name)
 
 
 def read_run_config(folder: Path) -> dict[str, Any]:

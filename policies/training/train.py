@@ -13,7 +13,7 @@ from typing import Annotated
 import numpy as np
 import tyro
 
-from pixelgait.policies.runs.recipe import CALIBRATE, Stage, read_recipe, say_where_exact
+from pixelgait.policies.runs.recipe import CALIBRATE, Progress, Stage, read_recipe, say_where_exact
 from pixelgait.policies.runs.run import CONFIG, Run
 from pixelgait.policies.training.base_configs import CameraConfig, TrainConfig
 from pixelgait.policies.training.configs import (
@@ -30,7 +30,7 @@ from pixelgait.robot.cli.commands import own_arguments
 from pixelgait.robot.cli.options import check_outputs, parse
 from pixelgait.robot.cli.usage import understand
 from pixelgait.robot.errors import UserError, run_command
-from pixelgait.robot.files import require_writable, write_atomic
+from pixelgait.robot.files import require_writable
 from pixelgait.sim.tasks.options import WorkerOptions, check_film
 
 PROGRAM = "pixelgait-train"
@@ -154,7 +154,8 @@ def cook(config: RecipeConfig) -> None:
     require_writable(stages[0].folder / CONFIG)
     say_where_exact(config.recipe)
     try:
-        worked = [train_stage(*each) for each in zip(stages, lines, strict=True)]
+        progress = Progress(out)
+        worked = [train_stage(progress, *each) for each in zip(stages, lines, strict=True)]
     except KeyboardInterrupt:
         begun = [stage.folder for stage in stages if (stage.folder / "last.npz").exists()]
         if not begun:
@@ -181,27 +182,30 @@ def line_of(config: RecipeConfig, stage: Stage) -> TrainConfig:
     return wanted
 
 
-def train_stage(stage: Stage, wanted: TrainConfig) -> bool:
+def train_stage(progress: Progress, stage: Stage, wanted: TrainConfig) -> bool:
     """Train a recipe's run from where it was left, and calibrate it; whether there was work.
 
     One that ended by another line goes on by this one, if it can.
+
+    Raises:
+        UserError: it cannot, or a run it began from has other weights by now.
     """
     print(f"{PROGRAM} {' '.join(stage.arguments)}", flush=True)
     begun = (stage.folder / "last.npz").exists()
-    trained, marker = stage.folder / "trained", stage.folder / "calibrated"
+    (progress.require_same_start if begun else progress.begin)(stage)
     # By which line it ended; by minutes or a target that may be before its iterations.
-    ended = trained.read_text() if trained.exists() else ""
+    ended = progress.of(stage).get("line")
     train = ended != stage.line
     if train and (ended or not (begun and Run(stage.folder).is_done(wanted.iterations))):
         run_and_report(replace(wanted, resume=begun))
-        marker.unlink(missing_ok=True)
-    write_atomic(trained, stage.line.encode())
-    calibrate = stage.calibrate and not marker.exists()
+        progress.note(stage, line=stage.line, calibrated=False)
+    progress.note(stage, line=stage.line)
+    calibrate = stage.calibrate and not progress.of(stage).get("calibrated", False)
     if calibrate:
         from pixelgait.policies.training.calibration import CalibrateConfig, calibrate_run
 
         calibrate_run(CalibrateConfig(stage.folder))
-        write_atomic(marker, b"")
+        progress.note(stage, calibrated=True)
     return train or calibrate
 
 

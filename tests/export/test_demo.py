@@ -77,6 +77,25 @@ def test_the_two_parts_of_a_turn_add_up_to_it() -> None:
         assert not np.allclose(targets[2], targets[3])
 
 
+def test_a_demonstration_killed_while_it_clears_its_folder_finds_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("run", "walk"):
+        (tmp_path / name).mkdir()
+    (tmp_path / demo.MARKER).touch()
+    listed = sorted(tmp_path.iterdir())  # no order is promised: here the marker comes first
+    monkeypatch.setattr(Path, "iterdir", lambda _: iter(listed))
+
+    def killed(path: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo.shutil, "rmtree", killed)
+    with pytest.raises(KeyboardInterrupt):
+        demo._clear(tmp_path)
+    monkeypatch.undo()
+    demo._require_ours(tmp_path)
+
+
 def left_behind(out: Path, xy: np.ndarray) -> None:
     """What 40 s of walking in the house leave, at 50 Hz: the last places are xy (n, 2).
 

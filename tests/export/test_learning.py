@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,12 +12,13 @@ from typing import Any
 import pytest
 
 from pixelgait.export.reports.generated import markers
-from pixelgait.export.studies import encoders, patches, symmetry
+from pixelgait.export.studies import encoders, learning, patches, symmetry
 from pixelgait.export.studies.learning import TABLES, LearningConfig, write_tables
 from pixelgait.export.studies.patches import PAPER, count_patches, selected
 from pixelgait.export.studies.variant import Variant
 from pixelgait.policies.encoder_registry import ENCODERS
 from pixelgait.policies.high_level import Architecture, make_high_level
+from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -165,6 +168,34 @@ def test_a_run_of_another_command_is_not_taken_for_this_ones(
     )
     with pytest.raises(UserError, match=r"encoders-cnn-0: expected a run by '.*--iterations 4"):
         write_tables(config)
+
+
+@pytest.mark.parametrize("former", ["of others", "its own"])
+def test_a_row_is_that_of_one_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, former: str
+) -> None:
+    """A run that had to be trained anew, by other code, added its walks to the former's row."""
+    kept, run = tmp_path / "learning.json", tmp_path / "encoders-cnn-0"
+    shutil.copytree(SHIPPED / "iap" / "high_level", run)  # validated after every round
+    own = hashlib.sha256((run / "best.npz").read_bytes()).hexdigest()
+    row = {
+        **{"study": "encoders", "variant": "cnn", "seed": 0, "command": "train --seed 0"},
+        **{"weights": 42, "images": [1000], "gliding": [0.1]},
+        **{"commit": "a former one", "walking": {"medium": {"success_rate": 0.5}}},
+        "weights_sha256": own if former == "its own" else "others",
+    }
+    kept.write_text(json.dumps([row]))
+    walks = Variant("encoders", "cnn", "train", ("medium", "high"), episodes=1)
+    monkeypatch.setattr(encoders, "VARIANTS", (walks,))
+    monkeypatch.setattr(learning, "_train", lambda *_: None)
+    monkeypatch.setattr(learning, "_walked", lambda *_: {"success_rate": 1.0})
+    page, studies = empty_page(tmp_path), ("encoders",)
+    write_tables(LearningConfig(page=page, figures=kept, out=tmp_path, seeds=1, studies=studies))
+    [after] = json.loads(kept.read_text())
+    walked = {name: each["success_rate"] for name, each in after["walking"].items()}
+    known = 0.5 if former == "its own" else 1.0
+    assert walked == {"medium": known, "high": 1.0}
+    assert (after["commit"] == "a former one") == (former == "its own")
 
 
 @pytest.mark.long

@@ -36,6 +36,7 @@ HUGE = {
     "latformer:dim=400000": "dim is 400000, expected at most 1024",
     "attention-neuron:rows=1000000000": "rows is 1000000000, expected at most 1024",
     "attention-neuron:dim=1000000000": "dim is 1000000000, expected at most 1024",
+    "attention-neuron:message=1": "message is 1, expected at least 2",
     "iap:seed=-1": "seed is -1, expected 0 to 4294967295",
     "iap:seed=-1,kernel=favor": "seed is -1, expected 0 to 4294967295",
 }

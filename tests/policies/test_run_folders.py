@@ -612,6 +612,26 @@ def test_a_recipe_whose_line_has_changed_goes_on_by_it_or_says_why_not(
         trained(line)
 
 
+def test_a_run_whose_start_has_changed_is_not_done(trained: Train, tmp_path: Path) -> None:
+    """It descended from weights that nobody has any more, and was told to be done."""
+    recipe, line = tmp_path / "recipe.txt", "--recipe recipe.txt --out cooked --workers 1"
+    lines = f"walk {SMALL} {SEARCH} --iterations {{}}\nwalk --start {{{{1}}}} {SMALL} {SEARCH}"
+    lines += " --iterations 1\n"
+    recipe.write_text(lines.format(1))
+    trained(line)
+    assert trained(line).splitlines()[-1] == "all runs are done: cooked/1-walk, cooked/2-walk"
+    first = tmp_path / "cooked" / "1-walk"
+    better = replace(load_checkpoint(first / "best.npz"), best_score=-1e9)  # whatever comes is
+    Run(first).save(better)
+    recipe.write_text(lines.format(2))
+    for _ in range(2):
+        with pytest.raises(SystemExit, match="2-walk began with other weights of 1-walk: remove"):
+            trained(line)
+    shutil.rmtree(tmp_path / "cooked" / "2-walk")
+    assert "wrote cooked/2-walk" in trained(line)
+    assert trained(line).splitlines()[-1] == "all runs are done: cooked/1-walk, cooked/2-walk"
+
+
 @pytest.mark.parametrize(
     ("later", "words"),
     [
@@ -638,7 +658,8 @@ def test_a_recipe_calibrates_a_run_once(trained: Train, tmp_path: Path) -> None:
     line = "--recipe recipe.txt --out cooked --workers 1"
     assert "asked 0.20, 0.60 m/s, reached" in trained(line)
     check_files(tmp_path / "cooked" / "1-follow", "follow")
-    assert (tmp_path / "cooked" / "1-follow" / "calibrated").exists()
+    known = json.loads((tmp_path / "cooked" / "recipe.json").read_text())
+    assert known["1-follow"]["calibrated"]
     assert trained(line).splitlines()[-1] == "all runs are done: cooked/1-follow"
 
 

@@ -24,7 +24,7 @@ from pixelgait.policies.high_level import (
     set_weights,
 )
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.policies.runs.run import Checkpoint, Run, load_checkpoint
+from pixelgait.policies.runs.run import Checkpoint, Run, find_run, load_checkpoint
 from pixelgait.policies.runs.trained import trained_high_level, trained_low_level
 from pixelgait.policies.training.configs import (
     CourseConfig,
@@ -44,7 +44,7 @@ from pixelgait.policies.training.imitation.demonstrations import Demonstrations
 from pixelgait.policies.training.loop import going_blind
 from pixelgait.policies.training.rollouts.plan import DAggerConfig, Plan
 from pixelgait.policies.training.rollouts.worker import Job, Worker
-from pixelgait.policies.training.session import train
+from pixelgait.policies.training.session import keep_sources, train
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
@@ -434,6 +434,18 @@ def test_checkpoints_are_whole_or_absent(tmp_path: Path, monkeypatch: pytest.Mon
         run.save(Checkpoint.first(2 * weights, Normaliser.empty()))
     np.testing.assert_array_equal(run.load().weights, weights)
     assert not [p for p in (tmp_path / "run").iterdir() if p.name.startswith(".")]
+
+
+def test_a_run_has_nothing_of_another_that_was_killed_before_its_first_checkpoint(
+    tmp_path: Path,
+) -> None:
+    """Its copy of a low level stood for the weights of the next run in that folder."""
+    killed = CourseConfig(low_level=Path("walk"), out=tmp_path)
+    Run.create(tmp_path, killed.identity())
+    keep_sources(killed)
+    run = Run.create(tmp_path, WalkConfig(out=tmp_path).identity())
+    run.save(Checkpoint.first(np.zeros(LOW_LEVEL_WEIGHTS), Normaliser.empty()), "best")
+    assert find_run(tmp_path, "low_level") == tmp_path
 
 
 def test_a_run_is_not_overwritten_and_not_resumed_as_another(tmp_path: Path) -> None:

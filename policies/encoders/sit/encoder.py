@@ -178,8 +178,8 @@ class SiT(Encoder):
         self.flip_blind |= not (flips or self.map_read or local_layers) and global_layers == 1
         self.odd = odd_size(self.rows, self.columns, MAP_CHANNELS) if self.split else 0
         self.flip_blind |= self.split and self.columns == 1  # a map that is its own mirror image
-        # Nor are there triangles where there is one patch.
-        self.flip_blind |= not local_layers and self.rows * self.columns == 1
+        # Nor are there triangles where there is one patch; a map's read-out turns with it.
+        self.flip_blind |= not (local_layers or self.map_read) and self.rows * self.columns == 1
 
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
         """Features (B, F) of uint8 images (B, H, W, C), and attention (B, H / patch, W / patch).
