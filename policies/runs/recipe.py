@@ -97,13 +97,11 @@ class Progress:
 
     def of(self, stage: Stage) -> dict[str, Any]:
         """What is known of a run; empty if it has not begun."""
-        known = read_json(self.path) if self.path.exists() else {}
-        return dict(known.get(stage.folder.name, {}))
+        return dict(self._known().get(stage.folder.name, {}))
 
     def note(self, stage: Stage, **figures: Any) -> None:
         """Keep that of a run, beside what was known of it."""
-        known = read_json(self.path) if self.path.exists() else {}
-        known[stage.folder.name] = {**self.of(stage), **figures}
+        known = {**self._known(), stage.folder.name: {**self.of(stage), **figures}}
         write_atomic(self.path, json_bytes(known))
 
     def begin(self, stage: Stage) -> None:
@@ -118,6 +116,9 @@ class Progress:
                 raise UserError(
                     f"{stage.folder} began with other weights of {name}: remove it to begin anew"
                 )
+
+    def _known(self) -> dict[str, Any]:
+        return read_json(self.path) if self.path.exists() else {}
 
 
 def _weights(stage: Stage) -> dict[str, str]:

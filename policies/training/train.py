@@ -192,7 +192,10 @@ def train_stage(progress: Progress, stage: Stage, wanted: TrainConfig) -> bool:
     """
     print(f"{PROGRAM} {' '.join(stage.arguments)}", flush=True)
     begun = (stage.folder / "last.npz").exists()
-    (progress.require_same_start if begun else progress.begin)(stage)
+    if begun:
+        progress.require_same_start(stage)
+    else:
+        progress.begin(stage)
     # By which line it ended; by minutes or a target that may be before its iterations.
     ended = progress.of(stage).get("line")
     train = ended != stage.line
