@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import secrets
@@ -31,6 +32,11 @@ def json_bytes(content: Any) -> bytes:
     """JSON as this project writes it: indented, null for NaN, with a newline at the end."""
     content = json.loads(json.dumps(content), parse_constant=lambda _: None)
     return (json.dumps(content, indent=2) + "\n").encode()
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal digits."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def read_json(path: Path, error: type[UserError] = UserError) -> dict[str, Any]:

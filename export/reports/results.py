@@ -10,7 +10,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from pixelgait.export.reports import plots
 from pixelgait.export.reports.figure_store import Figures, FigureStore
@@ -29,10 +28,11 @@ from pixelgait.export.reports.result_tables import (
     seeds_table,
     summary_table,
 )
-from pixelgait.policies.runs.run import load_checkpoint
+from pixelgait.policies.runs.run import Run, load_checkpoint
 from pixelgait.robot.bundle import CONTRACT, SHIPPED
 from pixelgait.robot.cli.options import Episodes, parse
 from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.files import read_json
 from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
 from pixelgait.sim.body.camera import CHANNELS
 from pixelgait.sim.eval_options import EvalConfig
@@ -161,7 +161,7 @@ def seed_rows() -> list[ResultRow]:
         for bundle in (SHIPPED / policy, *(each.parent for each in others)):
             name = bundle.relative_to(SHIPPED).as_posix()
             # Under looks is measured who has learned under looks.
-            under_looks = _config(bundle / "high_level")["looks"] == "train"
+            under_looks = Run(bundle / "high_level").config["looks"] == "train"
             columns = SEED_COLUMNS if under_looks else SEED_COLUMNS[:-1]
             rows.append(_row(name, f"`{name}`", columns))
     return rows
@@ -170,7 +170,7 @@ def seed_rows() -> list[ResultRow]:
 def _row(name: str, label: str, columns: tuple[str, ...]) -> ResultRow:
     """Of a bundle, by its name; its weights are those of both levels."""
     folder = SHIPPED / name
-    contract = json.loads((folder / CONTRACT).read_text())
+    contract = read_json(folder / CONTRACT)
     depth = contract["camera"]["channels"] == CHANNELS["depth"]
     weights = load_checkpoint(folder / "high_level" / "best.npz").weights.size + LOW_LEVEL_WEIGHTS
     return ResultRow(label, EvalConfig(name), "", weights, columns, depth)
@@ -183,11 +183,6 @@ def _runs(policy: str) -> list[Path]:
     return [
         each / "high_level" if (each / CONTRACT).exists() else each for each in (folder, *others)
     ]
-
-
-def _config(run: Path) -> dict[str, Any]:
-    config: dict[str, Any] = json.loads((run / "config.json").read_text())
-    return config
 
 
 def _title(run: Path) -> str:
@@ -215,7 +210,7 @@ def _draw_curves(path: Path) -> None:
     for name in (*POLICIES, *COMPARED):
         for run in _runs(name):
             curve = json.loads((run / "curve.json").read_text())
-            if _config(run)["task"] == "imitate":
+            if Run(run).config["task"] == "imitate":
                 imitated.setdefault(name, {})[_title(run)] = curve
             else:
                 tried[f"{name}, {_title(run)}"] = curve

@@ -7,7 +7,6 @@ kept in docs/learning.json, and its tables in docs/studies.md.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
 import signal
@@ -34,7 +33,7 @@ from pixelgait.robot.bundle import CONTRACT, HIGH_LEVEL, load_bundle
 from pixelgait.robot.cli.options import Count, parse
 from pixelgait.robot.cli.processes import die_with_parent
 from pixelgait.robot.errors import UserError, run_command
-from pixelgait.robot.files import read_json, require_writable, write_atomic
+from pixelgait.robot.files import file_sha256, read_json, require_writable, write_atomic
 from pixelgait.sim.eval_options import EvalConfig
 from pixelgait.sim.evaluate import evaluate
 from pixelgait.sim.exported import as_bundle
@@ -164,12 +163,8 @@ def _measure(config: LearningConfig, variant: Variant, seed: int, kept: list[Fig
 def _learned(run: Path) -> Figures:
     """What a training run says of itself."""
     if (run / BUNDLE).exists():
-        return {**_tried(run), WEIGHTS: _sha256(run / BUNDLE / HIGH_LEVEL), "walking": {}}
-    return {**_imitated(run), WEIGHTS: _sha256(run / "best.npz"), "walking": {}}
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+        return {**_tried(run), WEIGHTS: file_sha256(run / BUNDLE / HIGH_LEVEL), "walking": {}}
+    return {**_imitated(run), WEIGHTS: file_sha256(run / "best.npz"), "walking": {}}
 
 
 def _imitated(run: Path) -> Figures:

@@ -10,7 +10,6 @@ Every line but `calibrate` is a run of its own; {1} stands for the folder of the
 
 from __future__ import annotations
 
-import hashlib
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from pixelgait.policies.runs.run import GIT
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.cli.provenance import git_state
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.files import json_bytes, read_json, write_atomic
+from pixelgait.robot.files import file_sha256, json_bytes, read_json, write_atomic
 
 FILE = "recipe.txt"
 PROGRESS = "recipe.json"
@@ -123,8 +122,7 @@ class Progress:
 
 def _weights(stage: Stage) -> dict[str, str]:
     """Of the runs it names, by their folders' names."""
-    bests = {folder.name: folder / "best.npz" for folder in stage.needs}
-    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in bests.items()}
+    return {folder.name: file_sha256(folder / "best.npz") for folder in stage.needs}
 
 
 def say_where_exact(name: str) -> None:

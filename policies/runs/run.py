@@ -93,9 +93,9 @@ class Run:
         held = {path.name for path in folder.iterdir()} - {LOCK} if folder.exists() else set()
         if CONFIG in held and cls(folder).config:  # a run that was killed before it
             held -= BEGUN
-            _remove_copies(folder)
         if held:
             raise UserError(f"{folder} holds something else ({min(held)}), choose another")
+        _remove_copies(folder)
         write_atomic(folder / CONFIG, json_bytes(config))
         write_atomic(folder / GIT, json_bytes({**git_state(), "version": version()}))
         return cls(folder)

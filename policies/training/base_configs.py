@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from pixelgait.robot.cli.options import (
     check_values,
 )
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import file_sha256
 from pixelgait.robot.low_level import CONTROL_DT_S
 from pixelgait.robot.spec import A1, find_robot
 from pixelgait.sim.body.faults import parse_faults, require_eyes, require_time
@@ -253,4 +253,4 @@ def place_in_run(path: Path) -> Path:
     """Where below `SCENES` a scene's file is kept, by its content; houses are large and stay."""
     if path.is_dir():
         return Path(os.path.abspath(path))
-    return Path(hashlib.sha256(path.read_bytes()).hexdigest()[:8]) / path.name
+    return Path(file_sha256(path)[:8]) / path.name

@@ -199,10 +199,10 @@ def train_stage(progress: Progress, stage: Stage, wanted: TrainConfig) -> bool:
     # By which line it ended; by minutes or a target that may be before its iterations.
     ended = progress.of(stage).get("line")
     train = ended != stage.line
-    if train and (ended or not (begun and Run(stage.folder).is_done(wanted.iterations))):
-        run_and_report(replace(wanted, resume=begun))
+    if train:
+        if ended or not (begun and Run(stage.folder).is_done(wanted.iterations)):
+            run_and_report(replace(wanted, resume=begun))
         progress.note(stage, line=stage.line, calibrated=False)
-    progress.note(stage, line=stage.line)
     calibrate = stage.calibrate and not progress.of(stage).get("calibrated", False)
     if calibrate:
         from pixelgait.policies.training.calibration import CalibrateConfig, calibrate_run

@@ -13,6 +13,7 @@ import numpy as np
 from pixelgait.robot.bundle.folder import FILES, BundleError
 from pixelgait.robot.controller import HIGH_LEVEL_CONTRACT
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import file_sha256
 from pixelgait.robot.gait import standing_targets
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S, FADE_S, STAND_S
 from pixelgait.robot.low_level import CONTROL_DT_S, HEADING_HOLD, LOW_LEVEL_CONTRACT
@@ -81,7 +82,7 @@ def check_integrity(folder: Path, contract: dict[str, Any]) -> None:
     for file in FILES:
         if not (folder / file).is_file():
             raise BundleError(f"{folder / file}: file is missing")
-        if hashlib.sha256((folder / file).read_bytes()).hexdigest() != contract["files"].get(file):
+        if file_sha256(folder / file) != contract["files"].get(file):
             raise BundleError(f"{folder / file}: content does not match the contract's sha256")
 
 

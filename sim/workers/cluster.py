@@ -7,7 +7,6 @@ order of the jobs, so it is all the same who has done them.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shlex
@@ -25,7 +24,7 @@ from typing import Any, Protocol, TypeVar
 
 from pixelgait.robot.cli.provenance import code_sha256, version
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.files import Readable
+from pixelgait.robot.files import Readable, file_sha256
 from pixelgait.robot.spec import find_robot
 from pixelgait.sim.scenes.registry import Move
 from pixelgait.sim.workers.connection import connect
@@ -217,7 +216,7 @@ def installation(robot: str) -> dict[str, str]:
 
     code = f"{version()} (code {code_sha256(FOLDERS)[:8]})"
     try:
-        urdf = hashlib.sha256(find_urdf(find_robot(robot)).read_bytes()).hexdigest()[:8]
+        urdf = file_sha256(find_urdf(find_robot(robot)))[:8]
     except UserError as error:
         urdf = f"none ({error})"
     libraries = {name: version(name) or "none" for name in LIBRARIES}
