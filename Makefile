@@ -54,12 +54,12 @@ lint: $(INSTALLED)
 	$(BIN)/mypy
 
 faults: $(INSTALLED)  ## docs/faults.md: every fault on the wire, between real processes: 15 min
-	$(BIN)/python -m pixelgait.export.faults.table --page docs/faults.md
+	$(BIN)/python -m tests.faults.table --page docs/faults.md
 
 MINUTES ?= 30
 EVENTS ?= 200
 endurance: $(INSTALLED)  ## courses under faults for MINUTES, then EVENTS (kill, stop, join): always safe, memory flat: 1 h
-	$(BIN)/python -m pixelgait.export.faults.endurance --minutes $(MINUTES) --events $(EVENTS)
+	$(BIN)/python -m tests.faults.endurance --minutes $(MINUTES) --events $(EVENTS)
 
 recordings: $(INSTALLED)  ## tests/recordings: a short walk of every shipped policy, after it was trained anew
 	$(BIN)/python -m tests.ros.record_walks
@@ -90,47 +90,47 @@ benchmark: $(INSTALLED)  ## rollout speed against bare physics
 
 ON_CLUSTER = $(if $(CLUSTER),--cluster $(CLUSTER))
 results: $(INSTALLED)  ## docs/results.md and the README's table: 100 unseen courses for each row and column; CLUSTER=auto: on Ray
-	$(BIN)/python -m pixelgait.export.reports.results $(ON_CLUSTER)
+	$(BIN)/python -m docs.figures.results.results $(ON_CLUSTER)
 
 speed: $(INSTALLED)  ## seconds to a policy and episodes/s, by number of workers: idle machine, 1.5 h; CLUSTER=auto: on Ray as well
-	$(BIN)/python -m pixelgait.export.speed.speed $(ON_CLUSTER)
+	$(BIN)/python -m docs.figures.speed.speed $(ON_CLUSTER)
 
 navigation: $(INSTALLED)  ## docs/indoors.md: point goals in 100 unseen houses a row
-	$(BIN)/python -m pixelgait.export.reports.navigation $(ON_CLUSTER)
+	$(BIN)/python -m docs.figures.results.navigation $(ON_CLUSTER)
 
 learning: $(INSTALLED)  ## docs/studies.md: size of patches, encoders, mirror symmetry, three seeds each: 12 h
-	$(BIN)/python -m pixelgait.export.studies.learning $(ON_CLUSTER)
+	$(BIN)/python -m docs.figures.studies.learning $(ON_CLUSTER)
 
 fits: $(INSTALLED)  ## docs/studies.md: what networks learn from the same decisions under looks: 1 h
-	$(BIN)/python -m pixelgait.export.studies.fits
+	$(BIN)/python -m docs.figures.studies.fits
 
 gallery: $(INSTALLED)  ## docs/unseen-looks.png, docs/failures.png: walks under unseen looks, and how episodes end that are no success
-	$(BIN)/python -m pixelgait.export.studies.gallery
+	$(BIN)/python -m docs.figures.studies.gallery
 
 order: $(INSTALLED)  ## docs/studies.md: policies that do not know the order of their inputs, shuffled; after make learning: 1 h
-	$(BIN)/python -m pixelgait.export.studies.order
+	$(BIN)/python -m docs.figures.input_order.order
 
 encoders: $(INSTALLED)  ## latencies of all encoders: docs/encoders.md and .png: idle machine, 8 min
 	$(BIN)/pixelgait-encoders --page docs/encoders.md
 	cp runs/encoders/encoders.png docs/encoders.png
 
 performer: $(INSTALLED)  ## docs/encoders.md: IAP's time by size of patch beside a Performer's: idle machine, 1 min
-	$(BIN)/python -m pixelgait.export.studies.performer
+	$(BIN)/python -m docs.figures.studies.performer
 
 features: $(INSTALLED)  ## docs/encoders.md: IAP's time and error by number of random features: idle machine, 1 min
-	$(BIN)/python -m pixelgait.export.studies.features
+	$(BIN)/python -m docs.figures.studies.features
 
 gait-study: $(INSTALLED)  ## open-loop sweeps of the gait generator: docs/gait_study.png
-	$(BIN)/python -m pixelgait.export.reports.gait_study
+	$(BIN)/python -m docs.figures.results.gait_study
 
 walk-card: $(INSTALLED)  ## what the low level reaches and bears: tables in policies/pretrained/walk/README.md
-	$(BIN)/python -m pixelgait.export.reports.walk_card
+	$(BIN)/python -m docs.figures.results.walk_card
 
 walk-gif: $(INSTALLED)  ## the README's film: docs/walk.gif
 	$(BIN)/pixelgait-eval iap-rgbd --episodes 1 --seconds 10 --video docs/walk.gif
 
 contact-sheet: $(INSTALLED)  ## every scene, and looks of both sets: docs/scenes.png, docs/looks.png
-	$(BIN)/python -m pixelgait.export.reports.contact_sheet
+	$(BIN)/python -m docs.figures.results.contact_sheet
 
 $(DEMO_INSTALLED):
 	@$(INSTALLING)echo "installing for the demo into .venv: 0.6 GB to download, 1.5 GB on disk; several more with CUDA"

@@ -30,7 +30,8 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 
 import pixelgait.sim.envs  # noqa: F401 (registers the environments)
-from pixelgait.export.bundle.export import write_bundle
+from pixelgait.export.exporter import write_bundle
+from pixelgait.policies.evaluation.evaluate import EvalConfig, report
 from pixelgait.policies.high_level import HIDDEN, HighLevelNetwork, flat_weights
 from pixelgait.policies.low_level import LinearGraph
 from pixelgait.policies.runs.run import find_run
@@ -45,13 +46,12 @@ from pixelgait.robot.cli.options import (
     check_outputs,
     parse,
 )
-from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS
+from pixelgait.robot.control.controller import LONGEST_STEPS, SHORTEST_STEPS
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
-from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.sim.body.camera import KIND_OF_CHANNELS
-from pixelgait.sim.environments.options import LONGEST_S
-from pixelgait.sim.evaluate import EvalConfig, report
+from pixelgait.sim.environments.argument_checks import LONGEST_S
 from pixelgait.sim.world.seeds import TRAINING
 
 CURVE = "curve.json"

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from pixelgait.policies.encoder_registry import ENCODERS, make_encoder
 from pixelgait.policies.memory import cells_of
-from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS, Decision, State
-from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
-from pixelgait.robot.observation import NO_GOAL
+from pixelgait.robot.control.controller import LONGEST_STEPS, SHORTEST_STEPS, Decision, State
+from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS
+from pixelgait.robot.control.observation import NO_GOAL
 from pixelgait.robot.spec import Array
 
 HIDDEN = 10  # tanh units (IAP paper, section 5.3)

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from pixelgait.policies.mirror import tie
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.robot.gait import joint_map
-from pixelgait.robot.low_level import (
+from pixelgait.robot.control.gait import joint_map
+from pixelgait.robot.control.low_level import (
     JOINTS,
     LOW_LEVEL_WEIGHTS,
     SIGNATURE,

@@ -12,9 +12,9 @@ from functools import cache
 
 import numpy as np
 
-from pixelgait.robot import gait
-from pixelgait.robot.gait import joint_map
-from pixelgait.robot.low_level import INPUT_SIZE, JOINTS, LinearLowLevel
+from pixelgait.robot.control import gait
+from pixelgait.robot.control.gait import joint_map
+from pixelgait.robot.control.low_level import INPUT_SIZE, JOINTS, LinearLowLevel
 from pixelgait.robot.spec import LEGS, Array, RobotSpec
 
 OPPOSITE = {"L": "R", "R": "L"}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pixelgait.robot.low_level import INPUT_SIZE, LATENT_SIZE, LinearLowLevel
+from pixelgait.robot.control.low_level import INPUT_SIZE, LATENT_SIZE, LinearLowLevel
 from pixelgait.robot.spec import Array
 
 # Least standard deviation to divide by. Early in training most inputs hardly move; dividing by

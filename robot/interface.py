@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.spec import Array
 
+CONTROL_DT_S = 0.01  # 100 Hz, as in Google's PMTG environments
 # All ours. From wherever the joints are into the pose in which it stands; gains grow from nothing.
 STAND_S, FADE_S = 1.0, 0.5
 # Silent for longer, and a driver has damped its motors: the robot must be taken as lying.

@@ -48,15 +48,15 @@ class RobotSpec:
     default_pose_rad: Array
     feet_m: Array  # (4, 2) foot x, y below the base in the default pose
     leg_length_m: float  # hip axis to foot in the default pose
-    # Joint directions in the URDF, see robot/gait.py.
+    # Joint directions in the URDF, see robot/control/gait.py.
     swing_sign: float
     extension_sign: float
     stand_height_m: float
     camera: CameraMount
     abduction_signs: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.0)  # of LEGS
     hip_share: float = 0.5  # of the knee's motion, which the hip takes back
-    # For soft legs, see robot/gait.py: the mass that targets are offset for, and the levers of a
-    # foot's load about abduction and knee in the default pose. Stiff legs do without.
+    # Soft legs only, see robot/control/gait.py: the mass that targets are offset for, and the
+    # levers of a foot's load about abduction and knee in the default pose.
     carried_kg: float = 0.0
     load_levers_m: tuple[float, float] = (0.0, 0.0)
     load_lag_s: float = 0.0  # from the gait generator's stance to a leg's

@@ -18,10 +18,10 @@ import pytest
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs.run import Checkpoint, Run
 from pixelgait.robot.bundle import CONTRACT
-from pixelgait.robot.gait import PARAMETERS, STRIDE
-from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
-from pixelgait.robot.ros.wire.private import OF_WHEELS
-from pixelgait.sim.write_house import write_rooms
+from pixelgait.robot.control.gait import PARAMETERS, STRIDE
+from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS
+from pixelgait.robot.ros.common.discovery import OF_WHEELS
+from pixelgait.sim.scenes.houses.write_house import write_rooms
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -50,8 +50,8 @@ def gentle_weights() -> np.ndarray:
 def make_bundle(folder: Path, encoder: str, name: str = "", **options: Any) -> Path:
     """Of untrained networks; the options are an `Architecture`'s."""
     # Here, as torch takes seconds, which most of the workers' tests under ROS 2 never need.
-    from pixelgait.export.bundle.export import export
-    from pixelgait.export.bundle.options import ExportConfig
+    from pixelgait.export.exporter import export
+    from pixelgait.export.options import ExportConfig
     from pixelgait.policies.high_level import Architecture, flat_weights, make_high_level
 
     low_level = write_run(folder / "low", "follow", gentle_weights())

@@ -16,27 +16,33 @@ TOP_FOLDERS = ("robot", "sim", "policies", "export")
 # From the ground up. A folder may import itself and what stands in the rows above its own.
 LAYERS = (
     ("robot",),
-    ("robot.cli", "robot.bundle", "robot.runtime", "sim.world", "policies.encoders"),
+    ("robot.cli", "robot.safety", "sim.world", "sim.body.camera_effects"),
+    ("robot.control", "robot.ros.common"),
+    ("robot.bundle", "robot.runtime", "policies.encoders"),
     (
         "policies.encoders.iap",
         "policies.encoders.sit",
         "policies.encoders.ge_vit",
         "policies.encoders.latformer",
     ),
-    ("sim.world.looks", "sim.scenes.courses", "sim.scenes.houses", "sim.body.eyes"),
-    ("robot.recording", "robot.profiling", "robot.ros.wire", "robot.unitree"),
-    ("robot.ros.people", "robot.ros.watch", "robot.viewing"),
+    ("sim.rendering", "sim.scenes.courses", "sim.scenes.houses"),
+    (
+        "robot.recording",
+        "robot.profiling",
+        "robot.unitree",
+        "robot.ros.commands",
+        "robot.ros.links",
+    ),
+    ("robot.ros.monitoring", "robot.viewing"),
     ("robot.ros", "sim.body", "sim.scenes"),
     ("policies", "sim.engines"),
-    ("policies.runs", "sim.workers"),
-    ("sim.tasks", "sim.standin"),
-    ("sim.viewing", "sim.batches"),
-    ("sim.environments", "policies.training.rollouts"),
-    ("policies.training.evolution", "policies.training.imitation"),
-    ("sim", "policies.training", "export.bundle"),
-    ("export.reports", "export.faults", "export.speed", "sim.benchmarks"),
-    ("export.demo", "export.studies"),
-    ("export",),
+    ("sim.tasks", "sim.workers"),
+    ("policies.runs", "sim"),
+    ("sim.viewing", "sim.batched"),
+    ("sim.environments", "sim.ros", "policies.evaluation", "policies.training.rollouts"),
+    ("sim.benchmarks", "policies.training.evolution", "policies.training.imitation"),
+    ("policies.training", "export"),
+    ("export.encoder_profile", "export.demo"),
 )
 MOST_FILES = 12
 MOST_LINES = 300
@@ -124,7 +130,7 @@ def test_modules_do_not_import_in_circles() -> None:
 
 
 def test_no_file_shadows_a_library_for_whoever_runs_its_neighbour() -> None:
-    """`python sim/evaluate.py` puts sim/ before everything else that can be imported."""
+    """`python sim/envs.py` puts sim/ before everything else that can be imported."""
     libraries = set(sys.stdlib_module_names) | set(packages_distributions()) - {"pixelgait"}
     for path in MODULES:
         assert path.stem not in libraries - {"__init__"}, path
@@ -133,7 +139,12 @@ def test_no_file_shadows_a_library_for_whoever_runs_its_neighbour() -> None:
 
 
 @pytest.mark.parametrize(
-    "script", ["sim/evaluate.py", "robot/profiling/profile_bundle.py", "policies/training/train.py"]
+    "script",
+    [
+        "policies/evaluation/evaluate.py",
+        "robot/profiling/profile_bundle.py",
+        "policies/training/train.py",
+    ],
 )
 def test_a_file_runs_by_its_path(script: str) -> None:
     done = subprocess.run(
@@ -149,7 +160,7 @@ import sys
 for name in ("torch", "pybullet", "gymnasium", "onnx", "rclpy", "matplotlib", "ray"):
     sys.modules[name] = None
 from pixelgait.robot.bundle import load_bundle
-from pixelgait.robot.controller import Controller
+from pixelgait.robot.control.controller import Controller
 import pixelgait.robot.ros.run, pixelgait.robot.profiling.profile_bundle
 """
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -21,18 +21,19 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from pixelgait.export.reports.generated import markers
+from pixelgait.export.markdown_sections import markers
+from pixelgait.policies.evaluation.evaluate import run_episodes
+from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.cli.commands import COMMANDS, main
 from pixelgait.robot.cli.provenance import git_state, version
-from pixelgait.sim.eval_options import EvalConfig
-from pixelgait.sim.evaluate import run_episodes
 from tests.conftest import Command, alive, child_environment, children
 from tests.helpers import documented_keys
 from tests.test_architecture import ROOT
 from tests.test_formats import FOLLOW, ROOMS
 
 WALK = ROOT / "tests" / "recordings" / "iap.mcap"
+EVALUATE = "pixelgait.policies.evaluation.evaluate"
 
 
 def started_as(
@@ -327,7 +328,7 @@ def test_bad_input_gets_one_clear_line(
     ("name", "line"),
     [
         ("pixelgait.robot.ros.run", "BUNDLE"),
-        ("pixelgait.sim.node", ""),
+        ("pixelgait.sim.ros.node", ""),
         ("pixelgait.robot.ros.view", "live --save FOLDER/w.rrd"),
     ],
 )
@@ -535,7 +536,13 @@ def running(iap_bundle: Path, tmp_path: Path) -> Iterator[subprocess.Popen[str]]
     line = ("--episodes", str(EPISODES), "--seconds", "2", "--json", "figures.json")
     with progress.open("w") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "pixelgait.sim.evaluate", str(iap_bundle), *line],
+            [
+                sys.executable,
+                "-m",
+                "pixelgait.policies.evaluation.evaluate",
+                str(iap_bundle),
+                *line,
+            ],
             stdout=subprocess.PIPE,
             stderr=file,
             text=True,

@@ -15,14 +15,14 @@ import pytest
 
 from pixelgait.policies.high_level import Architecture, HighLevelNetwork
 from pixelgait.policies.runs.trained import trained_high_level
-from pixelgait.policies.training.imitation.jobs import Course, collect
+from pixelgait.policies.training.imitation.worker_jobs import Course, collect
 from pixelgait.policies.training.rollouts import worker
 from pixelgait.policies.training.rollouts.plan import Plan
 from pixelgait.policies.training.rollouts.worker import Worker
 from pixelgait.robot.bundle import BundleError, load_bundle
+from pixelgait.robot.control.observation import DEPTH_RANGE_M, depth_bytes, fill_holes
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.observation import DEPTH_RANGE_M, depth_bytes, fill_holes
-from pixelgait.robot.ros.wire.camera import depth_frame, rgb_frame
+from pixelgait.robot.ros.links.camera_images import depth_frame, rgb_frame
 from pixelgait.sim.body.randomisation import Sample
 from pixelgait.sim.body.sensors import exposed
 from tests.conftest import Command

@@ -19,8 +19,8 @@ import onnxruntime as ort
 import pytest
 import tyro
 
-from pixelgait.export.bundle import parity
-from pixelgait.export.bundle.graphs import HighLevelGraph, high_level_graph
+from pixelgait.export import parity
+from pixelgait.export.onnx_graphs import HighLevelGraph, high_level_graph
 from pixelgait.policies.encoder_registry import ENCODERS
 from pixelgait.policies.high_level import Architecture, make_high_level
 from pixelgait.policies.training.imitation.fitting import has_gradient

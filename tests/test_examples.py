@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pixelgait.policies.evaluation.evaluate import evaluate
+from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.errors import UserError
-from pixelgait.sim.eval_options import EvalConfig
-from pixelgait.sim.evaluate import evaluate
 from tests.conftest import child_environment
 from tests.helpers import change_contract
 from tests.test_architecture import ROOT

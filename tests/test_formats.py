@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pixelgait.policies.evaluation.evaluate import evaluate
+from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.policies.training.base_configs import (
     BUDGET,
     PLACE,
 )
 from pixelgait.policies.training.configs import KINDS
-from pixelgait.sim.eval_options import EvalConfig
-from pixelgait.sim.evaluate import evaluate
 from tests.conftest import Command
 from tests.helpers import documented_keys
 

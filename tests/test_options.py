@@ -11,13 +11,13 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
+from pixelgait.policies.evaluation import options
 from pixelgait.robot.bundle import CONTRACT, SHIPPED
 from pixelgait.robot.cli.commands import own_arguments
 from pixelgait.robot.cli.options import Range
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.profiling.profile_bundle import ProfileConfig, profile
 from pixelgait.robot.recording import replay
-from pixelgait.sim import eval_options
 from tests.test_architecture import MODULES, name_of
 
 
@@ -76,11 +76,11 @@ def test_a_shipped_bundle_is_not_written_over_by_who_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here of a place of the test's own."""
-    for module in (eval_options, replay):
+    for module in (options, replay):
         monkeypatch.setattr(module, "SHIPPED", tmp_path)
     for name in ("contract.json", "golden.json"):
         with pytest.raises(UserError, match="what is read is the same file"):
-            eval_options.EvalConfig("iap", json=tmp_path / "iap" / name).check()
+            options.EvalConfig("iap", json=tmp_path / "iap" / name).check()
         with pytest.raises(UserError, match="what is read is the same file"):
             replay.report(replay.ReplayConfig(Path("walk.mcap"), "iap", tmp_path / "iap" / name))
     shutil.copytree(SHIPPED / "walk", tmp_path / "walk")
@@ -103,4 +103,4 @@ def test_a_shipped_bundle_is_not_written_over_by_who_names_it(
 def test_what_a_program_mistypes_is_no_other_option(options: dict[str, Any], said: str) -> None:
     """A command line cannot say it; figures of the policy would stand under another name."""
     with pytest.raises(UserError, match=f"^{re.escape(said)}"):
-        eval_options.EvalConfig("walk", **options).check()
+        options.EvalConfig("walk", **options).check()

@@ -7,12 +7,14 @@ import math
 import shutil
 from pathlib import Path
 
-from pixelgait.export.bundle.export import export
-from pixelgait.export.bundle.options import ExportConfig
+from pixelgait.export import plots
 from pixelgait.export.demo.film import ended, film, walked
 from pixelgait.export.demo.options import DemoConfig
 from pixelgait.export.demo.ros import run_ros
-from pixelgait.export.reports import plots
+from pixelgait.export.exporter import export
+from pixelgait.export.options import ExportConfig
+from pixelgait.policies.evaluation.evaluate import evaluate
+from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.policies.runs.curve_picture import draw_curve
 from pixelgait.policies.runs.run import Run
 from pixelgait.policies.training.configs import FollowConfig
@@ -21,18 +23,16 @@ from pixelgait.policies.training.session import train
 from pixelgait.robot.bundle import SHIPPED, load_bundle, shipped_low_level
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import LOCK, locked
+from pixelgait.robot.recording.reader import read_recording
 from pixelgait.robot.recording.replay import format_figures, replay
-from pixelgait.robot.recording.steps import read_recording
 from pixelgait.robot.spec import A1, find_robot
 from pixelgait.sim.engines.urdf import find_urdf
-from pixelgait.sim.eval_options import EvalConfig
-from pixelgait.sim.evaluate import evaluate
+from pixelgait.sim.rendering.scene_with_look import Dressed
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.navigate import REACHED_M, STOPPED_M
 from pixelgait.sim.viewing.video import FRAMES_PER_S, write_film
 from pixelgait.sim.world.appearance import Looks
-from pixelgait.sim.world.looks.dressed import Dressed
 from pixelgait.sim.world.scene import Layout, Scene
 from pixelgait.sim.world.seeds import VALIDATION, Stream
 
@@ -60,9 +60,11 @@ def demo(config: DemoConfig) -> None:
         UserError: a value cannot be used, a step failed, or the robot is not where it was told to
             go.
     """
-    from pixelgait.robot.ros.wire import common  # fail now, not after minutes of training
+    from pixelgait.robot.ros.common import (
+        ros2,  # refuses a missing ROS 2 before minutes of training
+    )
 
-    del common
+    del ros2
     find_urdf(find_robot(config.robot))
     shipped_low_level(config.robot)
     _require_ours(config.out)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.tasks.navigate import STOPPED_STEPS
 from pixelgait.sim.viewing.video import Track, counted, draw_inset, render_track

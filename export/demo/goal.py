@@ -7,9 +7,9 @@ import sys
 from geometry_msgs.msg import PoseStamped
 from std_msgs.msg import Float64, String
 
-from pixelgait.robot.ros.people.destination import GOAL
-from pixelgait.robot.ros.wire import common as ros
-from pixelgait.robot.ros.wire.names import DISTANCE, NODE, ODOMETRY, STATE
+from pixelgait.robot.ros.commands.goal import GOAL
+from pixelgait.robot.ros.common import ros2
+from pixelgait.robot.ros.common.topic_names import DISTANCE, NODE, ODOMETRY, STATE
 
 AGAIN_S = 0.2
 UP = ("standing up", "ready", "walking")  # states in which it is told: all sensors send by then
@@ -19,11 +19,11 @@ class Guide:
     """Says it until the controller tells how far it is."""
 
     def __init__(self, x: float, y: float) -> None:
-        self.node = ros.rclpy.create_node("guide")
+        self.node = ros2.rclpy.create_node("guide")
         self.place = x, y
         self.up = self.heard = False
         self._goals = self.node.create_publisher(PoseStamped, GOAL, 1)
-        self.node.create_subscription(String, f"{NODE}/{STATE}", self._stands, ros.latched(1))
+        self.node.create_subscription(String, f"{NODE}/{STATE}", self._stands, ros2.latched(1))
         self.node.create_subscription(Float64, f"{NODE}/{DISTANCE}", self._sets_out, 1)
         self.node.create_timer(AGAIN_S, self._tell)
 
@@ -45,12 +45,12 @@ class Guide:
 
 def main() -> None:
     """Until a signal says that the walk is over."""
-    over = ros.start()
+    over = ros2.start()
     guide = Guide(*map(float, sys.argv[1:3]))
     while not over.is_set():
-        ros.rclpy.spin_once(guide.node, timeout_sec=AGAIN_S)
+        ros2.rclpy.spin_once(guide.node, timeout_sec=AGAIN_S)
     guide.node.destroy_node()
-    ros.rclpy.utilities.try_shutdown()
+    ros2.rclpy.utilities.try_shutdown()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pixelgait.robot.cli.processes import die_with_parent
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.ros.wire.private import OwnDomain, private_environment
+from pixelgait.robot.ros.common.discovery import OwnDomain, private_environment
 
 SHUTDOWN_S = 10.0
 
@@ -32,7 +32,7 @@ def run_ros(
     """
     domain = OwnDomain()
     environment = private_environment(domain.number, (out / "ros_log").resolve())
-    sim = [sys.executable, "-m", "pixelgait.sim.node", "--out", str(out), *robot]
+    sim = [sys.executable, "-m", "pixelgait.sim.ros.node", "--out", str(out), *robot]
     run = [sys.executable, "-m", "pixelgait.robot.ros.run", bundle, "--out", str(out), *controller]
     lines = [sim]
     if goal is not None:

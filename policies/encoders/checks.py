@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pixelgait.robot.observation import ENCODINGS
+from pixelgait.robot.control.observation import ENCODINGS
 
 # More takes minutes to export, or more memory than there is; ours.
 MOST_PIXELS = 1024  # of an image's height and width

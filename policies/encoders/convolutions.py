@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pixelgait.robot.observation import COLOURS
+from pixelgait.robot.control.observation import COLOURS
 
 WHITE = 255.0
 FLATTEST = 0.02 * WHITE  # deviation of a picture below which what is left is the camera's noise

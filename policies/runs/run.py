@@ -19,6 +19,7 @@ from pixelgait.policies.runs.curve_picture import PICTURE
 from pixelgait.robot.bundle import CONTRACT, FILES, SHIPPED
 from pixelgait.robot.cli.processes import interrupt_later
 from pixelgait.robot.cli.provenance import git_state, version
+from pixelgait.robot.control.low_level import INPUT_SIZE
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import (
     LOCK,
@@ -29,7 +30,6 @@ from pixelgait.robot.files import (
     replacing,
     write_atomic,
 )
-from pixelgait.robot.low_level import INPUT_SIZE
 from pixelgait.robot.spec import Array
 
 CONFIG, GIT, CURVE = "config.json", "git.json", "curve.json"

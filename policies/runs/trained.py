@@ -16,9 +16,9 @@ from pixelgait.policies.high_level import (
 )
 from pixelgait.policies.low_level import searched_low_level
 from pixelgait.policies.runs.run import CONFIG, GIT, SCENES, Run, load_checkpoint
+from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
-from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.spec import A1, RobotSpec, find_robot
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import moved_scene

@@ -25,13 +25,13 @@ from pixelgait.robot.cli.options import (
 )
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import file_sha256
-from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import A1, find_robot
 from pixelgait.sim.body.faults import parse_faults, require_eyes, require_time
 from pixelgait.sim.body.measured_delays import make_randomisation
 from pixelgait.sim.engines.registry import find_simulator, simulators
+from pixelgait.sim.options import SceneOptions, WorkerOptions, check_film
 from pixelgait.sim.scenes.registry import is_graded, moved_scene
-from pixelgait.sim.tasks.options import SceneOptions, WorkerOptions, check_film
 from pixelgait.sim.world.seeds import VALIDATION
 
 if TYPE_CHECKING:  # torch is not needed to be told what to do

@@ -19,12 +19,9 @@ from pixelgait.policies.runs.run import Checkpoint, Run, find_run
 from pixelgait.policies.runs.trained import body_of, robot_of, trained_low_level
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.cli.options import parse
-from pixelgait.robot.controller import Controller, Decision
-from pixelgait.robot.errors import UserError, run_command
-from pixelgait.robot.files import locked
-from pixelgait.robot.gait import STRIDE
-from pixelgait.robot.low_level import (
-    CONTROL_DT_S,
+from pixelgait.robot.control.controller import Controller, Decision
+from pixelgait.robot.control.gait import STRIDE
+from pixelgait.robot.control.low_level import (
     LOW_LEVEL_WEIGHTS,
     MAX_SPEED_M_PER_S,
     RESIDUAL_SIZE,
@@ -32,8 +29,11 @@ from pixelgait.robot.low_level import (
     features,
     latent_for,
 )
+from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.files import locked
+from pixelgait.robot.interface import CONTROL_DT_S
+from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import Array
-from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.registry import make_body, simulators
 from pixelgait.sim.scenes.flat import FlatGround

@@ -45,7 +45,7 @@ from pixelgait.robot.files import locked, require_writable, write_atomic
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.measured_delays import require_camera
 from pixelgait.sim.scenes.registry import moved_scene
-from pixelgait.sim.workers.pool import Pool
+from pixelgait.sim.workers.process_pool import Pool
 
 BEST = "best.npz"
 

@@ -31,7 +31,7 @@ from pixelgait.robot.cli.options import check_outputs, parse
 from pixelgait.robot.cli.usage import understand
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable
-from pixelgait.sim.tasks.options import WorkerOptions, check_film
+from pixelgait.sim.options import WorkerOptions, check_film
 
 PROGRAM = "pixelgait-train"
 DESCRIPTION = f"""Train a policy and write a run folder. {PROGRAM} TASK --help has a task's options.

@@ -12,7 +12,7 @@ A bundle is a folder:
 A high level takes what it is told, a goal, where ahead is, or neither; without memory no state.
 """
 
-from pixelgait.robot.bundle.bundle import Bundle
+from pixelgait.robot.bundle.bundle import Bundle, load_bundle
 from pixelgait.robot.bundle.contract import (
     DRIVER,
     FIXED,
@@ -41,7 +41,6 @@ from pixelgait.robot.bundle.graphs import (
     single_thread_session,
     tensors_of,
 )
-from pixelgait.robot.bundle.loading import load_bundle
 
 __all__ = [
     "CONTRACT",

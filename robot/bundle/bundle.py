@@ -1,4 +1,4 @@
-"""A verified bundle at work: what the controller asks of both graphs."""
+"""Policy bundle: verified on load, then run by the controller through ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -10,14 +10,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot import controller as levels
-from pixelgait.robot.bundle.folder import HIGH_LEVEL, LOW_LEVEL
-from pixelgait.robot.bundle.graphs import DECISION, MEMORY, Graphs
+from pixelgait.robot.bundle.contract import check_agreement, check_integrity
+from pixelgait.robot.bundle.folder import CONTRACT, HIGH_LEVEL, LOW_LEVEL, BundleError, find_bundle
+from pixelgait.robot.bundle.graphs import (
+    DECISION,
+    MEMORY,
+    Graphs,
+    check_golden,
+    check_tensors,
+    open_graphs,
+)
+from pixelgait.robot.control.controller import (
+    LONGEST_STEPS,
+    NO_STOPWATCH,
+    SHORTEST_STEPS,
+    Controller,
+    Decision,
+    HighLevel,
+    State,
+    Stopwatch,
+)
+from pixelgait.robot.control.low_level import RESULTS, SIGNATURE
+from pixelgait.robot.control.observation import NO_GOAL
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.low_level import RESULTS, SIGNATURE
-from pixelgait.robot.observation import NO_GOAL
-from pixelgait.robot.spec import Array, RobotSpec
-from pixelgait.robot.supervisor import Patience, Supervisor, patience_of
+from pixelgait.robot.files import read_json
+from pixelgait.robot.safety.supervisor import Patience, Supervisor, patience_of
+from pixelgait.robot.spec import Array, RobotSpec, find_robot
 
 # Inferences of each graph before the first that counts: it takes two to three times as long, until
 # memory is allocated and caches are filled. After six it no longer shows (shipped bundles); ours.
@@ -51,8 +69,8 @@ class Bundle:
         return {name: tensor["shape"] for name, tensor in inputs.items()}
 
     def high_level(
-        self, image: NDArray[np.uint8], goal: Array = NO_GOAL, state: levels.State = None
-    ) -> levels.Decision:
+        self, image: NDArray[np.uint8], goal: Array = NO_GOAL, state: State = None
+    ) -> Decision:
         """The controller's high level: image (H, W, C) uint8, goal (2,), state (n,) to decision.
 
         Raises:
@@ -66,9 +84,9 @@ class Bundle:
         inputs: dict[str, NDArray[Any]] = {"image": image, **told}
         latent, duration, attention, *memory = self._run(HIGH_LEVEL, DECISION, inputs, state)
         after = memory[0].astype(np.float64) if memory else None
-        steps = int(min(max(levels.SHORTEST_STEPS, duration[0]), levels.LONGEST_STEPS))
+        steps = int(min(max(SHORTEST_STEPS, duration[0]), LONGEST_STEPS))
         kept = latent.astype(np.float64).clip(-1.0, 1.0)  # somebody else's graph may not keep to it
-        return levels.Decision(kept, steps, attention, after)
+        return Decision(kept, steps, attention, after)
 
     def low_level(
         self, latent: Array, imu: Array, joint_angles: Array, carried: Array
@@ -80,7 +98,7 @@ class Bundle:
         return targets.astype(np.float64), np.concatenate(after, dtype=np.float64)
 
     def _run(
-        self, file: str, gives: Iterable[str], inputs: dict[str, NDArray[Any]], state: levels.State
+        self, file: str, gives: Iterable[str], inputs: dict[str, NDArray[Any]], state: State
     ) -> list[NDArray[Any]]:
         """These outputs of a graph for what it takes of the inputs, then its next state if any."""
         takes = self.contract["graphs"][file]["inputs"]
@@ -98,14 +116,47 @@ class Bundle:
 
     def controller(
         self,
-        high_level: levels.HighLevel | None = None,
+        high_level: HighLevel | None = None,
         patience: Mapping[str, Patience] | None = None,
-        stopwatch: levels.Stopwatch = levels.NO_STOPWATCH,
-    ) -> levels.Controller:
+        stopwatch: Stopwatch = NO_STOPWATCH,
+    ) -> Controller:
         """A controller of this bundle, or of its low level under another high level.
 
         How long sensors may be silent, `patience`, is by default as the contract says.
         """
         guard = Supervisor(self.spec, patience or patience_of(self.contract))
         decides = self.high_level if high_level is None else high_level
-        return levels.Controller(decides, self.low_level, guard, stopwatch)
+        return Controller(decides, self.low_level, guard, stopwatch)
+
+
+def load_bundle(name: str | Path, spec: RobotSpec | None = None) -> Bundle:
+    """Read and verify a bundle: a folder, or the name of a shipped one.
+
+    It shall run on the robot `spec`, by default the one that the contract names.
+
+    Raises:
+        BundleError: anything in the folder that does not fit, by name.
+    """
+    folder = find_bundle(str(name))
+    try:
+        return _load(folder, spec)
+    except BundleError:
+        raise
+    except UserError as error:  # of what the contract says
+        raise BundleError(f"{folder / CONTRACT}: {error}") from None
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise BundleError(f"{folder / CONTRACT}: malformed ({error!r})") from None
+
+
+def _load(folder: Path, spec: RobotSpec | None) -> Bundle:
+    contract = read_json(folder / CONTRACT, BundleError)
+    check_integrity(folder, contract)
+    spec = spec or find_robot(contract["robot"])
+    if contract["robot"] != spec.name:
+        raise UserError(f"made for robot '{contract['robot']}', not for '{spec.name}'")
+    graphs = open_graphs(folder)
+    bundle = Bundle(folder, contract, spec, graphs)
+    check_agreement(contract, spec, bundle.image_shape)
+    check_tensors(contract["graphs"], graphs, bundle.image_shape)
+    check_golden(folder, contract["graphs"], graphs)
+    return bundle

@@ -11,15 +11,21 @@ from typing import Any
 import numpy as np
 
 from pixelgait.robot.bundle.folder import FILES, BundleError
-from pixelgait.robot.controller import HIGH_LEVEL_CONTRACT
+from pixelgait.robot.control.controller import HIGH_LEVEL_CONTRACT
+from pixelgait.robot.control.gait import standing_targets
+from pixelgait.robot.control.low_level import HEADING_HOLD, LOW_LEVEL_CONTRACT
+from pixelgait.robot.control.observation import IMU, camera_contract
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import file_sha256
-from pixelgait.robot.gait import standing_targets
-from pixelgait.robot.interface import DRIVER_TIMEOUT_S, FADE_S, STAND_S
-from pixelgait.robot.low_level import CONTROL_DT_S, HEADING_HOLD, LOW_LEVEL_CONTRACT
-from pixelgait.robot.observation import IMU, camera_contract
+from pixelgait.robot.interface import CONTROL_DT_S, DRIVER_TIMEOUT_S, FADE_S, STAND_S
+from pixelgait.robot.safety.supervisor import (
+    CAMERA,
+    PATIENCE,
+    TILT_LIMIT_RAD,
+    Patience,
+    patience_of,
+)
 from pixelgait.robot.spec import Array, RobotSpec, spec_contract
-from pixelgait.robot.supervisor import CAMERA, PATIENCE, TILT_LIMIT_RAD, Patience, patience_of
 
 SCHEMA = 3
 TOLERANCE = 1e-5  # largest difference between runtimes or CPUs

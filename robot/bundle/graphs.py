@@ -11,10 +11,10 @@ import onnxruntime as ort
 
 from pixelgait.robot.bundle.contract import TOLERANCE
 from pixelgait.robot.bundle.folder import GOLDEN, HIGH_LEVEL, LOW_LEVEL, BundleError
+from pixelgait.robot.control.low_level import LATENT_SIZE, RESULTS, SIGNATURE
+from pixelgait.robot.control.observation import NO_GOAL
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
-from pixelgait.robot.low_level import LATENT_SIZE, RESULTS, SIGNATURE
-from pixelgait.robot.observation import NO_GOAL
 
 Graphs = dict[str, ort.InferenceSession]  # by file
 Tensors = dict[str, dict[str, Any]]  # of a graph: by side and name, with type and shape

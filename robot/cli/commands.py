@@ -13,14 +13,14 @@ from pixelgait.robot.errors import is_interrupt
 # Modules are named, not imported: this folder must run where the others' libraries are missing.
 COMMANDS = {
     "pixelgait-train": ("pixelgait.policies.training.train", "train"),
-    "pixelgait-eval": ("pixelgait.sim.evaluate", "sim"),
-    "pixelgait-export": ("pixelgait.export.bundle.command", "train"),
+    "pixelgait-eval": ("pixelgait.policies.evaluation.evaluate", "sim"),
+    "pixelgait-export": ("pixelgait.export.command", "train"),
     "pixelgait-profile": ("pixelgait.robot.profiling.profile_bundle", ""),
-    "pixelgait-encoders": ("pixelgait.export.reports.encoder_profile", "train"),
+    "pixelgait-encoders": ("pixelgait.export.encoder_profile.command", "train"),
     "pixelgait-run": ("pixelgait.robot.ros.run", "ros"),
     "pixelgait-replay": ("pixelgait.robot.recording.replay", "record"),
     "pixelgait-view": ("pixelgait.robot.ros.view", "view"),
-    "pixelgait-sim": ("pixelgait.sim.node", "sim,ros"),
+    "pixelgait-sim": ("pixelgait.sim.ros.node", "sim,ros"),
     "pixelgait-benchmark": ("pixelgait.sim.benchmarks.benchmark", "sim"),
     "pixelgait-demo": ("pixelgait.export.demo.command", "demo"),
 }

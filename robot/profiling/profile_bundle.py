@@ -19,9 +19,9 @@ from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.profiling.comparison import format_comparison, read_report
 from pixelgait.robot.profiling.page import page
+from pixelgait.robot.runtime.cache_warmup import Rehearsal
 from pixelgait.robot.runtime.latency import LatencyProfiler, format_table
 from pixelgait.robot.runtime.realtime import RateKeeper, request_priority
-from pixelgait.robot.runtime.rehearsal import Rehearsal
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pixelgait.robot.interface import Image
-from pixelgait.robot.runtime.loop import Step
+from pixelgait.robot.runtime.control_loop import Step
 from pixelgait.robot.spec import Array
 
 JOINTS, IMU, SEEN, COMMAND, STATE, STEP = (

@@ -22,7 +22,7 @@ from pixelgait.robot.bundle import CONTRACT, FILES, Bundle
 from pixelgait.robot.cli.provenance import git_state, version
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, require_writable
-from pixelgait.robot.runtime.loop import Step
+from pixelgait.robot.runtime.control_loop import Step
 
 MOST_WAITING = 1000  # steps, 10 s: then the disk is too slow, and steps are lost
 CLOSE_S = 20.0  # for what waits; twice that with a disk that does not answer

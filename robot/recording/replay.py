@@ -17,11 +17,11 @@ from pixelgait.robot.cli.provenance import head
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import JointCommand
+from pixelgait.robot.recording.reader import RecordedStep, Recording, read_recording
 from pixelgait.robot.recording.recorder import require_library
-from pixelgait.robot.recording.steps import RecordedStep, Recording, read_recording
-from pixelgait.robot.runtime.operation import Operation
+from pixelgait.robot.runtime.state_machine import Operation
+from pixelgait.robot.safety.supervisor import Patience
 from pixelgait.robot.spec import ROBOTS
-from pixelgait.robot.supervisor import Patience
 
 MOST_TOLD = 5  # differences in the terminal
 # What another processor or onnxruntime may round otherwise: golden outputs may be off by 1e-5, of

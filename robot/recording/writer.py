@@ -19,8 +19,8 @@ from mcap_ros2.writer import Writer
 
 from pixelgait.robot.cli.processes import ENDING
 from pixelgait.robot.recording.messages import STATE, TYPES, messages, state_message
-from pixelgait.robot.runtime.loop import Step
-from pixelgait.robot.runtime.orders import State
+from pixelgait.robot.runtime.control_loop import Step
+from pixelgait.robot.runtime.operator_commands import State
 
 CHUNK_BYTES = 64 << 10  # what a kill of this process costs at most: about 0.2 s
 NICENESS = 10

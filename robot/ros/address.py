@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.ros.wire.names import BODY, JOINT_STATES
+from pixelgait.robot.ros.common.topic_names import BODY, JOINT_STATES
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.robot.unitree.address import Go2, parse_go2
 

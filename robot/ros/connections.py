@@ -8,9 +8,21 @@ from functools import partial
 from typing import Any
 
 from pixelgait.robot.bundle import Bundle
+from pixelgait.robot.control.observation import ENCODINGS
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.observation import ENCODINGS
 from pixelgait.robot.ros.address import Address, Ros2Control
+from pixelgait.robot.ros.commands.cmd_vel import VELOCITY, VelocityCommands
+from pixelgait.robot.ros.commands.goal import Destination
+from pixelgait.robot.ros.commands.services import OperatorServices
+from pixelgait.robot.ros.common import ros2
+from pixelgait.robot.ros.common.topic_names import ODOMETRY, TOPICS
+from pixelgait.robot.ros.links.camera_stream import VideoEyes
+from pixelgait.robot.ros.links.camera_topics import RosEyes
+from pixelgait.robot.ros.links.link import Driver, Eyes, RosLink
+from pixelgait.robot.ros.links.topic_driver import CommandTopic, TopicDriver
+from pixelgait.robot.ros.monitoring.camera_info import CameraInfoWatch
+from pixelgait.robot.ros.monitoring.camera_mount import CameraMountWatch
+from pixelgait.robot.ros.monitoring.other_nodes import Neighbours
 from pixelgait.robot.ros.options import NodeOptions
 from pixelgait.robot.ros.parameters import (
     GOAL_TIMEOUT,
@@ -18,19 +30,7 @@ from pixelgait.robot.ros.parameters import (
     VELOCITY_TIMEOUT,
     Parameters,
 )
-from pixelgait.robot.ros.people.destination import Destination
-from pixelgait.robot.ros.people.orders import OperatorServices
-from pixelgait.robot.ros.people.velocity import VELOCITY, VelocityCommands
-from pixelgait.robot.ros.watch.camera_info import CameraInfoWatch
-from pixelgait.robot.ros.watch.camera_mount import CameraMountWatch
-from pixelgait.robot.ros.watch.neighbours import Neighbours
-from pixelgait.robot.ros.wire import common as ros
-from pixelgait.robot.ros.wire.driver import CommandTopic, TopicDriver
-from pixelgait.robot.ros.wire.eyes import RosEyes
-from pixelgait.robot.ros.wire.link import Driver, Eyes, RosLink
-from pixelgait.robot.ros.wire.names import ODOMETRY, TOPICS
-from pixelgait.robot.ros.wire.video import VideoEyes
-from pixelgait.robot.runtime.orders import Operator
+from pixelgait.robot.runtime.operator_commands import Operator
 from pixelgait.robot.unitree.address import Go2
 
 CAMERA_WAIT_S = 1.0  # for what those who are there say of the camera; ours, some never do
@@ -60,7 +60,7 @@ class Connections:
     ) -> None:
         self._parameters, self._people = parameters, people
         dry_run = options.dry_run
-        self._quiet = quiet = ros.quiet_node(node, f"{node.get_name()}_sensors")
+        self._quiet = quiet = ros2.quiet_node(node, f"{node.get_name()}_sensors")
         driver: Driver | None = None
         try:
             driver = _driver(options.address, node, quiet, bundle, people.operator)
@@ -70,7 +70,7 @@ class Connections:
                 driver.close()
             quiet.destroy_node()
             raise
-        shadow = CommandTopic(node, bundle.spec, ros.SHADOW_COMMAND) if dry_run else None
+        shadow = CommandTopic(node, bundle.spec, ros2.SHADOW_COMMAND) if dry_run else None
         self.link = RosLink(node, driver, eyes, self._take, shadow)
         told = "goal" in bundle.takes and not piloted
         topics = tuple(name for name in self.link.sensors if name in TOPICS)
@@ -191,7 +191,7 @@ def _eyes(
         raise UserError("--camera-stream: this policy does not look")
     if (needed := ENCODINGS[shape[2]]) != "rgb8":
         raise UserError(f"--camera-stream: it has colours alone, this policy needs {needed}")
-    return VideoEyes(stream, shape, partial(ros.now_s, node), stop)
+    return VideoEyes(stream, shape, partial(ros2.now_s, node), stop)
 
 
 def _driver(address: Address, node: Any, quiet: Any, bundle: Bundle, operator: Operator) -> Driver:
@@ -203,8 +203,8 @@ def _driver(address: Address, node: Any, quiet: Any, bundle: Bundle, operator: O
     if isinstance(address, Go2):
         return _go2(address, node, bundle, operator)
     if isinstance(address, Ros2Control):
-        from pixelgait.robot.ros.wire.controllers import kind_of
-        from pixelgait.robot.ros.wire.ros2_control import Ros2ControlDriver
+        from pixelgait.robot.ros.links.ros2_control import Ros2ControlDriver
+        from pixelgait.robot.ros.links.ros2_control_messages import kind_of
 
         kind = kind_of(address.trajectories)
         return Ros2ControlDriver(node, quiet, bundle.spec, address.controller, kind)
@@ -228,7 +228,7 @@ def _go2(address: Go2, node: Any, bundle: Bundle, operator: Operator) -> Driver:
     )
     bus = Bus(address)
     try:
-        return Go2Driver(bus, bundle.spec, partial(ros.now_s, node), remote)
+        return Go2Driver(bus, bundle.spec, partial(ros2.now_s, node), remote)
     except BaseException:  # a domain that stays open can be opened by nobody
         bus.close()
         raise

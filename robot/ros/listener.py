@@ -18,14 +18,13 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from std_msgs.msg import Float64, Float64MultiArray, String
 
 from pixelgait.robot.bundle import Bundle
+from pixelgait.robot.control.observation import policy_image
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.observation import policy_image
-from pixelgait.robot.ros.watch import diagnostics
-from pixelgait.robot.ros.wire import common as ros
-from pixelgait.robot.ros.wire import names
-from pixelgait.robot.ros.wire.camera import RosCamera, rgb_frame
-from pixelgait.robot.ros.wire.names import NODE
-from pixelgait.robot.runtime.attention import draw_attention
+from pixelgait.robot.ros.common import ros2, topic_names
+from pixelgait.robot.ros.common.topic_names import NODE
+from pixelgait.robot.ros.links.camera_images import RosCamera, rgb_frame
+from pixelgait.robot.ros.monitoring import diagnostics
+from pixelgait.robot.runtime.attention_overlay import draw_attention
 from pixelgait.robot.spec import A1
 from pixelgait.robot.viewing.entries import (
     ANGLE,
@@ -57,17 +56,17 @@ LEVELS = {diagnostics.OK: INFO, diagnostics.WARN: WARN}  # others are errors
 FOREIGN = "not understood, is it another program's or of another version?"
 # A controller waits for nobody who listens: best effort, and half a second of commands.
 EVERY_COMMAND = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
-TOLD = ros.latched(10)  # the last one also late
+TOLD = ros2.latched(10)  # the last one also late
 TOPICS: dict[str, tuple[Any, Any]] = {  # besides the camera's: type, quality of service
-    ros.JOINT_STATES: (ros.JointState, ros.NEWEST_QOS),
-    ros.JOINT_COMMAND: (ros.JointState, EVERY_COMMAND),
-    ros.SHADOW_COMMAND: (ros.JointState, EVERY_COMMAND),
-    ros.ATTENTION: (ros.Image, ros.NEWEST_QOS),
-    f"{NODE}/{names.DECISION}": (Float64MultiArray, 10),
-    f"{NODE}/{names.DISTANCE}": (Float64, 10),
-    f"{NODE}/{names.LATENCY}": (Float64MultiArray, 10),
-    f"{NODE}/{names.STATE}": (String, TOLD),
-    f"{NODE}/{names.SENSORS}": (String, TOLD),
+    ros2.JOINT_STATES: (ros2.JointState, ros2.NEWEST_QOS),
+    ros2.JOINT_COMMAND: (ros2.JointState, EVERY_COMMAND),
+    ros2.SHADOW_COMMAND: (ros2.JointState, EVERY_COMMAND),
+    ros2.ATTENTION: (ros2.Image, ros2.NEWEST_QOS),
+    f"{NODE}/{topic_names.DECISION}": (Float64MultiArray, 10),
+    f"{NODE}/{topic_names.DISTANCE}": (Float64, 10),
+    f"{NODE}/{topic_names.LATENCY}": (Float64MultiArray, 10),
+    f"{NODE}/{topic_names.STATE}": (String, TOLD),
+    f"{NODE}/{topic_names.SENSORS}": (String, TOLD),
     diagnostics.TOPIC: (DiagnosticArray, 10),
 }
 
@@ -91,12 +90,12 @@ class Listener:
         self._drawn_s = self._pictured_s = -math.inf  # monotonic
         self._levels: dict[str, bytes] = {}  # by what is diagnosed
         self._problems: dict[str, str] = {}  # by topic, told last
-        self._node = ros.rclpy.create_node(
+        self._node = ros2.rclpy.create_node(
             "pixelgait_view", context=context, enable_rosout=False, start_parameter_services=False
         )
         # Of the node in this namespace: all robots diagnose themselves on the same topic.
         self._own = f"{self._node.get_namespace().rstrip('/')}/{NODE}: ".lstrip("/")
-        images = dict.fromkeys(self._camera.topics, (ros.Image, ros.NEWEST_QOS))
+        images = dict.fromkeys(self._camera.topics, (ros2.Image, ros2.NEWEST_QOS))
         for topic, (kind, quality) in {**TOPICS, **images}.items():
             hear = partial(self._hear, topic)
             self._node.create_subscription(kind, topic, hear, quality)
@@ -130,18 +129,18 @@ class Listener:
         if self._problems.get(topic) == problem:
             return []
         self._problems[topic] = problem
-        return [Line(LOG, ros.now_s(self._node), f"{topic}: {problem}", ERROR)]
+        return [Line(LOG, ros2.now_s(self._node), f"{topic}: {problem}", ERROR)]
 
     def _entries(self, topic: str, message: Any) -> Iterable[Entry]:
-        now_s = ros.now_s(self._node)
-        if topic == ros.JOINT_STATES:
+        now_s = ros2.now_s(self._node)
+        if topic == ros2.JOINT_STATES:
             return self._joints(ANGLE, message)
-        if topic in (ros.JOINT_COMMAND, ros.SHADOW_COMMAND):
+        if topic in (ros2.JOINT_COMMAND, ros2.SHADOW_COMMAND):
             return self._joints(TARGET, message)
-        if topic == ros.ATTENTION:
+        if topic == ros2.ATTENTION:
             self._drawn_s = time.monotonic()
             pixels = rgb_frame(message, message.height, message.width)
-            return [Picture(CAMERA, ros.seconds(message.header.stamp), pixels)]
+            return [Picture(CAMERA, ros2.seconds(message.header.stamp), pixels)]
         if topic in self._camera.topics:
             return self._plain(topic, message)
         if topic == diagnostics.TOPIC:
@@ -156,11 +155,11 @@ class Listener:
         """
         angles = np.full(len(self._spec.joint_names), np.nan)
         if message.position:
-            order = ros.joint_order(message.name, self._spec.joint_names)
+            order = ros2.joint_order(message.name, self._spec.joint_names)
             if len(message.name) != len(message.position):
                 raise UserError("joint states need one position for every name")
             angles = np.asarray(message.position)[order]
-        return joint_entries(self._spec, what, ros.seconds(message.header.stamp), angles)
+        return joint_entries(self._spec, what, ros2.seconds(message.header.stamp), angles)
 
     def _plain(self, topic: str, message: Any) -> list[Picture]:
         """The camera's image where nobody draws on it what is attended to."""
@@ -191,13 +190,13 @@ def _pairs(status: Any) -> Iterator[tuple[str, str]]:
 
 def node_entries(topic: str, message: Any, now_s: float) -> Iterator[Entry]:
     """What the node says of itself, on a topic of its own."""
-    if topic == names.STATE:
+    if topic == topic_names.STATE:
         yield Line(LOG, now_s, message.data, INFO)
-    elif topic == names.SENSORS:
+    elif topic == topic_names.SENSORS:
         yield Line(LOG, now_s, message.data, INFO if " is fresh" in message.data else WARN)
-    elif topic == names.DISTANCE:
+    elif topic == topic_names.DISTANCE:
         yield goal_entry(now_s, message.data, math.nan)
-    elif topic == names.DECISION:
+    elif topic == topic_names.DECISION:
         speed, yaw_rate, duration_s = message.data
         yield command_entry(now_s, speed, yaw_rate)
         yield duration_entry(now_s, duration_s)

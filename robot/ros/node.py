@@ -9,22 +9,22 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 
 from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.ros.commands.goal_report import WayReport
+from pixelgait.robot.ros.commands.services import OperatorServices
+from pixelgait.robot.ros.common import ros2
+from pixelgait.robot.ros.common.topic_names import NODE
 from pixelgait.robot.ros.connections import Connections
+from pixelgait.robot.ros.monitoring.decision_topic import DecisionTopic
+from pixelgait.robot.ros.monitoring.diagnostics import PERIOD_S, Diagnostics
+from pixelgait.robot.ros.monitoring.latency_topic import LatencyTopic
+from pixelgait.robot.ros.monitoring.report import AttentionTopic, report
+from pixelgait.robot.ros.monitoring.status_topics import News
 from pixelgait.robot.ros.options import NodeOptions
 from pixelgait.robot.ros.parameters import DRIVER_TIMEOUT, Parameters
-from pixelgait.robot.ros.people.orders import OperatorServices
-from pixelgait.robot.ros.people.way_report import WayReport
-from pixelgait.robot.ros.watch.decision_topic import DecisionTopic
-from pixelgait.robot.ros.watch.diagnostics import PERIOD_S, Diagnostics
-from pixelgait.robot.ros.watch.latency_topic import LatencyTopic
-from pixelgait.robot.ros.watch.news import News
-from pixelgait.robot.ros.watch.report import AttentionTopic, report
-from pixelgait.robot.ros.wire import common as ros
-from pixelgait.robot.ros.wire.names import NODE
-from pixelgait.robot.runtime.decisions import MOST_BYTES
+from pixelgait.robot.runtime.control_loop import SENSOR_WAIT_S, ControlLoop
+from pixelgait.robot.runtime.decision_log import MOST_BYTES
 from pixelgait.robot.runtime.latency import LatencyProfiler
-from pixelgait.robot.runtime.loop import SENSOR_WAIT_S, ControlLoop
-from pixelgait.robot.runtime.orders import Operator, State
+from pixelgait.robot.runtime.operator_commands import Operator, State
 from pixelgait.robot.runtime.realtime import freeze_collector, take_turns
 
 DISCOVERY_S = 3.0  # until all are known who were there before; 2.6 s were seen
@@ -58,11 +58,11 @@ class ControllerNode(LifecycleNode):
         self._news = News(self, options.sensors, options.recorder)
         self._diagnostics, self._latency = Diagnostics(self), LatencyTopic(self)
         self._people = OperatorServices(self, self.operator)
-        ros.every(self, WATCH_PERIOD_S, self._watch)
-        ros.every(self, PERIOD_S, self._diagnose)
+        ros2.every(self, WATCH_PERIOD_S, self._watch)
+        ros2.every(self, PERIOD_S, self._diagnose)
         # rclpy 7.1.6: an invalid transition request ends the process (ros2/rclpy#1209).
         service = self._service_change_state
-        service.callback = ros.refusing(service.callback)
+        service.callback = ros2.refusing(service.callback)
 
     def destroy_node(self) -> None:
         """Hear and say nothing any more."""

@@ -12,9 +12,9 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
 from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.ros.address import Address, Topics
-from pixelgait.robot.ros.wire.names import EYES, VIDEO
-from pixelgait.robot.ros.wire.video import Stream
-from pixelgait.robot.supervisor import Patience, patience_of
+from pixelgait.robot.ros.common.topic_names import EYES, VIDEO
+from pixelgait.robot.ros.links.camera_stream import Stream
+from pixelgait.robot.safety.supervisor import Patience, patience_of
 
 
 @dataclass(frozen=True)

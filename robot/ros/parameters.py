@@ -10,13 +10,13 @@ from typing import Any
 from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor, SetParametersResult
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
 
-from pixelgait.robot.controller import ODOMETRY_TIMEOUT_S
+from pixelgait.robot.control.controller import ODOMETRY_TIMEOUT_S
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S
+from pixelgait.robot.ros.common import ros2
+from pixelgait.robot.ros.links.camera_topics import PAIR
 from pixelgait.robot.ros.options import NodeOptions
-from pixelgait.robot.ros.wire import common as ros
-from pixelgait.robot.ros.wire.eyes import PAIR
-from pixelgait.robot.supervisor import CAMERA, Patience
+from pixelgait.robot.safety.supervisor import CAMERA, Patience
 
 DRIVER_TIMEOUT, VELOCITY_TIMEOUT = "driver_timeout_s", "cmd_vel_timeout_s"
 STAMPED = "enable_stamped_cmd_vel"  # as Nav2 calls it
@@ -144,8 +144,8 @@ class Parameters:
     def _read(self) -> None:
         for topic in self._sensors:
             self.patience[topic] = Patience(*self._ages(topic).values())
-        if ros.DEPTH in self._sensors:
-            self.patience[PAIR] = self.patience[ros.DEPTH]
+        if ros2.DEPTH in self._sensors:
+            self.patience[PAIR] = self.patience[ros2.DEPTH]
         # For the controller, which looks at one camera, whatever its topics are.
         cameras = [topic for topic, sensor in self._sensors.items() if sensor == CAMERA]
         self.patience[CAMERA] = max((self.patience[c] for c in cameras), key=lambda p: p.stale_s)

@@ -20,7 +20,7 @@ from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable
 from pixelgait.robot.recording.recorder import Recorder, require_recordable
 from pixelgait.robot.ros.address import parse_link
-from pixelgait.robot.ros.wire.video import Stream, parse_stream
+from pixelgait.robot.ros.links.camera_stream import Stream, parse_stream
 from pixelgait.robot.runtime.realtime import lock_memory, pin, request_priority
 from pixelgait.robot.runtime.terminal import Terminal
 from pixelgait.robot.unitree.address import Go2
@@ -102,7 +102,7 @@ def run(config: RunConfig) -> None:
     if config.record is not None:
         require_recordable(config.record)
     stream = None if config.camera_stream is None else parse_stream(config.camera_stream)
-    from pixelgait.robot.ros.wire import common as ros
+    from pixelgait.robot.ros.common import ros2
 
     # Before this process asks for real-time priority, and before threads exist: they inherit it.
     recorder = Recorder(config.record) if config.record is not None else None
@@ -112,7 +112,7 @@ def run(config: RunConfig) -> None:
         if config.realtime:
             granted += [request_priority(), lock_memory()]
         warnings += [each for each in granted if each]
-        operate(config, stream, recorder, ros.start(sys.argv), warnings)
+        operate(config, stream, recorder, ros2.start(sys.argv), warnings)
     finally:
         terminal.close()
         if recorder is not None:
@@ -122,7 +122,7 @@ def run(config: RunConfig) -> None:
             if recorder.written:
                 print(f"wrote {recorder.path}")
                 print(f"next: pixelgait-replay {shlex.quote(str(recorder.path))}", flush=True)
-        ros.rclpy.utilities.try_shutdown()
+        ros2.rclpy.utilities.try_shutdown()
 
 
 def rehearsed(config: RunConfig) -> bool:

@@ -19,9 +19,9 @@ from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.cli.options import parse
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable
+from pixelgait.robot.recording.reader import Recording, read_recording
 from pixelgait.robot.recording.recorder import require_library
 from pixelgait.robot.recording.replay import recorded_bundle
-from pixelgait.robot.recording.steps import Recording, read_recording
 from pixelgait.robot.viewing.recorded import recorded_entries
 from pixelgait.robot.viewing.rerun_viewer import RerunLog, saved, shown
 
@@ -93,9 +93,9 @@ def show_recording(config: ViewConfig) -> None:
 def show_live(config: ViewConfig) -> None:
     """Tell what is heard, as it is heard."""
     bundle = load_bundle(config.bundle) if config.bundle is not None else None
-    from pixelgait.robot.ros.wire import common as ros  # which says so where there is no ROS 2
+    from pixelgait.robot.ros.common import ros2  # refuses a missing ROS 2
 
-    stop = ros.start(sys.argv)
+    stop = ros2.start(sys.argv)
     from pixelgait.robot.ros.listener import Listener
 
     try:
@@ -106,7 +106,7 @@ def show_live(config: ViewConfig) -> None:
                 log.flush()
             listener.close()
     finally:
-        ros.rclpy.utilities.try_shutdown()
+        ros2.rclpy.utilities.try_shutdown()
 
 
 @contextmanager

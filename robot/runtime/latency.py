@@ -16,7 +16,7 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from pixelgait.robot.controller import Stopwatch
+from pixelgait.robot.control.controller import Stopwatch
 from pixelgait.robot.runtime.realtime import StallWatch
 
 # Log-linear buckets (as HdrHistogram): 128 per octave, so a percentile is exact within 0.8 %.

@@ -11,7 +11,7 @@ import numpy as np
 from cyclonedds.core import Policy, Qos
 
 from pixelgait.robot.interface import Image, JointCommand, Reading
-from pixelgait.robot.runtime.freshness import Freshness
+from pixelgait.robot.safety.sensor_age import Freshness
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.address import SENSOR
@@ -19,8 +19,8 @@ from pixelgait.robot.unitree.dds import Bus, newest, sample_type
 from pixelgait.robot.unitree.handover import Handover
 from pixelgait.robot.unitree.health import health, worry
 from pixelgait.robot.unitree.remote import Remote
+from pixelgait.robot.unitree.robot_clock import TickClock, raw_s
 from pixelgait.robot.unitree.sender import COMMAND, CommandSender
-from pixelgait.robot.unitree.tick import TickClock, raw_s
 
 STATE = "rt/lowstate"
 # No robot is started so often while one listens; ours. One whose motors we have, not once: its own

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from threading import Event
 
+from pixelgait.robot.control.gait import lying_pose
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.gait import lying_pose
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.robot.unitree.dds import Bus
 from pixelgait.robot.unitree.services import SPORT, STAND_DOWN, Client, MotionSwitcher

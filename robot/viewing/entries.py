@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pixelgait.robot.safety.supervisor import Stage
 from pixelgait.robot.spec import LEGS, Array, RobotSpec
-from pixelgait.robot.supervisor import Stage
 
 CAMERA, LOG = "camera", "log"
 COMMAND, DURATION, GOAL = "command", "decision", "goal"

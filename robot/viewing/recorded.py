@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from pixelgait.robot.bundle import Bundle
+from pixelgait.robot.control.low_level import commanded
+from pixelgait.robot.control.observation import goal_vector
 from pixelgait.robot.interface import Reading
-from pixelgait.robot.low_level import commanded
-from pixelgait.robot.observation import goal_vector
+from pixelgait.robot.recording.reader import RecordedStep, Recording
 from pixelgait.robot.recording.replay import Replayed, replayed
-from pixelgait.robot.recording.steps import RecordedStep, Recording
-from pixelgait.robot.runtime.attention import draw_attention
-from pixelgait.robot.runtime.orders import State
-from pixelgait.robot.runtime.stages import StageWatch
+from pixelgait.robot.runtime.attention_overlay import draw_attention
+from pixelgait.robot.runtime.operator_commands import State
+from pixelgait.robot.runtime.sensor_status import StageWatch
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.robot.viewing.entries import (
     ANGLE,

@@ -20,8 +20,8 @@ from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim import envs
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.registry import make_body
-from pixelgait.sim.environments.gait import Agent
-from pixelgait.sim.environments.options import LONGEST_S
+from pixelgait.sim.environments.argument_checks import LONGEST_S
+from pixelgait.sim.environments.gait_env import Agent
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.follow import Follow
 

@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 
 from pixelgait.robot.spec import Array, CameraMount
+from pixelgait.sim.rendering.geometry import Floats, View
 from pixelgait.sim.world.appearance import LIGHT, Appearance
-from pixelgait.sim.world.looks.geometry import Floats, View
 
 NEAR_M, FAR_M = 0.01, 30.0  # ours: within its housing, and beyond what depth cameras measure
 

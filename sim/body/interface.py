@@ -7,9 +7,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.gait import standing_targets
-from pixelgait.robot.interface import Body, Image, JointCommand
-from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.control.gait import standing_targets
+from pixelgait.robot.interface import CONTROL_DT_S, Body, Image, JointCommand
 from pixelgait.robot.rotation import Quaternion, Vector
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.camera import Camera

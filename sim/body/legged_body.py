@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.rotation import Quaternion, Vector, heading, upright
+from pixelgait.robot.safety.supervisor import NO_AGES
 from pixelgait.robot.spec import Array, RobotSpec
-from pixelgait.robot.supervisor import NO_AGES
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.delays import DelayLine
 from pixelgait.sim.body.interface import (

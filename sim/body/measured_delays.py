@@ -8,7 +8,7 @@ from typing import Any
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
-from pixelgait.robot.ros.wire.names import COLOUR, DEPTH
+from pixelgait.robot.ros.common.topic_names import COLOUR, DEPTH
 from pixelgait.sim.body.randomisation import Randomisation, Range
 
 # Between the controller and the motors and back lies a bus that no report of ours sees: a value

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pixelgait.robot.control.observation import DEPTH_RANGE_M, fill_holes, rgbd
 from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.observation import DEPTH_RANGE_M, fill_holes, rgbd
 from pixelgait.robot.rotation import tilted, turned
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.camera import FAR_M, Camera
+from pixelgait.sim.body.camera_effects.colour import AutomaticExposure, Lens, taken
+from pixelgait.sim.body.camera_effects.stereo_depth import Stereo, measured
 from pixelgait.sim.body.delays import History
-from pixelgait.sim.body.eyes.colour import AutomaticExposure, Lens, taken
-from pixelgait.sim.body.eyes.stereo import Stereo, measured
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.body.odometry import DriftingOdometry
 from pixelgait.sim.body.randomisation import Sample

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.low_level import CONTROL_DT_S, MAX_SPEED_M_PER_S, commanded
+from pixelgait.robot.control.low_level import MAX_SPEED_M_PER_S, commanded
+from pixelgait.robot.interface import CONTROL_DT_S, Image, Reading
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.camera import Camera
@@ -23,7 +23,7 @@ from pixelgait.sim.body.interface import BasePose, Loads
 from pixelgait.sim.body.odometry import DriftingOdometry
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.body.sensors import CameraStream
-from pixelgait.sim.body.sway import Sway
+from pixelgait.sim.body.trunk_motion import Sway
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene
 from pixelgait.sim.engines.urdf import HOUSING_M

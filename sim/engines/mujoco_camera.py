@@ -13,14 +13,14 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.observation import rgbd
+from pixelgait.robot.control.observation import rgbd
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.camera import FAR_M, Camera
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.engines.mujoco_model import SCENE_GROUP, wxyz
-from pixelgait.sim.world.looks.geometry import FOREIGN, SKY
-from pixelgait.sim.world.looks.geometry import Hits as SceneHits
-from pixelgait.sim.world.looks.painter import Painter
+from pixelgait.sim.rendering.geometry import FOREIGN, SKY
+from pixelgait.sim.rendering.geometry import Hits as SceneHits
+from pixelgait.sim.rendering.painter import Painter
 from pixelgait.sim.world.meshes import box_uv
 from pixelgait.sim.world.texture import TILE_PIXELS
 

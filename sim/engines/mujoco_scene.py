@@ -8,7 +8,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.observation import rgbd
+from pixelgait.robot.control.observation import rgbd
 from pixelgait.robot.rotation import upright
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import BasePose
@@ -21,8 +21,8 @@ from pixelgait.sim.engines.mujoco_camera import (
 )
 from pixelgait.sim.engines.mujoco_mesh import MeshTexture
 from pixelgait.sim.engines.mujoco_model import scene_geom, wxyz
-from pixelgait.sim.world.looks.geometry import FOREIGN
-from pixelgait.sim.world.looks.painter import Painter
+from pixelgait.sim.rendering.geometry import FOREIGN
+from pixelgait.sim.rendering.painter import Painter
 from pixelgait.sim.world.obstacles import are_obstacles
 from pixelgait.sim.world.scene import ORIGIN, Box, Layout, Mesh, Plane, Pose, Scene
 from pixelgait.sim.world.texture import CHEQUERS_M, Texture, chequers, tile

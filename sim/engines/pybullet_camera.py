@@ -9,13 +9,13 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.observation import rgbd
+from pixelgait.robot.control.observation import rgbd
 from pixelgait.sim.body.camera import FAR_M, NEAR_M, Camera
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.engines.pybullet_client import pybullet
+from pixelgait.sim.rendering.geometry import FOREIGN, SKY, Hits, View
+from pixelgait.sim.rendering.painter import Painter
 from pixelgait.sim.world.appearance import LIGHT
-from pixelgait.sim.world.looks.geometry import FOREIGN, SKY, Hits, View
-from pixelgait.sim.world.looks.painter import Painter
 
 # TinyRenderer looks through a pixel's lower left corner; this far right and up of it is its centre.
 HALF_PIXEL = 0.5

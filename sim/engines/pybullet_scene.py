@@ -8,15 +8,15 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from pixelgait.robot.control.observation import rgbd
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import temporary_file
-from pixelgait.robot.observation import rgbd
 from pixelgait.robot.rotation import upright
 from pixelgait.sim.body.camera import FAR_M, Camera
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.engines import pybullet_camera
 from pixelgait.sim.engines.pybullet_client import pybullet
-from pixelgait.sim.world.looks.painter import Painter
+from pixelgait.sim.rendering.painter import Painter
 from pixelgait.sim.world.meshes import TRIANGLES, box_corners, box_uv
 from pixelgait.sim.world.obstacles import are_obstacles, is_above_ground
 from pixelgait.sim.world.scene import ORIGIN, Box, HeightField, Layout, Mesh, Pose, Scene, Shape

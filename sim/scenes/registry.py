@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 from pixelgait.robot.errors import UserError
+from pixelgait.sim.rendering.scene_with_look import Dressed
 from pixelgait.sim.scenes.courses.bridges import Bridges
 from pixelgait.sim.scenes.courses.clutter import Clutter
 from pixelgait.sim.scenes.courses.free_standing import FreeStanding
@@ -21,11 +22,10 @@ from pixelgait.sim.scenes.houses.enfilade import Enfilade
 from pixelgait.sim.scenes.houses.gibson import Gibson
 from pixelgait.sim.scenes.houses.rooms import Rooms
 from pixelgait.sim.scenes.mixture import Mixture
+from pixelgait.sim.scenes.ramps_and_steps import Ramps, Steps
 from pixelgait.sim.scenes.rough import Rough
-from pixelgait.sim.scenes.ups_and_downs import Ramps, Steps
+from pixelgait.sim.scenes.user_scene import load_own_scene
 from pixelgait.sim.world.appearance import LooksOption
-from pixelgait.sim.world.looks.dressed import Dressed
-from pixelgait.sim.world.own_scene import load_own_scene
 from pixelgait.sim.world.scene import Scene, require_difficulty
 
 # Kinds of the mixture, and how often each comes: those that are walked ahead, by what there is to

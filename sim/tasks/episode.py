@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pixelgait.robot.controller import Controller, DecisionScheduler
-from pixelgait.robot.interface import Reading
-from pixelgait.robot.low_level import CONTROL_DT_S, INPUT_SIZE, LATENT_SIZE, features
-from pixelgait.robot.observation import imu_vector
+from pixelgait.robot.control.controller import Controller, DecisionScheduler
+from pixelgait.robot.control.low_level import INPUT_SIZE, LATENT_SIZE, features
+from pixelgait.robot.control.observation import imu_vector
+from pixelgait.robot.interface import CONTROL_DT_S, Reading
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import SimulatedBody, Walker
 from pixelgait.sim.tasks.task import Task, fallen, progress_m

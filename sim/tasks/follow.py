@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from pixelgait.robot.controller import Decision
-from pixelgait.robot.low_level import CONTROL_DT_S, STAND, commanded
+from pixelgait.robot.control.controller import Decision
+from pixelgait.robot.control.low_level import STAND, commanded
+from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.interface import Loads, Walker
 from pixelgait.sim.tasks.task import drawn_push, fallen, planar_pose, planar_velocity

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import Walker
 from pixelgait.sim.tasks.task import drawn_push, fallen, progress_m

@@ -8,10 +8,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from pixelgait.robot.controller import Controller
+from pixelgait.robot.control.controller import Controller
+from pixelgait.robot.control.low_level import latent_for
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.interface import JointCommand
-from pixelgait.robot.low_level import CONTROL_DT_S, latent_for
+from pixelgait.robot.interface import CONTROL_DT_S, JointCommand
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import SUBSTEPS, Loads, SimulatedBody
 from pixelgait.sim.tasks.task import fallen, planar_pose, planar_velocity

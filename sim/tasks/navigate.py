@@ -7,7 +7,7 @@ from collections import deque
 
 import numpy as np
 
-from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import Walker
 from pixelgait.sim.tasks.forward import Forward

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.rotation import heading, up_z, wrap_angle
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import Walker

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.controller import Decision
-from pixelgait.robot.low_level import MAX_SPEED_M_PER_S, latent_for
+from pixelgait.robot.control.controller import Decision
+from pixelgait.robot.control.low_level import MAX_SPEED_M_PER_S, latent_for
 from pixelgait.robot.rotation import wrap_angle
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import Walker

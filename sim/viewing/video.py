@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
-from pixelgait.robot.controller import Controller
+from pixelgait.robot.control.controller import Controller
 from pixelgait.robot.files import write_atomic
-from pixelgait.robot.interface import Reading
-from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.interface import CONTROL_DT_S, Reading
 from pixelgait.robot.rotation import upright
-from pixelgait.robot.runtime.attention import draw_attention
+from pixelgait.robot.runtime.attention_overlay import draw_attention
 from pixelgait.robot.spec import Array, CameraMount, RobotSpec
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import BasePose, SimulatedBody
@@ -28,11 +27,11 @@ from pixelgait.sim.engines.pybullet_body import load_robot
 from pixelgait.sim.engines.pybullet_camera import render_view
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene
+from pixelgait.sim.rendering.scene_with_look import Dressed
 from pixelgait.sim.scenes.distractors import Distracted
 from pixelgait.sim.scenes.houses.indoor import Indoor
 from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.task import Task
-from pixelgait.sim.world.looks.dressed import Dressed
 from pixelgait.sim.world.scene import Scene
 from pixelgait.sim.world.seeds import Stream
 

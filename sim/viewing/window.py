@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.engines.pybullet_client import pybullet
-from pixelgait.sim.tasks.options import SceneOptions
+from pixelgait.sim.options import SceneOptions
 from pixelgait.sim.viewing.video import SceneRenderer
 from pixelgait.sim.world.scene import Scene
 from pixelgait.sim.world.seeds import Stream

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.spec import Array
-from pixelgait.sim.world.scene import Pose
+from pixelgait.sim.world.scene import Pose, corners
 from pixelgait.sim.world.traversability import PIXEL_M
 
 # At difficulty 0 and 1. The narrowest door leaves the A1 (0.5 m wide while trotting) 12 cm on
@@ -85,11 +85,6 @@ def draw_plan(
         walls = [(y0, x0, y1, x1) for x0, y0, x1, y1 in walls]
         furniture = [p and Pose(p.y, p.x, 0.0, math.pi / 2 - p.yaw) for p in furniture]
     return FloorPlan(size, walls, furniture)
-
-
-def corners(pose: Pose, half_m: Array) -> Array:
-    """Corners (4, 2) [m] of a rectangle with half length and half width (2,)."""
-    return pose.points(np.array(((-1, -1), (1, -1), (1, 1), (-1, 1))) * half_m)
 
 
 def _fill(image: NDArray[np.uint8], polygon: Array, value: int) -> None:

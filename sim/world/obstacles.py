@@ -11,9 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.spec import Array
-from pixelgait.sim.world.floor_plan import corners
 from pixelgait.sim.world.grid import interpolate
-from pixelgait.sim.world.scene import Box, HeightField, Layout, Mesh, Pose, Scene, Shape, Swing
+from pixelgait.sim.world.scene import (
+    Box,
+    HeightField,
+    Layout,
+    Mesh,
+    Pose,
+    Scene,
+    Shape,
+    Swing,
+    corners,
+)
 
 LEAST_HEIGHT_M = 0.02  # above the ground: nothing lower is an obstacle; ours
 STANCE_M = (0.2, 0.1)  # half of what any robot's feet stand around; ours

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array
-from pixelgait.sim.world.floor_plan import corners
 from pixelgait.sim.world.obstacles import in_the_way
-from pixelgait.sim.world.scene import Layout, Scene
+from pixelgait.sim.world.scene import Layout, Scene, corners
 from pixelgait.sim.world.traversability import (
     CELL_M,
     CELL_PIXELS,

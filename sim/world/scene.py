@@ -37,6 +37,11 @@ class Pose:
         return np.asarray(local @ np.array(((cos, sin), (-sin, cos))) + (self.x, self.y))
 
 
+def corners(pose: Pose, half_m: Array) -> Array:
+    """Corners (4, 2) [m] of a rectangle with half length and half width (2,)."""
+    return pose.points(np.array(((-1, -1), (1, -1), (1, 1), (-1, 1))) * half_m)
+
+
 @dataclass(frozen=True, slots=True)
 class Box:
     """A box with its centre at `pose`."""

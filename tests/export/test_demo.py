@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from docs.figures.results.gait_study import Gait, open_loop, turning
 from pixelgait.export.demo import demo
 from pixelgait.export.demo.demo import (
     COURSE_EYES,
@@ -23,16 +24,15 @@ from pixelgait.export.demo.demo import (
     walk_house,
 )
 from pixelgait.export.demo.options import DemoConfig
-from pixelgait.export.reports.gait_study import Gait, open_loop, turning
+from pixelgait.policies.evaluation.evaluate import evaluate
+from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.cli.options import parse
 from pixelgait.robot.errors import UserError
-from pixelgait.sim.eval_options import EvalConfig
-from pixelgait.sim.evaluate import evaluate
-from pixelgait.sim.node import SimConfig
+from pixelgait.sim.rendering.scene_with_look import Dressed
+from pixelgait.sim.ros.node import SimConfig
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.houses.rooms import Rooms
-from pixelgait.sim.world.looks.dressed import Dressed
 from pixelgait.sim.world.scene import Scene
 from pixelgait.sim.world.seeds import Stream
 from tests.conftest import alive, child_environment, children

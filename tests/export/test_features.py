@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pixelgait.export.reports.generated import markers
-from pixelgait.export.studies import features
-from pixelgait.export.studies.features import (
+from docs.figures.studies import features
+from docs.figures.studies.features import (
     ANGLES,
     LENGTH,
     PART,
@@ -18,6 +17,7 @@ from pixelgait.export.studies.features import (
     relative_errors,
     write_study,
 )
+from pixelgait.export.markdown_sections import markers
 from pixelgait.robot.errors import UserError
 
 

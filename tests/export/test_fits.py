@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from pixelgait.export.reports.generated import markers
-from pixelgait.export.studies import fits
-from pixelgait.export.studies.fits import FitsConfig, write_table
+from docs.figures.studies import fits
+from docs.figures.studies.fits import FitsConfig, write_table
+from pixelgait.export.markdown_sections import markers
 from pixelgait.policies.high_level import Architecture, make_high_level
 from pixelgait.policies.training.imitation.fitting import Lessons, turn_error
 from pixelgait.robot.errors import UserError

@@ -7,10 +7,10 @@ from pathlib import Path
 import cv2
 import pytest
 
-from pixelgait.export.studies import gallery
-from pixelgait.export.studies.gallery import GalleryConfig, write_gallery
+from docs.figures.studies import gallery
+from docs.figures.studies.gallery import GalleryConfig, write_gallery
+from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.robot.errors import UserError
-from pixelgait.sim.eval_options import EvalConfig
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pixelgait.export.reports.graph_timing import time_apart
+from pixelgait.export.encoder_profile.graph_timing import time_apart
 from pixelgait.robot.bundle import HIGH_LEVEL, SHIPPED
 from pixelgait.robot.errors import UserError
 from tests.conftest import alive, child_environment, children
@@ -23,7 +23,7 @@ TIMING = """
 import sys
 from pathlib import Path
 import numpy as np
-from pixelgait.export.reports.graph_timing import time_apart
+from pixelgait.export.encoder_profile.graph_timing import time_apart
 time_apart(Path(sys.argv[1]), np.zeros((2, 32, 32, 3), np.uint8), 1.0)
 """
 
@@ -57,7 +57,7 @@ def times(pid: int) -> bool:
         line = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
-    return line[1:3] == [b"-m", b"pixelgait.export.reports.graph_timing"]
+    return line[1:3] == [b"-m", b"pixelgait.export.encoder_profile.graph_timing"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

@@ -9,8 +9,8 @@ import onnx
 import pytest
 import torch
 
-from pixelgait.export.bundle.graphs import OPSET, high_level_graph, without_copies
-from pixelgait.export.bundle.parity import check, compare
+from pixelgait.export.onnx_graphs import OPSET, high_level_graph, without_copies
+from pixelgait.export.parity import check, compare
 from pixelgait.policies.high_level import HighLevelNetwork
 from pixelgait.robot.bundle import single_thread_session
 from pixelgait.robot.errors import UserError

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from pixelgait.export.bundle.graphs import HighLevelGraph, high_level_graph
-from pixelgait.export.bundle.parity import run_onnx
+from pixelgait.export.onnx_graphs import HighLevelGraph, high_level_graph
+from pixelgait.export.parity import run_onnx
 from pixelgait.policies.high_level import HighLevelNetwork
 from pixelgait.robot.bundle import TOLERANCE
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from pixelgait.export.reports.generated import markers
-from pixelgait.export.studies import encoders, learning, patches, symmetry
-from pixelgait.export.studies.learning import TABLES, LearningConfig, write_tables
-from pixelgait.export.studies.patches import PAPER, count_patches, selected
-from pixelgait.export.studies.variant import Variant
+from docs.figures.studies import encoders, learning, patches, symmetry
+from docs.figures.studies.learning import TABLES, LearningConfig, write_tables
+from docs.figures.studies.patches import PAPER, count_patches, selected
+from docs.figures.studies.variant import Variant
+from pixelgait.export.markdown_sections import markers
 from pixelgait.policies.encoder_registry import ENCODERS
 from pixelgait.policies.high_level import Architecture, make_high_level
 from pixelgait.robot.bundle import SHIPPED

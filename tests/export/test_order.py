@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 import torch
 
-from pixelgait.export.bundle.export import write_bundle
-from pixelgait.export.reports.figure_store import Figures, find_cell, keep_cell, read_figures
-from pixelgait.export.reports.generated import markers
-from pixelgait.export.studies import distillation, order
-from pixelgait.export.studies.order import TABLES, OrderConfig, write_tables
-from pixelgait.export.studies.puzzle import PATCH, Puzzle, tiles, untiled
+from docs.figures.input_order import distillation, order
+from docs.figures.input_order.order import TABLES, OrderConfig, write_tables
+from docs.figures.input_order.puzzle import PATCH, Puzzle, tiles, untiled
+from docs.figures.input_order.sensory_neurons import NeuronGraph, NeuronPolicy, SensoryNeurons
+from docs.figures.results.figure_store import Figures, find_cell, keep_cell, read_figures
+from pixelgait.export.exporter import write_bundle
+from pixelgait.export.markdown_sections import markers
 from pixelgait.policies.encoders.attention_neuron import AttentionNeuron
 from pixelgait.policies.high_level import StraightAhead
-from pixelgait.policies.sensory_neurons import NeuronGraph, NeuronPolicy, SensoryNeurons
 from pixelgait.robot.bundle import TOLERANCE, load_bundle
+from pixelgait.robot.control.low_level import INPUT_SIZE, OUTPUT_SIZE, act, features
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.low_level import INPUT_SIZE, OUTPUT_SIZE, act, features
 from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.scenes.flat import FlatGround

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from pixelgait.export.reports.generated import markers
-from pixelgait.export.studies import performer
-from pixelgait.export.studies.performer import PART, PerformerConfig, networks, write_table
+from docs.figures.studies import performer
+from docs.figures.studies.performer import PART, PerformerConfig, networks, write_table
+from pixelgait.export.markdown_sections import markers
 from pixelgait.robot.errors import UserError
 
 

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from pixelgait.export.reports import plots, results
-from pixelgait.export.reports.figure_store import FigureStore, keep_cell
-from pixelgait.export.reports.generated import markers, write_between
-from pixelgait.export.reports.navigation import ROWS, NavigationConfig, write_tables
-from pixelgait.export.reports.result_tables import (
+from docs.figures.results import results
+from docs.figures.results.figure_store import FigureStore, keep_cell
+from docs.figures.results.navigation import ROWS, NavigationConfig, write_tables
+from docs.figures.results.result_tables import (
     ResultRow,
     aims_table,
     elsewhere_table,
@@ -22,12 +21,14 @@ from pixelgait.export.reports.result_tables import (
     seeds_table,
     summary_table,
 )
-from pixelgait.export.reports.results import ResultsConfig, seed_rows, shipped_rows, write_results
+from docs.figures.results.results import ResultsConfig, seed_rows, shipped_rows, write_results
+from pixelgait.export import plots
+from pixelgait.export.markdown_sections import markers, write_between
+from pixelgait.policies.evaluation.baselines import behaviour_sha256, source_sha256
+from pixelgait.policies.evaluation.evaluate import describe
+from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.robot.bundle import CONTRACT, SHIPPED, load_bundle
 from pixelgait.robot.errors import UserError
-from pixelgait.sim.baselines import behaviour_sha256, source_sha256
-from pixelgait.sim.eval_options import EvalConfig
-from pixelgait.sim.evaluate import describe
 from pixelgait.sim.tasks import navigate, teacher
 from pixelgait.sim.world import obstacles
 

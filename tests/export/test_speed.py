@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pixelgait.export.speed.episodes import episodes_per_s
-from pixelgait.export.speed.learning import LESSONS, Learned, Lesson, learn
-from pixelgait.export.speed.speed import SpeedConfig, print_report
+from docs.figures.speed.episodes import episodes_per_s
+from docs.figures.speed.learning import LESSONS, Learned, Lesson, learn
+from docs.figures.speed.speed import SpeedConfig, print_report
 from pixelgait.robot.errors import UserError
 
 SHORT = Lesson(

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pixelgait.export.bundle.graphs import HighLevelGraph, high_level_graph
-from pixelgait.export.bundle.parity import check, compare
+from pixelgait.export.onnx_graphs import HighLevelGraph, high_level_graph
+from pixelgait.export.parity import check, compare
 from pixelgait.policies.high_level import HighLevelNetwork
 from pixelgait.robot.bundle import HIGH_LEVEL
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from docs.figures.input_order.sensory_neurons import SensoryNeurons
 from pixelgait.policies.encoders.attention_neuron import AttentionNeuron
-from pixelgait.policies.sensory_neurons import SensoryNeurons
 
 # Of torch's exporter, about itself.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")

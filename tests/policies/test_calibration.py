@@ -14,13 +14,14 @@ from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs.run import Checkpoint, Run
 from pixelgait.policies.runs.trained import trained_low_level
 from pixelgait.policies.training.calibration import CalibrateConfig, calibrate_run
-from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.control.controller import Controller, Decision
+from pixelgait.robot.control.gait import LIFT, STRIDE
+from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS, RESIDUAL_SIZE, LinearLowLevel
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import locked
-from pixelgait.robot.gait import LIFT, STRIDE
-from pixelgait.robot.low_level import CONTROL_DT_S, LOW_LEVEL_WEIGHTS, RESIDUAL_SIZE, LinearLowLevel
+from pixelgait.robot.interface import CONTROL_DT_S
+from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1, Array
-from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.flat import FlatGround

@@ -15,11 +15,16 @@ from pixelgait.policies.training.configs import (
     JointConfig,
 )
 from pixelgait.policies.training.session import first_checkpoint
-from pixelgait.robot.controller import Controller
-from pixelgait.robot.gait import joint_map
-from pixelgait.robot.low_level import INPUT_SIZE, LOW_LEVEL_WEIGHTS, LinearLowLevel, features
+from pixelgait.robot.control.controller import Controller
+from pixelgait.robot.control.gait import joint_map
+from pixelgait.robot.control.low_level import (
+    INPUT_SIZE,
+    LOW_LEVEL_WEIGHTS,
+    LinearLowLevel,
+    features,
+)
+from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1, GO2, LAIKAGO, MINI_CHEETAH, Array, RobotSpec
-from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.tasks.manoeuvres import walk

@@ -22,8 +22,10 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from pixelgait.export.speed.learning import LESSONS, learn
-from pixelgait.export.speed.speed import SpeedConfig, print_report
+from docs.figures.speed.learning import LESSONS, learn
+from docs.figures.speed.speed import SpeedConfig, print_report
+from pixelgait.policies.evaluation.evaluate import run_episodes
+from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.policies.runs.run import load_checkpoint
 from pixelgait.policies.training.configs import (
     ImitateConfig,
@@ -35,9 +37,7 @@ from pixelgait.policies.training.session import train
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import LAIKAGO
 from pixelgait.sim.engines.urdf import find_urdf
-from pixelgait.sim.eval_options import EvalConfig
-from pixelgait.sim.evaluate import run_episodes
-from pixelgait.sim.workers.cluster import ClusterPool
+from pixelgait.sim.workers.ray_pool import ClusterPool
 from tests.conftest import Command, child_environment, children
 from tests.export.test_speed import SHORT
 from tests.policies import jobs

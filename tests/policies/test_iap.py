@@ -24,7 +24,7 @@ from pixelgait.policies.encoders.iap.kernels import (
 from pixelgait.policies.encoders.iap.ordered import Projection, ordered_sum
 from pixelgait.policies.encoders.selection import first_best
 from pixelgait.policies.high_level import HighLevelNetwork
-from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
+from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS
 
 SELECTORS = tuple(name for name in ENCODERS if name.startswith(("iap", "brute")))
 DRAWS, AT_ONCE = 100_000, 500

@@ -11,12 +11,12 @@ import torch
 
 from pixelgait.policies.high_level import HighLevelNetwork
 from pixelgait.policies.mirror import mirrored_poses, tie
-from pixelgait.robot.controller import Controller, Decision
-from pixelgait.robot.gait import joint_map
+from pixelgait.robot.control.controller import Controller, Decision
+from pixelgait.robot.control.gait import joint_map
+from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
+from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1
-from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.flat import FlatGround

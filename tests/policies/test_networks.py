@@ -27,8 +27,8 @@ from pixelgait.policies.training.imitation.fitting import (
     recoloured,
 )
 from pixelgait.policies.training.rollouts.plan import DAggerConfig
+from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
 
 NO_GRADIENT = ("iap", "iap-favor", "iap-trig", "iap-hybrid", "brute-force", "attention-agent")
 

@@ -528,7 +528,7 @@ def test_what_was_exported_is_evaluated_where_it_was_trained(
     config.write_text(json.dumps({**stored, "scene": "0123abcd/gate.py"}))
     Path("my run", "scenes", "0123abcd").mkdir(parents=True)
     Path("my run", "scenes", "0123abcd", "gate.py").write_text(OWN)
-    monkeypatch.setattr("pixelgait.export.bundle.export.write_bundle", lambda *_: [])
+    monkeypatch.setattr("pixelgait.export.exporter.write_bundle", lambda *_: [])
     Path("out").mkdir()
     monkeypatch.setattr(sys, "argv", ["pixelgait-export", *shlex.split(levels), "--out", "out"])
     main()

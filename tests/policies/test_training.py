@@ -15,8 +15,8 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from pixelgait.export.bundle.export import export
-from pixelgait.export.bundle.options import ExportConfig
+from pixelgait.export.exporter import export
+from pixelgait.export.options import ExportConfig
 from pixelgait.policies.high_level import (
     Architecture,
     flat_weights,
@@ -46,8 +46,8 @@ from pixelgait.policies.training.rollouts.plan import DAggerConfig, Plan
 from pixelgait.policies.training.rollouts.worker import Job, Worker
 from pixelgait.policies.training.session import keep_sources, train
 from pixelgait.robot.bundle import load_bundle
+from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
 from pixelgait.robot.spec import LAIKAGO
 from tests.conftest import Command, alive, child_environment, children, gentle_weights, write_run
 

@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 import pytest
 
-from pixelgait.export.bundle.observations import record
+from pixelgait.export.sample_observations import record
 from pixelgait.policies.high_level import StraightAhead
 from pixelgait.policies.low_level import LinearGraph
 from pixelgait.policies.runs.trained import trained_high_level, trained_low_level
@@ -34,8 +34,8 @@ from pixelgait.robot.bundle import (
 )
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.runtime.operation import Inputs, Operation
-from pixelgait.robot.runtime.orders import Orders, State
+from pixelgait.robot.runtime.operator_commands import Orders, State
+from pixelgait.robot.runtime.state_machine import Inputs, Operation
 from pixelgait.robot.spec import A1, GO2, ROBOTS
 from tests.conftest import make_bundle
 from tests.helpers import change_contract

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.bundle import load_bundle
-from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS, Controller, Decision
-from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.low_level import (
+from pixelgait.robot.control.controller import LONGEST_STEPS, SHORTEST_STEPS, Controller, Decision
+from pixelgait.robot.control.low_level import (
     MAX_SPEED_M_PER_S,
     MAX_YAW_RATE_RAD_PER_S,
     STAND,
@@ -18,10 +17,11 @@ from pixelgait.robot.low_level import (
     commanded,
     latent_for,
 )
-from pixelgait.robot.observation import NO_GOAL
+from pixelgait.robot.control.observation import NO_GOAL
+from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.rotation import upright
+from pixelgait.robot.safety.supervisor import CAMERA, PATIENCE, Patience, Stage, Supervisor
 from pixelgait.robot.spec import A1
-from pixelgait.robot.supervisor import CAMERA, PATIENCE, Patience, Stage, Supervisor
 from tests.conftest import trotting_weights
 
 

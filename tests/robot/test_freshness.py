@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pixelgait.robot.runtime.freshness import Freshness
+from pixelgait.robot.safety.sensor_age import Freshness
 
 
 @pytest.mark.parametrize(

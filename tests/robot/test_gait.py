@@ -8,11 +8,10 @@ import torch
 
 from pixelgait.policies.low_level import LinearGraph
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.robot import gait
-from pixelgait.robot.controller import Controller, Decision
-from pixelgait.robot.gait import joint_map
-from pixelgait.robot.interface import JointCommand
-from pixelgait.robot.low_level import (
+from pixelgait.robot.control import gait
+from pixelgait.robot.control.controller import Controller, Decision
+from pixelgait.robot.control.gait import joint_map
+from pixelgait.robot.control.low_level import (
     INPUT_SIZE,
     LOW_LEVEL_WEIGHTS,
     OUTPUT_SIZE,
@@ -22,8 +21,9 @@ from pixelgait.robot.low_level import (
     latent_for,
     share_of_step,
 )
+from pixelgait.robot.interface import JointCommand
+from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1, GO2, LEGS, RobotSpec
-from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.tasks.task import planar_pose

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from cyclonedds.core import DDSException
 
+from pixelgait.robot.control.gait import lying_pose
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.gait import lying_pose
 from pixelgait.robot.interface import JointCommand
+from pixelgait.robot.safety.supervisor import PATIENCE
 from pixelgait.robot.spec import GO2
-from pixelgait.robot.supervisor import PATIENCE
 from pixelgait.robot.unitree import driver as driver_module
 from pixelgait.robot.unitree import handover, sender, services
 from pixelgait.robot.unitree import messages as go2

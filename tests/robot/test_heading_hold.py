@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from pixelgait.robot.low_level import STAND, HeadingHold, commanded, latent_for
+from pixelgait.robot.control.low_level import STAND, HeadingHold, commanded, latent_for
 from pixelgait.robot.rotation import heading, upright, wrap_angle
 
 DT_S = 0.01

@@ -10,17 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.control.controller import Controller, Decision
+from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S, JointCommand, Link, Reading
-from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
-from pixelgait.robot.runtime import loop as loop_module
-from pixelgait.robot.runtime import operation
+from pixelgait.robot.runtime import control_loop, state_machine
+from pixelgait.robot.runtime.control_loop import ControlLoop, Step
 from pixelgait.robot.runtime.latency import COMPUTE, LatencyProfiler
-from pixelgait.robot.runtime.loop import ControlLoop, Step
-from pixelgait.robot.runtime.orders import Operator, State
+from pixelgait.robot.runtime.operator_commands import Operator, State
+from pixelgait.robot.safety.supervisor import PATIENCE, Patience, Supervisor
 from pixelgait.robot.spec import A1
-from pixelgait.robot.supervisor import PATIENCE, Patience, Supervisor
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.scenes.flat import FlatGround
 
@@ -107,13 +106,13 @@ def test_it_stands_up_walks_and_damps_at_the_end() -> None:
     wait_for(lambda: len(loop.decisions) >= 3)
     loop.stop()
     assert loop.fault is None
-    standing = round(operation.STAND_S / PERIOD_S)
+    standing = round(state_machine.STAND_S / PERIOD_S)
     first = link.sent[0].targets
     np.testing.assert_allclose(first, A1.default_pose_rad, atol=0.05)  # from where the joints were
     np.testing.assert_allclose(link.sent[standing - 1].targets, A1.default_pose_rad, atol=1e-9)
-    walking = [command.targets for command in link.sent[standing : -loop_module.DAMP_MESSAGES]]
+    walking = [command.targets for command in link.sent[standing : -control_loop.DAMP_MESSAGES]]
     assert np.ptp(walking, axis=0).max() > 0.1
-    assert all(damped(command) for command in link.sent[-loop_module.DAMP_MESSAGES :])
+    assert all(damped(command) for command in link.sent[-control_loop.DAMP_MESSAGES :])
     report = loop.profiler.report({"name": "iap", "sha256": ""})
     assert report["stages"]["publish"]["count"] == report["ticks"]
     assert report["stages"]["rehearse"]["count"] == report["stages"]["compute"]["count"]
@@ -204,7 +203,7 @@ def test_a_wire_that_blocks_is_a_stall_after_which_it_stands_up_again() -> None:
     assert loop.operation.stalls > before
     first = next(i for i, c in enumerate(link.sent) if i >= blocked - 1 and damped(c))
     assert first <= blocked + 1  # no other stiff command has gone out
-    resting = link.sent[first : first + round(0.9 * operation.REST_S / PERIOD_S)]
+    resting = link.sent[first : first + round(0.9 * state_machine.REST_S / PERIOD_S)]
     assert all(damped(command) for command in resting)
     assert any("no command for 0." in cause for _, cause in loop.changes)
 
@@ -227,7 +226,7 @@ def test_after_a_stall_nobody_stands_up_whom_people_have_armed() -> None:
     link.blocks_s = 0.35
     wait_for(lambda: loop.operator.state is State.LIMP)
     fallen = len(link.sent)
-    wait_for(lambda: len(link.sent) > fallen + 2 * operation.REST_S / PERIOD_S)
+    wait_for(lambda: len(link.sent) > fallen + 2 * state_machine.REST_S / PERIOD_S)
     assert all(damped(command) for command in link.sent[fallen:])
     assert (State.LIMP, "disarmed, it has let go") in loop.changes
     assert loop.operator.stand_up() == (False, "not armed")
@@ -272,7 +271,7 @@ def test_what_is_taken_is_a_stage_of_its_own() -> None:
 
 
 def test_a_robot_without_sensors_never_stands_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop_module, "SENSOR_WAIT_S", 0.2)
+    monkeypatch.setattr(control_loop, "SENSOR_WAIT_S", 0.2)
     link = SimulatedLink()
     link.silent_since = {"imu": -math.inf}
     admitted: list[object] = []
@@ -306,7 +305,7 @@ def test_what_is_set_during_a_step_counts_from_the_next_on() -> None:
     assert str(loop.fault).startswith("imu is silent for")
     assert [step.number for step in steps] == list(range(len(steps)))
     timeouts = [step.settings["driver_timeout_s"] for step in steps]
-    assert timeouts == [operation.DRIVER_TIMEOUT_S + i for i in range(len(steps))]
+    assert timeouts == [state_machine.DRIVER_TIMEOUT_S + i for i in range(len(steps))]
     *before, decided, last = steps
     assert decided.decision is not None
     assert all(step.settings["patience"] == PATIENCE for step in (*before, decided))

@@ -8,14 +8,22 @@ from unittest.mock import ANY
 import numpy as np
 import pytest
 
-from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.control.controller import Controller, Decision
+from pixelgait.robot.control.gait import lying_pose
+from pixelgait.robot.control.low_level import LinearLowLevel
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.gait import lying_pose
-from pixelgait.robot.interface import DRIVER_TIMEOUT_S, STAND_S, Image, JointCommand, Reading
-from pixelgait.robot.low_level import CONTROL_DT_S, LinearLowLevel
-from pixelgait.robot.plausibility import MOST_BRIDGED
-from pixelgait.robot.runtime.freshness import Freshness, PictureWatch
-from pixelgait.robot.runtime.operation import (
+from pixelgait.robot.interface import (
+    CONTROL_DT_S,
+    DRIVER_TIMEOUT_S,
+    STAND_S,
+    Image,
+    JointCommand,
+    Reading,
+)
+from pixelgait.robot.runtime.operator_commands import Operator, Orders, State
+from pixelgait.robot.runtime.realtime import RateKeeper
+from pixelgait.robot.runtime.sensor_status import StageWatch
+from pixelgait.robot.runtime.state_machine import (
     LATE_S,
     LIE_S,
     MOST_STALLS,
@@ -23,11 +31,10 @@ from pixelgait.robot.runtime.operation import (
     Inputs,
     Operation,
 )
-from pixelgait.robot.runtime.orders import Operator, Orders, State
-from pixelgait.robot.runtime.realtime import RateKeeper
-from pixelgait.robot.runtime.stages import StageWatch
+from pixelgait.robot.safety.sensor_age import Freshness, PictureWatch
+from pixelgait.robot.safety.sensor_checks import MOST_BRIDGED
+from pixelgait.robot.safety.supervisor import PATIENCE, Stage, Supervisor
 from pixelgait.robot.spec import A1, ROBOTS
-from pixelgait.robot.supervisor import PATIENCE, Stage, Supervisor
 from tests.conftest import trotting_weights
 
 WALK, READY, LIE = (Orders(True, each) for each in (State.WALKING, State.READY, State.LIMP))

@@ -12,17 +12,17 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.control.controller import Controller, Decision
+from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.interface import Image, JointCommand, Reading
-from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
-from pixelgait.robot.runtime import pace, realtime
+from pixelgait.robot.runtime import realtime, sensor_sync
+from pixelgait.robot.runtime.control_loop import ControlLoop
 from pixelgait.robot.runtime.latency import LatencyProfiler
-from pixelgait.robot.runtime.loop import ControlLoop
-from pixelgait.robot.runtime.orders import Operator
-from pixelgait.robot.runtime.pace import Pace
+from pixelgait.robot.runtime.operator_commands import Operator
 from pixelgait.robot.runtime.realtime import RateKeeper
+from pixelgait.robot.runtime.sensor_sync import Pace
+from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1, Array
-from pixelgait.robot.supervisor import Supervisor
 
 PERIOD_S = 0.01
 TAKE_S = 30e-6  # what a look costs
@@ -152,7 +152,7 @@ def walk(monkeypatch: pytest.MonkeyPatch) -> Walk:
             monotonic_ns=lambda: round(robot.now * 1e9),
             sleep=robot.sleep,
         )
-        monkeypatch.setattr(pace, "time", clock)
+        monkeypatch.setattr(sensor_sync, "time", clock)
         monkeypatch.setattr(realtime, "time", clock)
         rate, rows = RateKeeper(PERIOD_S), []
         keeper = Pace(robot, rate, robot.profiler)
@@ -173,13 +173,15 @@ def walk(monkeypatch: pytest.MonkeyPatch) -> Walk:
 
 def fresh(steps: Steps, jitter_s: float = 0.0) -> bool:
     """Whether every reading was taken within two looks of its arrival."""
-    return bool(steps.ages_s.max() < TRAVEL_S + jitter_s + 2 * (pace.POLL_S + WAKE_S + TAKE_S))
+    return bool(
+        steps.ages_s.max() < TRAVEL_S + jitter_s + 2 * (sensor_sync.POLL_S + WAKE_S + TAKE_S)
+    )
 
 
 def rate_kept(steps: Steps) -> bool:
     """Whether steps begin at the loop's own rate, or nearly so."""
     off = np.diff(steps.begins_s) - PERIOD_S
-    return bool(np.abs(off).max() <= pace.MOST_SHIFT_S + 1e-9 and not steps.missed.any())
+    return bool(np.abs(off).max() <= sensor_sync.MOST_SHIFT_S + 1e-9 and not steps.missed.any())
 
 
 @pytest.mark.parametrize("jitter_s", [0.0, 0.3e-3])
@@ -191,7 +193,9 @@ def test_readings_are_as_young_as_they_can_be(walk: Walk, rate_hz: float, jitter
         assert fresh(steps, jitter_s)
         assert steps.imu_ages_s.max() < steps.ages_s.max() + TAKE_S
         assert rate_kept(steps)
-        assert np.median(steps.waits_s) < 3 * pace.MARGIN_S  # it has moved to where they come
+        assert (
+            np.median(steps.waits_s) < 3 * sensor_sync.MARGIN_S
+        )  # it has moved to where they come
 
 
 @pytest.mark.parametrize("rate_hz", [20, 30, 60, 80, 98, 99, 101, 102, 125, 150, 250, 333, 617])
@@ -227,7 +231,7 @@ def test_what_is_done_meanwhile_is_done_before_the_reading_comes(walk: Walk, bus
     robot.meanwhile_s = busy_s
     steps = walk(robot)
     assert fresh(steps)
-    assert np.median(steps.waits_s) < busy_s + WAKE_S + 3 * pace.MARGIN_S
+    assert np.median(steps.waits_s) < busy_s + WAKE_S + 3 * sensor_sync.MARGIN_S
 
 
 @pytest.mark.parametrize("busy_s", [0.3e-3, 1.5e-3])
@@ -276,7 +280,7 @@ def test_silence_costs_no_more_than_the_patience(walk: Walk, rate_hz: float) -> 
     robot = Robot(rate_hz)
     robot.then = lambda: setattr(robot, "spacing_s", 1e9)
     steps = walk(robot)
-    assert steps.waits_s.max() < 1.2 * pace.PATIENCE * PERIOD_S
+    assert steps.waits_s.max() < 1.2 * sensor_sync.PATIENCE * PERIOD_S
     assert rate_kept(steps)
 
 
@@ -284,7 +288,7 @@ def test_a_repeated_stamp_is_no_reading(walk: Walk) -> None:
     robot = Robot(500)
     robot.then = lambda: setattr(robot, "stuck", True)
     steps = walk(robot)
-    assert steps.waits_s.max() < 1.2 * pace.PATIENCE * PERIOD_S
+    assert steps.waits_s.max() < 1.2 * sensor_sync.PATIENCE * PERIOD_S
     assert rate_kept(steps)
 
 

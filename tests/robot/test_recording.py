@@ -29,18 +29,18 @@ from mcap.writer import Writer
 from mcap_ros2.decoder import DecoderFactory
 
 from pixelgait.robot.bundle import SHIPPED, load_bundle
-from pixelgait.robot.controller import Decision
+from pixelgait.robot.control.controller import Decision
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.recording import recorder as recorder_module
 from pixelgait.robot.recording.messages import STEP, TYPES
+from pixelgait.robot.recording.reader import RecordedStep, read_recording
 from pixelgait.robot.recording.recorder import Recorder, require_recordable
-from pixelgait.robot.recording.steps import RecordedStep, read_recording
 from pixelgait.robot.recording.writer import StepWriter
-from pixelgait.robot.runtime.loop import Step
-from pixelgait.robot.runtime.operation import Inputs
-from pixelgait.robot.runtime.orders import Orders, State
-from pixelgait.robot.supervisor import Patience
+from pixelgait.robot.runtime.control_loop import Step
+from pixelgait.robot.runtime.operator_commands import Orders, State
+from pixelgait.robot.runtime.state_machine import Inputs
+from pixelgait.robot.safety.supervisor import Patience
 from tests.conftest import child_environment
 from tests.helpers import documented_keys
 from tests.robot.test_replay import POLICIES, RECORDINGS

@@ -9,7 +9,7 @@ import pytest
 
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.runtime.rehearsal import Rehearsal
+from pixelgait.robot.runtime.cache_warmup import Rehearsal
 from tests.robot.test_supervisor import walking
 
 STEPS = 120

@@ -10,8 +10,8 @@ import pytest
 
 from pixelgait.robot.bundle import CONTRACT, SHIPPED, load_bundle
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.recording.reader import read_recording
 from pixelgait.robot.recording.replay import format_figures, replay, replayed
-from pixelgait.robot.recording.steps import read_recording
 
 RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
 POLICIES = sorted(path.parent.name for path in SHIPPED.glob(f"*/{CONTRACT}"))

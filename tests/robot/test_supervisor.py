@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.bundle import load_bundle
-from pixelgait.robot.controller import Controller, Decision
-from pixelgait.robot.interface import Image, JointCommand, Reading
-from pixelgait.robot.low_level import CONTROL_DT_S, LinearLowLevel, latent_for
-from pixelgait.robot.plausibility import ImuWatch
+from pixelgait.robot.control.controller import Controller, Decision
+from pixelgait.robot.control.low_level import LinearLowLevel, latent_for
+from pixelgait.robot.interface import CONTROL_DT_S, Image, JointCommand, Reading
 from pixelgait.robot.rotation import turned
-from pixelgait.robot.runtime.operation import Inputs, Operation
-from pixelgait.robot.runtime.orders import Orders, State
+from pixelgait.robot.runtime.operator_commands import Orders, State
+from pixelgait.robot.runtime.state_machine import Inputs, Operation
+from pixelgait.robot.safety.sensor_checks import ImuWatch
+from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1, ROBOTS, RobotSpec
-from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.faults import parse_faults
 from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.scenes.flat import FlatGround

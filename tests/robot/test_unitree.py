@@ -17,7 +17,7 @@ from cyclonedds.topic import Topic
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.address import Ros2Control, Topics, parse_link
-from pixelgait.robot.runtime.orders import Operator, State
+from pixelgait.robot.runtime.operator_commands import Operator, State
 from pixelgait.robot.spec import A1
 from pixelgait.robot.spec import GO2 as GO2_SPEC
 from pixelgait.robot.unitree import messages as go2
@@ -25,9 +25,9 @@ from pixelgait.robot.unitree.address import Go2
 from pixelgait.robot.unitree.dds import Bus, idl_type, sample_type
 from pixelgait.robot.unitree.driver import OTHERS_ALONE, Go2Driver
 from pixelgait.robot.unitree.remote import L2, STAND_UP, STOP, UP, A, B, Remote
+from pixelgait.robot.unitree.robot_clock import TickClock
 from pixelgait.robot.unitree.services import SELECT_MODE, SWITCHER, Client, Request, Response
-from pixelgait.robot.unitree.tick import TickClock
-from pixelgait.sim.standin.go2 import Go2Wire, motor_command
+from pixelgait.sim.ros.go2 import Go2Wire, motor_command
 
 MESSAGES = (go2.LOW_CMD, go2.LOW_STATE)
 STATE = sample_type(go2.LOW_STATE)

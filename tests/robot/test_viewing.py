@@ -20,14 +20,14 @@ from mcap.reader import make_reader
 from mcap_ros2.decoder import DecoderFactory
 
 from pixelgait.robot.bundle import load_bundle
-from pixelgait.robot.controller import Decision
+from pixelgait.robot.control.controller import Decision
+from pixelgait.robot.control.low_level import commanded
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.low_level import commanded
 from pixelgait.robot.recording.messages import COMMAND, JOINTS, TYPES
+from pixelgait.robot.recording.reader import Recording, read_recording
 from pixelgait.robot.recording.replay import replayed
-from pixelgait.robot.recording.steps import Recording, read_recording
 from pixelgait.robot.rotation import heading
-from pixelgait.robot.runtime.attention import draw_attention
+from pixelgait.robot.runtime.attention_overlay import draw_attention
 from pixelgait.robot.spec import A1, LEGS
 from pixelgait.robot.viewing.entries import PLOTS, Entry, Line, Numbers, Picture
 from pixelgait.robot.viewing.recorded import recorded_entries

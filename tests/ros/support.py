@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pixelgait.robot.ros.wire.private import OwnDomain
+from pixelgait.robot.ros.common.discovery import OwnDomain
 from tests.conftest import child_environment
 
 DISCOVERY_S = 20.0  # up to 2.6 s on an idle machine
@@ -87,11 +87,10 @@ class Client:
     """A second participant that asks the node for transitions and listens to its commands."""
 
     def __init__(self, domain: int, namespace: str = "") -> None:
-        from pixelgait.robot.ros.wire import (
-            common as ros,  # sets the discovery range before rclpy starts
-        )
+        # Sets the discovery range before rclpy starts.
+        from pixelgait.robot.ros.common import ros2
 
-        rclpy = ros.rclpy
+        rclpy = ros2.rclpy
         from lifecycle_msgs.srv import ChangeState, GetState
         from rclpy.context import Context
         from rclpy.executors import SingleThreadedExecutor
@@ -105,7 +104,7 @@ class Client:
         self.executor.add_node(self.node)
         self.commands: list[Any] = []
         self.node.create_subscription(
-            ros.JointState, ros.JOINT_COMMAND, self.commands.append, ros.COMMAND_QOS
+            ros2.JointState, ros2.JOINT_COMMAND, self.commands.append, ros2.COMMAND_QOS
         )
         self.change = self.node.create_client(ChangeState, "pixelgait/change_state")
         self.get = self.node.create_client(GetState, "pixelgait/get_state")
@@ -203,14 +202,14 @@ class FakeRobot:
     """A robot whose driver misbehaves on demand: same topics, no physics."""
 
     def __init__(self, client: Client) -> None:
-        from pixelgait.robot.ros.wire import common as ros
+        from pixelgait.robot.ros.common import ros2
         from pixelgait.robot.spec import A1
 
-        self.ros, self.spec, self.client = ros, A1, client
+        self.ros2, self.spec, self.client = ros2, A1, client
         node = client.node
-        self.joints = node.create_publisher(ros.JointState, ros.JOINT_STATES, ros.SENSOR_QOS)
-        self.imu = node.create_publisher(ros.Imu, ros.IMU, ros.SENSOR_QOS)
-        self.camera = node.create_publisher(ros.Image, ros.COLOUR, ros.SENSOR_QOS)
+        self.joints = node.create_publisher(ros2.JointState, ros2.JOINT_STATES, ros2.SENSOR_QOS)
+        self.imu = node.create_publisher(ros2.Imu, ros2.IMU, ros2.SENSOR_QOS)
+        self.camera = node.create_publisher(ros2.Image, ros2.COLOUR, ros2.SENSOR_QOS)
         self.names = list(A1.joint_names)
         self.encoders = np.random.default_rng(0)
         self.velocity = [0.0] * 12
@@ -219,15 +218,15 @@ class FakeRobot:
         self.roll = 0.0
         self.encoding = "rgb8"
         self.publish_camera = self.publish_joints = True
-        self.depth = node.create_publisher(ros.Image, ros.DEPTH, ros.SENSOR_QOS)
+        self.depth = node.create_publisher(ros2.Image, ros2.DEPTH, ros2.SENSOR_QOS)
         self.depth_age_ns = 0
         self.stamp: Callable[[str, int], int] = lambda topic, now: now  # [ns]
         self.timer = node.create_timer(0.01, self.publish)
 
     def publish(self) -> None:
-        ros, now = self.ros, self.client.node.get_clock().now().nanoseconds
-        message = ros.JointState()
-        message.header.stamp = ros.stamp(self.stamp(ros.JOINT_STATES, now))
+        ros2, now = self.ros2, self.client.node.get_clock().now().nanoseconds
+        message = ros2.JointState()
+        message.header.stamp = ros2.stamp(self.stamp(ros2.JOINT_STATES, now))
         message.name, message.velocity = self.names, self.velocity
         noise = self.encoders.normal(0.0, 1e-3, 12)  # one that never changes is stuck
         noise[-1] += self.sway_rad * np.sin(2.0 * np.pi * 2.0 * now / 1e9)  # 2 Hz
@@ -236,12 +235,14 @@ class FakeRobot:
             self.joints.publish(message)
         half = self.roll / 2
         orientation = np.array((np.sin(half), 0.0, 0.0, np.cos(half)))
-        self.imu.publish(ros.imu_message(self.stamp(ros.IMU, now), "imu", orientation, np.zeros(3)))
-        image = ros.image_message(
-            self.stamp(ros.COLOUR, now), "camera", np.zeros((32, 32, 3), np.uint8)
+        self.imu.publish(
+            ros2.imu_message(self.stamp(ros2.IMU, now), "imu", orientation, np.zeros(3))
+        )
+        image = ros2.image_message(
+            self.stamp(ros2.COLOUR, now), "camera", np.zeros((32, 32, 3), np.uint8)
         )
         image.encoding = self.encoding
         if self.publish_camera:
             self.camera.publish(image)
         metres = np.ones((32, 32), np.float32)
-        self.depth.publish(ros.image_message(now - self.depth_age_ns, "camera", metres))
+        self.depth.publish(ros2.image_message(now - self.depth_age_ns, "camera", metres))

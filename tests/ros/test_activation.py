@@ -9,10 +9,10 @@ from tests.ros.support import AUTO, Client, FakeRobot, Processes
 CONFIGURE, ACTIVATE, DEACTIVATE = 1, 3, 4  # lifecycle_msgs/Transition
 # A second controller that says nothing.
 OTHER = """
-from pixelgait.robot.ros.wire import common as ros
-stop = ros.start()
-node = ros.rclpy.create_node("somebody_else")
-publisher = node.create_publisher(ros.JointState, ros.JOINT_COMMAND, 1)
+from pixelgait.robot.ros.common import ros2
+stop = ros2.start()
+node = ros2.rclpy.create_node("somebody_else")
+publisher = node.create_publisher(ros2.JointState, ros2.JOINT_COMMAND, 1)
 stop.wait()
 """
 

@@ -16,8 +16,8 @@ from tests.ros.support import AUTO, Client, FakeRobot, Processes
 
 
 def test_camera_info_is_judged_by_what_the_policy_sees_of_it() -> None:
-    from pixelgait.robot.ros.watch.camera_info import misfit
-    from pixelgait.sim.standin.camera_topics import camera_info
+    from pixelgait.robot.ros.monitoring.camera_info import misfit
+    from pixelgait.sim.ros.camera_topics import camera_info
 
     square, broad = (32, 32, 3), (32, 64, 3)
     exact = camera_info(0, "", 480, 640, A1.camera)  # the policy sees its middle: 480 x 480
@@ -39,16 +39,16 @@ def test_a_camera_of_another_lens_is_refused(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot, camera: str
 ) -> None:
     """By what is said beside the images that it hears."""
-    from pixelgait.sim.standin.camera_topics import CameraInfo, camera_info
+    from pixelgait.sim.ros.camera_topics import CameraInfo, camera_info
 
     wide = replace(A1.camera, vertical_fov_rad=1.6)
     now = client.node.get_clock().now
     publisher = client.node.create_publisher(CameraInfo, f"{camera}/camera_info", 1)
     remapped: tuple[str, ...] = ()
     if camera == "front":
-        images, ros = "front/image_raw", robot.ros
-        robot.camera = client.node.create_publisher(ros.Image, images, ros.SENSOR_QOS)
-        remapped = ("-r", f"{ros.COLOUR}:={images}")
+        images, ros2 = "front/image_raw", robot.ros2
+        robot.camera = client.node.create_publisher(ros2.Image, images, ros2.SENSOR_QOS)
+        remapped = ("-r", f"{ros2.COLOUR}:={images}")
     client.node.create_timer(
         0.03, lambda: publisher.publish(camera_info(now().nanoseconds, "", 48, 64, wide))
     )
@@ -84,8 +84,8 @@ def crop(info: Any, x: int, y: int, width: int, height: int) -> None:
 def test_a_part_of_what_the_lens_shows_is_judged_as_that_part(
     edit: Callable[[Any], object], says: str | None
 ) -> None:
-    from pixelgait.robot.ros.watch.camera_info import misfit
-    from pixelgait.sim.standin.camera_topics import camera_info
+    from pixelgait.robot.ros.monitoring.camera_info import misfit
+    from pixelgait.sim.ros.camera_topics import camera_info
 
     info = camera_info(0, "", 480, 640, A1.camera)
     edit(info)
@@ -95,8 +95,8 @@ def test_a_part_of_what_the_lens_shows_is_judged_as_that_part(
 
 def test_binned_pixels_are_as_wide_as_they_were_together() -> None:
     """All that the lens shows in a quarter of the pixels is all that it shows."""
-    from pixelgait.robot.ros.watch.camera_info import misfit
-    from pixelgait.sim.standin.camera_topics import camera_info
+    from pixelgait.robot.ros.monitoring.camera_info import misfit
+    from pixelgait.sim.ros.camera_topics import camera_info
 
     info = camera_info(0, "", 480, 640, A1.camera)
     info.binning_x = info.binning_y = 2
@@ -109,12 +109,12 @@ def test_a_latched_camera_info_is_heard(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     """Said once, before the node was there."""
-    from pixelgait.robot.ros.wire import common as ros
-    from pixelgait.sim.standin.camera_topics import CameraInfo, camera_info
+    from pixelgait.robot.ros.common import ros2
+    from pixelgait.sim.ros.camera_topics import CameraInfo, camera_info
 
     wide = replace(A1.camera, vertical_fov_rad=1.6)
     topic = "camera/color/camera_info"
-    publisher = client.node.create_publisher(CameraInfo, topic, ros.latched(1))
+    publisher = client.node.create_publisher(CameraInfo, topic, ros2.latched(1))
     publisher.publish(camera_info(0, "", 48, 64, wide))
     run = processes.start("pixelgait-run", iap_bundle, *AUTO)
     client.spin(lambda: run.poll() is not None)
@@ -127,8 +127,8 @@ def test_a_latched_camera_info_is_heard(
 def test_a_lens_that_nobody_tells_of_is_named_as_not_checked(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot, speaks: bool
 ) -> None:
-    from pixelgait.robot.ros.wire.names import COLOUR
-    from pixelgait.sim.standin.camera_topics import CameraInfo
+    from pixelgait.robot.ros.common.topic_names import COLOUR
+    from pixelgait.sim.ros.camera_topics import CameraInfo
 
     topic = f"{COLOUR.rpartition('/')[0]}/camera_info"
     if speaks:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixelgait.robot.ros.watch import camera_mount
-from pixelgait.robot.ros.watch.camera_mount import CameraMountWatch
+from pixelgait.robot.ros.monitoring import camera_mount
+from pixelgait.robot.ros.monitoring.camera_mount import CameraMountWatch
 from pixelgait.robot.spec import A1
 from tests.ros import tf2_msgs
 from tests.ros.support import AUTO, Client, FakeRobot, Processes
@@ -158,13 +158,13 @@ def tf2_processes(processes: Processes, with_tf2: dict[str, str]) -> Processes:
 
 PUBLISH = """
 import sys, time
-from pixelgait.robot.ros.watch.camera_mount import MOST_WAITING, TF_STATIC, TFMessage
-from pixelgait.robot.ros.wire import common as ros
+from pixelgait.robot.ros.monitoring.camera_mount import MOST_WAITING, TF_STATIC, TFMessage
+from pixelgait.robot.ros.common import ros2
 from geometry_msgs.msg import TransformStamped
 
-stop = ros.start()
-node = ros.rclpy.create_node("robot_state_publisher")
-publisher = node.create_publisher(TFMessage, TF_STATIC, ros.latched(MOST_WAITING))
+stop = ros2.start()
+node = ros2.rclpy.create_node("robot_state_publisher")
+publisher = node.create_publisher(TFMessage, TF_STATIC, ros2.latched(MOST_WAITING))
 transforms = []
 for parent, child, where, turned in eval(sys.argv[1]):
     each = TransformStamped(child_frame_id=child)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pixelgait.export.demo.ros import run_ros
-from pixelgait.robot.ros.people.progress import Progress
+from pixelgait.robot.ros.commands.goal_progress import Progress
 from pixelgait.robot.rotation import heading
 from pixelgait.sim.scenes import Pose
 from pixelgait.sim.scenes.houses.rooms import Rooms
@@ -41,9 +41,9 @@ class Person:
         from nav_msgs.msg import Odometry
         from std_msgs.msg import Float64
 
-        from pixelgait.robot.ros.wire import common as ros
+        from pixelgait.robot.ros.common import ros2
 
-        self.ros, self.client, self.types = ros, client, (PoseStamped, Odometry)
+        self.ros2, self.client, self.types = ros2, client, (PoseStamped, Odometry)
         self.goals = client.node.create_publisher(PoseStamped, "goal_pose", 1)
         self.distances: list[float] = []
         client.node.create_subscription(
@@ -52,11 +52,13 @@ class Person:
         self.x, self.silent = 0.0, False
         self.ahead_s = 0.0  # of its clock
         if publishes_odometry:
-            self.odometry = client.node.create_publisher(Odometry, "odom", ros.SENSOR_QOS)
+            self.odometry = client.node.create_publisher(Odometry, "odom", ros2.SENSOR_QOS)
             client.node.create_timer(0.02, self.move)
 
     def stamp(self, ahead_s: float = 0.0) -> Any:
-        return self.ros.stamp(self.client.node.get_clock().now().nanoseconds + round(1e9 * ahead_s))
+        return self.ros2.stamp(
+            self.client.node.get_clock().now().nanoseconds + round(1e9 * ahead_s)
+        )
 
     def move(self) -> None:
         message = self.types[1]()
@@ -269,15 +271,15 @@ def test_odometry_is_as_noisy_as_the_stand_in_robot_is_told(
 ) -> None:
     from nav_msgs.msg import Odometry
 
-    from pixelgait.robot.ros.wire import common as ros
+    from pixelgait.robot.ros.common import ros2
 
     heard: dict[str, dict[int, float]] = {"odom": {}, "ground_truth/odom": {}}
 
     def keep(topic: str, message: Any) -> None:
-        heard[topic][ros.nanoseconds(message.header.stamp)] = message.pose.pose.position.x
+        heard[topic][ros2.nanoseconds(message.header.stamp)] = message.pose.pose.position.x
 
     for topic in heard:
-        client.node.create_subscription(Odometry, topic, partial(keep, topic), ros.SENSOR_QOS)
+        client.node.create_subscription(Odometry, topic, partial(keep, topic), ros2.SENSOR_QOS)
     processes.start("pixelgait-sim", "--scene", "flat", "--odom-noise", 0.05)
     client.spin(lambda: len(heard["odom"]) > 150)
     believed, true = heard.values()
@@ -292,17 +294,17 @@ def test_odometry_drifts_as_the_stand_in_robot_is_told(
     from geometry_msgs.msg import Twist
     from nav_msgs.msg import Odometry
 
-    from pixelgait.robot.ros.wire import common as ros
+    from pixelgait.robot.ros.common import ros2
 
     heard: dict[str, dict[int, tuple[float, ...]]] = {"odom": {}, "ground_truth/odom": {}}
 
     def keep(topic: str, message: Any) -> None:
         place, q = message.pose.pose.position, message.pose.pose.orientation
         yaw = heading((q.x, q.y, q.z, q.w))
-        heard[topic][ros.nanoseconds(message.header.stamp)] = place.x, place.y, yaw
+        heard[topic][ros2.nanoseconds(message.header.stamp)] = place.x, place.y, yaw
 
     for topic in heard:
-        client.node.create_subscription(Odometry, topic, partial(keep, topic), ros.SENSOR_QOS)
+        client.node.create_subscription(Odometry, topic, partial(keep, topic), ros2.SENSOR_QOS)
     drift = ("--odom-scale", 1.1, "--odom-turn", 0.2)
     processes.start("pixelgait-sim", "--scene", "flat", *drift)
     processes.start("pixelgait-run", "walk", *AUTO)

@@ -15,19 +15,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixelgait.export.faults.cases import GROUPS, JOINTS
-from pixelgait.export.faults.driver import Heard
-from pixelgait.export.faults.events import judge, survive
-from pixelgait.export.faults.go2 import GO2_FAULTS
-from pixelgait.export.faults.ros2_control import yielding
-from pixelgait.export.faults.table import FaultsConfig, report
-from pixelgait.export.faults.trial import DAMPS, ENDS, SILENT, SINKS, WALK_S, WALKS, Trial, worst
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.low_level import CONTROL_DT_S
-from pixelgait.robot.ros.wire.common import LOOPBACK
-from pixelgait.robot.ros.wire.private import OwnDomain, private_environment
+from pixelgait.robot.interface import CONTROL_DT_S
+from pixelgait.robot.ros.common.discovery import OwnDomain, private_environment
+from pixelgait.robot.ros.common.ros2 import LOOPBACK
 from pixelgait.robot.spec import A1
+from tests.faults.cases import GROUPS, JOINTS
+from tests.faults.driver import Heard
+from tests.faults.events import judge, survive
+from tests.faults.go2 import GO2_FAULTS
+from tests.faults.ros2_control import yielding
+from tests.faults.table import FaultsConfig, report
+from tests.faults.trial import DAMPS, ENDS, SILENT, SINKS, WALK_S, WALKS, Trial, worst
 
 
 def test_a_row_is_measured_and_written(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_processes_of_a_trial_stay_on_this_computer(
     environment = private_environment(7, tmp_path)
     profiles = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")  # 2, and 3
     names = ("ROS_DOMAIN_ID", "ROS_STATIC_PEERS", *profiles)
-    code = "import os; from pixelgait.robot.ros.wire import common; "
+    code = "import os; from pixelgait.robot.ros2.wire import common; "
     code += f"print([os.environ.get(name) for name in {names}])"
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
@@ -223,7 +223,7 @@ def test_processes_of_a_trial_stay_on_this_computer(
 
 
 def test_a_domain_is_of_one_process_until_it_ends() -> None:
-    code = "import itertools; from pixelgait.robot.ros.wire.private import OwnDomain; "
+    code = "import itertools; from pixelgait.robot.ros.common.discovery import OwnDomain; "
     code += "held = OwnDomain(itertools.count(300)); print(held.number, flush=True); input()"
     line = [sys.executable, "-c", code]
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixelgait.export.faults.go2 import BENT
 from pixelgait.robot.unitree.remote import ARM, L2, STAND_UP, STOP, WALK
 from pixelgait.robot.unitree.services import MotionSwitcher
+from tests.faults.go2 import BENT
 from tests.ros.go2 import Listener, press
 from tests.ros.support import PATIENT, Client, Processes
 
@@ -107,13 +107,13 @@ def test_a_real_robot_is_rehearsed_unless_told_otherwise(
     processes: Processes, client: Client
 ) -> None:
     """In the robots' own domain; its motors stay with its own program, which lets it stand."""
-    from pixelgait.robot.ros.wire import common as ros
+    from pixelgait.robot.ros.common import ros2
 
     real = "go2:lo:0"
     processes.start("pixelgait-sim", "--robot", "go2", "--link", real, "--scene", "flat")
     shadow: list[Any] = []
     client.node.create_subscription(
-        ros.JointState, ros.SHADOW_COMMAND, shadow.append, ros.COMMAND_QOS
+        ros2.JointState, ros2.SHADOW_COMMAND, shadow.append, ros2.COMMAND_QOS
     )
     listener = Listener(processes, real)
     run = processes.start("pixelgait-run", "walk-go2", "--link", real, *AUTO_GO2)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pixelgait.export.faults.go2 import BENT, MEDDLE
 from pixelgait.robot.unitree.services import MotionSwitcher
+from tests.faults.go2 import BENT, MEDDLE
 from tests.ros.go2 import DOMAINS, Heard, Listener, tell
 from tests.ros.support import Client, Processes
 from tests.ros.test_go2 import ACTIVATE, AUTO_GO2, CONFIGURE, DEACTIVATE

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixelgait.robot.controller import Controller, Decision
-from pixelgait.robot.interface import STAND_S, Image, JointCommand, Reading
-from pixelgait.robot.low_level import (
-    CONTROL_DT_S,
+from pixelgait.robot.control.controller import Controller, Decision
+from pixelgait.robot.control.low_level import (
     LOW_LEVEL_WEIGHTS,
     MAX_SPEED_M_PER_S,
     MAX_YAW_RATE_RAD_PER_S,
@@ -20,14 +18,15 @@ from pixelgait.robot.low_level import (
     commanded,
     latent_for,
 )
-from pixelgait.robot.recording.steps import read_recording
+from pixelgait.robot.interface import CONTROL_DT_S, STAND_S, Image, JointCommand, Reading
+from pixelgait.robot.recording.reader import read_recording
 from pixelgait.robot.recording.writer import StepWriter
-from pixelgait.robot.ros.people.jumps import TOLD_S, Jumps
-from pixelgait.robot.runtime.loop import Step
-from pixelgait.robot.runtime.operation import Inputs, Operation
-from pixelgait.robot.runtime.orders import Operator, State
+from pixelgait.robot.ros.commands.odometry_jumps import TOLD_S, Jumps
+from pixelgait.robot.runtime.control_loop import Step
+from pixelgait.robot.runtime.operator_commands import Operator, State
+from pixelgait.robot.runtime.state_machine import Inputs, Operation
+from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1
-from pixelgait.robot.supervisor import Supervisor
 
 GIVE_UP_S = 5.0
 SETTLED_S = STAND_S + 0.2
@@ -57,7 +56,7 @@ class Robot:
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, first: tuple[float, float] | None = None
     ) -> None:
-        from pixelgait.robot.ros.people import destination
+        from pixelgait.robot.ros.commands import goal as destination
 
         self.now_s, self.x, self.latent, self.knows = 1000.0, 0.0, AHEAD, True
         self.w = 1.0  # of the quaternion that odometry tells
@@ -75,7 +74,7 @@ class Robot:
 
     def hears(self) -> Any:
         """Anew at every configure."""
-        from pixelgait.robot.ros.people.destination import Destination
+        from pixelgait.robot.ros.commands.goal import Destination
 
         return Destination(self, self.operator, half, lambda: GIVE_UP_S, "base_link")
 
@@ -109,10 +108,10 @@ class Robot:
     def tell(self, x: float, frame: str = "odom", stamp_s: float = 0.0) -> None:
         from geometry_msgs.msg import PoseStamped
 
-        from pixelgait.robot.ros.wire import common as ros
+        from pixelgait.robot.ros.common import ros2
 
         message = PoseStamped()
-        message.header.stamp = ros.stamp(round(1e9 * stamp_s))
+        message.header.stamp = ros2.stamp(round(1e9 * stamp_s))
         message.header.frame_id, message.pose.position.x = frame, x
         for wire in self.wires["goal_pose"]:
             wire.waiting.append(message)
@@ -148,10 +147,10 @@ class Robot:
     def _odometry(self) -> Any:
         from nav_msgs.msg import Odometry
 
-        from pixelgait.robot.ros.wire import common as ros
+        from pixelgait.robot.ros.common import ros2
 
         message = Odometry()
-        message.header.stamp, message.header.frame_id = ros.stamp(self.nanoseconds), self.frame
+        message.header.stamp, message.header.frame_id = ros2.stamp(self.nanoseconds), self.frame
         message.child_frame_id = self.child
         message.pose.pose.position.x = self.x + self.off_m
         message.pose.pose.orientation.w = self.w

@@ -20,7 +20,7 @@ import pytest
 
 from pixelgait.robot.cli.options import parse
 from pixelgait.robot.ros.run import RunConfig, rehearsed
-from pixelgait.sim.node import SimConfig
+from pixelgait.sim.ros.node import SimConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 LAUNCH = ROOT / "launch"

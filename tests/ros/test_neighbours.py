@@ -17,23 +17,23 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S
-from pixelgait.robot.ros.wire.private import HERE, PROFILES, REACH
+from pixelgait.robot.ros.common.discovery import HERE, PROFILES, REACH
 from tests.ros.support import AUTO, PATIENT, WALKING, Client, FakeRobot, Processes, told
 
 # Another node that publishes a topic of joints, from a process of its own.
 OTHER = """
 import sys
-from pixelgait.robot.ros.wire import common as ros
-ros.rclpy.init()
-node = ros.rclpy.create_node("somebody_else")
-publisher = node.create_publisher(ros.JointState, sys.argv[1], 1)
+from pixelgait.robot.ros.common import ros2
+ros2.rclpy.init()
+node = ros2.rclpy.create_node("somebody_else")
+publisher = node.create_publisher(ros2.JointState, sys.argv[1], 1)
 def publish():
-    message = ros.JointState(name=["gripper"], position=[0.0], velocity=[0.0])
+    message = ros2.JointState(name=["gripper"], position=[0.0], velocity=[0.0])
     message.header.stamp = node.get_clock().now().to_msg()
     if sys.argv[2] == "talk":
         publisher.publish(message)
 node.create_timer(0.1, publish)
-ros.rclpy.spin(node)
+ros2.rclpy.spin(node)
 """
 
 
@@ -368,7 +368,7 @@ def test_a_joystick_drives_the_walk_bundle(
         message = TwistStamped() if stamped else Twist()
         if stamped:
             now = client.node.get_clock().now().nanoseconds - round(age_s * 1e9)
-            message.header.stamp = robot.ros.stamp(now)
+            message.header.stamp = robot.ros2.stamp(now)
         (message.twist if stamped else message).linear.x = 0.4
         publisher.publish(message)
 

@@ -29,7 +29,7 @@ def trajectory(folder: Path) -> np.ndarray:
 def test_the_shipped_policy_walks_the_robot_by_camera(
     processes: Processes, tmp_path: Path, body: str
 ) -> None:
-    from pixelgait.robot.ros.watch.camera_mount import TFMessage
+    from pixelgait.robot.ros.monitoring.camera_mount import TFMessage
 
     sim = processes.start("pixelgait-sim", "--body", body, "--seed", 10000, "--out", tmp_path)
     run = processes.start("pixelgait-run", "iap", "--duration", 8, "--out", tmp_path, *AUTO)
@@ -300,15 +300,15 @@ def test_colour_without_the_depth_of_its_time_damps(
 DRIVER = """
 import itertools
 import numpy as np
-from pixelgait.robot.ros.wire import common as ros
-ros.rclpy.init()
-node = ros.rclpy.create_node("driver")
-images = node.create_publisher(ros.Image, ros.COLOUR, ros.SENSOR_QOS)
+from pixelgait.robot.ros.common import ros2
+ros2.rclpy.init()
+node = ros2.rclpy.create_node("driver")
+images = node.create_publisher(ros2.Image, ros2.COLOUR, ros2.SENSOR_QOS)
 frame, count = np.zeros((480, 640, 3), np.uint8), itertools.count()
 def publish():
-    images.publish(ros.image_message(0, str(next(count)), frame))
+    images.publish(ros2.image_message(0, str(next(count)), frame))
 node.create_timer(1 / 30, publish)
-ros.rclpy.spin(node)
+ros2.rclpy.spin(node)
 """
 
 
@@ -317,7 +317,7 @@ def test_large_images_arrive_from_a_driver_with_the_shipped_profile(
     processes: Processes, iap_bundle: Path
 ) -> None:
     """Without it, 4 to 7 of 10 images of this size are lost."""
-    from pixelgait.robot.ros.wire import common as ros
+    from pixelgait.robot.ros.common import ros2
 
     processes.start("pixelgait-run", iap_bundle, "--no-autostart")  # the client asks for it
     profile = Path("launch/fastdds_large_images.xml").resolve()
@@ -328,7 +328,7 @@ def test_large_images_arrive_from_a_driver_with_the_shipped_profile(
     try:
         seen: list[int] = []
         client.node.create_subscription(
-            ros.Image, ros.COLOUR, lambda m: seen.append(int(m.header.frame_id)), ros.SENSOR_QOS
+            ros2.Image, ros2.COLOUR, lambda m: seen.append(int(m.header.frame_id)), ros2.SENSOR_QOS
         )
         client.spin(lambda: len(seen) >= 60, timeout=60.0)
         assert seen[-1] - seen[0] < 66  # at most 1 in 10 lost
@@ -455,15 +455,15 @@ def test_signals_damp_before_the_node_leaves(
 # Who looks whether it shall end is interrupted just then, twenty times.
 INTERRUPTED = """
 import os, random, signal, threading, time
-from pixelgait.robot.ros.wire import common as ros
+from pixelgait.robot.ros.common import ros2
 for wait_s in [0.0, 0.0001] * 10:
-    stop = ros.start()
+    stop = ros2.start()
     after_s = random.uniform(0.001, 0.02)
     threading.Timer(after_s, os.kill, (os.getpid(), signal.SIGTERM)).start()
     while not stop.wait(wait_s):
         pass
-    ros.rclpy.try_shutdown()
-stop = ros.start()
+    ros2.rclpy.try_shutdown()
+stop = ros2.start()
 sent = []
 def send():
     sent.append(time.monotonic())
@@ -482,13 +482,13 @@ def test_a_signal_ends_a_wait_at_whatever_moment_it_comes(processes: Processes) 
 
 
 def test_a_camera_of_another_size_and_encoding_is_converted() -> None:
-    from pixelgait.robot.ros.wire import common as ros
-    from pixelgait.robot.ros.wire.camera import rgb_frame
+    from pixelgait.robot.ros.common import ros2
+    from pixelgait.robot.ros.links.camera_images import rgb_frame
 
     gray = np.zeros((48, 64), np.uint8)
     gray[:, 8:56] = np.linspace(0, 250, 48)  # the middle square; the sides are cropped away
     gray[:, 56:] = 99
-    message = ros.Image()
+    message = ros2.Image()
     message.height, message.width, message.step, message.encoding = 48, 64, 64, "mono8"
     message.data = gray.tobytes()
     pixels = rgb_frame(message, 32, 32)
@@ -498,7 +498,7 @@ def test_a_camera_of_another_size_and_encoding_is_converted() -> None:
     assert pixels[0, -1, 0] > 245
     blue = np.zeros((32, 32, 3), np.uint8)
     blue[..., 0] = 200
-    message = ros.image_message(5, "camera", blue)
+    message = ros2.image_message(5, "camera", blue)
     message.encoding = "bgr8"
     assert tuple(rgb_frame(message, 32, 32)[3, 3]) == (0, 0, 200)
     message.encoding = "yuv422"
@@ -510,54 +510,54 @@ def test_a_camera_of_another_size_and_encoding_is_converted() -> None:
 
 
 def test_colour_and_depth_are_paired_by_stamp() -> None:
-    from pixelgait.robot.ros.wire import common as ros
-    from pixelgait.robot.ros.wire.camera import RosCamera
+    from pixelgait.robot.ros.common import ros2
+    from pixelgait.robot.ros.links.camera_images import RosCamera
 
     camera = RosCamera((2, 2, 4))
     ms = 1_000_000
 
     def put(topic: str, time_ns: int, value: float) -> bool:
-        kind, shape = (np.uint8, (2, 2, 3)) if topic == ros.COLOUR else (np.float32, (2, 2))
-        return camera.put(topic, ros.image_message(time_ns, "", np.full(shape, value, kind)))
+        kind, shape = (np.uint8, (2, 2, 3)) if topic == ros2.COLOUR else (np.float32, (2, 2))
+        return camera.put(topic, ros2.image_message(time_ns, "", np.full(shape, value, kind)))
 
     def seen() -> tuple[int, list[int]]:
         image = camera.image()
         return round(image.time_s * 1e3), image.pixels[0, 0].tolist()
 
-    assert not put(ros.DEPTH, 900 * ms, 3.0)
+    assert not put(ros2.DEPTH, 900 * ms, 3.0)
     assert camera.apart_ns is None
-    assert not put(ros.COLOUR, 1000 * ms, 10)  # no depth within 33 ms
+    assert not put(ros2.COLOUR, 1000 * ms, 10)  # no depth within 33 ms
     assert camera.apart_ns == 100 * ms
-    assert put(ros.DEPTH, 967 * ms, 1.5)
+    assert put(ros2.DEPTH, 967 * ms, 1.5)
     assert seen() == (967, [10, 10, 10, 128])  # as old as the older part
-    assert not put(ros.COLOUR, 1033 * ms, 20)  # its depth is late: what was paired stays
+    assert not put(ros2.COLOUR, 1033 * ms, 20)  # its depth is late: what was paired stays
     assert seen() == (967, [10, 10, 10, 128])
     assert camera.apart_ns is None
-    assert put(ros.DEPTH, 1033 * ms, 0.6)
+    assert put(ros2.DEPTH, 1033 * ms, 0.6)
     assert seen() == (1033, [20, 20, 20, 51])
-    assert put(ros.COLOUR, 1066 * ms, 30)
-    assert put(ros.DEPTH, 1067 * ms, np.nan)  # a blind depth camera shows nothing new
+    assert put(ros2.COLOUR, 1066 * ms, 30)
+    assert put(ros2.DEPTH, 1067 * ms, np.nan)  # a blind depth camera shows nothing new
     assert seen() == (1033, [20, 20, 20, 51])
     camera.forget()
-    assert not put(ros.COLOUR, 1100 * ms, 40)
-    assert put(ros.DEPTH, 1100 * ms, 0.0)
+    assert not put(ros2.COLOUR, 1100 * ms, 40)
+    assert put(ros2.DEPTH, 1100 * ms, 0.0)
     with pytest.raises(Exception, match="camera/depth/image_rect_raw measures nothing"):
         camera.image()
 
 
 def test_a_picture_that_stays_is_no_doubt_once_joints_are_known_by_name(client: Client) -> None:
     """Of a driver that names them in another order: nothing has moved."""
-    from pixelgait.robot.ros.wire import common as ros
-    from pixelgait.robot.ros.wire.sensors import TopicSensors
-    from pixelgait.robot.runtime.freshness import PictureWatch
+    from pixelgait.robot.ros.common import ros2
+    from pixelgait.robot.ros.links.topic_sensors import TopicSensors
+    from pixelgait.robot.safety.sensor_age import PictureWatch
 
     spec, watch, picture = ROBOTS["a1"], PictureWatch(), bytes(range(48))
-    sensors = TopicSensors(ros.quiet_node(client.node, "quiet"), spec)
+    sensors = TopicSensors(ros2.quiet_node(client.node, "quiet"), spec)
     angles = dict(zip(spec.joint_names, spec.default_pose_rad.tolist(), strict=True))
     names = sorted(spec.joint_names)
-    message = ros.JointState(name=names, position=[angles[name] for name in names])
+    message = ros2.JointState(name=names, position=[angles[name] for name in names])
     message.velocity = [0.0] * len(names)
-    sensors._inbox.newest[ros.JOINT_STATES] = message
+    sensors._inbox.newest[ros2.JOINT_STATES] = message
     assert watch.frozen(picture, sensors.angles()) is None
     np.testing.assert_array_equal(sensors.joints()[0], spec.default_pose_rad)
     np.testing.assert_array_equal(sensors.angles(), spec.default_pose_rad)
@@ -569,26 +569,26 @@ def test_a_picture_that_stays_is_no_doubt_once_joints_are_known_by_name(client: 
 
 
 def test_joints_are_matched_by_name() -> None:
-    from pixelgait.robot.ros.wire import common as ros
+    from pixelgait.robot.ros.common import ros2
 
-    order = ros.joint_order(["c", "a", "b"], ("a", "b", "c"))
+    order = ros2.joint_order(["c", "a", "b"], ("a", "b", "c"))
     np.testing.assert_array_equal(np.array([3.0, 1.0, 2.0])[order], [1.0, 2.0, 3.0])
     with pytest.raises(Exception, match=r"joint states lack b; they name a$"):
-        ros.joint_order(["a"], ("a", "b"))
+        ros2.joint_order(["a"], ("a", "b"))
     with pytest.raises(
         Exception, match=r": of robot a1, wanted is go2 \(pixelgait-sim --robot go2"
     ):
-        ros.joint_order(list(ROBOTS["a1"].joint_names), ROBOTS["go2"].joint_names)
+        ros2.joint_order(list(ROBOTS["a1"].joint_names), ROBOTS["go2"].joint_names)
     with pytest.raises(Exception, match="joint states name a, b twice"):
-        ros.joint_order(["a", "b", "c", "b", "a"], ("a", "b"))
-    assert len(ros.joint_order(["a", "gripper", "b", "gripper"], ("a", "b"))) == 2  # not ours
+        ros2.joint_order(["a", "b", "c", "b", "a"], ("a", "b"))
+    assert len(ros2.joint_order(["a", "gripper", "b", "gripper"], ("a", "b"))) == 2  # not ours
 
 
 def test_a_simulated_driver_drops_a_command_that_names_a_joint_twice() -> None:
-    from pixelgait.robot.ros.wire import common as ros
-    from pixelgait.sim.standin.topics import unusable
+    from pixelgait.robot.ros.common import ros2
+    from pixelgait.sim.ros.joint_topics import unusable
 
-    message = ros.joint_command(1, ("a", "b", "b"), np.zeros(3), np.zeros(3))
+    message = ros2.joint_command(1, ("a", "b", "b"), np.zeros(3), np.zeros(3))
     assert unusable(message, ("a", "b")) == "it names b twice"
     assert unusable(message, ("a",)) is None
 
@@ -601,7 +601,7 @@ def test_the_watch_goes_on_while_the_clock_stands_still(processes: Processes) ->
     client = Client(processes.domain)
     from rclpy.parameter import Parameter
 
-    from pixelgait.robot.ros.wire import common as ros
+    from pixelgait.robot.ros.common import ros2
 
     by_clock: list[int] = []
     watched: list[int] = []
@@ -612,7 +612,7 @@ def test_the_watch_goes_on_while_the_clock_stands_still(processes: Processes) ->
 
     client.node.set_parameters([Parameter("use_sim_time", value=True)])
     client.node.create_timer(0.01, lambda: by_clock.append(1))
-    ros.every(client.node, 0.01, watch)
+    ros2.every(client.node, 0.01, watch)
     client.spin(lambda: len(watched) > 20, timeout=20.0)
     client.close()
     assert not by_clock

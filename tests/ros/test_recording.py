@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.recording.messages import COMMAND, SEEN
-from pixelgait.robot.recording.steps import read_recording
+from pixelgait.robot.recording.reader import read_recording
 from tests.conftest import Command, children
 from tests.ros.support import AUTO, Client, FakeRobot, Processes
 

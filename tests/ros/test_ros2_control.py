@@ -193,8 +193,8 @@ def test_it_is_rehearsed_unless_told_otherwise_and_then_needs_no_controller(
     line = ("walk", "--link", "ros2-control:legs")
     run = processes.start("pixelgait-run", *line, *AUTO)
     shadow: list[Any] = []
-    kind, keep = robot.ros.JointState, shadow.append
-    client.node.create_subscription(kind, robot.ros.SHADOW_COMMAND, keep, 10)
+    kind, keep = robot.ros2.JointState, shadow.append
+    client.node.create_subscription(kind, robot.ros2.SHADOW_COMMAND, keep, 10)
     client.wait_for_state("walking")
     client.spin(lambda: any(message.position for message in shadow))
     run.send_signal(signal.SIGINT)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixelgait.robot.ros.watch.diagnostics import MANY_STALLS
+from pixelgait.robot.ros.monitoring.diagnostics import MANY_STALLS
 from pixelgait.robot.spec import A1
 from tests.ros.support import AUTO, PATIENT, WALKING, Client, FakeRobot, Processes, told
 
@@ -299,11 +299,11 @@ def test_a_stop_that_was_said_before_it_came_is_heard(
 def test_a_dry_run_commands_nobody(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
-    from pixelgait.robot.ros.wire import common as ros
+    from pixelgait.robot.ros.common import ros2
 
     shadow: list[Any] = []
     client.node.create_subscription(
-        ros.JointState, "joint_command_dry_run", shadow.append, ros.COMMAND_QOS
+        ros2.JointState, "joint_command_dry_run", shadow.append, ros2.COMMAND_QOS
     )
     run = processes.start("pixelgait-run", iap_bundle, "--dry-run", *AUTO)
     client.wait_for_state("walking")
@@ -317,10 +317,10 @@ def test_the_driver_of_the_simulated_robot_disobeys_old_commands(
     processes: Processes, client: Client
 ) -> None:
     """What answers an old reading was sent late."""
-    from pixelgait.robot.ros.wire import common as ros
+    from pixelgait.robot.ros.common import ros2
 
     processes.start("pixelgait-sim", "--scene", "flat")
-    publisher = client.node.create_publisher(ros.JointState, ros.JOINT_COMMAND, ros.COMMAND_QOS)
+    publisher = client.node.create_publisher(ros2.JointState, ros2.JOINT_COMMAND, ros2.COMMAND_QOS)
     heights: list[float] = []
     from nav_msgs.msg import Odometry
 
@@ -328,13 +328,13 @@ def test_the_driver_of_the_simulated_robot_disobeys_old_commands(
         Odometry,
         "ground_truth/odom",
         lambda message: heights.append(message.pose.pose.position.z),
-        ros.SENSOR_QOS,
+        ros2.SENSOR_QOS,
     )
 
     def command(age_s: float) -> None:
         now = client.node.get_clock().now().nanoseconds - round(age_s * S)
         targets, effort = A1.default_pose_rad, 0.0 * A1.default_pose_rad
-        publisher.publish(ros.joint_command(now, A1.joint_names, targets, effort))
+        publisher.publish(ros2.joint_command(now, A1.joint_names, targets, effort))
 
     client.spin(lambda: len(heights) > 20)
     assert heights[-1] > 0.2

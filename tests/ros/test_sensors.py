@@ -21,19 +21,19 @@ class Robot:
     """A robot's node and its topics: an arm's joint among its own, in an order of theirs."""
 
     def __init__(self) -> None:
-        from pixelgait.robot.ros.wire import common as ros
-        from pixelgait.robot.ros.wire.sensors import TopicSensors
+        from pixelgait.robot.ros.common import ros2
+        from pixelgait.robot.ros.links.topic_sensors import TopicSensors
 
         self.wires: dict[str, Wire] = {}
         self.sensors = TopicSensors(self, A1)
         order = np.random.default_rng(0).permutation(13).tolist()
-        self.joints, self.imu = ros.JointState(), ros.Imu()
+        self.joints, self.imu = ros2.JointState(), ros2.Imu()
         self.joints.name = [(*A1.joint_names, "elbow")[i] for i in order]
         self.joints.position = [0.01 * i for i in order]
         self.joints.velocity = [1.0 + 0.1 * i for i in order]
         self.joints.effort = [99.0] * 13
-        self.joints.header.stamp = ros.stamp(NOW_NS - 2_000_000)
-        self.imu.header.stamp = ros.stamp(NOW_NS - 1_000_000)
+        self.joints.header.stamp = ros2.stamp(NOW_NS - 2_000_000)
+        self.imu.header.stamp = ros2.stamp(NOW_NS - 1_000_000)
         q, w, a = self.imu.orientation, self.imu.angular_velocity, self.imu.linear_acceleration
         q.x, q.y, q.z, q.w = 0.1, 0.3, 0.5, 0.806
         w.x, w.y, w.z = 1.1, 1.2, 1.3

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pixelgait.robot.low_level import STAND, commanded
+from pixelgait.robot.control.low_level import STAND, commanded
 from tests.ros.test_goals import Wire
 
 LONG_S = 60.0
@@ -18,7 +18,7 @@ class Joystick:
     """Tells a node's `VelocityCommands` where to."""
 
     def __init__(self, stamped: bool) -> None:
-        from pixelgait.robot.ros.people.velocity import VelocityCommands
+        from pixelgait.robot.ros.commands.cmd_vel import VelocityCommands
 
         self.wire, self.stamped = Wire(), stamped
         self.commands = VelocityCommands(self, stamped, lambda: LONG_S)

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.ros.wire.video import STALL_S, Stream, VideoEyes, parse_stream
+from pixelgait.robot.ros.links.camera_stream import STALL_S, Stream, VideoEyes, parse_stream
 from pixelgait.robot.runtime.realtime import PRIORITY, request_priority
 from tests.ros.support import PATIENT, Client, FakeRobot, Processes
 
@@ -109,15 +109,15 @@ def test_a_file_is_seen_once_at_its_own_pace(tmp_path: Path, look: Any) -> None:
 
 
 def test_an_image_is_that_of_a_topic(tmp_path: Path, look: Any) -> None:
-    from pixelgait.robot.ros.wire import common as ros
-    from pixelgait.robot.ros.wire.camera import rgb_frame
+    from pixelgait.robot.ros.common import ros2
+    from pixelgait.robot.ros.links.camera_images import rgb_frame
 
     eyes = look(str(write_film(tmp_path / "film.mp4", [80] * 30)))
     take(eyes, lambda: eyes.stamps())
     image = eyes.image().pixels
     read, pixels = cv2.VideoCapture(str(tmp_path / "film.mp4")).read()
     assert read
-    message = ros.image_message(1, "camera", pixels)
+    message = ros2.image_message(1, "camera", pixels)
     message.encoding = "bgr8"
     assert np.array_equal(image, rgb_frame(message, 32, 32))
     assert image.shape == SHAPE

@@ -62,19 +62,19 @@ def test_all_of_a_walk_is_heard(processes: Processes, client: Client) -> None:
 def test_a_damped_robot_a_plain_camera_and_a_bad_message(
     processes: Processes, client: Client, robot: FakeRobot, cnn_bundle: Path
 ) -> None:
+    from pixelgait.robot.ros.common import ros2
     from pixelgait.robot.ros.listener import Listener
-    from pixelgait.robot.ros.wire import common as ros
 
     entries: list[Entry] = []
     listener = Listener(entries.extend, load_bundle(cnn_bundle), client.context)
-    commands = client.node.create_publisher(ros.JointState, ros.JOINT_COMMAND, ros.COMMAND_QOS)
+    commands = client.node.create_publisher(ros2.JointState, ros2.JOINT_COMMAND, ros2.COMMAND_QOS)
     robot.encoding = "yuv422"
 
     def until(path: str, since: int) -> list[Entry]:
         deadline = time.monotonic() + DISCOVERY_S
         while not (found := [e for e in entries[since:] if e.path == path]):
             assert time.monotonic() < deadline
-            commands.publish(ros.joint_command(1, A1.joint_names, None, np.zeros(12)))
+            commands.publish(ros2.joint_command(1, A1.joint_names, None, np.zeros(12)))
             client.spin_for(0.05)
             listener.listen(0.05)
         return found
@@ -99,17 +99,17 @@ def test_a_damped_robot_a_plain_camera_and_a_bad_message(
 
 
 def test_positions_that_are_missing_are_a_line_of_the_log(client: Client) -> None:
+    from pixelgait.robot.ros.common import ros2
     from pixelgait.robot.ros.listener import Listener
-    from pixelgait.robot.ros.wire import common as ros
 
     entries: list[Entry] = []
     listener = Listener(entries.extend, None, client.context)
-    message = ros.joint_command(1, A1.joint_names, np.zeros(5), np.zeros(12))
-    for topic in (ros.JOINT_STATES, ros.JOINT_COMMAND):
+    message = ros2.joint_command(1, A1.joint_names, np.zeros(5), np.zeros(12))
+    for topic in (ros2.JOINT_STATES, ros2.JOINT_COMMAND):
         listener._hear(topic, message)
     listener.close()
     said = [entry.text for entry in entries if isinstance(entry, Line)]
-    assert said[0] == f"{ros.JOINT_STATES}: joint states need one position for every name"
+    assert said[0] == f"{ros2.JOINT_STATES}: joint states need one position for every name"
     assert not any(isinstance(entry, Numbers) for entry in entries)
 
 
@@ -117,15 +117,15 @@ def test_pictures_go_on_after_the_clock_was_set_back(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pixelgait.robot.ros import listener as module
-    from pixelgait.robot.ros.wire import common as ros
+    from pixelgait.robot.ros.common import ros2
 
     entries: list[Entry] = []
     listener = module.Listener(entries.extend, load_bundle("iap"), client.context)
-    picture = ros.image_message(1, "camera", np.zeros((32, 32, 3), np.uint8))
+    picture = ros2.image_message(1, "camera", np.zeros((32, 32, 3), np.uint8))
     for now_s in (1000.0, 940.0):
-        monkeypatch.setattr(ros, "now_s", lambda _, now_s=now_s: now_s)
-        listener._hear(ros.COLOUR, picture)
-        listener._hear(ros.COLOUR, picture)  # too soon
+        monkeypatch.setattr(ros2, "now_s", lambda _, now_s=now_s: now_s)
+        listener._hear(ros2.COLOUR, picture)
+        listener._hear(ros2.COLOUR, picture)  # too soon
         time.sleep(module.FRAME_S)
     listener.close()
     assert [type(entry) for entry in entries] == [Picture, Picture]
@@ -136,8 +136,8 @@ def test_what_another_program_says_on_our_topics_is_a_line_of_the_log(client: Cl
     from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
     from std_msgs.msg import Float64MultiArray, MultiArrayDimension, MultiArrayLayout
 
+    from pixelgait.robot.ros.common import ros2
     from pixelgait.robot.ros.listener import Listener
-    from pixelgait.robot.ros.wire import common as ros
 
     def latency(*labels: str, count: int) -> Float64MultiArray:
         layout = MultiArrayLayout(dim=[MultiArrayDimension(label=each) for each in labels])
@@ -151,8 +151,8 @@ def test_what_another_program_says_on_our_topics_is_a_line_of_the_log(client: Cl
         ("pixelgait/latency", latency("act,period", "p50_us,max_us", count=4)),
         ("pixelgait/latency", latency("act,period", "p99_us,max_us", count=12)),
         ("/diagnostics", DiagnosticArray(status=[old])),
-        (ros.COLOUR, ros.Image(encoding="rgb8")),
-        (ros.ATTENTION, ros.Image(encoding="rgb8")),
+        (ros2.COLOUR, ros2.Image(encoding="rgb8")),
+        (ros2.ATTENTION, ros2.Image(encoding="rgb8")),
     ]
     entries: list[Entry] = []
     listener = Listener(entries.extend, None, client.context)
@@ -171,7 +171,7 @@ def test_what_another_program_says_on_our_topics_is_a_line_of_the_log(client: Cl
 
 
 def test_the_layout_for_foxglove_names_the_rows_of_live_latency() -> None:
-    from pixelgait.robot.ros.watch.latency_topic import COLUMNS
+    from pixelgait.robot.ros.monitoring.latency_topic import COLUMNS
 
     columns, rows = list(COLUMNS), [*STAGES, "period"]
     panels = [foxglove.PANELS[f"Plot!live-{name}"]["paths"] for name in ("latency", "period")]

@@ -15,10 +15,12 @@ from tests.ros.support import Client, Processes
 def listen(processes: Processes) -> None:
     """Until the stand-in has been heard: it opens its window first."""
     client = Client(processes.domain)
-    from pixelgait.robot.ros.wire import common as ros
+    from pixelgait.robot.ros.common import ros2
 
     heard: list[object] = []
-    client.node.create_subscription(ros.JointState, ros.JOINT_STATES, heard.append, ros.SENSOR_QOS)
+    client.node.create_subscription(
+        ros2.JointState, ros2.JOINT_STATES, heard.append, ros2.SENSOR_QOS
+    )
     client.spin(lambda: len(heard) > 100, timeout=60.0)
     client.close()
 

@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 import pytest
 
-from pixelgait.robot.low_level import latent_for
+from pixelgait.robot.control.low_level import latent_for
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import A1, Array
 from pixelgait.sim.body.camera import Camera
@@ -17,12 +17,12 @@ from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.flat import FlatGround
+from pixelgait.sim.scenes.houses.collision_boxes import HEIGHT_M, MAX_BOXES, barriers, cover
 from pixelgait.sim.scenes.houses.gibson import LEVEL_M, Gibson
 from pixelgait.sim.scenes.registry import make_scene
-from pixelgait.sim.tasks.glide import glide_episode
+from pixelgait.sim.tasks.gliding_episode import glide_episode
 from pixelgait.sim.tasks.navigate import Navigate
 from pixelgait.sim.tasks.teacher import Teacher
-from pixelgait.sim.world.barriers import HEIGHT_M, MAX_BOXES, barriers, cover
 from pixelgait.sim.world.traversability import PIXEL_M
 from tests.helpers import HOLD, seen
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from pixelgait.policies.evaluation.baselines import Baseline, make_baseline
+from pixelgait.policies.evaluation.evaluate import player
+from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.robot.spec import A1
-from pixelgait.sim.baselines import Baseline, make_baseline
 from pixelgait.sim.engines.kinematic_body import KinematicBody
-from pixelgait.sim.environments.base import no_high_level
-from pixelgait.sim.eval_options import EvalConfig
-from pixelgait.sim.evaluate import player
+from pixelgait.sim.environments.base_env import no_high_level
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.episode import Episode, run_episode
-from pixelgait.sim.tasks.glide import glide_episode
+from pixelgait.sim.tasks.gliding_episode import glide_episode
 from pixelgait.sim.tasks.navigate import Navigate
 
 RANDOM = EvalConfig("walk", baseline="random", scene="flat", seconds=2.0)

@@ -12,13 +12,13 @@ import pytest
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.training.rollouts.plan import Plan
 from pixelgait.policies.training.rollouts.worker import Job, Worker
-from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.low_level import CONTROL_DT_S, LOW_LEVEL_WEIGHTS, HeadingHold, LinearLowLevel
+from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS, HeadingHold, LinearLowLevel
+from pixelgait.robot.interface import CONTROL_DT_S, Image, Reading
+from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1, ROBOTS, RobotSpec
-from pixelgait.robot.supervisor import Supervisor
-from pixelgait.sim.batches import control
-from pixelgait.sim.batches.body import BLANK, MuJoCoBatch
-from pixelgait.sim.batches.control import BatchSupervisor, HeadingHolds, stacked
+from pixelgait.sim.batched import controller as control
+from pixelgait.sim.batched.controller import BatchSupervisor, HeadingHolds, stacked
+from pixelgait.sim.batched.mujoco_batch import BLANK, MuJoCoBatch
 from pixelgait.sim.tasks.episode import Episode
 from tests.conftest import gentle_weights, trotting_weights
 

@@ -12,11 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pixelgait.robot import gait
-from pixelgait.robot.controller import Controller, Decision
-from pixelgait.robot.errors import UserError
-from pixelgait.robot.interface import JointCommand
-from pixelgait.robot.low_level import (
+from pixelgait.robot.control import gait
+from pixelgait.robot.control.controller import Controller, Decision
+from pixelgait.robot.control.low_level import (
     INPUT_SIZE,
     LOW_LEVEL_WEIGHTS,
     OUTPUT_SIZE,
@@ -24,9 +22,11 @@ from pixelgait.robot.low_level import (
     LinearLowLevel,
     latent_for,
 )
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.interface import JointCommand
 from pixelgait.robot.rotation import heading
+from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1, GO2, ROBOTS, RobotSpec
-from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.camera import FAR_M, Camera
 from pixelgait.sim.body.interface import SUBSTEPS, SimulatedBody
 from pixelgait.sim.body.randomisation import Randomisation, Sample

@@ -10,8 +10,8 @@ import gymnasium
 import numpy as np
 import pytest
 
+from pixelgait.robot.control.observation import DEPTH_RANGE_M, depth_bytes
 from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.observation import DEPTH_RANGE_M, depth_bytes
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import A1, ROBOTS, CameraMount
 from pixelgait.sim.body.camera import CHANNELS, NEAR_M, Camera, Kind

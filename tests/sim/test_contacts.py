@@ -7,20 +7,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pixelgait.robot.controller import Controller, Decision
-from pixelgait.robot.low_level import LinearLowLevel, latent_for
+from pixelgait.policies.evaluation.metrics import figures_of, wilson
+from pixelgait.robot.control.controller import Controller, Decision
+from pixelgait.robot.control.low_level import LinearLowLevel, latent_for
 from pixelgait.robot.rotation import upright
+from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1
-from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.interface import PHYSICS_DT_S, SUBSTEPS, SimulatedBody, standing
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
-from pixelgait.sim.figures import figures_of, wilson
 from pixelgait.sim.scenes import Box, Layout, Plane, Pose, Scene
 from pixelgait.sim.scenes.rough import Rough
 from pixelgait.sim.tasks.episode import Contacts, Episode, run_episode
 from pixelgait.sim.tasks.forward import Forward
-from pixelgait.sim.tasks.glide import glide_episode
+from pixelgait.sim.tasks.gliding_episode import glide_episode
 from pixelgait.sim.tasks.task import fallen
 from pixelgait.sim.world.scene import Swing
 from tests.conftest import gentle_weights

@@ -8,13 +8,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from pixelgait.robot.low_level import latent_for
+from pixelgait.robot.control.low_level import latent_for
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
-from pixelgait.sim.environments.gait import GaitEnv
+from pixelgait.sim.environments.gait_env import GaitEnv
 from pixelgait.sim.scenes.distractors import PITCH_RAD, SHIFT_M, Distracted, textures
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.houses.indoor import Indoor

@@ -10,8 +10,8 @@ import pytest
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import A1, Array
 from pixelgait.sim.body.camera import Camera, Kind
-from pixelgait.sim.body.eyes.colour import AutomaticExposure, Lens, taken
-from pixelgait.sim.body.eyes.stereo import Stereo, measured
+from pixelgait.sim.body.camera_effects.colour import AutomaticExposure, Lens, taken
+from pixelgait.sim.body.camera_effects.stereo_depth import Stereo, measured
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.body.sensors import CameraStream, exposed

@@ -13,25 +13,25 @@ import gymnasium
 import numpy as np
 import pytest
 
+from pixelgait.policies.evaluation.evaluate import evaluate
+from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.policies.training.configs import FollowConfig, ImitateConfig
 from pixelgait.policies.training.session import train
-from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.control.controller import Controller, Decision
+from pixelgait.robot.control.low_level import STAND, LinearLowLevel
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes
 from pixelgait.robot.interface import Image, JointCommand, Reading
-from pixelgait.robot.low_level import STAND, LinearLowLevel
 from pixelgait.robot.runtime.latency import LatencyProfiler
+from pixelgait.robot.safety.supervisor import NO_AGES, Supervisor
 from pixelgait.robot.spec import A1
-from pixelgait.robot.supervisor import NO_AGES, Supervisor
 from pixelgait.sim.body.camera import Camera
+from pixelgait.sim.body.fault_injection import FailingSensor, FaultyBody
 from pixelgait.sim.body.faults import FAULT_KINDS, Fault, parse_faults, schedule, schedule_on
-from pixelgait.sim.body.faulty_body import FailingSensor, FaultyBody
 from pixelgait.sim.body.interface import standing
 from pixelgait.sim.body.measured_delays import BUS_DELAY_S, require_camera, with_measured_delays
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.registry import BODIES, make_body
-from pixelgait.sim.eval_options import EvalConfig
-from pixelgait.sim.evaluate import evaluate
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.tasks.episode import Episode, run_episode

@@ -19,9 +19,9 @@ from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.houses.gibson import LEVEL_M, Gibson
+from pixelgait.sim.scenes.houses.write_house import write_rooms
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.world.traversability import PIXEL_M
-from pixelgait.sim.write_house import write_rooms
 from tests.helpers import held_still
 
 MESH = 0  # PyBullet's number of the first body made
@@ -208,7 +208,7 @@ def test_maps_must_be_square_and_have_room(house: Path, tmp_path: Path) -> None:
 
 
 def test_the_command_writes_a_house(tmp_path: Path) -> None:
-    module = [sys.executable, "-m", "pixelgait.sim.write_house", "house"]
+    module = [sys.executable, "-m", "pixelgait.sim.scenes.houses.write_house", "house"]
     results = [
         subprocess.run([*module, *options], cwd=tmp_path, capture_output=True, text=True)
         for options in (("--seed", "5"), ("--difficulty", "2"))

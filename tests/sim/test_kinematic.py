@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from pixelgait.policies.runs.trained import trained_low_level
-from pixelgait.robot.controller import Controller, Decision
-from pixelgait.robot.low_level import latent_for
+from pixelgait.robot.control.controller import Controller, Decision
+from pixelgait.robot.control.low_level import latent_for
 from pixelgait.robot.rotation import heading, wrap_angle
+from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1, ROBOTS, Array
-from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.kinematic_body import KinematicBody
@@ -22,7 +22,7 @@ from pixelgait.sim.scenes.courses.obstacle_course import WALL_THICKNESS_M, Obsta
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.houses.rooms import Rooms
 from pixelgait.sim.tasks.forward import Forward
-from pixelgait.sim.tasks.glide import glide_episode
+from pixelgait.sim.tasks.gliding_episode import glide_episode
 from pixelgait.sim.tasks.navigate import Navigate
 from pixelgait.sim.tasks.task import planar_pose
 from pixelgait.sim.tasks.teacher import Teacher

@@ -17,16 +17,16 @@ from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
-from pixelgait.sim.environments.gait import GaitEnv
+from pixelgait.sim.environments.gait_env import GaitEnv
+from pixelgait.sim.rendering.backdrops import BACKDROPS
+from pixelgait.sim.rendering.episode_look import Outfit
+from pixelgait.sim.rendering.geometry import Geometry
+from pixelgait.sim.rendering.materials import PATTERNS
+from pixelgait.sim.rendering.noise import PIXELS
+from pixelgait.sim.rendering.scene_with_look import Dressed
 from pixelgait.sim.scenes import Box, Layout, Plane, Pose, Scene, Swing
 from pixelgait.sim.scenes.registry import SCENES, make_scene
 from pixelgait.sim.world.appearance import Look, Looks
-from pixelgait.sim.world.looks.backdrops import BACKDROPS
-from pixelgait.sim.world.looks.dressed import Dressed
-from pixelgait.sim.world.looks.geometry import Geometry
-from pixelgait.sim.world.looks.materials import PATTERNS
-from pixelgait.sim.world.looks.noise import PIXELS
-from pixelgait.sim.world.looks.outfit import Outfit
 from tests.conftest import Command
 from tests.helpers import EVERY_SCENE, HOLD, located, resident_mb, seen
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.bundle import load_bundle
-from pixelgait.robot.controller import Controller, Decision
+from pixelgait.robot.control.controller import Controller, Decision
+from pixelgait.robot.control.low_level import LinearLowLevel
 from pixelgait.robot.interface import JointCommand, Reading
-from pixelgait.robot.low_level import LinearLowLevel
 from pixelgait.robot.rotation import upright
+from pixelgait.robot.safety.supervisor import NO_AGES, Supervisor
 from pixelgait.robot.spec import A1
-from pixelgait.robot.supervisor import NO_AGES, Supervisor
 from pixelgait.sim.body.interface import GRAVITY_Z_M_PER_S2, standing
 from pixelgait.sim.body.randomisation import Sample
 from pixelgait.sim.engines.registry import BODIES, make_body

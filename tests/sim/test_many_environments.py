@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
 
-from pixelgait.robot import supervisor
 from pixelgait.robot.errors import UserError
-from pixelgait.sim.environments.many import FollowVectorEnv
-from pixelgait.sim.environments.workers import SharedVectorEnv
+from pixelgait.robot.safety import supervisor
+from pixelgait.sim.environments.follow_vector_env import FollowVectorEnv
+from pixelgait.sim.environments.shared_vector_env import SharedVectorEnv
 from pixelgait.sim.world.seeds import ranges_of
 from tests.sim.test_environments import PREFIX
 

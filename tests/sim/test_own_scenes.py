@@ -11,20 +11,20 @@ import numpy as np
 import pybullet
 import pytest
 
+from pixelgait.policies.evaluation.evaluate import evaluate
+from pixelgait.policies.evaluation.options import EvalConfig
+from pixelgait.robot.control.low_level import latent_for
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.low_level import latent_for
 from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.kinematic_body import KinematicBody
-from pixelgait.sim.eval_options import EvalConfig
-from pixelgait.sim.evaluate import evaluate
+from pixelgait.sim.rendering.episode_look import Outfit
+from pixelgait.sim.rendering.geometry import Geometry
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.forward import Forward
-from pixelgait.sim.tasks.glide import glide_episode
+from pixelgait.sim.tasks.gliding_episode import glide_episode
 from pixelgait.sim.tasks.teacher import Teacher
 from pixelgait.sim.viewing.video import SceneRenderer
 from pixelgait.sim.world.appearance import Look
-from pixelgait.sim.world.looks.geometry import Geometry
-from pixelgait.sim.world.looks.outfit import Outfit
 
 OWN = """from __future__ import annotations
 import math

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pixelgait.sim.workers.pool import WorkerPool
+from pixelgait.sim.workers.process_pool import WorkerPool
 from tests.conftest import alive, child_environment
 
 
@@ -45,7 +45,7 @@ def test_a_worker_that_dies_is_replaced_and_its_job_repeated(tmp_path: Path) -> 
 
 ORPHANS = """
 import os, signal
-from pixelgait.sim.workers.pool import WorkerPool
+from pixelgait.sim.workers.process_pool import WorkerPool
 pool = WorkerPool(2, print)
 pool._executor.submit(print)  # starts a worker, which imports for a while
 for task in os.listdir("/proc/self/task"):

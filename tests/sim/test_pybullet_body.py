@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from pixelgait.robot.controller import Controller
-from pixelgait.robot.low_level import LinearLowLevel, commanded, latent_for
+from pixelgait.policies.evaluation.metrics import figures_of, wilson
+from pixelgait.robot.control.controller import Controller
+from pixelgait.robot.control.low_level import LinearLowLevel, commanded, latent_for
+from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1
-from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.engines.pybullet_client import pybullet
-from pixelgait.sim.figures import figures_of, wilson
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.courses.raised_platform import LENGTH_M, WIDTH_M
 from pixelgait.sim.scenes.flat import FlatGround

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pixelgait.robot.controller import Controller
+from pixelgait.robot.control.controller import Controller
+from pixelgait.robot.control.low_level import LinearLowLevel
 from pixelgait.robot.interface import Reading
-from pixelgait.robot.low_level import LinearLowLevel
 from pixelgait.robot.rotation import heading, roll_pitch, upright
+from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1, ROBOTS
-from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import BasePose, SimulatedBody, standing
 from pixelgait.sim.body.motors import motor_torques

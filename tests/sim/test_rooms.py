@@ -12,8 +12,8 @@ from pixelgait.robot.spec import A1
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.engines.registry import BODIES, make_body
+from pixelgait.sim.scenes.houses.path_length import taut_length_m
 from pixelgait.sim.scenes.houses.rooms import Rooms
-from pixelgait.sim.scenes.houses.taut_way import taut_length_m
 from pixelgait.sim.tasks.navigate import STOPPED_STEPS, Navigate
 from pixelgait.sim.tasks.task import fallen
 from pixelgait.sim.world.floor_plan import DOOR_M

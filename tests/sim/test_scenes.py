@@ -14,15 +14,15 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import pixelgait.sim.envs  # noqa: F401  it registers them
-from pixelgait.export.reports.contact_sheet import LABEL_PX, write_contact_sheet
+from docs.figures.results.contact_sheet import LABEL_PX, write_contact_sheet
+from pixelgait.policies.evaluation.evaluate import evaluate
+from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.registry import BODIES, make_body
-from pixelgait.sim.environments.gait import GaitEnv
-from pixelgait.sim.eval_options import EvalConfig
-from pixelgait.sim.evaluate import evaluate
+from pixelgait.sim.environments.gait_env import GaitEnv
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.registry import SCENES, is_graded, make_scene
 from pixelgait.sim.world.scene import HeightField, Layout, Pose
@@ -272,8 +272,8 @@ def test_roughness_grows_with_difficulty(difficulty: float) -> None:
 def test_the_contact_sheet_has_a_row_per_scene_and_a_column_per_difficulty(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pixelgait.export.reports.contact_sheet.SCENES", ["flat", "slalom"])
-    monkeypatch.setattr("pixelgait.export.reports.contact_sheet.DIFFICULTIES", (0.0, 1.0))
+    monkeypatch.setattr("docs.figures.results.contact_sheet.SCENES", ["flat", "slalom"])
+    monkeypatch.setattr("docs.figures.results.contact_sheet.DIFFICULTIES", (0.0, 1.0))
     write_contact_sheet(tmp_path / "scenes.png")
     rows = np.split(cv2.imread(str(tmp_path / "scenes.png")), 5)
     for row, only in zip(rows, (True, False, False, False, False), strict=True):

@@ -19,8 +19,8 @@ import pytest
 from gymnasium.error import ClosedEnvironmentError
 
 from pixelgait.robot.errors import UserError
-from pixelgait.sim.environments.gait import GaitEnv
-from pixelgait.sim.environments.workers import SharedVectorEnv
+from pixelgait.sim.environments.gait_env import GaitEnv
+from pixelgait.sim.environments.shared_vector_env import SharedVectorEnv
 from tests.conftest import alive, child_environment
 from tests.sim.test_environments import PREFIX
 

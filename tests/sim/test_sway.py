@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from pixelgait.policies.runs.trained import trained_low_level
-from pixelgait.robot.controller import Controller, Decision
-from pixelgait.robot.low_level import latent_for
+from pixelgait.robot.control.controller import Controller, Decision
+from pixelgait.robot.control.low_level import latent_for
 from pixelgait.robot.rotation import Quaternion
+from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1, Array
-from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.pybullet_body import PyBulletBody

@@ -14,16 +14,17 @@ import imageio.v2 as imageio
 import numpy as np
 import pytest
 
+from pixelgait.policies.evaluation.evaluate import film, player
+from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.engines.pybullet_client import pybullet
-from pixelgait.sim.eval_options import EvalConfig
-from pixelgait.sim.evaluate import film, player
+from pixelgait.sim.options import SceneOptions
 from pixelgait.sim.scenes.registry import make_scene
-from pixelgait.sim.tasks.options import SceneOptions
-from pixelgait.sim.viewing import watching
+from pixelgait.sim.viewing import live_view
+from pixelgait.sim.viewing.live_view import CATCH_UP_S, RealTime, View, opened
 from pixelgait.sim.viewing.video import (
     HEIGHT,
     WIDTH,
@@ -33,7 +34,6 @@ from pixelgait.sim.viewing.video import (
     film_track,
     render_track,
 )
-from pixelgait.sim.viewing.watching import CATCH_UP_S, RealTime, View, opened
 from pixelgait.sim.viewing.window import ClosedError, Moment, PyBulletWindow
 from tests.conftest import Command
 from tests.helpers import HOLD
@@ -85,7 +85,7 @@ def test_an_episode_is_shown_at_the_pace_of_real_time(monkeypatch: pytest.Monkey
     """What a short stall has cost is caught up; after a long one nobody sees a robot race."""
     body = PyBulletBody(A1, make_scene("flat"))
     reading, window = body.reset(0), StallingWindow()
-    monkeypatch.setattr(watching, "time", window)
+    monkeypatch.setattr(live_view, "time", window)
     shown = RealTime(window, body, 0)  # type: ignore[arg-type]
     times = []
     for step in range(1, 201):

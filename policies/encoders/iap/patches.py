@@ -19,7 +19,7 @@ from pixelgait.policies.encoders.convolutions import StridedConvolutions
 from pixelgait.policies.encoders.encoder import Encoder
 from pixelgait.policies.encoders.iap.ordered import Projection, whole_vectors
 from pixelgait.policies.encoders.selection import first_best
-from pixelgait.robot.observation import COLOURS
+from pixelgait.robot.control.observation import COLOURS
 
 SOFTNESS = 0.1  # of softly sorted patches, in units of the mean importance; ours
 

@@ -9,10 +9,10 @@ from pixelgait.policies.training.evolution.strategies import ESConfig, make_stra
 from pixelgait.policies.training.rollouts.plan import Plan
 from pixelgait.policies.training.rollouts.validation import Figures, Validation, summary
 from pixelgait.policies.training.rollouts.worker import Job, evaluate
+from pixelgait.robot.control.low_level import LATENT_SIZE, LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.low_level import LATENT_SIZE, LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.spec import Array
-from pixelgait.sim.workers.pool import Pool
+from pixelgait.sim.workers.process_pool import Pool
 
 # ARS explores all weights alike. The gait lives in the biases and in the latent's columns: they
 # explore this much further, which shortens learning to walk from minutes to seconds.

@@ -23,13 +23,13 @@ from pixelgait.policies.high_level import (
 from pixelgait.policies.runs.run import Checkpoint, reading_arrays, write_arrays
 from pixelgait.policies.training.imitation.demonstrations import Demonstrations, figures_of_round
 from pixelgait.policies.training.imitation.fitting import has_gradient
-from pixelgait.policies.training.imitation.jobs import Course, Fit, collect, fit_student
+from pixelgait.policies.training.imitation.worker_jobs import Course, Fit, collect, fit_student
 from pixelgait.policies.training.rollouts.plan import TRIAL_COURSES, DAggerConfig, Plan
 from pixelgait.policies.training.rollouts.validation import Figures, Validation, summary
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import remove_leftovers
 from pixelgait.robot.spec import Array
-from pixelgait.sim.workers.pool import Pool
+from pixelgait.sim.workers.process_pool import Pool
 from pixelgait.sim.world.seeds import TRAINING
 
 COLLECTING, COMPETING, FITTING = 3, 4, 5  # streams of a run: courses for what, and the fit's

@@ -19,9 +19,9 @@ from tqdm import tqdm
 from pixelgait.policies.high_level import HighLevelNetwork
 from pixelgait.policies.training.imitation.demonstrations import Demonstrations
 from pixelgait.policies.training.rollouts.plan import DAggerConfig, DeviceName
-from pixelgait.robot.controller import LONGEST_STEPS, SHORTEST_STEPS
+from pixelgait.robot.control.controller import LONGEST_STEPS, SHORTEST_STEPS
+from pixelgait.robot.control.observation import COLOURS
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.observation import COLOURS
 from pixelgait.sim.tasks.teacher import HOLD_STEPS
 
 CHUNK = 512  # images encoded at once

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 
 from pixelgait.robot.cli.options import Range
+from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS
+from pixelgait.robot.control.observation import COLOURS
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.low_level import LOW_LEVEL_WEIGHTS
-from pixelgait.robot.observation import COLOURS
 from pixelgait.robot.spec import A1, Array, RobotSpec, find_robot
 from pixelgait.sim.body.faults import Fault
 from pixelgait.sim.body.randomisation import Randomisation

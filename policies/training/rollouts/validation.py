@@ -14,10 +14,10 @@ from pixelgait.policies.runs.trained import body_of, robot_of, trained_low_level
 from pixelgait.policies.training.rollouts.plan import Plan
 from pixelgait.policies.training.rollouts.worker import Job, Worker, evaluate
 from pixelgait.robot.bundle import shipped_low_level
-from pixelgait.robot.low_level import CONTROL_DT_S
+from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Episode
-from pixelgait.sim.workers.pool import Pool
+from pixelgait.sim.workers.process_pool import Pool
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED, VALIDATION
 
 Figures = dict[str, float]

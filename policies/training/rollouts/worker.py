@@ -13,11 +13,11 @@ from pixelgait.policies.high_level import make_high_level, set_weights
 from pixelgait.policies.low_level import searched_low_level
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.training.rollouts.plan import Plan
-from pixelgait.robot.controller import Controller, Decision
-from pixelgait.robot.controller import HighLevel as HighLevelFunction
-from pixelgait.robot.low_level import LinearLowLevel
+from pixelgait.robot.control.controller import Controller, Decision
+from pixelgait.robot.control.controller import HighLevel as HighLevelFunction
+from pixelgait.robot.control.low_level import LinearLowLevel
+from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import Array
-from pixelgait.robot.supervisor import Supervisor
 from pixelgait.sim.body.camera import camera_for
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.kinematic_body import KinematicBody
@@ -27,14 +27,14 @@ from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.follow import Follow
 from pixelgait.sim.tasks.forward import AHEAD
-from pixelgait.sim.tasks.glide import glide_episode
+from pixelgait.sim.tasks.gliding_episode import glide_episode
 from pixelgait.sim.tasks.navigate import way_through
 from pixelgait.sim.tasks.task import Task
-from pixelgait.sim.workers.pool import Pool
+from pixelgait.sim.workers.process_pool import Pool
 from pixelgait.sim.world.scene import Scene
 
 if TYPE_CHECKING:
-    from pixelgait.sim.batches.body import MuJoCoBatch
+    from pixelgait.sim.batched.mujoco_batch import MuJoCoBatch
 
 MOST_AT_ONCE = 64  # candidates: more gain nothing, and a worker that dies loses them
 
@@ -111,10 +111,10 @@ class Worker:
 
     def _run_at_once(self, jobs: Sequence[Job]) -> list[list[Episode]]:
         """All robots of all candidates; who meets anything odd is run again, alone."""
-        from pixelgait.sim.batches.body import MuJoCoBatch  # not everybody has MuJoCo
-        from pixelgait.sim.batches.control import stacked
-        from pixelgait.sim.batches.episodes import run_batch
-        from pixelgait.sim.batches.tasks import batch_of
+        from pixelgait.sim.batched.controller import stacked
+        from pixelgait.sim.batched.episodes import run_batch
+        from pixelgait.sim.batched.mujoco_batch import MuJoCoBatch  # MuJoCo may not be installed
+        from pixelgait.sim.batched.tasks import batch_of
 
         candidates = [self._policy(job.weights, job.normaliser)[1] for job in jobs]
         rows = [(i, seed) for i, job in enumerate(jobs) for seed in job.seeds]

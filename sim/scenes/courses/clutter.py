@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from pixelgait.sim.scenes.courses.box_placement import strewn
 from pixelgait.sim.scenes.courses.raised_platform import OnPlatform
-from pixelgait.sim.scenes.courses.strewn import strewn
 from pixelgait.sim.world.scene import STORE, Box, Layout
 
 BOX_COUNTS = (6, 20)  # at difficulty 0 and 1; 20 are about as many as find room

@@ -3,7 +3,7 @@
 A folder in the layout of iGibson's data set (its `docs/dataset.md`): `mesh_z_up.obj`, its .mtl and
 texture, maybe `mesh_z_up_downsampled.obj` for contacts, `floors.txt` with one height a line, and
 `floor_trav_N.png`, a map for each of them. The data sets' licences forbid to pass them on;
-`pixelgait.sim.write_house` writes houses of its own in the same layout.
+`pixelgait.sim.scenes.houses.write_house` writes houses of its own in the same layout.
 
 The walls of all floors stand in a scene at once: floors have to be further apart than a robot is
 high.
@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.errors import UserError
+from pixelgait.sim.scenes.houses.collision_boxes import barriers
 from pixelgait.sim.scenes.houses.indoor import Indoor
-from pixelgait.sim.world.barriers import barriers
 from pixelgait.sim.world.meshes import check_faces, is_picture
 from pixelgait.sim.world.scene import STORE, Box, Layout, Mesh, Pose
 from pixelgait.sim.world.traversability import TraversabilityMap

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from pixelgait.robot.spec import Array
-from pixelgait.sim.scenes.houses.taut_way import taut_length_m
+from pixelgait.sim.scenes.houses.path_length import taut_length_m
 from pixelgait.sim.world.scene import Box, Pose, Scene
 from pixelgait.sim.world.traversability import TraversabilityMap
 

@@ -1,0 +1,100 @@
+"""A camera image as a puzzle: its patches in another order, some of them black, or taken away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pixelgait.robot.bundle import Bundle, load_bundle
+from pixelgait.robot.control.controller import Decision, State
+from pixelgait.robot.interface import CONTROL_DT_S
+from pixelgait.robot.spec import Array
+from pixelgait.sim.body.camera import camera_for
+from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.sim.engines.registry import make_body
+from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
+from pixelgait.sim.tasks.episode import Episode, run_episode
+from pixelgait.sim.tasks.navigate import way_through
+
+PATCH = 8  # pixels a side: of the encoders that read patches
+EPISODE_STEPS = 6000  # 60 s, as in pixelgait-eval
+DIFFICULTY = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Puzzle:
+    """What is done to images, anew after every so many control steps; 0: once in an episode."""
+
+    shuffle_steps: int | None = None  # None: patches stay where they are
+    hidden: float = 0.0  # share of patches that are black
+    taken: float = 0.0  # share of patches in whose places the others are repeated
+
+    # Where each of the others is there equally often, attention over a set of patches gives what
+    # it would give of them alone: as if the rest had been taken from the list.
+
+    def applied(self, image: NDArray[np.uint8], seed: int, time_s: float) -> NDArray[np.uint8]:
+        """The image (H, W, C) as it is so long after the beginning of an episode [s]."""
+        period = self.shuffle_steps or EPISODE_STEPS
+        rng = np.random.default_rng((seed, round(time_s / CONTROL_DT_S) // period))
+        patches = tiles(image)
+        order = rng.permutation(len(patches))
+        black = order[: round(self.hidden * len(patches))]
+        patches[black] = 0
+        if self.taken:
+            left = order[round(self.taken * len(patches)) :]
+            patches[order] = patches[np.resize(left, len(order))]
+        if self.shuffle_steps is not None:
+            patches = patches[rng.permutation(len(patches))]
+        return untiled(patches, image.shape)
+
+
+def tiles(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Patches (N, PATCH, PATCH, C) of an image (H, W, C), row by row."""
+    height, width, channels = image.shape
+    grid = image.reshape(height // PATCH, PATCH, width // PATCH, PATCH, channels)
+    return grid.swapaxes(1, 2).reshape(-1, PATCH, PATCH, channels).copy()
+
+
+def untiled(patches: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """The image of a shape (H, W, C) whose `tiles` these are."""
+    height, width, channels = shape
+    grid = patches.reshape(height // PATCH, width // PATCH, PATCH, PATCH, channels)
+    return grid.swapaxes(1, 2).reshape(shape)
+
+
+class PuzzledWalker:
+    """A policy that sees puzzles, on courses of medium difficulty; for a worker process."""
+
+    def __init__(self, bundle: str) -> None:
+        self.bundle: Bundle = load_bundle(bundle)
+        self.scene = ObstacleCourse(DIFFICULTY)
+        camera = camera_for(self.bundle.spec.camera, self.bundle.image_shape)
+        self.body: SimulatedBody = make_body(
+            "pybullet", self.bundle.spec, self.scene, camera=camera
+        )
+
+    def run(self, puzzle: Puzzle, seed: int) -> Episode:
+        """An episode."""
+
+        def decide(image: NDArray[np.uint8], goal: Array, state: State) -> Decision:
+            puzzled = puzzle.applied(image, seed, self.body.time_s)
+            return self.bundle.high_level(puzzled, goal, state)
+
+        task = way_through(self.scene, EPISODE_STEPS)
+        return run_episode(self.bundle.controller(decide), self.body, task, seed)
+
+
+_walker: PuzzledWalker
+
+
+def start(bundle: str) -> None:
+    """Of a worker."""
+    global _walker
+    _walker = PuzzledWalker(bundle)
+
+
+def walk(job: tuple[Puzzle, int]) -> Episode:
+    """An episode: what it sees, and the seed."""
+    return _walker.run(*job)

@@ -1,0 +1,211 @@
+"""A bundle from training runs: graphs, parity with torch, golden vector, contract."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+import torch
+
+from pixelgait.export import parity
+from pixelgait.export.contract import make_contract
+from pixelgait.export.onnx_graphs import HighLevelGraph, high_level_graph, low_level_graph
+from pixelgait.export.options import ExportConfig
+from pixelgait.export.sample_observations import record
+from pixelgait.policies.high_level import Decider, HighLevelNetwork, StraightAhead
+from pixelgait.policies.low_level import LinearGraph, LowLevelGraph
+from pixelgait.policies.runs.run import files_of, find_run
+from pixelgait.policies.runs.trained import (
+    provenance_of,
+    trained_high_level,
+    trained_low_level,
+    trial_line,
+    trial_of,
+)
+from pixelgait.robot.bundle import (
+    CONTRACT,
+    FILES,
+    GOLDEN,
+    HIGH_LEVEL,
+    LOW_LEVEL,
+    load_bundle,
+    single_thread_session,
+    tensors_of,
+)
+from pixelgait.robot.cli.options import check_outputs
+from pixelgait.robot.cli.provenance import head, settings
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import json_bytes, read_json, write_atomic
+from pixelgait.robot.spec import RobotSpec
+from pixelgait.sim.world.seeds import VALIDATION
+
+
+def export(config: ExportConfig) -> list[parity.Parity]:
+    """Write and verify the bundle; returns the parity figures.
+
+    Raises:
+        UserError: a run folder, the name or the place of a file cannot be used, `out` holds
+            something else than a bundle, or ONNX differs from torch.
+    """
+    _require_text(config.name)
+    low_level_run = find_run(config.low_level, "low_level")
+    low_level = LinearGraph(trained_low_level(low_level_run))
+    high_level_run = config.high_level and find_run(config.high_level, "high_level")
+    high_level = high_level_of(config, high_level_run)
+    files = [("out", config.out / name) for name in (*FILES, CONTRACT)]
+    read = [file for run in (low_level_run, high_level_run) if run for file in files_of(run)]
+    check_outputs(("json", config.json), *files, inputs=read)
+    _require_ours(config.out)
+    provenance = {
+        "low_level": provenance_of(low_level_run),
+        "high_level": high_level_run and provenance_of(high_level_run),
+    }
+    rows = write_bundle(config.out, high_level, low_level, provenance, config.name, config.seed)
+    if config.json is not None:
+        write_atomic(config.json, json_bytes(_figures(config, rows)))
+        print(f"wrote {config.json}")
+    return rows
+
+
+def trial_of_bundle(config: ExportConfig) -> str:
+    """The line that evaluates what was exported where it was trained; untrained, where all are."""
+    if config.encoder:
+        return trial_line(config.out)
+    low_level = find_run(config.low_level, "low_level")
+    high_level = config.high_level and find_run(config.high_level, "high_level")
+    return trial_line(config.out, trial_of(low_level, high_level))
+
+
+def _require_text(name: str) -> None:
+    """Raises UserError for a name that is none, or came in another encoding: graphs carry UTF-8."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise UserError(f"--name {name!r}: expected UTF-8") from None
+    if not name.isprintable():
+        raise UserError(f"--name {name!r}: expected printable text")
+
+
+def _require_ours(out: Path) -> None:
+    """Raises UserError if the folder holds something else than a bundle, whole or half written."""
+    there = {path.name for path in out.iterdir() if not path.name.startswith(".")}
+    if there - {*FILES} and CONTRACT not in there:
+        raise UserError(f"{out} is not empty and holds no older bundle; choose another --out")
+
+
+def write_bundle(
+    out: Path,
+    high_level: Decider,
+    low_level: LowLevelGraph,
+    provenance: dict[str, Any],
+    name: str = "policy",
+    seed: int = VALIDATION.start,
+) -> list[parity.Parity]:
+    """Write and verify the bundle of two networks, wherever they were trained.
+
+    `provenance` says where, by level. Returns the parity figures.
+
+    Raises:
+        UserError: ONNX differs from torch.
+    """
+    modules = {HIGH_LEVEL: HighLevelGraph(high_level), LOW_LEVEL: low_level}
+    graphs = {HIGH_LEVEL: high_level_graph(high_level), LOW_LEVEL: low_level_graph(low_level)}
+    observations = record(high_level, low_level, seed)
+    rows, golden = [], {}
+    for file, graph in graphs.items():
+        samples = parity.samples_of(observations, file)
+        rows += parity.compare(file, graph, modules[file], samples)
+        golden[file] = _golden(graph, samples)
+        _add_metadata(graph, name, low_level.spec)
+    print(parity.format_table(rows))
+    parity.check(rows)
+    content = {file: graph.SerializeToString() for file, graph in graphs.items()}
+    content[GOLDEN] = json_bytes(golden)
+    hashes = {file: hashlib.sha256(data).hexdigest() for file, data in content.items()}
+    tensors = {f: tensors_of(single_thread_session(content[f])) for f in graphs}
+    contract = make_contract(name, low_level.spec, tensors, provenance, hashes)
+    _replace(out, {**content, CONTRACT: json_bytes(contract)})
+    print(f"wrote the bundle {out}")
+    return rows
+
+
+def high_level_of(config: ExportConfig, run: Path | None) -> Decider:
+    """The trained high level of a run, an untrained one, or none that sees.
+
+    Raises:
+        UserError: the run folder cannot be used, or the encoder makes no sense.
+    """
+    if run is not None:
+        if config.encoder:
+            raise UserError("--encoder takes the place of --high-level: give one of them")
+        return trained_high_level(run)
+    if not config.encoder:
+        return StraightAhead()
+    torch.manual_seed(config.seed)
+    try:
+        return HighLevelNetwork(config.encoder)
+    except ValueError as error:
+        raise UserError(f"--encoder: {error}") from None
+
+
+def _golden(graph: onnx.ModelProto, samples: Sequence[parity.Tensors]) -> dict[str, Any]:
+    """Inputs and outputs from the middle of the observations, where the robot is walking."""
+    sample = samples[len(samples) // 2]
+    output = parity.run_onnx(graph, [sample])[0]
+    return {
+        "inputs": {name: value.tolist() for name, value in sample.items()},
+        "outputs": {name: value.tolist() for name, value in output.items()},
+    }
+
+
+def _add_metadata(graph: onnx.ModelProto, name: str, spec: RobotSpec) -> None:
+    """A graph separated from its folder still says what it belongs to, and how joints obey it."""
+    joints = {
+        "joint_names": spec.joint_names,
+        "kp_nm_per_rad": spec.kp_nm_per_rad.tolist(),
+        "kd_nms_per_rad": spec.kd_nms_per_rad.tolist(),
+        "default_pose_rad": spec.default_pose_rad.tolist(),
+    }
+    told = {"bundle": name, **{key: json.dumps(values) for key, values in joints.items()}}
+    for key, value in told.items():
+        entry = graph.metadata_props.add()
+        entry.key, entry.value = key, value
+
+
+def _replace(out: Path, files: dict[str, bytes]) -> None:
+    """Verify the bundle aside, then replace the files at `out`, the contract last.
+
+    A bundle whose replacement was interrupted is refused by its hashes; nothing else at `out` is
+    touched.
+    """
+    with tempfile.TemporaryDirectory() as aside:
+        for name, data in files.items():
+            (Path(aside) / name).write_bytes(data)
+        load_bundle(aside)
+    for name in (*FILES, CONTRACT):
+        write_atomic(out / name, files[name])
+
+
+def _figures(config: ExportConfig, rows: list[parity.Parity]) -> dict[str, Any]:
+    """The parity figures as they are written."""
+    return {
+        **head("pixelgait-export"),
+        "bundle": config.name,
+        "sha256": read_json(config.out / CONTRACT)["sha256"],
+        "settings": settings(config, "out", "json"),
+        "rows": [_row(row) for row in rows],
+    }
+
+
+def _row(row: parity.Parity) -> dict[str, Any]:
+    return {
+        "graph": row.graph,
+        "output": row.output,
+        "samples": row.samples,
+        "max_abs_difference": row.difference,
+    }

@@ -1,1 +1,0 @@
-"""How long learning takes on this machine."""

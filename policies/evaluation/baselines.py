@@ -1,0 +1,150 @@
+"""Baselines of an evaluation: what the high level sees or decides is replaced, the rest kept."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import io
+import tokenize
+from pathlib import Path
+from types import ModuleType
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pixelgait.policies.evaluation import bug_baseline
+from pixelgait.policies.evaluation.bug_baseline import Bug
+from pixelgait.robot.control.controller import Decision, HighLevel, State
+from pixelgait.robot.control.observation import NO_GOAL
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.spec import Array
+from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.sim.scenes.registry import MOVING
+from pixelgait.sim.tasks import dynamic_window_teacher, teacher
+from pixelgait.sim.tasks.reachable_teacher import CheckedTeacher
+from pixelgait.sim.tasks.teacher import steer
+from pixelgait.sim.world import floor_plan, obstacles, raster, traversability
+from pixelgait.sim.world.scene import Layout
+from pixelgait.sim.world.seeds import Stream
+
+Baseline = Literal[
+    "blind", "freeze-image", "no-goal", "forgetful", "straight", "bug", "teacher", "random"
+]
+SIGHTLESS: tuple[Baseline, ...] = ("straight", "bug", "teacher", "random")  # ask for no image
+
+# Where what decides instead of a policy is written, and the map it decides by.
+_MAP = (raster, traversability, obstacles, floor_plan)
+_SOURCES: dict[Baseline, tuple[ModuleType, ...]] = {
+    "straight": (teacher,),
+    "bug": (bug_baseline, teacher, *_MAP),
+    "teacher": (teacher, *_MAP),
+}
+
+
+def source_sha256(baseline: Baseline, scene: str) -> str | None:
+    """SHA-256 of the code that decides in place of a policy there: of another are other figures.
+
+    None where a policy decides, or chance.
+    """
+    if baseline not in _SOURCES:
+        return None
+    moving = baseline == "teacher" and scene.partition(":")[0] in MOVING
+    return behaviour_sha256(*_SOURCES[baseline], *(dynamic_window_teacher,) * moving)
+
+
+def behaviour_sha256(*modules: ModuleType) -> str:
+    """SHA-256 of what modules do: imports, docstrings, comments and blanks do nothing."""
+    digest = hashlib.sha256()
+    for module in modules:
+        digest.update(_deciding(Path(str(module.__file__)).read_text()).encode())
+    return digest.hexdigest()
+
+
+def _deciding(source: str) -> str:
+    """The characters of Python code that mean something, the same for every version of it.
+
+    A statement begins with how far it is indented, however it goes on.
+    """
+    lines = [*source.splitlines(), ""]
+    indents = {}  # of lines on which a statement begins
+    begins = True
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        row, column = token.start
+        if token.type == tokenize.COMMENT:
+            lines[row - 1] = lines[row - 1][:column]
+        elif token.type == tokenize.NEWLINE:
+            begins = True
+        elif begins and token.string.strip():
+            indents[row], begins = column, False
+    for row, column in indents.items():
+        lines[row - 1] = f"{column}:{lines[row - 1]}"
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.Import, ast.ImportFrom)) or _is_text(node):
+            assert isinstance(node, ast.stmt)
+            for number in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+                lines[number - 1] = ""
+    return "".join("".join(lines).split())
+
+
+def _is_text(node: ast.AST) -> bool:
+    """Whether it is a statement that only says something, as docstrings are."""
+    constant = node.value if isinstance(node, ast.Expr) else None
+    return isinstance(constant, ast.Constant) and isinstance(constant.value, str)
+
+
+def make_baseline(baseline: Baseline | None, policy: HighLevel, body: SimulatedBody) -> HighLevel:
+    """A baseline in place of the policy's high level; None: that itself."""
+    match baseline:
+        case "teacher":
+            return CheckedTeacher(body).decide
+        case "bug":
+            return Bug(body).decide
+        case "straight":
+            return _straight
+        case "random":
+            return _Random(body)
+        case "blind":
+            return lambda image, goal, state: policy(np.full_like(image, 128), goal, state)
+        case "freeze-image":
+            return _Frozen(policy, body)
+        case "no-goal":
+            return lambda image, goal, state: policy(image, NO_GOAL, state)
+        case "forgetful":
+            return lambda image, goal, state: policy(image, goal, None)
+        case None:
+            return policy
+    raise UserError(f"unknown baseline {baseline!r}, choose from {', '.join(get_args(Baseline))}")
+
+
+def _straight(image: NDArray[np.uint8], goal: Array, state: State) -> Decision:
+    """Turns to the goal and walks there, whatever is in between."""
+    return steer(float(goal[1]))
+
+
+class _Random:
+    """A random command every second, by the episode's seed alone."""
+
+    def __init__(self, body: SimulatedBody) -> None:
+        self.body = body
+        self._layout: Layout | None = None  # of this episode
+        self.rng: np.random.Generator
+
+    def __call__(self, image: NDArray[np.uint8], goal: Array, state: State) -> Decision:
+        if self._layout is not self.body.layout:  # whatever ran before does not count
+            self._layout, self.rng = self.body.layout, Stream.COMMANDS.rng(self.body.seed)
+        return Decision(self.rng.uniform(-1.0, 1.0, 2), 100)
+
+
+class _Frozen:
+    """Shows the policy the first image of the episode for ever."""
+
+    def __init__(self, policy: HighLevel, body: SimulatedBody) -> None:
+        self.policy, self.body = policy, body
+        self._layout: Layout | None = None  # of this episode
+        self.image: NDArray[np.uint8]
+
+    def __call__(self, image: NDArray[np.uint8], goal: Array, state: State) -> Decision:
+        if self._layout is not self.body.layout:
+            self._layout, self.image = self.body.layout, image
+        return self.policy(self.image, goal, state)

@@ -1,0 +1,234 @@
+"""pixelgait-eval: how well a policy bundle does on courses it has never seen."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pixelgait.policies.evaluation.baselines import make_baseline
+from pixelgait.policies.evaluation.export_run import as_bundle
+from pixelgait.policies.evaluation.metrics import figures_of, format_figures
+from pixelgait.policies.evaluation.options import EvalConfig
+from pixelgait.robot.bundle import Bundle, load_bundle
+from pixelgait.robot.cli.options import parse
+from pixelgait.robot.cli.provenance import head
+from pixelgait.robot.control.controller import Controller
+from pixelgait.robot.errors import run_command
+from pixelgait.robot.files import json_bytes, write_atomic
+from pixelgait.robot.interface import CONTROL_DT_S
+from pixelgait.robot.spec import find_robot
+from pixelgait.sim.body.camera import camera_for
+from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.sim.engines.registry import make_body
+from pixelgait.sim.tasks.episode import Episode, run_episode
+from pixelgait.sim.tasks.follow import Follow
+from pixelgait.sim.tasks.navigate import way_through
+from pixelgait.sim.tasks.task import Task
+
+
+def main() -> None:
+    """Console entry point."""
+    run_command(lambda: report(parse(EvalConfig, "pixelgait-eval")))
+
+
+def report(config: EvalConfig) -> None:
+    """Evaluate, print the figures, and write the files asked for.
+
+    Raises:
+        UserError: see `run_episodes`.
+        KeyboardInterrupt: on Ctrl-C, after the report on the episodes that were done, if any.
+    """
+    config.check()
+    with as_bundle(config.bundle) as bundle:
+        _report(replace(config, bundle=bundle), config.bundle)
+
+
+def _report(config: EvalConfig, name: str) -> None:
+    """The report on a bundle that is called so."""
+    bundle = load_bundle(config.bundle)
+    described = {**_described(config, bundle), "bundle": name}
+    if (note := config.note(bundle)) is not None:
+        print(note, file=sys.stderr)
+    if (warning := config.seen_before()) is not None:
+        print(warning, file=sys.stderr)
+    episodes: list[Episode] = []
+    try:
+        for episode in watch_episodes(config) if config.gui else run_episodes(config):
+            episodes.append(episode)
+    except KeyboardInterrupt:
+        if not episodes:
+            raise
+    figures = {**described, "seeds_of": config.seeds_of(), **figures_of(episodes)}
+    print(format_description(figures))
+    print(format_figures(figures))
+    print(f"{len(episodes)} episodes, seeds {config.seed} to {episodes[-1].seed}")
+    if config.json is not None:
+        write_atomic(config.json, json_bytes(figures))
+        print(f"wrote {config.json}")
+    if len(episodes) < config.episodes:
+        raise KeyboardInterrupt(f"{config.episodes} were asked for")
+    if config.video is not None:
+        film(config, config.video)
+        print(f"wrote {config.video}")
+
+
+def evaluate(config: EvalConfig) -> dict[str, Any]:
+    """Figures over all episodes, in the stable schema of the command.
+
+    Raises:
+        UserError: see `run_episodes`.
+    """
+    figures = figures_of(list(run_episodes(config)))
+    return {**describe(config), "seeds_of": config.seeds_of(), **figures}
+
+
+def describe(config: EvalConfig) -> dict[str, Any]:
+    """What is evaluated, by what: the head of the figures in JSON.
+
+    Raises:
+        BundleError: there is no such bundle.
+    """
+    return _described(config, load_bundle(config.bundle))
+
+
+def _described(config: EvalConfig, bundle: Bundle) -> dict[str, Any]:
+    return {**head("pixelgait-eval"), **asked(config, bundle)}
+
+
+def asked(config: EvalConfig, bundle: Bundle) -> dict[str, Any]:
+    """What is evaluated, by what; not by which version of the code."""
+    return {
+        "bundle": config.bundle,
+        "sha256": bundle.contract["sha256"],
+        "robot": bundle.contract["robot"],
+        "task": config.task,
+        "scene": config.scene,
+        "difficulty": config.difficulty,
+        "distractors": config.distractors,
+        "looks": config.looks,
+        "body": config.body,
+        "baseline": config.baseline,
+        "randomise": config.randomise,
+        "delays_from": config.delays_from and str(config.delays_from),
+        "faults": list(config.faults),
+        "camera_pitch_deg": config.camera_pitch,
+        "camera_roll_deg": config.camera_roll,
+        "seed": config.seed,
+        "seconds": config.seconds,
+        "requested_episodes": config.episodes,
+    }
+
+
+def format_description(described: dict[str, Any]) -> str:
+    """What was evaluated, in a line."""
+    parts = [
+        f"{described['bundle']} ({described['sha256'][:8]}) on {described['robot']}",
+        f"task {described['task']}",
+        f"scene {described['scene']} at difficulty {described['difficulty']:g}",
+        f"body {described['body']}",
+    ]
+    for name in ("distractors", "looks", "baseline"):
+        if described[name] and described[name] != "plain":
+            parts.append(f"{name} {described[name]}")
+    if described["randomise"]:
+        parts.append("randomised")
+    if described["faults"]:
+        parts.append(f"faults {' '.join(described['faults'])}")
+    if described["camera_pitch_deg"]:
+        parts.append(f"camera {described['camera_pitch_deg']:+g} degrees down")
+    if described["camera_roll_deg"]:
+        parts.append(f"camera rolled by {described['camera_roll_deg']:+g} degrees")
+    return ", ".join(parts)
+
+
+def film(config: EvalConfig, path: Path) -> None:
+    """Film the first episodes: .mp4, .gif, or .png for a strip of frames."""
+    from pixelgait.sim.viewing.video import record_video
+
+    seeds = range(config.seed, config.seed + config.video_episodes)
+    record_video(*player(config), seeds, path)
+
+
+def run_episodes(config: EvalConfig) -> Iterator[Episode]:
+    """All episodes in the order of their seeds, each as soon as it is there, from worker processes.
+
+    Raises:
+        UserError: bundle, scene, body or another value cannot be used; there is no such cluster.
+    """
+    from tqdm import tqdm
+
+    config.check()
+    _, body, _ = player(config)  # whatever cannot be used shows here, not in the workers
+    body.close()
+    seeds = range(config.seed, config.seed + config.episodes)
+    with config.open_pool(_start, config, body.spec.name) as pool:
+        yield from tqdm(pool.imap(_run, seeds), total=len(seeds), unit="episode")
+        if pool.replaced:
+            print(f"{pool.replaced} workers died; their episodes were repeated", file=sys.stderr)
+
+
+def watch_episodes(config: EvalConfig) -> Iterator[Episode]:
+    """As `run_episodes`, but in a window, in real time."""
+    from pixelgait.sim.viewing.live_view import RealTime, opened, view_of
+
+    controller, body, task = player(config)
+    with opened(view_of(config, config.body, body.spec, config.seed)) as window:
+        for seed in range(config.seed, config.seed + config.episodes):
+            yield run_episode(controller, body, task, seed, RealTime(window, body, seed))
+
+
+def player(config: EvalConfig) -> tuple[Controller, SimulatedBody, Task]:
+    """Controller, body and task of an evaluation, for this process.
+
+    Raises:
+        UserError: bundle, scene, body or another value cannot be used.
+    """
+    bundle = load_bundle(config.bundle, find_robot(config.robot) if config.robot else None)
+    config.check_bundle(bundle)
+    scene = config.make_scene()
+    camera = camera_for(bundle.spec.camera, bundle.image_shape)
+    camera = camera.moved((0.0, 0.0, 0.0), math.radians(config.camera_pitch))
+    camera = replace(camera, roll_rad=math.radians(config.camera_roll))
+    body = make_body(
+        config.body,
+        bundle.spec,
+        scene,
+        camera=camera,
+        randomisation=config.make_randomisation(),
+        faults=config.make_faults(),
+    )
+    steps = round(config.seconds / CONTROL_DT_S)
+    if config.task == "follow":
+        follow = Follow(steps)
+        return bundle.controller(follow.command), body, follow
+    high_level = make_baseline(config.baseline, bundle.high_level, body)
+    return bundle.controller(high_level), body, way_through(scene, steps)
+
+
+_run_seed: Callable[[int], Episode]
+
+
+def _start(config: EvalConfig) -> None:
+    global _run_seed
+    controller, body, task = player(config)
+
+    def run_seed(seed: int) -> Episode:
+        return run_episode(controller, body, task, seed)
+
+    _run_seed = run_seed
+
+
+def _run(seed: int) -> Episode:
+    return _run_seed(seed)
+
+
+if __name__ == "__main__":
+    from pixelgait.policies.evaluation.evaluate import (
+        main as run,  # the name by which other machines know it
+    )
+
+    run()

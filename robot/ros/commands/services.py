@@ -1,0 +1,93 @@
+"""People's orders as services and topics: arm, stand up, walk, lie down, emergency stop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from std_msgs.msg import Bool
+from std_srvs.srv import Trigger
+
+from pixelgait.robot.ros.common import ros2
+from pixelgait.robot.runtime.operator_commands import Operator
+
+STOP = "emergency_stop"
+# A best effort reader hears every writer, a reliable one has repeated what was lost on the way; a
+# latched one hears what was said before it came.
+HEAR_ALL = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+HEAR_RELIABLY = QoSProfile(depth=10)
+HEAR_LATCHED = ros2.latched(1)
+
+
+class OperatorServices:
+    """Hears people in a thread of its own: also while a transition keeps the node busy.
+
+    std_srvs/Trigger services in the node's own name space (`pixelgait/arm`), and the topic
+    `emergency_stop` (std_msgs/Bool, true stops), which the control thread listens to as well.
+    """
+
+    def __init__(self, node: Any, operator: Operator) -> None:
+        self.operator = operator
+        self._node = ros2.quiet_node(node, f"{node.get_name()}_operator")
+        orders = {
+            "arm": operator.arm,
+            "disarm": operator.disarm,
+            "stand_up": operator.stand_up,
+            "walk": operator.walk,
+            "lie_down": operator.lie_down,
+            "cancel_goal": lambda: operator.go_to(None),
+            STOP: lambda: operator.emergency_stop(f"service {STOP}"),
+            f"reset_{STOP}": operator.reset_stop,
+        }
+        for name, order in orders.items():
+            service = f"{node.get_name()}/{name}"
+            self._node.create_service(Trigger, service, _answering(order))
+        self._stops = [
+            self._node.create_subscription(
+                Bool, STOP, self._heard, qos, event_callbacks=ros2.SILENT
+            )
+            for qos in (HEAR_ALL, HEAR_RELIABLY, HEAR_LATCHED)
+        ]
+        self._closing = threading.Event()
+        self._executor = SingleThreadedExecutor(context=node.context)
+        self._executor.add_node(self._node)
+        self._thread = threading.Thread(target=self._spin, name="operator")
+        self._thread.start()
+
+    def take_stop(self) -> None:
+        """Hear an emergency stop in the caller's thread: the control thread waits for nobody."""
+        for subscription in self._stops:
+            if (message := ros2.take(subscription)) is not None:
+                self._heard(message)
+
+    def close(self) -> None:
+        """Hear nobody any more."""
+        self._closing.set()
+        self._executor.wake()
+        self._thread.join()
+        self._executor.shutdown()
+        self._node.destroy_node()
+
+    def _heard(self, message: Any) -> None:
+        if message.data:
+            self.operator.emergency_stop(f"topic {STOP}")
+
+    def _spin(self) -> None:
+        while not self._closing.is_set():
+            try:
+                self._executor.spin_once(timeout_sec=0.5)
+            except ExternalShutdownException:
+                return
+            except Exception as error:  # a malformed request must not make us deaf
+                self._node.get_logger().error(f"{type(error).__name__}: {error}")
+
+
+def _answering(order: Callable[[], tuple[bool, str]]) -> Callable[[Any, Any], Any]:
+    def answer(request: Any, response: Any) -> Any:
+        response.success, response.message = order()
+        return response
+
+    return answer

@@ -1,0 +1,271 @@
+"""What every ROS file shares: the import with a clear message, set-up, topics, conversions."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pixelgait.robot.cli.processes import ENDING
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.ros.common.discovery import PROFILES, stays_here
+from pixelgait.robot.ros.common.topic_names import COLOUR, DEPTH, IMU, JOINT_STATES
+from pixelgait.robot.spec import ROBOTS, Array
+
+# A robot's control traffic stays on its own computer unless the user says otherwise.
+LOOPBACK = Path(__file__).resolve().with_name("loopback.xml")
+if stays_here():
+    os.environ.pop("ROS_LOCALHOST_ONLY", None)
+    if os.environ.get("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp") == "rmw_fastrtps_cpp":
+        os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SYSTEM_DEFAULT"  # as the profile says
+        for name in PROFILES:
+            os.environ[name] = str(LOOPBACK)
+    else:
+        os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+try:
+    import rclpy
+    from builtin_interfaces.msg import Time
+    from rclpy.clock import Clock
+    from rclpy.clock_type import ClockType
+    from rclpy.event_handler import SubscriptionEventCallbacks
+    from rclpy.impl.implementation_singleton import rclpy_implementation
+    from rclpy.qos import (
+        DurabilityPolicy,
+        QoSProfile,
+        ReliabilityPolicy,
+        qos_profile_sensor_data,
+    )
+    from rclpy.signals import SignalHandlerOptions
+    from sensor_msgs.msg import Image, Imu, JointState
+except ImportError as _error:
+    raise UserError(
+        f"ROS 2 is not installed ({_error}): source its setup.bash, "
+        "or, on x86-64 Linux, pip install -e '.[ros]' in the checkout"
+    ) from None
+
+__all__ = ["COLOUR", "DEPTH", "IMU", "JOINT_STATES", "Image", "Imu", "JointState", "rclpy"]
+
+JOINT_COMMAND, ATTENTION = "joint_command", "attention"
+SHADOW_COMMAND = "joint_command_dry_run"
+SENSOR_QOS = qos_profile_sensor_data
+NEWEST_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+COMMAND_QOS = QoSProfile(depth=1)  # reliable, the newest only
+SILENT = SubscriptionEventCallbacks(use_default_callbacks=False)  # about those another one hears
+NANOSECONDS = 1_000_000_000
+GLANCE_S = 0.02  # between two looks whether a signal has come; ours
+
+
+class Stop(threading.Event):
+    """An event that a signal's handler may set in the very thread that waits for it.
+
+    The lock of an ordinary one is not reentrant: a handler that comes while its own thread holds
+    it, in `wait`, waits for ever. So this is a flag, which who waits looks at.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._came = False
+
+    def set(self) -> None:
+        self._came = True
+
+    def clear(self) -> None:
+        self._came = False
+
+    def is_set(self) -> bool:
+        return self._came
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Whether it is set, by then [s]."""
+        end_s = math.inf if timeout is None else time.monotonic() + timeout
+        while not self._came and (left_s := end_s - time.monotonic()) > 0.0:
+            time.sleep(min(left_s, GLANCE_S))
+        return self._came
+
+
+def start(arguments: list[str] | None = None) -> threading.Event:
+    """Initialise ROS; signals that end a process set the returned event and leave ROS alive.
+
+    ROS's own handlers would invalidate the context before the last, safe command is out.
+
+    Raises:
+        UserError: ROS does not understand its arguments.
+    """
+    try:
+        rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
+    except Exception as error:  # rclpy raises a family of its own
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(f"arguments for ROS are not understood: {reason}") from None
+    stop = Stop()
+    for number in ENDING:
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+def heed_signals() -> None:
+    """After ROS was shut down: what ends a process does so again, Ctrl-C as an exception."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def quiet_node(beside: Any, name: str) -> Any:
+    """A node in the namespace of another, without services, topics or parameters of its own."""
+    return rclpy.create_node(
+        name,
+        context=beside.context,
+        # An argument of the process, -r __node:=..., would give all of its nodes one name.
+        cli_args=["--ros-args", "-r", f"__node:={name}"],
+        namespace=beside.get_namespace(),
+        enable_rosout=False,
+        start_parameter_services=False,
+    )
+
+
+def latched(depth: int) -> QoSProfile:
+    """Quality of service of what is told again to whoever comes later: the newest `depth`."""
+    return QoSProfile(depth=depth, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+
+
+def subscribe(
+    node: Any, kind: Any, topic: str, quality: QoSProfile = NEWEST_QOS, **options: Any
+) -> Any:
+    """A subscription whose messages are taken by hand: `node` is spun by nobody."""
+    return node.create_subscription(kind, topic, lambda _: None, quality, **options)
+
+
+def take(subscription: Any) -> Any | None:
+    """The next message of a subscription, in the caller's thread; None: there is none."""
+    with subscription.handle:
+        taken = subscription.handle.take_message(subscription.msg_type, False)
+    return None if taken is None else taken[0]
+
+
+def now_s(node: Any) -> float:
+    """What time it is on a node's clock [s], which stamps are on."""
+    return float(node.get_clock().now().nanoseconds) / 1e9
+
+
+def every(node: Any, period_s: float, callback: Callable[[], None]) -> None:
+    """Call back every `period_s` [s], by a clock that nobody sets: one set back would call late.
+
+    An exception is logged: it would end the executor, and with it every subscription.
+    """
+
+    def guarded_callback() -> None:
+        try:
+            callback()
+        except Exception as error:
+            node.get_logger().error(f"{callback.__name__}: {error}", throttle_duration_sec=5.0)
+
+    node.create_timer(period_s, guarded_callback, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+
+def refusing(callback: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A change_state service callback that answers an invalid request instead of raising."""
+
+    def refusing_callback(request: Any, response: Any) -> Any:
+        try:
+            return callback(request, response)
+        except rclpy_implementation.RCLError:
+            response.success = False
+            return response
+
+    return refusing_callback
+
+
+def stamp(time_ns: int) -> Time:
+    """A ROS time message."""
+    return Time(sec=time_ns // NANOSECONDS, nanosec=time_ns % NANOSECONDS)
+
+
+def nanoseconds(time: Time) -> int:
+    """A ROS time message as nanoseconds."""
+    return int(time.sec * NANOSECONDS + time.nanosec)
+
+
+def seconds(time: Time) -> float:
+    """A ROS time message as seconds."""
+    return nanoseconds(time) / 1e9
+
+
+def joint_order(names: list[str], wanted: tuple[str, ...]) -> NDArray[np.intp]:
+    """Where each wanted joint stands in a message.
+
+    Raises:
+        UserError: a joint is missing, or there twice.
+    """
+    missing = [name for name in wanted if name not in names]
+    if missing:
+        there = ", ".join(names) or "none"
+        raise UserError(
+            f"joint states lack {', '.join(missing)}; they name {there}{_whose(names, wanted)}"
+        )
+    if twice := named_twice(names, wanted):
+        raise UserError(f"joint states name {', '.join(twice)} twice")
+    return np.array([names.index(name) for name in wanted])
+
+
+def named_twice(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    """Wanted joints for which a message has two values: neither is to be believed."""
+    return [name for name in wanted if names.count(name) > 1]
+
+
+def _whose(names: list[str], wanted: tuple[str, ...]) -> str:
+    """Whose joints these are, if another known robot's than the one that is wanted."""
+    known = {robot.joint_names: name for name, robot in ROBOTS.items()}
+    there = [name for joints, name in known.items() if set(joints) <= set(names)]
+    if not there or wanted not in known:
+        return ""
+    return (
+        f": of robot {there[0]}, wanted is {known[wanted]} (pixelgait-sim --robot {known[wanted]})"
+    )
+
+
+def joint_command(
+    time_ns: int, names: tuple[str, ...], targets: Array | None, feed_forward: Array
+) -> Any:
+    """A joint command. `targets` None sends no positions: the driver damps its motors.
+
+    In a JointState an array is either complete or empty; a driver stiffens only joints for which
+    it gets a position.
+    """
+    message = JointState()
+    message.header.stamp = stamp(time_ns)
+    message.name = list(names)
+    if targets is not None:
+        message.position = targets.tolist()
+    message.effort = feed_forward.tolist()
+    return message
+
+
+def image_message(time_ns: int, frame: str, pixels: NDArray[np.uint8] | NDArray[np.float32]) -> Any:
+    """An image message: rgb8 from (H, W, 3) uint8, 32FC1 from depth (H, W) float32 [m]."""
+    message = Image()
+    message.header.stamp = stamp(time_ns)
+    message.header.frame_id = frame
+    message.height, message.width = pixels.shape[:2]
+    message.encoding = "rgb8" if pixels.ndim == 3 else "32FC1"
+    message.step = pixels.nbytes // message.height
+    message.data = pixels.tobytes()  # an array instead would be copied item by item: 600 x slower
+    return message
+
+
+def imu_message(time_ns: int, frame: str, orientation: Array, angular_velocity: Array) -> Any:
+    """An IMU message; the acceleration is marked as not measured (REP 145)."""
+    message = Imu()
+    message.header.stamp = stamp(time_ns)
+    message.header.frame_id = frame
+    q, w = message.orientation, message.angular_velocity
+    q.x, q.y, q.z, q.w = orientation.tolist()
+    w.x, w.y, w.z = angular_velocity.tolist()
+    message.linear_acceleration_covariance[0] = -1.0
+    return message

@@ -1,0 +1,17 @@
+"""Names of a robot's topics, and what a contract calls the sensors behind them."""
+
+from __future__ import annotations
+
+from pixelgait.robot.safety.supervisor import CAMERA
+
+JOINT_STATES, IMU = "joint_states", "imu/data"
+COLOUR, DEPTH = "camera/color/image_raw", "camera/depth/image_rect_raw"
+BODY = {JOINT_STATES: "joints", IMU: "imu"}
+EYES = {COLOUR: CAMERA, DEPTH: CAMERA}
+VIDEO = {CAMERA: CAMERA}  # on no topic
+TOPICS = {**BODY, **EYES}
+ODOMETRY = "odom"
+NODE = "pixelgait"
+# What the node tells of itself, in its own name space.
+DECISION, LATENCY, DISTANCE = "decision", "latency", "distance_to_goal"
+STATE, SENSORS = "state", "sensors"

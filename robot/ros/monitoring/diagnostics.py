@@ -1,0 +1,139 @@
+"""What the node says of itself once a second: diagnostic_msgs/DiagnosticArray."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+
+from pixelgait.robot.ros.common.topic_names import NODE, ODOMETRY
+from pixelgait.robot.ros.links.link import RosLink
+from pixelgait.robot.runtime.control_loop import ControlLoop
+from pixelgait.robot.runtime.operator_commands import State
+from pixelgait.robot.safety.sensor_age import Seen
+from pixelgait.robot.safety.supervisor import Stage
+
+TOPIC = "/diagnostics"  # absolute, as every ROS tool expects it; may be remapped
+PERIOD_S = 1.0
+MOST_MISSES = 0.05  # of the steps of a second, before the loop is worth a warning; ours
+MANY_STALLS = 3  # within a minute: two may be chance, three have a cause that stays; ours
+OK, WARN, ERROR, STALE = (
+    getattr(DiagnosticStatus, level) for level in ("OK", "WARN", "ERROR", "STALE")
+)
+
+
+class Diagnostics:
+    """Robot, way, loop and every sensor: OK, WARN, ERROR, or STALE where nothing arrives."""
+
+    def __init__(self, node: Any) -> None:
+        self._node = node
+        self._publisher = node.create_publisher(DiagnosticArray, TOPIC, 1)
+        self._before: tuple[ControlLoop, float, int, int, dict[str, int]] | None = None
+
+    def publish(
+        self,
+        loop: ControlLoop | None,
+        link: RosLink | None,
+        fault: str | None,
+        commands: Mapping[str, tuple[bool, str]],
+    ) -> None:
+        """Of a node whose loop runs, or has stopped with a fault, or has not been started.
+
+        `commands` says of what says where to (a goal, cmd_vel) whether all is well, and in words.
+        """
+        message = DiagnosticArray()
+        message.header.stamp = self._node.get_clock().now().to_msg()
+        message.status = [self._robot(loop, fault)]
+        for name, (well, text) in commands.items() if loop is not None else ():
+            message.status.append(self._status(name, OK if well else WARN, text, {}))
+        if loop is not None and link is not None:
+            message.status += self._rates(loop, link)
+        else:
+            self._before = None
+        self._publisher.publish(message)
+
+    def _robot(self, loop: ControlLoop | None, fault: str | None) -> DiagnosticStatus:
+        if fault is not None:
+            return self._status("robot", ERROR, fault, {})
+        if loop is None:
+            return self._status("robot", OK, "not active", {})
+        if loop.operator.state is None:
+            return self._status("robot", WARN, "waiting for all sensors", {})
+        operation, text = loop.operation, loop.operation.state.value
+        level = WARN if operation.state is State.STOPPED else OK
+        if (recent := operation.recent_stalls) >= MANY_STALLS:
+            level, text = WARN, f"{text}, held up {recent} times within a minute"
+        values = {
+            "cause": operation.cause,
+            "stalls": operation.stalls,
+            "stalls_within_a_minute": recent,
+            "bridged": loop.controller.supervisor.bridged,
+        }
+        return self._status("robot", level, text, values)
+
+    def _rates(self, loop: ControlLoop, link: RosLink) -> list[DiagnosticStatus]:
+        seen = _seen(loop, link)
+        now, steps, misses = time.monotonic(), loop.steps, loop.misses
+        counts = {sensor: each.received for sensor, each in seen.items()}
+        before, self._before = self._before, (loop, now, steps, misses, counts)
+        if before is None or before[0] is not loop:  # it was activated anew within a second
+            return []
+        _, then, steps_then, misses_then, counts_then = before
+        elapsed = now - then
+        rate, missed = (steps - steps_then) / elapsed, misses - misses_then
+        late = missed > MOST_MISSES * elapsed / loop.period_s
+        stages = loop.profiler.stages["sensor_to_command"]
+        values = {
+            "rate_hz": f"{rate:.1f}",
+            "deadline_misses": missed,
+            "sensor_to_command_p99_us": f"{stages.percentile_ns(0.99) / 1e3:.0f}",
+            "longest_step_us": f"{loop.profiler.period.max_ns / 1e3:.0f}",
+            **{f"late by {cause}": count for cause, count in loop.profiler.stalls.counts.items()},
+        }
+        statuses = [self._status("loop", WARN if late else OK, f"{rate:.0f} Hz", values)]
+        if health := link.driver.health():
+            worry = link.driver.worry()
+            level = OK if worry is None else WARN
+            statuses.append(self._status("motors", level, worry or "", dict(health)))
+        for sensor, each in seen.items():
+            taken_hz = (each.received - counts_then.get(sensor, 0)) / elapsed
+            statuses.append(self._sensor(sensor, each, taken_hz))
+        return statuses
+
+    def _sensor(self, sensor: str, seen: Seen, taken_hz: float) -> DiagnosticStatus:
+        # Odometry is never dead: without it the robot stands.
+        gone = seen.stage is (Stage.STALE if sensor == ODOMETRY else Stage.DEAD)
+        doubtful = seen.stage is not Stage.FRESH or seen.doubt is not None
+        level = STALE if gone else WARN if doubtful else OK
+        values = {
+            "stage": seen.stage.name.lower(),
+            "age_s": f"{seen.age_s:.3f}",
+            "taken_hz": f"{taken_hz:.1f}",
+        }
+        return self._status(sensor, level, seen.doubt or f"{taken_hz:.0f} a second taken", values)
+
+    def _status(self, part: str, level: bytes, text: str, values: dict[str, Any]) -> Any:
+        status = DiagnosticStatus()
+        status.level, status.message = level, text
+        status.name = f"{self._node.get_fully_qualified_name().lstrip('/')}: {part}"
+        status.hardware_id = NODE
+        status.values = [KeyValue(key=key, value=str(value)) for key, value in values.items()]
+        return status
+
+
+def _seen(loop: ControlLoop, link: RosLink) -> dict[str, Seen]:
+    """Every sensor, what two cameras show together, and odometry where a policy needs it."""
+    doubts, ages, received = link.doubts(), link.ages(), link.received
+    patience = loop.controller.supervisor.patience
+    seen = {
+        sensor: Seen(
+            patience[sensor].stage(ages[sensor]),
+            ages[sensor],
+            doubts.get(sensor),
+            received.get(sensor, 0),
+        )
+        for sensor in ages
+    }
+    return seen if link.odometry_seen is None else {**seen, ODOMETRY: link.odometry_seen()}

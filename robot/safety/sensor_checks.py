@@ -1,0 +1,291 @@
+"""Plausibility of readings: what a command may rely on, and what is wrong with the rest."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pixelgait.robot.interface import CONTROL_DT_S, Reading
+from pixelgait.robot.spec import Array, RobotSpec
+
+# What is believed of a joint. All numbers are ours; behind each, what was measured at most: with
+# shipped policies (both simulators, randomised, courses, rough ground, pushes, falls), then of an
+# A1 that random weights make flail.
+LIMIT_TOLERANCE_RAD = 0.3  # beyond a limit: none, 0.01
+SPEED_TOLERANCE = 1.5  # times the highest speed, which blows can exceed: 0.55, 0.96
+JUMP_TOLERANCE_RAD = 0.25  # beyond what the highest speed allows: none, none
+DRIFT_TOLERANCE_RAD = 0.4  # of the position from its own velocity: 0.14, 0.17
+DRIFT_S = 0.1  # over about so long
+DRIFT_RAD_PER_S = 10.0  # more while bridged: a velocity says less of a longer way
+MOST_GAP_S = 0.025  # between readings whose velocities still add up to the way in between
+LONGEST_GAP_S = 1.0  # a clock that leaps further has been set
+STUCK_S, STUCK_RAD = 0.25, 0.2  # exactly the same value, while the target moved so far
+# What stood still before has so long to answer: motors that are as late as they were trained with,
+# 40 ms at most (`motors.trained_delay_s` in the contract), and two readings.
+ANSWER_S = 0.06
+# Of an IMU, how far the orientation may drift from its own rate, over about so long: 0.01, or 0.08
+# with the noise and bias of randomised robots.
+IMU_DRIFT_RAD, IMU_DRIFT_S = 0.35, 0.5
+MOST_IMU_GAP_S = 0.05  # an IMU of 20 Hz and more; its rate says less of what turned in longer
+MOST_BRIDGED = 4  # bad readings of a joint, 40 ms, before they are a fault
+
+
+class JointWatch:
+    """Judges joint readings before a command relies on them, and keeps the last that can be.
+
+    `angles` and `velocities` (12,) are the newest reading's, but of a joint in doubt the last
+    trusted angle, at rest. A joint is in doubt for one reading if that cannot be true; for good,
+    which is a fault, if most of them cannot. `trusted` says whether there has been a good one.
+    """
+
+    def __init__(self, spec: RobotSpec, robots: tuple[int, ...] = ()) -> None:
+        """Of one robot, or with `robots` (n,) of so many, whose arrays are (n, 12)."""
+        self.spec = spec
+        joints = (*robots, len(spec.joint_names))
+        lower, upper = spec.joint_lower_rad, spec.joint_upper_rad
+        self._middle = (lower + upper) / 2.0
+        # Rows of both: position, velocity, way since the joint was trusted, drift from velocity.
+        self._found, self._bounds = np.zeros((4, *joints)), np.zeros((4, *joints))
+        self._bounds[0] = (upper - lower) / 2.0 + LIMIT_TOLERANCE_RAD
+        self._bounds[1] = SPEED_TOLERANCE * spec.velocity_limit_rad_per_s
+        self._bounds[2] = self._reachable(CONTROL_DT_S)
+        self._bounds[3] = DRIFT_TOLERANCE_RAD
+        self._last, self._seen = np.zeros(joints), np.zeros(joints)
+        self._drift, self._new_drift, self._trusted_s = (np.zeros(joints) for _ in range(3))
+        self._still_since_s, self._low, self._high = (np.zeros(joints) for _ in range(3))
+        self._told_s = np.zeros(joints)  # when the target had not yet moved by as much as matters
+        self._bad = np.zeros(joints, dtype=np.int64)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all readings."""
+        self.trusted = self.in_doubt = self._recovering = self._still = False
+        self.angles = self.velocities = np.zeros_like(self._last)
+        self._stamp_s = math.nan
+        self._clock_s = self._last_s = 0.0  # by the readings' stamps, but never backwards
+        self._bad.fill(0)
+        self._drift.fill(0.0)
+        self._new_drift.fill(0.0)
+        self._found.fill(0.0)
+
+    def believed(self, angles: Array) -> Array:
+        """These joint angles (12,) [rad]; the last trusted one of a joint that cannot be there."""
+        if not self.trusted:
+            return angles
+        far = np.abs(angles - self._last) > self._bounds[2]
+        far |= np.abs(angles - self._middle) > self._bounds[0]
+        return np.where(far, self._last, angles)
+
+    def judge(self, reading: Reading, sent: Array) -> str | None:
+        """What is wrong with a joint for good; `sent` are the targets (12,) it has [rad]."""
+        angles, velocities = reading.joint_angles, reading.joint_velocities
+        step_s = self._advance(reading.time_s)
+        found = self._found
+        np.subtract(angles, self._middle, out=found[0])
+        found[1] = velocities
+        if self.trusted:
+            self._compare(angles, velocities, step_s)
+            if stuck := self._find_stuck(angles, sent):
+                return stuck
+        self._seen[:] = angles
+        np.abs(found, out=found)
+        if np.count_nonzero(found > self._bounds):
+            return self._doubt(reading, step_s)
+        if self._recovering:
+            self._count(0)
+            self._trusted_s.fill(self._clock_s)
+        self._trust(reading, step_s)
+        return None
+
+    def _trust(self, reading: Reading, step_s: float) -> None:
+        """Rely on all of it."""
+        self.trusted, self.in_doubt = True, False
+        self.angles, self.velocities = reading.joint_angles, reading.joint_velocities
+        self._last[:] = self.angles
+        if step_s > 0.0:  # stamps that stand still say nothing of the drift
+            self._drift[:] = self._new_drift
+
+    def _advance(self, stamp_s: float) -> float:
+        """Time since the last reading [s]: 0 for the same once more, or an older one."""
+        step_s = max(0.0, stamp_s - self._stamp_s)  # this order takes NaN for 0
+        self._stamp_s, self._last_s = stamp_s, self._clock_s
+        self._clock_s += min(step_s, LONGEST_GAP_S)
+        return step_s
+
+    def _reachable(self, elapsed_s: Array | float) -> Array:
+        """How far every joint (12,) can get in that time [rad]."""
+        return JUMP_TOLERANCE_RAD + self.spec.velocity_limit_rad_per_s * elapsed_s
+
+    def _compare(self, angles: Array, velocities: Array, step_s: float) -> None:
+        """With the last trusted reading: the way there, and what velocities say of it."""
+        way, drift = self._found[2], self._new_drift
+        np.subtract(angles, self._last, out=way)
+        if step_s > MOST_GAP_S:
+            drift.fill(0.0)
+        else:
+            elapsed_s = self._clock_s - (self._trusted_s if self._recovering else self._last_s)
+            np.multiply(self._drift, 1.0 - step_s / DRIFT_S, out=drift)
+            drift += way
+            drift -= velocities * elapsed_s
+        self._found[3] = drift
+
+    def _find_stuck(self, angles: Array, sent: Array) -> str | None:
+        """What is wrong with a joint that is stuck."""
+        stuck = self._stuck(angles, sent)
+        if stuck is None or not np.count_nonzero(stuck):
+            return None
+        name, angle = self.spec.joint_names[np.argmax(stuck)], angles[np.argmax(stuck)]
+        return f"{name} stuck at {angle:.2f} rad while its target moves"
+
+    def _stuck(self, angles: Array, sent: Array) -> NDArray[np.bool_] | None:
+        """Which joints (12,) read exactly the same, though told to move; None: all turn."""
+        changed = angles != self._seen
+        if np.count_nonzero(changed) == changed.size:
+            self._still = False
+            return None
+        if not self._still:
+            self._still = True
+            self._still_since_s.fill(self._last_s)
+            self._low[:] = self._high[:] = sent
+        self._still_since_s[changed] = self._clock_s
+        self._low[changed] = self._high[changed] = sent[changed]
+        np.minimum(self._low, sent, out=self._low)
+        np.maximum(self._high, sent, out=self._high)
+        np.copyto(self._told_s, self._clock_s, where=self._high - self._low <= STUCK_RAD)
+        long_still = self._clock_s - self._still_since_s >= STUCK_S
+        return np.asarray(long_still & (self._clock_s - self._told_s >= ANSWER_S))
+
+    def _doubt(self, reading: Reading, step_s: float) -> str | None:
+        """Judge joint by joint: bridge those in doubt, or say what is wrong with one."""
+        if not self._recovering:
+            self._trusted_s.fill(self._last_s)
+        elapsed_s = np.maximum(self._clock_s - self._trusted_s, CONTROL_DT_S)
+        bounds = self._bounds.copy()
+        bounds[2] = self._reachable(elapsed_s)
+        bounds[3] += DRIFT_RAD_PER_S * (elapsed_s - CONTROL_DT_S)
+        bad = np.logical_or.reduce(self._found > bounds, axis=0)
+        good = np.logical_not(bad)
+        self._count(bad)
+        if self._bad.max() > MOST_BRIDGED:
+            excess = (self._found / bounds).max(axis=0)
+            worst = int(np.argmax(np.where(self._bad > MOST_BRIDGED, excess, 0.0)))
+            what = self._reason(worst, reading, elapsed_s, bounds)
+            return f"{self.spec.joint_names[worst]} {what}"
+        self.in_doubt = bool(np.count_nonzero(bad))
+        self.trusted = self.trusted or not self.in_doubt
+        np.copyto(self._last, reading.joint_angles, where=good)
+        np.copyto(self._trusted_s, self._clock_s, where=good)
+        if step_s > 0.0:
+            np.copyto(self._drift, self._new_drift, where=good)
+        self.angles = self._last.copy()
+        self.velocities = np.where(good, reading.joint_velocities, 0.0)
+        return None
+
+    def _count(self, bad: NDArray[np.bool_] | int) -> None:
+        """One more for every joint that is bad (12,), one less for every other."""
+        self._bad += 2 * bad - 1
+        np.maximum(self._bad, 0, out=self._bad)
+        self._recovering = bool(np.count_nonzero(self._bad))
+
+    def _reason(self, joint: int, reading: Reading, elapsed_s: Array, bounds: Array) -> str:
+        spec, angle = self.spec, float(reading.joint_angles[joint])
+        lower, upper = float(spec.joint_lower_rad[joint]), float(spec.joint_upper_rad[joint])
+        position, velocity, way, _ = (self._found > bounds)[:, joint]
+        if position:
+            in_degrees = abs(angle) > math.tau and lower <= math.radians(angle) <= upper
+            hint = ": degrees instead of radians?" if in_degrees else ""
+            return f"reads {_number(angle)} rad, limits are {lower:.2f} to {upper:.2f}{hint}"
+        if velocity:
+            speed = _number(abs(float(reading.joint_velocities[joint])), 1)
+            most = spec.velocity_limit_rad_per_s[joint]
+            return f"turns at {speed} rad/s, at most {most:.1f} is possible"
+        if way:
+            return f"jumps by {self._found[2, joint]:.2f} rad in {1e3 * elapsed_s[joint]:.0f} ms"
+        moved = angle - self._last[joint]
+        said = moved - self._new_drift[joint]
+        return f"moves by {moved:.2f} rad where its velocity says {said:.2f}"
+
+
+class ImuWatch:
+    """Notices an IMU that shows the same again and again, or whose rate and orientation differ.
+
+    Readings have one clock, the joints': what is looked at more often than joints or IMU send
+    counts once, whatever their rates.
+    """
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all readings."""
+        self._last: tuple[float, ...] | None = None  # orientation (4), rate (3)
+        self._stamp_s = self._changed_s = self._still_s = self._moving_s = 0.0
+        self._drift = (0.0, 0.0, 0.0)  # of the orientation from the rate [rad]
+        self._bad = 0
+        self._low = self._high = np.zeros(0)  # joint angles since it shows the same
+
+    def judge(self, reading: Reading) -> str | None:
+        """What is wrong with the IMU for good; its orientation is a unit quaternion."""
+        values = (*reading.orientation.tolist(), *reading.angular_velocity.tolist())
+        last, step_s = self._last, reading.time_s - self._stamp_s
+        if last is not None and step_s == 0.0:
+            return None
+        self._stamp_s, steady = reading.time_s, 0.0 < step_s <= MOST_GAP_S
+        if steady and values == last:
+            return self._find_frozen(reading.joint_angles, step_s)
+        since_s, self._changed_s = reading.time_s - self._changed_s, reading.time_s
+        self._last, self._still_s = values, 0.0
+        if last is None or not steady or since_s > MOST_IMU_GAP_S:
+            self._drift, self._bad = (0.0, 0.0, 0.0), 0
+            return None
+        self._drift = x, y, z = imu_drift(self._drift, last, values, since_s)
+        distance = math.sqrt(x * x + y * y + z * z)
+        self._bad = self._bad + 1 if distance > IMU_DRIFT_RAD else 0
+        if self._bad > MOST_BRIDGED:
+            return f"the IMU turns by {distance:.2f} rad more, or less, than its rate says"
+        return None
+
+    def _find_frozen(self, angles: Array, step_s: float) -> str | None:
+        """It shows exactly the same, though the robot moves."""
+        if not self._still_s:
+            self._low, self._high = angles, angles
+            self._moving_s = 0.0
+        self._still_s += step_s
+        self._low, self._high = np.minimum(self._low, angles), np.maximum(self._high, angles)
+        self._moving_s += step_s * bool((self._high - self._low).max() > STUCK_RAD)
+        if self._still_s < STUCK_S or self._moving_s < ANSWER_S:
+            return None
+        return f"the IMU shows the same for {self._still_s:.2f} s while joints move"
+
+
+def imu_drift(drift: Any, last: Any, now: Any, step_s: float) -> tuple[Any, ...]:
+    """How far the orientation is from what the rate says, (3,) [rad], a step later.
+
+    From orientation (4) and rate (3) before and now, in one row (7,); of n robots (7, n).
+    """
+    keep = 1.0 - step_s / IMU_DRIFT_S
+    return tuple(
+        keep * drifted + angle - 0.5 * step_s * (before + after)
+        for drifted, angle, before, after in zip(
+            drift, _turn(last, now), last[4:], now[4:], strict=True
+        )
+    )
+
+
+def _turn(last: Any, now: Any) -> tuple[Any, Any, Any]:
+    """From one orientation (4) to the next, as small angles about the base's axes [rad]."""
+    a, b, c, d = -last[0], -last[1], -last[2], last[3]
+    x, y, z, w = now[:4]
+    sign = 2.0 - 4.0 * (d * w - a * x - b * y - c * z < 0.0)  # -2 for the other of two quaternions
+    return (
+        sign * (d * x + a * w + b * z - c * y),
+        sign * (d * y - a * z + b * w + c * x),
+        sign * (d * z + a * y - b * x + c * w),
+    )
+
+
+def _number(value: float, digits: int = 2) -> str:
+    return f"{value:.{digits}f}" if abs(value) < 1e6 else f"{value:.1e}"

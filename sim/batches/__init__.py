@@ -1,1 +1,0 @@
-"""Many robots at once."""

@@ -1,0 +1,123 @@
+"""An episode's look, drawn: a material for every surface, light, haze, exposure and backdrop."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pixelgait.sim.rendering.backdrops import BACKDROPS
+from pixelgait.sim.rendering.geometry import Floats, Geometry
+from pixelgait.sim.rendering.materials import Material, Palette, draw_material, in_one_colour
+from pixelgait.sim.rendering.noise import chance
+from pixelgait.sim.world.appearance import Look, Looks
+from pixelgait.sim.world.scene import Box, Shape
+
+# All ours, and wider than what a robot meets between dusk, a window's light and noon.
+SUN_ELEVATION_RAD = (0.35, math.pi / 2.0)
+AMBIENT, DIFFUSE = (0.3, 0.7), (0.2, 0.8)  # light from everywhere, and from the sun
+WARM, COOL = np.array((1.0, 0.8, 0.6)), np.array((0.8, 0.9, 1.0))  # white balances that are off
+MEAN = 0.38  # that an exposure right for all surfaces gives; and factors by which it is off
+EXPOSURE = (0.5, 1.6)
+HIGHEST_EXPOSURE = 4.0
+SHADOWS, HAZE, SCATTERED = 0.6, 0.3, 0.3  # shares of the episodes that have them
+OWN_MATERIALS = 7  # where things are not of one material by kind, there are so many
+VISIBILITY_M = (8.0, 40.0)  # in haze
+MARK_M = 0.01  # what is no higher is a mark on the floor, and keeps its colour
+SETS: dict[Looks, int] = {"train": 0, "test": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Light:
+    """A sun, and light from everywhere."""
+
+    towards: Floats  # (3,) the sun, of length 1
+    sun: Floats  # (3,) RGB
+    ambient: Floats  # (3,) RGB
+    shadows: bool
+    exposure: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outfit:
+    """What a `Look` stands for, of a scene with K shapes in m materials."""
+
+    texels: Floats  # (m TEXELS, 3), one material after another
+    turns: Floats  # (4, m) from metres on a surface to widths of the pattern, row by row
+    widths_per_m: Floats  # (m,)
+    which: NDArray[np.int32]  # (K,) a shape's material
+    light: Light
+    backdrop: Floats  # (ROWS, COLUMNS, 3)
+    haze: Floats  # (3,) RGB
+    visibility_m: float  # inf without haze
+
+    @classmethod
+    def of(cls, look: Look, geometry: Geometry) -> Outfit:
+        """The same for the same look and scene."""
+        rng = np.random.default_rng((SETS[look.looks], look.number))
+        palette = Palette.draw(rng)
+        made: dict[object, int] = {}
+        materials: list[Material] = []
+        which = []
+        # Most surfaces of a kind are of one material; now and then no two things are.
+        scattered = chance(rng, SCATTERED)
+        for i, shape in enumerate(geometry.shapes):
+            if geometry.away[i]:
+                which.append(0)  # whatever: it is never seen
+                continue
+            own = i % OWN_MATERIALS if scattered and i >= geometry.first_movable else None
+            kind = _kind(shape, own)
+            if kind not in made:
+                made[kind] = len(materials)
+                materials.append(_material(rng, look.looks, palette, shape))
+            which.append(made[kind])
+        backdrops = BACKDROPS[look.looks]
+        backdrop = backdrops[rng.integers(len(backdrops))](rng).astype(np.float32)
+        turns = np.array([material.turn.ravel() for material in materials], np.float32).T.copy()
+        hazy = chance(rng, HAZE)
+        return cls(
+            np.concatenate([material.texels for material in materials]),
+            turns,
+            np.hypot(turns[0], turns[1]),
+            np.array(which, np.int32),
+            _light(rng, np.mean([material.texels[-1] for material in materials], axis=0)),
+            backdrop,
+            np.asarray(backdrop[12:20].mean(axis=(0, 1))),  # the horizon's
+            float(rng.uniform(*VISIBILITY_M)) if hazy else math.inf,
+        )
+
+
+def _kind(shape: Shape, number: int | None) -> object:
+    if isinstance(shape, Box):
+        return shape.colour, shape.texture, _is_mark(shape), number
+    return type(shape).__name__, number
+
+
+def _is_mark(shape: Shape) -> bool:
+    return isinstance(shape, Box) and shape.half_m[2] <= MARK_M
+
+
+def _material(rng: np.random.Generator, looks: Looks, palette: Palette, shape: Shape) -> Material:
+    if isinstance(shape, Box) and _is_mark(shape):
+        return in_one_colour(shape.colour)
+    return draw_material(rng, looks, palette)
+
+
+def _light(rng: np.random.Generator, mean: Floats) -> Light:
+    """Of surfaces that are of this colour (3,) on average: a camera's exposure answers to both."""
+    azimuth, up = rng.uniform(0.0, 2.0 * math.pi), rng.uniform(*SUN_ELEVATION_RAD)
+    towards = (math.cos(up) * math.cos(azimuth), math.cos(up) * math.sin(azimuth), math.sin(up))
+    colour = WARM + rng.random() * (COOL - WARM)
+    ambient = rng.uniform(*AMBIENT) * (1.0 + 0.5 * (colour[::-1] - colour))  # shade is bluer
+    sun = rng.uniform(*DIFFUSE) * colour
+    right = MEAN / float((mean * (ambient + sun / 2.0)).mean())
+    exposure = min(right, HIGHEST_EXPOSURE) * math.exp(rng.uniform(*np.log(EXPOSURE)))
+    return Light(
+        np.array(towards, np.float32),
+        sun.astype(np.float32),
+        ambient.astype(np.float32),
+        chance(rng, SHADOWS),
+        exposure,
+    )

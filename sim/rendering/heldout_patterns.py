@@ -1,0 +1,154 @@
+"""Kinds of pattern that no policy is trained on; see `training_patterns` for what a pattern is."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+
+from pixelgait.robot.spec import Array
+from pixelgait.sim.rendering.noise import PIXELS, cells, grid, smooth
+from pixelgait.sim.rendering.training_patterns import Pattern
+
+LETTERS = np.array(list("ABCDEFGHKLMNPRSTUXZ0123456789"))
+
+
+def herringbone(rng: np.random.Generator) -> Array:
+    """Parquet: short boards, every second column of them aslant the other way."""
+    v, u = grid()
+    n = int(rng.integers(1, 3))
+    way = np.where(np.floor(2 * n * u) % 2 < 1, 1.0, -1.0)
+    along = 8 * n * v + way * 4 * n * u
+    boards = rng.uniform(0.0, 1.0, 16 * n)[np.floor(along).astype(int) % (8 * n)]
+    seams = (along % 1 < 0.14) | ((2 * n * u) % 1 < 0.06)
+    return np.asarray(np.where(seams, 2.0, boards))
+
+
+def hexagons(rng: np.random.Generator) -> Array:
+    """Honeycombs with joints."""
+    v, u = grid()
+    rows, columns = 2 * int(rng.integers(2, 5)), int(rng.integers(3, 7))
+    best, second, shade = np.full_like(u, 9.0), np.full_like(u, 9.0), np.zeros_like(u)
+    tints = rng.uniform(0.0, 0.8, (rows, columns))
+    for i in range(-1, rows + 1):
+        for j in range(-1, columns + 1):
+            away = np.hypot(rows * v - i - 0.5, 1.15 * (columns * u - j - 0.25 - 0.5 * (i % 2)))
+            shade = np.where(away < best, tints[i % rows, j % columns], shade)
+            second = np.minimum(second, np.maximum(best, away))
+            best = np.minimum(best, away)
+    return np.asarray(np.where(second - best < 0.12, 2.0, shade))
+
+
+def dots(rng: np.random.Generator) -> Array:
+    """Round ones, in rows."""
+    v, u = grid()
+    n, radius = int(rng.integers(2, 7)), rng.uniform(0.2, 0.42)
+    return np.asarray(np.hypot(n * v % 1 - 0.5, n * u % 1 - 0.5) < radius, dtype=float)
+
+
+def marble(rng: np.random.Generator) -> Array:
+    """Veins along a direction that noise bends."""
+    v, u = grid()
+    waves = rng.integers(0, 3), rng.integers(1, 3)
+    bent = 2.0 * np.pi * (waves[0] * v + waves[1] * u) + rng.uniform(1.0, 3.0) * smooth(rng, 2.0)
+    return np.asarray(2.0 * np.abs(np.sin(bent)) ** rng.uniform(0.3, 0.8))
+
+
+def weave(rng: np.random.Generator) -> Array:
+    """Baskets, mats: strands that go over and under each other."""
+    v, u = grid()
+    n = 2 * int(rng.integers(1, 5))
+    over = (np.floor(n * v) + np.floor(n * u)) % 2 < 1
+    strand = np.where(over, n * v, n * u) % 1
+    return np.asarray(np.sin(np.pi * strand) + 0.4 * over)
+
+
+def chevrons(rng: np.random.Generator) -> Array:
+    """Zigzag bands."""
+    v, u = grid()
+    n, m = int(rng.integers(2, 7)), int(rng.integers(1, 5))
+    zigzag = np.abs((m * u) % 1 - 0.5)
+    return np.asarray(np.floor(2 * (n * v + zigzag * 2)) % 2)
+
+
+def plaid(rng: np.random.Generator) -> Array:
+    """Tartan: bands across bands."""
+    bands = rng.uniform(0.0, 1.0, int(rng.integers(3, 9)))
+    sett = np.repeat(bands, -(-PIXELS // len(bands)))[:PIXELS]
+    return np.asarray(sett[:, None] + sett)
+
+
+def paving(rng: np.random.Generator) -> Array:
+    """Irregular slabs with joints."""
+    count = int(rng.integers(6, 24))
+    nearest, first, second = cells(rng, count)
+    slabs = rng.uniform(0.0, 0.9, count)[nearest]
+    return np.asarray(np.where(second - first < 0.025, 2.0, slabs))
+
+
+def contours(rng: np.random.Generator) -> Array:
+    """Lines of equal height, as on maps and cut wood."""
+    height = rng.uniform(0.6, 1.6) * smooth(rng, 2.8)
+    return np.asarray(2.0 * np.abs(height % 1 - 0.5) + 0.5)
+
+
+def lettering(rng: np.random.Generator) -> Array:
+    """Writing on a wall."""
+    wall = np.zeros((PIXELS, PIXELS), np.uint8)
+    for _ in range(int(rng.integers(2, 6))):
+        word = "".join(rng.choice(LETTERS, int(rng.integers(1, 5))))
+        place = rng.integers((0, 16), (30, PIXELS)).tolist()
+        size, value = rng.uniform(0.4, 1.6), int(rng.integers(100, 256))
+        cv2.putText(wall, word, place, cv2.FONT_HERSHEY_DUPLEX, size, value, 2)
+    return np.asarray(wall[::-1] / 127.5)  # rows are upwards
+
+
+def lattice(rng: np.random.Generator) -> Array:
+    """Fences, nets, diamonds."""
+    v, u = grid()
+    n, m = rng.integers(2, 7, 2).tolist()
+    width = rng.uniform(0.1, 0.3)
+    wires = ((n * v + m * u) % 1 < width) | ((n * v - m * u) % 1 < width)
+    return np.asarray(2.0 * wires)
+
+
+def panels(rng: np.random.Generator) -> Array:
+    """Large plates with rivets and seams, streaked by rain."""
+    v, u = grid()
+    seam = (v % 1 < 0.03) | ((2 * u) % 1 < 0.05)
+    rivets = np.hypot(8 * v % 1 - 0.5, 8 * ((2 * u + 0.06) % 1) - 0.9) < 0.25
+    rain = 0.15 * np.abs(smooth(rng, 1.2, 0.2))
+    return np.asarray(np.where(seam | rivets, 1.5, rain))
+
+
+def shelves(rng: np.random.Generator) -> Array:
+    """Books of all widths, heights and colours."""
+    wall = np.full((PIXELS, PIXELS), 0.2)
+    rows = int(rng.integers(2, 5))
+    for row in range(rows):
+        low, high = row * PIXELS // rows, (row + 1) * PIXELS // rows
+        column = 0
+        while column < PIXELS:
+            width = int(rng.integers(2, 7))
+            tall = low + int((high - low) * rng.uniform(0.6, 0.95))
+            wall[low + 1 : tall, column : column + width] = rng.uniform(0.0, 2.0)
+            column += width
+    return wall
+
+
+def leaves(rng: np.random.Generator) -> Array:
+    """Ellipses, one over the other."""
+    wall = np.zeros((PIXELS, PIXELS), np.uint8)
+    for _ in range(int(rng.integers(12, 40))):
+        middle, axes = rng.integers(0, PIXELS, 2).tolist(), rng.integers((4, 2), (12, 5)).tolist()
+        value, angle = int(rng.integers(60, 256)), float(rng.uniform(0.0, 180.0))
+        for dx in (-PIXELS, 0, PIXELS):
+            for dy in (-PIXELS, 0, PIXELS):
+                place = (middle[0] + dx, middle[1] + dy)
+                cv2.ellipse(wall, place, axes, angle, 0, 360, value, -1)
+    return np.asarray(wall / 127.5)
+
+
+UNSEEN_PATTERNS: tuple[Pattern, ...] = (
+    herringbone, hexagons, dots, marble, weave, chevrons, plaid, paving, contours, lettering,
+    lattice, panels, shelves, leaves,
+)  # fmt: skip

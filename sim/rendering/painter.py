@@ -1,0 +1,194 @@
+"""Colours of what a camera sees in a look: materials, light, shadows, haze and backdrop.
+
+One painter for every simulator: each says what its pixels show, this how that looks.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pixelgait.sim.rendering.backdrops import looked_up
+from pixelgait.sim.rendering.episode_look import Outfit
+from pixelgait.sim.rendering.geometry import FOREIGN, SKY, Floats, Geometry, Hits, View
+from pixelgait.sim.rendering.height_fields import FieldSurface
+from pixelgait.sim.rendering.materials import OFFSETS, SIDES, TEXELS
+from pixelgait.sim.rendering.ray_caster import AT_ONCE, cast, portions
+from pixelgait.sim.world.appearance import Look
+from pixelgait.sim.world.scene import HeightField, Layout, Mesh, Pose, Scene
+
+OFF_M = 2e-3  # rays to the sun start this far off a surface, so that it does not shade itself
+FROM_ABOVE = 0.25  # how much more of the ambient light what faces up has than what faces aside
+GRAZING = 0.05  # least cosine: what is seen at a lower angle is no smaller for it
+PIXELS_AT_ONCE = 4096
+
+
+class Surfaces(NamedTuple):
+    """Points of the scene's own shapes, m of them."""
+
+    shapes: NDArray[np.intp]  # (m,)
+    points: Floats  # (3, m) [m]
+    normals: Floats  # (3, m)
+    along: Floats  # (m,) where on a face they are [m]
+    across: Floats
+    seen_m: Floats  # (m,) how much of the face a pixel sees
+
+
+class Painter:
+    """Paints one scene."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.geometry = Geometry(scene)
+        shapes = self.geometry.shapes
+        self._fields = {
+            i: FieldSurface(s) for i, s in enumerate(shapes) if isinstance(s, HeightField)
+        }
+        self._mesh = np.array([isinstance(shape, Mesh) for shape in shapes], bool)
+        self._look: Look | None = None
+        self._outfit: Outfit | None = None  # drawn when first seen
+
+    def lay_out(self, layout: Layout) -> None:
+        """Another episode: where things are, and which look they have."""
+        self.geometry.lay_out(layout)
+        self._look, self._outfit = layout.look, None
+
+    def move(self, movable: int, pose: Pose) -> None:
+        """Something swings."""
+        self.geometry.place(movable, pose)
+
+    def cast(self, view: View) -> Hits | None:
+        """What a view shows, without a simulator; None in a scene with a mesh."""
+        return None if self.geometry.has_mesh else cast(self.geometry, self._fields, view)
+
+    def paint(
+        self, view: View, hits: Hits, foreign: NDArray[np.uint8] | None = None
+    ) -> NDArray[np.uint8]:
+        """Colours (n, 3) of a view; `foreign` (n, 3) are those of what is not of the scene, and of
+        meshes, as a simulator shows them."""
+        assert self._look is not None
+        if self._outfit is None:
+            self._outfit = Outfit.of(self._look, self.geometry)
+        parts = []
+        for start in range(0, len(hits.shapes), PIXELS_AT_ONCE):
+            some = slice(start, start + PIXELS_AT_ONCE)
+            part = Hits(hits.shapes[some], hits.distances[some])
+            seen = view._replace(rays=view.rays[:, some])
+            theirs = None if foreign is None else foreign[some]
+            parts.append(self._paint(self._outfit, seen, part, theirs))
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+    def _paint(
+        self, outfit: Outfit, view: View, hits: Hits, foreign: NDArray[np.uint8] | None
+    ) -> NDArray[np.uint8]:
+        shapes, light = hits.shapes, outfit.light
+        colours = np.zeros((len(shapes), 3), np.float32)
+        theirs = shapes == FOREIGN
+        if self.geometry.has_mesh:
+            theirs |= (shapes >= 0) & self._mesh[shapes]
+        own = ((shapes >= 0) & ~theirs).nonzero()[0]
+        colours[own] = self._lit(outfit, self._surfaces(view, hits, own))
+        if foreign is not None and theirs.any():
+            tint = np.minimum(light.ambient + 0.5 * light.sun, 1.2)
+            colours[theirs] = foreign[theirs] / np.float32(255.0) * tint
+        if np.isfinite(outfit.visibility_m):
+            clear = np.exp(hits.distances[:, None] / np.float32(-outfit.visibility_m))
+            colours = outfit.haze + clear * (colours - outfit.haze)
+        sky = (shapes == SKY).nonzero()[0]
+        colours[sky] = looked_up(outfit.backdrop, view.rays[:, sky])
+        colours *= np.float32(255.0 * light.exposure)
+        return np.minimum(colours, np.float32(255.0), out=colours).astype(np.uint8)
+
+    def _surfaces(self, view: View, hits: Hits, own: NDArray[np.intp]) -> Surfaces:
+        """What pixels show that show the scene's own shapes."""
+        shapes, distances, rays = hits.shapes[own], hits.distances[own], view.rays[:, own]
+        geometry = self.geometry
+        points = view.eye[:, None] + distances * rays
+        its = geometry.table().take(shapes, axis=1)
+        away, half, (cos, sin) = points - its[:3], its[3:6], its[6:]
+        x, y, z = cos * away[0] + sin * away[1], cos * away[1] - sin * away[0], away[2]
+        room = [half[i] - np.abs(local) for i, local in enumerate((x, y, z))]
+        # A box's face is that nearest to the point; a height field has its own.
+        upright = room[2] > np.minimum(room[0], room[1])
+        if self._fields:
+            upright &= geometry.solid[shapes]
+        ends = upright & (room[0] < room[1])  # faces along y, of a box along x
+        sides = upright & ~ends
+        sign = np.copysign(np.float32(1.0), np.where(upright, np.where(ends, x, y), z))
+        normals = np.zeros_like(points)
+        normals[0] = sign * (ends * cos - sides * sin)
+        normals[1] = sign * (ends * sin + sides * cos)
+        normals[2] = sign * ~upright
+        for i, field in self._fields.items():
+            here = (shapes == i).nonzero()[0]
+            if len(here):
+                local = np.stack((x[here], y[here], z[here]))
+                normals[:, here] = geometry.axes[i].T @ field.normals(local)
+        facing = np.abs(normals[0] * rays[0] + normals[1] * rays[1] + normals[2] * rays[2])
+        seen_m = distances * np.float32(view.pixel_rad) / np.sqrt(np.maximum(facing, GRAZING))
+        along, across = np.where(ends, y, x), np.where(upright, z, y)
+        return Surfaces(shapes, points, normals, along, across, seen_m)
+
+    def _lit(self, outfit: Outfit, surfaces: Surfaces) -> Floats:
+        """Colours (m, 3) of surfaces in the light of an episode."""
+        light, normals = outfit.light, surfaces.normals
+        sun = np.maximum(light.towards @ normals, 0.0)
+        if light.shadows:
+            lit = sun.nonzero()[0]
+            sun[
+                lit[self._shaded(surfaces.points[:, lit] + OFF_M * normals[:, lit], light.towards)]
+            ] = 0
+        ambient = 1.0 + FROM_ABOVE * normals[2]
+        brightness = ambient[:, None] * light.ambient
+        brightness += sun[:, None] * light.sun
+        brightness *= _texels(outfit, surfaces)
+        return np.asarray(brightness)
+
+    def _shaded(self, points: Floats, towards: Floats) -> NDArray[np.bool_]:
+        """Which points (3, n) some box keeps the sun from."""
+        shaded = np.zeros(points.shape[1], bool)
+        geometry = self.geometry
+        for some in portions(self._casters(points, towards)):
+            axes = geometry.axes[some].transpose(1, 0, 2).reshape(-1, 3)
+            along = axes @ towards
+            along[along == 0.0] = 1e-9
+            middle = np.einsum("kij,kj->ik", geometry.axes[some], geometry.middle[some]).ravel()
+            centre = (middle / along)[:, None] - (axes / along[:, None]) @ points
+            reach = (geometry.half[some].T.ravel() / np.abs(along))[:, None]
+            x, y, z = (centre - reach).reshape(3, len(some), -1)
+            centre += reach
+            u, v, w = centre.reshape(3, len(some), -1)
+            enters, leaves = np.maximum(np.maximum(x, y), z), np.minimum(np.minimum(u, v), w)
+            shaded |= ((enters < leaves) & (leaves > 0.0)).any(axis=0)
+        return shaded
+
+    def _casters(self, points: Floats, towards: Floats) -> NDArray[np.intp]:
+        """Boxes high and near enough to shade any of the points."""
+        geometry = self.geometry
+        if len(geometry.solid) <= AT_ONCE or not points.size:
+            return np.flatnonzero(geometry.solid)
+        low, high = points.min(axis=1), points.max(axis=1)
+        above = geometry.middle[:, 2] + geometry.half[:, 2] - low[2]
+        flat = float(np.hypot(towards[0], towards[1]) / max(towards[2], 1e-3))
+        middle = geometry.middle[:, :2]
+        away = np.maximum(np.maximum(low[:2] - middle, middle - high[:2]), 0.0)
+        near = np.hypot(away[:, 0], away[:, 1]) < geometry.radius + np.maximum(above, 0.0) * flat
+        return np.flatnonzero(geometry.solid & near & (above > OFF_M))
+
+
+def _texels(outfit: Outfit, surfaces: Surfaces) -> Floats:
+    """Colours (m, 3) of the materials where pixels see them."""
+    which = outfit.which[surfaces.shapes]
+    a, b, c, d = outfit.turns.take(which, axis=1)
+    u = a * surfaces.along + b * surfaces.across  # in widths of the pattern
+    v = c * surfaces.along + d * surfaces.across
+    texels = surfaces.seen_m * outfit.widths_per_m[which] * float(SIDES[0])
+    texels = np.minimum(np.maximum(texels, 1.0), float(SIDES[0]))
+    level = np.rint(np.log2(texels)).astype(np.int32)
+    side = SIDES[level]
+    sides, last = side.astype(np.float32), side - 1
+    column = np.floor(u * sides).astype(np.int32) & last
+    row = np.floor(v * sides).astype(np.int32) & last
+    index = which * TEXELS + OFFSETS[level] + row * side + column
+    return np.asarray(outfit.texels.take(index, axis=0))

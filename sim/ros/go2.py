@@ -1,0 +1,184 @@
+"""A stand-in's joints and IMU on a Go2's own DDS: as strict as the robot is.
+
+The body behind it may be any quadruped with its legs in the order of Unitree's.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Container
+from typing import Any
+
+import numpy as np
+
+from pixelgait.robot.control.gait import GRAVITY_M_PER_S2, lying_pose
+from pixelgait.robot.interface import DRIVER_TIMEOUT_S, JointCommand, Reading
+from pixelgait.robot.rotation import heading, roll_pitch, to_base_frame
+from pixelgait.robot.spec import RobotSpec
+from pixelgait.robot.unitree import messages as go2
+from pixelgait.robot.unitree.dds import Bus, newest, sample_type
+from pixelgait.robot.unitree.driver import STATE
+from pixelgait.robot.unitree.robot_clock import raw_s
+from pixelgait.robot.unitree.sender import COMMAND
+from pixelgait.robot.unitree.services import (
+    CHECK_MODE,
+    RELEASE_MODE,
+    SELECT_MODE,
+    SPORT,
+    STAND_DOWN,
+    SWITCHER,
+    Request,
+    Response,
+    ResponseHeader,
+    ResponseStatus,
+    topics,
+)
+from pixelgait.sim.body.interface import PHYSICS_DT_S
+from pixelgait.sim.ros.motor_commands import limp, stiff
+
+OWN_PROGRAM = "normal"  # what moves the motors until it is released: sport_mode
+NOT_IMPLEMENTED, MALFORMED = 3203, 3204  # as the robot's services answer
+SERVICE_STEPS = 25  # physics steps between looks for requests: 50 ms
+LIE_S = 1.8  # from standing to the ground, as in the vendor's stand example
+WARM_DEG_C, CHARGED_PERCENT, VOLTS = 30, 80, 28.8  # of a robot that is well
+
+
+class Go2Wire:
+    """Publishes rt/lowstate, takes rt/lowcmd once the motion switcher has released the motors.
+
+    Commands with a wrong checksum, head or level are dropped without a word, as by the robot; so
+    are those with values that are not finite, of which nobody knows what the robot does.
+    """
+
+    def __init__(self, bus: Bus, spec: RobotSpec) -> None:
+        self._bus, self._spec = bus, spec
+        self._states, self._commands = sample_type(go2.LOW_STATE), sample_type(go2.LOW_CMD)
+        self._codec = go2.Codec(go2.LOW_STATE)
+        self._writer = self._bus.writer(STATE, self._states)
+        self._reader = self._bus.reader(COMMAND, self._commands)
+        self._services = {
+            name: (self._bus.reader(asked, Request), self._bus.writer(answered, Response))
+            for name in (SWITCHER, SPORT)
+            for asked, answered in (topics(name),)
+        }
+        self._let(OWN_PROGRAM)
+        self._down = 0  # steps since it was told to lie down; 0 as long as it stands
+        self.refused = 0  # commands
+        self._began_s, self._steps = raw_s(), 0
+        self._newest: go2.Record | None = None
+        self._received_s = 0.0
+
+    def command(self) -> JointCommand | None:
+        """None while the robot's own program lets it stand."""
+        self._steps += 1
+        if self._steps % SERVICE_STEPS == 0:
+            self._serve()
+        record = newest(self._reader)
+        if record is not None and self._obeyed(record):
+            self._newest, self._received_s = record, time.monotonic()
+        if self.program:
+            return self._lie_down() if self._down else None
+        # The robot lets go as well; after how long is not published.
+        if self._newest is None or time.monotonic() - self._received_s > DRIVER_TIMEOUT_S:
+            return limp(self._spec)
+        return motor_command(self._newest, len(self._spec.joint_names))
+
+    def _obeyed(self, record: go2.Record) -> bool:
+        framed = tuple(record["head"]) == go2.HEAD and record["level_flag"] == go2.LOW_LEVEL
+        whole = framed and record["crc"] == go2.checksum(record) and _finite(record)
+        obeyed = whole and not self.program
+        self.refused += not obeyed
+        return obeyed
+
+    def publish(self, now_ns: int, reading: Reading, lost: Container[str]) -> None:
+        """After every physics step; joints and IMU are lost together, as they come."""
+        if "joints" in lost or "imu" in lost:
+            return
+        record = self._codec.new()
+        record["head"], record["level_flag"] = go2.HEAD, go2.LOW_LEVEL
+        imu = record["imu_state"]
+        orientation = x, y, z, w = reading.orientation.tolist()
+        imu["quaternion"], imu["gyroscope"] = (w, x, y, z), reading.angular_velocity
+        imu["rpy"] = (*roll_pitch(orientation), heading(orientation))
+        imu["accelerometer"] = to_base_frame((0.0, 0.0, GRAVITY_M_PER_S2), orientation)  # at rest
+        motors = record["motor_state"][: len(self._spec.joint_names)]
+        motors["mode"], motors["temperature"] = go2.SERVO, WARM_DEG_C
+        motors["q"], motors["dq"] = reading.joint_angles, reading.joint_velocities
+        record["bms_state"]["soc"], record["power_v"] = CHARGED_PERCENT, VOLTS
+        record["tick"] = round((raw_s() - self._began_s) * 1e3)
+        self._tell(record)
+
+    def _tell(self, record: go2.Record) -> None:
+        record["crc"] = go2.checksum(record)
+        self._writer.write(self._states(record))
+
+    def _lie_down(self) -> JointCommand:
+        """As the robot's own program does, which then holds it there."""
+        self._down += 1
+        share = min(1.0, self._down * PHYSICS_DT_S / LIE_S)
+        standing, lying = self._spec.default_pose_rad, lying_pose(self._spec)
+        return stiff(self._spec, standing + share * (lying - standing))
+
+    def _serve(self) -> None:
+        """Answer what the motion switcher and the robot's own program are asked."""
+        for service, (requests, responses) in self._services.items():
+            for request in requests.take(N=10):
+                if (header := getattr(request, "header", None)) is None:
+                    continue
+                code, data = self._answer(service, header.identity.api_id, request.parameter)
+                status = ResponseHeader(header.identity, ResponseStatus(code))
+                responses.write(Response(status, json.dumps(data), []))
+
+    def _answer(self, service: str, api: int, parameter: str) -> tuple[int, dict[str, Any]]:
+        if service == SPORT:
+            return self._move(api), {}
+        if api == CHECK_MODE:
+            return 0, {"form": "0", "name": self.program}
+        if api == RELEASE_MODE:
+            self._newest, self._down = None, 0
+            self._let("")
+            return 0, {}
+        if api == SELECT_MODE:
+            try:
+                self._let(str(json.loads(parameter)["name"]))
+            except (ValueError, KeyError, TypeError):
+                return MALFORMED, {}
+            return 0, {}
+        return NOT_IMPLEMENTED, {}
+
+    def _let(self, program: str) -> None:
+        """Have the motors, or nobody: a program's writer is there as long as it has them."""
+        self.program = program
+        self._own = self._bus.writer(COMMAND, self._commands) if program else None
+
+    def _move(self, api: int) -> int:
+        """What the robot's own program answers, which does nothing else but lie down."""
+        if api != STAND_DOWN or not self.program:
+            return NOT_IMPLEMENTED
+        self._down = self._down or 1
+        return 0
+
+    def close(self) -> None:
+        """Leave the bus."""
+        self._bus.close()
+
+
+def _finite(record: go2.Record) -> bool:
+    motors = record["motor_cmd"]
+    return all(np.isfinite(motors[field]).all() for field in ("q", "dq", "tau", "kp", "kd"))
+
+
+def motor_command(record: go2.Record, joints: int) -> JointCommand:
+    """What motors make of their slots: torque = tau + kp (q - q') + kd (dq - dq')."""
+    motors = record["motor_cmd"][:joints].copy()
+    motors["kp"][motors["q"] >= go2.NO_POSITION] = 0.0
+    motors["kd"][motors["dq"] >= go2.NO_SPEED] = 0.0
+    off = motors["mode"] != go2.SERVO
+    for field in ("kp", "kd", "tau"):
+        motors[field][off] = 0.0
+    stiff = motors["kp"] > 0.0
+    targets = np.where(stiff, motors["q"], 0.0).astype(np.float64)
+    kp, kd = (motors[field].astype(np.float64) for field in ("kp", "kd"))
+    speeds = np.where(kd > 0.0, motors["dq"], 0.0)
+    return JointCommand(0.0, targets, kp, kd, motors["tau"] + kd * speeds)

@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""pixelgait-sim: the stand-in robot as a ROS 2 node."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+
+from pixelgait.robot.cli.options import Range, Seed, check_outputs, parse
+from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.files import write_atomic
+from pixelgait.robot.ros.address import Address, Ros2Control, parse_link
+from pixelgait.robot.spec import GO2, RobotSpec, find_robot
+from pixelgait.robot.unitree.address import Go2
+from pixelgait.sim.body.camera import Camera
+from pixelgait.sim.body.fault_injection import FaultyBody
+from pixelgait.sim.body.faults import parse_faults
+from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.sim.body.odometry import DriftingOdometry
+from pixelgait.sim.engines.registry import make_body
+from pixelgait.sim.options import SceneOptions, check_film
+from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED, Stream
+
+if TYPE_CHECKING:
+    from pixelgait.sim.ros.simulated_robot import SimulatedRobot, Wire
+    from pixelgait.sim.viewing.live_view import WindowProcess
+
+TRAJECTORY = "trajectory.npz"
+SPIN_S = 0.03  # a window wants to be told of 30 moments a second
+LATE_STEPS = 500  # a second's worth: below that nobody would notice
+
+
+@dataclass(frozen=True)
+class SimConfig(SceneOptions):
+    """Stand in for a robot: simulate one in real time behind its ROS 2 topics.
+
+    Publishes joint_states and imu/data at 500 Hz, camera/color/image_raw (rgb8) and
+    camera/depth/image_rect_raw (32FC1) at 30 Hz where they are subscribed, odom (frame odom) and
+    ground_truth/odom (frame map) at 50 Hz, whose frames coincide at the start; takes joint_command.
+    Arguments for ROS go behind --ros-args.
+    """
+
+    APART = (("--gui", "--realtime"),)
+
+    robot: str = "a1"
+    """a1, mini_cheetah, laikago or go2."""
+    body: str = "pybullet"
+    """Simulator: pybullet or mujoco."""
+    seed: Seed = FIRST_EVALUATION_SEED
+    """Lays the scene out."""
+    faults: tuple[str, ...] = ()
+    """Sensors that fail, as of pixelgait-eval: joints-spike:at=5,for=1, or mixed. Faults of the
+    camera act on colour where nobody has subscribed depth."""
+    camera: Annotated[tuple[int, int], Range(1, 1024)] = (32, 48)
+    """Height and width of the camera images [pixels], of which a policy sees the middle. Above
+    64 x 64 rendering one takes longer than a physics step (2 ms)."""
+    odom_scale: Annotated[float, Range(0.5, 2.0)] = 1.0
+    """Factor on the lengths that odom measures: 1.02 believes to be 2 % further."""
+    odom_turn: Annotated[float, Range(-1.0, 1.0)] = 0.0
+    """How far the heading of odom turns away on every metre [rad]."""
+    odom_noise: Annotated[float, Range(0.0, 1.0)] = 0.0
+    """Standard deviation of the noise of every odom, which adds nothing up: of x and y [m], and of
+    the heading as many [rad]."""
+    gui: bool = False
+    """Show the robot in the simulator's own window; then without real-time priority."""
+    link: str = "ros"
+    """How to reach it: ros, by topics; ros2-control, by its forward_position_controller, or
+    joint-trajectory, by its joint_trajectory_controller; or go2:lo, a Unitree Go2's own DDS, whose
+    motors have to be released first. Camera and odometry by topics in any case."""
+    out: Path | None = None
+    """Folder for trajectory.npz, where the robot was."""
+    video: Path | None = None
+    """Film where the robot was (.mp4 or .gif; .png for a strip of frames), once it has stopped."""
+    realtime: bool = True
+    """Ask for real-time priority; without the right to it, warn and go on."""
+
+
+def main() -> None:
+    """Console entry point."""
+    run_command(lambda: run(parse(SimConfig, "pixelgait-sim")))
+
+
+def run(config: SimConfig) -> None:
+    """Simulate until SIGINT or SIGTERM.
+
+    Raises:
+        UserError: unknown scene, robot or simulator, no pixels, unwritable folder, ROS 2 not
+            installed.
+    """
+    address = parse_link(config.link)
+    scene = config.make_scene()
+    robot = find_robot(config.robot)
+    if isinstance(address, Go2) and robot is not GO2:
+        raise UserError(f"--link {config.link} is a Go2's: expected --robot go2, not {robot.name}")
+    check_film(config.video)
+    check_outputs(("out", config.out and config.out / TRAJECTORY), ("video", config.video))
+    height, width = config.camera
+    body = make_body(config.body, robot, scene, camera=Camera(robot.camera, width, height))
+    if config.faults:
+        body = FaultyBody(body, parse_faults(config.faults))
+    with _window(config, robot) as window:
+        node, closed = _serve(config, address, body, window)
+    if config.video is not None:
+        _film(config, config.video, node)
+    if node.fault:
+        raise UserError(f"stand-in robot stopped: {node.fault}")
+    if closed is not None:
+        raise closed
+    if node.late > LATE_STEPS:
+        print(f"warning: {node.late} physics steps began late, the robot was slower than real time")
+
+
+def _window(config: SimConfig, robot: RobotSpec) -> AbstractContextManager[WindowProcess | None]:
+    if not config.gui:
+        return nullcontext()
+    from pixelgait.sim.viewing.live_view import opened, view_of
+
+    return opened(view_of(config, config.body, robot, config.seed))
+
+
+def _film(config: SimConfig, path: Path, node: SimulatedRobot) -> None:
+    """Film where the robot was. Nothing is real-time any more, and Ctrl-C ends it.
+
+    Raises:
+        UserError: it was nowhere yet.
+    """
+    from pixelgait.robot.ros.common.ros2 import heed_signals
+    from pixelgait.robot.runtime.realtime import give_up_priority
+    from pixelgait.sim.viewing.video import Track, film_track
+
+    heed_signals()
+    give_up_priority()
+    if not node.path:
+        raise UserError(f"--video {path}: stopped before there was anything to film")
+    track = Track(np.array(node.path), np.array(node.simulated_s))
+    print(f"filming {track.simulated_s[-1]:.0f} s; Ctrl-C leaves it out", flush=True)
+    film_track(path, node.body.spec, config.make_scene(), config.seed, track)
+    print(f"wrote {path}", flush=True)
+
+
+def _serve(
+    config: SimConfig, address: Address, body: SimulatedBody, window: WindowProcess | None
+) -> tuple[SimulatedRobot, KeyboardInterrupt | None]:
+    """Be the robot until SIGINT or SIGTERM; see `run`. Returns it, stopped, and what the window
+    said if its user has closed it."""
+    from pixelgait.robot.ros.common import ros2
+    from pixelgait.robot.runtime.realtime import request_priority
+    from pixelgait.sim.ros.simulated_robot import SimulatedRobot
+
+    # Who watches needs the cores for graphics, too.
+    refusal = request_priority() if config.realtime and window is None else None
+    stop = ros2.start(sys.argv)
+    rng = Stream.ODOMETRY.rng(config.seed)
+    odometry = DriftingOdometry(config.odom_scale, config.odom_turn, config.odom_noise, rng)
+    recorded = config.out is not None or config.video is not None
+    node = SimulatedRobot(body, config.seed, odometry, recorded, wire_on(address))
+    if refusal:
+        node.get_logger().warning(refusal)
+    executor = ros2.rclpy.executors.SingleThreadedExecutor()
+    executor.add_node(node)
+    node.start()
+    node.get_logger().info(
+        f"{config.robot} stands in '{config.scene}', seed {config.seed}; Ctrl-C ends it"
+    )
+    closed = None
+    try:
+        while not (stop.is_set() or node.fault):
+            try:
+                executor.spin_once(timeout_sec=SPIN_S)
+            except Exception as error:  # a malformed request is none of the robot's
+                told = f"{type(error).__name__}: {error}"
+                node.get_logger().error(f"a request was not understood: {told}")
+            if window is not None:
+                window.show(config.seed, *node.seen)
+    except KeyboardInterrupt as stopped:
+        closed = stopped
+    finally:
+        node.stop()
+        if config.out is not None:
+            write_atomic(config.out / TRAJECTORY, node.recording())
+            print(f"wrote {config.out / TRAJECTORY}", flush=True)
+        executor.shutdown()
+        node.destroy_node()
+        ros2.rclpy.shutdown()
+    return node, closed
+
+
+def wire_on(address: Address) -> Callable[[Any, RobotSpec], Wire]:
+    """What makes a wire beside a node, for a robot; only where it is wanted DDS is imported."""
+    if isinstance(address, Go2):
+        from pixelgait.robot.unitree.dds import Bus
+        from pixelgait.sim.ros.go2 import Go2Wire
+
+        return lambda _, spec: Go2Wire(Bus(address), spec)
+    if isinstance(address, Ros2Control):
+        from pixelgait.sim.ros.ros2_control import wire_of
+
+        return partial(wire_of, address)
+    from pixelgait.sim.ros.joint_topics import TopicWire
+
+    return TopicWire
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+"""The stand-in robot: a simulated body behind the wire of a real one, in real time."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Callable, Container
+from typing import Any, Protocol
+
+import numpy as np
+from nav_msgs.msg import Odometry
+from rclpy.node import Node
+from sensor_msgs.msg import CameraInfo
+
+from pixelgait.robot.interface import JointCommand, Reading
+from pixelgait.robot.ros.common import ros2
+from pixelgait.robot.rotation import heading, upright
+from pixelgait.robot.runtime.realtime import RateKeeper
+from pixelgait.robot.spec import RobotSpec
+from pixelgait.sim.body.interface import PHYSICS_DT_S, SimulatedBody, standing
+from pixelgait.sim.body.odometry import DriftingOdometry
+from pixelgait.sim.ros.camera_topics import camera_info, publish_mount
+
+CAMERA_STEPS = round(1.0 / 30.0 / PHYSICS_DT_S)  # 30 Hz
+BASE, EYE = "base_link", "camera_optical_frame"  # REP 105, 103
+ODOMETRY_STEPS = round(0.02 / PHYSICS_DT_S)  # 50 Hz
+
+
+class Wire(Protocol):
+    """How a simulated robot speaks of its joints and IMU, and is commanded."""
+
+    def command(self) -> JointCommand | None:
+        """What the motors do now; None before anybody has commanded them."""
+
+    def publish(self, now_ns: int, reading: Reading, lost: Container[str]) -> None:
+        """A reading after a physics step, but for what sensors are lost to a fault."""
+
+    def close(self) -> None: ...
+
+
+class SimulatedRobot(Node):
+    """Publishes joints and IMU after every physics step, images at 30 Hz, truth at 50 Hz.
+
+    Colour and depth show the same instant; nothing is rendered that nobody has subscribed.
+    Joints and IMU go over a wire of the robot's kind, made with this node.
+    Its motors close the PD loop every physics step, like a motor driver.
+    """
+
+    def __init__(
+        self,
+        body: SimulatedBody,
+        seed: int,
+        odometry: DriftingOdometry,
+        record: bool,
+        make_wire: Callable[[Any, RobotSpec], Wire],
+    ) -> None:
+        super().__init__("pixelgait_sim")
+        self.body = body
+        self.record = record
+        self._wire = make_wire(self, body.spec)
+        sensor = ros2.SENSOR_QOS
+        self._colour = self.create_publisher(ros2.Image, ros2.COLOUR, sensor)
+        self._depth = self.create_publisher(ros2.Image, ros2.DEPTH, sensor)
+        self._infos = {
+            topic: self.create_publisher(CameraInfo, f"{topic.rpartition('/')[0]}/camera_info", 1)
+            for topic in (ros2.COLOUR, ros2.DEPTH)
+        }
+        publish_mount(self, BASE, EYE, body.spec.camera)
+        self._truth = self.create_publisher(Odometry, "ground_truth/odom", sensor)
+        self._odometry, self._drifting = self.create_publisher(Odometry, "odom", sensor), odometry
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="physics")
+        body.reset(seed)
+        self.seen = (body.time_s, body.pose(), body.joint_angles())  # now, whatever sensors tell
+        self.fault: str | None = None
+        self.late = 0  # physics steps that began after the next was due
+        self.path: list[tuple[float, ...]] = []  # time [s], base pose (7), joint angles (12)
+        self.simulated_s: list[float] = []  # since the reset, of each row
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._wire.close()
+
+    def recording(self) -> bytes:
+        """Time, base pose and joint angles at 50 Hz, as a numpy archive."""
+        buffer = io.BytesIO()
+        path = np.array(self.path).reshape(-1, 20)
+        np.savez_compressed(buffer, path=path, simulated_s=np.array(self.simulated_s))
+        return buffer.getvalue()
+
+    def _run(self) -> None:
+        try:
+            self._simulate()
+        except Exception as error:  # the node must not go on without its physics
+            self.fault = f"{type(error).__name__}: {error}"
+
+    def _simulate(self) -> None:
+        rate = RateKeeper(PHYSICS_DT_S)
+        step = 0
+        # Until the first command the robot stands, as after a real robot's own stand-up.
+        at_first = standing(self.body.spec)
+        while not self._stop.is_set():
+            self.body.step(self._wire.command() or at_first)
+            reading = self.body.read()
+            self.seen = (self.body.time_s, self.body.pose(), self.body.joint_angles())
+            self._publish(step, reading)
+            step += 1
+            self.late += rate.wait()
+
+    def _publish(self, step: int, reading: Reading) -> None:
+        now = int(self.get_clock().now().nanoseconds)
+        lost = self.body.ages()  # of faults: whose sensors say nothing
+        self._wire.publish(now, reading, lost)
+        if step % CAMERA_STEPS == 0 and "camera" not in lost:
+            self._publish_images(now, reading)
+        if step % ODOMETRY_STEPS == 0:
+            position, orientation = self.body.pose()
+            self._truth.publish(_odometry(now, "map", position, orientation))
+            true = np.array((*position[:2], heading(orientation)))
+            x, y, yaw = self._drifting.read(true).tolist()
+            believed = _odometry(now, "odom", (x, y, position[2]), upright(yaw))
+            self._odometry.publish(believed)
+            if self.record:
+                self.path.append((now / 1e9, *position, *orientation, *self.body.joint_angles()))
+                self.simulated_s.append(self.body.time_s)
+
+    def _info(self, now: int) -> Any:
+        camera = self.body.camera
+        return camera_info(now, EYE, camera.height, camera.width, self.body.spec.camera)
+
+    def _publish_images(self, now: int, reading: Reading) -> None:
+        """Faults of a camera act where colour alone is subscribed: then it is the reading's."""
+        colour, depth = (p.get_subscription_count() > 0 for p in (self._colour, self._depth))
+        if depth and colour:
+            pixels, metres = self.body.render_both()
+        elif depth:
+            metres = self.body.render_depth()
+        elif colour:
+            image = reading.image()
+            pixels, now = image.pixels, now - round((self.body.time_s - image.time_s) * 1e9)
+        if depth:
+            self._depth.publish(ros2.image_message(now, EYE, metres))
+            self._infos[ros2.DEPTH].publish(self._info(now))
+        if colour:
+            self._colour.publish(ros2.image_message(now, EYE, pixels))
+            self._infos[ros2.COLOUR].publish(self._info(now))
+
+
+def _odometry(
+    now: int, frame: str, position: tuple[float, ...], orientation: tuple[float, ...]
+) -> Any:
+    message = Odometry()
+    message.header.stamp = ros2.stamp(now)
+    message.header.frame_id, message.child_frame_id = frame, BASE
+    pose = message.pose.pose
+    pose.position.x, pose.position.y, pose.position.z = map(float, position)
+    q = pose.orientation
+    q.x, q.y, q.z, q.w = map(float, orientation)
+    return message

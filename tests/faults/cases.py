@@ -1,0 +1,283 @@
+"""The table of faults: what goes wrong on the wire, in the processes, by people; what must follow."""
+
+from __future__ import annotations
+
+import math
+import resource
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sensor_msgs.msg import CameraInfo
+
+from pixelgait.robot.ros.common import ros2
+from tests.faults.changes import (
+    assign,
+    blind,
+    blind_inside,
+    degrees,
+    depth,
+    drifting,
+    each,
+    every,
+    flipped,
+    for_a_while,
+    frozen,
+    half_blind,
+    on,
+    once,
+    one,
+    repeated_stamp,
+    shifted,
+    shuffled,
+    silent,
+    spikes,
+    stuck,
+    turning,
+    with_gripper,
+)
+from tests.faults.go2 import GO2_FAULTS
+from tests.faults.observer import joins, order, other, stopped_for
+from tests.faults.robot import Misled
+from tests.faults.ros2_control import ROS2_CONTROL_FAULTS
+from tests.faults.trial import ENDS, FOLDER, REFUSES, RESTS, STAYS, WALKS, Case, Trial
+
+MOST_BYTES = 10_000  # more than it has said by then, less than its report
+SEES_DEPTH = "iap-depth"
+TOLD, TO = "navigator", ("--auto-arm", "--goal", "5", "0")
+
+
+def full_disk(trial: Trial) -> None:
+    """No file of the controller's can grow any more; then it shall end, and write its report."""
+    assert trial.controller is not None
+    resource.prlimit(trial.controller.pid, resource.RLIMIT_FSIZE, (MOST_BYTES,) * 2)
+    trial.signal(signal.SIGINT)
+
+
+def full_disk_of_the_recorder(trial: Trial) -> None:
+    """A process of its own writes the recording."""
+    assert trial.controller is not None
+    pid = trial.controller.pid
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        resource.prlimit(int(child), resource.RLIMIT_FSIZE, (0, 0))
+
+
+def stop_by_topic(trial: Trial) -> None:
+    from std_msgs.msg import Bool
+
+    publisher = trial.node.create_publisher(Bool, "emergency_stop", 1)
+    trial.spin(5.0, publisher.get_subscription_count)
+    publisher.publish(Bool(data=True))
+
+
+def goal(x: float, y: float, frame: str = "odom") -> Callable[[Trial], None]:
+    """Somebody tells another one."""
+    from geometry_msgs.msg import PoseStamped
+
+    def inject(trial: Trial) -> None:
+        publisher = trial.node.create_publisher(PoseStamped, "goal_pose", 1)
+        trial.spin(5.0, publisher.get_subscription_count)
+        pose = PoseStamped()
+        pose.header.frame_id = frame
+        pose.pose.position.x, pose.pose.position.y = x, y
+        publisher.publish(pose)
+
+    return inject
+
+
+def transition(number: int) -> Callable[[Trial], object]:
+    from lifecycle_msgs.srv import ChangeState
+
+    def inject(trial: Trial) -> object:
+        request = ChangeState.Request()
+        request.transition.id = number
+        return trial.call(ChangeState, "change_state", request)
+
+    return inject
+
+
+def wrong_parameter(trial: Trial) -> None:
+    from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
+    from rcl_interfaces.srv import SetParameters
+
+    for kind in (ParameterType.PARAMETER_DOUBLE, 200, 255):
+        value = ParameterValue(type=kind, double_value=math.nan)
+        request = SetParameters.Request(
+            parameters=[Parameter(name="timeout_s.imu.data", value=value)]
+        )
+        trial.call(SetParameters, "set_parameters", request)
+
+
+UPSIDE_DOWN = assign(orientation__x=1.0, orientation__w=0.0)
+TILTED = assign(orientation__x=math.sin(0.75), orientation__w=math.cos(0.75))
+TURN = {"orientation__z": math.sin(1.5), "orientation__w": math.cos(1.5), "orientation__x": 0.0}
+IMU_VALUES = "orientation", "angular_velocity"
+TURN_RAD_PER_S = 2.0  # an error of half of it would be found
+YUV = assign(encoding="yuv422")
+
+
+def other_lens(trial: Trial) -> None:
+    """A camera that sees twice as far to all sides; calibrated, once a second."""
+    from dataclasses import replace
+
+    from pixelgait.sim.ros.camera_topics import camera_info
+
+    mount = trial.bundle.spec.camera
+    wide = replace(mount, vertical_fov_rad=1.7 * mount.vertical_fov_rad)
+    publisher = trial.node.create_publisher(CameraInfo, "camera/color/camera_info", 1)
+    now = trial.node.get_clock().now
+    trial.driver.also = lambda: publisher.publish(camera_info(now().nanoseconds, "", 32, 32, wide))
+
+
+def big(message: Any) -> Any:
+    data = (bytes(message.data) * 300)[: 480 * 1920]
+    return assign(height=480, width=640, step=1920, data=data)(message)
+
+
+JOINTS = [
+    Case("positions and velocities in degrees", on("joints", degrees), says="degrees instead"),
+    Case("velocities in degrees/s", on("joints", each("velocity", np.degrees)), says=" rad/s"),
+    Case("velocities 1000 times", on("joints", each("velocity", lambda v: 1e3 * v)), says="turns at"),
+    Case("one encoder 2 rad off", on("joints", one("position", lambda q: q + 2.0)), says="jumps by"),
+    Case("one encoder 0.1 rad off", on("joints", one("position", lambda q: q + 0.1)), WALKS),
+    Case("one velocity stuck at 100 rad/s", on("joints", one("velocity", lambda _: 100.0)), says="100"),
+    Case("one encoder stuck", on("joints", stuck), says="stuck at"),
+    Case("one spike of 1.5 rad", once("joints", one("position", lambda q: q + 1.5)), WALKS),
+    Case("spikes in half of the readings", on("joints", spikes), says="_joint "),
+    Case("one joint of another sign", on("joints", one("position", lambda q: -q)), says="_joint "),
+    Case("a position that is NaN", on("joints", one("position", lambda _: math.nan)), says="not finite"),
+    Case("a velocity that is inf", on("joints", one("velocity", lambda _: math.inf)), says="not finite"),
+    Case("positions of 1e300", on("joints", each("position", lambda q: q * 1e300)), says=" reads "),
+    Case("all positions 0", on("joints", each("position", np.zeros_like)), says="_joint "),
+    Case("all values frozen, stamps new", lambda t: t.alter(joints=frozen("position", "velocity")), says="_joint "),
+    Case("a joint that is missing", on("joints", lambda m: assign(name=m.name[:-1], position=m.position[:-1], velocity=m.velocity[:-1])(m)), says="joint states lack"),
+    Case("names of another robot", on("joints", lambda m: assign(name=[f"x{n}" for n in m.name])(m)), says="joint states lack"),
+    Case("no velocities", on("joints", assign(velocity=[])), says="one position and one velocity"),
+    Case("fewer positions than names", on("joints", lambda m: assign(position=m.position[:-1])(m)), says="one position and one velocity"),
+    Case("an empty message", on("joints", assign(name=[], position=[], velocity=[])), says="joint states lack"),
+    Case("bytes that are no message", on("joints", lambda m: b"\x00\x01nothing"), says="joint_states"),
+    Case("joints in another order", on("joints", shuffled), WALKS),
+    Case("a gripper among the joints", on("joints", with_gripper), WALKS),
+]  # fmt: skip
+IMUS = [
+    Case("rate that is NaN", on("imu", assign(angular_velocity__x=math.nan)), says="not finite"),
+    Case("orientation all 0", on("imu", assign(orientation__x=0.0, orientation__w=0.0)), says="unit quaternion"),
+    Case("orientation of length 2", on("imu", assign(orientation__w=2.0)), says="unit quaternion"),
+    Case("orientation as wxyz", on("imu", UPSIDE_DOWN), says="tilted by"),
+    Case("tilted by 1.5 rad", on("imu", TILTED), says="tilted by 1.50 rad"),
+    Case("no orientation, REP 145", on("imu", lambda m: (m.orientation_covariance.__setitem__(0, -1.0), m)[1]), says="has no orientation"),
+    Case("rate in degrees/s", on("imu", lambda m: assign(angular_velocity__x=57.3 * m.angular_velocity.x)(m)), says="than its rate says"),
+    Case("rate of a yaw that does not turn", on("imu", assign(angular_velocity__z=2.0)), says="than its rate says"),
+    Case("all values frozen, stamps new", lambda t: t.alter(imu=frozen(*IMU_VALUES)), says="shows the same"),
+    Case("quaternions of alternating sign", on("imu", flipped), WALKS),
+    Case("a yaw that jumps by 3 rad, for good", on("imu", assign(**TURN)), says="than its rate says"),
+    Case("IMU at 50 Hz, turning", lambda t: t.alter(imu=every(4, turning(TURN_RAD_PER_S))), WALKS),
+    Case("frozen IMU, joints at 50 Hz", lambda t: t.alter(imu=frozen(*IMU_VALUES), joints=every(4)), says="shows the same"),
+    Case("one bad quaternion", once("imu", assign(orientation__w=2.0)), WALKS),
+]  # fmt: skip
+TIMES = [
+    *(Case(f"{sensor} silent", on(sensor, silent), says=says, watch_s=4.0) for sensor, says in (("joints", "joint_states is silent for 0.1"), ("imu", "imu/data is silent for 0.1"), ("camera", "image_raw is silent for 2."))),
+    Case("all sensors silent", lambda t: t.alter(joints=silent, imu=silent, camera=silent), says="is silent for"),
+    Case("joints silent for 0.04 s", for_a_while("joints", silent, 0.04), WALKS),
+    Case("camera silent for 1 s", for_a_while("camera", silent, 1.0), WALKS),
+    *(Case(f"{sensor} without stamps", on(sensor, assign(header__stamp=ros2.stamp(0))), says="is not stamped") for sensor in ("joints", "imu", "camera")),
+    Case("joints stamped 0.5 s ago", on("joints", shifted(-0.5)), says="stamped 0.5"),
+    Case("IMU stamped 0.5 s ago", on("imu", shifted(-0.5)), says="stamped 0.5"),
+    Case("camera stamped 5 s ago", on("camera", shifted(-5.0)), says="stamped 5.", watch_s=4.0),
+    Case("joints stamped 0.02 s ago", on("joints", shifted(-0.02)), WALKS),
+    Case("joints stamped 3 s ahead", on("joints", shifted(3.0)), says="in the future"),
+    Case("one message an hour old", once("joints", shifted(-3600.0)), WALKS),
+    *(Case(f"{sensor} that repeats a stamp", lambda t, s=sensor: repeated_stamp(t, s), says="repeats its stamp", watch_s=4.0) for sensor in ("joints", "imu", "camera")),  # type: ignore[misc]
+    Case("a clock that loses a fifth", lambda t: drifting(t, "joints"), says="what arrives was stamped"),
+    Case("joints silent for 0.08 s", for_a_while("joints", silent, 0.08), WALKS),
+    Case("IMU silent for 0.08 s", for_a_while("imu", silent, 0.08), WALKS),
+    Case("joints at 50 Hz", on("joints", every(4)), WALKS),
+    Case("camera at 3 Hz", on("camera", every(10)), WALKS),
+]  # fmt: skip
+CAMERAS = [
+    Case("images of an unknown encoding", on("camera", YUV), says="'yuv422' is not supported"),
+    Case("images cut short", on("camera", assign(data=b"short")), says="cut short"),
+    Case("images without pixels", on("camera", assign(height=0, width=0, data=b"")), says="cut short"),
+    Case("images whose step is wrong", on("camera", assign(step=3)), says="cut short"),
+    Case("black images", on("camera", lambda m: assign(data=bytes(len(m.data)))(m)), says="the same picture", watch_s=4.0),
+    Case("the same image again and again, stamps new", lambda t: t.alter(camera=frozen("data")), says="the same picture", watch_s=4.0),
+    Case("images of 640 x 480", on("camera", big), WALKS),
+    Case("depth that is NaN", on("depth", depth(blind)), says="measures nothing", watch_s=4.0, bundle=SEES_DEPTH),
+    Case("depth that is NaN where the policy looks", on("depth", depth(blind_inside)), says="measures nothing", watch_s=4.0, bundle=SEES_DEPTH),
+    Case("depth that is NaN in half of its pixels", on("depth", depth(half_blind)), WALKS, watch_s=4.0, bundle=SEES_DEPTH),
+]  # fmt: skip
+OTHERS = [
+    Case("a second publisher of joint states", other("joint_states"), says="/somebody_else", watch_s=6.0),
+    Case("which talks of a gripper", other("joint_states", talks=True), says="/somebody_else", watch_s=6.0),
+    Case("a second publisher of IMU data", other("imu/data"), says="/somebody_else", watch_s=6.0),
+    Case("a second controller", other("joint_command"), says="another node commands the joints: /somebody_else", watch_s=6.0),
+    Case("five participants join", joins, WALKS, watch_s=5.0),
+    Case("an invalid transition", transition(1), WALKS),
+    Case("parameters of no type", wrong_parameter, WALKS, "a request was not understood"),
+]  # fmt: skip
+PROCESSES = [
+    Case("stopped for 1 s", stopped_for(1.0), RESTS, watch_s=4.0),
+    Case("stopped for 0.05 s", stopped_for(0.05), WALKS),
+    Case("kill -9", lambda t: t.signal(signal.SIGKILL), ENDS),
+    *(Case(f"SIG{name}", lambda t, n=name: t.signal(signal.Signals[f"SIG{n}"])) for name in ("INT", "TERM", "HUP", "QUIT")),  # type: ignore[misc]
+    Case("--out on a full disk", full_disk, says="the report cannot be written", watch_s=4.0, arguments=("--auto-arm", "--out", FOLDER)),
+    Case("--record on a full disk", full_disk_of_the_recorder, WALKS, "the recording has ended", watch_s=4.0, arguments=("--auto-arm", "--record", f"{FOLDER}/walk.mcap")),
+    Case("emergency stop by topic", stop_by_topic, says="stopped: "),
+    Case("emergency stop by service", order("emergency_stop"), says="stopped: "),
+    Case("lie down", order("lie_down"), says="limp: lies", watch_s=3.0),
+    Case("deactivate", transition(4)),
+    Case("shutdown", transition(7)),
+]  # fmt: skip
+told = partial(Case, bundle=TOLD, arguments=TO)
+DESTINATIONS = [
+    told("odometry silent", on("odom", silent), STAYS, "odom: silent for"),
+    told("odometry silent for 0.3 s", for_a_while("odom", silent, 0.3), WALKS),
+    told("odometry that is NaN", on("odom", assign(pose__pose__position__x=math.nan)), STAYS, "not finite"),
+    told("orientation all 0", on("odom", assign(pose__pose__orientation__w=0.0)), STAYS, "no unit quaternion"),
+    told("odometry without stamps", on("odom", assign(header__stamp=ros2.stamp(0))), says="is not stamped"),
+    told("odometry stamped 5 s ago", on("odom", shifted(-5.0)), STAYS, "stamped 5."),
+    told("odometry in another frame", on("odom", assign(header__frame_id="map")), STAYS, "its frame was 'odom' and is 'map'"),
+    told("odometry that jumps by 2 m, for good", on("odom", assign(pose__pose__position__y=2.0)), WALKS, "odom: jumped by 2 m"),
+    told("a goal that is NaN", goal(math.nan, 0.0), WALKS, "refused, x, y are nan"),
+    told("a goal in another frame", goal(2.0, 0.0, "map"), WALKS, "refused, its frame is 'map'"),
+    told("a goal it comes no nearer to, as in a wall", lambda t: None, STAYS, "given up, no nearer", arguments=(*TO, "--ros-args", "-p", "goal_timeout_s:=3.0"), watch_s=4.0),
+]  # fmt: skip
+STARTS = [
+    Case("no robot", on("joints", silent), REFUSES, "no message on joint_states", True, 25.0),
+    Case("joints in degrees", on("joints", degrees), REFUSES, "degrees instead", True, 15.0),
+    Case("tilted by 1.5 rad", on("imu", TILTED), REFUSES, "tilted by", True, 15.0),
+    Case("images of an unknown encoding", on("camera", YUV), REFUSES, "'yuv422'", True, 15.0),
+    Case("without stamps", on("joints", assign(header__stamp=ros2.stamp(0))), REFUSES, "not stamped", True, 15.0),
+    Case("a second controller", other("joint_command"), REFUSES, "/somebody_else", True, 30.0),
+    Case("a second publisher of joint states", other("joint_states"), REFUSES, "joint_states has 2 publishers: /driver, /somebody_else", True, 30.0),
+    Case("a second publisher of IMU data", other("imu/data"), REFUSES, "imu/data has 2 publishers: /driver, /somebody_else", True, 30.0),
+    Case("depth that is NaN", on("depth", depth(blind)), REFUSES, "measures nothing", True, 25.0, bundle=SEES_DEPTH),
+    Case("a camera of another lens", other_lens, REFUSES, "the policy would see 1.78 rad high", True, 15.0),
+    Case("not armed", lambda t: None, REFUSES, "limp: ", True, 10.0, ()),
+    Case("sim time", lambda t: None, REFUSES, "use_sim_time is not", True, 10.0, ("--auto-arm", "--ros-args", "-p", "use_sim_time:=true")),
+]  # fmt: skip
+COMMANDS = [
+    Misled("a position that is NaN", one("position", lambda _: math.nan), "not finite"),
+    Misled("a position that is inf", one("position", lambda _: math.inf), "not finite"),
+    Misled("an effort that is NaN", one("effort", lambda _: math.nan), "not finite"),
+    Misled("fewer positions than names", lambda m: assign(position=m.position[:-1])(m), "for every name"),
+    Misled("more positions than names", lambda m: assign(position=[*m.position, 0.0])(m), "for every name"),
+    Misled("fewer efforts than names", lambda m: assign(effort=m.effort[:-1])(m), "for every name"),
+    Misled("names of another robot", lambda m: assign(name=[f"x{n}" for n in m.name])(m), "lacks FR_hip_joint"),
+]  # fmt: skip
+GROUPS: dict[str, list[Case] | list[Misled]] = {
+    "Joints": JOINTS,
+    "IMU": IMUS,
+    "Silence and stamps": TIMES,
+    "Camera": CAMERAS,
+    "Others on the network": OTHERS,
+    "Processes and people": PROCESSES,
+    "Destinations": DESTINATIONS,
+    "At the start": STARTS,
+    "Commands to the simulated robot": COMMANDS,
+    "Unitree Go2 over DDS": GO2_FAULTS,
+    "ros2_control": ROS2_CONTROL_FAULTS,
+}

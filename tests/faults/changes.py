@@ -1,0 +1,209 @@
+"""What can be done to a robot's messages: every function makes one wrong, or all of a sensor's."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pixelgait.robot.ros.common import ros2
+from pixelgait.robot.rotation import to_base_frame, turned
+from tests.faults.trial import Trial
+
+HIP = 1  # the joint that fails: the second
+Change = Callable[[Any], Any]
+
+
+def on(sensor: str, change: Change) -> Callable[[Trial], None]:
+    """A fault of one sensor's messages."""
+    return lambda trial: trial.alter(**{sensor: change})
+
+
+def each(values: str, function: Callable[[np.ndarray[Any, Any]], Any]) -> Change:
+    """Positions or velocities of joints become something else."""
+
+    def change(message: Any) -> Any:
+        setattr(message, values, np.asarray(function(np.array(getattr(message, values)))).tolist())
+        return message
+
+    return change
+
+
+def one(values: str, function: Callable[[float], float]) -> Change:
+    """The same of one joint."""
+
+    def of_all(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        array[HIP] = function(float(array[HIP]))
+        return array
+
+    return each(values, of_all)
+
+
+def degrees(message: Any) -> Any:
+    return each("velocity", np.degrees)(each("position", np.degrees)(message))
+
+
+def assign(**values: Any) -> Change:
+    """Fields of a message, by their dotted names with `__` for the dot, get these values."""
+
+    def change(message: Any) -> Any:
+        for name, value in values.items():
+            *path, last = name.split("__")
+            part = message
+            for step in path:
+                part = getattr(part, step)
+            setattr(part, last, value)
+        return message
+
+    return change
+
+
+def shifted(seconds: float) -> Change:
+    """Stamped so much later."""
+
+    def change(message: Any) -> Any:
+        stamp = ros2.nanoseconds(message.header.stamp) + round(seconds * 1e9)
+        message.header.stamp = ros2.stamp(stamp)
+        return message
+
+    return change
+
+
+def silent(_: Any) -> None:
+    """Nothing is said."""
+
+
+def for_a_while(sensor: str, change: Change, seconds: float) -> Callable[[Trial], None]:
+    def inject(trial: Trial) -> None:
+        until = time.monotonic() + seconds
+        trial.alter(**{sensor: lambda m: change(m) if time.monotonic() < until else m})
+
+    return inject
+
+
+def once(sensor: str, change: Change) -> Callable[[Trial], None]:
+    """For three messages: one of them is what the control step sees."""
+    return for_a_while(sensor, change, 0.012)
+
+
+def frozen(*names: str) -> Change:
+    """These values of the first message again and again, stamped as new."""
+    first: Any = None
+
+    def change(message: Any) -> Any:
+        nonlocal first
+        first = message if first is None else first
+        for name in names:
+            setattr(message, name, getattr(first, name))
+        return message
+
+    return change
+
+
+def turning(rad_per_s: float) -> Change:
+    """Of a perfect IMU: the robot turns to the left as well."""
+    first_s: float | None = None
+
+    def change(message: Any) -> Any:
+        nonlocal first_s
+        now_s = ros2.seconds(message.header.stamp)
+        first_s = now_s if first_s is None else first_s
+        orientation, rate = message.orientation, message.angular_velocity
+        q = np.array((orientation.x, orientation.y, orientation.z, orientation.w))
+        q = turned(q, rad_per_s * (now_s - first_s))
+        x, y, z = to_base_frame((0.0, 0.0, rad_per_s), q.tolist())
+        orientation.x, orientation.y, orientation.z, orientation.w = q.tolist()
+        rate.x, rate.y, rate.z = rate.x + x, rate.y + y, rate.z + z
+        return message
+
+    return change
+
+
+def repeated_stamp(trial: Trial, sensor: str) -> None:
+    first: Any = None
+
+    def change(message: Any) -> Any:
+        nonlocal first
+        first = message.header.stamp if first is None else first
+        message.header.stamp = first
+        return message
+
+    trial.alter(**{sensor: change})
+
+
+def drifting(trial: Trial, sensor: str) -> None:
+    began = time.monotonic()
+    trial.alter(**{sensor: lambda m: shifted(-0.2 * (time.monotonic() - began))(m)})
+
+
+def every(count: int, change: Change = lambda message: message) -> Change:
+    """One message of so many, changed."""
+    numbers = itertools.count()
+    return lambda message: change(message) if next(numbers) % count == 0 else None
+
+
+def spikes(message: Any) -> Any:
+    rng = np.random.default_rng()
+    if rng.random() < 0.5:
+        message.position[HIP] += rng.uniform(0.7, 1.0)
+    return message
+
+
+def shuffled(message: Any) -> Any:
+    for name in ("name", "position", "velocity"):
+        setattr(message, name, list(getattr(message, name))[::-1])
+    return message
+
+
+def with_gripper(message: Any) -> Any:
+    message.name = [*message.name, "gripper"]
+    message.position = [*message.position, 7.0]
+    message.velocity = [*message.velocity, 0.0]
+    return message
+
+
+def flipped(message: Any) -> Any:
+    flip = next(_FLIPS) % 2
+    q = message.orientation
+    if flip:
+        q.x, q.y, q.z, q.w = -q.x, -q.y, -q.z, -q.w
+    return message
+
+
+_FLIPS = itertools.count()
+
+
+def stuck(message: Any) -> Any:
+    """One joint shows the same again and again, and no velocity."""
+    message.position[HIP], message.velocity[HIP] = 1.0, 0.0
+    return message
+
+
+def depth(function: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]) -> Change:
+    """A 32FC1 image shows another depth (H, W) [m]."""
+
+    def change(message: Any) -> Any:
+        before = np.frombuffer(message.data, np.float32).reshape(message.height, message.width)
+        stamp = ros2.nanoseconds(message.header.stamp)
+        return ros2.image_message(stamp, message.header.frame_id, function(before))
+
+    return change
+
+
+def blind(metres: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.full_like(metres, np.nan)
+
+
+def blind_inside(metres: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Twice as wide; what was measured is on the left and right of what a policy sees."""
+    width = metres.shape[1]
+    nothing = blind(metres)
+    return np.hstack((metres[:, : width // 2], nothing, metres[:, width // 2 :]))
+
+
+def half_blind(metres: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Every pixel by a coin."""
+    return np.where(np.random.default_rng().random(metres.shape) < 0.5, np.float32(np.nan), metres)

@@ -1,0 +1,165 @@
+"""A robot's driver without a robot, for faults on the wire: joints that follow commands."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from nav_msgs.msg import Odometry
+
+from pixelgait.robot.control.gait import lying_pose
+from pixelgait.robot.interface import DRIVER_TIMEOUT_S
+from pixelgait.robot.ros.common import ros2
+from pixelgait.robot.ros.common.topic_names import ODOMETRY
+from pixelgait.robot.ros.links.camera_images import camera_topics
+from pixelgait.robot.runtime.realtime import RateKeeper
+from pixelgait.robot.spec import Array, RobotSpec
+
+PERIOD_S = 0.005
+FOLLOW_S = 0.03  # joints are behind their targets by about so long
+SINK_S = 0.5  # damped, they sink
+IMAGE_EVERY = 6  # periods: 33 Hz
+DEPTHS_M = 0.5, 3.0
+ROCK_RAD, ROCK_HZ = 0.03, 2.0  # it rolls from side to side, as its IMU says
+STILL_S, STILL_RAD = 0.5, 0.02  # who has not moved by more, for so long, is at rest
+
+Alter = Callable[[str, Any], Any]  # topic, message -> message, or None to say nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A joint command, as it came over the wire."""
+
+    time_s: float  # of its arrival, monotonic
+    sent_s: float  # by its stamp
+    position: Array | None  # (12,) [rad]; None: damp
+    yields: bool = False  # a position, but one that only follows the joint, instead of damping
+
+    @property
+    def damps(self) -> bool:
+        """Whether it resists motion, and no more."""
+        return self.position is None or self.yields
+
+
+def at_rest(heard: Sequence[Heard]) -> bool:
+    """Whether no stiff target has moved in the end."""
+    last = [each.position for each in heard if each.time_s > heard[-1].time_s - STILL_S]
+    return bool(np.ptp(np.array(last), axis=0).max() < STILL_RAD)
+
+
+def hear(command: Any) -> Heard:
+    """What a `JointState` on the topic of commands says."""
+    position = np.array(command.position) if command.position else None
+    return Heard(time.monotonic(), ros2.seconds(command.header.stamp), position)
+
+
+def taken(subscription: Any, kind: Any) -> Iterator[tuple[Any, dict[str, int]]]:
+    """All messages that have arrived, with what is known of each; an executor would not say it."""
+    while True:
+        with subscription.handle:
+            found = subscription.handle.take_message(kind, False)
+        if found is None:
+            return
+        yield found
+
+
+class FakeDriver:
+    """Publishes joint states, IMU, odometry and what the policy looks at; keeps all commands.
+
+    However it is told to walk, it stays where it is. `alter` sees every message. In a thread of its
+    own; `node` is spun by others.
+    """
+
+    def __init__(self, node: Any, spec: RobotSpec, image_shape: tuple[int, int, int]) -> None:
+        self.spec, self.image_shape, self._node = spec, image_shape, node
+        self.alter: Alter = lambda topic, message: message
+        self.also: Callable[[], None] = lambda: None  # said beside every image
+        self.heard: list[Heard] = []
+        self._angles = spec.default_pose_rad.copy()
+        self._lying = lying_pose(spec)
+        self._rng = np.random.default_rng(0)
+        self._cameras = camera_topics(image_shape)
+        kinds = {ros2.JOINT_STATES: ros2.JointState, ros2.IMU: ros2.Imu}
+        kinds |= {ODOMETRY: Odometry, **dict.fromkeys(self._cameras, ros2.Image)}
+        self._publishers = {
+            topic: node.create_publisher(kind, topic, ros2.SENSOR_QOS)
+            for topic, kind in kinds.items()
+        }
+        # Taken by hand: an executor would not say when it had come.
+        self._listener = ros2.quiet_node(node, "observer")
+        self._commands = self._listener.create_subscription(
+            ros2.JointState, ros2.JOINT_COMMAND, lambda _: None, 100
+        )
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="driver")
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._listener.destroy_node()
+
+    def _run(self) -> None:
+        rate, tick = RateKeeper(PERIOD_S), 0
+        while not self._stop.is_set():
+            self._listen()
+            self._publish(tick)
+            tick += 1
+            rate.wait()
+
+    def _listen(self) -> None:
+        for message, _ in taken(self._commands, ros2.JointState):
+            self.heard.append(hear(message))
+
+    def _publish(self, tick: int) -> None:
+        velocities = self._velocities()
+        self._angles = self._angles + PERIOD_S * velocities
+        now = self._node.get_clock().now().nanoseconds
+        joints = ros2.JointState(name=list(self.spec.joint_names))
+        joints.header.stamp = ros2.stamp(now)
+        noise = self._rng.normal(0.0, 2e-4, self._angles.size)
+        joints.position, joints.velocity = (self._angles + noise).tolist(), velocities.tolist()
+        turn = 2.0 * np.pi * ROCK_HZ
+        phase = turn * PERIOD_S * tick
+        half = ROCK_RAD * np.sin(phase) / 2.0
+        orientation = np.array((np.sin(half), 0.0, 0.0, np.cos(half)))
+        rate = np.array((ROCK_RAD * turn * np.cos(phase), 0.0, 0.0))
+        self._say(ros2.JOINT_STATES, joints)
+        self._say(ros2.IMU, ros2.imu_message(now, "imu", orientation, rate))
+        odometry = Odometry()
+        odometry.header.stamp, odometry.header.frame_id = ros2.stamp(now), "odom"
+        odometry.pose.pose.orientation.w = 1.0
+        self._say(ODOMETRY, odometry)
+        if tick % IMAGE_EVERY == 0:
+            for topic in self._cameras:
+                self._say(topic, ros2.image_message(now, "camera", self._picture(topic)))
+            self.also()
+
+    def _picture(self, topic: str) -> Any:
+        """Noise: colours (H, W, 3) uint8, or depth (H, W) float32 [m]."""
+        height, width, _ = self.image_shape
+        if topic == ros2.DEPTH:
+            return self._rng.uniform(*DEPTHS_M, (height, width)).astype(np.float32)
+        return self._rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+    def _velocities(self) -> Array:
+        """Of the joints (12,) [rad/s]: towards their targets, or to the ground."""
+        last = self.heard[-1] if self.heard else None
+        obeys = last is not None and time.monotonic() - last.time_s < DRIVER_TIMEOUT_S
+        if last is not None and obeys and last.position is not None:
+            wanted = (last.position - self._angles) / FOLLOW_S
+        elif last is not None:
+            wanted = (self._lying - self._angles) / SINK_S
+        else:
+            wanted = np.zeros_like(self._angles)
+        most = 0.8 * self.spec.velocity_limit_rad_per_s
+        return np.asarray(np.clip(wanted, -most, most))
+
+    def _say(self, topic: str, message: Any) -> None:
+        altered = self.alter(topic, message)
+        if altered is not None:
+            self._publishers[topic].publish(altered)

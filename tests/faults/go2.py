@@ -1,0 +1,193 @@
+"""Faults of a Unitree Go2 over its own DDS, where one more program hears what is commanded."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import signal
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from pixelgait.robot.bundle import Bundle
+from pixelgait.robot.ros.address import parse_link
+from pixelgait.robot.ros.common.discovery import OwnDomain
+from pixelgait.robot.unitree import messages as go2
+from pixelgait.robot.unitree.remote import STOP
+from tests.faults.driver import Heard
+from tests.faults.observer import Ears, order, stopped_for
+from tests.faults.trial import DAMPS, ENDS, RESTS, SILENT, SINKS, WALKS, Case, StandInTrial, tells
+
+# None of ROS 2's and of the tests'.
+DOMAINS = itertools.cycle(random.sample(range(151, 201), 50))
+KEPT = 2000  # commands between two looks: 4 s of them
+DECIMALS = 6  # of an angle as float32
+
+# Somebody else who can command the motors, and does every so many seconds, or never.
+MEDDLE = """
+import sys, time
+from pixelgait.robot.ros.address import parse_link
+from pixelgait.robot.unitree.dds import Bus, sample_type
+from pixelgait.robot.unitree import messages as go2
+bus, kind = Bus(parse_link(sys.argv[1])), sample_type(go2.LOW_CMD)
+writer = bus.writer("rt/lowcmd", kind)
+while True:
+    time.sleep(float(sys.argv[2]))
+    writer.write(kind(go2.Codec(go2.LOW_CMD).new()))
+"""
+# The stand-in, whose states tell as well what standard input says: lines as "buttons 4". Where it
+# is stubborn its own program does not let go: the motion switcher answers that this has failed.
+BENT = """
+import sys, threading
+from pixelgait.robot.unitree import messages as go2
+from pixelgait.robot.unitree.services import RELEASE_MODE
+from pixelgait.sim.ros import node
+from pixelgait.sim.ros import go2 as standin
+
+class Bent(standin.Go2Wire):
+    buttons, charge, heat, damage, nan, silent, stubborn = 0, 80, 30, 0, 0, 0, 0
+
+    def _answer(self, service, api, parameter):
+        if self.stubborn and api == RELEASE_MODE:
+            return 7008, {}
+        return super()._answer(service, api, parameter)
+
+    def _tell(self, record):
+        if self.silent:
+            return
+        record["wireless_remote"][2:4] = list(self.buttons.to_bytes(2, "little"))
+        record["bms_state"]["soc"], record["motor_state"]["temperature"][4] = self.charge, self.heat
+        if self.nan:
+            record["motor_state"]["q"][1] = float("nan")
+        record["crc"] = go2.checksum(record) ^ self.damage
+        self._writer.write(self._states(record))
+
+def heed():
+    for line in sys.stdin:
+        name, value = line.split()
+        setattr(Bent, name, int(value))
+
+standin.Go2Wire = Bent
+threading.Thread(target=heed, daemon=True).start()
+node.main()
+"""
+
+
+class BusEars(Ears):
+    """One more program on the bus, which hears all commands.
+
+    Of what has no head nothing is kept: it is somebody else's, and no robot obeys it.
+    """
+
+    period_s = 0.001
+
+    def __init__(self, link: str, joints: int) -> None:
+        from cyclonedds.core import Policy, Qos
+
+        from pixelgait.robot.unitree.dds import Bus, sample_type
+        from pixelgait.robot.unitree.sender import COMMAND
+
+        super().__init__()
+        self.heard: list[Heard] = []
+        self.wrong = 0  # commands that a robot drops
+        self._joints = joints
+        self._bus = Bus(parse_link(link))  # type: ignore[arg-type]
+        kept = Qos(Policy.History.KeepLast(KEPT))
+        self._reader = self._bus.reader(COMMAND, sample_type(go2.LOW_CMD), kept)
+        self.listen()
+
+    def close(self) -> None:
+        super().close()
+        self._bus.close()
+
+    def hear(self) -> None:
+        for sample in self._reader.take(N=KEPT):
+            if hasattr(sample, "record") and tuple(sample.record["head"]) == go2.HEAD:
+                self._hear(sample.record, sample.sample_info.source_timestamp / 1e9)
+
+    def _hear(self, record: go2.Record, sent_s: float) -> None:
+        whole = record["level_flag"] == go2.LOW_LEVEL and record["crc"] == go2.checksum(record)
+        motors = record["motor_cmd"][: self._joints]
+        stiff, resists = bool(motors["kp"].any()), bool(motors["kd"].any())
+        if not whole or not (stiff or resists):
+            self.wrong += 1
+            return
+        targets = motors["q"].astype(np.float64).round(DECIMALS) if stiff else None
+        self.heard.append(Heard(time.monotonic(), sent_s, targets))
+
+
+class Go2Trial(StandInTrial):
+    """One over a Go2's DDS, in a domain of its own."""
+
+    script = BENT
+
+    def __init__(self, case: Case, bundle: Bundle, folder: Path) -> None:
+        super().__init__(case, bundle, folder)
+        self._dds = OwnDomain(DOMAINS)
+        self.link = f"{case.link}:{self._dds.number}"
+        self._ears = BusEars(self.link, len(bundle.spec.joint_names))
+
+    @property
+    def heard(self) -> Sequence[Heard]:
+        return self._ears.heard
+
+    def problem(self) -> str:
+        wrong = self._ears.wrong
+        return super().problem() or (f"{wrong} commands that a robot drops" if wrong else "")
+
+    def close(self) -> None:
+        """End all processes of this case."""
+        self._ears.close()
+        super().close()
+        self._dds.close()
+
+
+def denies(trial: Go2Trial) -> None:
+    """The robot's own program keeps the motors."""
+    trial.start_robot()
+    trial.tell("stubborn 1")
+
+
+def meddles(trial: Go2Trial, every_s: float = 0.01) -> None:
+    """Another program commands the motors so often."""
+    trial.start("-c", MEDDLE, trial.link, str(every_s))
+
+
+def could_meddle(trial: Go2Trial) -> None:
+    """It has not commanded them so far."""
+    trial.start_robot()
+    meddles(trial, 1000.0)
+
+
+def garbled(trial: Go2Trial) -> None:
+    """From the first state on."""
+    trial.start_robot()
+    trial.tell("damage 1")
+
+
+CHECKSUM = "what arrives has a wrong checksum"
+MEDDLED = "another program commands the motors on rt/lowcmd: "
+row = partial(Case, bundle="walk-go2", link="go2:lo", trial=Go2Trial, watch_s=4.0)
+start = partial(row, expected=SILENT, at_start=True, watch_s=40.0)
+GO2_FAULTS = [
+    row("the robot is gone", StandInTrial.vanish, DAMPS, "lowstate is silent", watch_s=7.0),
+    row("states end, the motors obey", tells("silent 1"), DAMPS + SINKS, "lowstate is silent"),
+    row("states of a wrong checksum", tells("damage 1"), DAMPS + SINKS, CHECKSUM),
+    row("a joint angle that is NaN", tells("nan 1"), DAMPS + SINKS, "not finite"),
+    row("another program commands", meddles, DAMPS + SINKS, MEDDLED, watch_s=6.0),
+    row("L2 and B on the remote", tells(f"buttons {STOP}"), DAMPS + SINKS, "by remote control"),
+    row("emergency stop by service", order("emergency_stop"), DAMPS + SINKS, "stopped: "),
+    row("stopped for 1 s", stopped_for(1.0), RESTS + SINKS),
+    row("stopped for 0.05 s", stopped_for(0.05), WALKS),
+    row("kill -9", lambda t: t.signal(signal.SIGKILL), ENDS + SINKS),
+    row("SIGINT", lambda t: t.signal(signal.SIGINT), DAMPS + SINKS),
+    start("at the start nobody is there", lambda t: None, says="no message on lowstate"),
+    start("at the start its own program keeps the motors", denies, says="keeps the motors"),
+    start("at the start another program could command", could_meddle, says=MEDDLED),
+    start("at the start states of a wrong checksum", garbled, says=CHECKSUM),
+    start("a bundle of another robot", lambda t: None, says="made for robot 'a1'", bundle="walk"),
+    start("not armed", Go2Trial.start_robot, says="limp: ", watch_s=10.0, arguments=()),
+]  # fmt: skip

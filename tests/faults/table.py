@@ -1,0 +1,137 @@
+"""`make faults`: every fault between real processes, as a table; an error if one ends wrongly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tqdm import tqdm
+
+from pixelgait.robot.bundle import load_bundle
+from pixelgait.robot.cli.options import check_outputs, parse
+from pixelgait.robot.errors import UserError, run_command
+from pixelgait.robot.files import json_bytes, write_atomic
+from pixelgait.robot.ros.address import parse_link
+from tests.faults.cases import GROUPS
+from tests.faults.trial import Outcome
+
+COLUMNS = (
+    "| fault | what happens | reaction | beyond | step | says |",
+    "|---|---|---|---|---|---|",
+)
+Row = tuple[str, str]  # group and name of a fault
+HEAD = """# Faults
+
+Written by `make faults`. A controller walks with `{bundle}`; a driver in another process
+(`tests/faults/driver.py`) feeds it false data and watches what it commands. Reaction: time from
+the first wrong message, signal or call until a damping command arrives, on a busy machine,
+accurate to 5 ms. Where the robot must walk on, it has three attempts, as a stall of the machine
+damps it as well. Beyond: how far the worst stiff command was outside the joint limits [rad].
+Step: the farthest a target moved in a control step, as a share of what is allowed. Faults of
+depth: `iap-depth` walks. Destinations: `navigator` is told to walk 5 m ahead, and does not get on;
+it stands if no target moves by 0.02 rad in the last 0.5 s. On a full disk no file can grow any
+more. The simulated robot is commanded to stand at 100 Hz, while another node sends it invalid
+commands at 50 Hz; there, beyond is measured on its joints.
+
+Over a Unitree Go2's DDS `walk-go2` walks the simulated robot, and one more program on the bus hears
+every command (500 a second) that a robot would obey. Over ros2_control, where no position damps,
+`walk` walks it behind a forward_position_controller, a node of its own hears the targets, and from
+the first of those that only follow the joints, or hold, it yields. Whether the robot sinks or
+stands is told by its simulated body. Where another program is started, the reaction includes its
+start.
+
+A camera that is elsewhere according to `/tf_static` has no row: its messages, `tf2_msgs`, come
+with ROS 2, but there is no wheel of them. `tests/ros/test_camera_mount.py` builds them, and
+checks that the camera is refused.
+"""
+
+
+@dataclass(frozen=True)
+class FaultsConfig:
+    """Every fault between real processes: what happens, how soon, and the worst command seen."""
+
+    bundle: str = "iap"
+    only: str = ""
+    """Faults whose group and name hold this text."""
+    page: Path | None = None
+    """Write the table there; of `--only` some, the other rows stay."""
+    json: Path | None = None
+    """Write the figures there."""
+
+
+def main() -> None:
+    """Console entry point."""
+    run_command(lambda: report(parse(FaultsConfig, "make faults")))
+
+
+def report(config: FaultsConfig) -> None:
+    """Run the table.
+
+    Raises:
+        UserError: a fault ended otherwise than it must, there is none of that name, or something
+            that it takes is not installed.
+    """
+    check_outputs(("page", config.page), ("json", config.json))
+    bundle = load_bundle(config.bundle)
+    chosen = [
+        (group, case)
+        for group, cases in GROUPS.items()
+        for case in cases
+        if config.only in f"{group}: {case.name}"
+    ]
+    if not chosen:
+        raise UserError(f"no fault is called '{config.only}'")
+    for _, case in chosen:
+        parse_link(case.link)  # not after a quarter of an hour
+    found: dict[Row, Outcome] = {}
+    for group, case in tqdm(chosen, unit="fault"):
+        found[group, case.name] = outcome = case.run(bundle)
+        tqdm.write(f"{'ok   ' if outcome.passed else 'WRONG'} {group}: {line(outcome)}")
+    if config.page is not None:
+        lines = {row: f"| {line(outcome)} |" for row, outcome in found.items()}
+        kept = written(config.page) if config.only else {}
+        write_atomic(config.page, page(config.bundle, kept | lines).encode())
+    if config.json is not None:
+        rows = [{"group": group, **asdict(each)} for (group, _), each in found.items()]
+        write_atomic(config.json, json_bytes(rows))
+    wrong = sum(not each.passed for each in found.values())
+    print(f"{len(chosen)} faults, {wrong} ended otherwise than they must")
+    if wrong:
+        raise UserError(f"{wrong} of {len(chosen)} faults ended otherwise than they must")
+
+
+def page(bundle: str, lines: Mapping[Row, str]) -> str:
+    """The table in Markdown, of the rows there are."""
+    parts = [HEAD.format(bundle=bundle)]
+    for group, cases in GROUPS.items():
+        rows = [lines[group, case.name] for case in cases if (group, case.name) in lines]
+        if rows:
+            parts += [f"## {group}", "", *COLUMNS, *rows, ""]
+    return "\n".join(parts)
+
+
+def written(path: Path) -> dict[Row, str]:
+    """The rows of a page, if there is one."""
+    found: dict[Row, str] = {}
+    group = ""
+    for each in path.read_text().splitlines() if path.exists() else ():
+        if each.startswith("## "):
+            group = each.removeprefix("## ")
+        elif each.startswith("| "):
+            found[group, each.split(" | ")[0].removeprefix("| ")] = each
+    return found
+
+
+def line(outcome: Outcome) -> str:
+    """A row of it."""
+    reaction = "" if outcome.reaction_ms is None else f"{outcome.reaction_ms:.0f} ms"
+    what = outcome.happened
+    if outcome.happened != outcome.expected:
+        what += f" (must be: {outcome.expected})"
+    cells = (outcome.case, what, reaction, f"{outcome.outside_rad:.2g}", f"{outcome.jump:.2f}")
+    return " | ".join((*cells, outcome.says.replace("|", "/")))
+
+
+if __name__ == "__main__":
+    main()
