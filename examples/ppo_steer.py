@@ -86,7 +86,7 @@ class Options:
     """Unseen courses to walk, at the end."""
 
 
-class Eyes(BaseFeaturesExtractor):
+class CameraSource(BaseFeaturesExtractor):
     """One of pixelgait's encoders, as stable-baselines3 wants it."""
 
     def __init__(self, space: gymnasium.spaces.Dict, encoder: str) -> None:
@@ -145,7 +145,7 @@ def train(options: Options) -> PPO:
         "MultiInputPolicy",
         make_vec_env(make, options.robots, options.seed),
         policy_kwargs={
-            "features_extractor_class": Eyes,
+            "features_extractor_class": CameraSource,
             "features_extractor_kwargs": {"encoder": options.encoder},
             "normalize_images": False,  # the encoder does
             "net_arch": {"pi": [HIDDEN], "vf": [64]},

@@ -20,7 +20,7 @@ from pixelgait.robot.cli.provenance import git_state
 from pixelgait.robot.control.gait import standing_targets
 from pixelgait.robot.control.observation import camera_contract
 from pixelgait.robot.files import json_bytes
-from pixelgait.robot.safety.supervisor import patience_contract
+from pixelgait.robot.safety.supervisor import sensor_timeouts_contract
 from pixelgait.robot.spec import RobotSpec, spec_contract
 from pixelgait.sim.body.interface import PHYSICS_DT_S
 from pixelgait.sim.body.randomisation import Sample
@@ -59,7 +59,7 @@ def make_contract(
             **DRIVER,
         },
         "start": {"pose_rad": standing_targets(spec).tolist(), **START},
-        "patience": patience_contract(),
+        "sensor_timeouts": sensor_timeouts_contract(),
         "provenance": {"date": date.today().isoformat(), "export": git_state(), **provenance},
         "files": files,
     }

@@ -75,9 +75,9 @@ def path_on_course(path: Path, course: ObstacleCourse, tracks: dict[str, Array])
     _write(path, figure, dpi=120)
 
 
-def way_on_map(path: Path, scene: Scene, layout: Layout, track: Array) -> None:
+def path_on_map(path: Path, scene: Scene, layout: Layout, track: Array) -> None:
     """A track (n, 2) [m] to the scene's destination, on the map of where a robot can walk."""
-    assert scene.destination is not None
+    assert scene.goal_position is not None
     area = walk_map(scene, layout, A1.stand_height_m)
     (x, y), (width, height) = area.corner_m, area.size_m
     figure, axes = plt.subplots(figsize=(6, 6 * height / width), layout="constrained")
@@ -85,7 +85,7 @@ def way_on_map(path: Path, scene: Scene, layout: Layout, track: Array) -> None:
     axes.imshow(room, "gray", origin="lower", extent=(x, x + width, y, y + height), vmin=-0.5)
     axes.plot(track[:, 0], track[:, 1], lw=2, label="robot")
     axes.plot(*track[0], "o", color=axes.lines[0].get_color())
-    axes.plot(*scene.destination, "*", color="green", ms=14, label="where it was told to go")
+    axes.plot(*scene.goal_position, "*", color="green", ms=14, label="where it was told to go")
     rows, columns = np.nonzero(area.free)
     low, high = (area.place((int(f(rows)), int(f(columns)))) for f in (np.min, np.max))
     axes.set(xlim=(low[0] - 0.5, high[0] + 0.5), ylim=(low[1] - 0.5, high[1] + 0.5))

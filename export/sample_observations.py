@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pixelgait.policies.high_level import Decider
 from pixelgait.policies.low_level import LowLevelGraph
-from pixelgait.robot.control.controller import Controller, Decision, State
+from pixelgait.robot.control.controller import Controller, Decision, MemoryState
 from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.camera import camera_for
@@ -40,7 +40,7 @@ def record(high_level: Decider, low_level: LowLevelGraph, seed: int) -> Observat
     """
     observations = Observations()
 
-    def see(image: NDArray[np.uint8], goal: Array, state: State) -> Decision:
+    def see(image: NDArray[np.uint8], goal: Array, state: MemoryState) -> Decision:
         given: dict[str, NDArray[Any]] = {"image": image}
         if high_level.sees_goal:
             given["goal"] = goal
@@ -59,7 +59,7 @@ def record(high_level: Decider, low_level: LowLevelGraph, seed: int) -> Observat
     camera = camera_for(low_level.spec.camera, high_level.image_shape)
     course = ObstacleCourse(0.5)
     if high_level.sees_goal:
-        course.destination = np.array((course.goal_m, 0.0))
+        course.goal_position = np.array((course.goal_m, 0.0))
     body = PyBulletBody(low_level.spec, course, camera=camera)
     try:
         controller = Controller(see, move, Supervisor(low_level.spec))

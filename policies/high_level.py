@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from pixelgait.policies.encoder_registry import ENCODERS, make_encoder
 from pixelgait.policies.memory import cells_of
-from pixelgait.robot.control.controller import LONGEST_STEPS, SHORTEST_STEPS, Decision, State
+from pixelgait.robot.control.controller import LONGEST_STEPS, SHORTEST_STEPS, Decision, MemoryState
 from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS
 from pixelgait.robot.control.observation import NO_GOAL
 from pixelgait.robot.spec import Array
@@ -38,7 +38,7 @@ class Decider(nn.Module):
 
     @torch.no_grad()
     def decide(
-        self, image: NDArray[np.uint8], goal: Array = NO_GOAL, state: State = None
+        self, image: NDArray[np.uint8], goal: Array = NO_GOAL, state: MemoryState = None
     ) -> Decision:
         """The controller's high level: image (H, W, C), goal (2,), state (n,) to a decision."""
         remembered = np.zeros(self.state_size) if state is None else state

@@ -79,7 +79,7 @@ class Link(Protocol):
 
     sensors: tuple[str, ...]  # whose stamps there are
     # Of them those that the robot sends together, for which a step may wait; the first one tells.
-    pulse: tuple[str, ...]
+    synchronised_sensors: tuple[str, ...]
 
     def take(self) -> None:
         """Fetch what has arrived since the last call; `read`, `ages` and `stamps` speak of that.
@@ -105,7 +105,7 @@ class Link(Protocol):
         nor fake one.
         """
 
-    def doubts(self) -> Mapping[str, str]:
+    def warnings(self) -> Mapping[str, str]:
         """What is odd about what arrives from sensors, of those of which something is."""
 
     def stamps(self) -> Mapping[str, float]:

@@ -122,7 +122,7 @@ def test_the_wall_is_in_the_way_and_can_be_passed() -> None:
 @pytest.mark.slow
 def test_who_knows_the_map_finds_a_way_through_the_forest() -> None:
     forest = EvalConfig("walk", scene=str(EXAMPLES / "forest.py"), episodes=2, seconds=20.0)
-    assert evaluate(replace(forest, baseline="teacher"))["clean_success_rate"] == 1.0
+    assert evaluate(replace(forest, baseline="teacher"))["collision_free_rate"] == 1.0
     assert evaluate(forest)["contact_free_rate"] == 0.0
 
 

@@ -31,8 +31,8 @@ LINES = [
 ]
 # What some tasks alone have: in a curve and in an evaluation.
 FOLLOW = {"speed_error", "yaw_rate_error"}
-ROOMS = {"spl", "near_rate", "left_m", "walked_m", "time_s"}
-SUCCESS = {"success_rate", "clean_success_rate"}  # where there is something to reach
+ROOMS = {"spl", "near_rate", "remaining_m", "walked_m", "time_s"}
+SUCCESS = {"success_rate", "collision_free_rate"}  # where there is something to reach
 SEEING = {"success", "clean", "contact_free"}
 OWN = {
     "walk": {"train/best_return"},

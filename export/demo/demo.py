@@ -165,8 +165,8 @@ def walk_house(config: DemoConfig) -> None:
     house, _ = make_house(config)
     out = config.out / HOUSE
     out.mkdir()
-    assert house.destination is not None
-    x, y = house.destination.tolist()
+    assert house.goal_position is not None
+    x, y = house.goal_position.tolist()
     robot = [*stand_in(config), "--scene", HOUSE_SCENE]
     bundle = str(shipped_pair(config, HOUSE_EYES))
     run_ros(bundle, out, robot, ["--duration", str(HOUSE_S)], goal=(x, y))
@@ -209,7 +209,7 @@ def show_house(config: DemoConfig) -> None:
     track = walked(out)
     robot = find_robot(config.robot)
     write_film(out / "walk.mp4", film(robot, house, config.course_seed, track, out))
-    plots.way_on_map(out / "way.png", house, layout, track.path[:, 1:3])
+    plots.path_on_map(out / "way.png", house, layout, track.path[:, 1:3])
 
 
 def arrival(config: DemoConfig) -> str:
@@ -219,13 +219,13 @@ def arrival(config: DemoConfig) -> str:
         UserError: it has not: it did not stand, or too far from where it was told to go.
     """
     house, _ = make_house(config)
-    assert house.destination is not None
+    assert house.goal_position is not None
     place, moved_m = ended(config.out / HOUSE, HOUSE_S)
-    left_m = math.dist(place, house.destination)
-    if left_m < REACHED_M and moved_m < STOPPED_M:
-        return f"in the house: arrived, {left_m:.2f} m from its goal"
+    remaining_m = math.dist(place, house.goal_position)
+    if remaining_m < REACHED_M and moved_m < STOPPED_M:
+        return f"in the house: arrived, {remaining_m:.2f} m from its goal"
     raise UserError(
-        f"in the house: NOT arrived, {left_m:.2f} m from its goal after {HOUSE_S:.0f} s, "
+        f"in the house: NOT arrived, {remaining_m:.2f} m from its goal after {HOUSE_S:.0f} s, "
         f"{moved_m:.2f} m of way in the last half second: expected to stand within {REACHED_M} m"
     )
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pixelgait.policies.evaluation import bug_baseline
 from pixelgait.policies.evaluation.bug_baseline import Bug
-from pixelgait.robot.control.controller import Decision, HighLevel, State
+from pixelgait.robot.control.controller import Decision, HighLevel, MemoryState
 from pixelgait.robot.control.observation import NO_GOAL
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array
@@ -31,7 +31,7 @@ from pixelgait.sim.world.seeds import Stream
 Baseline = Literal[
     "blind", "freeze-image", "no-goal", "forgetful", "straight", "bug", "teacher", "random"
 ]
-SIGHTLESS: tuple[Baseline, ...] = ("straight", "bug", "teacher", "random")  # ask for no image
+BLIND_BASELINES: tuple[Baseline, ...] = ("straight", "bug", "teacher", "random")  # ask for no image
 
 # Where what decides instead of a policy is written, and the map it decides by.
 _MAP = (raster, traversability, obstacles, floor_plan)
@@ -117,7 +117,7 @@ def make_baseline(baseline: Baseline | None, policy: HighLevel, body: SimulatedB
     raise UserError(f"unknown baseline {baseline!r}, choose from {', '.join(get_args(Baseline))}")
 
 
-def _straight(image: NDArray[np.uint8], goal: Array, state: State) -> Decision:
+def _straight(image: NDArray[np.uint8], goal: Array, state: MemoryState) -> Decision:
     """Turns to the goal and walks there, whatever is in between."""
     return steer(float(goal[1]))
 
@@ -130,7 +130,7 @@ class _Random:
         self._layout: Layout | None = None  # of this episode
         self.rng: np.random.Generator
 
-    def __call__(self, image: NDArray[np.uint8], goal: Array, state: State) -> Decision:
+    def __call__(self, image: NDArray[np.uint8], goal: Array, state: MemoryState) -> Decision:
         if self._layout is not self.body.layout:  # whatever ran before does not count
             self._layout, self.rng = self.body.layout, Stream.COMMANDS.rng(self.body.seed)
         return Decision(self.rng.uniform(-1.0, 1.0, 2), 100)
@@ -144,7 +144,7 @@ class _Frozen:
         self._layout: Layout | None = None  # of this episode
         self.image: NDArray[np.uint8]
 
-    def __call__(self, image: NDArray[np.uint8], goal: Array, state: State) -> Decision:
+    def __call__(self, image: NDArray[np.uint8], goal: Array, state: MemoryState) -> Decision:
         if self._layout is not self.body.layout:
             self._layout, self.image = self.body.layout, image
         return self.policy(self.image, goal, state)

@@ -6,7 +6,7 @@ import math
 
 from pixelgait.robot.control.controller import Decision
 from pixelgait.robot.rotation import wrap_angle
-from pixelgait.sim.body.interface import Walker
+from pixelgait.sim.body.interface import RobotBase
 from pixelgait.sim.tasks.task import planar_pose
 from pixelgait.sim.tasks.teacher import steer
 from pixelgait.sim.world.raster import walk_map
@@ -27,7 +27,7 @@ class Bug:
     map what it could feel, `FEELS_M` around it, and knows pose and destination.
     """
 
-    def __init__(self, body: Walker) -> None:
+    def __init__(self, body: RobotBase) -> None:
         self.body = body
         self._layout: Layout | None = None  # that it feels its way in
         self._map: TraversabilityMap
@@ -37,17 +37,17 @@ class Bug:
         if self._layout is not self.body.layout:
             self._map = walk_map(self.body.scene, self.body.layout, self.body.spec.stand_height_m)
             self._layout, self._met_m, self._way = self.body.layout, math.inf, 0.0
-        destination = self.body.scene.destination
-        if destination is None:
+        goal_position = self.body.scene.goal_position
+        if goal_position is None:
             return steer(0.0)
         x, y, yaw = planar_pose(self.body)
-        left_m = math.dist((x, y), destination)
-        straight = math.atan2(destination[1] - y, destination[0] - x)
-        if self._open(x, y, straight) and left_m < self._met_m - NEARER_M:
+        remaining_m = math.dist((x, y), goal_position)
+        straight = math.atan2(goal_position[1] - y, goal_position[0] - x)
+        if self._open(x, y, straight) and remaining_m < self._met_m - NEARER_M:
             self._met_m, self._way = math.inf, straight
         else:
             if math.isinf(self._met_m):
-                self._met_m, self._way = left_m, straight + ROUND_A_CORNER
+                self._met_m, self._way = remaining_m, straight + ROUND_A_CORNER
             self._way = self._along(x, y)
         return steer(wrap_angle(self._way - yaw))
 

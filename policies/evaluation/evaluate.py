@@ -26,7 +26,7 @@ from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.follow import Follow
-from pixelgait.sim.tasks.navigate import way_through
+from pixelgait.sim.tasks.navigate import navigation_task
 from pixelgait.sim.tasks.task import Task
 
 
@@ -96,10 +96,10 @@ def describe(config: EvalConfig) -> dict[str, Any]:
 
 
 def _described(config: EvalConfig, bundle: Bundle) -> dict[str, Any]:
-    return {**head("pixelgait-eval"), **asked(config, bundle)}
+    return {**head("pixelgait-eval"), **evaluation_key(config, bundle)}
 
 
-def asked(config: EvalConfig, bundle: Bundle) -> dict[str, Any]:
+def evaluation_key(config: EvalConfig, bundle: Bundle) -> dict[str, Any]:
     """What is evaluated, by what; not by which version of the code."""
     return {
         "bundle": config.bundle,
@@ -206,7 +206,7 @@ def player(config: EvalConfig) -> tuple[Controller, SimulatedBody, Task]:
         follow = Follow(steps)
         return bundle.controller(follow.command), body, follow
     high_level = make_baseline(config.baseline, bundle.high_level, body)
-    return bundle.controller(high_level), body, way_through(scene, steps)
+    return bundle.controller(high_level), body, navigation_task(scene, steps)
 
 
 _run_seed: Callable[[int], Episode]

@@ -59,7 +59,7 @@ def _successes(episodes: Sequence[Episode]) -> dict[str, list[float]]:
         return {}
     return {
         "success_rate": [bool(e.success) for e in told],
-        "clean_success_rate": [bool(e.clean_success) for e in told],
+        "collision_free_rate": [bool(e.collision_free_success) for e in told],
     }
 
 

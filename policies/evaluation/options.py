@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import numpy as np
 import tyro
 
-from pixelgait.policies.evaluation.baselines import SIGHTLESS, Baseline
+from pixelgait.policies.evaluation.baselines import BLIND_BASELINES, Baseline
 from pixelgait.policies.runs.run import files_of
 from pixelgait.robot.bundle import SHIPPED, Bundle, find_bundle
 from pixelgait.robot.cli.options import (
@@ -24,7 +24,7 @@ from pixelgait.robot.cli.options import (
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.sim.body.camera import CHANNELS
-from pixelgait.sim.body.faults import require_eyes, require_time
+from pixelgait.sim.body.faults import require_camera, require_time
 from pixelgait.sim.options import DisturbanceOptions, SceneOptions, WorkerOptions, check_film
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.registry import Move, moved_scene
@@ -92,7 +92,7 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
         require_time(self.make_faults(), self.seconds)
         if self.task == "follow":
             self._check_looks("--task follow")
-        elif self.baseline in (*SIGHTLESS, "blind"):
+        elif self.baseline in (*BLIND_BASELINES, "blind"):
             self._check_looks(f"--baseline {self.baseline}")
         open_ground = self.scene in (FlatGround.name, Rough.name) and self.baseline is None
         if self.task == "follow" and not open_ground:
@@ -123,13 +123,13 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
 
     def check_bundle(self, bundle: Bundle) -> None:
         """Raises UserError if an option is nothing to the bundle, which lacks what it is about."""
-        if self.baseline == "bug" and not self.make_scene().tells_destination:
+        if self.baseline == "bug" and not self.make_scene().has_goal_position:
             raise UserError(f"--baseline bug: '{self.scene}' tells no destination, as rooms does")
-        if self.task == "follow" or self.baseline in SIGHTLESS:
+        if self.task == "follow" or self.baseline in BLIND_BASELINES:
             return
         if self.baseline == "no-goal" and not {"goal", "ahead"} & set(bundle.takes):
             raise UserError("--baseline no-goal: this policy is not told where to go")
-        if "ahead" in bundle.takes and self.make_scene().tells_destination:
+        if "ahead" in bundle.takes and self.make_scene().has_goal_position:
             raise UserError(f"--scene {self.scene} tells a destination, this policy walks ahead")
         if self.baseline == "forgetful" and "state" not in bundle.takes:
             raise UserError("--baseline forgetful: this policy has no memory")
@@ -145,8 +145,8 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
             return f"note: scene '{self.scene}' has no goal_m to be reached, so no success rate"
         if self.looks != "plain" and bundle.image_shape[2] == CHANNELS["depth"]:
             return "note: this policy sees depth alone, of which --looks changes nothing"
-        sees = self.task != "follow" and self.baseline not in (*SIGHTLESS, "no-goal")
-        if not sees or "goal" not in bundle.takes or self.make_scene().tells_destination:
+        sees = self.task != "follow" and self.baseline not in (*BLIND_BASELINES, "no-goal")
+        if not sees or "goal" not in bundle.takes or self.make_scene().has_goal_position:
             return None
         return f"note: this policy can be told a place to go to, and '{self.scene}' has none"
 
@@ -175,7 +175,7 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
         for name, asked in seen.items():
             if asked:
                 raise UserError(f"{who} does not look: --{name} is nothing to it")
-        require_eyes(self.make_faults(), who)
+        require_camera(self.make_faults(), who)
 
     def moved(self, move: Move) -> EvalConfig:
         """The same, its files moved."""
@@ -189,7 +189,7 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
 
 def _is_endless(scene: Scene) -> bool:
     """Whether there is nothing in it to be reached."""
-    return math.isinf(scene.goal_m) and not scene.tells_destination
+    return math.isinf(scene.goal_m) and not scene.has_goal_position
 
 
 def _looks(bundle: Bundle) -> bool:

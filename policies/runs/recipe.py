@@ -28,7 +28,7 @@ CALIBRATE = "calibrate"
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class RecipeStep:
     """One run of a recipe."""
 
     folder: Path
@@ -43,7 +43,7 @@ class Stage:
         return self.arguments[0] == "imitate"
 
 
-def read_recipe(name: str, out: Path) -> list[Stage]:
+def read_recipe(name: str, out: Path) -> list[RecipeStep]:
     """The stages of a shipped policy by its name, or of a file; their folders lie below `out`.
 
     Raises:
@@ -57,7 +57,7 @@ def read_recipe(name: str, out: Path) -> list[Stage]:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise UserError(f"recipe {path}: expected lines of text") from None
-    stages: list[Stage] = []
+    stages: list[RecipeStep] = []
     for number, line in enumerate(text.splitlines(), 1):
         try:
             written = shlex.split(line, comments=True)
@@ -70,7 +70,7 @@ def read_recipe(name: str, out: Path) -> list[Stage]:
             stages[-1] = replace(stages[-1], calibrate=True)
         elif words:
             folder = out / f"{len(stages) + 1}-{words[0]}"
-            stages.append(Stage(folder, shlex.join(written), words, needs))
+            stages.append(RecipeStep(folder, shlex.join(written), words, needs))
     if not stages:
         raise UserError(f"{path}: a recipe without lines")
     return stages
@@ -94,20 +94,20 @@ class Progress:
     def __init__(self, out: Path) -> None:
         self.path = out / PROGRESS
 
-    def of(self, stage: Stage) -> dict[str, Any]:
+    def of(self, stage: RecipeStep) -> dict[str, Any]:
         """What is known of a run; empty if it has not begun."""
         return dict(self._known().get(stage.folder.name, {}))
 
-    def note(self, stage: Stage, **figures: Any) -> None:
+    def note(self, stage: RecipeStep, **figures: Any) -> None:
         """Keep that of a run, beside what was known of it."""
         known = {**self._known(), stage.folder.name: {**self.of(stage), **figures}}
         write_atomic(self.path, json_bytes(known))
 
-    def begin(self, stage: Stage) -> None:
+    def begin(self, stage: RecipeStep) -> None:
         """A run begins: from the weights that the runs it names have now."""
         self.note(stage, line=None, calibrated=False, began_with=_weights(stage))
 
-    def require_same_start(self, stage: Stage) -> None:
+    def require_same_start(self, stage: RecipeStep) -> None:
         """Raises UserError if a run it names, and began from, has other weights by now."""
         began_with, now = self.of(stage).get("began_with", {}), _weights(stage)
         for name, weights in began_with.items():
@@ -120,7 +120,7 @@ class Progress:
         return read_json(self.path) if self.path.exists() else {}
 
 
-def _weights(stage: Stage) -> dict[str, str]:
+def _weights(stage: RecipeStep) -> dict[str, str]:
     """Of the runs it names, by their folders' names."""
     return {folder.name: file_sha256(folder / "best.npz") for folder in stage.needs}
 

@@ -27,7 +27,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import file_sha256
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import A1, find_robot
-from pixelgait.sim.body.faults import parse_faults, require_eyes, require_time
+from pixelgait.sim.body.faults import parse_faults, require_camera, require_time
 from pixelgait.sim.body.measured_delays import make_randomisation
 from pixelgait.sim.engines.registry import find_simulator, simulators
 from pixelgait.sim.options import SceneOptions, WorkerOptions, check_film
@@ -186,9 +186,9 @@ class CameraConfig(SceneOptions, TrainConfig):
         if self.goal and self.ahead:
             raise UserError("--goal and --ahead: who is told a goal knows what is ahead, give one")
         scene = self.make_scene()
-        if self.goal and not self.resume and not scene.tells_destination:
+        if self.goal and not self.resume and not scene.has_goal_position:
             raise UserError(f"--goal: scene '{self.scene}' tells no destination, as rooms does")
-        if self.ahead and not self.resume and scene.tells_destination:
+        if self.ahead and not self.resume and scene.has_goal_position:
             raise UserError(f"--ahead: scene '{self.scene}' tells a destination, which is --goal")
         if self.curriculum and not self.resume and not is_graded(self.scene):
             raise UserError(f"--curriculum: {self.scene} is as hard at every difficulty")
@@ -246,7 +246,7 @@ class LowLevelConfig(EvolutionConfig):
     def check(self) -> None:
         super().check()
         if not self.resume:
-            require_eyes(parse_faults(self.faults), f"task {self.task}")
+            require_camera(parse_faults(self.faults), f"task {self.task}")
 
 
 def place_in_run(path: Path) -> Path:

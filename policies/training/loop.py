@@ -71,7 +71,7 @@ class TrainingLoop:
         self.validated = self.trainer.validate()
         self._save({"iteration": 0.0, **self.validated})
 
-    def go(self) -> None:
+    def train(self) -> None:
         """Iterate until budget or target is reached; shows a progress bar with return and time.
 
         Not once, if what it begins with has reached the target.
@@ -168,7 +168,7 @@ def progress_line(row: Figures, validated: Figures) -> str:
         parts.append(f"errors {validated['validation/speed_error']:.2f} m/s")
         parts.append(f"{validated['validation/yaw_rate_error']:.2f} rad/s")
     elif "validation/success" in validated:
-        for name in ("success", "clean", "contact_free"):
+        for name in ("success", "collision_free", "contact_free"):
             parts.append(f"{name.replace('_', ' ')} {validated[f'validation/{name}']:.0%}")
         if "validation/spl" in validated:
             parts.append(f"SPL {validated['validation/spl']:.2f}")

@@ -96,7 +96,7 @@ def _train(config: TrainConfig, plan: Plan, fresh: Checkpoint | None, pool: Pool
     loop = TrainingLoop(budget, run, make_trainer(config, plan, pool, checkpoint), checkpoint)
     if config.start is not None and not checkpoint.curve:
         loop.validate_start()
-    loop.go()
+    loop.train()
     return run
 
 

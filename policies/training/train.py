@@ -13,7 +13,13 @@ from typing import Annotated
 import numpy as np
 import tyro
 
-from pixelgait.policies.runs.recipe import CALIBRATE, Progress, Stage, read_recipe, say_where_exact
+from pixelgait.policies.runs.recipe import (
+    CALIBRATE,
+    Progress,
+    RecipeStep,
+    read_recipe,
+    say_where_exact,
+)
 from pixelgait.policies.runs.run import CONFIG, Run
 from pixelgait.policies.training.base_configs import CameraConfig, TrainConfig
 from pixelgait.policies.training.configs import (
@@ -91,7 +97,7 @@ def _main() -> None:
 
         print(encoder_table())
     elif isinstance(command, RecipeConfig):
-        cook(command)
+        run_recipe(command)
     else:
         run_and_report(command)
 
@@ -138,7 +144,7 @@ def film(folder: Path, path: Path) -> None:
     print(f"wrote {path}: validation seed {episode.seed}, {episode.distance_m:.1f} m{fell}")
 
 
-def cook(config: RecipeConfig) -> None:
+def run_recipe(config: RecipeConfig) -> None:
     """Train all stages of a recipe, each where it was left.
 
     Raises:
@@ -169,7 +175,7 @@ def cook(config: RecipeConfig) -> None:
         film(stages[-1].folder, config.video)
 
 
-def line_of(config: RecipeConfig, stage: Stage) -> TrainConfig:
+def line_of(config: RecipeConfig, stage: RecipeStep) -> TrainConfig:
     """What a recipe's line asks for, by whoever does the work; raises UserError for a wrong one."""
     line = [*stage.arguments, "--out", str(stage.folder)]
     where = ("--cluster", config.cluster), ("--workers", str(config.workers))
@@ -182,7 +188,7 @@ def line_of(config: RecipeConfig, stage: Stage) -> TrainConfig:
     return wanted
 
 
-def train_stage(progress: Progress, stage: Stage, wanted: TrainConfig) -> bool:
+def train_stage(progress: Progress, stage: RecipeStep, wanted: TrainConfig) -> bool:
     """Train a recipe's run from where it was left, and calibrate it; whether there was work.
 
     One that ended by another line goes on by this one, if it can.

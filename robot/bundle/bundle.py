@@ -27,14 +27,14 @@ from pixelgait.robot.control.controller import (
     Controller,
     Decision,
     HighLevel,
-    State,
+    MemoryState,
     Stopwatch,
 )
 from pixelgait.robot.control.low_level import RESULTS, SIGNATURE
 from pixelgait.robot.control.observation import NO_GOAL
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
-from pixelgait.robot.safety.supervisor import Patience, Supervisor, patience_of
+from pixelgait.robot.safety.supervisor import SensorTimeouts, Supervisor, sensor_timeouts_of
 from pixelgait.robot.spec import Array, RobotSpec, find_robot
 
 # Inferences of each graph before the first that counts: it takes two to three times as long, until
@@ -69,7 +69,7 @@ class Bundle:
         return {name: tensor["shape"] for name, tensor in inputs.items()}
 
     def high_level(
-        self, image: NDArray[np.uint8], goal: Array = NO_GOAL, state: State = None
+        self, image: NDArray[np.uint8], goal: Array = NO_GOAL, state: MemoryState = None
     ) -> Decision:
         """The controller's high level: image (H, W, C) uint8, goal (2,), state (n,) to decision.
 
@@ -98,7 +98,7 @@ class Bundle:
         return targets.astype(np.float64), np.concatenate(after, dtype=np.float64)
 
     def _run(
-        self, file: str, gives: Iterable[str], inputs: dict[str, NDArray[Any]], state: State
+        self, file: str, gives: Iterable[str], inputs: dict[str, NDArray[Any]], state: MemoryState
     ) -> list[NDArray[Any]]:
         """These outputs of a graph for what it takes of the inputs, then its next state if any."""
         takes = self.contract["graphs"][file]["inputs"]
@@ -117,14 +117,14 @@ class Bundle:
     def controller(
         self,
         high_level: HighLevel | None = None,
-        patience: Mapping[str, Patience] | None = None,
+        sensor_timeouts: Mapping[str, SensorTimeouts] | None = None,
         stopwatch: Stopwatch = NO_STOPWATCH,
     ) -> Controller:
         """A controller of this bundle, or of its low level under another high level.
 
         How long sensors may be silent, `patience`, is by default as the contract says.
         """
-        guard = Supervisor(self.spec, patience or patience_of(self.contract))
+        guard = Supervisor(self.spec, sensor_timeouts or sensor_timeouts_of(self.contract))
         decides = self.high_level if high_level is None else high_level
         return Controller(decides, self.low_level, guard, stopwatch)
 

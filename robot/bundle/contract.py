@@ -20,10 +20,10 @@ from pixelgait.robot.files import file_sha256
 from pixelgait.robot.interface import CONTROL_DT_S, DRIVER_TIMEOUT_S, FADE_S, STAND_S
 from pixelgait.robot.safety.supervisor import (
     CAMERA,
-    PATIENCE,
+    SENSOR_TIMEOUTS,
     TILT_LIMIT_RAD,
-    Patience,
-    patience_of,
+    SensorTimeouts,
+    sensor_timeouts_of,
 )
 from pixelgait.robot.spec import Array, RobotSpec, spec_contract
 
@@ -33,14 +33,14 @@ TOLERANCE = 1e-5  # largest difference between runtimes or CPUs
 # What a contract says, some of it for other programs.
 KEYS = (
     "schema", "name", "robot", "control_dt_s", "units", "quaternion", "graphs", "spec", "imu",
-    "camera", "low_level", "high_level", "heading_hold", "motors", "start", "patience",
+    "camera", "low_level", "high_level", "heading_hold", "motors", "start", "sensor_timeouts",
     "tilt_limit_rad", "golden_tolerance", "provenance", "files", "sha256",
 )  # fmt: skip
 
 # Which of it are objects, whatever they hold.
 OBJECTS = (
     "graphs", "spec", "imu", "camera", "low_level", "high_level", "heading_hold", "motors",
-    "start", "patience", "provenance", "files",
+    "start", "sensor_timeouts", "provenance", "files",
 )  # fmt: skip
 
 # How this runtime feeds every policy, as it stands in contracts.
@@ -100,10 +100,10 @@ def check_agreement(
     Raises:
         UserError: it does not; names the key.
     """
-    patience = patience_of(contract)
-    _check_patience(patience)
+    sensor_timeouts = sensor_timeouts_of(contract)
+    _check_sensor_timeouts(sensor_timeouts)
     _check_values(contract, FIXED)
-    again = {"stand_after_s": patience[CAMERA].stale_s}  # by which the controller stands
+    again = {"stand_after_s": sensor_timeouts[CAMERA].stale_s}  # by which the controller stands
     _check_values(contract["high_level"]["look_again"], again, "high_level.look_again.")
     _check_values(contract["spec"], spec_contract(spec), "spec.")
     _check_values(contract["camera"], camera_contract(image_shape), "camera.")
@@ -112,12 +112,12 @@ def check_agreement(
     _check_pose(contract["start"]["pose_rad"], standing_targets(spec))
 
 
-def _check_patience(patience: Mapping[str, Patience]) -> None:
+def _check_sensor_timeouts(sensor_timeouts: Mapping[str, SensorTimeouts]) -> None:
     """Whether no sensor may be older than this runtime lets it be: a file must not loosen that."""
-    for sensor, ages in patience.items():
+    for sensor, ages in sensor_timeouts.items():
         for name, age_s in ages._asdict().items():
-            if age_s > (most_s := getattr(PATIENCE[sensor], name)):
-                what = f"patience.{sensor}.{name} is {age_s}"
+            if age_s > (most_s := getattr(SENSOR_TIMEOUTS[sensor], name)):
+                what = f"sensor_timeouts.{sensor}.{name} is {age_s}"
                 raise UserError(f"{what}, this runtime allows {most_s} at most")
 
 

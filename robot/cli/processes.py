@@ -99,7 +99,7 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def whole_start() -> AbstractContextManager[None]:
+def deferred_interrupt() -> AbstractContextManager[None]:
     """Around the start of a child: whoever ends this process meanwhile does so thereafter.
 
     Of a child half started nobody would know; and it would say in a traceback that its parent is
@@ -109,7 +109,7 @@ def whole_start() -> AbstractContextManager[None]:
 
 
 @contextmanager
-def hushed() -> Iterator[None]:
+def silence_stderr() -> Iterator[None]:
     """What libraries in C++ say on standard error is lost."""
     sys.stderr.flush()
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)

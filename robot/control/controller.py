@@ -20,7 +20,14 @@ from pixelgait.robot.control.low_level import (
 from pixelgait.robot.control.observation import NO_GOAL, goal_vector, imu_vector, policy_image
 from pixelgait.robot.interface import CONTROL_DT_S, Image, JointCommand, Reading
 from pixelgait.robot.rotation import heading, is_unit, wrap_angle
-from pixelgait.robot.safety.supervisor import CAMERA, NO_AGES, PATIENCE, Patience, Stage, Supervisor
+from pixelgait.robot.safety.supervisor import (
+    CAMERA,
+    NO_AGES,
+    SENSOR_TIMEOUTS,
+    SensorHealth,
+    SensorTimeouts,
+    Supervisor,
+)
 from pixelgait.robot.spec import Array
 
 SHORTEST_STEPS, LONGEST_STEPS = 10, 800  # of a decision (IAP paper, section 5.3)
@@ -37,7 +44,7 @@ HIGH_LEVEL_CONTRACT = {
         "yaw_rate_rad_per_s": [-MAX_YAW_RATE_RAD_PER_S, MAX_YAW_RATE_RAD_PER_S],
     },
     "duration_steps": [SHORTEST_STEPS, LONGEST_STEPS],
-    "look_again": {"steps": SHORTEST_STEPS, "stand_after_s": PATIENCE[CAMERA].stale_s},
+    "look_again": {"steps": SHORTEST_STEPS, "stand_after_s": SENSOR_TIMEOUTS[CAMERA].stale_s},
     "slow_s": SLOW_S,
     "goal": "distance m, bearing rad, left positive; inf and 0: none, straight ahead",
     "arrival_m": ARRIVAL_M,
@@ -46,7 +53,7 @@ HIGH_LEVEL_CONTRACT = {
 }
 
 
-State = Array | None  # (n,) memory of a high level; None: it starts anew
+MemoryState = Array | None  # (n,) memory of a high level; None: it starts anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +63,11 @@ class Decision:
     latent: Array  # (2,) in [-1, 1]
     duration_steps: int  # SHORTEST_STEPS to LONGEST_STEPS
     attention: NDArray[np.float32] | None = None  # (H', W')
-    state: State = None  # what the high level remembers, for its next decision
+    state: MemoryState = None  # what the high level remembers, for its next decision
 
 
 # From image (H, W, C), goal (2,) and what the last decision left to remember.
-HighLevel = Callable[[NDArray[np.uint8], Array, State], Decision]
+HighLevel = Callable[[NDArray[np.uint8], Array, MemoryState], Decision]
 # From latent (2,), imu (4,), joint angles (12,) and what it carries from step to step to targets
 # (12,) and that again: the phase (1,) [rad], then what it remembers, which at first is left out.
 LowLevel = Callable[[Array, Array, Array, Array], tuple[Array, Array]]
@@ -71,7 +78,7 @@ class Stopwatch:
 
     def start(self) -> None: ...
 
-    def lap(self, stage: str) -> None: ...
+    def lap(self, sensor_health: str) -> None: ...
 
 
 NO_STOPWATCH = Stopwatch()
@@ -89,11 +96,11 @@ class DecisionScheduler:
     def __init__(self, high_level: HighLevel, stopwatch: Stopwatch = NO_STOPWATCH) -> None:
         self.high_level = high_level
         self.stopwatch = stopwatch
-        self.patience: Mapping[str, Patience] = PATIENCE
+        self.sensor_timeouts: Mapping[str, SensorTimeouts] = SENSOR_TIMEOUTS
         self.decision: Decision | None = None
         self.image: Image | None = None  # of the last decision, as the high level saw it
         self.images = 0
-        self.destination: Array | None = None  # (2,) x, y [m] in the odometry's frame
+        self.goal_position: Array | None = None  # (2,) x, y [m] in the odometry's frame
         self.arrived = False
         self._began: float | None = None  # heading [rad] of ahead, by the IMU
         self._steps_left = 0
@@ -105,12 +112,12 @@ class DecisionScheduler:
         self.image = None
         self.go_to(None)
 
-    def go_to(self, destination: Array | None) -> None:
+    def go_to(self, goal_position: Array | None) -> None:
         """Walk to a place (2,) x, y [m] in the odometry's frame, or on as it looks now.
 
         Nothing that was remembered on the way elsewhere counts.
         """
-        self.destination, self.arrived, self._began = destination, False, None
+        self.goal_position, self.arrived, self._began = goal_position, False, None
         self.decision = None
 
     def goal(self, reading: Reading) -> Array | None:
@@ -118,11 +125,11 @@ class DecisionScheduler:
 
         Of none the distance is inf, and the bearing that of ahead.
         """
-        if self.destination is None:
+        if self.goal_position is None:
             return self._ahead(reading.orientation)
         if reading.odometry is None or not np.isfinite(reading.odometry).all():
             return None
-        return goal_vector(self.destination, reading.odometry)
+        return goal_vector(self.goal_position, reading.odometry)
 
     def _ahead(self, orientation: Array) -> Array:
         """The goal (2,) of a robot without a destination; of n robots, (n, 4), straight ahead."""
@@ -168,8 +175,8 @@ class DecisionScheduler:
 
     def _without_news(self, age_s: float, last: Decision) -> Decision:
         """What to do while the camera still shows the frame of the last decision."""
-        patience = self.patience.get(CAMERA, PATIENCE[CAMERA])
-        latent = last.latent if age_s <= patience.stale_s else STAND
+        sensor_timeouts = self.sensor_timeouts.get(CAMERA, SENSOR_TIMEOUTS[CAMERA])
+        latent = last.latent if age_s <= sensor_timeouts.stale_s else STAND
         return replace(last, latent=latent, duration_steps=SHORTEST_STEPS)
 
 
@@ -188,7 +195,7 @@ class Controller(DecisionScheduler):
         self.robots = robots  # the shape of several that are controlled as one
         self.low_level = low_level
         self.supervisor = supervisor
-        self.patience = supervisor.patience
+        self.sensor_timeouts = supervisor.sensor_timeouts
         self.heading_hold = HeadingHold()
         self.carried = np.zeros((*robots, 1))  # by the low level
         self.followed = STAND  # latent command (2,) of the last step
@@ -221,10 +228,12 @@ class Controller(DecisionScheduler):
         """
         imu = imu_vector(reading)
         self.stopwatch.lap("observe")
-        stage = self.supervisor.stage(ages)
-        overdue = stage is Stage.AGEING and self._steps_left <= -self._longest_overdue()
-        if stage < Stage.STALE and not overdue:
-            latent = self.latent(reading, stage is Stage.AGEING)
+        sensor_health = self.supervisor.sensor_health(ages)
+        overdue = (
+            sensor_health is SensorHealth.AGEING and self._steps_left <= -self._longest_overdue()
+        )
+        if sensor_health < SensorHealth.STALE and not overdue:
+            latent = self.latent(reading, sensor_health is SensorHealth.AGEING)
         else:
             self._steps_left = -self._longest_overdue()  # it goes on when it has looked anew
             latent = slower(self.followed)
@@ -232,8 +241,8 @@ class Controller(DecisionScheduler):
 
     def _longest_overdue(self) -> int:
         """For so many control steps a decision may hold after its own."""
-        patience = self.patience.get(CAMERA, PATIENCE[CAMERA])
-        return round((patience.stale_s - patience.ageing_s) / CONTROL_DT_S)
+        sensor_timeouts = self.sensor_timeouts.get(CAMERA, SENSOR_TIMEOUTS[CAMERA])
+        return round((sensor_timeouts.stale_s - sensor_timeouts.ageing_s) / CONTROL_DT_S)
 
     def follow(
         self, latent: Array, reading: Reading, ages: Mapping[str, float] = NO_AGES
@@ -241,19 +250,21 @@ class Controller(DecisionScheduler):
         """The same under a latent command (2,) of somebody else's; nothing is looked at."""
         imu = imu_vector(reading)
         self.stopwatch.lap("observe")
-        return self._move(self.asked(latent, reading, ages), imu, reading, ages)
+        return self._move(self.corrected_command(latent, reading, ages), imu, reading, ages)
 
-    def asked(self, latent: Array, reading: Reading, ages: Mapping[str, float]) -> Array:
+    def corrected_command(
+        self, latent: Array, reading: Reading, ages: Mapping[str, float]
+    ) -> Array:
         """The first half of `follow`, up to the latent command (2,) that the low level gets."""
-        if self.supervisor.stage(ages) >= Stage.STALE:
+        if self.supervisor.sensor_health(ages) >= SensorHealth.STALE:
             latent = slower(self.followed)
         return self._held(latent, reading)
 
-    def answered(
-        self, acted: tuple[Array, Array], reading: Reading, ages: Mapping[str, float]
+    def supervise(
+        self, low_level_output: tuple[Array, Array], reading: Reading, ages: Mapping[str, float]
     ) -> JointCommand:
         """The other half, from what the low level has put out."""
-        targets, self.carried = acted
+        targets, self.carried = low_level_output
         return self.supervisor.review(reading, targets, ages)
 
     def _held(self, latent: Array, reading: Reading) -> Array:
@@ -263,9 +274,9 @@ class Controller(DecisionScheduler):
     def _move(
         self, latent: Array, imu: Array, reading: Reading, ages: Mapping[str, float]
     ) -> JointCommand:
-        angles = self.supervisor.believed(reading.joint_angles)
-        acted = self.low_level(latent, imu, angles, self.carried)
+        angles = self.supervisor.filtered(reading.joint_angles)
+        low_level_output = self.low_level(latent, imu, angles, self.carried)
         self.stopwatch.lap("low_level")
-        command = self.answered(acted, reading, ages)
+        command = self.supervise(low_level_output, reading, ages)
         self.stopwatch.lap("supervise")
         return command

@@ -51,12 +51,12 @@ def imu_vector(reading: Reading) -> Array:
     return np.array((roll, pitch, reading.angular_velocity[0], reading.angular_velocity[1]))
 
 
-def goal_vector(destination: Array, odometry: Array) -> Array:
+def goal_vector(goal_position: Array, odometry: Array) -> Array:
     """(2,): distance [m] and bearing [rad, left positive] of a place (2,) x, y [m].
 
     It and the odometry (3,) x, y [m], heading [rad] are in one frame.
     """
-    x, y = (destination - odometry[:2]).tolist()
+    x, y = (goal_position - odometry[:2]).tolist()
     return np.array((math.hypot(x, y), wrap_angle(math.atan2(y, x) - float(odometry[2]))))
 
 

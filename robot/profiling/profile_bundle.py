@@ -19,7 +19,7 @@ from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.profiling.comparison import format_comparison, read_report
 from pixelgait.robot.profiling.page import page
-from pixelgait.robot.runtime.cache_warmup import Rehearsal
+from pixelgait.robot.runtime.cache_warmup import CacheWarmup
 from pixelgait.robot.runtime.latency import LatencyProfiler, format_table
 from pixelgait.robot.runtime.realtime import RateKeeper, request_priority
 
@@ -113,14 +113,14 @@ def run_loop(bundle: Bundle, seconds: float, rng: np.random.Generator) -> Latenc
     period_s = bundle.control_dt_s
     profiler = LatencyProfiler(period_s, ())
     controller = bundle.controller(stopwatch=profiler)
-    rehearsal, reading = Rehearsal(controller), None
+    cache_warmup, reading = CacheWarmup(controller), None
     images = rng.integers(0, 256, (16, *bundle.image_shape), dtype=np.uint8)
     rate = RateKeeper(period_s)
     for tick in range(round(seconds / period_s)):
         profiler.start()
         profiler.start_lap()
         if reading is not None:
-            rehearsal.run(reading)
+            cache_warmup.run(reading)
             profiler.lap("rehearse")
         now = time.monotonic()
         reading = Reading(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pixelgait.robot.interface import Image
-from pixelgait.robot.runtime.control_loop import Step
+from pixelgait.robot.runtime.control_loop import ControlStep
 from pixelgait.robot.spec import Array
 
 JOINTS, IMU, SEEN, COMMAND, STATE, STEP = (
@@ -29,7 +29,7 @@ _PARTS = {
     "geometry_msgs/Quaternion": "float64 x\nfloat64 y\nfloat64 z\nfloat64 w",
     "geometry_msgs/Vector3": "float64 x\nfloat64 y\nfloat64 z",
     "pixelgait/Age": "string sensor\nfloat64 age_s",
-    "pixelgait/Patience": "string sensor\nfloat64 ageing_s\nfloat64 stale_s\nfloat64 dead_s",
+    "pixelgait/SensorTimeouts": "string sensor\nfloat64 ageing_s\nfloat64 stale_s\nfloat64 dead_s",
     "pixelgait/Decision": "float64[] latent\nuint32 duration_steps",
 }
 
@@ -48,14 +48,14 @@ Age[] ages
 bool armed
 string wanted  # the state it shall come to
 string stop
-float64[] destination  # x, y [m]
-uint32 destination_number
+float64[] goal_position  # x, y [m]
+uint32 goal_number
 float64[] odometry  # x, y [m], heading [rad]
 float64[] latent  # of cmd_vel
 float64 image_time_s  # NaN where the policy did not look anew
 float64 driver_timeout_s
-bool obeyed
-Patience[] patience
+bool motors_enabled
+SensorTimeouts[] sensor_timeouts
 string state
 string cause
 string fault
@@ -99,7 +99,7 @@ TYPES = {
     STATE: ("std_msgs/msg/String", "string data"),
     STEP: (
         "pixelgait/msg/Step",
-        _definition(_STEP, "pixelgait/Age", "pixelgait/Patience", "pixelgait/Decision"),
+        _definition(_STEP, "pixelgait/Age", "pixelgait/SensorTimeouts", "pixelgait/Decision"),
     ),
 }
 TYPES[COMMAND] = TYPES[JOINTS]
@@ -107,7 +107,7 @@ PIXELS = {1: "mono8", 3: "rgb8", 4: "8UC4"}  # by channels; the last is RGB-D
 
 
 def messages(
-    step: Step, joint_names: tuple[str, ...], session: int, changed: bool
+    step: ControlStep, joint_names: tuple[str, ...], session: int, changed: bool
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """(topic, content) of all messages of a step, `STEP` the last; of the state, if `changed`."""
     reading, command = step.inputs.reading, step.command
@@ -129,27 +129,27 @@ def state_message(state: str, cause: str) -> dict[str, str]:
     return {"data": f"{state}: {cause}"}
 
 
-def _step(step: Step, session: int) -> dict[str, Any]:
+def _step(step: ControlStep, session: int) -> dict[str, Any]:
     """All else that a step depends on, and what came of it."""
     inputs, command, settings = step.inputs, step.command, step.settings
-    patience = settings["patience"].items()
+    timeouts = settings["sensor_timeouts"].items()
     decision = step.decision
     return {
         "session": session,
         "time_s": inputs.reading.time_s,
         "gap_s": inputs.gap_s,
         "ages": [{"sensor": sensor, "age_s": age_s} for sensor, age_s in inputs.ages.items()],
-        "armed": inputs.orders.armed,
-        "wanted": inputs.orders.wanted.value,
-        "stop": inputs.orders.stop,
-        "destination": inputs.orders.destination,
-        "destination_number": inputs.orders.destination_number,
+        "armed": inputs.commands.armed,
+        "wanted": inputs.commands.wanted.value,
+        "stop": inputs.commands.stop,
+        "goal_position": inputs.commands.goal_position,
+        "goal_number": inputs.commands.goal_number,
         "odometry": None if (pose := inputs.reading.odometry) is None else pose.tolist(),
         "latent": None if inputs.latent is None else inputs.latent.tolist(),
         "image_time_s": math.nan if step.image is None else step.image.time_s,
         "driver_timeout_s": settings["driver_timeout_s"],
-        "obeyed": settings["obeyed"],
-        "patience": [{"sensor": sensor, **ages._asdict()} for sensor, ages in patience],
+        "motors_enabled": settings["motors_enabled"],
+        "sensor_timeouts": [{"sensor": name, **ages._asdict()} for name, ages in timeouts],
         "state": step.state,
         "cause": step.cause,
         "fault": step.fault,

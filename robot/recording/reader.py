@@ -15,9 +15,9 @@ import numpy as np
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.recording.messages import IMU, JOINTS, SEEN, STATE, STEP
-from pixelgait.robot.runtime.operator_commands import Orders, State
+from pixelgait.robot.runtime.operator_commands import OperatorCommands, RobotState
 from pixelgait.robot.runtime.state_machine import Inputs
-from pixelgait.robot.safety.supervisor import Patience
+from pixelgait.robot.safety.supervisor import SensorTimeouts
 from pixelgait.robot.spec import Array
 
 
@@ -32,8 +32,8 @@ class RecordedStep:
     inputs: Inputs
     session: int  # the controller began anew with each
     driver_timeout_s: float
-    obeyed: bool  # or nobody did, and joints need not follow
-    patience: dict[str, Patience]
+    motors_enabled: bool  # or nobody did, and joints need not follow
+    sensor_timeouts: dict[str, SensorTimeouts]
     targets: Array
     kp: Array
     kd: Array
@@ -168,17 +168,19 @@ def _step(step: Any, messages: dict[str, Any], image: Image | None) -> RecordedS
         partial(_seen, image),
         np.array(step.odometry) if len(step.odometry) else None,
     )
-    where = (step.destination[0], step.destination[1]) if len(step.destination) else None
-    wanted, stop = State(step.wanted), step.stop or None
-    orders = Orders(step.armed, wanted, stop, where, step.destination_number)
+    where = (step.goal_position[0], step.goal_position[1]) if len(step.goal_position) else None
+    wanted, stop = RobotState(step.wanted), step.stop or None
+    commands = OperatorCommands(step.armed, wanted, stop, where, step.goal_number)
     latent = np.array(step.latent) if len(step.latent) else None
-    patience = {p.sensor: Patience(p.ageing_s, p.stale_s, p.dead_s) for p in step.patience}
+    sensor_timeouts = {
+        p.sensor: SensorTimeouts(p.ageing_s, p.stale_s, p.dead_s) for p in step.sensor_timeouts
+    }
     return RecordedStep(
-        Inputs(reading, {a.sensor: a.age_s for a in step.ages}, orders, step.gap_s, latent),
+        Inputs(reading, {a.sensor: a.age_s for a in step.ages}, commands, step.gap_s, latent),
         session=step.session,
         driver_timeout_s=step.driver_timeout_s,
-        obeyed=step.obeyed,
-        patience=patience,
+        motors_enabled=step.motors_enabled,
+        sensor_timeouts=sensor_timeouts,
         targets=np.array(step.targets),
         kp=np.array(step.kp),
         kd=np.array(step.kd),

@@ -22,7 +22,7 @@ from pixelgait.robot.bundle import CONTRACT, FILES, Bundle
 from pixelgait.robot.cli.provenance import git_state, version
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, require_writable
-from pixelgait.robot.runtime.control_loop import Step
+from pixelgait.robot.runtime.control_loop import ControlStep
 
 MOST_WAITING = 1000  # steps, 10 s: then the disk is too slow, and steps are lost
 CLOSE_S = 20.0  # for what waits; twice that with a disk that does not answer
@@ -48,7 +48,7 @@ class Recorder:
         self.begun = False
         self._before = _content_of(path)
         self.lost = 0  # steps
-        self._lost_last: Step | None = None  # if it is the newest that was handed over
+        self._lost_last: ControlStep | None = None  # if it is the newest that was handed over
         self._told: set[str] = set()
         self._anothers = False  # what is there
         self._bundle: tuple[str, str] | None = None  # name and hash of the one that is recorded
@@ -102,7 +102,7 @@ class Recorder:
         if self.problem is None:
             self._queue.put(("end", cause))
 
-    def step(self, step: Step) -> None:
+    def step(self, step: ControlStep) -> None:
         """Hand a step over; from the control thread."""
         self.begun = True
         if self.problem is not None:

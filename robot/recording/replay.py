@@ -20,7 +20,7 @@ from pixelgait.robot.interface import JointCommand
 from pixelgait.robot.recording.reader import RecordedStep, Recording, read_recording
 from pixelgait.robot.recording.recorder import require_library
 from pixelgait.robot.runtime.state_machine import Operation
-from pixelgait.robot.safety.supervisor import Patience
+from pixelgait.robot.safety.supervisor import SensorTimeouts
 from pixelgait.robot.spec import ROBOTS
 
 MOST_TOLD = 5  # differences in the terminal
@@ -117,7 +117,7 @@ def replayed(recording: Recording, bundle: Bundle) -> Iterator[Replayed]:
     """
     _require_robot(recording, bundle)
     operation, session, known = None, -1, True
-    patience: dict[str, Patience] = {}
+    sensor_timeouts: dict[str, SensorTimeouts] = {}
     for step in recording.steps:
         if (
             step.looked
@@ -127,17 +127,17 @@ def replayed(recording: Recording, bundle: Bundle) -> Iterator[Replayed]:
                 f"{recording.path}: images of shape {shape} were recorded, "
                 f"bundle '{bundle.contract['name']}' wants {bundle.image_shape}"
             )
-        patience.update(step.patience)
+        sensor_timeouts.update(step.sensor_timeouts)
         if operation is None or step.session != session:
-            controller, session = bundle.controller(patience=patience), step.session
-            operation = Operation(controller, needs_destination="goal" in bundle.takes)
+            controller, session = bundle.controller(sensor_timeouts=sensor_timeouts), step.session
+            operation = Operation(controller, needs_goal="goal" in bundle.takes)
             known = True
         known = known and not step.lost
         if not known:
             yield Replayed(step, None, operation, looked=False)
             continue
         operation.driver_timeout_s = step.driver_timeout_s
-        operation.supervisor.obeyed = step.obeyed
+        operation.supervisor.motors_enabled = step.motors_enabled
         images = operation.controller.images
         command = operation.step(step.inputs)
         yield Replayed(step, command, operation, operation.controller.images > images)

@@ -19,8 +19,8 @@ from mcap_ros2.writer import Writer
 
 from pixelgait.robot.cli.processes import ENDING
 from pixelgait.robot.recording.messages import STATE, TYPES, messages, state_message
-from pixelgait.robot.runtime.control_loop import Step
-from pixelgait.robot.runtime.operator_commands import State
+from pixelgait.robot.runtime.control_loop import ControlStep
+from pixelgait.robot.runtime.operator_commands import RobotState
 
 CHUNK_BYTES = 64 << 10  # what a kill of this process costs at most: about 0.2 s
 NICENESS = 10
@@ -47,7 +47,7 @@ class StepWriter:
         self._names, self._state = names, ""
         self._session, self._first = self._session + 1, self._next
 
-    def step(self, step: Step) -> None:
+    def step(self, step: ControlStep) -> None:
         """All messages of a step carry its number: where one is missing, a step was lost."""
         self._now_ns = round(step.inputs.reading.time_s * 1e9)
         state, self._state = self._state, step.state
@@ -59,7 +59,7 @@ class StepWriter:
     def end(self, cause: str) -> None:
         """The controller damps and ends; nothing is said of one that has not taken a step."""
         if self._next > self._first:
-            self._write(STATE, state_message(State.LIMP.value, cause), self._next - 1)
+            self._write(STATE, state_message(RobotState.LIMP.value, cause), self._next - 1)
 
     def _write(self, topic: str, content: dict[str, Any], number: int) -> None:
         schema = self._schemas[topic]

@@ -12,17 +12,17 @@ from pixelgait.robot.control.observation import ENCODINGS
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.address import Address, Ros2Control
 from pixelgait.robot.ros.commands.cmd_vel import VELOCITY, VelocityCommands
-from pixelgait.robot.ros.commands.goal import Destination
+from pixelgait.robot.ros.commands.goal import GoalCommand
 from pixelgait.robot.ros.commands.services import OperatorServices
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.topic_names import ODOMETRY, TOPICS
-from pixelgait.robot.ros.links.camera_stream import VideoEyes
-from pixelgait.robot.ros.links.camera_topics import RosEyes
-from pixelgait.robot.ros.links.link import Driver, Eyes, RosLink
+from pixelgait.robot.ros.links.camera_stream import CameraStream
+from pixelgait.robot.ros.links.camera_topics import CameraTopics
+from pixelgait.robot.ros.links.link import CameraSource, Driver, RosLink
 from pixelgait.robot.ros.links.topic_driver import CommandTopic, TopicDriver
 from pixelgait.robot.ros.monitoring.camera_info import CameraInfoWatch
 from pixelgait.robot.ros.monitoring.camera_mount import CameraMountWatch
-from pixelgait.robot.ros.monitoring.other_nodes import Neighbours
+from pixelgait.robot.ros.monitoring.other_nodes import OtherNodes
 from pixelgait.robot.ros.options import NodeOptions
 from pixelgait.robot.ros.parameters import (
     GOAL_TIMEOUT,
@@ -75,29 +75,27 @@ class Connections:
         told = "goal" in bundle.takes and not piloted
         topics = tuple(name for name in self.link.sensors if name in TOPICS)
         # Not cmd_vel: a joystick beside a planner is usual.
-        self._neighbours = Neighbours(node, topics, None if dry_run else driver.commands)
+        self._other_nodes = OtherNodes(node, topics, None if dry_run else driver.commands)
         self.pilot: VelocityCommands | None = None
-        self.destination: Destination | None = None
+        self.goal: GoalCommand | None = None
         self._camera: CameraInfoWatch | None = None
         self._mount: CameraMountWatch | None = None
-        self._eyes: RosEyes | None = None
+        self._eyes: CameraTopics | None = None
         if piloted:
-            patience = partial(parameters.seconds, VELOCITY_TIMEOUT)
-            self.pilot = VelocityCommands(quiet, parameters.stamped, patience)
+            sensor_timeouts = partial(parameters.seconds, VELOCITY_TIMEOUT)
+            self.pilot = VelocityCommands(quiet, parameters.stamped, sensor_timeouts)
             self.link.also_forget = self.pilot.forget
-        elif isinstance(eyes, RosEyes):
+        elif isinstance(eyes, CameraTopics):
             mount, self._eyes = bundle.spec.camera, eyes
             self._camera = CameraInfoWatch(quiet, eyes.sensors, bundle.image_shape, mount)
             self._mount = CameraMountWatch(quiet, parameters.base_frame, mount)
         if told:
             known = partial(parameters.seconds, ODOMETRY_TIMEOUT)
             nearer = partial(parameters.seconds, GOAL_TIMEOUT)
-            self.destination = Destination(
-                quiet, people.operator, known, nearer, parameters.base_frame
-            )
-            self.link.also_forget = self.destination.forget
-            self.link.odometry = self.destination.odometry
-            self.link.odometry_seen = self.destination.seen
+            self.goal = GoalCommand(quiet, people.operator, known, nearer, parameters.base_frame)
+            self.link.also_forget = self.goal.forget
+            self.link.odometry = self.goal.odometry
+            self.link.odometry_seen = self.goal.seen
 
     def admit(self, stop: threading.Event) -> None:
         """Before anything moves: what is there to be heard of the camera must fit the policy.
@@ -143,8 +141,8 @@ class Connections:
     def statuses(self) -> dict[str, tuple[bool, str]]:
         """Of whatever says where to, whether all is well, and in words."""
         statuses = {}
-        if self.destination is not None:
-            statuses["goal"] = self.destination.status()
+        if self.goal is not None:
+            statuses["goal"] = self.goal.status()
         if self.pilot is not None:
             statuses[VELOCITY] = self.pilot.status()
         return statuses
@@ -156,10 +154,10 @@ class Connections:
 
         Several that publish odometry are the destination's: it believes none of them.
         """
-        if self.destination is not None:
-            self.destination.rivals = self._neighbours.several(ODOMETRY)
-        other = self._neighbours.intruder() or self.link.intruder()
-        return other or (self._neighbours.namesake() if begins else None)
+        if self.goal is not None:
+            self.goal.rivals = self._other_nodes.several(ODOMETRY)
+        other = self._other_nodes.conflicting_publisher() or self.link.conflicting_publisher()
+        return other or (self._other_nodes.duplicate_name() if begins else None)
 
     def close(self) -> None:
         """Leave the topics."""
@@ -169,8 +167,8 @@ class Connections:
     def _take(self) -> None:
         """What the control thread hears besides the sensors."""
         self._people.take_stop()
-        if self.destination is not None:
-            self.destination.take()
+        if self.goal is not None:
+            self.goal.take()
         if self.pilot is not None:
             self.pilot.take()
 
@@ -182,16 +180,16 @@ def _eyes(
     bundle: Bundle,
     piloted: bool,
     stop: threading.Event,
-) -> Eyes | None:
+) -> CameraSource | None:
     """The camera that a policy looks through, if it looks."""
     shape, stream = bundle.image_shape, options.stream
     if stream is None:
-        return None if piloted else RosEyes(quiet, shape)
+        return None if piloted else CameraTopics(quiet, shape)
     if piloted:
         raise UserError("--camera-stream: this policy does not look")
     if (needed := ENCODINGS[shape[2]]) != "rgb8":
         raise UserError(f"--camera-stream: it has colours alone, this policy needs {needed}")
-    return VideoEyes(stream, shape, partial(ros2.now_s, node), stop)
+    return CameraStream(stream, shape, partial(ros2.now_s, node), stop)
 
 
 def _driver(address: Address, node: Any, quiet: Any, bundle: Bundle, operator: Operator) -> Driver:

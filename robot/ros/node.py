@@ -9,7 +9,7 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 
 from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.ros.commands.goal_report import WayReport
+from pixelgait.robot.ros.commands.goal_report import GoalReport
 from pixelgait.robot.ros.commands.services import OperatorServices
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.topic_names import NODE
@@ -18,18 +18,18 @@ from pixelgait.robot.ros.monitoring.decision_topic import DecisionTopic
 from pixelgait.robot.ros.monitoring.diagnostics import PERIOD_S, Diagnostics
 from pixelgait.robot.ros.monitoring.latency_topic import LatencyTopic
 from pixelgait.robot.ros.monitoring.report import AttentionTopic, report
-from pixelgait.robot.ros.monitoring.status_topics import News
+from pixelgait.robot.ros.monitoring.status_topics import StatusTopics
 from pixelgait.robot.ros.options import NodeOptions
 from pixelgait.robot.ros.parameters import DRIVER_TIMEOUT, Parameters
 from pixelgait.robot.runtime.control_loop import SENSOR_WAIT_S, ControlLoop
 from pixelgait.robot.runtime.decision_log import MOST_BYTES
 from pixelgait.robot.runtime.latency import LatencyProfiler
-from pixelgait.robot.runtime.operator_commands import Operator, State
+from pixelgait.robot.runtime.operator_commands import Operator, RobotState
 from pixelgait.robot.runtime.realtime import freeze_collector, take_turns
 
 DISCOVERY_S = 3.0  # until all are known who were there before; 2.6 s were seen
 WATCH_PERIOD_S = 0.1
-STANDING = (State.READY, State.WALKING)
+STANDING = (RobotState.READY, RobotState.WALKING)
 
 
 class ControllerNode(LifecycleNode):
@@ -50,12 +50,12 @@ class ControllerNode(LifecycleNode):
         self.operator = Operator(options.auto_arm, options.goal)
         self.bundle: Bundle | None = None
         self.connections: Connections | None = None
-        self._way = WayReport(self)
+        self._way = GoalReport(self)
         self.loop: ControlLoop | None = None
         self.fault: str | None = None
         self.left = False  # shut down for good
         self._attention, self._decision = AttentionTopic(self), DecisionTopic(self)
-        self._news = News(self, options.sensors, options.recorder)
+        self._news = StatusTopics(self, options.sensors, options.recorder)
         self._diagnostics, self._latency = Diagnostics(self), LatencyTopic(self)
         self._people = OperatorServices(self, self.operator)
         ros2.every(self, WATCH_PERIOD_S, self._watch)
@@ -182,8 +182,10 @@ class ControllerNode(LifecycleNode):
         link = self.connections.link
         period_s = self.bundle.control_dt_s
         profiler = LatencyProfiler(period_s, link.sensors)
-        controller = self.bundle.controller(patience=self.parameters.patience, stopwatch=profiler)
-        controller.supervisor.obeyed = not self.options.dry_run
+        controller = self.bundle.controller(
+            sensor_timeouts=self.parameters.sensor_timeouts, stopwatch=profiler
+        )
+        controller.supervisor.motors_enabled = not self.options.dry_run
         recorder = self.options.recorder
         if recorder is not None:
             recorder.begin(self.bundle)
@@ -195,7 +197,7 @@ class ControllerNode(LifecycleNode):
             self.operator,
             self.connections.pilot,
             self.parameters.seconds(DRIVER_TIMEOUT),
-            needs_destination=self.connections.destination is not None,
+            needs_goal=self.connections.goal is not None,
             keep_bytes=MOST_BYTES if self.options.out else 0,
             record=None if recorder is None else recorder.step,
             admit=self.connections.admit,
@@ -214,7 +216,7 @@ class ControllerNode(LifecycleNode):
                 loop.fail(other)
             elif loop.sensing.is_set():
                 self.connections.check_camera()
-                rises = self.operator.auto and self.operator.orders.wanted is not State.LIMP
+                rises = self.operator.auto and self.operator.commands.wanted is not RobotState.LIMP
                 if self.operator.state in STANDING or not rises:
                     return
         if loop.fault is not None:
@@ -287,14 +289,14 @@ class ControllerNode(LifecycleNode):
             self.get_logger().warning(problem, throttle_duration_sec=60.0)
         self._attention.publish(self.loop)
         self._decision.publish(self.loop)
-        if self.connections.destination is not None:
-            self._way.publish(self.connections.destination)
+        if self.connections.goal is not None:
+            self._way.publish(self.connections.goal)
 
     def _diagnose(self) -> None:
         self._diagnosed_s = time.monotonic()
         link = self.connections.link if self.connections else None
         commands = self.connections.statuses() if self.connections else {}
         self._diagnostics.publish(self.loop, link, self.fault, commands)
-        self._news.worry(link.driver.worry() if link else None)
+        self._news.motor_warning(link.driver.motor_warning() if link else None)
         if self.loop is not None:
             self._latency.publish(self.loop.profiler)

@@ -14,7 +14,7 @@ from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.ros.address import Address, Topics
 from pixelgait.robot.ros.common.topic_names import EYES, VIDEO
 from pixelgait.robot.ros.links.camera_stream import Stream
-from pixelgait.robot.safety.supervisor import Patience, patience_of
+from pixelgait.robot.safety.supervisor import SensorTimeouts, sensor_timeouts_of
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ class NodeOptions:
         """By topic, or what stands for one: what a contract calls them."""
         return {**self.address.sensors, **(EYES if self.stream is None else VIDEO)}
 
-    def patience(self) -> Mapping[str, Patience]:
+    def sensor_timeouts(self) -> Mapping[str, SensorTimeouts]:
         """What the bundle's contract says of ages, before all of it is verified.
 
         Raises:
             UserError: nothing that can be used.
         """
         try:
-            return patience_of(read_json(find_bundle(self.bundle) / CONTRACT))
+            return sensor_timeouts_of(read_json(find_bundle(self.bundle) / CONTRACT))
         except UserError:
             load_bundle(self.bundle)  # raises what is wrong before that, as another version's
             raise

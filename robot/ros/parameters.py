@@ -16,7 +16,7 @@ from pixelgait.robot.interface import DRIVER_TIMEOUT_S
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.links.camera_topics import PAIR
 from pixelgait.robot.ros.options import NodeOptions
-from pixelgait.robot.safety.supervisor import CAMERA, Patience
+from pixelgait.robot.safety.supervisor import CAMERA, SensorTimeouts
 
 DRIVER_TIMEOUT, VELOCITY_TIMEOUT = "driver_timeout_s", "cmd_vel_timeout_s"
 STAMPED = "enable_stamped_cmd_vel"  # as Nav2 calls it
@@ -29,7 +29,7 @@ LONGEST_WAY_S = 3600.0
 SIM_TIME = "use_sim_time"
 QOS = "qos_overrides."  # rclpy's own, of publishers and subscriptions that let it
 # Prefix of the parameters of every sensor: what happens when it has said nothing new for so long.
-STAGES = {
+HEALTH_LEVELS = {
     "ageing_s": "Nothing new is decided, the last decision holds,",
     "stale_s": "The robot slows to a stand",
     "timeout_s": "The robot is damped",
@@ -52,8 +52,8 @@ class Parameters:
         changed: Callable[[], None],
     ) -> None:
         self._node, self._sensors, self._address = node, options.sensors, options.address
-        bundle, patience = options.bundle, options.patience()
-        self.patience: dict[str, Patience] = {}
+        bundle, sensor_timeouts = options.bundle, options.sensor_timeouts()
+        self.sensor_timeouts: dict[str, SensorTimeouts] = {}
         fixed = ParameterDescriptor(
             description="Folder of the policy bundle, or the name of a shipped one.", read_only=True
         )
@@ -73,7 +73,9 @@ class Parameters:
             node.declare_parameter(CHECKS_CAMERA, True, checks)
             node.declare_parameter(BASE_FRAME, "base_link", base)
             for topic, sensor in self._sensors.items():
-                for (stage, follows), seconds in zip(STAGES.items(), patience[sensor], strict=True):
+                for (stage, follows), seconds in zip(
+                    HEALTH_LEVELS.items(), sensor_timeouts[sensor], strict=True
+                ):
                     what = f"{follows} when {topic} has said nothing new for so long [s]."
                     self._declare(stage_name(stage, topic), seconds, what)
             driver = "The robot's driver damps by itself when no command comes for so long [s]."
@@ -143,16 +145,18 @@ class Parameters:
 
     def _read(self) -> None:
         for topic in self._sensors:
-            self.patience[topic] = Patience(*self._ages(topic).values())
+            self.sensor_timeouts[topic] = SensorTimeouts(*self._ages(topic).values())
         if ros2.DEPTH in self._sensors:
-            self.patience[PAIR] = self.patience[ros2.DEPTH]
+            self.sensor_timeouts[PAIR] = self.sensor_timeouts[ros2.DEPTH]
         # For the controller, which looks at one camera, whatever its topics are.
         cameras = [topic for topic, sensor in self._sensors.items() if sensor == CAMERA]
-        self.patience[CAMERA] = max((self.patience[c] for c in cameras), key=lambda p: p.stale_s)
+        self.sensor_timeouts[CAMERA] = max(
+            (self.sensor_timeouts[c] for c in cameras), key=lambda p: p.stale_s
+        )
 
     def _ages(self, topic: str) -> dict[str, float]:
         """Of a sensor, from which ages on it is ageing, stale, dead [s], by parameter."""
-        names = (stage_name(stage, topic) for stage in STAGES)
+        names = (stage_name(stage, topic) for stage in HEALTH_LEVELS)
         return {name: self.seconds(name) for name in names}
 
     def _find_disorder(self, wanted: Mapping[str, Any]) -> str | None:
@@ -162,7 +166,7 @@ class Parameters:
         """
         for topic in self._sensors:
             ages = {name: wanted.get(name, age) for name, age in self._ages(topic).items()}
-            if not Patience(*ages.values()).ordered:
+            if not SensorTimeouts(*ages.values()).ordered:
                 said = ", ".join(f"{name} {age:g}" for name, age in ages.items())
                 return f"{said}: none may be longer than the next"
         if self._address.answered is None:

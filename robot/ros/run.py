@@ -92,7 +92,7 @@ def run(config: RunConfig) -> None:
     warnings = []
     if config.duration and not config.autostart:
         raise UserError("--duration is nothing to --no-autostart: who starts it ends it as well")
-    if rehearsed(config):
+    if warmed(config):
         config = replace(config, dry_run=True)
         warnings.append("dry run: only with --arm is a real robot commanded")
     find_bundle(config.bundle)  # before ROS starts; to configure is to load and verify it
@@ -125,7 +125,7 @@ def run(config: RunConfig) -> None:
         ros2.rclpy.utilities.try_shutdown()
 
 
-def rehearsed(config: RunConfig) -> bool:
+def warmed(config: RunConfig) -> bool:
     """Whether there may be a real robot that nobody has allowed to be commanded.
 
     Raises:

@@ -7,7 +7,7 @@ from pixelgait.robot.interface import Reading
 from pixelgait.robot.safety.supervisor import Supervisor
 
 
-class Rehearsal:
+class CacheWarmup:
     """An understudy of a controller: takes its steps once more, and nobody obeys it.
 
     Between two steps a busy computer drives the code and data of a step out of the processor's
@@ -18,13 +18,13 @@ class Rehearsal:
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
         supervisor = Supervisor(controller.supervisor.spec)
-        self._understudy = Controller(controller.high_level, controller.low_level, supervisor)
+        self._shadow = Controller(controller.high_level, controller.low_level, supervisor)
 
     def reset(self) -> None:
         """Forget all readings: the controller begins anew as well."""
-        self._understudy.reset()
+        self._shadow.reset()
 
     def run(self, reading: Reading) -> None:
         """Answer the reading that the controller has answered last; nothing is looked at."""
-        self._understudy.supervisor.obeyed = self._controller.supervisor.obeyed
-        self._understudy.follow(self._controller.followed, reading)
+        self._shadow.supervisor.motors_enabled = self._controller.supervisor.motors_enabled
+        self._shadow.follow(self._controller.followed, reading)

@@ -13,15 +13,15 @@ from typing import Any
 from pixelgait.robot.control.controller import Controller, Decision
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S, Image, JointCommand, Link, Reading
-from pixelgait.robot.runtime.cache_warmup import Rehearsal
+from pixelgait.robot.runtime.cache_warmup import CacheWarmup
 from pixelgait.robot.runtime.decision_log import MOST_BYTES, Decisions
 from pixelgait.robot.runtime.latency import LatencyProfiler
-from pixelgait.robot.runtime.operator_commands import STIFF, Operator, State
+from pixelgait.robot.runtime.operator_commands import STIFF, Operator, RobotState
 from pixelgait.robot.runtime.realtime import RateKeeper, elapsed_s, raise_priority
-from pixelgait.robot.runtime.sensor_status import StageWatch
-from pixelgait.robot.runtime.sensor_sync import Pace
+from pixelgait.robot.runtime.sensor_status import SensorStatus
+from pixelgait.robot.runtime.sensor_sync import SensorSync
 from pixelgait.robot.runtime.state_machine import Inputs, Operation
-from pixelgait.robot.safety.supervisor import unseeing
+from pixelgait.robot.safety.supervisor import without_camera
 from pixelgait.robot.spec import Array
 
 SENSOR_WAIT_S = 15.0  # discovery on loopback was seen to take up to 2.6 s; a robot boots slower
@@ -31,7 +31,7 @@ DEACTIVATED = "deactivated"  # why a loop has ended that was told to
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ControlStep:
     """All of a control step, for a recording: what went in, what came of it, what was set then."""
 
     inputs: Inputs
@@ -69,24 +69,26 @@ class ControlLoop:
         operator: Operator,
         pilot: Callable[[], Array] | None = None,
         driver_timeout_s: float = DRIVER_TIMEOUT_S,
-        needs_destination: bool = False,
+        needs_goal: bool = False,
         keep_bytes: int = MOST_BYTES,
-        record: Callable[[Step], None] | None = None,
+        record: Callable[[ControlStep], None] | None = None,
         admit: Callable[[threading.Event], None] = lambda _: None,
     ) -> None:
         self.link, self.controller, self.profiler = link, controller, profiler
         self.operator, self.pilot, self._record, self._admit = operator, pilot, record, admit
-        self.operation = Operation(controller, driver_timeout_s, needs_destination)
+        self.operation = Operation(controller, driver_timeout_s, needs_goal)
         self.driver_timeout_s = driver_timeout_s
-        self._patience = controller.supervisor.patience  # as others set it
+        self._sensor_timeouts = controller.supervisor.sensor_timeouts  # as others set it
         self._settings: dict[str, Any] = {}  # of this step
-        self._rehearsal = Rehearsal(controller)
+        self._cache_warmup = CacheWarmup(controller)
         self.rate = RateKeeper(period_s)
-        self._pace = Pace(link, self.rate, profiler)
+        self._pace = SensorSync(link, self.rate, profiler)
         self.period_s = period_s
         self.decisions = Decisions(keep_bytes)
-        self.changes: deque[tuple[State, str]] = deque(maxlen=100)  # of state, with their causes
-        self.watch = StageWatch(controller.supervisor.patience)  # of the sensors
+        self.changes: deque[tuple[RobotState, str]] = deque(
+            maxlen=100
+        )  # of state, with their causes
+        self.watch = SensorStatus(controller.supervisor.sensor_timeouts)  # of the sensors
         self.sensing = threading.Event()  # all sensors send
         self.missing: tuple[str, ...] = ()  # those that did not after `SILENCE_S`
         self.walking_since: float | None = None  # monotonic [s]
@@ -138,9 +140,9 @@ class ControlLoop:
             if waited_s > SILENCE_S and not self.missing:
                 self.missing = tuple(missing)
             if waited_s > SENSOR_WAIT_S:
-                doubts = self._doubts(missing)
+                warnings = self._warnings(missing)
                 raise UserError(
-                    f"no message on {', '.join(missing)} for {SENSOR_WAIT_S:.0f} s{doubts}"
+                    f"no message on {', '.join(missing)} for {SENSOR_WAIT_S:.0f} s{warnings}"
                 )
         if self.pilot is None:
             self.link.read().image()  # one that cannot be used is refused
@@ -156,19 +158,19 @@ class ControlLoop:
         self.operator.begin()
         self.rate.restart()
         self._sent_s = elapsed_s()
-        self._note(State.LIMP, "all sensors send")
+        self._note(RobotState.LIMP, "all sensors send")
         self.sensing.set()
         reading: Reading | None = None
         while self.fault is None and not self._stop.is_set():
-            began_s = self._pace.take(partial(self._rehearse, reading))
+            began_s = self._pace.take(partial(self._warm_caches, reading))
             self.profiler.start()
             reading = self._read()
             gap_s, self._late_s = max(self._late_s, elapsed_s() - self._sent_s), 0.0
             latent = self.pilot() if self.pilot else None
-            inputs = Inputs(reading, self.link.ages(), self.operator.orders, gap_s, latent)
+            inputs = Inputs(reading, self.link.ages(), self.operator.commands, gap_s, latent)
             self._take_settings()
             command = self.operation.step(inputs)
-            self.watch.look(inputs.ages, self.link.doubts(), began_s)
+            self.watch.look(inputs.ages, self.link.warnings(), began_s)
             looked = self._follow_state()
             self._mind_who_let_go(inputs.ages)
             sent = self._send(command, inputs.ages)
@@ -178,11 +180,11 @@ class ControlLoop:
             self.profiler.missed_deadlines(missed)
             self.steps, self.misses = self.steps + 1, self.misses + missed
 
-    def _rehearse(self, reading: Reading | None) -> None:
+    def _warm_caches(self, reading: Reading | None) -> None:
         """The step of the last reading once more, of a robot that walks."""
-        if reading is not None and self.operation.state is State.WALKING:
+        if reading is not None and self.operation.state is RobotState.WALKING:
             self.profiler.start_lap()
-            self._rehearsal.run(reading)
+            self._cache_warmup.run(reading)
             self.profiler.lap("rehearse")
 
     def _read(self) -> Reading:
@@ -196,20 +198,20 @@ class ControlLoop:
 
     def _take_settings(self) -> None:
         """For one step: what others set meanwhile counts from the next one on."""
-        controller, patience = self.controller, dict(self._patience)
-        controller.patience = controller.supervisor.patience = patience
+        controller, sensor_timeouts = self.controller, dict(self._sensor_timeouts)
+        controller.sensor_timeouts = controller.supervisor.sensor_timeouts = sensor_timeouts
         self.operation.driver_timeout_s = self.driver_timeout_s
         self._settings = {
-            "patience": patience,
+            "sensor_timeouts": sensor_timeouts,
             "driver_timeout_s": self.operation.driver_timeout_s,
-            "obeyed": controller.supervisor.obeyed,
+            "motors_enabled": controller.supervisor.motors_enabled,
         }
 
     def _step(
         self, inputs: Inputs, command: JointCommand, sent: bool, looked: bool, began_s: float
-    ) -> Step:
+    ) -> ControlStep:
         operation, supervisor = self.operation, self.controller.supervisor
-        return Step(
+        return ControlStep(
             inputs=replace(inputs, reading=replace(inputs.reading, image=_recorded)),
             command=command,
             sent=sent,
@@ -228,7 +230,7 @@ class ControlLoop:
         fault = self.controller.supervisor.fault
         if fault is not None and self.fault is None:
             silent = self.controller.supervisor.silent(ages)
-            self.fault = fault + self._doubts(silent[:1])
+            self.fault = fault + self._warnings(silent[:1])
         before_s, self._sent_s = self._sent_s, elapsed_s()
         late = self._note_gap(self._sent_s - before_s)
         if late:
@@ -254,8 +256,8 @@ class ControlLoop:
         operation, controller = self.operation, self.controller
         if operation.state is not self.operator.state:
             self._note(operation.state, operation.cause)
-            self._rehearsal.reset()
-            if operation.state is State.WALKING and self.walking_since is None:
+            self._cache_warmup.reset()
+            if operation.state is RobotState.WALKING and self.walking_since is None:
                 self.profiler.reset()
                 self.profiler.start()
                 self.walking_since = time.monotonic()
@@ -270,19 +272,19 @@ class ControlLoop:
         """A robot that has been let go, or tells nothing, gets stiff by new orders alone."""
         operation, supervisor = self.operation, self.controller.supervisor
         stalls, self._stalls = self._stalls, operation.stalls
-        silent = [] if operation.state in STIFF else supervisor.silent(unseeing(ages))
+        silent = [] if operation.state in STIFF else supervisor.silent(without_camera(ages))
         if (operation.stalls > stalls or silent) and self.operator.let_go():
             why = f"{silent[0]} is silent" if silent else "it has let go"
             self.changes.append((operation.state, f"disarmed, {why}"))
 
-    def _note(self, state: State, cause: str) -> None:
+    def _note(self, state: RobotState, cause: str) -> None:
         self.operator.state = state
         self.changes.append((state, cause))
 
-    def _doubts(self, sensors: list[str]) -> str:
+    def _warnings(self, sensors: list[str]) -> str:
         """What is odd about what arrives from these sensors, as the end of a sentence."""
-        doubts = self.link.doubts()
-        return "".join(f"; {name}: {doubts[name]}" for name in sensors if name in doubts)
+        warnings = self.link.warnings()
+        return "".join(f"; {name}: {warnings[name]}" for name in sensors if name in warnings)
 
     def _damp(self) -> None:
         """Whatever has happened: the last messages damp. They need no reading."""
@@ -292,7 +294,7 @@ class ControlLoop:
             except Exception as error:  # the next one may still get through
                 self.fault = self.fault or f"{type(error).__name__}: {error}"
             time.sleep(self.period_s)
-        self.changes.append((State.LIMP, self.fault or DEACTIVATED))
+        self.changes.append((RobotState.LIMP, self.fault or DEACTIVATED))
         self.operator.state = None
 
 

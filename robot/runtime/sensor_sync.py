@@ -18,7 +18,7 @@ from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.realtime import RateKeeper
 
 # All of these are ours.
-PATIENCE = 0.25  # of a period: so long a step waits for a reading, from its begin
+WAIT_SHARE = 0.25  # of a period: so long a step waits for a reading, from its begin
 MARGIN_S = 0.4e-3  # so long before a reading is due waiting shall begin: it may be early
 POLL_S = 0.1e-3  # between two looks
 SHIFT = 1 / 16  # of what is missing to that, in every step
@@ -29,7 +29,7 @@ OUTDATED = 100  # steps in which no reading was seen to come
 TOGETHER_S = 0.5e-3  # stamps of one reading's sensors differ by less
 
 
-class Rhythm:
+class ArrivalEstimator:
     """How often readings come, and how old they are then: medians of the last few."""
 
     def __init__(self) -> None:
@@ -50,13 +50,13 @@ class Rhythm:
         return spacing_s + young_s - age_s, spacing_s
 
 
-class Pace:
+class SensorSync:
     """Takes the readings of a link for a loop, and moves its steps to when they come."""
 
     def __init__(self, link: Link, rate: RateKeeper, profiler: LatencyProfiler) -> None:
         self._link, self._rate, self._profiler = link, rate, profiler
         self._period_s = rate.period_ns / 1e9
-        self._rhythm = Rhythm()
+        self._arrivals = ArrivalEstimator()
         self._stamp_s = math.nan  # of the newest reading
         self._unheard = 0  # steps since a reading was seen to come
         self._busy_s = 0.0  # from the last step's begin until it could wait
@@ -66,7 +66,7 @@ class Pace:
 
         While it is still to come there is time for something else, `meanwhile`.
         """
-        if not self._link.pulse:
+        if not self._link.synchronised_sensors:
             meanwhile()
             return self._look()
         began_s = self._look()
@@ -74,10 +74,10 @@ class Pace:
         worth_waiting = self._worth_waiting()
         meanwhile()
         waits_s = time.monotonic()
-        self._busy_s = min(waits_s - began_s, PATIENCE * self._period_s)
+        self._busy_s = min(waits_s - began_s, WAIT_SHARE * self._period_s)
         taken_s = self._look()
         if worth_waiting:
-            taken_s = self._wait(taken_s, began_s + PATIENCE * self._period_s)
+            taken_s = self._wait(taken_s, began_s + WAIT_SHARE * self._period_s)
         if self._incomplete():  # the rest is on its way, or comes for another step
             time.sleep(POLL_S)
             taken_s = self._look()
@@ -95,15 +95,15 @@ class Pace:
         """Whether the next reading may come soon; moves the steps to come to when it does."""
         self._unheard += 1
         if self._unheard > OUTDATED:  # another rhythm, or another clock
-            self._rhythm, self._unheard = Rhythm(), 0
-        if not self._rhythm.known:
+            self._arrivals, self._unheard = ArrivalEstimator(), 0
+        if not self._arrivals.known:
             return True
-        due_s, spacing_s = self._rhythm.due_s(self._link.now_s() - self._stamp_s)
+        due_s, spacing_s = self._arrivals.due_s(self._link.now_s() - self._stamp_s)
         if due_s > self._period_s:  # for a later step
             return False
         # To the nearest: a reading that was missed by a little is not the next one's business.
         self._shift(SHIFT * math.remainder(due_s - self._busy_s - MARGIN_S, spacing_s))
-        return due_s < PATIENCE * self._period_s
+        return due_s < WAIT_SHARE * self._period_s
 
     def _wait(self, looked_s: float, until_s: float) -> float:
         """For the next reading, as long as that is worth it; when it was looked for last [s]."""
@@ -113,10 +113,10 @@ class Pace:
             time.sleep(POLL_S)
             looked_s = self._look()
             if self._news():
-                self._rhythm.heard(self._stamp_s - before_s, self._link.now_s() - self._stamp_s)
+                self._arrivals.heard(self._stamp_s - before_s, self._link.now_s() - self._stamp_s)
                 self._unheard = 0
                 return looked_s
-        if not self._rhythm.known:
+        if not self._arrivals.known:
             self._shift(MOST_SHIFT_S)  # look for it elsewhere
         return looked_s
 
@@ -125,10 +125,16 @@ class Pace:
 
     def _news(self) -> bool:
         """Whether there is a new reading."""
-        before_s, self._stamp_s = self._stamp_s, self._link.stamps()[self._link.pulse[0]]
+        before_s, self._stamp_s = (
+            self._stamp_s,
+            self._link.stamps()[self._link.synchronised_sensors[0]],
+        )
         return self._stamp_s != before_s
 
     def _incomplete(self) -> bool:
         """Whether another of the robot's sensors has not said anything since."""
         stamps = self._link.stamps()
-        return any(stamps[sensor] < self._stamp_s - TOGETHER_S for sensor in self._link.pulse[1:])
+        return any(
+            stamps[sensor] < self._stamp_s - TOGETHER_S
+            for sensor in self._link.synchronised_sensors[1:]
+        )

@@ -22,8 +22,8 @@ from pixelgait.robot.interface import (
     JointCommand,
     Reading,
 )
-from pixelgait.robot.runtime.operator_commands import STIFF, Orders, State
-from pixelgait.robot.safety.supervisor import unseeing
+from pixelgait.robot.runtime.operator_commands import STIFF, OperatorCommands, RobotState
+from pixelgait.robot.safety.supervisor import without_camera
 from pixelgait.robot.spec import Array
 
 LIE_S = 1.5  # from the pose in which it stands to the ground; ours
@@ -44,7 +44,7 @@ class Inputs:
 
     reading: Reading
     ages: Mapping[str, float]  # of the sensors [s]
-    orders: Orders
+    commands: OperatorCommands
     gap_s: float = 0.0  # since the last command went out
     latent: Array | None = None  # somebody else's instead of the policy's high level
 
@@ -62,12 +62,12 @@ class Operation:
         self,
         controller: Controller,
         driver_timeout_s: float = DRIVER_TIMEOUT_S,
-        needs_destination: bool = False,
+        needs_goal: bool = False,
     ) -> None:
-        self.controller, self.needs_destination = controller, needs_destination
+        self.controller, self.needs_goal = controller, needs_goal
         self.supervisor = controller.supervisor
         self.driver_timeout_s = driver_timeout_s
-        self.state, self.cause = State.LIMP, "started"
+        self.state, self.cause = RobotState.LIMP, "started"
         self.stalls = 0  # of the loop itself, while something was stiff
         self._stalled: tuple[int, ...] = ()  # the newest, by the number of steps before
         self._taken = 0  # steps
@@ -91,16 +91,18 @@ class Operation:
 
     def _advance(self, inputs: Inputs) -> None:
         """Into the state that orders, time and a stall of our own lead to."""
-        orders = inputs.orders
-        if orders.stop is not None:
-            self._enter(State.STOPPED, f"emergency stop by {orders.stop}")
-        elif self.state is State.STOPPED:
-            self._enter(State.LIMP, "emergency stop was reset")
+        commands = inputs.commands
+        if commands.stop is not None:
+            self._enter(RobotState.STOPPED, f"emergency stop by {commands.stop}")
+        elif self.state is RobotState.STOPPED:
+            self._enter(RobotState.LIMP, "emergency stop was reset")
         elif self.state in STIFF and inputs.gap_s > self.driver_timeout_s:
-            self._enter(State.LIMP, f"no command for {inputs.gap_s:.2f} s: the robot has let go")
+            self._enter(
+                RobotState.LIMP, f"no command for {inputs.gap_s:.2f} s: the robot has let go"
+            )
             self._rest_or_give_up(inputs.gap_s)
         else:
-            self._follow(orders, inputs.reading)
+            self._follow(commands, inputs.reading)
 
     @property
     def recent_stalls(self) -> int:
@@ -117,30 +119,30 @@ class Operation:
         elif (times := self.recent_stalls) >= MOST_STALLS:
             self.supervisor.fail(f"held up {times} times within a minute: it would fall again")
 
-    def _follow(self, orders: Orders, reading: Reading) -> None:
-        wanted, state = orders.wanted, self.state
-        if state is State.LIMP:
+    def _follow(self, commands: OperatorCommands, reading: Reading) -> None:
+        wanted, state = commands.wanted, self.state
+        if state is RobotState.LIMP:
             rested = self._rest == 1
             self._rest = max(0, self._rest - 1)
-            rises = orders.armed and wanted is not State.LIMP and not self._rest
+            rises = commands.armed and wanted is not RobotState.LIMP and not self._rest
             if self.supervisor.watch(reading, rises) and rises:
                 self.supervisor.rise()
                 self.controller.begin()
                 self._from, self._firm = reading.joint_angles, 0
-                self._enter(State.STANDING_UP, "has rested" if rested else "ordered")
-        elif state is State.LYING_DOWN:
+                self._enter(RobotState.STANDING_UP, "has rested" if rested else "ordered")
+        elif state is RobotState.LYING_DOWN:
             if self._steps * CONTROL_DT_S >= LIE_S:
-                self._enter(State.LIMP, "lies")
-        elif wanted is State.LIMP:
+                self._enter(RobotState.LIMP, "lies")
+        elif wanted is RobotState.LIMP:
             self._from = self._last
-            self._enter(State.LYING_DOWN, "ordered")
-        elif state is State.STANDING_UP:
+            self._enter(RobotState.LYING_DOWN, "ordered")
+        elif state is RobotState.STANDING_UP:
             self._check_the_stand(reading)
-        elif wanted is State.WALKING and state is State.READY:
+        elif wanted is RobotState.WALKING and state is RobotState.READY:
             self.controller.begin()
-            self._enter(State.WALKING, "ordered")
-        elif wanted is State.READY and state is State.WALKING:
-            self._enter(State.READY, "ordered")
+            self._enter(RobotState.WALKING, "ordered")
+        elif wanted is RobotState.READY and state is RobotState.WALKING:
+            self._enter(RobotState.READY, "ordered")
 
     def _check_the_stand(self, reading: Reading) -> None:
         """Of a robot that stands up: whether it has, or never will."""
@@ -148,13 +150,15 @@ class Operation:
         if late_s < 0.0:
             return
         off = np.abs(reading.joint_angles - self._standing)
-        if not off.max() > FAR_RAD or not self.supervisor.obeyed:  # nan is somebody else's fault
-            self._enter(State.READY, "stands")
+        if (
+            not off.max() > FAR_RAD or not self.supervisor.motors_enabled
+        ):  # nan is somebody else's fault
+            self._enter(RobotState.READY, "stands")
         elif late_s >= LATE_S:
             name = self.supervisor.spec.joint_names[int(off.argmax())]
             self.supervisor.fail(f"{name} is {off.max():.2f} rad from where it should stand")
 
-    def _enter(self, state: State, cause: str) -> None:
+    def _enter(self, state: RobotState, cause: str) -> None:
         if state is not self.state:
             self.state, self.cause, self._steps = state, cause, 0
 
@@ -162,36 +166,36 @@ class Operation:
         reading, ages = inputs.reading, inputs.ages
         if self.state not in STIFF:
             return self.supervisor.damp(reading.time_s)
-        if self.state is State.WALKING:
+        if self.state is RobotState.WALKING:
             latent = inputs.latent
-            if latent is None and self.needs_destination:
-                latent = self._towards(inputs.orders)
+            if latent is None and self.needs_goal:
+                latent = self._towards(inputs.commands)
             if latent is None:
                 return self.controller.step(reading, ages)
             return self.controller.follow(latent, reading, ages)
-        if self.state is State.LYING_DOWN:  # who needs no eyes is not dropped for want of them
-            ages = unseeing(ages)
+        if self.state is RobotState.LYING_DOWN:  # who needs no eyes is not dropped for want of them
+            ages = without_camera(ages)
         command = self.supervisor.review(reading, self._targets(), ages)
         self._firm += 1
         share = min(1.0, self._firm * CONTROL_DT_S / FADE_S)  # also of who lies down at once
         return replace(command, kp=share * command.kp)
 
-    def _towards(self, orders: Orders) -> Array | None:
+    def _towards(self, commands: OperatorCommands) -> Array | None:
         """Tell the controller where to; what to do instead of walking there, if it is nowhere."""
-        if orders.destination is None:
+        if commands.goal_position is None:
             self.controller.go_to(None)
             return STAND
-        before, self._told = self._told, orders.destination_number
-        if self.controller.destination is None or self._told != before:
-            self.controller.go_to(np.array(orders.destination))
+        before, self._told = self._told, commands.goal_number
+        if self.controller.goal_position is None or self._told != before:
+            self.controller.go_to(np.array(commands.goal_position))
         return None
 
     def _targets(self) -> Array:
         """Joint targets (12,) [rad] of a robot that stands up, stands, or lies down."""
         elapsed_s = self._steps * CONTROL_DT_S
-        if self.state is State.STANDING_UP:
+        if self.state is RobotState.STANDING_UP:
             last = STAND_S - CONTROL_DT_S  # the last step is the pose itself
             return self._from + min(1.0, elapsed_s / last) * (self._standing - self._from)
-        if self.state is State.LYING_DOWN:
+        if self.state is RobotState.LYING_DOWN:
             return self._from + min(1.0, elapsed_s / LIE_S) * (self._lying - self._from)
         return self._standing

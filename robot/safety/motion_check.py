@@ -11,11 +11,11 @@ from pixelgait.robot.spec import Array
 # randomised, rough ground, pushes) kept all joints at rest for 0.01 s at most once a target moved.
 REST_RAD = 0.02  # what no joint leaves is rest; encoders are noisy by a tenth of that
 TOLD_RAD = 0.2  # how far a target has moved since
-PATIENCE_S = 0.25  # so long they may rest then, by the readings' own time: silence is no rest
+STILL_S = 0.25  # so long they may rest then, by the readings' own time: silence is no rest
 MOST_NEWS_S = 0.025  # of which a single reading tells no more: who is silent may have moved between
 
 
-class ObedienceWatch:
+class MotionCheck:
     """Notices that no joint turns whatever is sent: there is no power, or nobody listens.
 
     One joint may be held by an obstacle; a robot that obeys never keeps all of them still. It must
@@ -41,6 +41,6 @@ class ObedienceWatch:
         told_rad = (self._high - self._low).max()
         if told_rad > TOLD_RAD:
             self._rest_s += min(max(news_s, 0.0), MOST_NEWS_S)
-        if self._rest_s <= PATIENCE_S:
+        if self._rest_s <= STILL_S:
             return None
         return f"no joint turns, though targets move by {told_rad:.2f} rad: have motors power?"

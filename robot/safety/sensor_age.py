@@ -9,7 +9,7 @@ import numpy as np
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.safety.sensor_checks import STUCK_RAD
-from pixelgait.robot.safety.supervisor import Stage
+from pixelgait.robot.safety.supervisor import SensorHealth
 from pixelgait.robot.spec import Array
 
 FUTURE_S = 0.05  # clocks of two computers may differ by so much; ours
@@ -28,7 +28,7 @@ class Freshness:
 
     def forget(self) -> None:
         """Treat what has arrived so far as never sent."""
-        self.doubt: str | None = None
+        self.warning: str | None = None
         self._measured_s = -math.inf  # on the monotonic clock, of the newest news
         self._stamp_s = math.nan
 
@@ -50,15 +50,15 @@ class Freshness:
         age_s, repeated = now_s - stamp_s, stamp_s == self._stamp_s
         self._stamp_s = stamp_s
         if repeated:
-            self.doubt = "what arrives repeats its stamp"
+            self.warning = "what arrives repeats its stamp"
             return False
         if odd is not None:
-            self.doubt = odd
+            self.warning = odd
             return False
         if not age_s >= -FUTURE_S:
-            self.doubt = f"what arrives is stamped {-age_s:.2f} s in the future"
+            self.warning = f"what arrives is stamped {-age_s:.2f} s in the future"
             return False
-        self.doubt = f"what arrives was stamped {age_s:.2f} s before" if age_s > OLD_S else None
+        self.warning = f"what arrives was stamped {age_s:.2f} s before" if age_s > OLD_S else None
         self._measured_s = max(self._measured_s, monotonic_s - max(0.0, age_s))
         return True
 
@@ -70,9 +70,9 @@ class Freshness:
 class Seen(NamedTuple):
     """What people are told of a sensor."""
 
-    stage: Stage
+    sensor_health: SensorHealth
     age_s: float
-    doubt: str | None
+    warning: str | None
     received: int  # messages taken
 
 

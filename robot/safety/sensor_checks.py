@@ -33,7 +33,7 @@ MOST_IMU_GAP_S = 0.05  # an IMU of 20 Hz and more; its rate says less of what tu
 MOST_BRIDGED = 4  # bad readings of a joint, 40 ms, before they are a fault
 
 
-class JointWatch:
+class JointMonitor:
     """Judges joint readings before a command relies on them, and keeps the last that can be.
 
     `angles` and `velocities` (12,) are the newest reading's, but of a joint in doubt the last
@@ -62,7 +62,7 @@ class JointWatch:
 
     def reset(self) -> None:
         """Forget all readings."""
-        self.trusted = self.in_doubt = self._recovering = self._still = False
+        self.trusted = self.suspect = self._recovering = self._still = False
         self.angles = self.velocities = np.zeros_like(self._last)
         self._stamp_s = math.nan
         self._clock_s = self._last_s = 0.0  # by the readings' stamps, but never backwards
@@ -71,7 +71,7 @@ class JointWatch:
         self._new_drift.fill(0.0)
         self._found.fill(0.0)
 
-    def believed(self, angles: Array) -> Array:
+    def filtered(self, angles: Array) -> Array:
         """These joint angles (12,) [rad]; the last trusted one of a joint that cannot be there."""
         if not self.trusted:
             return angles
@@ -93,7 +93,7 @@ class JointWatch:
         self._seen[:] = angles
         np.abs(found, out=found)
         if np.count_nonzero(found > self._bounds):
-            return self._doubt(reading, step_s)
+            return self._judge_joints(reading, step_s)
         if self._recovering:
             self._count(0)
             self._trusted_s.fill(self._clock_s)
@@ -102,7 +102,7 @@ class JointWatch:
 
     def _trust(self, reading: Reading, step_s: float) -> None:
         """Rely on all of it."""
-        self.trusted, self.in_doubt = True, False
+        self.trusted, self.suspect = True, False
         self.angles, self.velocities = reading.joint_angles, reading.joint_velocities
         self._last[:] = self.angles
         if step_s > 0.0:  # stamps that stand still say nothing of the drift
@@ -158,7 +158,7 @@ class JointWatch:
         long_still = self._clock_s - self._still_since_s >= STUCK_S
         return np.asarray(long_still & (self._clock_s - self._told_s >= ANSWER_S))
 
-    def _doubt(self, reading: Reading, step_s: float) -> str | None:
+    def _judge_joints(self, reading: Reading, step_s: float) -> str | None:
         """Judge joint by joint: bridge those in doubt, or say what is wrong with one."""
         if not self._recovering:
             self._trusted_s.fill(self._last_s)
@@ -174,8 +174,8 @@ class JointWatch:
             worst = int(np.argmax(np.where(self._bad > MOST_BRIDGED, excess, 0.0)))
             what = self._reason(worst, reading, elapsed_s, bounds)
             return f"{self.spec.joint_names[worst]} {what}"
-        self.in_doubt = bool(np.count_nonzero(bad))
-        self.trusted = self.trusted or not self.in_doubt
+        self.suspect = bool(np.count_nonzero(bad))
+        self.trusted = self.trusted or not self.suspect
         np.copyto(self._last, reading.joint_angles, where=good)
         np.copyto(self._trusted_s, self._clock_s, where=good)
         if step_s > 0.0:
@@ -209,7 +209,7 @@ class JointWatch:
         return f"moves by {moved:.2f} rad where its velocity says {said:.2f}"
 
 
-class ImuWatch:
+class ImuMonitor:
     """Notices an IMU that shows the same again and again, or whose rate and orientation differ.
 
     Readings have one clock, the joints': what is looked at more often than joints or IMU send

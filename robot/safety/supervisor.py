@@ -13,12 +13,12 @@ import numpy as np
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import CONTROL_DT_S, JointCommand, Reading
 from pixelgait.robot.rotation import is_unit, up_z
-from pixelgait.robot.safety.motion_check import ObedienceWatch
-from pixelgait.robot.safety.sensor_checks import MOST_BRIDGED, ImuWatch, JointWatch
+from pixelgait.robot.safety.motion_check import MotionCheck
+from pixelgait.robot.safety.sensor_checks import MOST_BRIDGED, ImuMonitor, JointMonitor
 from pixelgait.robot.spec import Array, RobotSpec
 
 
-class Stage(IntEnum):
+class SensorHealth(IntEnum):
     """How far what a sensor says can be relied on, by its age."""
 
     FRESH = 0
@@ -27,7 +27,7 @@ class Stage(IntEnum):
     DEAD = 3  # it is damped
 
 
-class Patience(NamedTuple):
+class SensorTimeouts(NamedTuple):
     """From which ages on a sensor is ageing, stale, dead [s]."""
 
     ageing_s: float
@@ -39,24 +39,24 @@ class Patience(NamedTuple):
         """Whether a sensor ages before it is stale, and is stale before it is dead."""
         return 0.0 < self.ageing_s <= self.stale_s <= self.dead_s < math.inf
 
-    def stage(self, age_s: float) -> Stage:
+    def sensor_health(self, age_s: float) -> SensorHealth:
         """Of what is so old; an age that is not a number is dead."""
         if age_s <= self.ageing_s and age_s <= self.dead_s:
-            return Stage.FRESH
+            return SensorHealth.FRESH
         if not age_s <= self.dead_s:
-            return Stage.DEAD
-        return Stage.STALE if age_s > self.stale_s else Stage.AGEING
+            return SensorHealth.DEAD
+        return SensorHealth.STALE if age_s > self.stale_s else SensorHealth.AGEING
 
 
 # The controller's; a link calls what brings its images so, or camera/..., by the topic.
 CAMERA = "camera"
 # All ours. The robot falls within tenths of a second without its joints, but not without its eyes:
 # the camera may miss a few dozen frames. Until it is stale it walks 0.3 m unseeing at full speed.
-PATIENCE: Mapping[str, Patience] = MappingProxyType(
+SENSOR_TIMEOUTS: Mapping[str, SensorTimeouts] = MappingProxyType(
     {
-        "joints": Patience(0.03, 0.06, 0.1),
-        "imu": Patience(0.03, 0.06, 0.1),
-        CAMERA: Patience(0.3, 0.5, 2.0),
+        "joints": SensorTimeouts(0.03, 0.06, 0.1),
+        "imu": SensorTimeouts(0.03, 0.06, 0.1),
+        CAMERA: SensorTimeouts(0.3, 0.5, 2.0),
     }
 )
 NO_AGES: Mapping[str, float] = MappingProxyType({})
@@ -67,7 +67,7 @@ LEAST_UP_Z_TO_RISE = math.cos(0.6)
 NOT_FINITE = "a sensor value is not finite"
 
 
-def unseeing(ages: Mapping[str, float]) -> dict[str, float]:
+def without_camera(ages: Mapping[str, float]) -> dict[str, float]:
     """The ages [s] of a robot's sensors without those of its camera."""
     return {name: age for name, age in ages.items() if name.split("/")[0] != CAMERA}
 
@@ -82,11 +82,13 @@ class Supervisor:
     Where nobody shall obey (`obeyed` is false), no joint is stuck.
     """
 
-    def __init__(self, spec: RobotSpec, patience: Mapping[str, Patience] = PATIENCE) -> None:
+    def __init__(
+        self, spec: RobotSpec, sensor_timeouts: Mapping[str, SensorTimeouts] = SENSOR_TIMEOUTS
+    ) -> None:
         self.spec = spec
-        self.patience = patience
-        self.obeyed = True
-        self._joints, self._imu, self._obedience = JointWatch(spec), ImuWatch(), ObedienceWatch()
+        self.sensor_timeouts = sensor_timeouts
+        self.motors_enabled = True
+        self._joints, self._imu, self._obedience = JointMonitor(spec), ImuMonitor(), MotionCheck()
         self._zeros = np.zeros(len(spec.joint_names))
         self._damping = np.full(len(spec.joint_names), spec.damping_nms_per_rad)
         self._inverse_kp = 1.0 / spec.kp_nm_per_rad
@@ -112,9 +114,9 @@ class Supervisor:
         """Damp for good, for a reason that others have found; the first one is kept."""
         self.fault = self.fault or reason
 
-    def believed(self, joint_angles: Array) -> Array:
+    def filtered(self, joint_angles: Array) -> Array:
         """Joint angles (12,) [rad] that a policy may see, before they are judged."""
-        return self._joints.believed(joint_angles)
+        return self._joints.filtered(joint_angles)
 
     def watch(self, reading: Reading, rises: bool = False) -> bool:
         """Of a robot that lies limp: whether its joint angles can be believed.
@@ -133,16 +135,19 @@ class Supervisor:
         elif rises and (up := up_z(reading.orientation)) < LEAST_UP_Z_TO_RISE:
             self.fault = f"{_tilted(up)}: it cannot stand up from there"
             return False
-        return joints.trusted and not joints.in_doubt
+        return joints.trusted and not joints.suspect
 
-    def stage(self, ages: Mapping[str, float]) -> Stage:
+    def sensor_health(self, ages: Mapping[str, float]) -> SensorHealth:
         """The worst of sensors with these ages [s]."""
-        patience = self.patience
-        return max((patience[n].stage(age) for n, age in ages.items()), default=Stage.FRESH)
+        sensor_timeouts = self.sensor_timeouts
+        return max(
+            (sensor_timeouts[n].sensor_health(age) for n, age in ages.items()),
+            default=SensorHealth.FRESH,
+        )
 
     def silent(self, ages: Mapping[str, float]) -> list[str]:
         """Of sensors with these ages [s], those that have been silent for too long."""
-        return [name for name, age in ages.items() if not age <= self.patience[name].dead_s]
+        return [name for name, age in ages.items() if not age <= self.sensor_timeouts[name].dead_s]
 
     def review(
         self, reading: Reading, targets: Array, ages: Mapping[str, float] = NO_AGES
@@ -157,7 +162,7 @@ class Supervisor:
                 self.fault = self._find_silence(ages) or self._find_fault(reading, targets)
         if self.fault is not None or not self._joints.trusted:
             return self.damp(reading.time_s)
-        self.bridged += self._joints.in_doubt or self._bad_imu > 0
+        self.bridged += self._joints.suspect or self._bad_imu > 0
         # Targets for a body that stands as no body can: the last ones are better.
         held = self._sent if self._bad_imu else None
         self._sent = self._limit(targets if held is None else held)
@@ -172,7 +177,7 @@ class Supervisor:
 
     def _find_silence(self, ages: Mapping[str, float]) -> str | None:
         for name in self.silent(ages):
-            allowed = self.patience[name].dead_s
+            allowed = self.sensor_timeouts[name].dead_s
             return f"{name} is silent for {ages[name]:.2f} s, at most {allowed} s is allowed"
         return None
 
@@ -189,13 +194,13 @@ class Supervisor:
             self._bad_imu, up = 0, up_z(quaternion)
             if up < LEAST_UP_Z:
                 return _tilted(up)
-            if doubt := self._imu.judge(reading):
-                return doubt
+            if warning := self._imu.judge(reading):
+                return warning
         else:
             self._bad_imu += 1
             if self._bad_imu > MOST_BRIDGED or self._sent is None:
                 return "the IMU's orientation is no unit quaternion"
-        sent = q if self._sent is None or not self.obeyed else self._sent
+        sent = q if self._sent is None or not self.motors_enabled else self._sent
         return self._joints.judge(reading, sent) or self._obedience.judge(reading, sent)
 
     def _limit(self, targets: Array) -> Array:
@@ -220,35 +225,39 @@ def _finite(*vectors: Array) -> bool:
     return all(np.isfinite(vector).all() for vector in vectors)
 
 
-def patience_contract() -> dict[str, dict[str, float]]:
+def sensor_timeouts_contract() -> dict[str, dict[str, float]]:
     """What a contract says of ages."""
-    return {name: patience._asdict() for name, patience in PATIENCE.items()}
+    return {name: sensor_timeouts._asdict() for name, sensor_timeouts in SENSOR_TIMEOUTS.items()}
 
 
-def patience_of(contract: Mapping[str, Any]) -> Mapping[str, Patience]:
+def sensor_timeouts_of(contract: Mapping[str, Any]) -> Mapping[str, SensorTimeouts]:
     """What a contract says of ages.
 
     Raises:
         UserError: it says something else than seconds above 0, in that order.
     """
     try:
-        patience = {name: _ages(contract["patience"][name]) for name in PATIENCE}
-        if all(each.ordered for each in patience.values()):
-            return patience
+        sensor_timeouts = {
+            name: _ages(contract["sensor_timeouts"][name]) for name in SENSOR_TIMEOUTS
+        }
+        if all(each.ordered for each in sensor_timeouts.values()):
+            return sensor_timeouts
     except (KeyError, TypeError, OverflowError):
         pass
-    names, ages = ", ".join(PATIENCE), ", ".join(Patience._fields)
-    raise UserError(f"contract: patience needs {names}, each with {ages} above 0, in that order")
+    names, ages = ", ".join(SENSOR_TIMEOUTS), ", ".join(SensorTimeouts._fields)
+    raise UserError(
+        f"contract: sensor_timeouts needs {names}, each with {ages} above 0, in that order"
+    )
 
 
-def _ages(said: Any) -> Patience:
+def _ages(said: Any) -> SensorTimeouts:
     """Of one sensor, as floats: JSON of other programs may say 2 for 2.0, and a parameter of ROS is
     of the type that it begins with, which could then not be set to 1.5.
 
     Raises:
         TypeError, OverflowError: these are not its ages, or no numbers that a float can be.
     """
-    ages = Patience(**said)
+    ages = SensorTimeouts(**said)
     if not all(type(age) in (int, float) for age in ages):  # a bool is an int too
         raise TypeError
-    return Patience(*map(float, ages))
+    return SensorTimeouts(*map(float, ages))

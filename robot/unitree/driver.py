@@ -17,7 +17,7 @@ from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.address import SENSOR
 from pixelgait.robot.unitree.dds import Bus, newest, sample_type
 from pixelgait.robot.unitree.handover import Handover
-from pixelgait.robot.unitree.health import health, worry
+from pixelgait.robot.unitree.health import health, motor_warning
 from pixelgait.robot.unitree.remote import Remote
 from pixelgait.robot.unitree.robot_clock import TickClock, raw_s
 from pixelgait.robot.unitree.sender import COMMAND, CommandSender
@@ -91,7 +91,7 @@ class Go2Driver:
         others = ", ".join(self._bus.writers(self._foreign))
         return others and f"another program commands the motors on {COMMAND}: {others}"
 
-    def intruder(self, commanding: bool) -> str | None:
+    def conflicting_publisher(self, commanding: bool) -> str | None:
         """Who else could command the motors, once we do, or tells of the robot."""
         commanding = commanding and self._ours
         if commanding and (others := self._others()):
@@ -133,7 +133,7 @@ class Go2Driver:
             return
         self.received[SENSOR] += 1
         if go2.checksum(state) != state["crc"]:
-            self._freshness.doubt = "what arrives has a wrong checksum"
+            self._freshness.warning = "what arrives has a wrong checksum"
             return
         raw_s, now_s = self._raw_s(), self._now_s()
         stamp_s = self._clock.stamp_s(int(state["tick"]), raw_s, now_s)
@@ -174,8 +174,8 @@ class Go2Driver:
     def ages(self) -> dict[str, float]:
         return {SENSOR: self._freshness.age_s(time.monotonic())}
 
-    def doubts(self) -> dict[str, str]:
-        return {SENSOR: self._freshness.doubt} if self._freshness.doubt else {}
+    def warnings(self) -> dict[str, str]:
+        return {SENSOR: self._freshness.warning} if self._freshness.warning else {}
 
     def stamps(self) -> dict[str, float]:
         return {SENSOR: self._stamp_s}
@@ -187,9 +187,9 @@ class Go2Driver:
         known = health(self._state, self._spec.joint_names)
         return {**known, "late_commands": f"{self._sender.pace()['late']:.0f}"}
 
-    def worry(self) -> str | None:
+    def motor_warning(self) -> str | None:
         """A low battery, a hot motor, or both."""
-        return None if self._state is None else worry(self._state, self._spec.joint_names)
+        return None if self._state is None else motor_warning(self._state, self._spec.joint_names)
 
     def pace(self) -> Mapping[str, float]:
         """Of the commands at 500 Hz."""

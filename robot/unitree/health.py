@@ -21,7 +21,7 @@ def health(state: Record, joints: Sequence[str]) -> Mapping[str, str]:
     }
 
 
-def worry(state: Record, joints: Sequence[str]) -> str | None:
+def motor_warning(state: Record, joints: Sequence[str]) -> str | None:
     """A low battery, a hot motor, or both; None if all is well."""
     found = []
     if (charge := int(state["bms_state"]["soc"])) < LOW_PERCENT:

@@ -16,8 +16,8 @@ class Remote:
     Who holds those that stop wants the robot to stay stopped, whatever others order.
     """
 
-    def __init__(self, orders: Mapping[int, Callable[[], object]]) -> None:
-        self._orders = orders
+    def __init__(self, commands: Mapping[int, Callable[[], object]]) -> None:
+        self._orders = commands
         self._pressed = 0
 
     def hear(self, data: bytes) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.safety.supervisor import Stage
+from pixelgait.robot.safety.supervisor import SensorHealth
 from pixelgait.robot.spec import LEGS, Array, RobotSpec
 
 CAMERA, LOG = "camera", "log"
@@ -99,6 +99,6 @@ def joint_entries(spec: RobotSpec, what: str, time_s: float, angles: Array) -> l
     return entries
 
 
-def stage_level(stage: Stage) -> str:
+def stage_level(stage: SensorHealth) -> str:
     """How bad it is that a sensor is in this stage."""
-    return {Stage.FRESH: INFO, Stage.DEAD: ERROR}.get(stage, WARN)
+    return {SensorHealth.FRESH: INFO, SensorHealth.DEAD: ERROR}.get(stage, WARN)

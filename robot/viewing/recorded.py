@@ -14,8 +14,8 @@ from pixelgait.robot.interface import Reading
 from pixelgait.robot.recording.reader import RecordedStep, Recording
 from pixelgait.robot.recording.replay import Replayed, replayed
 from pixelgait.robot.runtime.attention_overlay import draw_attention
-from pixelgait.robot.runtime.operator_commands import State
-from pixelgait.robot.runtime.sensor_status import StageWatch
+from pixelgait.robot.runtime.operator_commands import RobotState
+from pixelgait.robot.runtime.sensor_status import SensorStatus
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.robot.viewing.entries import (
     ANGLE,
@@ -71,7 +71,7 @@ def _ending(step: RecordedStep, recording: Recording) -> Iterator[Entry]:
 
 def _decision(step: Replayed, bundle: Bundle) -> Iterator[Entry]:
     controller, time_s = step.operation.controller, step.recorded.inputs.reading.time_s
-    walks = step.command is not None and step.operation.state is State.WALKING
+    walks = step.command is not None and step.operation.state is RobotState.WALKING
     yield command_entry(
         time_s, *(commanded(controller.followed) if walks else (math.nan, math.nan))
     )
@@ -100,15 +100,15 @@ def _numbers(step: RecordedStep, spec: RobotSpec) -> Iterator[Entry]:
     yield ages_entry(time_s, step.inputs.ages)
     yield Numbers(LATENCY, time_s, ("step [us]",), (step.took_us,))
     yield Numbers(PERIOD, time_s, ("since the last command [us]",), (step.inputs.gap_s * 1e6,))
-    if (destination := step.inputs.orders.destination) is not None:
-        yield goal_entry(time_s, *_goal(destination, reading))
+    if (goal_position := step.inputs.commands.goal_position) is not None:
+        yield goal_entry(time_s, *_goal(goal_position, reading))
 
 
-def _goal(destination: tuple[float, float], reading: Reading) -> tuple[float, float]:
+def _goal(goal_position: tuple[float, float], reading: Reading) -> tuple[float, float]:
     """Distance [m] and bearing [rad] of a place x, y [m]; NaN while there is no odometry."""
     if reading.odometry is None:
         return math.nan, math.nan
-    distance_m, bearing_rad = goal_vector(np.array(destination), reading.odometry).tolist()
+    distance_m, bearing_rad = goal_vector(np.array(goal_position), reading.odometry).tolist()
     return distance_m, bearing_rad
 
 
@@ -116,14 +116,14 @@ class _Changes:
     """What is told in words: states with their causes, faults, stages of the sensors."""
 
     def __init__(self, first: RecordedStep) -> None:
-        self._patience = dict(first.patience)
-        self._stages = StageWatch(self._patience)
+        self._sensor_timeouts = dict(first.sensor_timeouts)
+        self._stages = SensorStatus(self._sensor_timeouts)
         self._state = self._fault = ""
 
     def of(self, step: RecordedStep) -> Iterator[Entry]:
         """All that this step has changed."""
         time_s = step.inputs.reading.time_s
-        self._patience.update(step.patience)  # somebody may have set it
+        self._sensor_timeouts.update(step.sensor_timeouts)  # somebody may have set it
         self._stages.look(step.inputs.ages, {}, time_s)
         while self._stages.changes:
             stage, text = self._stages.changes.popleft()

@@ -15,7 +15,7 @@ from pixelgait.robot.control.controller import Controller, HighLevel
 from pixelgait.robot.control.low_level import HeadingHold, LinearLowLevel
 from pixelgait.robot.interface import CONTROL_DT_S, Reading
 from pixelgait.robot.rotation import is_unit, up_z
-from pixelgait.robot.safety.sensor_checks import IMU_DRIFT_RAD, JointWatch, imu_drift
+from pixelgait.robot.safety.sensor_checks import IMU_DRIFT_RAD, JointMonitor, imu_drift
 from pixelgait.robot.safety.supervisor import LEAST_UP_Z, Supervisor
 from pixelgait.robot.spec import Array, RobotSpec
 
@@ -84,7 +84,7 @@ class BatchSupervisor(Supervisor):
         self.odd |= (values == last).all(0)
 
 
-class JointWatches(JointWatch):
+class JointWatches(JointMonitor):
     """Judges the joints of n robots, and marks in `odd` (n,) who has one to be doubted."""
 
     def __init__(self, spec: RobotSpec, odd: NDArray[np.bool_]) -> None:
@@ -96,7 +96,7 @@ class JointWatches(JointWatch):
         if stuck is not None:
             self.odd |= stuck.any(-1)
 
-    def _doubt(self, reading: Reading, step_s: float) -> None:
+    def _judge_joints(self, reading: Reading, step_s: float) -> None:
         self.odd |= (self._found > self._bounds).any((0, 2))
         self._trust(reading, step_s)
 

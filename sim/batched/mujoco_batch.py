@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.spec import Array, RobotSpec
-from pixelgait.sim.body.interface import PHYSICS_DT_S, SUBSTEPS, Loads
+from pixelgait.sim.body.interface import PHYSICS_DT_S, SUBSTEPS, JointLoads
 from pixelgait.sim.engines.mujoco_body import ANGULAR, LINEAR, POSITION, QUATERNION, MuJoCoBody
 from pixelgait.sim.engines.mujoco_model import read_feet
 from pixelgait.sim.scenes.flat import FlatGround
@@ -102,9 +102,9 @@ class MuJoCoBatch:
         """(n, 4) of the bases, when they were read: quaternions xyzw."""
         return self._coordinates.take(XYZW, 1)
 
-    def loads(self) -> Loads:
+    def loads(self) -> JointLoads:
         """What motors and feet bear, (n, ...); joints' speeds are those that were read."""
-        return Loads(_rows(self._forces), self._speeds, *read_feet(_rows(self._felt)))
+        return JointLoads(_rows(self._forces), self._speeds, *read_feet(_rows(self._felt)))
 
     def push(self, velocities: Array) -> None:
         """Kick the bases: add velocities (n, 3) [m/s]."""

@@ -18,7 +18,7 @@ from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.rotation import heading
 from pixelgait.robot.spec import Array
 from pixelgait.sim.batched.mujoco_batch import MuJoCoBatch
-from pixelgait.sim.body.interface import Loads
+from pixelgait.sim.body.interface import JointLoads
 from pixelgait.sim.tasks.follow import Follow, drawn_command
 from pixelgait.sim.tasks.forward import AHEAD, Forward
 from pixelgait.sim.tasks.task import Task, drawn_push, in_base_frame, off_its_feet
@@ -107,7 +107,7 @@ class FollowBatch:
         if due.any():
             body.push(pushes)
 
-    def _strain(self, loads: Loads) -> Array:
+    def _strain(self, loads: JointLoads) -> Array:
         """What this control step has cost motors and feet, (n,); see `Follow`."""
         torques, speeds = np.abs(loads.torques), np.abs(loads.speeds)
         power = np.array([own.dot(turning) for own, turning in zip(torques, speeds, strict=True)])
@@ -127,8 +127,8 @@ class FollowBatch:
 class ForwardBatch:
     """`Forward` without end, n times: straight ahead on flat ground."""
 
-    def __init__(self, seeds: Sequence[int], steps: int, patience_steps: float) -> None:
-        self.steps, self.patience_steps = steps, patience_steps
+    def __init__(self, seeds: Sequence[int], steps: int, stall_steps: float) -> None:
+        self.steps, self.stall_steps = steps, stall_steps
         self._shoves = np.array([Forward.shove(seed) for seed in seeds])
 
     def command(self, *_: object) -> Decision:
@@ -148,7 +148,7 @@ class ForwardBatch:
         better = progress > self._best + Forward.ADVANCE_M
         self._since_best = np.where(better, 0, self._since_best + 1)
         self._best = np.where(better, progress, self._best)
-        return rewards, (self._since_best > self.patience_steps) | fallen(body)
+        return rewards, (self._since_best > self.stall_steps) | fallen(body)
 
     def metrics(self, robot: int) -> dict[str, float]:
         """None."""
@@ -160,7 +160,7 @@ def batch_of(task: Task, seeds: Sequence[int]) -> BatchTask:
     if isinstance(task, Follow):
         return FollowBatch(seeds, task.steps)
     assert isinstance(task, Forward)
-    return ForwardBatch(seeds, task.steps, task.patience_steps)
+    return ForwardBatch(seeds, task.steps, task.stall_steps)
 
 
 def fallen(body: MuJoCoBatch) -> Who:

@@ -15,7 +15,12 @@ import gymnasium
 import numpy as np
 from gymnasium.vector.async_vector_env import _async_worker
 
-from pixelgait.robot.cli.processes import interrupt_later, serve, start_fork_server, whole_start
+from pixelgait.robot.cli.processes import (
+    deferred_interrupt,
+    interrupt_later,
+    serve,
+    start_fork_server,
+)
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim import envs
 from pixelgait.sim.body.interface import SimulatedBody
@@ -77,7 +82,7 @@ def shared_rates(spec: RobotSpec, steps: int, rounds: int, seed: int) -> dict[st
 @contextmanager
 def _vector(spec: RobotSpec) -> Iterator[Any]:
     """Gymnasium's environments, each in a process, until the block ends, however it does."""
-    with whole_start():
+    with deferred_interrupt():
         vector: Any = gymnasium.make_vec(
             FOLLOW,
             num_envs=ENVIRONMENTS,
@@ -107,7 +112,7 @@ class NativeLoop:
         self._process = context.Process(target=serve, args=(_answer, theirs, spec), daemon=True)
 
     def __enter__(self) -> NativeLoop:
-        with whole_start():
+        with deferred_interrupt():
             self._process.start()
         return self
 

@@ -13,7 +13,7 @@ from pixelgait.robot.rotation import Quaternion, Vector
 from pixelgait.robot.spec import LEGS, Array
 from pixelgait.sim.body.delays import DelayLine, History
 from pixelgait.sim.body.faults import Fault, schedule, schedule_on
-from pixelgait.sim.body.interface import BasePose, Loads, SimulatedBody
+from pixelgait.sim.body.interface import BasePose, JointLoads, SimulatedBody
 from pixelgait.sim.body.sensors import nearer_of_both
 from pixelgait.sim.world.scene import Layout
 from pixelgait.sim.world.seeds import Stream
@@ -109,7 +109,7 @@ class FaultyBody:
     def touching(self) -> float | None:
         return self.body.touching()
 
-    def loads(self) -> Loads:
+    def loads(self) -> JointLoads:
         return self.body.loads()
 
     def push(self, velocity: Array) -> None:

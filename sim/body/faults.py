@@ -83,7 +83,7 @@ def parse_faults(texts: tuple[str, ...]) -> tuple[Fault, ...]:
     return tuple(_parse(text) for text in texts)
 
 
-def require_eyes(faults: tuple[Fault, ...], who: str) -> None:
+def require_camera(faults: tuple[Fault, ...], who: str) -> None:
     """Raises UserError if a fault changes but pixels, for someone who does not look at any."""
     for fault in faults:
         if fault.sensor == "camera" and fault.kind in PIXELS:

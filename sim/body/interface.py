@@ -27,7 +27,7 @@ class BasePose(NamedTuple):
     orientation: Quaternion  # xyzw
 
 
-class Loads(NamedTuple):
+class JointLoads(NamedTuple):
     """What motors and feet bear in a physics step."""
 
     torques: Array  # (12,) of the motors [Nm]
@@ -36,7 +36,7 @@ class Loads(NamedTuple):
     foot_sinking: Array  # (4,) vertical speed of each foot, downwards positive [m/s]
 
 
-class Walker(Protocol):
+class RobotBase(Protocol):
     """A robot in a scene, as tasks see it."""
 
     spec: RobotSpec
@@ -59,14 +59,14 @@ class Walker(Protocol):
     def joint_angles(self) -> Array:
         """Where the joints are (12,) [rad], whatever sensors say."""
 
-    def loads(self) -> Loads:
+    def loads(self) -> JointLoads:
         """What motors and feet bear at this instant; nothing, of a robot without legs."""
 
     def push(self, velocity: Array) -> None:
         """Kick the base: add a velocity (3,) [m/s]."""
 
 
-class SimulatedBody(Body, Walker, Protocol):
+class SimulatedBody(Body, RobotBase, Protocol):
     """One robot in one scene, with what a simulator knows and a robot does not.
 
     `reset` lays the scene out from the seed; whatever ran before, an episode depends on nothing

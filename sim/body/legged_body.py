@@ -24,7 +24,7 @@ from pixelgait.sim.body.interface import (
     START_ABOVE_M,
     SUBSTEPS,
     BasePose,
-    Loads,
+    JointLoads,
     standing,
 )
 from pixelgait.sim.body.motors import Motor, motor_torques, motors_under, only_damps
@@ -212,7 +212,7 @@ class LeggedBody(ABC):
         """Normal force [N] between the robot and obstacles now; None if it touches none."""
 
     @abstractmethod
-    def loads(self) -> Loads:
+    def loads(self) -> JointLoads:
         """What motors and feet bear at this instant."""
 
     @abstractmethod

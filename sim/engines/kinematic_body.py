@@ -19,7 +19,7 @@ from pixelgait.robot.interface import CONTROL_DT_S, Image, Reading
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.camera import Camera
-from pixelgait.sim.body.interface import BasePose, Loads
+from pixelgait.sim.body.interface import BasePose, JointLoads
 from pixelgait.sim.body.odometry import DriftingOdometry
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.body.sensors import CameraStream
@@ -212,10 +212,10 @@ class KinematicBody:
         """Those of a robot that stands: it has no legs to move."""
         return self.spec.default_pose_rad
 
-    def loads(self) -> Loads:
+    def loads(self) -> JointLoads:
         """Nothing: it has neither motors nor feet."""
         joints, legs = np.zeros(len(self.spec.joint_names)), np.zeros(len(self.spec.feet_m))
-        return Loads(joints, joints, legs, legs)
+        return JointLoads(joints, joints, legs, legs)
 
     def push(self, velocity: Array) -> None:
         """Add the part along the robot of a velocity (3,) [m/s]."""

@@ -29,7 +29,7 @@ from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.rotation import Quaternion, Vector
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.camera import Camera
-from pixelgait.sim.body.interface import PHYSICS_DT_S, BasePose, Loads
+from pixelgait.sim.body.interface import PHYSICS_DT_S, BasePose, JointLoads
 from pixelgait.sim.body.legged_body import LeggedBody
 from pixelgait.sim.body.motors import only_damps
 from pixelgait.sim.body.randomisation import Randomisation, Sample
@@ -175,7 +175,7 @@ class MuJoCoBody(LeggedBody):
             total += force[0]
         return float(total)
 
-    def loads(self) -> Loads:
+    def loads(self) -> JointLoads:
         """What motors and feet bear at this instant."""
         model, data, legs = self.model, self.data, self._legs
         forces, sinking, force, velocity = (np.zeros(n) for n in (len(legs), len(legs), 6, 6))
@@ -187,7 +187,7 @@ class MuJoCoBody(LeggedBody):
         for foot, leg in legs.items():
             mujoco.mj_objectVelocity(model, data, mujoco.mjtObj.mjOBJ_GEOM, foot, velocity, 0)
             sinking[leg] = -velocity[5]
-        return Loads(np.array(self._torques), data.qvel[self.v], forces, sinking)
+        return JointLoads(np.array(self._torques), data.qvel[self.v], forces, sinking)
 
     def push(self, velocity: Array) -> None:
         """Kick the base: add a velocity (3,) [m/s]."""

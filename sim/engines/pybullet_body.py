@@ -15,7 +15,7 @@ from pixelgait.robot.interface import Reading
 from pixelgait.robot.rotation import Quaternion, Vector, to_base_frame
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.camera import Camera
-from pixelgait.sim.body.interface import GRAVITY_Z_M_PER_S2, PHYSICS_DT_S, BasePose, Loads
+from pixelgait.sim.body.interface import GRAVITY_Z_M_PER_S2, PHYSICS_DT_S, BasePose, JointLoads
 from pixelgait.sim.body.legged_body import LeggedBody
 from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.engines.pybullet_client import pybullet
@@ -180,7 +180,7 @@ class PyBulletBody(LeggedBody):
         ]
         return sum(forces) if forces else None
 
-    def loads(self) -> Loads:
+    def loads(self) -> JointLoads:
         """What motors and feet bear at this instant."""
         points = pybullet.getContactPoints(bodyA=self.robot, physicsClientId=self.client)
         forces = dict.fromkeys(self._feet, 0.0)
@@ -190,7 +190,7 @@ class PyBulletBody(LeggedBody):
         feet = pybullet.getLinkStates(
             self.robot, self._feet, computeLinkVelocity=1, physicsClientId=self.client
         )
-        return Loads(
+        return JointLoads(
             np.array(self._torques),
             np.array(self._joints()[1]),
             np.array(list(forces.values())),

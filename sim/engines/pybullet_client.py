@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pixelgait.robot.cli.processes import hushed
+from pixelgait.robot.cli.processes import silence_stderr
 
-with hushed():
+with silence_stderr():
     import pybullet
 
 __all__ = ["pybullet"]

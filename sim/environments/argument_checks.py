@@ -14,7 +14,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.camera import CHANNELS, Kind
-from pixelgait.sim.body.faults import Fault, require_eyes
+from pixelgait.sim.body.faults import Fault, require_camera
 from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.world.appearance import LooksOption
 from pixelgait.sim.world.seeds import ranges_of
@@ -100,7 +100,7 @@ def check_blind(
     unseen_lens = field_of_view_rad is not None and render_mode != "camera"
     if camera != "rgb" or unseen_lens:
         raise UserError("image_size is None: there is no image for camera or field_of_view_rad")
-    require_eyes(wrong, "who has no image")
+    require_camera(wrong, "who has no image")
 
 
 def check_times(frame_skip: int, seconds: float) -> None:

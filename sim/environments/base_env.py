@@ -148,7 +148,7 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
             seen["image"] = self._image.copy()
         odometry = self.reading.odometry
         if self.told and odometry is not None:  # no simulated robot is without
-            goal = goal_vector(self.body.scene.destination, odometry)
+            goal = goal_vector(self.body.scene.goal_position, odometry)
             seen["goal"] = goal.astype(np.float32)
         return seen
 
@@ -194,6 +194,6 @@ def _place(
         raise UserError(f"difficulty is nothing to scene '{scene}': it has but one")
     graded = MEDIUM if difficulty is None else difficulty
     place = make_scene(scene, graded, distractors, looks)
-    if goal and not place.tells_destination:
+    if goal and not place.has_goal_position:
         raise UserError(f"goal: scene '{scene}' tells no destination, as rooms does")
     return place

@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium.vector import SyncVectorEnv
 from numpy.typing import NDArray
 
-from pixelgait.robot.cli.processes import serve, whole_start
+from pixelgait.robot.cli.processes import deferred_interrupt, serve
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.environments.gait_env import GaitEnv, side_by_side
 from pixelgait.sim.workers.process_pool import WHY_LOST
@@ -23,7 +23,7 @@ Make = Callable[[], Any]  # a single environment
 LOST = f"a worker of these environments has ended: {WHY_LOST}"
 
 
-class Order(NamedTuple):
+class EnvRequest(NamedTuple):
     """A method of a share, and its arguments, also by name."""
 
     method: str
@@ -78,7 +78,7 @@ class Share(SyncVectorEnv[Any, Any]):
         self._seen = {name: block.view()[where] for name, block in memory.seen.items()}
         self._judged = [block.view()[where] for block in memory.judged]
 
-    def follow(self, order: Order) -> Any:
+    def follow(self, order: EnvRequest) -> Any:
         """What a method returns that is not in the memory."""
         result = getattr(self, order.method)(*order.arguments, **order.named)
         if order.method not in ("reset", "step"):
@@ -113,18 +113,18 @@ class Share(SyncVectorEnv[Any, Any]):
         return answer
 
 
-class Worker:
+class EnvWorker:
     """A share in a process of its own."""
 
     def __init__(self, make: Make, memory: SharedMemory, where: slice) -> None:
         self._pipe, theirs = CONTEXT.Pipe()
         arguments = (_work, theirs, make, memory, where)
         self.process = CONTEXT.Process(target=serve, args=arguments, daemon=True)
-        with whole_start():
+        with deferred_interrupt():
             self.process.start()
         theirs.close()  # or nobody would notice that the process has ended
 
-    def ask(self, order: Order) -> None:
+    def ask(self, order: EnvRequest) -> None:
         """See `Share.follow`.
 
         Raises:

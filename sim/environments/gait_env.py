@@ -26,7 +26,7 @@ from pixelgait.sim.engines.registry import BODIES
 from pixelgait.sim.environments.argument_checks import EnvOptions, as_action
 from pixelgait.sim.environments.base_env import SIZE, Observation, PixelGaitEnv, no_high_level
 from pixelgait.sim.tasks.follow import Follow
-from pixelgait.sim.tasks.navigate import way_through
+from pixelgait.sim.tasks.navigate import navigation_task
 from pixelgait.sim.tasks.task import fallen
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class GaitEnv(PixelGaitEnv):
             raise UserError(f"body 'glide' has no legs for an agent to move, choose from {legs}")
         super().__init__(scene, difficulty, image_size, frame_skip, **options)
         follows = task == "follow"
-        self.task = Follow(steps=0) if follows else way_through(self.body.scene, steps=0)
+        self.task = Follow(steps=0) if follows else navigation_task(self.body.scene, steps=0)
         self.agent = Agent(self.robot)
         self._stepped: Step | None = None
         self.action_space = action_space()
@@ -108,10 +108,15 @@ class GaitEnv(PixelGaitEnv):
         total, over = 0.0, False
         for _ in range(self.frame_skip):
             ages = self.body.ages()
-            asked = self.agent.asked(self._latent(), self.reading, ages)
-            angles = self.agent.supervisor.believed(self.reading.joint_angles)
-            acted = yield asked, self.agent.action, self.agent.carried, angles
-            command = self.agent.answered(acted, self.reading, ages)
+            corrected_command = self.agent.corrected_command(self._latent(), self.reading, ages)
+            angles = self.agent.supervisor.filtered(self.reading.joint_angles)
+            low_level_output = yield (
+                corrected_command,
+                self.agent.action,
+                self.agent.carried,
+                angles,
+            )
+            command = self.agent.supervise(low_level_output, self.reading, ages)
             yield None
             self.body.apply(command)
             yield None
@@ -157,23 +162,23 @@ def side_by_side(spec: RobotSpec, steps: Sequence[Stepping]) -> list[Step]:
     results: list[Any] = [None] * len(steps)
     going, told = list(range(len(steps))), list(results)
     while going:
-        asked = {}
+        corrected_command = {}
         for place in going:
             try:
-                asked[place] = steps[place].send(told[place])
+                corrected_command[place] = steps[place].send(told[place])
             except StopIteration as end:
                 results[place] = end.value
-        going, told = list(asked), _gaits(spec, asked, len(steps))
+        going, told = list(corrected_command), _gaits(spec, corrected_command, len(steps))
     return results
 
 
-def _gaits(spec: RobotSpec, asked: Mapping[int, Asked], steps: int) -> list[Any]:
+def _gaits(spec: RobotSpec, corrected_command: Mapping[int, Asked], steps: int) -> list[Any]:
     """What `act` says to each of so many steps that has asked; all are at the same part."""
     told: list[Any] = [None] * steps
-    rows = [row for row in asked.values() if row is not None]
+    rows = [row for row in corrected_command.values() if row is not None]
     if rows:
-        acted = act(spec, *map(np.array, zip(*rows, strict=True)))
-        for place, targets, carried in zip(asked, *acted, strict=True):
+        low_level_output = act(spec, *map(np.array, zip(*rows, strict=True)))
+        for place, targets, carried in zip(corrected_command, *low_level_output, strict=True):
             told[place] = targets, carried
     return told
 

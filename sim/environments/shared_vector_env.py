@@ -27,7 +27,7 @@ from pixelgait.sim.environments.argument_checks import (
     each_seed,
 )
 from pixelgait.sim.environments.base_env import Infos, Observation
-from pixelgait.sim.environments.env_process import Make, Order, Share, SharedMemory, Worker
+from pixelgait.sim.environments.env_process import EnvRequest, EnvWorker, Make, Share, SharedMemory
 from pixelgait.sim.environments.gait_env import GaitEnv
 from pixelgait.sim.environments.steer_env import SteerEnv
 
@@ -82,11 +82,11 @@ class SharedVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
         self._seen = {name: block.view() for name, block in memory.seen.items()}
         self._judged = [block.view() for block in memory.judged]
         own.write_into(memory, first)
-        self.workers: list[Worker] = []
+        self.workers: list[EnvWorker] = []
         if others:
             start_fork_server(__name__)
         for share in others:
-            self.workers.append(Worker(make, memory, share))
+            self.workers.append(EnvWorker(make, memory, share))
 
     def reset(
         self,
@@ -102,7 +102,8 @@ class SharedVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
         check_reset(options)
         seeds = each_seed(seed, self.num_envs)
         infos = self._ask(
-            Order("reset", (), {"seed": seeds[share], "options": options}) for share in self._shares
+            EnvRequest("reset", (), {"seed": seeds[share], "options": options})
+            for share in self._shares
         )
         return self._observations(), self._together(infos)
 
@@ -115,7 +116,7 @@ class SharedVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
             UserError: there are more actions than robots, or fewer, or of another shape.
         """
         wanted = as_action(actions, self._acts)
-        infos = self._ask(Order("step", (wanted[share],)) for share in self._shares)
+        infos = self._ask(EnvRequest("step", (wanted[share],)) for share in self._shares)
         rewards, terminated, truncated = (values.copy() for values in self._judged)
         return self._observations(), rewards, terminated, truncated, self._together(infos)
 
@@ -125,7 +126,7 @@ class SharedVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
 
     def call(self, name: str, *arguments: Any, **options: Any) -> tuple[Any, ...]:
         """What a method of each returns, or an attribute of each."""
-        order = Order("call", (name, *arguments), options)
+        order = EnvRequest("call", (name, *arguments), options)
         return tuple(chain(*self._ask(order for _ in self._shares)))
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
@@ -137,7 +138,7 @@ class SharedVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
         each = values if isinstance(values, list | tuple) else [values] * self.num_envs
         if len(each) != self.num_envs:
             raise UserError(f"{name}: {len(each)} values for {self.num_envs} robots")
-        self._ask(Order("set_attr", (name, each[share])) for share in self._shares)
+        self._ask(EnvRequest("set_attr", (name, each[share])) for share in self._shares)
 
     def close_extras(self, **_: Any) -> None:
         """End the workers, and free the simulators."""
@@ -149,7 +150,7 @@ class SharedVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
         if hasattr(self, "workers"):
             self.close()
 
-    def _ask(self, orders: Iterable[Order]) -> list[Any]:
+    def _ask(self, orders: Iterable[EnvRequest]) -> list[Any]:
         """What every share returns, each as it is told.
 
         Raises:

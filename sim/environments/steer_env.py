@@ -16,7 +16,7 @@ from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import Array
 from pixelgait.sim.environments.argument_checks import EnvOptions, as_action
 from pixelgait.sim.environments.base_env import SIZE, Observation, PixelGaitEnv, no_high_level
-from pixelgait.sim.tasks.navigate import way_through
+from pixelgait.sim.tasks.navigate import navigation_task
 from pixelgait.sim.tasks.task import fallen
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class SteerEnv(PixelGaitEnv):
         if glides and low_level is not None:
             raise UserError(f"low_level '{low_level}' moves legs that body 'glide' does not have")
         super().__init__(scene, difficulty, image_size, frame_skip, **options)
-        self.task = way_through(self.body.scene, steps=0)
+        self.task = navigation_task(self.body.scene, steps=0)
         self.controller: Controller | None = None
         if not glides:
             name = str(shipped_low_level(self.robot.name) if low_level is None else low_level)

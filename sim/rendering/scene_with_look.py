@@ -19,7 +19,7 @@ class Dressed(Around):
         self.scene, self.looks = scene, looks
         self.name, self.goal_m = scene.name, scene.goal_m
         self.fixed, self.movable = scene.fixed, scene.movable
-        self.tells_destination = scene.tells_destination
+        self.has_goal_position = scene.has_goal_position
 
     def layout(self, rng: np.random.Generator) -> Layout:
         """The scene's own, and only then a look."""

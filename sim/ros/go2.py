@@ -75,7 +75,7 @@ class Go2Wire:
         if self._steps % SERVICE_STEPS == 0:
             self._serve()
         record = newest(self._reader)
-        if record is not None and self._obeyed(record):
+        if record is not None and self._motors_enabled(record):
             self._newest, self._received_s = record, time.monotonic()
         if self.program:
             return self._lie_down() if self._down else None
@@ -84,12 +84,12 @@ class Go2Wire:
             return limp(self._spec)
         return motor_command(self._newest, len(self._spec.joint_names))
 
-    def _obeyed(self, record: go2.Record) -> bool:
+    def _motors_enabled(self, record: go2.Record) -> bool:
         framed = tuple(record["head"]) == go2.HEAD and record["level_flag"] == go2.LOW_LEVEL
         whole = framed and record["crc"] == go2.checksum(record) and _finite(record)
-        obeyed = whole and not self.program
-        self.refused += not obeyed
-        return obeyed
+        motors_enabled = whole and not self.program
+        self.refused += not motors_enabled
+        return motors_enabled
 
     def publish(self, now_ns: int, reading: Reading, lost: Container[str]) -> None:
         """After every physics step; joints and IMU are lost together, as they come."""

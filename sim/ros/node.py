@@ -131,11 +131,11 @@ def _film(config: SimConfig, path: Path, node: SimulatedRobot) -> None:
     Raises:
         UserError: it was nowhere yet.
     """
-    from pixelgait.robot.ros.common.ros2 import heed_signals
+    from pixelgait.robot.ros.common.ros2 import install_signal_handlers
     from pixelgait.robot.runtime.realtime import give_up_priority
     from pixelgait.sim.viewing.video import Track, film_track
 
-    heed_signals()
+    install_signal_handlers()
     give_up_priority()
     if not node.path:
         raise UserError(f"--video {path}: stopped before there was anything to film")

@@ -47,7 +47,7 @@ class Distracted(Around):
     def __init__(self, scene: Scene, split: Split) -> None:
         self.scene = scene
         self.name, self.goal_m = scene.name, scene.goal_m
-        self.tells_destination = scene.tells_destination
+        self.has_goal_position = scene.has_goal_position
         self.textures = textures(split)
         plain = self.textures[0]
         picture = replace(plain, tile_m=PICTURE_M)

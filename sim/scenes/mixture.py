@@ -37,10 +37,10 @@ class Mixture(Around):
         self.kinds = [scene for scene, _ in kinds]
         weights = np.array([weight for _, weight in kinds])
         self.shares = weights / weights.sum()
-        told = {scene.tells_destination for scene in self.kinds}
+        told = {scene.has_goal_position for scene in self.kinds}
         if len(told) > 1:
             raise UserError(f"{self.name}: some of its scenes tell a destination, others do not")
-        self.tells_destination = told.pop()
+        self.has_goal_position = told.pop()
         self.scene = self.kinds[0]  # in the last layout
         fixed = [[_movable(self, shape) for shape in scene.fixed] for scene in self.kinds]
         self._fixed_poses = [[shape.pose for shape in shapes] for shapes in fixed]

@@ -30,7 +30,7 @@ FLIGHT = (0, 1, 2, 3, 3, 2, 1, 0)  # its treads' heights, in steps
 TREAD_COLOURS = (PLATFORM_COLOUR, (0.55, 0.53, 0.48))  # of every other one
 
 
-class UpsAndDowns(Scene):
+class RampsAndSteps(Scene):
     """A strip along x whose height depends on x alone."""
 
     goal_m = 12.0
@@ -49,7 +49,7 @@ class UpsAndDowns(Scene):
         """Of the ground there [m]."""
 
 
-class Ramps(UpsAndDowns):
+class Ramps(RampsAndSteps):
     """Up, along, down, along."""
 
     name = "ramps"
@@ -68,7 +68,7 @@ class Ramps(UpsAndDowns):
         return float(np.interp(x, self.knots_x, self.knots_z))
 
 
-class Steps(UpsAndDowns):
+class Steps(RampsAndSteps):
     """Flights of low stairs."""
 
     name = "steps"

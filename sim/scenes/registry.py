@@ -18,8 +18,8 @@ from pixelgait.sim.scenes.courses.passers_by import PassersBy
 from pixelgait.sim.scenes.courses.slalom import Slalom
 from pixelgait.sim.scenes.distractors import Distracted, Split
 from pixelgait.sim.scenes.flat import FlatGround
-from pixelgait.sim.scenes.houses.enfilade import Enfilade
 from pixelgait.sim.scenes.houses.gibson import Gibson
+from pixelgait.sim.scenes.houses.room_chain import RoomChain
 from pixelgait.sim.scenes.houses.rooms import Rooms
 from pixelgait.sim.scenes.mixture import Mixture
 from pixelgait.sim.scenes.ramps_and_steps import Ramps, Steps
@@ -36,7 +36,7 @@ MIXED = {
     FreeStanding.name: 2.0,
     Slalom.name: 2.0,
     Clutter.name: 2.0,
-    Enfilade.name: 2.0,
+    RoomChain.name: 2.0,
     Bridges.name: 1.0,
     Ramps.name: 0.5,
     Rough.name: 0.5,
@@ -58,7 +58,7 @@ SCENES: dict[str, Callable[[float], Scene]] = {
     Clutter.name: Clutter,
     Bridges.name: Bridges,
     PassersBy.name: PassersBy,
-    Enfilade.name: Enfilade,
+    RoomChain.name: RoomChain,
     Rough.name: Rough,
     Ramps.name: Ramps,
     Steps.name: Steps,

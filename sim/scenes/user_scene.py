@@ -95,7 +95,7 @@ def _guard_places(scene: Scene, path: Path) -> None:
         ask = getattr(scene, method)
         return lambda x, y: _guarded(path, lambda: _checked(ask(x, y), method, x, y))
 
-    for method in ("progress_m", "way_m", "ground_m"):
+    for method in ("progress_m", "path_length_m", "ground_m"):
         setattr(scene, method, guarded(method))
 
 
@@ -243,22 +243,22 @@ def _check_layout(scene: Scene, layout: Layout) -> None:
             f"the start ({x:g}, {y:g}) is inside a Box at ({wall.x:g}, {wall.y:g}, {wall.z:g})"
         )
     progress_m = scene.progress_m(x, y)
-    if progress_m > scene.goal_m and not scene.tells_destination:
+    if progress_m > scene.goal_m and not scene.has_goal_position:
         raise ValueError(f"progress_m at the start is {progress_m:g}, beyond {scene.goal_m:g}")
-    if scene.tells_destination:
-        if scene.destination is None:
+    if scene.has_goal_position:
+        if scene.goal_position is None:
             raise ValueError("it tells a destination, but its layout sets none")
-        _check_finite("the destination", scene.destination)
-        if np.shape(scene.destination) != (2,):
-            raise ValueError(f"destination is {scene.destination}, expected x and y")
-        x, y = map(float, scene.destination)
+        _check_finite("the destination", scene.goal_position)
+        if np.shape(scene.goal_position) != (2,):
+            raise ValueError(f"destination is {scene.goal_position}, expected x and y")
+        x, y = map(float, scene.goal_position)
         if (box := box_at(scene, layout, x, y)) is not None:
             raise ValueError(
                 f"the destination ({x:g}, {y:g}) is inside a Box at "
                 f"({box.x:g}, {box.y:g}, {box.z:g}), expected free ground"
             )
         _check_way(scene, layout.start, x, y)
-    elif scene.destination is not None:
+    elif scene.goal_position is not None:
         raise ValueError("it has a destination, but does not say tells_destination = True")
 
 
@@ -267,16 +267,16 @@ def _check_way(scene: Scene, start: Pose, x: float, y: float) -> None:
     whole way shorter than a straight one: by its length success is weighted.
     """
     crow_m = math.hypot(x - start.x, y - start.y)
-    left_m = -scene.progress_m(start.x, start.y)
+    remaining_m = -scene.progress_m(start.x, start.y)
     end_m = scene.progress_m(x, y)
-    if abs(end_m) > COARSE_M or left_m < crow_m - COARSE_M:
+    if abs(end_m) > COARSE_M or remaining_m < crow_m - COARSE_M:
         raise ValueError(
-            f"progress_m goes from {-left_m:g} at the start to {end_m:g} at the destination, "
+            f"progress_m goes from {-remaining_m:g} at the start to {end_m:g} at the destination, "
             f"{crow_m:g} m away: expected minus the way that is left [m]"
         )
-    if (way_m := scene.way_m(start.x, start.y)) < crow_m - COARSE_M:
+    if (path_length_m := scene.path_length_m(start.x, start.y)) < crow_m - COARSE_M:
         raise ValueError(
-            f"way_m at the start is {way_m:g}, to a destination {crow_m:g} m away: "
+            f"way_m at the start is {path_length_m:g}, to a destination {crow_m:g} m away: "
             "expected the shortest way there is [m]"
         )
 

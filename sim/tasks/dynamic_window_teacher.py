@@ -57,7 +57,7 @@ class ForesightedTeacher(Teacher):
         errors = (headings - yaw + math.pi) % (2.0 * math.pi) - math.pi
         ways = np.concatenate((_ways(x, y, yaw, errors), _standing(x, y)))
         detours = DETOUR_PER_M * np.maximum(0.0, KEEP_AWAY_M - self._distance_m(ways))
-        best = int(np.argmin(detours + [self._left_m(way) for way in ways]))
+        best = int(np.argmin(detours + [self._remaining_m(way) for way in ways]))
         return steer(float(errors[best])) if best < len(errors) else Decision(STAND, HOLD_STEPS)
 
     def _distance_m(self, ways: Array) -> Array:
@@ -73,7 +73,7 @@ class ForesightedTeacher(Teacher):
             nearest = np.minimum(nearest, np.hypot(*np.moveaxis(outside, -1, 0)).min(1))
         return nearest
 
-    def _left_m(self, way: Array) -> float:
+    def _remaining_m(self, way: Array) -> float:
         """What is left to go from the end of a way (steps, 2), as the map counts it [m]."""
         cells = [self._map.cell(*place) for place in way[SOME].tolist()]
         blocked = not all(self._map.free[cell] for cell in cells)

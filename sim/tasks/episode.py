@@ -12,7 +12,7 @@ from pixelgait.robot.control.low_level import INPUT_SIZE, LATENT_SIZE, features
 from pixelgait.robot.control.observation import imu_vector
 from pixelgait.robot.interface import CONTROL_DT_S, Reading
 from pixelgait.robot.spec import Array
-from pixelgait.sim.body.interface import SimulatedBody, Walker
+from pixelgait.sim.body.interface import RobotBase, SimulatedBody
 from pixelgait.sim.tasks.task import Task, fallen, progress_m
 
 SAMPLE_STEPS = 10  # every tenth step is kept: path and observation statistics
@@ -55,7 +55,7 @@ class Episode:
     contacts: Contacts
 
     @property
-    def clean_success(self) -> bool | None:
+    def collision_free_success(self) -> bool | None:
         """Reached the goal, if there is one, and touched nothing but the ground on the way."""
         return self.success and self.contacts.count == 0
 
@@ -63,7 +63,7 @@ class Episode:
 class EpisodeLog:
     """What is noted down while an episode runs."""
 
-    def __init__(self, body: Walker, scheduler: DecisionScheduler) -> None:
+    def __init__(self, body: RobotBase, scheduler: DecisionScheduler) -> None:
         self.body, self.scheduler = body, scheduler
         self.steps = 0
         self._start_m = progress_m(body)
@@ -123,7 +123,7 @@ def run_episode(
     """Run the controller on the body until the task is over; `watch` is called after every step."""
     reading = body.reset(seed)
     controller.reset()
-    controller.go_to(body.scene.destination)
+    controller.go_to(body.scene.goal_position)
     task.reset(body, seed)
     log, over = EpisodeLog(body, controller), False
     while not over and log.steps < task.steps:

@@ -12,7 +12,7 @@ from pixelgait.robot.control.controller import Decision
 from pixelgait.robot.control.low_level import STAND, commanded
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import Array, RobotSpec
-from pixelgait.sim.body.interface import Loads, Walker
+from pixelgait.sim.body.interface import JointLoads, RobotBase
 from pixelgait.sim.tasks.task import drawn_push, fallen, planar_pose, planar_velocity
 from pixelgait.sim.world.seeds import Stream
 
@@ -61,7 +61,7 @@ class Follow:
         self._since = self._step
         return Decision(self.latent, self.COMMAND_STEPS)
 
-    def reset(self, body: Walker, seed: int) -> None:
+    def reset(self, body: RobotBase, seed: int) -> None:
         self._rng = Stream.TASK.rng(seed)
         self.latent = STAND  # until it is asked, which it may not be in the first step
         self._step = self._since = 0  # since the last command, which is late if no image came
@@ -70,7 +70,7 @@ class Follow:
         self._loads = body.loads()
         self._errors, self._judged = np.zeros(2), 0  # summed up, over so many control steps
 
-    def step(self, body: Walker) -> tuple[float, bool]:
+    def step(self, body: RobotBase) -> tuple[float, bool]:
         self._step += 1
         pose = planar_pose(body)
         velocity = planar_velocity(self._pose, pose)
@@ -127,7 +127,7 @@ class Follow:
     def succeeded(self) -> None:
         """There is nothing to reach."""
 
-    def _strain(self, loads: Loads) -> float:
+    def _strain(self, loads: JointLoads) -> float:
         """What this control step has cost motors and feet."""
         power = np.abs(loads.torques).dot(np.abs(loads.speeds))
         landing = (loads.foot_forces > 0.0) & (self._loads.foot_forces <= 0.0)

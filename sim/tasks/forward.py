@@ -8,7 +8,7 @@ import numpy as np
 
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import Array
-from pixelgait.sim.body.interface import Walker
+from pixelgait.sim.body.interface import RobotBase
 from pixelgait.sim.tasks.task import drawn_push, fallen, progress_m
 from pixelgait.sim.world.seeds import Stream
 
@@ -26,7 +26,7 @@ class Forward:
     CAP_M_PER_S = 0.6  # the paper does not give its own
     ADVANCE_M = 0.1  # less is swaying; ours
     SHOVE_M_PER_S = 0.2  # at the start, in a random direction: no two episodes are alike
-    patience_steps: float = 600  # of control: 6 s, ten times as long as it takes; ours
+    stall_steps: float = 600  # of control: 6 s, ten times as long as it takes; ours
 
     def __init__(self, steps: int, contact_cost_m_per_s: float = 0.0) -> None:
         self.steps = steps
@@ -35,7 +35,7 @@ class Forward:
         self._since_best = self._steps = 0
         self._arrived = self.stuck = False
 
-    def reset(self, body: Walker, seed: int) -> None:
+    def reset(self, body: RobotBase, seed: int) -> None:
         self._progress = self._best = progress_m(body)
         self._since_best = self._steps = 0
         self._arrived = self.stuck = False
@@ -47,7 +47,7 @@ class Forward:
         """The push (3,) [m/s] at the start of the episode of a seed."""
         return drawn_push(cls.SHOVE_M_PER_S, Stream.TASK.rng(seed))
 
-    def step(self, body: Walker) -> tuple[float, bool]:
+    def step(self, body: RobotBase) -> tuple[float, bool]:
         self._steps += 1
         progress = progress_m(body)
         cap = self.CAP_M_PER_S * CONTROL_DT_S
@@ -60,10 +60,10 @@ class Forward:
             self._best, self._since_best = progress, 0
         self._arrived = self._at_goal(body)
         over = self._arrived or fallen(body)
-        self.stuck = not over and self._since_best > self.patience_steps
+        self.stuck = not over and self._since_best > self.stall_steps
         return reward, over or self.stuck
 
-    def _at_goal(self, body: Walker) -> bool:
+    def _at_goal(self, body: RobotBase) -> bool:
         return self._progress > body.scene.goal_m
 
     def succeeded(self) -> bool | None:

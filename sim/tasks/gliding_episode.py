@@ -15,7 +15,7 @@ def glide_episode(high_level: HighLevel, body: KinematicBody, task: Task, seed: 
     """
     reading = body.reset(seed)
     scheduler = DecisionScheduler(high_level)
-    scheduler.go_to(body.scene.destination)
+    scheduler.go_to(body.scene.goal_position)
     task.reset(body, seed)
     log, over = EpisodeLog(body, scheduler), False
     while not over and log.steps < task.steps:

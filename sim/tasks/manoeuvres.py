@@ -13,7 +13,7 @@ from pixelgait.robot.control.low_level import latent_for
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import CONTROL_DT_S, JointCommand
 from pixelgait.robot.spec import Array
-from pixelgait.sim.body.interface import SUBSTEPS, Loads, SimulatedBody
+from pixelgait.sim.body.interface import SUBSTEPS, JointLoads, SimulatedBody
 from pixelgait.sim.tasks.task import fallen, planar_pose, planar_velocity
 
 # All ours.
@@ -25,7 +25,7 @@ AT_LIMIT = 0.99  # share of a limit from which on it counts as reached
 
 
 @dataclass(frozen=True, slots=True)
-class Walked:
+class TrackingResult:
     """What came of a constant command. Means but where it says otherwise."""
 
     speed: float  # [m/s]
@@ -45,7 +45,7 @@ class Walked:
 
 def walk(
     controller: Controller, body: SimulatedBody, speed: float, yaw_rate: float, seconds: float
-) -> Walked:
+) -> TrackingResult:
     """Drive a body for so long under a command of speed [m/s] and yaw rate [rad/s].
 
     It starts at rest in its scene's layout of seed 0.
@@ -60,7 +60,7 @@ def walk(
     settled = round(SETTLE_S / CONTROL_DT_S)
     poses: list[Array] = []
     targets: list[Array] = []
-    loads: list[Loads] = []
+    loads: list[JointLoads] = []
     for step in range(settled + round(seconds / CONTROL_DT_S)):
         sent = controller.follow(command, reading)
         under_load = list(_physics(body, sent))
@@ -79,7 +79,7 @@ def walk(
     return _walked(body, start, np.array(poses), np.array(targets), loads)
 
 
-def _physics(body: SimulatedBody, command: JointCommand) -> Iterator[Loads]:
+def _physics(body: SimulatedBody, command: JointCommand) -> Iterator[JointLoads]:
     """One control step."""
     for _ in range(SUBSTEPS):
         body.step(command)
@@ -87,8 +87,8 @@ def _physics(body: SimulatedBody, command: JointCommand) -> Iterator[Loads]:
 
 
 def _walked(
-    body: SimulatedBody, start: Array, poses: Array, targets: Array, loads: list[Loads]
-) -> Walked:
+    body: SimulatedBody, start: Array, poses: Array, targets: Array, loads: list[JointLoads]
+) -> TrackingResult:
     torques, speeds, forces, sinking = (np.array(part) for part in zip(*loads, strict=True))
     velocities = np.array([planar_velocity(a, b) for a, b in pairwise(poses)])
     speed, _, yaw_rate = velocities.mean(0).tolist()
@@ -99,7 +99,7 @@ def _walked(
     aside = (poses[:, :2] - start[:2]) @ (-np.sin(start[2]), np.cos(start[2]))
     path_m = float(np.hypot(*np.diff(poses[:, :2], axis=0).T).sum())
     seconds = len(poses) * CONTROL_DT_S
-    return Walked(
+    return TrackingResult(
         speed=speed,
         yaw_rate=yaw_rate,
         travelled_m=float(np.hypot(*(poses[-1, :2] - poses[0, :2]))),

@@ -9,7 +9,7 @@ import numpy as np
 
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import Array
-from pixelgait.sim.body.interface import Walker
+from pixelgait.sim.body.interface import RobotBase
 from pixelgait.sim.tasks.forward import Forward
 from pixelgait.sim.tasks.task import planar_pose
 from pixelgait.sim.world.scene import Scene
@@ -23,9 +23,9 @@ STOPPED_STEPS, STOPPED_M = 50, 0.05  # stands: half a second within so much
 SWAY_STEPS = STOPPED_STEPS
 
 
-def way_through(scene: Scene, steps: int, contact_cost_m_per_s: float = 0.0) -> Forward:
+def navigation_task(scene: Scene, steps: int, contact_cost_m_per_s: float = 0.0) -> Forward:
     """The task of a scene: to its destination, if it tells one, else ahead."""
-    task = Navigate if scene.tells_destination else Forward
+    task = Navigate if scene.has_goal_position else Forward
     return task(steps, contact_cost_m_per_s=contact_cost_m_per_s)
 
 
@@ -37,18 +37,18 @@ class Navigate(Forward):
     comes back out of a wrong room has not advanced for a while: only time ends an episode there.
     """
 
-    patience_steps = math.inf
+    stall_steps = math.inf
 
-    def reset(self, body: Walker, seed: int) -> None:
+    def reset(self, body: RobotBase, seed: int) -> None:
         super().reset(body, seed)
-        assert body.scene.destination is not None
-        self.destination: Array = body.scene.destination
+        assert body.scene.goal_position is not None
+        self.goal_position: Array = body.scene.goal_position
         start = planar_pose(body)[:2]
-        self._way_m = body.scene.way_m(*start.tolist())
+        self._path_length_m = body.scene.path_length_m(*start.tolist())
         self._walked_m = 0.0
         self._places: deque[Array] = deque([start] * SWAY_STEPS, maxlen=SWAY_STEPS)
 
-    def step(self, body: Walker) -> tuple[float, bool]:
+    def step(self, body: RobotBase) -> tuple[float, bool]:
         reward, over = super().step(body)
         place = planar_pose(body)[:2]
         mean_moved = (place - self._places[0]) / SWAY_STEPS
@@ -56,7 +56,7 @@ class Navigate(Forward):
         self._places.append(place)
         return reward, over or self.succeeded()
 
-    def _at_goal(self, body: Walker) -> bool:
+    def _at_goal(self, body: RobotBase) -> bool:
         return False  # being there is not enough
 
     def succeeded(self) -> bool:
@@ -66,19 +66,19 @@ class Navigate(Forward):
     def _stopped_within(self, reached_m: float) -> bool:
         first, last = self._places[0], self._places[-1]
         stopped = np.hypot(*(last - first)) < STOPPED_M and self._steps >= STOPPED_STEPS
-        return bool(stopped and self._left_m() < reached_m)
+        return bool(stopped and self._remaining_m() < reached_m)
 
-    def _left_m(self) -> float:
+    def _remaining_m(self) -> float:
         """As the crow flies [m]."""
-        return float(np.hypot(*(self.destination - self._places[-1])))
+        return float(np.hypot(*(self.goal_position - self._places[-1])))
 
     def metrics(self, fell: bool) -> dict[str, float]:
         """SPL, whether and how far from the destination it ended [m], its way [m] and time [s]."""
-        way = self._way_m / max(self._walked_m, self._way_m)
+        way = self._path_length_m / max(self._walked_m, self._path_length_m)
         return {
             "spl": way * (self.succeeded() and not fell),
             "near_rate": float(self._stopped_within(NEAR_M) and not fell),
-            "left_m": self._left_m(),
+            "remaining_m": self._remaining_m(),
             "walked_m": self._walked_m,
             "time_s": self._steps * CONTROL_DT_S,
         }

@@ -27,9 +27,9 @@ class CheckedTeacher(ForesightedTeacher):
     def _learn(self, scene: Scene, layout: Layout) -> None:
         """Raises UserError if a scene of the user's own has no way to its destination."""
         super()._learn(scene, layout)
-        if scene.destination is None or scene.name in HOUSES:
+        if scene.goal_position is None or scene.name in HOUSES:
             return
-        x, y = map(float, scene.destination)
+        x, y = map(float, scene.goal_position)
         where = f"scene {scene.name}: no way to its destination ({x:g}, {y:g})"
         start = layout.start
         if max(abs(x - start.x), abs(y - start.y)) > FURTHEST_M:

@@ -10,7 +10,7 @@ import numpy as np
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.rotation import heading, up_z, wrap_angle
 from pixelgait.robot.spec import Array
-from pixelgait.sim.body.interface import Walker
+from pixelgait.sim.body.interface import RobotBase
 
 TIPPED_UP_Z = 0.5  # fallen: the base's up axis more than 60 degrees off
 FALLEN_HEIGHT_M = 0.13  # or the base this low above the ground (Minitaur's limit in envs_v2)
@@ -21,9 +21,9 @@ class Task(Protocol):
 
     steps: int  # control steps an episode lasts at most
 
-    def reset(self, body: Walker, seed: int) -> None: ...
+    def reset(self, body: RobotBase, seed: int) -> None: ...
 
-    def step(self, body: Walker) -> tuple[float, bool]:
+    def step(self, body: RobotBase) -> tuple[float, bool]:
         """Reward of the control step just taken, and whether the episode is over.
 
         Judged by what the simulator knows, never by sensors: those may be noisy, late or broken.
@@ -36,7 +36,7 @@ class Task(Protocol):
         """Further figures of the episode, in which the robot fell, or was damped, or did not."""
 
 
-def fallen(body: Walker) -> bool:
+def fallen(body: RobotBase) -> bool:
     """Whether the robot has tipped over, sunk down, or left the ground it can walk on."""
     (x, y, z), orientation = body.pose()
     ground = body.scene.ground_m(x, y)
@@ -51,13 +51,13 @@ def off_its_feet(height_m: Any, orientation: Any) -> Any:
     return (up_z(orientation) < TIPPED_UP_Z) | (height_m < FALLEN_HEIGHT_M)
 
 
-def progress_m(body: Walker) -> float:
+def progress_m(body: RobotBase) -> float:
     """How far the robot is on its way through the scene [m]."""
     (x, y, _), _ = body.pose()
     return body.scene.progress_m(x, y)
 
 
-def planar_pose(body: Walker) -> Array:
+def planar_pose(body: RobotBase) -> Array:
     """Position x, y [m] and heading [rad] of the base, (3,)."""
     (x, y, _), orientation = body.pose()
     return np.array((x, y, heading(orientation)))

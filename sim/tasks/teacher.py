@@ -11,7 +11,7 @@ from pixelgait.robot.control.controller import Decision
 from pixelgait.robot.control.low_level import MAX_SPEED_M_PER_S, latent_for
 from pixelgait.robot.rotation import wrap_angle
 from pixelgait.robot.spec import Array
-from pixelgait.sim.body.interface import Walker
+from pixelgait.sim.body.interface import RobotBase
 from pixelgait.sim.tasks.task import planar_pose
 from pixelgait.sim.world.raster import walk_map
 from pixelgait.sim.world.scene import Layout, Scene
@@ -32,7 +32,7 @@ BEYOND_M = 0.3  # a goal without a destination is reached when it lies this far 
 class Teacher:
     """Knows the way through any scene, from the shapes it is made of, to where it ends."""
 
-    def __init__(self, body: Walker) -> None:
+    def __init__(self, body: RobotBase) -> None:
         self.body = body
         self._layout: Layout | None = None  # that it knows its way in
         self._map: TraversabilityMap
@@ -80,8 +80,8 @@ def _goals(scene: Scene, traversability_map: TraversabilityMap) -> NDArray[np.in
     """Cells (n, 2) where the way ends: the destination, the goal, or as far as the map goes."""
     cells = traversability_map.cells
     places = traversability_map.places(cells)
-    if scene.destination is not None:
-        away = np.hypot(*(places - scene.destination).T)
+    if scene.goal_position is not None:
+        away = np.hypot(*(places - scene.goal_position).T)
         return np.asarray(cells[[away.argmin()]])
     progress = np.array([scene.progress_m(x, y) for x, y in places.tolist()])
     return np.asarray(cells[progress >= min(scene.goal_m + BEYOND_M, progress.max())])

@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from pixelgait.robot.cli.processes import start_fork_server, watch_parent, whole_start
+from pixelgait.robot.cli.processes import deferred_interrupt, start_fork_server, watch_parent
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import Readable
 
@@ -132,7 +132,7 @@ class WorkerPool(Pool):
 
     def _submit(self, function: Callable[[Any], Any], job: Any) -> Future[Any]:
         """Hand over a job, which may start a worker; of one half started nobody would know."""
-        with whole_start():
+        with deferred_interrupt():
             return self._executor.submit(function, job)
 
     def _start(self) -> ProcessPoolExecutor:

@@ -7,7 +7,7 @@ import socket
 from importlib import import_module
 from typing import Any
 
-from pixelgait.robot.cli.processes import hushed
+from pixelgait.robot.cli.processes import silence_stderr
 from pixelgait.robot.errors import UserError
 
 REACH_S = 5.0
@@ -57,5 +57,5 @@ def _knock(head: str) -> None:
 
     # Without any, the client would abort this process.
     authentication_token_setup.ensure_token_if_auth_enabled(create_token_if_missing=False)
-    with hushed():  # what counts is raised as well
+    with silence_stderr():  # what counts is raised as well
         import_module("ray._raylet").GcsClient(address=head)  # Ray's stubs do not know it

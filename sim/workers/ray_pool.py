@@ -71,7 +71,7 @@ class ClusterPool(Pool):
         self._start = self._ray.put((installation(robot), robot, initialise, argument))
         self._shared: dict[Path, Readable] = {}
         self._job_s: dict[Callable[[Any], Any], float] = {}  # how long one took the last time
-        self._workers: set[Worker] = set()
+        self._workers: set[RayWorker] = set()
         self._work_s = self._held_s = 0.0  # what workers did; how long they were there to do it
         # It reads to the end of a pipe that ends with this process, however that does.
         survivor = f"read goodbye || echo {shlex.quote(LAST_WORDS)} >&2"
@@ -105,7 +105,7 @@ class ClusterPool(Pool):
         batches = [jobs[i : i + size] for i in range(0, len(jobs), size)]
         deaths = [0] * len(batches)
         started, work_s = time.monotonic(), 0.0
-        last: dict[Worker, float] = {}  # when it gave its latest result
+        last: dict[RayWorker, float] = {}  # when it gave its latest result
         pending = {self._submit(function, batch): i for i, batch in enumerate(batches)}
         done: dict[int, list[Any]] = {}
         given = 0
@@ -150,7 +150,7 @@ class ClusterPool(Pool):
                 told = True
         return list(done)
 
-    def _result(self, ref: Any) -> tuple[list[Any], float, Worker]:
+    def _result(self, ref: Any) -> tuple[list[Any], float, RayWorker]:
         """Of a task.
 
         Raises:
@@ -160,7 +160,7 @@ class ClusterPool(Pool):
         from ray.exceptions import RayError, RayTaskError
 
         try:
-            result: tuple[list[Any], float, Worker] = self._ray.get(ref)
+            result: tuple[list[Any], float, RayWorker] = self._ray.get(ref)
         except RayTaskError as error:
             why = error.cause
             if isinstance(why, UserError):
@@ -183,7 +183,7 @@ class LostWorkerError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class RayWorker:
     """A process of the cluster."""
 
     node: str
@@ -239,7 +239,7 @@ def _packer(folder: Path) -> Move:
 _started: Any = None  # what this worker was initialised with
 
 
-def _work(refs: list[Any]) -> tuple[list[Any], float, Worker]:
+def _work(refs: list[Any]) -> tuple[list[Any], float, RayWorker]:
     """Results of a batch of jobs, seconds they took, and who has done them: in a worker.
 
     What to start with and the batch are fetched here, by reference: another version of this package
@@ -261,4 +261,4 @@ def _work(refs: list[Any]) -> tuple[list[Any], float, Worker]:
     function, jobs = ray.get(batch)
     began = time.perf_counter()
     results = [function(job) for job in jobs]
-    return results, time.perf_counter() - began, Worker(node, os.getpid())
+    return results, time.perf_counter() - began, RayWorker(node, os.getpid())

@@ -135,8 +135,8 @@ class Scene(ABC):
     goal_m: float = math.inf  # the progress that is a success
     fixed: Sequence[Shape] = ()  # what is the same in every episode
     movable: Sequence[Box | HeightField] = ()  # what a layout places; their own poses do not count
-    tells_destination: bool = False  # whether every layout has one
-    destination: Array | None = None  # (2,) x, y [m]: where the robot is told to go
+    has_goal_position: bool = False  # whether every layout has one
+    goal_position: Array | None = None  # (2,) x, y [m]: where the robot is told to go
 
     @abstractmethod
     def layout(self, rng: np.random.Generator) -> Layout:
@@ -146,7 +146,7 @@ class Scene(ABC):
         """How far (x, y) is on the way to the goal, from an origin of the scene's choice."""
         return x
 
-    def way_m(self, x: float, y: float) -> float:
+    def path_length_m(self, x: float, y: float) -> float:
         """How long the shortest way to the destination is [m]; progress may be rougher."""
         return -self.progress_m(x, y)
 
@@ -163,14 +163,14 @@ class Around(Scene):
     def _laid_out(self, rng: np.random.Generator) -> Layout:
         """Its layout; goal and destination are those of that from then on."""
         layout = self.scene.layout(rng)
-        self.goal_m, self.destination = self.scene.goal_m, self.scene.destination
+        self.goal_m, self.goal_position = self.scene.goal_m, self.scene.goal_position
         return layout
 
     def progress_m(self, x: float, y: float) -> float:
         return self.scene.progress_m(x, y)
 
-    def way_m(self, x: float, y: float) -> float:
-        return self.scene.way_m(x, y)
+    def path_length_m(self, x: float, y: float) -> float:
+        return self.scene.path_length_m(x, y)
 
     def ground_m(self, x: float, y: float) -> float | None:
         return self.scene.ground_m(x, y)

@@ -111,7 +111,7 @@ def left_behind(out: Path, xy: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize(
-    ("left_m", "speed_m_per_s", "words"),
+    ("remaining_m", "speed_m_per_s", "words"),
     [
         (0.22, 0.0, "arrived, 0.22 m from its goal"),
         (0.7, 0.0, "NOT arrived, 0.70 m from its goal after 40 s"),
@@ -119,14 +119,14 @@ def left_behind(out: Path, xy: np.ndarray) -> None:
     ],
 )
 def test_its_house_is_walked_through_if_the_robot_stands_at_its_goal(
-    tmp_path: Path, left_m: float, speed_m_per_s: float, words: str
+    tmp_path: Path, remaining_m: float, speed_m_per_s: float, words: str
 ) -> None:
     """Whatever the controller believes: by where the simulated robot was."""
     config = DemoConfig(out=tmp_path)
     house, _ = make_house(config)
-    assert house.destination is not None
-    away = left_m + speed_m_per_s * 0.02 * np.arange(50)[::-1]
-    left_behind(tmp_path, house.destination + np.outer(away, (0.6, 0.8)))
+    assert house.goal_position is not None
+    away = remaining_m + speed_m_per_s * 0.02 * np.arange(50)[::-1]
+    left_behind(tmp_path, house.goal_position + np.outer(away, (0.6, 0.8)))
     if words.startswith("arrived"):
         assert arrival(config) == f"in the house: {words}"
         return
@@ -147,7 +147,7 @@ def test_its_robots_see_looks_that_no_training_has_seen(
         assert isinstance(scene.scene, kind)
         assert layout.look is not None
         assert layout.look.looks == "test"
-        assert goal == (None if scene.destination is None else tuple(scene.destination))
+        assert goal == (None if scene.goal_position is None else tuple(scene.goal_position))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(demo, "run_ros", start)

@@ -38,10 +38,10 @@ FIGURES = ROOT / "docs" / "results.json"
 
 def figures(success: float) -> dict[str, Any]:
     clean = success / 2.0
-    rates = {"success_rate": success, "clean_success_rate": clean, "fall_rate": 0.0}
+    rates = {"success_rate": success, "collision_free_rate": clean, "fall_rate": 0.0}
     intervals = {
         "success_rate": [success - 0.1, success],
-        "clean_success_rate": [clean - 0.1, clean + 0.1],
+        "collision_free_rate": [clean - 0.1, clean + 0.1],
         "fall_rate": [0.0, 0.04],
     }
     return {**rates, "distance_m": 11.96, "images_per_episode": 70.4, "interval_95": intervals}

@@ -232,7 +232,7 @@ PROCESSES = [
     Case("shutdown", transition(7)),
 ]  # fmt: skip
 told = partial(Case, bundle=TOLD, arguments=TO)
-DESTINATIONS = [
+GOALS = [
     told("odometry silent", on("odom", silent), STAYS, "odom: silent for"),
     told("odometry silent for 0.3 s", for_a_while("odom", silent, 0.3), WALKS),
     told("odometry that is NaN", on("odom", assign(pose__pose__position__x=math.nan)), STAYS, "not finite"),
@@ -275,7 +275,7 @@ GROUPS: dict[str, list[Case] | list[Misled]] = {
     "Camera": CAMERAS,
     "Others on the network": OTHERS,
     "Processes and people": PROCESSES,
-    "Destinations": DESTINATIONS,
+    "Destinations": GOALS,
     "At the start": STARTS,
     "Commands to the simulated robot": COMMANDS,
     "Unitree Go2 over DDS": GO2_FAULTS,

@@ -103,13 +103,13 @@ def stiff_after(heard: Sequence[Heard]) -> float | None:
     as well: an observer that is held up itself hears all that was said meanwhile, late.
     """
     least_s = min((each.time_s - each.sent_s for each in heard), default=0.0)  # clocks differ
-    obeyed: Heard | None = None
+    motors_enabled: Heard | None = None
     for before, each in itertools.pairwise(heard):
         if before.time_s - before.sent_s - least_s <= DRIVER_TIMEOUT_S:
-            obeyed = before
-        if obeyed is None or obeyed.position is None or each.position is None:
+            motors_enabled = before
+        if motors_enabled is None or motors_enabled.position is None or each.position is None:
             continue
-        gap_s = each.time_s - obeyed.time_s
+        gap_s = each.time_s - motors_enabled.time_s
         if min(gap_s, each.sent_s - before.sent_s) > DRIVER_TIMEOUT_S:
             return gap_s
     return None

@@ -44,7 +44,7 @@ from tests.policies import jobs
 from tests.test_architecture import ROOT
 from tests.test_commands import WITHOUT
 
-PATIENCE_S = 180.0
+STILL_S = 180.0
 SOON_S = 15.0  # the command's own start included, on a busy machine
 SCRIPT = Path(sys.executable).parent / "pixelgait-train"
 TOKEN = secrets.token_hex(32)  # of all clusters: Ray reads it once in a process
@@ -52,7 +52,7 @@ needs_ray = pytest.mark.cluster
 
 
 def eventually(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + STILL_S
     while not what():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -100,7 +100,7 @@ class Node:
 
     def stop(self) -> None:
         self.process.terminate()
-        self.process.wait(PATIENCE_S)
+        self.process.wait(STILL_S)
 
 
 class Cluster:
@@ -248,7 +248,7 @@ def test_a_driver_that_ends_leaves_nothing_behind_and_nothing_is_lost(
     driver = start_training(out, "--resume", "--cluster", cluster.address, *iterations)
     eventually(lambda: any(node.works() for node in cluster.nodes) or driver.poll() is not None)
     driver.send_signal(how)
-    _, told = driver.communicate(timeout=PATIENCE_S)
+    _, told = driver.communicate(timeout=STILL_S)
     eventually(lambda: not any(node.workers() for node in cluster.nodes))
     if how == signal.SIGINT:
         assert driver.returncode == 130
@@ -292,7 +292,7 @@ def test_who_loses_the_raylet_of_this_machine_is_told_how_to_go_on(
         (head,) = cluster.nodes
         eventually(lambda: head.works() or driver.poll() is not None)
         os.kill(head.raylet, signal.SIGKILL)
-        _, told = driver.communicate(timeout=PATIENCE_S)
+        _, told = driver.communicate(timeout=STILL_S)
     assert driver.returncode != 0
     assert "Traceback" not in told
     last = told.splitlines()[-1]

@@ -268,7 +268,7 @@ def test_a_bundle_with_goal_and_memory_walks(tmp_path: Path, command: Command) -
         *("pixelgait-eval", str(bundle), "--scene", "rooms", "--episodes", "2", "--seconds", "3")
     )
     assert evaluated.returncode == 0, evaluated.stderr
-    for figure in ("success_rate", "clean_success_rate", "spl", "left_m"):
+    for figure in ("success_rate", "collision_free_rate", "spl", "remaining_m"):
         assert figure in evaluated.stdout
 
 

@@ -86,7 +86,7 @@ def test_success_is_told_where_there_is_something_to_reach(trained: Train, tmp_p
     assert not {"train/success", "validation/success"} & row.keys()
     trained(f"course --low-level walk --out high --encoder cnn {SMALL} {SEARCH} --iterations 1")
     (row,) = json.loads((tmp_path / "high" / "curve.json").read_text())
-    told = ("success", "clean", "contact_free")
+    told = ("success", "collision_free", "contact_free")
     assert {f"{group}/{name}" for group in ("train", "validation") for name in told} <= row.keys()
 
 

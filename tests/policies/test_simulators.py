@@ -12,7 +12,7 @@ import pytest
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs.run import Run, load_checkpoint
 from pixelgait.policies.training.rollouts.plan import BodyName, Plan
-from pixelgait.policies.training.rollouts.worker import Job, Worker
+from pixelgait.policies.training.rollouts.worker import Job, RolloutWorker
 from pixelgait.sim.tasks.episode import Episode
 from tests.conftest import Command, child_environment, gentle_weights
 
@@ -51,7 +51,7 @@ def test_a_run_stays_in_its_simulator_and_is_the_same_on_any_number_of_workers(
 
 
 def walked(body: BodyName, seeds: list[int]) -> list[Episode]:
-    worker = Worker(Plan(task="walk", steps=60, body=body))
+    worker = RolloutWorker(Plan(task="walk", steps=60, body=body))
     episodes = worker.run(Job(gentle_weights(), Normaliser.empty(), seeds, 60))
     worker.close()
     return episodes

@@ -43,7 +43,7 @@ from pixelgait.policies.training.evolution.strategies import (
 from pixelgait.policies.training.imitation.demonstrations import Demonstrations
 from pixelgait.policies.training.loop import going_blind
 from pixelgait.policies.training.rollouts.plan import DAggerConfig, Plan
-from pixelgait.policies.training.rollouts.worker import Job, Worker
+from pixelgait.policies.training.rollouts.worker import Job, RolloutWorker
 from pixelgait.policies.training.session import keep_sources, train
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS
@@ -184,7 +184,9 @@ def test_statistics_equal_those_of_all_samples_at_once() -> None:
 @pytest.mark.slow
 def test_the_a1_learns_to_walk_from_zero_weights(tmp_path: Path) -> None:
     zero = np.zeros(LOW_LEVEL_WEIGHTS)
-    untrained = Worker(Plan(task="walk", steps=500)).run(Job(zero, Normaliser.empty(), [9000], 500))
+    untrained = RolloutWorker(Plan(task="walk", steps=500)).run(
+        Job(zero, Normaliser.empty(), [9000], 500)
+    )
     assert abs(untrained[0].distance_m) < 0.6  # it trots on the spot, drifting backwards
     config = WalkConfig(
         out=tmp_path / "run", iterations=25, steps=400, validation_steps=500, target_m=1.5

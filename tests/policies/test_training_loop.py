@@ -53,7 +53,7 @@ def test_an_interrupt_leaves_no_figures_half_logged(tmp_path: Path) -> None:
     run, first = Run(tmp_path), Checkpoint.first(np.zeros(2), Normaliser.empty())
     budget = Budget(iterations=5, validate_every=1)
     with pytest.raises(KeyboardInterrupt):
-        TrainingLoop(budget, run, Interrupted(), first).go()
+        TrainingLoop(budget, run, Interrupted(), first).train()
     assert load_checkpoint(tmp_path / "last.npz").iteration == 1
     (events,) = tmp_path.glob("events.*")
     assert b"noted/to-the-end" in events.read_bytes()
@@ -85,7 +85,7 @@ def test_a_curve_is_drawn_while_its_run_learns(
     monkeypatch.setattr(loop, "DRAWN_EVERY_S", every_s)
     run, first = Run(tmp_path), Checkpoint.first(np.zeros(2), Normaliser.empty())
     trainer = Watched(tmp_path / loop.PICTURE)
-    TrainingLoop(Budget(iterations=5, validate_every=2), run, trainer, first).go()
+    TrainingLoop(Budget(iterations=5, validate_every=2), run, trainer, first).train()
     assert trainer.drawn == drawn
     assert trainer.picture.read_bytes().startswith(b"\x89PNG")
 
@@ -113,7 +113,7 @@ def test_who_starts_from_others_weights_is_compared_with_them_at_the_end(
     run, first = Run(tmp_path), Checkpoint.first(np.zeros(2), Normaliser.empty())
     learning = TrainingLoop(budget, run, Improving(tmp_path / loop.PICTURE), first)
     learning.validate_start()
-    learning.go()
+    learning.train()
     last, best = (load_checkpoint(tmp_path / f"{name}.npz") for name in ("last", "best"))
     assert best.iteration == last.iteration == (3 if budget.iterations == 3 else 1)
     assert [row["validation/return"] for row in last.curve if "validation/return" in row] == [
@@ -136,15 +136,15 @@ def test_who_has_reached_the_target_learns_no_further(tmp_path: Path) -> None:
     """By what it starts from, or by what it had learned when it was stopped."""
     run, first = Run(tmp_path), Checkpoint.first(np.zeros(2), Normaliser.empty())
     budget = Budget(iterations=20, target_m=4.0, validate_every=2)
-    TrainingLoop(budget, run, Walking(tmp_path / loop.PICTURE), first).go()
+    TrainingLoop(budget, run, Walking(tmp_path / loop.PICTURE), first).train()
     last = load_checkpoint(tmp_path / "last.npz")
     assert last.iteration == 4
     again = Walking(tmp_path / loop.PICTURE)
-    TrainingLoop(budget, run, again, last).go()
+    TrainingLoop(budget, run, again, last).train()
     again.weights = last.weights
     learning = TrainingLoop(budget, run, again, first)
     learning.validate_start()
-    learning.go()
+    learning.train()
     assert len(again.drawn) == 0
 
 
@@ -177,7 +177,7 @@ def test_who_falls_at_once_hides_nobody_elses_measures() -> None:
     ran.append(episode(None, 1, {}))  # of a scene without a goal
     figures = summary("validation", ran)
     assert figures["validation/spl"] == pytest.approx(0.8)
-    assert figures["validation/clean"] == 0.25
+    assert figures["validation/collision_free"] == 0.25
     assert figures["validation/contact_free"] == 0.5
     line = progress_line({"train/return": 1.0}, figures)
     assert line.endswith("success 75%, clean 25%, contact free 50%, SPL 0.80")

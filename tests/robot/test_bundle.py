@@ -34,11 +34,13 @@ from pixelgait.robot.bundle import (
 )
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.runtime.operator_commands import Orders, State
+from pixelgait.robot.runtime.operator_commands import OperatorCommands, State
 from pixelgait.robot.runtime.state_machine import Inputs, Operation
 from pixelgait.robot.spec import A1, GO2, ROBOTS
 from tests.conftest import make_bundle
 from tests.helpers import change_contract
+
+NEEDS = "sensor_timeouts needs joints, imu, camera"
 
 
 def test_a_training_run_is_told_from_a_bundle(tmp_path: Path) -> None:
@@ -125,7 +127,7 @@ def test_a_contract_has_these_keys_and_no_others(iap_bundle: Path) -> None:
 
 
 def change_age(contract: dict[str, Any], age: Any) -> None:
-    contract["patience"]["camera"]["dead_s"] = age
+    contract["sensor_timeouts"]["camera"]["dead_s"] = age
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -170,26 +172,41 @@ def test_a_missing_file_is_refused_by_name(copy: Path, file: str) -> None:
         (lambda c: c.update(name=5), "name is 5, expected text"),
         (lambda c: c["start"]["pose_rad"].__setitem__(2, math.nan), r"start\.pose_rad is .*nan"),
         *(
-            (partial(change_age, age=age), "patience needs joints, imu, camera, each with")
+            (partial(change_age, age=age), "sensor_timeouts needs joints, imu, camera, each with")
             for age in (True, "0.3", None, [0.3], math.nan, math.inf, 0, -1, 10**400)
         ),
-        (partial(change_age, age=1e30), r"patience\.camera\.dead_s is 1e\+30, this runtime allows"),
-        (partial(change_age, age=10**30), r"patience\.camera\.dead_s is 1e\+30, this runtime "),
-        (lambda c: c["patience"].update(imu=[0.1]), "patience needs joints, imu, camera"),
-        (lambda c: c["patience"]["imu"].pop("dead_s"), "patience needs joints, imu, camera"),
-        (lambda c: c["patience"]["imu"].update(stale_s=0.2), "dead_s above 0, in that order"),
         (
-            lambda c: c["patience"].update(
+            partial(change_age, age=1e30),
+            r"sensor_timeouts\.camera\.dead_s is 1e\+30, this runtime allows",
+        ),
+        (
+            partial(change_age, age=10**30),
+            r"sensor_timeouts\.camera\.dead_s is 1e\+30, this runtime ",
+        ),
+        (
+            lambda c: c["sensor_timeouts"].update(imu=[0.1]),
+            NEEDS,
+        ),
+        (
+            lambda c: c["sensor_timeouts"]["imu"].pop("dead_s"),
+            NEEDS,
+        ),
+        (
+            lambda c: c["sensor_timeouts"]["imu"].update(stale_s=0.2),
+            "dead_s above 0, in that order",
+        ),
+        (
+            lambda c: c["sensor_timeouts"].update(
                 camera={"ageing_s": 5.0, "stale_s": 9.0, "dead_s": 10.0}
             ),
-            r"patience\.camera\.ageing_s is 5\.0, this runtime allows 0\.3 at most",
+            r"sensor_timeouts\.camera\.ageing_s is 5\.0, this runtime allows 0\.3 at most",
         ),
         (
-            lambda c: c["patience"]["imu"].update(dead_s=0.2),
-            r"patience\.imu\.dead_s is 0\.2, this ",
+            lambda c: c["sensor_timeouts"]["imu"].update(dead_s=0.2),
+            r"sensor_timeouts\.imu\.dead_s is 0\.2, this ",
         ),
         (
-            lambda c: c["patience"]["camera"].update(stale_s=0.4),
+            lambda c: c["sensor_timeouts"]["camera"].update(stale_s=0.4),
             r"look_again\.stand_after_s is 0\.5, this runtime works with 0\.4",
         ),
     ],
@@ -204,7 +221,7 @@ def test_a_contract_that_does_not_fit_is_refused_by_name(
 
 def test_a_contract_may_be_less_patient(copy: Path) -> None:
     shorter = {"ageing_s": 0.02, "stale_s": 0.04, "dead_s": 0.05}
-    change_contract(copy, lambda contract: contract["patience"].update(imu=shorter))
+    change_contract(copy, lambda contract: contract["sensor_timeouts"].update(imu=shorter))
     assert load_bundle(copy).controller().supervisor.silent({"imu": 0.06}) == ["imu"]
 
 
@@ -302,7 +319,7 @@ def test_a_robot_stands_up_as_its_contract_says(robot: str) -> None:
     commands = []
     for step in range(round(start["ramp_s"] / dt_s)):
         reading = Reading(step * dt_s, angles, np.zeros(12), level, np.zeros(3), no_image)
-        commands.append(operation.step(Inputs(reading, {}, Orders(True, State.READY))))
+        commands.append(operation.step(Inputs(reading, {}, OperatorCommands(True, State.READY))))
     np.testing.assert_allclose(commands[-1].targets, start["pose_rad"], atol=1e-12)
     stiff = [np.array_equal(command.kp, bundle.spec.kp_nm_per_rad) for command in commands]
     assert stiff.index(True) == round(start["stiffness_ramp_s"] / dt_s) - 1

@@ -20,7 +20,13 @@ from pixelgait.robot.control.low_level import (
 from pixelgait.robot.control.observation import NO_GOAL
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.rotation import upright
-from pixelgait.robot.safety.supervisor import CAMERA, PATIENCE, Patience, Stage, Supervisor
+from pixelgait.robot.safety.supervisor import (
+    CAMERA,
+    SENSOR_TIMEOUTS,
+    SensorHealth,
+    SensorTimeouts,
+    Supervisor,
+)
 from pixelgait.robot.spec import A1
 from tests.conftest import trotting_weights
 
@@ -233,28 +239,30 @@ def test_a_sensor_silent_for_too_long_damps_the_robot(
 
 
 def test_timeouts_of_a_links_own_sensors() -> None:
-    supervisor = Supervisor(A1, {"motors": Patience(0.01, 0.015, 0.02)})
+    supervisor = Supervisor(A1, {"motors": SensorTimeouts(0.01, 0.015, 0.02)})
     assert supervisor.silent({"motors": 0.02}) == []
     assert supervisor.silent({"motors": 0.03}) == ["motors"]
 
 
 def test_ages_are_stages_and_the_worst_counts() -> None:
-    patience = Patience(ageing_s=0.1, stale_s=0.2, dead_s=0.3)
+    sensor_timeouts = SensorTimeouts(ageing_s=0.1, stale_s=0.2, dead_s=0.3)
     ages = (0.0, 0.1, 0.11, 0.2, 0.21, 0.3, 0.31, np.inf, np.nan)
-    assert [int(patience.stage(age)) for age in ages] == [0, 0, 1, 1, 2, 2, 3, 3, 3]
-    assert Patience(0.1, 0.2, 0.05).stage(0.06) is Stage.DEAD  # the strictest decides
-    supervisor = Supervisor(A1, {"eyes": patience, "motors": PATIENCE["joints"]})
-    assert supervisor.stage({}) is Stage.FRESH
-    assert supervisor.stage({"eyes": 0.15, "motors": 0.0}) is Stage.AGEING
-    assert supervisor.stage({"eyes": 0.15, "motors": 0.07}) is Stage.STALE
+    assert [int(sensor_timeouts.sensor_health(age)) for age in ages] == [0, 0, 1, 1, 2, 2, 3, 3, 3]
+    assert (
+        SensorTimeouts(0.1, 0.2, 0.05).sensor_health(0.06) is SensorHealth.DEAD
+    )  # the strictest decides
+    supervisor = Supervisor(A1, {"eyes": sensor_timeouts, "motors": SENSOR_TIMEOUTS["joints"]})
+    assert supervisor.sensor_health({}) is SensorHealth.FRESH
+    assert supervisor.sensor_health({"eyes": 0.15, "motors": 0.0}) is SensorHealth.AGEING
+    assert supervisor.sensor_health({"eyes": 0.15, "motors": 0.07}) is SensorHealth.STALE
 
 
 @pytest.mark.parametrize("turn", [-1.0, 1.0])
-@pytest.mark.parametrize("sensor", PATIENCE)
+@pytest.mark.parametrize("sensor", SENSOR_TIMEOUTS)
 def test_what_is_ageing_holds_and_what_is_stale_slows_to_a_stand(sensor: str, turn: float) -> None:
     looked: list[int] = []
     latents: list[np.ndarray] = []
-    asked: list[np.ndarray] = []  # before the heading is held
+    requested: list[np.ndarray] = []  # before the heading is held
 
     def high_level(image: np.ndarray, *_: object) -> Decision:
         looked.append(int(image[0, 0, 0]))
@@ -265,12 +273,21 @@ def test_what_is_ageing_holds_and_what_is_stale_slows_to_a_stand(sensor: str, tu
         return A1.default_pose_rad, phase
 
     controller = Controller(high_level, low_level, Supervisor(A1))
-    patience = PATIENCE[sensor]
-    ages = {Stage.AGEING: patience.stale_s, Stage.STALE: patience.dead_s}
+    sensor_timeouts = SENSOR_TIMEOUTS[sensor]
+    ages = {
+        SensorHealth.AGEING: sensor_timeouts.stale_s,
+        SensorHealth.STALE: sensor_timeouts.dead_s,
+    }
     for step in range(150):
-        stage = Stage.AGEING if 45 <= step < 60 else Stage.STALE if 60 <= step < 100 else None
-        controller.step(reading(step), {sensor: ages[stage] if stage else 0.0})
-        asked.append(controller.followed)
+        sensor_health = (
+            SensorHealth.AGEING
+            if 45 <= step < 60
+            else SensorHealth.STALE
+            if 60 <= step < 100
+            else None
+        )
+        controller.step(reading(step), {sensor: ages[sensor_health] if sensor_health else 0.0})
+        requested.append(controller.followed)
     assert looked == [
         0,
         10,
@@ -289,7 +306,7 @@ def test_what_is_ageing_holds_and_what_is_stale_slows_to_a_stand(sensor: str, tu
     assert np.abs(np.diff(speeds[59:100])).max() < 0.05  # it slows, it does not stop dead
     assert (speeds[90:100] == 0.0).all()
     assert (speeds[100:] == MAX_SPEED_M_PER_S).all()
-    turns = np.array([commanded(latent)[1] for latent in asked]) * turn  # to its side positive
+    turns = np.array([commanded(latent)[1] for latent in requested]) * turn  # to its side positive
     assert (turns[:60] == MAX_YAW_RATE_RAD_PER_S).all()
     slowing = np.linspace(MAX_YAW_RATE_RAD_PER_S, 0.0, 31)  # by as much in every step of 0.3 s
     np.testing.assert_allclose(turns[59:90], slowing, atol=1e-9)
@@ -309,7 +326,7 @@ def test_what_is_never_fresh_does_not_walk_on_unseeing() -> None:
     controller = Controller(
         lambda *_: Decision(np.array((1.0, 0.0)), 10), low_level, Supervisor(A1)
     )
-    late, later = PATIENCE[CAMERA].stale_s, PATIENCE[CAMERA].dead_s
+    late, later = SENSOR_TIMEOUTS[CAMERA].stale_s, SENSOR_TIMEOUTS[CAMERA].dead_s
     for step in range(200):
         age = 0.0 if step < 10 else later if step == 100 else late
         controller.step(reading(step), {CAMERA: age})
@@ -360,11 +377,11 @@ def test_following_moves_the_robot_without_looking() -> None:
         return A1.default_pose_rad, phase + 1.0
 
     controller = Controller(high_level, low_level, Supervisor(A1))
-    asked = latent_for(speed=0.3, yaw_rate=-0.5)
-    assert commanded(asked) == (pytest.approx(0.3), pytest.approx(-0.5))
-    assert controller.follow(asked, reading()).kp.any()
-    assert not controller.follow(asked, reading(), {"imu": 1.0}).kp.any()
-    np.testing.assert_allclose(latents[0], asked, atol=1e-3)  # it has not turned yet
+    requested = latent_for(speed=0.3, yaw_rate=-0.5)
+    assert commanded(requested) == (pytest.approx(0.3), pytest.approx(-0.5))
+    assert controller.follow(requested, reading()).kp.any()
+    assert not controller.follow(requested, reading(), {"imu": 1.0}).kp.any()
+    np.testing.assert_allclose(latents[0], requested, atol=1e-3)  # it has not turned yet
     assert controller.phase[0] == 2.0
 
 
@@ -446,10 +463,10 @@ def test_what_is_remembered_advances_once_per_image_looked_at(every: int, late: 
 def test_it_walks_on_without_a_new_image_for_as_long_as_it_is_told_to(
     stale_s: float, stands_after_s: float
 ) -> None:
-    patience = {**PATIENCE, "camera": Patience(0.3, stale_s, 2.0)}
+    sensor_timeouts = {**SENSOR_TIMEOUTS, "camera": SensorTimeouts(0.3, stale_s, 2.0)}
     ahead = Decision(np.array((1.0, 0.0)), SHORTEST_STEPS)
     still = A1.default_pose_rad, np.zeros(1)
-    controller = Controller(lambda *_: ahead, lambda *_: still, Supervisor(A1, patience))
+    controller = Controller(lambda *_: ahead, lambda *_: still, Supervisor(A1, sensor_timeouts))
     image = reading(0).image()
     walked = [
         controller.latent(replace(reading(step), image=lambda: image)).tolist() != STAND.tolist()

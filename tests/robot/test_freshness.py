@@ -17,11 +17,11 @@ from pixelgait.robot.safety.sensor_age import Freshness
     ],
 )
 def test_clocks_may_differ_by_a_twentieth_of_a_second(
-    ahead_s: float, news: bool, age_s: float, doubt: str | None
+    ahead_s: float, news: bool, age_s: float, warning: str | None
 ) -> None:
     """The message before this one came 0.2 s ago."""
     sensor = Freshness("imu")
     assert sensor.arrived(stamp_s=99.8, now_s=99.8, monotonic_s=9.8)
     assert sensor.arrived(stamp_s=100.0 + ahead_s, now_s=100.0, monotonic_s=10.0) == news
     assert sensor.age_s(10.0) == pytest.approx(age_s)
-    assert sensor.doubt == doubt
+    assert sensor.warning == warning

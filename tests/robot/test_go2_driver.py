@@ -232,7 +232,7 @@ def test_a_clock_of_ours_that_is_set_or_slewed_ages_no_robot(
     robot.set_s += set_s
     robot.run(20.0)
     assert robot.oldest_s < 0.005 < PATIENCE["joints"].ageing_s
-    assert robot.driver.doubts() == {}
+    assert robot.driver.warnings() == {}
     now_s = robot.set_s + rate * robot.true_s
     assert robot.driver.stamps()["lowstate"] == pytest.approx(now_s, abs=0.005)
 
@@ -244,7 +244,7 @@ def test_states_that_wait_somewhere_are_seen_to_be_old(monkeypatch: pytest.Monke
     robot.delay_s = 0.3
     robot.run(0.4)
     assert robot.driver.ages()["lowstate"] == pytest.approx(0.3, abs=0.002)
-    assert robot.driver.doubts() == {"lowstate": "what arrives was stamped 0.30 s before"}
+    assert robot.driver.warnings() == {"lowstate": "what arrives was stamped 0.30 s before"}
     robot.delay_s = 0.0
     robot.run(0.1)
     assert robot.driver.ages()["lowstate"] < 0.002
@@ -401,7 +401,7 @@ def test_who_finds_a_walking_robot_does_not_even_write(
     driver = Go2Driver(bus, GO2, time.time, Remote({}))  # type: ignore[arg-type]
     with pytest.raises(UserError, match=r"another program commands the motors .*process 7 on host"):
         driver.take_motors(threading.Event())
-    assert driver.intruder(commanding=True) is None  # it is in nobody's way
+    assert driver.conflicting_publisher(commanding=True) is None  # it is in nobody's way
     assert not made
 
 
@@ -412,15 +412,15 @@ def test_a_robot_that_was_started_again_is_not_commanded(
     monkeypatch.setattr(sender, "DAMP_S", 0.2)
     driver.send(STIFF)
     for tick in (800_000, 800_010, 5000):
-        assert driver.intruder(commanding=True) is None
+        assert driver.conflicting_publisher(commanding=True) is None
         state = go2.Codec(go2.LOW_STATE).new()
         state["tick"] = tick
         state["crc"] = go2.checksum(state)
         monkeypatch.setattr(driver_module, "newest", lambda _, state=state: state)
         driver.take()
-    assert driver.intruder(commanding=False) is None
+    assert driver.conflicting_publisher(commanding=False) is None
     told = "the robot was started again: its own program has the motors"
-    assert driver.intruder(commanding=True) == told
+    assert driver.conflicting_publisher(commanding=True) == told
     left_s = time.monotonic()
     driver.settle()
     damped = [stiff for sent_s, stiff in bus.sent if sent_s > left_s + sender.HOLD_S]
@@ -428,11 +428,11 @@ def test_a_robot_that_was_started_again_is_not_commanded(
     assert not any(damped)
     bus.others, sent = ["sport (process 7 on host)"], len(bus.sent)
     time.sleep(0.1)
-    assert driver.intruder(commanding=True) is None  # it has as much right to be there
+    assert driver.conflicting_publisher(commanding=True) is None  # it has as much right to be there
     assert len(bus.sent) == sent
     bus.others = []
     driver.take_motors(threading.Event())
-    assert driver.intruder(commanding=True) is None
+    assert driver.conflicting_publisher(commanding=True) is None
     time.sleep(0.1)
     assert len(bus.sent) == sent  # not before somebody tells it to stand up
     driver.send(STIFF)

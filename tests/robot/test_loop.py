@@ -15,10 +15,10 @@ from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S, JointCommand, Link, Reading
 from pixelgait.robot.runtime import control_loop, state_machine
-from pixelgait.robot.runtime.control_loop import ControlLoop, Step
+from pixelgait.robot.runtime.control_loop import ControlLoop, ControlStep
 from pixelgait.robot.runtime.latency import COMPUTE, LatencyProfiler
-from pixelgait.robot.runtime.operator_commands import Operator, State
-from pixelgait.robot.safety.supervisor import PATIENCE, Patience, Supervisor
+from pixelgait.robot.runtime.operator_commands import Operator, RobotState
+from pixelgait.robot.safety.supervisor import SENSOR_TIMEOUTS, SensorTimeouts, Supervisor
 from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.scenes.flat import FlatGround
@@ -32,7 +32,7 @@ class SimulatedLink:
     """PyBullet behind the wire's interface: every command is one control step of physics."""
 
     sensors = SENSORS
-    pulse: tuple[str, ...] = ()  # time passes with commands alone
+    synchronised_sensors: tuple[str, ...] = ()  # time passes with commands alone
 
     def __init__(self) -> None:
         self.body = PyBulletBody(A1, FlatGround())
@@ -59,7 +59,7 @@ class SimulatedLink:
         now = self.body.time_s
         return {name: now - self.silent_since.get(name, now) for name in SENSORS}
 
-    def doubts(self) -> Mapping[str, str]:
+    def warnings(self) -> Mapping[str, str]:
         return {"imu": "what arrives repeats its stamp"}
 
     def stamps(self) -> Mapping[str, float]:
@@ -168,7 +168,7 @@ def test_after_the_computer_was_suspended_nothing_gets_stiff(
     """No clock of Python's own tells: to the process it is a step like any other."""
     link = SimulatedLink()
     loop = start(link)
-    wait_for(lambda: loop.operation.state is State.WALKING)
+    wait_for(lambda: loop.operation.state is RobotState.WALKING)
     clocks = {time.CLOCK_BOOTTIME: 600.0}  # ten minutes later, all at once
     true = time.clock_gettime
     monkeypatch.setattr(time, "clock_gettime", lambda clock: true(clock) + clocks.get(clock, 0.0))
@@ -198,7 +198,7 @@ def test_a_wire_that_blocks_is_a_stall_after_which_it_stands_up_again() -> None:
     before, link.blocks_s = loop.operation.stalls, 0.35
     wait_for(lambda: not link.blocks_s)
     blocked = len(link.sent)
-    wait_for(lambda: len(link.sent) > blocked + 200 and loop.operator.state is State.WALKING)
+    wait_for(lambda: len(link.sent) > blocked + 200 and loop.operator.state is RobotState.WALKING)
     loop.stop()
     assert loop.operation.stalls > before
     first = next(i for i, c in enumerate(link.sent) if i >= blocked - 1 and damped(c))
@@ -210,12 +210,12 @@ def test_a_wire_that_blocks_is_a_stall_after_which_it_stands_up_again() -> None:
 
 def told_to_walk(loop: ControlLoop) -> None:
     """By people, one order after the other."""
-    wait_for(lambda: loop.operator.state is State.LIMP)
+    wait_for(lambda: loop.operator.state is RobotState.LIMP)
     assert loop.operator.arm()[0]
     assert loop.operator.stand_up()[0]
-    wait_for(lambda: loop.operator.state is State.READY)
+    wait_for(lambda: loop.operator.state is RobotState.READY)
     assert loop.operator.walk()[0]
-    wait_for(lambda: loop.operator.state is State.WALKING)
+    wait_for(lambda: loop.operator.state is RobotState.WALKING)
 
 
 def test_after_a_stall_nobody_stands_up_whom_people_have_armed() -> None:
@@ -224,11 +224,11 @@ def test_after_a_stall_nobody_stands_up_whom_people_have_armed() -> None:
     loop = start(link, auto=False, driver_timeout_s=DRIVER_TIMEOUT_S)
     told_to_walk(loop)
     link.blocks_s = 0.35
-    wait_for(lambda: loop.operator.state is State.LIMP)
+    wait_for(lambda: loop.operator.state is RobotState.LIMP)
     fallen = len(link.sent)
     wait_for(lambda: len(link.sent) > fallen + 2 * state_machine.REST_S / PERIOD_S)
     assert all(damped(command) for command in link.sent[fallen:])
-    assert (State.LIMP, "disarmed, it has let go") in loop.changes
+    assert (RobotState.LIMP, "disarmed, it has let go") in loop.changes
     assert loop.operator.stand_up() == (False, "not armed")
     told_to_walk(loop)
     loop.stop()
@@ -239,20 +239,20 @@ def test_a_limp_robot_that_says_nothing_is_disarmed() -> None:
     """It may have been switched off and on: who armed it has not seen what comes then."""
     link = SimulatedLink()
     loop = start(link, auto=False)
-    wait_for(lambda: loop.operator.state is State.LIMP)
+    wait_for(lambda: loop.operator.state is RobotState.LIMP)
     assert loop.operator.arm()[0]
     link.silent_since["joints"] = link.body.time_s - 1.0
-    wait_for(lambda: not loop.operator.orders.armed)
+    wait_for(lambda: not loop.operator.commands.armed)
     del link.silent_since["joints"]
     assert loop.operator.stand_up() == (False, "not armed")
-    assert (State.LIMP, "disarmed, joints is silent") in loop.changes
+    assert (RobotState.LIMP, "disarmed, joints is silent") in loop.changes
     link.silent_since["camera"] = -math.inf  # who lies needs none
     told_to_arm = loop.operator.arm()
     steps = loop.steps
     wait_for(lambda: loop.steps > steps + 20)
     loop.stop()
     assert told_to_arm[0]
-    assert loop.operator.orders.armed
+    assert loop.operator.commands.armed
     assert loop.fault is None
 
 
@@ -285,16 +285,16 @@ def test_a_robot_without_sensors_never_stands_up(monkeypatch: pytest.MonkeyPatch
 
 def test_what_is_set_during_a_step_counts_from_the_next_on() -> None:
     """And is recorded with that: while a policy decides, and while a command goes out."""
-    link, steps, patience = SimulatedLink(), list[Step](), dict(PATIENCE)
-    sensor, impatient = "imu", Patience(-3.0, -2.0, -1.0)
+    link, steps, sensor_timeouts = SimulatedLink(), list[ControlStep](), dict(SENSOR_TIMEOUTS)
+    sensor, impatient = "imu", SensorTimeouts(-3.0, -2.0, -1.0)
 
     def decide(*_: object) -> Decision:
-        patience[sensor] = impatient  # the supervisor has yet to review this step
+        sensor_timeouts[sensor] = impatient  # the supervisor has yet to review this step
         return Decision(np.zeros(2), 20, ATTENTION)
 
     low_level = LinearLowLevel.from_weights(A1, np.zeros(LOW_LEVEL_WEIGHTS))
     profiler = LatencyProfiler(PERIOD_S, SENSORS)
-    controller = Controller(decide, low_level, Supervisor(A1, patience))
+    controller = Controller(decide, low_level, Supervisor(A1, sensor_timeouts))
     loop = ControlLoop(
         link, controller, profiler, PERIOD_S, Operator(auto=True), record=steps.append
     )
@@ -308,6 +308,6 @@ def test_what_is_set_during_a_step_counts_from_the_next_on() -> None:
     assert timeouts == [state_machine.DRIVER_TIMEOUT_S + i for i in range(len(steps))]
     *before, decided, last = steps
     assert decided.decision is not None
-    assert all(step.settings["patience"] == PATIENCE for step in (*before, decided))
-    assert last.settings["patience"] == {**PATIENCE, sensor: impatient}
+    assert all(step.settings["sensor_timeouts"] == SENSOR_TIMEOUTS for step in (*before, decided))
+    assert last.settings["sensor_timeouts"] == {**SENSOR_TIMEOUTS, sensor: impatient}
     assert (decided.fault, last.fault is None) == (None, False)

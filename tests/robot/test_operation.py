@@ -20,9 +20,9 @@ from pixelgait.robot.interface import (
     JointCommand,
     Reading,
 )
-from pixelgait.robot.runtime.operator_commands import Operator, Orders, State
+from pixelgait.robot.runtime.operator_commands import Operator, OperatorCommands, RobotState
 from pixelgait.robot.runtime.realtime import RateKeeper
-from pixelgait.robot.runtime.sensor_status import StageWatch
+from pixelgait.robot.runtime.sensor_status import SensorStatus
 from pixelgait.robot.runtime.state_machine import (
     LATE_S,
     LIE_S,
@@ -33,11 +33,13 @@ from pixelgait.robot.runtime.state_machine import (
 )
 from pixelgait.robot.safety.sensor_age import Freshness, PictureWatch
 from pixelgait.robot.safety.sensor_checks import MOST_BRIDGED
-from pixelgait.robot.safety.supervisor import PATIENCE, Stage, Supervisor
+from pixelgait.robot.safety.supervisor import SENSOR_TIMEOUTS, SensorHealth, Supervisor
 from pixelgait.robot.spec import A1, ROBOTS
 from tests.conftest import trotting_weights
 
-WALK, READY, LIE = (Orders(True, each) for each in (State.WALKING, State.READY, State.LIMP))
+WALK, READY, LIE = (
+    OperatorCommands(True, each) for each in (RobotState.WALKING, RobotState.READY, RobotState.LIMP)
+)
 BLACK = Image(np.zeros((32, 32, 3), np.uint8), 0.0)
 
 
@@ -58,7 +60,7 @@ class Robot:
         self.sent: list[JointCommand] = []
         self.fault: str | None = None  # that must be found
 
-    def step(self, orders: Orders, gap_s: float = CONTROL_DT_S) -> JointCommand:
+    def step(self, commands: OperatorCommands, gap_s: float = CONTROL_DT_S) -> JointCommand:
         self.steps += 1
         reading = Reading(
             CONTROL_DT_S * self.steps,
@@ -68,7 +70,7 @@ class Robot:
             1e-3 * np.sin([self.steps, 0.0, 0.0]),
             lambda: BLACK,
         )
-        command = self.operation.step(Inputs(reading, self.ages, orders, gap_s))
+        command = self.operation.step(Inputs(reading, self.ages, commands, gap_s))
         assert self.operation.supervisor.fault == self.fault
         if command.kp.any():
             way = np.clip(command.targets - self.sag_rad - self.angles, -0.03, 0.03)  # in 3 rad/s
@@ -77,18 +79,20 @@ class Robot:
         self.sent.append(command)
         return command
 
-    def run(self, orders: Orders, seconds: float) -> list[JointCommand]:
-        return [self.step(orders) for _ in range(round(seconds / CONTROL_DT_S))]
+    def run(self, commands: OperatorCommands, seconds: float) -> list[JointCommand]:
+        return [self.step(commands) for _ in range(round(seconds / CONTROL_DT_S))]
 
     @property
-    def state(self) -> State:
+    def state(self) -> RobotState:
         return self.operation.state
 
 
 def test_it_rises_from_where_it_lies_with_gains_that_grow() -> None:
     robot = Robot()
     lying = robot.angles.copy()
-    assert not any(command.kp.any() for command in robot.run(Orders(wanted=State.READY), 0.1))
+    assert not any(
+        command.kp.any() for command in robot.run(OperatorCommands(wanted=RobotState.READY), 0.1)
+    )
     commands = robot.run(READY, STAND_S)
     np.testing.assert_allclose(commands[0].targets, lying, atol=1e-3)
     share = np.array([command.kp[0] / A1.kp_nm_per_rad[0] for command in commands])
@@ -96,7 +100,7 @@ def test_it_rises_from_where_it_lies_with_gains_that_grow() -> None:
     assert (np.diff(share) >= 0.0).all()
     assert share[-1] == 1.0
     robot.step(READY)
-    assert robot.state is State.READY
+    assert robot.state is RobotState.READY
     np.testing.assert_allclose(robot.sent[-1].targets, A1.default_pose_rad)
 
 
@@ -105,9 +109,9 @@ def test_no_target_leaps_when_it_begins_to_walk_or_stands_again(sag_rad: float) 
     """Joints hang behind their targets by as much as their load is worth."""
     robot = Robot(stride=1.0)
     robot.sag_rad = sag_rad
-    orders = [(READY, STAND_S + 0.1), (WALK, 1.0), (READY, 0.5), (WALK, 0.5)]
-    sent = [command.targets for each, time_s in orders for command in robot.run(each, time_s)]
-    assert robot.state is State.WALKING
+    commands = [(READY, STAND_S + 0.1), (WALK, 1.0), (READY, 0.5), (WALK, 0.5)]
+    sent = [command.targets for each, time_s in commands for command in robot.run(each, time_s)]
+    assert robot.state is RobotState.WALKING
     most = A1.target_speed_limit_rad_per_s * CONTROL_DT_S
     assert np.max(np.abs(np.diff(sent, axis=0)) / most) <= 1.0 + 1e-9
 
@@ -116,14 +120,14 @@ def test_no_target_leaps_when_it_begins_to_walk_or_stands_again(sag_rad: float) 
 def test_it_does_not_stand_up_from_where_no_joint_is(off_rad: float) -> None:
     """One bad reading in the step that would begin it is one step more of lying."""
     robot = Robot()
-    robot.run(Orders(), 0.1)
+    robot.run(OperatorCommands(), 0.1)
     lying = robot.angles.copy()
     robot.off_rad[1] = off_rad
     assert not robot.step(READY).kp.any()
-    assert robot.state is State.LIMP
+    assert robot.state is RobotState.LIMP
     robot.off_rad[1] = 0.0
     command = robot.step(READY)
-    assert robot.state is State.STANDING_UP
+    assert robot.state is RobotState.STANDING_UP
     np.testing.assert_allclose(command.targets, lying, atol=1e-3)
     way = np.array([each.targets for each in robot.run(READY, STAND_S)])
     assert np.abs(way - np.linspace(lying, A1.default_pose_rad, len(way))).max() < 0.02
@@ -138,11 +142,11 @@ def test_told_to_stand_up_where_no_joint_is_it_says_why_it_does_not(
 ) -> None:
     robot = Robot()
     robot.off_rad[1] = off_rad
-    robot.run(Orders(), lies_s)  # while nobody wants anything of it, nothing is a fault
+    robot.run(OperatorCommands(), lies_s)  # while nobody wants anything of it, nothing is a fault
     robot.fault = ANY
     robot.run(READY, CONTROL_DT_S * (MOST_BRIDGED + 1))
     assert (robot.operation.supervisor.fault or "").startswith(fault)
-    assert robot.state is State.LIMP
+    assert robot.state is RobotState.LIMP
     assert not any(command.kp.any() for command in robot.sent)
 
 
@@ -152,7 +156,7 @@ def test_who_does_not_get_up_is_named_instead_of_told_to_walk() -> None:
     robot.angles = lying_pose(A1)
     robot.caught = [5]
     robot.run(WALK, STAND_S + 0.9 * LATE_S)
-    assert robot.state is State.STANDING_UP
+    assert robot.state is RobotState.STANDING_UP
     robot.fault = ANY
     robot.run(WALK, 0.2 * LATE_S)
     fault = "FL_lower_joint is 0.80 rad from where it should stand"
@@ -167,15 +171,15 @@ def test_who_gets_up_late_walks_late() -> None:
     robot.run(WALK, STAND_S + 0.5 * LATE_S)
     robot.caught = []
     robot.run(WALK, 0.4 * LATE_S)
-    assert robot.state is State.WALKING
+    assert robot.state is RobotState.WALKING
 
 
 def test_a_robot_that_nobody_commands_is_rehearsed_from_wherever_it_lies() -> None:
     robot = Robot()
-    robot.operation.supervisor.obeyed = False
+    robot.operation.supervisor.motors_enabled = False
     robot.angles, robot.caught = lying_pose(A1), list(range(12))
     robot.run(WALK, STAND_S + 0.5)
-    assert robot.state is State.WALKING
+    assert robot.state is RobotState.WALKING
 
 
 @pytest.mark.parametrize(("tilt_rad", "rises"), [(0.4, True), (0.8, False), (-0.8, False)])
@@ -183,11 +187,13 @@ def test_it_does_not_stand_up_from_its_side(tilt_rad: float, rises: bool) -> Non
     """It would push itself over; on a ramp of 20 degrees it may."""
     robot = Robot()
     robot.tilt_rad = tilt_rad
-    robot.run(Orders(True), 0.5)  # while nobody tells it to, there is nothing wrong with that
+    robot.run(
+        OperatorCommands(True), 0.5
+    )  # while nobody tells it to, there is nothing wrong with that
     if not rises:
         robot.fault = "tilted by 0.80 rad: it cannot stand up from there"
     robot.run(READY, 0.1)
-    assert robot.state is (State.STANDING_UP if rises else State.LIMP)
+    assert robot.state is (RobotState.STANDING_UP if rises else RobotState.LIMP)
     assert robot.sent[-1].kp.any() == rises
 
 
@@ -197,7 +203,7 @@ def test_a_robot_that_lies_down_needs_no_eyes(camera: str) -> None:
     robot = Robot()
     robot.run(WALK, STAND_S + 0.5)
     supervisor = robot.operation.supervisor
-    supervisor.patience = {**PATIENCE, camera: PATIENCE["camera"]}
+    supervisor.sensor_timeouts = {**SENSOR_TIMEOUTS, camera: SENSOR_TIMEOUTS["camera"]}
     robot.step(LIE)
     robot.ages = {"joints": 0.0, camera: 60.0}
     assert all(command.kp.any() for command in robot.run(LIE, LIE_S - 0.1))
@@ -218,29 +224,32 @@ def test_gains_go_on_growing_when_it_lies_down_while_it_stands_up() -> None:
 def test_it_lies_down_before_it_is_limp() -> None:
     robot = Robot()
     robot.run(WALK, STAND_S + 1.0)
-    assert robot.state is State.WALKING
+    assert robot.state is RobotState.WALKING
     commands = robot.run(LIE, LIE_S)
-    assert robot.state is State.LYING_DOWN
+    assert robot.state is RobotState.LYING_DOWN
     assert all(command.kp.any() for command in commands)
     np.testing.assert_allclose(commands[-1].targets, lying_pose(A1), atol=0.05)
     assert not robot.step(LIE).kp.any()
-    assert robot.state is State.LIMP
+    assert robot.state is RobotState.LIMP
 
 
-@pytest.mark.parametrize("orders", [READY, WALK, LIE], ids=["ready", "walking", "lying down"])
-def test_whatever_was_held_up_damps_rests_and_rises_again(orders: Orders) -> None:
+@pytest.mark.parametrize("commands", [READY, WALK, LIE], ids=["ready", "walking", "lying down"])
+def test_whatever_was_held_up_damps_rests_and_rises_again(commands: OperatorCommands) -> None:
     robot = Robot()
-    robot.run(READY if orders is LIE else orders, STAND_S + 0.5)
-    robot.step(orders)
-    robot.step(orders, gap_s=0.9 * DRIVER_TIMEOUT_S)  # the driver still holds
+    robot.run(READY if commands is LIE else commands, STAND_S + 0.5)
+    robot.step(commands)
+    robot.step(commands, gap_s=0.9 * DRIVER_TIMEOUT_S)  # the driver still holds
     assert robot.sent[-1].kp.any()
-    robot.step(orders, gap_s=1.1 * DRIVER_TIMEOUT_S)
+    robot.step(commands, gap_s=1.1 * DRIVER_TIMEOUT_S)
     assert robot.operation.cause == "no command for 0.11 s: the robot has let go"
-    assert not any(command.kp.any() for command in robot.run(orders, REST_S - CONTROL_DT_S))
-    robot.run(orders, 0.05)
-    assert robot.state is (State.LIMP if orders is LIE else State.STANDING_UP)
-    robot.run(orders, STAND_S)
-    assert robot.state is {READY: State.READY, WALK: State.WALKING, LIE: State.LIMP}[orders]
+    assert not any(command.kp.any() for command in robot.run(commands, REST_S - CONTROL_DT_S))
+    robot.run(commands, 0.05)
+    assert robot.state is (RobotState.LIMP if commands is LIE else RobotState.STANDING_UP)
+    robot.run(commands, STAND_S)
+    assert (
+        robot.state
+        is {READY: RobotState.READY, WALK: RobotState.WALKING, LIE: RobotState.LIMP}[commands]
+    )
     assert robot.operation.stalls == 1
 
 
@@ -248,7 +257,7 @@ def stalls(robot: Robot, every_s: float, times: int) -> None:
     """A walk that is held up again and again."""
     for _ in range(times):
         robot.run(WALK, every_s)
-        assert robot.state is State.WALKING
+        assert robot.state is RobotState.WALKING
         robot.step(WALK, gap_s=0.2)
 
 
@@ -257,7 +266,7 @@ def test_a_robot_that_is_held_up_now_and_then_goes_on_for_ever() -> None:
     stalls(robot, 60.0 / (MOST_STALLS - 1), times=3 * MOST_STALLS)
     assert robot.operation.recent_stalls == MOST_STALLS - 1
     robot.run(WALK, 61.0)
-    assert robot.state is State.WALKING
+    assert robot.state is RobotState.WALKING
     assert robot.operation.recent_stalls == 0
 
 
@@ -267,7 +276,7 @@ def test_a_robot_that_is_held_up_all_the_time_gives_up_limp() -> None:
     robot.run(WALK, 3.0)
     robot.fault = "held up 6 times within a minute: it would fall again"
     assert not robot.step(WALK, gap_s=0.2).kp.any()
-    assert robot.state is State.LIMP
+    assert robot.state is RobotState.LIMP
 
 
 def test_a_robot_that_lay_for_long_does_not_stand_up_by_itself() -> None:
@@ -275,17 +284,17 @@ def test_a_robot_that_lay_for_long_does_not_stand_up_by_itself() -> None:
     robot.run(WALK, STAND_S + 0.5)
     robot.fault = "held up for 600 s: somebody may be at the robot"
     assert not robot.step(WALK, gap_s=600.0).kp.any()
-    assert robot.state is State.LIMP
+    assert robot.state is RobotState.LIMP
 
 
 def test_a_stop_acts_at_once_and_outlasts_every_order() -> None:
     robot = Robot()
     robot.run(WALK, STAND_S + 0.5)
-    stop = Orders(True, State.WALKING, stop="somebody")
+    stop = OperatorCommands(True, RobotState.WALKING, stop="somebody")
     assert not any(command.kp.any() for command in robot.run(stop, 0.5))
     assert robot.operation.cause == "emergency stop by somebody"
-    assert not robot.step(Orders()).kp.any()
-    assert robot.state is State.LIMP
+    assert not robot.step(OperatorCommands()).kp.any()
+    assert robot.state is RobotState.LIMP
 
 
 def test_an_operator_keeps_a_stop_over_a_new_beginning() -> None:
@@ -294,39 +303,39 @@ def test_an_operator_keeps_a_stop_over_a_new_beginning() -> None:
     operator.emergency_stop("somebody")
     operator.emergency_stop("somebody else")
     operator.begin()
-    assert operator.orders == Orders(stop="somebody")
+    assert operator.commands == OperatorCommands(stop="somebody")
     assert operator.reset_stop()[0]
-    assert operator.orders == Orders()
+    assert operator.commands == OperatorCommands()
     assert operator.reset_stop() == (False, "not stopped")
     operator.begin()
-    assert operator.orders == WALK
+    assert operator.commands == WALK
 
 
 def test_a_place_told_again_is_another_destination_and_lying_down_drops_it() -> None:
     operator = Operator()
     operator.begin()
-    operator.state = State.LIMP
+    operator.state = RobotState.LIMP
     assert operator.go_to((1.0, 0.0))[0]
-    first = operator.orders.destination_number
+    first = operator.commands.goal_number
     assert operator.arm()[0]
     assert operator.stand_up()[0]
-    assert (operator.orders.destination, operator.orders.destination_number) == ((1.0, 0.0), first)
+    assert (operator.commands.goal_position, operator.commands.goal_number) == ((1.0, 0.0), first)
     operator.go_to((1.0, 0.0))
-    assert operator.orders.destination_number > first
+    assert operator.commands.goal_number > first
     operator.emergency_stop("somebody")
     refused = (False, "stopped by somebody: reset the emergency stop first")
     assert operator.go_to((2.0, 0.0)) == refused
     assert operator.reset_stop() == (False, "not stopped")  # no step has obeyed it so far
-    operator.state = State.STOPPED
+    operator.state = RobotState.STOPPED
     assert operator.reset_stop()[0]
-    operator.state = State.LIMP
+    operator.state = RobotState.LIMP
     operator.go_to((1.0, 0.0))
-    assert operator.orders.destination_number > first + 1
+    assert operator.commands.goal_number > first + 1
     assert operator.lie_down() == (False, "not armed")
-    assert operator.orders.destination == (1.0, 0.0)
+    assert operator.commands.goal_position == (1.0, 0.0)
     operator.arm()
     assert operator.lie_down() == (True, "lying down")
-    assert operator.orders.destination is None
+    assert operator.commands.goal_position is None
     assert operator.go_to(None) == (False, "had no goal")
 
 
@@ -349,18 +358,18 @@ def test_an_age_is_the_worse_of_stamp_and_arrival() -> None:
     assert sensor.age_s(10.03) == pytest.approx(0.05)
     assert not sensor.arrived(100.0, 100.12, 10.1)  # the same once more
     assert sensor.age_s(10.1) == pytest.approx(0.12)
-    assert "repeats" in str(sensor.doubt)
+    assert "repeats" in str(sensor.warning)
     assert sensor.arrived(100.1, 100.62, 10.6)
     assert sensor.age_s(10.6) == pytest.approx(0.52)
-    assert sensor.doubt == "what arrives was stamped 0.52 s before"
+    assert sensor.warning == "what arrives was stamped 0.52 s before"
     assert not sensor.arrived(103.0, 100.7, 10.7)
-    assert "2.30 s in the future" in str(sensor.doubt)
+    assert "2.30 s in the future" in str(sensor.warning)
     with pytest.raises(UserError, match="imu is not stamped"):
         sensor.arrived(0.0, 100.8, 10.8)
 
 
 def test_stages_are_told_with_their_cause_and_do_not_flicker() -> None:
-    watch = StageWatch(PATIENCE)
+    watch = SensorStatus(SENSOR_TIMEOUTS)
     for step in range(300):  # an age that comes and goes around the limit, then for good
         age_s = 0.035 if step % 3 == 0 and step < 100 else 0.01
         watch.look({"imu": age_s, "camera": 0.0}, {}, CONTROL_DT_S * step)
@@ -372,7 +381,11 @@ def test_stages_are_told_with_their_cause_and_do_not_flicker() -> None:
     watch.changes.clear()
     for step in range(120):
         watch.look({"camera": 0.02 * step}, {"camera": "what arrives is odd"}, CONTROL_DT_S * step)
-    assert [stage for stage, _ in watch.changes] == [Stage.AGEING, Stage.STALE, Stage.DEAD]
+    assert [stage for stage, _ in watch.changes] == [
+        SensorHealth.AGEING,
+        SensorHealth.STALE,
+        SensorHealth.DEAD,
+    ]
     assert watch.changes[1][1] == (
         "camera is stale, the robot slows to a stand: nothing new for 0.52 s; what arrives is odd"
     )
@@ -390,7 +403,7 @@ def test_the_same_picture_is_odd_while_joints_move_and_only_then() -> None:
     sensor = Freshness("camera")
     assert sensor.arrived(100.0, 100.0, 10.0)
     assert not sensor.arrived(100.5, 100.5, 10.5, odd="the same")
-    assert (sensor.age_s(10.5), sensor.doubt) == (0.5, "the same")
+    assert (sensor.age_s(10.5), sensor.warning) == (0.5, "the same")
 
 
 def test_a_clock_that_is_set_costs_a_message_not_the_walk() -> None:

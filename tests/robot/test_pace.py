@@ -20,7 +20,7 @@ from pixelgait.robot.runtime.control_loop import ControlLoop
 from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.operator_commands import Operator
 from pixelgait.robot.runtime.realtime import RateKeeper
-from pixelgait.robot.runtime.sensor_sync import Pace
+from pixelgait.robot.runtime.sensor_sync import SensorSync
 from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1, Array
 
@@ -36,7 +36,7 @@ class Robot:
     """Sends joints and, a little later, imu; also the clock of all."""
 
     sensors = ("joints", "imu")
-    pulse: tuple[str, ...] = sensors
+    synchronised_sensors: tuple[str, ...] = sensors
 
     def __init__(self, rate_hz: float, jitter_s: float = 0.0, seed: int = 0) -> None:
         self._random = np.random.default_rng(seed)
@@ -85,7 +85,7 @@ class Robot:
     def ages(self) -> Mapping[str, float]:
         raise NotImplementedError
 
-    def doubts(self) -> Mapping[str, str]:
+    def warnings(self) -> Mapping[str, str]:
         raise NotImplementedError
 
     def send(self, command: JointCommand) -> None:
@@ -96,7 +96,7 @@ class Sender(Robot):
     """In real time, of a robot that sends 500 times a second, and does what it is told at once."""
 
     sensors = ("joints", "imu", "camera")
-    pulse = ("joints", "imu")
+    synchronised_sensors = ("joints", "imu")
 
     def __init__(self) -> None:
         super().__init__(500)
@@ -122,7 +122,7 @@ class Sender(Robot):
     def ages(self) -> Mapping[str, float]:
         return dict.fromkeys(self.sensors, 0.0)
 
-    def doubts(self) -> Mapping[str, str]:
+    def warnings(self) -> Mapping[str, str]:
         return {}
 
     def send(self, command: JointCommand) -> None:
@@ -155,7 +155,7 @@ def walk(monkeypatch: pytest.MonkeyPatch) -> Walk:
         monkeypatch.setattr(sensor_sync, "time", clock)
         monkeypatch.setattr(realtime, "time", clock)
         rate, rows = RateKeeper(PERIOD_S), []
-        keeper = Pace(robot, rate, robot.profiler)
+        keeper = SensorSync(robot, rate, robot.profiler)
         for step in range(SETTLE + steps):
             if step == SETTLE // 2:
                 robot.then()
@@ -280,7 +280,7 @@ def test_silence_costs_no_more_than_the_patience(walk: Walk, rate_hz: float) -> 
     robot = Robot(rate_hz)
     robot.then = lambda: setattr(robot, "spacing_s", 1e9)
     steps = walk(robot)
-    assert steps.waits_s.max() < 1.2 * sensor_sync.PATIENCE * PERIOD_S
+    assert steps.waits_s.max() < 1.2 * sensor_sync.WAIT_SHARE * PERIOD_S
     assert rate_kept(steps)
 
 
@@ -288,7 +288,7 @@ def test_a_repeated_stamp_is_no_reading(walk: Walk) -> None:
     robot = Robot(500)
     robot.then = lambda: setattr(robot, "stuck", True)
     steps = walk(robot)
-    assert steps.waits_s.max() < 1.2 * sensor_sync.PATIENCE * PERIOD_S
+    assert steps.waits_s.max() < 1.2 * sensor_sync.WAIT_SHARE * PERIOD_S
     assert rate_kept(steps)
 
 
@@ -303,7 +303,7 @@ def test_an_imu_of_its_own_rate_costs_one_look_more(walk: Walk) -> None:
 def test_a_link_without_a_pulse_is_taken_from_once(walk: Walk) -> None:
     """As a recording, of which every take is a step."""
     robot = Robot(500)
-    robot.pulse = ()
+    robot.synchronised_sensors = ()
     steps = walk(robot, 100)
     assert robot.takes == SETTLE + 100
     np.testing.assert_allclose(steps.waits_s, robot.meanwhile_s + WAKE_S)

@@ -37,10 +37,10 @@ from pixelgait.robot.recording.messages import STEP, TYPES
 from pixelgait.robot.recording.reader import RecordedStep, read_recording
 from pixelgait.robot.recording.recorder import Recorder, require_recordable
 from pixelgait.robot.recording.writer import StepWriter
-from pixelgait.robot.runtime.control_loop import Step
-from pixelgait.robot.runtime.operator_commands import Orders, State
+from pixelgait.robot.runtime.control_loop import ControlStep
+from pixelgait.robot.runtime.operator_commands import OperatorCommands, RobotState
 from pixelgait.robot.runtime.state_machine import Inputs
-from pixelgait.robot.safety.supervisor import Patience
+from pixelgait.robot.safety.supervisor import SensorTimeouts
 from tests.conftest import child_environment
 from tests.helpers import documented_keys
 from tests.robot.test_replay import POLICIES, RECORDINGS
@@ -50,16 +50,16 @@ THIRD = 1.0 / 3.0
 ODD = np.nextafter(np.arange(1, 13) / 10.0, 2.0)  # (12,) whose last bits any rounding would lose
 
 
-def written(folder: Path) -> tuple[Path, Step, Step]:
+def written(folder: Path) -> tuple[Path, ControlStep, ControlStep]:
     """A recording of a step with all there can be, and one with nothing that may be missing."""
     bundle = load_bundle("navigator")
     image = Image(np.full(bundle.image_shape, 7, np.uint8), THIRD)
     reading = Reading(THIRD, ODD, -ODD, ODD[:4], ODD[:3], lambda: image, -ODD[:3])
-    orders = Orders(True, State.WALKING, "remote control", (THIRD, -THIRD), 4)
+    commands = OperatorCommands(True, RobotState.WALKING, "remote control", (THIRD, -THIRD), 4)
     ages = {"joint_states": 1e-300, "imu/data": math.inf}
-    patience = {"imu/data": Patience(THIRD, 1.0, 2.0)}
-    full = Step(
-        inputs=Inputs(reading, ages, orders, THIRD, ODD[:2]),
+    sensor_timeouts = {"imu/data": SensorTimeouts(THIRD, 1.0, 2.0)}
+    full = ControlStep(
+        inputs=Inputs(reading, ages, commands, THIRD, ODD[:2]),
         command=JointCommand(THIRD, ODD, -ODD, ODD / 3.0, np.zeros(12)),
         sent=True,
         state="walking",
@@ -67,11 +67,15 @@ def written(folder: Path) -> tuple[Path, Step, Step]:
         fault="tilted by 1.50 rad",
         image=image,
         decision=Decision(ODD[:2], 17),
-        settings={"patience": patience, "driver_timeout_s": THIRD, "obeyed": False},
+        settings={
+            "sensor_timeouts": sensor_timeouts,
+            "driver_timeout_s": THIRD,
+            "motors_enabled": False,
+        },
         took_us=1234.5,
         number=0,
     )
-    nobody = Inputs(replace(reading, odometry=None), ages, Orders())
+    nobody = Inputs(replace(reading, odometry=None), ages, OperatorCommands())
     bare = replace(full, inputs=nobody, fault=None, image=None, decision=None, number=1)
     bare = replace(bare, sent=False)
     file = folder / "walk.mcap"
@@ -88,7 +92,7 @@ def blind() -> Image:
     raise AssertionError
 
 
-def as_handed_over(step: Step) -> Step:
+def as_handed_over(step: ControlStep) -> ControlStep:
     """By the loop: its reading fetches no image."""
     reading = replace(step.inputs.reading, image=blind)
     return replace(step, inputs=replace(step.inputs, reading=reading))
@@ -152,14 +156,14 @@ def test_what_went_into_a_step_comes_back_in_every_bit(tmp_path: Path) -> None:
     assert (*step.decision[0].latent, step.decision[0].duration_steps) == (*ODD[:2], 17)
 
 
-def same_bits(recorded: RecordedStep, step: Step) -> None:
+def same_bits(recorded: RecordedStep, step: ControlStep) -> None:
     """All that a replay depends on, and is compared with."""
     mine, theirs = recorded.inputs, step.inputs
     assert mine.ages == theirs.ages
-    assert mine.orders == theirs.orders
+    assert mine.commands == theirs.commands
     assert (mine.gap_s, mine.reading.time_s) == (theirs.gap_s, theirs.reading.time_s)
-    assert recorded.patience == step.settings["patience"]
-    for name in ("driver_timeout_s", "obeyed"):
+    assert recorded.sensor_timeouts == step.settings["sensor_timeouts"]
+    for name in ("driver_timeout_s", "motors_enabled"):
         assert getattr(recorded, name) == step.settings[name]
     for name in ("state", "cause", "fault", "took_us"):
         assert getattr(recorded, name) == getattr(step, name)

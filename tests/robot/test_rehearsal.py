@@ -9,7 +9,7 @@ import pytest
 
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.runtime.cache_warmup import Rehearsal
+from pixelgait.robot.runtime.cache_warmup import CacheWarmup
 from tests.robot.test_supervisor import walking
 
 STEPS = 120
@@ -20,15 +20,15 @@ def readings() -> list[Reading]:
     return [replace(walking(step), image=lambda: image) for step in range(STEPS)]
 
 
-def commands(rehearsed: bool, wrong: dict[int, Reading]) -> tuple[list[bytes], str | None, int]:
+def commands(warmed: bool, wrong: dict[int, Reading]) -> tuple[list[bytes], str | None, int]:
     """Targets of every step, the fault, and how often the controller looked."""
     controller = load_bundle("iap").controller()
-    rehearsal, found = Rehearsal(controller), []
+    cache_warmup, found = CacheWarmup(controller), []
     for step, reading in enumerate(readings()):
         read = wrong.get(step, reading)
         found.append(controller.step(read).targets.tobytes())
-        if rehearsed:
-            rehearsal.run(replace(read, image=unseen))
+        if warmed:
+            cache_warmup.run(replace(read, image=unseen))
     return found, controller.supervisor.fault, controller.images
 
 

@@ -16,9 +16,9 @@ from pixelgait.robot.control.controller import Controller, Decision
 from pixelgait.robot.control.low_level import LinearLowLevel, latent_for
 from pixelgait.robot.interface import CONTROL_DT_S, Image, JointCommand, Reading
 from pixelgait.robot.rotation import turned
-from pixelgait.robot.runtime.operator_commands import Orders, State
+from pixelgait.robot.runtime.operator_commands import OperatorCommands, State
 from pixelgait.robot.runtime.state_machine import Inputs, Operation
-from pixelgait.robot.safety.sensor_checks import ImuWatch
+from pixelgait.robot.safety.sensor_checks import ImuMonitor
 from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1, ROBOTS, RobotSpec
 from pixelgait.sim.body.faults import parse_faults
@@ -346,8 +346,8 @@ def test_a_robot_that_stood_may_be_as_late_to_walk_as_it_was_trained(late: int, 
             read = replace(reading, joint_angles=np.round(reading.joint_angles, 4))
         shown.append(read.joint_angles)
         forward = latent_for(0.6 if step >= 400 else 0.0, 0.0)
-        orders = Orders(True, State.WALKING)
-        sent.append(operation.step(Inputs(read, {}, orders, CONTROL_DT_S, forward)))
+        commands = OperatorCommands(True, State.WALKING)
+        sent.append(operation.step(Inputs(read, {}, commands, CONTROL_DT_S, forward)))
         assert operation.supervisor.fault is None
         body.apply(sent[max(0, step - late)])
         reading = body.read()
@@ -493,7 +493,7 @@ def test_an_imu_is_judged_alike_whatever_axis_it_turns_about(
     wrong: Callable[[Reading, int], Reading], within_s: float, axis: int
 ) -> None:
     """By the watch alone: the supervisor damps whoever is tilted so far."""
-    watch = ImuWatch()
+    watch = ImuMonitor()
     for step in range(500):
         assert watch.judge(about(axis, turning(walking(step), step))) is None
     for step in range(500, 500 + round(within_s / CONTROL_DT_S)):
@@ -518,7 +518,7 @@ def newest(of: Callable[[float], Reading], step: int, joints_hz: float, imu_hz: 
 def test_an_imu_is_judged_alike_however_often_it_and_the_joints_send(
     shown: Callable[[Reading, float], Reading], found: bool, joints_hz: float, imu_hz: float
 ) -> None:
-    watch = ImuWatch()
+    watch = ImuMonitor()
     judged = [
         watch.judge(newest(lambda at: shown(walking(at), at), step, joints_hz, imu_hz))
         for step in range(100)

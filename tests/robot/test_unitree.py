@@ -212,7 +212,7 @@ def test_a_damaged_state_does_not_spoil_the_clock(bus: Bus) -> None:
     writer = bus.writer("rt/lowstate", STATE)
     hear(driver, writer, 1000)
     hear(driver, writer, 1514, damage=1)
-    assert driver.doubts() == {"lowstate": "what arrives has a wrong checksum"}
+    assert driver.warnings() == {"lowstate": "what arrives has a wrong checksum"}
     hear(driver, writer, 1104)
     assert driver.ages()["lowstate"] < 0.4
 
@@ -248,16 +248,16 @@ def test_a_second_program_that_tells_of_the_robot_is_an_intruder(
     hear(driver, robot, 800_000)
     hear(driver, robot, 1000)  # it was started again
     for tick in (1010, 1020):
-        assert driver.intruder(commanding) is None
+        assert driver.conflicting_publisher(commanding) is None
         hear(driver, played, 500_000 + tick)
         hear(driver, robot, tick)
-    other = driver.intruder(commanding)
+    other = driver.conflicting_publisher(commanding)
     assert other is not None
     assert other.startswith("rt/lowstate tells of two robots in turn, or of a recording: ")
     own = f"(process {os.getpid()} on {socket.gethostname()})"
     assert other.count(own) == 2  # here both are in one process
     driver.forget()
-    assert driver.intruder(commanding) is None
+    assert driver.conflicting_publisher(commanding) is None
 
 
 def test_a_closed_bus_makes_room_for_the_next() -> None:
@@ -284,7 +284,7 @@ def test_nobody_arms_a_robot_whose_remote_is_held_to_stop_it() -> None:
     for buttons, armed in ((STOP, False), (STOP, False), (0, True)):
         operator.reset_stop()
         remote.hear(bytes(2) + buttons.to_bytes(2, "little") + bytes(36))
-        operator.state = State.STOPPED if operator.orders.stop else State.LIMP
+        operator.state = State.STOPPED if operator.commands.stop else State.LIMP
         assert operator.arm()[0] == armed
 
 

@@ -19,13 +19,13 @@ from tests.conftest import child_environment
 DISCOVERY_S = 20.0  # up to 2.6 s on an idle machine
 WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 # The machine that runs the tests may stall for longer than a robot's driver may.
-PATIENCE_S = {  # ageing, stale, dead
+STILL_S = {  # ageing, stale, dead
     **dict.fromkeys(("joint_states", "imu.data"), (1.0, 1.5, 2.0)),
     **dict.fromkeys(("camera.color.image_raw", "camera.depth.image_rect_raw"), (0.3, 0.5, 5.0)),
 }
 _PARAMETERS = ["driver_timeout_s:=2.0"] + [
     f"{stage}.{sensor}:={seconds}"
-    for sensor, ages in PATIENCE_S.items()
+    for sensor, ages in STILL_S.items()
     for stage, seconds in zip(("ageing_s", "stale_s", "timeout_s"), ages, strict=True)
 ]
 PATIENT = ("--ros-args", *(part for each in _PARAMETERS for part in ("-p", each)))

@@ -282,8 +282,8 @@ def test_odometry_is_as_noisy_as_the_stand_in_robot_is_told(
         client.node.create_subscription(Odometry, topic, partial(keep, topic), ros2.SENSOR_QOS)
     processes.start("pixelgait-sim", "--scene", "flat", "--odom-noise", 0.05)
     client.spin(lambda: len(heard["odom"]) > 150)
-    believed, true = heard.values()
-    errors = [x - true[stamp] for stamp, x in believed.items() if stamp in true]
+    filtered, true = heard.values()
+    errors = [x - true[stamp] for stamp, x in filtered.items() if stamp in true]
     assert len(errors) > 100
     assert np.std(errors) == pytest.approx(0.05, rel=0.25)
 
@@ -316,14 +316,14 @@ def test_odometry_drifts_as_the_stand_in_robot_is_told(
     start_m = next(iter(truth.values()))[0]
     client.spin(lambda: next(reversed(truth.values()))[0] - start_m > 1.0, timeout=60.0)
     both = sorted(odometry.keys() & truth.keys())
-    believed, true = (np.array([each[stamp] for stamp in both]) for each in (odometry, truth))
+    filtered, true = (np.array([each[stamp] for stamp in both]) for each in (odometry, truth))
 
-    def way_m(poses: np.ndarray) -> float:
+    def path_length_m(poses: np.ndarray) -> float:
         return float(np.hypot(*np.diff(poses[:, :2], axis=0).T).sum())
 
-    assert way_m(believed) == pytest.approx(1.1 * way_m(true), rel=0.01)
-    off_rad = np.unwrap(believed[:, 2] - true[:, 2])
-    assert off_rad[-1] - off_rad[0] == pytest.approx(0.2 * way_m(true), rel=0.05)
+    assert path_length_m(filtered) == pytest.approx(1.1 * path_length_m(true), rel=0.01)
+    off_rad = np.unwrap(filtered[:, 2] - true[:, 2])
+    assert off_rad[-1] - off_rad[0] == pytest.approx(0.2 * path_length_m(true), rel=0.05)
 
 
 HOUSES = (9010, 9013)  # validation houses
@@ -393,9 +393,9 @@ def arrives(processes: Processes, folder: Path, house: int) -> bool:
     """From one room to another, by depth and odometry, as two processes."""
     scene = make_scene("rooms", 0.5)
     layout = scene.layout(Stream.LAYOUT.rng(house))
-    assert scene.destination is not None
-    start, (x, y) = np.array((layout.start.x, layout.start.y)), scene.destination.tolist()
-    beeline_m = float(np.hypot(*(scene.destination - start)))
+    assert scene.goal_position is not None
+    start, (x, y) = np.array((layout.start.x, layout.start.y)), scene.goal_position.tolist()
+    beeline_m = float(np.hypot(*(scene.goal_position - start)))
     assert -scene.progress_m(*start) > 1.2 * beeline_m  # walls are in between
     sim = processes.start("pixelgait-sim", "--scene", "rooms", "--seed", house, "--out", folder)
     run = processes.start("pixelgait-run", "navigator", *AUTO)

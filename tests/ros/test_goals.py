@@ -22,8 +22,8 @@ from pixelgait.robot.interface import CONTROL_DT_S, STAND_S, Image, JointCommand
 from pixelgait.robot.recording.reader import read_recording
 from pixelgait.robot.recording.writer import StepWriter
 from pixelgait.robot.ros.commands.odometry_jumps import TOLD_S, Jumps
-from pixelgait.robot.runtime.control_loop import Step
-from pixelgait.robot.runtime.operator_commands import Operator, State
+from pixelgait.robot.runtime.control_loop import ControlStep
+from pixelgait.robot.runtime.operator_commands import Operator, RobotState
 from pixelgait.robot.runtime.state_machine import Inputs, Operation
 from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1
@@ -56,27 +56,27 @@ class Robot:
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, first: tuple[float, float] | None = None
     ) -> None:
-        from pixelgait.robot.ros.commands import goal as destination
+        from pixelgait.robot.ros.commands import goal as goal_position
 
         self.now_s, self.x, self.latent, self.knows = 1000.0, 0.0, AHEAD, True
         self.w = 1.0  # of the quaternion that odometry tells
         self.off_m, self.frame = 0.0, "odom"  # of the odometry's x
         self.child = ""  # frame whose pose odometry tells
-        monkeypatch.setattr(destination.time, "monotonic", lambda: self.now_s)
-        self.wires: dict[str, list[Wire]] = {destination.GOAL: [], destination.ODOMETRY: []}
+        monkeypatch.setattr(goal_position.time, "monotonic", lambda: self.now_s)
+        self.wires: dict[str, list[Wire]] = {goal_position.GOAL: [], goal_position.ODOMETRY: []}
         self.operator = Operator(True, first)
         self.goals = self.hears()
         self.operation = self.operates()
         self.angles = A1.default_pose_rad
         self.said: list[str] = []
-        self.steps: list[Step] = []
+        self.steps: list[ControlStep] = []
         self.followed: list[np.ndarray] = []  # latent commands
 
     def hears(self) -> Any:
         """Anew at every configure."""
-        from pixelgait.robot.ros.commands.goal import Destination
+        from pixelgait.robot.ros.commands.goal import GoalCommand
 
-        return Destination(self, self.operator, half, lambda: GIVE_UP_S, "base_link")
+        return GoalCommand(self, self.operator, half, lambda: GIVE_UP_S, "base_link")
 
     # What `Destination` asks a node for.
     def get_clock(self) -> Robot:
@@ -96,7 +96,7 @@ class Robot:
     def operates(self) -> Operation:
         low_level = LinearLowLevel.from_weights(A1, np.zeros(LOW_LEVEL_WEIGHTS))
         controller = Controller(lambda *_: Decision(self.latent, 10), low_level, Supervisor(A1))
-        return Operation(controller, needs_destination=True)
+        return Operation(controller, needs_goal=True)
 
     def activate(self) -> Robot:
         """Stands, if it may; walks if it is told where."""
@@ -128,7 +128,7 @@ class Robot:
         if self.knows:
             self.sense()
         self.goals.take()
-        inputs = Inputs(self._reading(), {}, self.operator.orders, CONTROL_DT_S)
+        inputs = Inputs(self._reading(), {}, self.operator.commands, CONTROL_DT_S)
         command = self.operation.step(inputs)
         assert self.operation.supervisor.fault is None
         self.operator.state = self.operation.state
@@ -171,7 +171,7 @@ class Robot:
     def _obey(self, command: JointCommand) -> None:
         if command.kp.any():
             self.angles = self.angles + np.clip(command.targets - self.angles, -0.03, 0.03)
-        if self.operation.state is State.WALKING:
+        if self.operation.state is RobotState.WALKING:
             self.x += CONTROL_DT_S * commanded(self.operation.controller.followed)[0]
 
     def arrives(self) -> bool:
@@ -184,10 +184,16 @@ def half() -> float:
     return 0.5
 
 
-def recorded(number: int, inputs: Inputs, command: JointCommand, operation: Operation) -> Step:
-    settings = {"patience": {}, "driver_timeout_s": operation.driver_timeout_s, "obeyed": True}
+def recorded(
+    number: int, inputs: Inputs, command: JointCommand, operation: Operation
+) -> ControlStep:
+    settings = {
+        "sensor_timeouts": {},
+        "driver_timeout_s": operation.driver_timeout_s,
+        "motors_enabled": True,
+    }
     image = inputs.reading.image()
-    return Step(
+    return ControlStep(
         *(inputs, command, True, operation.state.value, operation.cause, None, image),
         *(operation.controller.decision, settings, 0.0, number),
     )
@@ -261,7 +267,7 @@ def test_the_same_goal_right_after_it_was_cancelled_is_heard(
     robot.operator.go_to(None)
     robot.tell(1.0)
     robot.step()
-    assert robot.operator.orders.destination == (1.0, 0.0)
+    assert robot.operator.commands.goal_position == (1.0, 0.0)
     robot.tell(float("nan"))
     robot.step()
     assert lines(robot, "refused, x, y are nan") == 1
@@ -342,7 +348,7 @@ def test_a_goal_that_is_repeated_as_it_was_stamped_leaves_the_robot_on_its_way(
     assert robot.x > 2.0
     robot.tell(50.0, stamp_s=given_s)  # an old one does not take its place
     robot.run(1.0)
-    assert robot.operator.orders.destination == (100.0, 0.0)
+    assert robot.operator.commands.goal_position == (100.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -494,7 +500,7 @@ def test_no_goal_is_taken_while_nobody_knows_where_the_robot_is(
     robot.tell(1.0)
     robot.step()
     assert robot.said[1:] == [f"{unknown}never sent"]
-    assert robot.operator.orders.destination is None
+    assert robot.operator.commands.goal_position is None
 
 
 def test_it_stands_while_two_tell_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -507,7 +513,7 @@ def test_it_stands_while_two_tell_where_it_is(monkeypatch: pytest.MonkeyPatch) -
     robot.run(1.0)
     assert robot.x == before
     assert robot.goals.status() == (False, f"odom: {robot.goals.rivals}")
-    assert robot.goals.seen().doubt == robot.goals.rivals
+    assert robot.goals.seen().warning == robot.goals.rivals
     robot.tell(8.0)
     robot.step()
     assert robot.said[1:] == [
@@ -600,7 +606,7 @@ def test_a_first_goal_waits_for_odometry(monkeypatch: pytest.MonkeyPatch) -> Non
     robot.knows = False
     robot.activate()
     robot.run(1.0)
-    assert (robot.operation.state, robot.x) == (State.WALKING, 0.0)
+    assert (robot.operation.state, robot.x) == (RobotState.WALKING, 0.0)
     assert robot.goals.status() == (False, "odom: never sent")
     robot.knows = True
     assert robot.arrives()
@@ -645,7 +651,7 @@ def test_a_goal_that_is_void_does_not_come_back(
     robot.run(0.1)
     raised(robot)
     robot.run(3.0)
-    assert (robot.operation.state, robot.x) == (State.WALKING, 0.0)
+    assert (robot.operation.state, robot.x) == (RobotState.WALKING, 0.0)
     assert robot.goals.status() == (True, "no goal")
     assert lines(robot, "goal_pose: dropped") == 1
     robot.tell(1.0)
@@ -664,7 +670,7 @@ def test_a_goal_during_an_emergency_stop_is_refused_aloud(monkeypatch: pytest.Mo
     robot.run(0.1)
     raised(robot)
     robot.run(3.0)
-    assert (robot.operation.state, robot.x) == (State.WALKING, 0.0)
+    assert (robot.operation.state, robot.x) == (RobotState.WALKING, 0.0)
 
 
 @pytest.mark.parametrize("stops", [False, True], ids=["cancelled", "stopped"])
@@ -681,7 +687,7 @@ def test_a_first_goal_may_be_void_before_the_robot_is_operated(
         cancelled(robot)
     robot.activate()
     robot.run(3.0)
-    assert (robot.operation.state, robot.x) == (State.WALKING, 0.0)
+    assert (robot.operation.state, robot.x) == (RobotState.WALKING, 0.0)
 
 
 def test_what_was_told_twice_replays_in_every_bit(
@@ -702,7 +708,7 @@ def test_what_was_told_twice_replays_in_every_bit(
         writer.finish()
     operation, followed = robot.operates(), []
     read = read_recording(file).steps
-    assert len({step.inputs.orders.destination_number for step in read}) == 3  # none, one, two
+    assert len({step.inputs.commands.goal_number for step in read}) == 3  # none, one, two
     for step, wanted in zip(read, robot.steps, strict=True):
         command = operation.step(step.inputs)
         assert command.targets.tobytes() == wanted.command.targets.tobytes()

@@ -70,11 +70,11 @@ def test_a_bundle_of_another_version_is_told_as_such(iap_bundle: Path, tmp_path:
 
     def age(contract: dict[str, Any]) -> None:
         contract["schema"] = 2
-        del contract["patience"]
+        del contract["sensor_timeouts"]
 
     change_contract(folder, age)
     with pytest.raises(UserError, match=r"contract\.json: schema 2, this version reads 3$"):
-        NodeOptions(str(folder)).patience()
+        NodeOptions(str(folder)).sensor_timeouts()
 
 
 def test_ages_in_whole_seconds_may_be_set_to_others(
@@ -91,7 +91,7 @@ def test_ages_in_whole_seconds_may_be_set_to_others(
 @pytest.mark.parametrize(
     ("age", "told"),
     [
-        (10**400, "contract: patience needs joints, imu, camera, each with "),
+        (10**400, "contract: sensor_timeouts needs joints, imu, camera, each with "),
         (10**30, "parameter: "),
         (1e30, "parameter: "),
     ],
@@ -110,7 +110,9 @@ def test_ages_without_measure_are_refused_in_a_line(
 def aged(bundle: Path, folder: Path, dead_s: float) -> Path:
     """A copy of it whose contract says from when on a camera is dead."""
     copy = Path(shutil.copytree(bundle, folder / "copy"))
-    change_contract(copy, lambda contract: contract["patience"]["camera"].update(dead_s=dead_s))
+    change_contract(
+        copy, lambda contract: contract["sensor_timeouts"]["camera"].update(dead_s=dead_s)
+    )
     return copy
 
 

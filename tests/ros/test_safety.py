@@ -210,8 +210,8 @@ def test_an_emergency_stop_damps_in_every_state_until_it_is_reset(
     publisher = client.node.create_publisher(Bool, "emergency_stop", 1)
     client.wait_for_state("limp")
     client.spin(lambda: publisher.get_subscription_count())
-    for state, orders in ORDERS.items():
-        for order in orders:
+    for state, commands in ORDERS.items():
+        for order in commands:
             assert client.order(order)[0]
             if order == "stand_up" and state != "standing up":
                 client.wait_for_state("ready")

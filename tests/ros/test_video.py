@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.ros.links.camera_stream import STALL_S, Stream, VideoEyes, parse_stream
+from pixelgait.robot.ros.links.camera_stream import STALL_S, CameraStream, Stream, parse_stream
 from pixelgait.robot.runtime.realtime import PRIORITY, request_priority
 from tests.ros.support import PATIENT, Client, FakeRobot, Processes
 
@@ -71,12 +71,12 @@ def sender() -> Iterator[Sender]:
 
 
 @pytest.fixture
-def look() -> Iterator[Callable[[str], VideoEyes]]:
+def look() -> Iterator[Callable[[str], CameraStream]]:
     """Opens eyes, which are closed in the end."""
-    opened: list[VideoEyes] = []
+    opened: list[CameraStream] = []
 
-    def begin(source: str) -> VideoEyes:
-        opened.append(VideoEyes(parse_stream(source), SHAPE, time.time, threading.Event()))
+    def begin(source: str) -> CameraStream:
+        opened.append(CameraStream(parse_stream(source), SHAPE, time.time, threading.Event()))
         return opened[-1]
 
     yield begin
@@ -84,11 +84,11 @@ def look() -> Iterator[Callable[[str], VideoEyes]]:
         eyes.close()
 
 
-def take(eyes: VideoEyes, until: Callable[[], Any], seconds: float = 10.0) -> float:
+def take(eyes: CameraStream, until: Callable[[], Any], seconds: float = 10.0) -> float:
     """As the control thread does, until something is so: after how long [s]."""
     began_s = time.monotonic()
     while not until():
-        assert time.monotonic() - began_s < seconds, eyes.doubts()
+        assert time.monotonic() - began_s < seconds, eyes.warnings()
         eyes.take(STILL)
         time.sleep(0.002)
     return time.monotonic() - began_s
@@ -97,10 +97,10 @@ def take(eyes: VideoEyes, until: Callable[[], Any], seconds: float = 10.0) -> fl
 def test_a_file_is_seen_once_at_its_own_pace(tmp_path: Path, look: Any) -> None:
     eyes = look(str(write_film(tmp_path / "film.mp4", list(range(60, 240, 6)))))
     assert not eyes.stamps()
-    took_s = take(eyes, lambda: "ended" in str(eyes.doubts()))
+    took_s = take(eyes, lambda: "ended" in str(eyes.warnings()))
     assert 1.3 < took_s < 4.0  # 30 pictures of 20 Hz
     assert 20 <= eyes.received["camera"] <= 30
-    assert eyes.doubts() == {"camera": f"{tmp_path / 'film.mp4'}: has ended"}
+    assert eyes.warnings() == {"camera": f"{tmp_path / 'film.mp4'}: has ended"}
     assert abs(eyes.stamps()["camera"] - time.time()) < 0.5
     last = eyes.image()
     assert last.pixels[16, 20, 0] > 200  # the last picture, and it stays
@@ -134,7 +134,7 @@ def test_a_picture_that_stays_while_joints_move_is_no_news(tmp_path: Path, look:
         eyes.take(STILL + time.monotonic() - began_s)
         time.sleep(0.01)
         assert time.monotonic() - began_s < 1.7
-    assert "the same picture again and again" in eyes.doubts()["camera"]
+    assert "the same picture again and again" in eyes.warnings()["camera"]
 
 
 def test_only_the_newest_of_a_stream_counts_and_it_is_opened_again(
@@ -149,10 +149,10 @@ def test_only_the_newest_of_a_stream_counts_and_it_is_opened_again(
     assert eyes.image().pixels.std() > 30
     sender.stop()
     take(eyes, lambda: eyes.ages()["camera"] > STALL_S + 0.3)
-    assert eyes.doubts() == {"camera": f"{sender.url}: has ended, it is opened again"}
+    assert eyes.warnings() == {"camera": f"{sender.url}: has ended, it is opened again"}
     sender.start()
     take(eyes, lambda: eyes.ages()["camera"] < 0.1)
-    assert not eyes.doubts()
+    assert not eyes.warnings()
 
 
 def test_a_stream_that_raises_is_opened_again(
@@ -180,12 +180,12 @@ def test_a_stream_that_raises_is_opened_again(
 
     VideoCapture = cv2.VideoCapture  # noqa: N806
     monkeypatch.setattr(cv2, "VideoCapture", Camera)
-    eyes = VideoEyes(Stream("rtsp://me:secret@cam/x"), SHAPE, time.time, threading.Event())
+    eyes = CameraStream(Stream("rtsp://me:secret@cam/x"), SHAPE, time.time, threading.Event())
     raised = {"camera": "rtsp://cam/x: cannot be read (error)"}
-    take(eyes, lambda: eyes.doubts() == raised)
+    take(eyes, lambda: eyes.warnings() == raised)
     taken = eyes.received["camera"]
     take(eyes, lambda: eyes.received["camera"] > taken + 5)
-    assert not eyes.doubts()
+    assert not eyes.warnings()
     assert len(opened) == 2
     eyes.close()
 

@@ -11,7 +11,7 @@ import pytest
 
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.training.rollouts.plan import Plan
-from pixelgait.policies.training.rollouts.worker import Job, Worker
+from pixelgait.policies.training.rollouts.worker import Job, RolloutWorker
 from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS, HeadingHold, LinearLowLevel
 from pixelgait.robot.interface import CONTROL_DT_S, Image, Reading
 from pixelgait.robot.safety.supervisor import Supervisor
@@ -35,7 +35,7 @@ def candidates() -> list[np.ndarray]:
 
 
 def episodes_of(task: str, at_once: bool, robot: str = A1.name) -> list[list[Episode]]:
-    worker = Worker(Plan(task=task, steps=STEPS, robot=robot, body="mujoco"))  # type: ignore[arg-type]
+    worker = RolloutWorker(Plan(task=task, steps=STEPS, robot=robot, body="mujoco"))  # type: ignore[arg-type]
     jobs = [Job(weights, Normaliser.empty(), SEEDS, STEPS) for weights in candidates()]
     ran = worker.run_all(jobs) if at_once else [worker._run_alone(job) for job in jobs]
     worker.close()
@@ -62,11 +62,13 @@ def test_who_meets_anything_odd_is_run_again_alone(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(control, "LEAST_UP_Z", float(np.cos(0.4)))  # who falls leans further
     again: list[Job] = []
 
-    def run_alone(worker: Worker, job: Job, really: Callable[..., Any] = Worker._run_alone) -> Any:
+    def run_alone(
+        worker: RolloutWorker, job: Job, really: Callable[..., Any] = RolloutWorker._run_alone
+    ) -> Any:
         again.append(job)
         return really(worker, job)
 
-    monkeypatch.setattr(Worker, "_run_alone", run_alone)
+    monkeypatch.setattr(RolloutWorker, "_run_alone", run_alone)
     together = episodes_of("walk", True)
     assert 0 < len(again) < len(SEEDS) * len(candidates())
     for one, other in zip(together, expected, strict=True):

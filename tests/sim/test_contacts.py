@@ -130,7 +130,7 @@ def test_episodes_count_contacts_and_returns_charge_for_them(name: str) -> None:
     touching = walk(name, Forward(150), distance_m=0.34)
     assert touching.contacts.count >= 1
     assert touching.contacts.impulse_n_s > 0.1
-    assert not touching.clean_success
+    assert not touching.collision_free_success
     charged = walk(name, Forward(150, contact_cost_m_per_s=2.0), distance_m=0.34)
     assert charged.contacts == touching.contacts
     cost = 2.0 * touching.contacts.time_s
@@ -169,7 +169,11 @@ def test_who_is_down_where_it_should_be_has_not_succeeded(
     on_its_feet = not fallen(body)
     body.close()
     assert (episode.steps, episode.fault, on_its_feet) == (10, fault, not lies_down)
-    assert (episode.success, episode.clean_success, episode.fell) == (success, success, not success)
+    assert (episode.success, episode.collision_free_success, episode.fell) == (
+        success,
+        success,
+        not success,
+    )
 
 
 def test_a_gliding_robot_is_stopped_counts_and_does_not_slide() -> None:
@@ -200,12 +204,12 @@ def test_figures_tell_success_from_clean_success() -> None:
 
     figures = figures_of([episode(True, 0), episode(True, 2), episode(False, 0), episode(False, 1)])
     assert figures["success_rate"] == 0.5
-    assert figures["clean_success_rate"] == 0.25
+    assert figures["collision_free_rate"] == 0.25
     assert figures["contact_free_rate"] == 0.5
     assert figures["contacts_per_episode"] == 0.75
     assert figures["contact_impulse_n_s"] == pytest.approx(2.25)
     assert [row["contacts"] for row in figures["episodes"]] == [0, 2, 0, 1]
-    low, high = figures["interval_95"]["clean_success_rate"]
+    low, high = figures["interval_95"]["collision_free_rate"]
     assert low < 0.25 < high
     endless = [episode(None, 0), episode(True, 0)]  # of which one had nothing to reach
     assert figures_of(endless)["success_rate"] == 1.0

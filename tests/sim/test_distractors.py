@@ -48,7 +48,7 @@ def test_the_scene_itself_stays_as_it_is(name: str) -> None:
             for other in others:
                 assert plain.ground_m(x, y) == other.ground_m(x, y)
                 assert plain.progress_m(x, y) == other.progress_m(x, y)
-                assert plain.way_m(x, y) == other.way_m(x, y)
+                assert plain.path_length_m(x, y) == other.path_length_m(x, y)
     assert all(plain.goal_m == other.goal_m for other in others)
 
 

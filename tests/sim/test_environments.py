@@ -234,7 +234,7 @@ def test_an_agent_is_told_where_to_go_as_a_high_level_is() -> None:
     for name, body in (("Steer", "glide"), ("Steer", "pybullet"), ("ObstacleCourse", "pybullet")):
         env = made(name, scene="rooms", body=body, goal=True)
         seen, _ = env.reset(seed=4)
-        robot, place = env.unwrapped.body, env.unwrapped.body.scene.destination
+        robot, place = env.unwrapped.body, env.unwrapped.body.scene.goal_position
         start = robot.layout.start
         assert seen["goal"][0] == pytest.approx(
             np.hypot(place[0] - start.x, place[1] - start.y), 1e-3

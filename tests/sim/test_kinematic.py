@@ -142,9 +142,9 @@ def test_a_randomised_odometry_measures_ways_too_long(randomised: bool) -> None:
         body.follow(latent_for(0.6, 0.3))
         measured = body.read().odometry
     assert measured is not None
-    walked, believed = (np.hypot(*(pose[:2] - start)) for pose in (planar_pose(body), measured))
+    walked, filtered = (np.hypot(*(pose[:2] - start)) for pose in (planar_pose(body), measured))
     assert walked > 1.0
-    assert believed / walked == pytest.approx(1.1 if randomised else 1.0)
+    assert filtered / walked == pytest.approx(1.1 if randomised else 1.0)
     body.close()
 
 
@@ -273,16 +273,16 @@ def test_no_post_passes_through_it_and_none_beside_it_is_touched(
             return Layout(Pose(0, 0, 0), [Pose(1.0, 0.0, 0.5)])
 
     body = KinematicBody(A1, Post())
-    for way_m in np.arange(0.0, 0.4, 0.01):
+    for path_length_m in np.arange(0.0, 0.4, 0.01):
         body.reset(0)
         body.state.gait = replace(body.state.gait, drift_rad_per_s=0.0, slip=0.0)
-        body.state.y = side * way_m
+        body.state.y = side * path_length_m
         touched = False
         for _ in range(500):  # past it, if it can
             body.follow(latent_for(0.6, 0.0))
             touched |= body.touching() is not None
-        beside_m = way_m - FEET_HALF_M - half_m
-        assert abs(beside_m) < 0.01 or touched == (beside_m < 0.0), way_m
+        beside_m = path_length_m - FEET_HALF_M - half_m
+        assert abs(beside_m) < 0.01 or touched == (beside_m < 0.0), path_length_m
     body.close()
 
 

@@ -252,7 +252,7 @@ def test_the_mark_of_a_destination_stays_green() -> None:
     greens = 0
     for seed in range(3):
         body.reset(seed)
-        x, y = body.scene.destination
+        x, y = body.scene.goal_position
         down = Camera(replace(A1.camera, position_m=(0.0, 0.0, 1.0), pitch_down_rad=np.pi / 2))
         picture = body._scene.render(down, BasePose((x, y, 1.0), EYES.orientation)).astype(int)
         middle = picture[14:18, 14:18].reshape(-1, 3)

@@ -24,9 +24,9 @@ def square(side_m: float = 2.0, steps: int = 200) -> np.ndarray:
 def test_without_errors_it_is_the_truth() -> None:
     odometry = DriftingOdometry()
     for true in square():
-        believed = odometry.read(true)
-        np.testing.assert_allclose(believed[:2], true[:2], atol=1e-9)
-        assert np.cos(believed[2] - true[2]) == pytest.approx(1.0)
+        filtered = odometry.read(true)
+        np.testing.assert_allclose(filtered[:2], true[:2], atol=1e-9)
+        assert np.cos(filtered[2] - true[2]) == pytest.approx(1.0)
 
 
 def test_lengths_are_off_and_headings_turn_away_with_the_way() -> None:

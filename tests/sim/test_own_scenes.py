@@ -148,17 +148,20 @@ def test_progress_to_a_destination_is_minus_what_is_left(
 
 
 @pytest.mark.parametrize(
-    ("way_m", "words"),
+    ("path_length_m", "words"),
     [
         ("0.0", "way_m at the start is 0, to a destination 5 m away"),
         ("math.nan", "way_m of (0, 0)"),
     ],
 )
 def test_a_way_is_as_long_as_a_straight_one_at_least(
-    tmp_path: Path, way_m: str, words: str
+    tmp_path: Path, path_length_m: str, words: str
 ) -> None:
     """Or whoever walks it would be as good as one can be, or nobody."""
-    way = WAY.format(x=3.0, y=4.0, boxes=[]) + f"    def way_m(self, x, y): return {way_m}\n"
+    way = (
+        WAY.format(x=3.0, y=4.0, boxes=[])
+        + f"    def path_length_m(self, x, y): return {path_length_m}\n"
+    )
     with pytest.raises(UserError) as refused:
         make_scene(written(tmp_path, way))
     assert words in str(refused.value)
@@ -234,7 +237,7 @@ def test_a_destination_may_be_as_far_as_the_map_goes_and_beside_things(tmp_path:
 def test_who_needs_no_map_may_be_told_to_go_further(tmp_path: Path) -> None:
     scene = make_scene(written(tmp_path, WAY.format(x=30, y=0, boxes=[])))
     scene.layout(np.random.default_rng(0))
-    assert scene.way_m(0.0, 0.0) == 30.0
+    assert scene.path_length_m(0.0, 0.0) == 30.0
 
 
 def test_a_destination_is_told_or_there_is_none(tmp_path: Path) -> None:

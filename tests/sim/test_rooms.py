@@ -12,7 +12,7 @@ from pixelgait.robot.spec import A1
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.engines.registry import BODIES, make_body
-from pixelgait.sim.scenes.houses.path_length import taut_length_m
+from pixelgait.sim.scenes.houses.path_length import path_length_m
 from pixelgait.sim.scenes.houses.rooms import Rooms
 from pixelgait.sim.tasks.navigate import STOPPED_STEPS, Navigate
 from pixelgait.sim.tasks.task import fallen
@@ -92,7 +92,7 @@ def test_progress_is_the_way_round_walls_and_ends_at_the_mark(body: PyBulletBody
             assert not fallen(body)
         assert over == [False, False, True]  # and only once it has stood there
         walked = np.linalg.norm(points[-8] - points[0]) + np.linalg.norm(points[-4] - points[-8])
-        straight = scene.way_m(*points[0])
+        straight = scene.path_length_m(*points[0])
         assert np.linalg.norm(points[-1] - points[0]) <= straight <= -progress[0] + 1e-9
         assert task.metrics(fell=False)["spl"] == pytest.approx(min(1.0, straight / walked))
     assert max(detours) > 1.3
@@ -102,10 +102,10 @@ def test_who_passes_by_has_not_stopped_near_the_destination(body: PyBulletBody) 
     task = Navigate(1000)
     body.reset(0)
     task.reset(body, 0)
-    x, y = task.destination
+    x, y = task.goal_position
     body.place((x + 0.45, y, 0.28), (0.0, 0.0, 0.0, 1.0))
     task.step(body)
-    assert task.metrics(fell=False)["left_m"] == pytest.approx(0.45)
+    assert task.metrics(fell=False)["remaining_m"] == pytest.approx(0.45)
     assert task.metrics(fell=False)["near_rate"] == 0.0
     for _ in range(STOPPED_STEPS):
         task.step(body)
@@ -149,9 +149,9 @@ def test_ways_are_the_shortest_within_eight_percent_and_extend_into_walls() -> N
     ways = traversability_map.geodesic_distances(goal)
     assert corner * 0.97 < ways[start] < corner * 1.09
     way = traversability_map.path(ways, start)  # pulled taut, it is as long as by hand
-    assert corner * 0.99 < taut_length_m(traversability_map.free, way) < corner * 1.02
+    assert corner * 0.99 < path_length_m(traversability_map.free, way) < corner * 1.02
     open_way = [start, *((start[0] + i, start[1] + 2 * i) for i in range(1, 6))]
-    assert taut_length_m(traversability_map.free, open_way) == pytest.approx(5 * 5**0.5 * CELL_M)
+    assert path_length_m(traversability_map.free, open_way) == pytest.approx(5 * 5**0.5 * CELL_M)
     before = [traversability_map.geodesic_distance(ways, 0.6 - d, -2.0) for d in (0.0, 0.2, 0.4)]
     assert before[0] < before[1] < before[2] < 2.2  # up to the wall, where no middle can be
     with pytest.raises(ValueError, match="nowhere on the map"):

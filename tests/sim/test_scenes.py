@@ -170,7 +170,7 @@ def test_slim_poles_let_some_through() -> None:
 @pytest.mark.parametrize("difficulty", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize(
     "name",
-    ["obstacle-course", "gates", "free-standing", "slalom", "clutter", "bridges", "enfilade"],
+    ["obstacle-course", "gates", "free-standing", "slalom", "clutter", "bridges", "room-chain"],
 )
 def test_a_way_through_exists(name: str, difficulty: float) -> None:
     scene = make_scene(name, difficulty)

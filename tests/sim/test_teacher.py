@@ -13,7 +13,7 @@ from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.scenes.registry import SCENES, make_scene
 from pixelgait.sim.tasks.dynamic_window_teacher import ForesightedTeacher
 from pixelgait.sim.tasks.gliding_episode import glide_episode
-from pixelgait.sim.tasks.navigate import way_through
+from pixelgait.sim.tasks.navigate import navigation_task
 from pixelgait.sim.world.obstacles import in_the_way
 from pixelgait.sim.world.raster import walk_map
 from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene, Swing
@@ -48,9 +48,9 @@ def test_it_knows_the_way_through_every_scene(name: str) -> None:
     body = KinematicBody(A1, scene)
     for seed in (9000, 9001):
         episode = glide_episode(
-            ForesightedTeacher(body).decide, body, way_through(scene, 6000), seed
+            ForesightedTeacher(body).decide, body, navigation_task(scene, 6000), seed
         )
-        assert episode.clean_success
+        assert episode.collision_free_success
     body.close()
 
 
@@ -59,10 +59,10 @@ def test_it_backs_out_of_a_dead_end_in_a_scene_of_the_users_own(tmp_path: Path) 
     path.write_text(OWN_SCENE)
     scene = make_scene(str(path))
     body = KinematicBody(A1, scene)
-    task = way_through(scene, 6000)
+    task = navigation_task(scene, 6000)
     task.patience_steps = 3000  # it has to go back first
     episode = glide_episode(ForesightedTeacher(body).decide, body, task, 9000)
-    assert episode.clean_success
+    assert episode.collision_free_success
     assert episode.path[:, 0].min() < -0.2  # out by the open side, behind the start
     body.close()
 
@@ -97,7 +97,7 @@ class Yard(Scene):
 def test_who_turns_about_goes_on_as_he_has_begun(headings_deg: list[int], side: int) -> None:
     body = KinematicBody(A1, Yard())
     body.reset(9000)
-    body.scene.destination = np.array((-1.8, 0.0))
+    body.scene.goal_position = np.array((-1.8, 0.0))
     teacher = ForesightedTeacher(body)
     for each in headings_deg:
         body.state.yaw = math.radians(each)
@@ -128,9 +128,9 @@ def test_it_touches_nobody_who_walks_across_its_way(difficulty: float) -> None:
     body = KinematicBody(A1, scene)
     for seed in range(9000, 9005):
         episode = glide_episode(
-            ForesightedTeacher(body).decide, body, way_through(scene, 6000), seed
+            ForesightedTeacher(body).decide, body, navigation_task(scene, 6000), seed
         )
-        assert episode.clean_success
+        assert episode.collision_free_success
     body.close()
 
 
@@ -155,6 +155,6 @@ def test_it_would_rather_wait_than_step_off_the_edge() -> None:
     body = KinematicBody(A1, scene)
     decide = ForesightedTeacher(body).decide
     for seed in range(9000, 9010):
-        episode = glide_episode(decide, body, way_through(scene, 6000), seed)
-        assert episode.clean_success
+        episode = glide_episode(decide, body, navigation_task(scene, 6000), seed)
+        assert episode.collision_free_success
     body.close()

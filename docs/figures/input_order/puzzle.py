@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.bundle import Bundle, load_bundle
-from pixelgait.robot.control.controller import Decision, State
+from pixelgait.robot.control.controller import Decision, MemoryState
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.camera import camera_for
@@ -16,7 +16,7 @@ from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.tasks.episode import Episode, run_episode
-from pixelgait.sim.tasks.navigate import way_through
+from pixelgait.sim.tasks.navigate import navigation_task
 
 PATCH = 8  # pixels a side: of the encoders that read patches
 EPISODE_STEPS = 6000  # 60 s, as in pixelgait-eval
@@ -78,11 +78,11 @@ class PuzzledWalker:
     def run(self, puzzle: Puzzle, seed: int) -> Episode:
         """An episode."""
 
-        def decide(image: NDArray[np.uint8], goal: Array, state: State) -> Decision:
+        def decide(image: NDArray[np.uint8], goal: Array, state: MemoryState) -> Decision:
             puzzled = puzzle.applied(image, seed, self.body.time_s)
             return self.bundle.high_level(puzzled, goal, state)
 
-        task = way_through(self.scene, EPISODE_STEPS)
+        task = navigation_task(self.scene, EPISODE_STEPS)
         return run_episode(self.bundle.controller(decide), self.body, task, seed)
 
 

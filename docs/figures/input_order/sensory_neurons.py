@@ -12,7 +12,7 @@ from pixelgait.policies.low_level import LowLevelGraph
 from pixelgait.robot.control.low_level import INPUT_SIZE, OUTPUT_SIZE
 from pixelgait.robot.spec import Array, RobotSpec
 
-State = tuple[Tensor, Tensor]  # of all cells: (1, B N, hidden) each
+MemoryState = tuple[Tensor, Tensor]  # of all cells: (1, B N, hidden) each
 
 
 class SensoryNeurons(nn.Module):
@@ -46,8 +46,8 @@ class SensoryNeurons(nn.Module):
         self.register_buffer("questions", sinusoids(rows), persistent=False)
 
     def forward(
-        self, values: Tensor, last: Tensor, state: State | None = None
-    ) -> tuple[Tensor, State]:
+        self, values: Tensor, last: Tensor, state: MemoryState | None = None
+    ) -> tuple[Tensor, MemoryState]:
         """Actions (T, B, A) for sequences of inputs (T, B, N) and the actions before (T, B, A).
 
         `state` is what the cells remember; None: nothing yet.
@@ -88,7 +88,7 @@ class NeuronPolicy:
     def __init__(self, network: SensoryNeurons) -> None:
         self.network = network
         self._last = np.zeros(network.actions)
-        self._state: State | None = None
+        self._state: MemoryState | None = None
 
     @torch.no_grad()
     def __call__(self, values: Array) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pixelgait.policies.evaluation.baselines import behaviour_sha256, source_sha256
-from pixelgait.policies.evaluation.evaluate import asked
+from pixelgait.policies.evaluation.evaluate import evaluation_key
 from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.cli.provenance import git_state
@@ -103,7 +103,7 @@ class FigureStore:
         """What is evaluated, of which weights or code, on how many episodes."""
         if (name := evaluation.bundle) not in self._bundles:
             self._bundles[name] = load_bundle(name)
-        what = asked(evaluation, self._bundles[name])
+        what = evaluation_key(evaluation, self._bundles[name])
         del what[REQUESTED]
         return {**what, **_identity(evaluation), "episodes": evaluation.episodes}
 

@@ -183,7 +183,7 @@ def _episodes(row: EvalConfig) -> list[Episode]:
 
 
 def _cells(figures: Figures) -> list[str]:
-    rates = ("success_rate", "clean_success_rate", "contact_free_rate", "fall_rate")
+    rates = ("success_rate", "collision_free_rate", "contact_free_rate", "fall_rate")
     return [
         str(figures["episodes"]),
         *(rate(figures, name) for name in rates),
@@ -191,13 +191,13 @@ def _cells(figures: Figures) -> list[str]:
         f"{figures['contacts_per_episode']:.1f}",
         f"{figures['contact_impulse_n_s']:.0f}",
         f"{100 * figures['near_rate']:.0f} %",
-        f"{figures['left_m']:.2f}",
+        f"{figures['remaining_m']:.2f}",
         f"{figures['time_s']:.0f}",
     ]
 
 
 def _teacher_cells(figures: Figures) -> list[str]:
-    rates = ("success_rate", "clean_success_rate", "fall_rate")
+    rates = ("success_rate", "collision_free_rate", "fall_rate")
     return [str(figures["episodes"]), *(rate(figures, name) for name in rates)]
 
 

@@ -21,7 +21,7 @@ from pixelgait.robot.errors import run_command
 from pixelgait.sim.engines.mujoco_model import foot_friction
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.flat import FlatGround
-from pixelgait.sim.tasks.manoeuvres import Walked, walk
+from pixelgait.sim.tasks.manoeuvres import TrackingResult, walk
 
 SPEEDS = tuple(share * MAX_SPEED_M_PER_S for share in (0.0, 1 / 3, 2 / 3, 1.0))
 YAW_RATES = tuple(share * MAX_YAW_RATE_RAD_PER_S for share in (-1.0, -0.5, 0.0, 0.5, 1.0))
@@ -65,7 +65,7 @@ def write_card(config: CardConfig) -> None:
     print("\n".join(lines))
 
 
-def _drive(bundle: Bundle, engine: str) -> Iterator[tuple[Pair, Walked]]:
+def _drive(bundle: Bundle, engine: str) -> Iterator[tuple[Pair, TrackingResult]]:
     """Every pair of commands, and what came of it."""
     body, controller = make_body(engine, bundle.spec, FlatGround()), bundle.controller()
     for speed in SPEEDS:
@@ -76,7 +76,9 @@ def _drive(bundle: Bundle, engine: str) -> Iterator[tuple[Pair, Walked]]:
     body.close()
 
 
-def _drive_on_grip(bundle: Bundle, engine: str) -> Iterator[tuple[float, tuple[Walked, Walked]]]:
+def _drive_on_grip(
+    bundle: Bundle, engine: str
+) -> Iterator[tuple[float, tuple[TrackingResult, TrackingResult]]]:
     """Ahead at full speed, and turning on the spot, where feet grip better."""
     for friction in FRICTIONS:
         ground = FlatGround(friction=friction / foot_friction(bundle.spec))  # both count
@@ -86,7 +88,7 @@ def _drive_on_grip(bundle: Bundle, engine: str) -> Iterator[tuple[float, tuple[W
         body.close()
 
 
-def _reached(measured: dict[str, dict[Pair, Walked]]) -> Iterator[str]:
+def _reached(measured: dict[str, dict[Pair, TrackingResult]]) -> Iterator[str]:
     """Speed and yaw rate of all pairs."""
     yield from table_head(("asked [m/s], [rad/s]", *(f"reached, {engine}" for engine in BODIES)))
     for speed, yaw_rate in measured[BODIES[0]]:
@@ -95,7 +97,7 @@ def _reached(measured: dict[str, dict[Pair, Walked]]) -> Iterator[str]:
         yield table_line((f"{speed:.1f}, {yaw_rate:+.1f}", *cells))
 
 
-def _borne(measured: dict[str, dict[Pair, Walked]]) -> Iterator[str]:
+def _borne(measured: dict[str, dict[Pair, TrackingResult]]) -> Iterator[str]:
     """What motors and feet bear in PyBullet."""
     yield from table_head(
         (
@@ -126,7 +128,7 @@ def _borne(measured: dict[str, dict[Pair, Walked]]) -> Iterator[str]:
         yield table_line(cells)
 
 
-def _stood_and_straight(measured: dict[str, dict[Pair, Walked]]) -> Iterator[str]:
+def _stood_and_straight(measured: dict[str, dict[Pair, TrackingResult]]) -> Iterator[str]:
     """Standing still, and straight ahead."""
     yield from table_head(("", *BODIES))
     stood = [measured[engine][0.0, 0.0] for engine in BODIES]
@@ -140,7 +142,9 @@ def _stood_and_straight(measured: dict[str, dict[Pair, Walked]]) -> Iterator[str
     )
 
 
-def _gripped(measured: dict[str, dict[float, tuple[Walked, Walked]]]) -> Iterator[str]:
+def _gripped(
+    measured: dict[str, dict[float, tuple[TrackingResult, TrackingResult]]],
+) -> Iterator[str]:
     """More rows: what full speed and full turn become on other floors."""
     for friction in FRICTIONS:
         got = [measured[engine][friction] for engine in BODIES]
@@ -153,7 +157,7 @@ def _gripped(measured: dict[str, dict[float, tuple[Walked, Walked]]]) -> Iterato
         yield table_line((f"{title} {MAX_YAW_RATE_RAD_PER_S} rad/s on the spot", *turns))
 
 
-def _fell(walked: Walked, cell: str) -> str:
+def _fell(walked: TrackingResult, cell: str) -> str:
     return f"{cell} fell" if walked.fell else cell
 
 

@@ -48,7 +48,7 @@ COURSES: dict[str, dict[str, Any]] = {
     "camera upside down": {"camera_roll": 180.0},
     "camera mirrored": {"faults": ("camera-mirrored:at=0,for=60",)},
 }
-FIGURES = ("success_rate", "clean_success_rate", "fall_rate", "distance_m")
+FIGURES = ("success_rate", "collision_free_rate", "fall_rate", "distance_m")
 TRAIN, MODULE = "pixelgait-train imitate", "pixelgait.policies.training.train"
 TIMED = 300  # images
 BUNDLE = "bundle"  # that examples/ppo_steer.py leaves

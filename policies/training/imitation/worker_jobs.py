@@ -17,18 +17,18 @@ from pixelgait.policies.training.imitation.demonstrations import Demonstrations,
 from pixelgait.policies.training.imitation.fitting import Lessons, encode_all, fit, has_gradient
 from pixelgait.policies.training.rollouts.plan import DAggerConfig
 from pixelgait.policies.training.rollouts.worker import Job, this_worker
-from pixelgait.robot.control.controller import Decision, State
+from pixelgait.robot.control.controller import Decision, MemoryState
 from pixelgait.robot.files import Readable
 from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.tasks.gliding_episode import glide_episode
-from pixelgait.sim.tasks.navigate import way_through
+from pixelgait.sim.tasks.navigate import navigation_task
 from pixelgait.sim.tasks.reachable_teacher import CheckedTeacher
 from pixelgait.sim.world.seeds import Stream
 
 # A student that is stuck sees the same image again and again; but to turn round takes 3 s, which
 # where there is a destination may be the way. With 15 s a navigator learned more slowly (its card).
-PATIENCE_STEPS, PATIENCE_TO_TURN_STEPS = 200, 600
+STALL_STEPS, TURN_STALL_STEPS = 200, 600
 TEACHER_NOISE = 0.3  # share of the teacher's decisions led astray, to demonstrate how to come back
 
 
@@ -54,7 +54,7 @@ def collect(course: Course) -> tuple[Demonstrations, Episode]:
     if student is not None:
         set_weights(high_level, student)
 
-    def decide(image: NDArray[np.uint8], goal: Array, state: State) -> Decision:
+    def decide(image: NDArray[np.uint8], goal: Array, state: MemoryState) -> Decision:
         taught = teacher.decide()
         images.append(image)
         goals.append(goal)
@@ -66,9 +66,9 @@ def collect(course: Course) -> tuple[Demonstrations, Episode]:
             return replace(taught, latent=latent)
         return taught
 
-    task = way_through(body.scene, worker.plan.steps)
-    told = body.scene.tells_destination
-    task.patience_steps = PATIENCE_TO_TURN_STEPS if told else PATIENCE_STEPS
+    task = navigation_task(body.scene, worker.plan.steps)
+    told = body.scene.has_goal_position
+    task.stall_steps = TURN_STALL_STEPS if told else STALL_STEPS
     episode = glide_episode(decide, body, task, seed)
     # Shaped, as who begins where it shall go has nothing to decide.
     seen = np.array(images, np.uint8).reshape(-1, *high_level.image_shape)

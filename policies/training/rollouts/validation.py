@@ -12,7 +12,7 @@ from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs.run import Run, find_run
 from pixelgait.policies.runs.trained import body_of, robot_of, trained_low_level
 from pixelgait.policies.training.rollouts.plan import Plan
-from pixelgait.policies.training.rollouts.worker import Job, Worker, evaluate
+from pixelgait.policies.training.rollouts.worker import Job, RolloutWorker, evaluate
 from pixelgait.robot.bundle import shipped_low_level
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import Array
@@ -66,7 +66,7 @@ def summary(group: str, episodes: Sequence[Episode]) -> Figures:
         figures["latent_turn"] = np.abs(decisions[:, 1]).mean()
     if told := [e for e in episodes if e.success is not None]:
         figures["success"] = np.mean([e.success for e in told])
-        figures["clean"] = np.mean([e.clean_success for e in told])
+        figures["collision_free"] = np.mean([e.collision_free_success for e in told])
         figures["contact_free"] = np.mean([e.contacts.count == 0 for e in told])
     for name in dict.fromkeys(name for e in episodes for name in e.metrics):
         figures[name] = np.mean([e.metrics[name] for e in episodes if name in e.metrics])
@@ -81,7 +81,7 @@ def straight_ahead(run: Run) -> str:
     mirror = bool(run.config.get("mirror"))
     robot, body = robot_of(run.folder).name, body_of(run.folder)
     plan = Plan(task="walk", robot=robot, body=body, steps=FIRST_WALK_STEPS, mirror=mirror)
-    worker = Worker(plan)
+    worker = RolloutWorker(plan)
     walks = FIRST_WALKS[: int(run.config.get("validation_episodes", len(FIRST_WALKS)))]
     best = run.load("best")
     untrained = np.zeros_like(best.weights), Normaliser.empty()
@@ -112,7 +112,7 @@ def film_best(run: Run, plan: Plan, steps: int, path: Path) -> Episode:
     if plan.glides:
         low = trained_low_level(find_run(shipped_low_level(plan.robot), "low_level"))
         plan = replace(plan, task="course", low_level=(low.matrix, low.bias))
-    worker, seed, best = Worker(plan), VALIDATION[0], run.load("best")
+    worker, seed, best = RolloutWorker(plan), VALIDATION[0], run.load("best")
     worker.task.steps = steps
     controller = worker.controller(best.weights, best.normaliser)
     body = worker.body(plan.difficulty, seed)

@@ -28,7 +28,7 @@ from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.follow import Follow
 from pixelgait.sim.tasks.forward import AHEAD
 from pixelgait.sim.tasks.gliding_episode import glide_episode
-from pixelgait.sim.tasks.navigate import way_through
+from pixelgait.sim.tasks.navigate import navigation_task
 from pixelgait.sim.tasks.task import Task
 from pixelgait.sim.workers.process_pool import Pool
 from pixelgait.sim.world.scene import Scene
@@ -50,7 +50,7 @@ class Job:
     difficulty: float = 0.5
 
 
-class Worker:
+class RolloutWorker:
     """Bodies, a task, and the networks that candidates' weights go into."""
 
     def __init__(self, plan: Plan) -> None:
@@ -59,7 +59,7 @@ class Worker:
         self.task: Task = Follow(plan.steps)
         if plan.task != "follow":
             scene = self._scene(plan.difficulty) if plan.sees else FlatGround()
-            self.task = way_through(scene, plan.steps, plan.contact_cost)
+            self.task = navigation_task(scene, plan.steps, plan.contact_cost)
         self.high_level = make_high_level(plan.high_level, 0) if plan.high_level else None
         high = self.high_level
         self.camera = camera_for(self.spec.camera, high.image_shape) if high else None
@@ -168,16 +168,16 @@ class Worker:
         return lambda *_: Decision(AHEAD, self.task.steps), low_level
 
 
-_worker: Worker
+_worker: RolloutWorker
 
 
 def start_worker(plan: Plan) -> None:
     """Prepare this process (initialiser of the pool)."""
     global _worker
-    _worker = Worker(plan)
+    _worker = RolloutWorker(plan)
 
 
-def this_worker() -> Worker:
+def this_worker() -> RolloutWorker:
     """The worker of this process."""
     return _worker
 

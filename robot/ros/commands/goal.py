@@ -19,9 +19,9 @@ from pixelgait.robot.ros.commands.odometry_jumps import Jumps
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.topic_names import ODOMETRY
 from pixelgait.robot.rotation import heading, is_unit
-from pixelgait.robot.runtime.operator_commands import Operator, State
+from pixelgait.robot.runtime.operator_commands import Operator, RobotState
 from pixelgait.robot.safety.sensor_age import Freshness, Seen
-from pixelgait.robot.safety.supervisor import Stage
+from pixelgait.robot.safety.supervisor import SensorHealth
 from pixelgait.robot.spec import Array
 
 GOAL = "goal_pose"
@@ -34,15 +34,15 @@ MOVED_AWAY_M = 2.0 * ARRIVAL_M
 FOOTPRINT = "base_footprint"  # REP 120: the base's place on the floor; x, y, heading are the same
 
 
-class Destination:
+class GoalCommand:
     """Hands goals to the operator and odometry to the loop; all in the control thread.
 
     A goal stands in the odometry's own frame (REP 105: `odom`): whoever has a map transforms it.
     Odometry that is silent for `timeout_s()` is as good as none: the robot stands. So is that of
     several publishers, none of whose poses is to be believed: `rivals` names them. It stands, too,
-    when it has walked for `patience_s()`, if that is not 0, and come no nearer: then the goal is
-    given up. What is told again while the robot is on its way there changes nothing: whoever
-    repeats a goal every second would take all its patience from it. `base_frame` is the robot's
+    when it has walked for `progress_timeout_s()`, if that is not 0, and come no nearer: then the
+    goal is given up. A goal that is repeated while the robot walks there changes nothing: whoever
+    repeats it every second would reset this time-out. `base_frame` is the robot's
     own, of which odometry should tell. `news` are lines for people, `warnings` those of what
     somebody should mend.
 
@@ -54,10 +54,11 @@ class Destination:
         node: Any,
         operator: Operator,
         timeout_s: Callable[[], float],
-        patience_s: Callable[[], float],
+        progress_timeout_s: Callable[[], float],
         base_frame: str,
     ) -> None:
-        self.operator, self._timeout_s, self._patience_s = operator, timeout_s, patience_s
+        self.operator = operator
+        self._timeout_s, self._progress_timeout_s = timeout_s, progress_timeout_s
         self._node = node
         self.news: deque[str] = deque(maxlen=100)
         self.warnings: deque[str] = deque(maxlen=100)
@@ -77,7 +78,7 @@ class Destination:
         self._unusable: str | None = None  # why there is none, though odometry came
         self._known = True
         self._received = 0
-        self._number = operator.orders.destination_number  # of the newest
+        self._number = operator.commands.goal_number  # of the newest
         self._progress = Progress()
         self._arrived = False
         self._void: str | None = None  # why there is no destination any more, until the next
@@ -96,7 +97,7 @@ class Destination:
             asked = ros2.take(subscription)
             if asked is not None and not self._twice(asked, subscription):
                 self._asked(asked)
-        self._heed()
+        self._apply()
 
     def forget(self) -> None:
         """Treat odometry as never sent: since somebody heard it last the robot may have moved."""
@@ -111,7 +112,9 @@ class Destination:
         """
         self._watch()
         missing = self._missing()
-        on_the_way = self.operator.orders.destination and self.operator.state is State.WALKING
+        on_the_way = (
+            self.operator.commands.goal_position and self.operator.state is RobotState.WALKING
+        )
         if on_the_way and self._known != (missing is None):
             self._known = missing is None
             self.news.append(
@@ -123,25 +126,25 @@ class Destination:
         """Whether all is well on the way, and in words how it stands; from any thread."""
         if self._void is not None:
             return False, self._void
-        wanted = self.operator.orders.destination or self.operator.first
+        wanted = self.operator.commands.goal_position or self.operator.first
         if wanted and (missing := self._missing()):
             return False, f"{ODOMETRY}: {missing}"
         if jumped := self._jumps.recent(time.monotonic()):
             return False, f"{ODOMETRY}: {jumped}"
-        if (left_m := self.distance_m()) is None:
+        if (remaining_m := self.distance_m()) is None:
             return True, "no goal"
-        return True, "arrived" if self._arrived else f"{left_m:.2f} m to the goal"
+        return True, "arrived" if self._arrived else f"{remaining_m:.2f} m to the goal"
 
     def seen(self) -> Seen:
         """The odometry as a sensor: fresh, or stale and the robot stands; never dead."""
         age_s = self._freshness.age_s(time.monotonic())
-        stage = Stage.STALE if self._missing() else Stage.FRESH
-        doubt = self._freshness.doubt or self.rivals or self._unusable
-        return Seen(stage, age_s, doubt, self._received)
+        stage = SensorHealth.STALE if self._missing() else SensorHealth.FRESH
+        warning = self._freshness.warning or self.rivals or self._unusable
+        return Seen(stage, age_s, warning, self._received)
 
     def distance_m(self) -> float | None:
         """To the destination; None without one."""
-        wanted = self.operator.orders.destination
+        wanted = self.operator.commands.goal_position
         pose = self._pose  # once: the control thread forgets one that is not to be believed
         if wanted is None or pose is None:
             return None
@@ -149,28 +152,31 @@ class Destination:
 
     def _missing(self) -> str | None:
         """Why nobody knows where the robot is; None: it is known."""
-        age_s, doubt = self._freshness.age_s(time.monotonic()), self._freshness.doubt
+        age_s, warning = self._freshness.age_s(time.monotonic()), self._freshness.warning
         if math.isinf(age_s):
-            return doubt or "never sent"
+            return warning or "never sent"
         if age_s > self._timeout_s():
-            return f"silent for {age_s:.1f} s" + (f" ({doubt})" if doubt else "")
+            return f"silent for {age_s:.1f} s" + (f" ({warning})" if warning else "")
         return self.rivals or self._unusable
 
     def _watch(self) -> None:
         """Give the goal up if the robot walks and comes no nearer to it."""
-        if self.operator.orders.destination is None or self.operator.state is not State.WALKING:
+        if (
+            self.operator.commands.goal_position is None
+            or self.operator.state is not RobotState.WALKING
+        ):
             self._set_out_anew()  # as soon as it walks again
-        elif self._missing() or (left_m := self.distance_m()) is None:
+        elif self._missing() or (remaining_m := self.distance_m()) is None:
             self._progress.pause()
         elif self._arrived:
             return  # whatever becomes of the robot there
-        elif left_m < ARRIVAL_M:
+        elif remaining_m < ARRIVAL_M:
             self._arrived = True
             self.news.append(f"{GOAL}: arrived")
         else:
-            waited_s = self._progress.waited_s(left_m, time.monotonic())
-            if 0.0 < (patience_s := self._patience_s()) < waited_s:
-                nearest = f"no nearer than {self._progress.nearest_m:.1f} m for {patience_s:g} s"
+            waited_s = self._progress.waited_s(remaining_m, time.monotonic())
+            if 0.0 < (timeout_s := self._progress_timeout_s()) < waited_s:
+                nearest = f"no nearer than {self._progress.nearest_m:.1f} m for {timeout_s:g} s"
                 self._give_up(f"{GOAL}: given up, {nearest}")
 
     def _set_out_anew(self) -> None:
@@ -189,7 +195,7 @@ class Destination:
         frame = message.header.frame_id
         if self._frame is not None and frame != self._frame:
             self._jumps.forget()
-            if self.operator.orders.destination is not None:
+            if self.operator.commands.goal_position is not None:
                 self._give_up(f"{ODOMETRY}: its frame was '{self._frame}' and is '{frame}'")
         self._frame = frame
         place = np.array((position.x, position.y, heading(quaternion)))
@@ -251,23 +257,23 @@ class Destination:
 
     def _pursues(self, place: tuple[float, float]) -> bool:
         """Whether the robot is on its way to a place x, y [m], or has come and is there still."""
-        if place != self.operator.orders.destination:
+        if place != self.operator.commands.goal_position:
             return False
-        left_m = self.distance_m()
-        return not self._arrived or (left_m is not None and left_m < MOVED_AWAY_M)
+        remaining_m = self.distance_m()
+        return not self._arrived or (remaining_m is not None and remaining_m < MOVED_AWAY_M)
 
-    def _heed(self) -> None:
+    def _apply(self) -> None:
         """Every new destination has all its time, wherever it was told; none is dropped unheard."""
-        orders = self.operator.orders
-        wanted = (orders.destination or self.operator.first) is not None
+        commands = self.operator.commands
+        wanted = (commands.goal_position or self.operator.first) is not None
         if self._wanted and not wanted and self._void is None:
             self.news.append(f"{GOAL}: dropped")
         self._wanted = wanted
-        if orders.destination is None or orders.destination_number == self._number:
+        if commands.goal_position is None or commands.goal_number == self._number:
             return
-        self._number, self._known, self._void = orders.destination_number, True, None
+        self._number, self._known, self._void = commands.goal_number, True, None
         self._set_out_anew()
-        x, y = orders.destination
+        x, y = commands.goal_position
         self.news.append(f"{GOAL}: on the way to ({x:.2f}, {y:.2f})")
 
     def _refuse(self, reason: str) -> None:

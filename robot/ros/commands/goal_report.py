@@ -7,11 +7,11 @@ from typing import Any
 
 from std_msgs.msg import Float64
 
-from pixelgait.robot.ros.commands.goal import Destination
+from pixelgait.robot.ros.commands.goal import GoalCommand
 from pixelgait.robot.ros.common.topic_names import DISTANCE
 
 
-class WayReport:
+class GoalReport:
     """Tells people how far it is (`~/distance_to_goal`), and logs what became of goals.
 
     A distance of NaN, once, says that there is no goal any more.
@@ -22,13 +22,13 @@ class WayReport:
         self._distance = node.create_publisher(Float64, f"~/{DISTANCE}", 1)
         self._told = False
 
-    def publish(self, destination: Destination) -> None:
+    def publish(self, goal: GoalCommand) -> None:
         """From the executor's thread."""
-        while destination.news:
-            self._logger.info(destination.news.popleft())
-        while destination.warnings:
-            self._logger.warning(destination.warnings.popleft())
-        distance_m = destination.distance_m()
+        while goal.news:
+            self._logger.info(goal.news.popleft())
+        while goal.warnings:
+            self._logger.warning(goal.warnings.popleft())
+        distance_m = goal.distance_m()
         if distance_m is not None or self._told:
             self._distance.publish(Float64(data=math.nan if distance_m is None else distance_m))
         self._told = distance_m is not None

@@ -51,9 +51,9 @@ class Jumps:
 def _too_far(moved: Array, seconds: float) -> str | None:
     """How far a robot seems to have moved, x, y [m], heading [rad], if none can in that time."""
     x, y, turned = moved.tolist()
-    way_m, turned_rad = math.hypot(x, y), abs(wrap_angle(turned))
-    if way_m > FAR_M + TIMES * MAX_SPEED_M_PER_S * seconds:
-        return f"{way_m:.3g} m"
+    path_length_m, turned_rad = math.hypot(x, y), abs(wrap_angle(turned))
+    if path_length_m > FAR_M + TIMES * MAX_SPEED_M_PER_S * seconds:
+        return f"{path_length_m:.3g} m"
     if turned_rad > FAR_RAD + TIMES * MAX_YAW_RATE_RAD_PER_S * seconds:
         return f"{turned_rad:.3g} rad"
     return None

@@ -32,7 +32,7 @@ class OperatorServices:
     def __init__(self, node: Any, operator: Operator) -> None:
         self.operator = operator
         self._node = ros2.quiet_node(node, f"{node.get_name()}_operator")
-        orders = {
+        commands = {
             "arm": operator.arm,
             "disarm": operator.disarm,
             "stand_up": operator.stand_up,
@@ -42,7 +42,7 @@ class OperatorServices:
             STOP: lambda: operator.emergency_stop(f"service {STOP}"),
             f"reset_{STOP}": operator.reset_stop,
         }
-        for name, order in orders.items():
+        for name, order in commands.items():
             service = f"{node.get_name()}/{name}"
             self._node.create_service(Trigger, service, _answering(order))
         self._stops = [

@@ -41,9 +41,9 @@ class Inbox:
                 continue
             self.newest[topic] = message
             self.received[topic] += 1
-            stamp_s, doubt = ros2.seconds(message.header.stamp), odd(topic, message)
+            stamp_s, warning = ros2.seconds(message.header.stamp), odd(topic, message)
             if self._freshness[topic].arrived(
-                stamp_s, ros2.now_s(self._node), time.monotonic(), doubt
+                stamp_s, ros2.now_s(self._node), time.monotonic(), warning
             ):
                 yield topic, message
 
@@ -57,9 +57,9 @@ class Inbox:
         now = time.monotonic()
         return {name: each.age_s(now) for name, each in self._freshness.items()}
 
-    def doubts(self) -> dict[str, str]:
+    def warnings(self) -> dict[str, str]:
         """What is odd about what arrives, where something is."""
-        return {name: each.doubt for name, each in self._freshness.items() if each.doubt}
+        return {name: each.warning for name, each in self._freshness.items() if each.warning}
 
     def stamps(self) -> dict[str, float]:
         """When the newest of each was measured [s]."""

@@ -110,7 +110,7 @@ def start(arguments: list[str] | None = None) -> threading.Event:
     return stop
 
 
-def heed_signals() -> None:
+def install_signal_handlers() -> None:
     """After ROS was shut down: what ends a process does so again, Ctrl-C as an exception."""
     for number in ENDING:
         signal.signal(number, signal.SIG_DFL)
@@ -209,12 +209,12 @@ def joint_order(names: list[str], wanted: tuple[str, ...]) -> NDArray[np.intp]:
         raise UserError(
             f"joint states lack {', '.join(missing)}; they name {there}{_whose(names, wanted)}"
         )
-    if twice := named_twice(names, wanted):
+    if twice := is_duplicate(names, wanted):
         raise UserError(f"joint states name {', '.join(twice)} twice")
     return np.array([names.index(name) for name in wanted])
 
 
-def named_twice(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
+def is_duplicate(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
     """Wanted joints for which a message has two values: neither is to be believed."""
     return [name for name in wanted if names.count(name) > 1]
 

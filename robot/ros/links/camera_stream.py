@@ -111,7 +111,7 @@ class Frame:
     number: int  # the same as of the one before, if it is the same in every bit
 
 
-class VideoEyes:
+class CameraStream:
     """The `Eyes` behind a stream: images (H, W, 3) of the shape a policy wants.
 
     A thread reads, keeps the newest picture alone, and opens the stream again when it has ended; a
@@ -191,12 +191,12 @@ class VideoEyes:
         """Since the newest news arrived [s]."""
         return {CAMERA: self._freshness.age_s(time.monotonic())}
 
-    def doubts(self) -> dict[str, str]:
+    def warnings(self) -> dict[str, str]:
         """What is odd about the stream, where something is."""
-        doubt = self._problem or self._freshness.doubt
-        if doubt is None and self.ages()[CAMERA] > STALL_S:
-            doubt = "sends no pictures"
-        return {CAMERA: f"{self.stream}: {doubt}"} if doubt else {}
+        warning = self._problem or self._freshness.warning
+        if warning is None and self.ages()[CAMERA] > STALL_S:
+            warning = "sends no pictures"
+        return {CAMERA: f"{self.stream}: {warning}"} if warning else {}
 
     def stamps(self) -> dict[str, float]:
         """When the newest has arrived [s]."""

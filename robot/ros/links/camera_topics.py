@@ -16,7 +16,7 @@ from pixelgait.robot.spec import Array
 PAIR = f"{ros2.COLOUR} paired with {ros2.DEPTH}"  # has an age like a topic of its own
 
 
-class RosEyes:
+class CameraTopics:
     """Takes images (H, W, C) of the shape a policy wants; a picture that repeats is no news,
     nor is depth without a measurement.
     """
@@ -80,12 +80,12 @@ class RosEyes:
             ages[PAIR] = self._pair.age_s(time.monotonic())
         return ages
 
-    def doubts(self) -> dict[str, str]:
+    def warnings(self) -> dict[str, str]:
         """What is odd about what arrives, where something is."""
-        doubts = self._inbox.doubts()
+        warnings = self._inbox.warnings()
         if self._pair is not None and (apart_ns := self.camera.apart_ns) is not None:
-            doubts[PAIR] = f"stamps are {apart_ns / 1e6:.0f} ms apart"
-        return doubts
+            warnings[PAIR] = f"stamps are {apart_ns / 1e6:.0f} ms apart"
+        return warnings
 
     def stamps(self) -> dict[str, float]:
         """When the newest of each topic was taken [s]."""

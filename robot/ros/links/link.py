@@ -40,7 +40,7 @@ class Driver(Protocol):
 
     def ages(self) -> Mapping[str, float]: ...
 
-    def doubts(self) -> Mapping[str, str]: ...
+    def warnings(self) -> Mapping[str, str]: ...
 
     def stamps(self) -> Mapping[str, float]: ...
 
@@ -60,14 +60,14 @@ class Driver(Protocol):
             UserError: somebody keeps them, or `stop` came first.
         """
 
-    def intruder(self, commanding: bool) -> str | None:
+    def conflicting_publisher(self, commanding: bool) -> str | None:
         """Who else tells of the robot or, where this node is `commanding`, commands its motors, or
         that nobody obeys; None if all is well. Called now and then."""
 
     def health(self) -> Mapping[str, str]:
         """Battery, temperatures and the like, as far as they are known."""
 
-    def worry(self) -> str | None:
+    def motor_warning(self) -> str | None:
         """What of that is worth a warning, or None."""
 
     def pace(self) -> Mapping[str, float]:
@@ -80,7 +80,7 @@ class Driver(Protocol):
         """Leave the robot."""
 
 
-class Eyes(Protocol):
+class CameraSource(Protocol):
     """A robot's camera; as a `Link`, but without a clock."""
 
     sensors: tuple[str, ...]
@@ -98,7 +98,7 @@ class Eyes(Protocol):
 
     def ages(self) -> Mapping[str, float]: ...
 
-    def doubts(self) -> Mapping[str, str]: ...
+    def warnings(self) -> Mapping[str, str]: ...
 
     def stamps(self) -> Mapping[str, float]: ...
 
@@ -117,7 +117,7 @@ class RosLink:
         self,
         node: Any,
         driver: Driver,
-        eyes: Eyes | None,
+        eyes: CameraSource | None,
         also_take: Callable[[], None],
         shadow: CommandTopic | None,
     ) -> None:
@@ -126,9 +126,11 @@ class RosLink:
         self.also_forget: Callable[[], None] = lambda: None  # what `also_take` has heard
         self.driver, self.eyes = driver, eyes
         self._node, self._also_take, self._shadow = node, also_take, shadow
-        self._parts: tuple[Driver | Eyes, ...] = (driver,) if eyes is None else (driver, eyes)
+        self._parts: tuple[Driver | CameraSource, ...] = (
+            (driver,) if eyes is None else (driver, eyes)
+        )
         self.sensors = (*driver.sensors, *(() if eyes is None else eyes.sensors))
-        self.pulse = driver.sensors
+        self.synchronised_sensors = driver.sensors
 
     @property
     def received(self) -> dict[str, int]:
@@ -159,8 +161,8 @@ class RosLink:
     def ages(self) -> dict[str, float]:
         return _merged(part.ages() for part in self._parts)
 
-    def doubts(self) -> dict[str, str]:
-        return _merged(part.doubts() for part in self._parts)
+    def warnings(self) -> dict[str, str]:
+        return _merged(part.warnings() for part in self._parts)
 
     def stamps(self) -> dict[str, float]:
         return _merged(part.stamps() for part in self._parts)
@@ -175,9 +177,9 @@ class RosLink:
         if self._shadow is None:
             self.driver.take_motors(stop)
 
-    def intruder(self) -> str | None:
+    def conflicting_publisher(self) -> str | None:
         """Who else tells of the robot or commands its motors; a shadow is in nobody's way there."""
-        return self.driver.intruder(self._shadow is None)
+        return self.driver.conflicting_publisher(self._shadow is None)
 
     def send(self, command: JointCommand) -> None:
         """Hand the command to the driver, or to whom it shall be shown."""

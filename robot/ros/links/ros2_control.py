@@ -74,7 +74,7 @@ class Ros2ControlDriver(TopicSensors):
     def take_motors(self, stop: Event) -> None:
         """The controller has them, and keeps them."""
 
-    def intruder(self, commanding: bool) -> str | None:
+    def conflicting_publisher(self, commanding: bool) -> str | None:
         """Who walks on without a controller does not know that the robot stands still."""
         if self._parameters is None or self._parameters.service_is_ready():
             return None

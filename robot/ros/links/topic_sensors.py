@@ -25,7 +25,7 @@ class TopicSensors:
         self._inbox = Inbox(node, types)
         self.sensors, self.received = self._inbox.topics, self._inbox.received
         self.forget, self.ages = self._inbox.forget, self._inbox.ages
-        self.doubts, self.stamps = self._inbox.doubts, self._inbox.stamps
+        self.warnings, self.stamps = self._inbox.warnings, self._inbox.stamps
         self._names: list[str] | None = None
         self._order = np.arange(len(spec.joint_names))
 
@@ -33,14 +33,14 @@ class TopicSensors:
         """Joint states tell nothing of it."""
         return {}
 
-    def worry(self) -> None:
+    def motor_warning(self) -> None:
         """Nor is there anything to warn of."""
 
     def pace(self) -> dict[str, float]:
         """Every command goes out once."""
         return {}
 
-    def intruder(self, commanding: bool) -> str | None:
+    def conflicting_publisher(self, commanding: bool) -> str | None:
         """Whoever publishes on the topics is found by `Neighbours`."""
         return None
 

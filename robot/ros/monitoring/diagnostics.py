@@ -11,9 +11,9 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from pixelgait.robot.ros.common.topic_names import NODE, ODOMETRY
 from pixelgait.robot.ros.links.link import RosLink
 from pixelgait.robot.runtime.control_loop import ControlLoop
-from pixelgait.robot.runtime.operator_commands import State
+from pixelgait.robot.runtime.operator_commands import RobotState
 from pixelgait.robot.safety.sensor_age import Seen
-from pixelgait.robot.safety.supervisor import Stage
+from pixelgait.robot.safety.supervisor import SensorHealth
 
 TOPIC = "/diagnostics"  # absolute, as every ROS tool expects it; may be remapped
 PERIOD_S = 1.0
@@ -62,7 +62,7 @@ class Diagnostics:
         if loop.operator.state is None:
             return self._status("robot", WARN, "waiting for all sensors", {})
         operation, text = loop.operation, loop.operation.state.value
-        level = WARN if operation.state is State.STOPPED else OK
+        level = WARN if operation.state is RobotState.STOPPED else OK
         if (recent := operation.recent_stalls) >= MANY_STALLS:
             level, text = WARN, f"{text}, held up {recent} times within a minute"
         values = {
@@ -94,9 +94,9 @@ class Diagnostics:
         }
         statuses = [self._status("loop", WARN if late else OK, f"{rate:.0f} Hz", values)]
         if health := link.driver.health():
-            worry = link.driver.worry()
-            level = OK if worry is None else WARN
-            statuses.append(self._status("motors", level, worry or "", dict(health)))
+            motor_warning = link.driver.motor_warning()
+            level = OK if motor_warning is None else WARN
+            statuses.append(self._status("motors", level, motor_warning or "", dict(health)))
         for sensor, each in seen.items():
             taken_hz = (each.received - counts_then.get(sensor, 0)) / elapsed
             statuses.append(self._sensor(sensor, each, taken_hz))
@@ -104,15 +104,17 @@ class Diagnostics:
 
     def _sensor(self, sensor: str, seen: Seen, taken_hz: float) -> DiagnosticStatus:
         # Odometry is never dead: without it the robot stands.
-        gone = seen.stage is (Stage.STALE if sensor == ODOMETRY else Stage.DEAD)
-        doubtful = seen.stage is not Stage.FRESH or seen.doubt is not None
-        level = STALE if gone else WARN if doubtful else OK
+        gone = seen.sensor_health is (
+            SensorHealth.STALE if sensor == ODOMETRY else SensorHealth.DEAD
+        )
+        suspect = seen.sensor_health is not SensorHealth.FRESH or seen.warning is not None
+        level = STALE if gone else WARN if suspect else OK
         values = {
-            "stage": seen.stage.name.lower(),
+            "stage": seen.sensor_health.name.lower(),
             "age_s": f"{seen.age_s:.3f}",
             "taken_hz": f"{taken_hz:.1f}",
         }
-        return self._status(sensor, level, seen.doubt or f"{taken_hz:.0f} a second taken", values)
+        return self._status(sensor, level, seen.warning or f"{taken_hz:.0f} a second taken", values)
 
     def _status(self, part: str, level: bytes, text: str, values: dict[str, Any]) -> Any:
         status = DiagnosticStatus()
@@ -125,13 +127,13 @@ class Diagnostics:
 
 def _seen(loop: ControlLoop, link: RosLink) -> dict[str, Seen]:
     """Every sensor, what two cameras show together, and odometry where a policy needs it."""
-    doubts, ages, received = link.doubts(), link.ages(), link.received
-    patience = loop.controller.supervisor.patience
+    warnings, ages, received = link.warnings(), link.ages(), link.received
+    sensor_timeouts = loop.controller.supervisor.sensor_timeouts
     seen = {
         sensor: Seen(
-            patience[sensor].stage(ages[sensor]),
+            sensor_timeouts[sensor].sensor_health(ages[sensor]),
             ages[sensor],
-            doubts.get(sensor),
+            warnings.get(sensor),
             received.get(sensor, 0),
         )
         for sensor in ages

@@ -28,7 +28,10 @@ class LatencyTopic:
         """What has been measured since the last call."""
         histograms = {**profiler.stages, "period": profiler.period}
         message = Float64MultiArray(data=np.ravel([self._row(n, h) for n, h in histograms.items()]))
-        sizes = {",".join((*STAGES, "period")): len(histograms), ",".join(COLUMNS): len(COLUMNS)}
+        sizes = {
+            ",".join((*STAGES, "period")): len(histograms),
+            ",".join(COLUMNS): len(COLUMNS),
+        }
         strides = (len(histograms) * len(COLUMNS), len(COLUMNS))
         message.layout.dim = [
             MultiArrayDimension(label=label, size=size, stride=stride)

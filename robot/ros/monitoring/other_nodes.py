@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 UNNAMED = "_NODE_NAME_UNKNOWN_"  # rclpy's, of a node whose publishers are known before its name
-PATIENCE = 10  # looks, before it is refused without a name
+MAX_UNNAMED_LOOKS = 10  # looks, before it is refused without a name
 
 
-class Neighbours:
+class OtherNodes:
     """Looks at the publishers around a controller's node.
 
     A topic of sensors may have one. The topic of its `commands`, if it sends any, may have the
@@ -19,16 +19,16 @@ class Neighbours:
         self._node, self._sensors, self._commands = node, sensors, commands
         self._unnamed = 0
 
-    def intruder(self) -> str | None:
+    def conflicting_publisher(self) -> str | None:
         """Who is one too many, or None; called now and then."""
         found = self._find()
         if found is None or UNNAMED not in found:
             self._unnamed = 0
             return found
         self._unnamed += 1
-        return found if self._unnamed > PATIENCE else None
+        return found if self._unnamed > MAX_UNNAMED_LOOKS else None
 
-    def namesake(self) -> str | None:
+    def duplicate_name(self) -> str | None:
         """That another node has this one's name: orders would be answered by either."""
         own = self._node.get_fully_qualified_name()
         there = self._node.get_node_names_and_namespaces()

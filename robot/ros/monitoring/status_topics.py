@@ -11,10 +11,10 @@ from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.topic_names import SENSORS, STATE, TOPICS, VIDEO
 from pixelgait.robot.runtime.control_loop import DEACTIVATED, ControlLoop
-from pixelgait.robot.safety.supervisor import CAMERA, Stage
+from pixelgait.robot.safety.supervisor import CAMERA, SensorHealth
 
 
-class News:
+class StatusTopics:
     """`~/state` and `~/sensors` (std_msgs/String, latched): every change and its cause.
 
     Of sensors as many lines are kept for who comes late as there are, with a pair of cameras.
@@ -27,7 +27,7 @@ class News:
         self._node, self._logger, self._calls = node, node.get_logger(), calls
         self._recorder = recorder
         self._missing: tuple[str, ...] = ()
-        self._worry: str | None = None
+        self._motor_warning: str | None = None
         self._state = node.create_publisher(String, f"~/{STATE}", ros2.latched(1))
         self._sensors = node.create_publisher(String, f"~/{SENSORS}", ros2.latched(len(calls) + 1))
 
@@ -36,7 +36,7 @@ class News:
         while loop.watch.changes:
             stage, line = loop.watch.changes.popleft()
             self._sensors.publish(String(data=line))
-            if stage is Stage.FRESH:  # rclpy wants one severity for every line of code
+            if stage is SensorHealth.FRESH:  # rclpy wants one severity for every line of code
                 self._logger.info(line)
             else:
                 self._logger.warning(line)
@@ -57,9 +57,9 @@ class News:
         if self._recorder is not None:
             self._recorder.end(loop.fault or DEACTIVATED)
 
-    def worry(self, what: str | None) -> None:
+    def motor_warning(self, what: str | None) -> None:
         """Of the robot's battery and motors, now and then: told once, and when it is over."""
-        before, self._worry = self._worry, what
+        before, self._motor_warning = self._motor_warning, what
         if what and what != before:
             self._logger.warning(what)
         elif before and not what:

@@ -22,7 +22,7 @@ DARTS = 100  # tries to place one box
 Place = tuple[float, float]  # x, y [m]
 
 
-def strewn(
+def place_boxes(
     rng: np.random.Generator, start: Pose, boxes: Sequence[Box], turns: tuple[float, float]
 ) -> list[Pose]:
     """Where boxes are that are thrown one by one where there is room, each turned within `turns`.

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from pixelgait.sim.scenes.courses.box_placement import strewn
+from pixelgait.sim.scenes.courses.box_placement import place_boxes
 from pixelgait.sim.scenes.courses.raised_platform import OnPlatform
 from pixelgait.sim.world.scene import STORE, Box, Layout
 
@@ -30,7 +30,7 @@ class Clutter(OnPlatform):
     def layout(self, rng: np.random.Generator) -> Layout:
         """Throw box by box where there is room; the first straight ahead of the robot."""
         start = self.platform.start(rng)
-        return Layout(start, strewn(rng, start, self.movable, (0.0, math.pi)))
+        return Layout(start, place_boxes(rng, start, self.movable, (0.0, math.pi)))
 
 
 def _box(rng: np.random.Generator, i: int) -> Box:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pixelgait.sim.scenes.courses.box_placement import strewn
+from pixelgait.sim.scenes.courses.box_placement import place_boxes
 from pixelgait.sim.scenes.courses.raised_platform import OnPlatform
 from pixelgait.sim.world.scene import STORE, Box, Layout
 
@@ -40,4 +40,4 @@ class FreeStanding(OnPlatform):
     def layout(self, rng: np.random.Generator) -> Layout:
         """Place wall by wall where there is room; the first straight ahead of the robot."""
         start = self.platform.start(rng)
-        return Layout(start, strewn(rng, start, self.movable, (-SKEW_RAD, SKEW_RAD)))
+        return Layout(start, place_boxes(rng, start, self.movable, (-SKEW_RAD, SKEW_RAD)))

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from pixelgait.robot.spec import Array
-from pixelgait.sim.scenes.houses.path_length import taut_length_m
+from pixelgait.sim.scenes.houses.path_length import path_length_m
 from pixelgait.sim.world.scene import Box, Pose, Scene
 from pixelgait.sim.world.traversability import TraversabilityMap
 
@@ -22,7 +22,7 @@ class Indoor(Scene):
     Progress is minus the length of the way that is left: round walls and through doors.
     """
 
-    tells_destination = True
+    has_goal_position = True
     mark = Box(Pose(0.0, 0.0, 0.0), MARK_HALF_M, GOAL_COLOUR)
     map: TraversabilityMap  # of the last layout, as is what follows
     floor_m: float
@@ -42,7 +42,7 @@ class Indoor(Scene):
         self.start = row, column
         x, y = traversability_map.place(self.start)
         heading = float(rng.uniform(-math.pi, math.pi))  # as in Habitat: the way may be behind
-        self.destination = np.array(traversability_map.place(goal))
+        self.goal_position = np.array(traversability_map.place(goal))
         return [
             Pose(x, y, floor_m, heading),
             Pose(*traversability_map.place(goal), floor_m + MARK_HALF_M[2]),
@@ -51,9 +51,9 @@ class Indoor(Scene):
     def progress_m(self, x: float, y: float) -> float:
         return -self.map.geodesic_distance(self.distances, x, y)
 
-    def way_m(self, x: float, y: float) -> float:
+    def path_length_m(self, x: float, y: float) -> float:
         way = self.map.path(self.distances, self.map.cell(x, y))
-        return taut_length_m(self.map.free, way)
+        return path_length_m(self.map.free, way)
 
     def ground_m(self, x: float, y: float) -> float | None:
         return self.floor_m if self.map.covers(x, y) else None

@@ -12,7 +12,7 @@ from pixelgait.sim.world.traversability import CELL_M, Cell
 SAMPLES = 4  # per cell of a straight line, of which all must be free
 
 
-def taut_length_m(free: NDArray[np.bool_], path: Sequence[Cell]) -> float:
+def path_length_m(free: NDArray[np.bool_], path: Sequence[Cell]) -> float:
     """The shortest way from the first to the last cell (row, column) of a path, in straight lines
     between some of its cells [m], all of it over `free` ones (rows, columns).
 

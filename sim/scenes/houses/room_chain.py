@@ -1,4 +1,4 @@
-"""An enfilade: rooms one behind the other, a door from each to the next, furniture at the walls."""
+"""Room chain: rooms in a row, a door from each to the next, furniture along the walls."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ FURNISHED = (0.4, 1.0)  # share of the places for furniture that are taken
 ASIDE_M = 0.01  # between furniture and the wall
 
 
-class Enfilade(Scene):
+class RoomChain(Scene):
     """A house without a corridor, along x: doors and furniture are elsewhere in every episode."""
 
-    name = "enfilade"
+    name = "room-chain"
     goal_m = LENGTH_M - 1.0
 
     def __init__(self, difficulty: float = 0.5) -> None:
