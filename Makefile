@@ -104,7 +104,7 @@ learning: $(INSTALLED)  ## docs/studies.md: size of patches, encoders, mirror sy
 fits: $(INSTALLED)  ## docs/studies.md: what networks learn from the same decisions under looks: 1 h
 	$(BIN)/python -m docs.figures.studies.fits
 
-gallery: $(INSTALLED)  ## docs/unseen-looks.png, docs/failures.png: walks under unseen looks, and how episodes end that are no success
+gallery: $(INSTALLED)  ## docs/unseen-appearance.png, docs/failures.png: walks under unseen appearance, and how episodes end that are no success
 	$(BIN)/python -m docs.figures.studies.gallery
 
 order: $(INSTALLED)  ## docs/studies.md: policies that do not know the order of their inputs, shuffled; after make learning: 1 h
@@ -129,7 +129,7 @@ walk-card: $(INSTALLED)  ## what the low level reaches and bears: tables in poli
 walk-gif: $(INSTALLED)  ## the README's film: docs/walk.gif
 	$(BIN)/pixelgait-eval iap-rgbd --episodes 1 --seconds 10 --video docs/walk.gif
 
-contact-sheet: $(INSTALLED)  ## every scene, and looks of both sets: docs/scenes.png, docs/looks.png
+contact-sheet: $(INSTALLED)  ## every scene, and looks of both sets: docs/scenes.png, docs/appearance.png
 	$(BIN)/python -m docs.figures.results.contact_sheet
 
 $(DEMO_INSTALLED):

@@ -24,8 +24,7 @@ is_true = run_path(ROBOT)["is_true"]
 OPTIONS = (
     ("scene", "obstacle-course", "Where it stands."),
     ("difficulty", "", "Of that scene, 0 to 1; if it has but one, none."),
-    ("distractors", "", "train or test: pictures and hovering objects of that set."),
-    ("looks", "", "train or test: other textures, light and sky every time."),
+    ("appearance", "", "train or test: other textures, light and sky every time."),
     ("robot", "a1", "a1, mini_cheetah, laikago or go2."),
     ("body", "pybullet", "Simulator: pybullet or mujoco."),
     ("seed", "10000", "Lays the scene out."),

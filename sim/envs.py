@@ -22,9 +22,9 @@ def _register(name: str, entry: str, many: str, **options: Any) -> None:
     )
 
 
-LOW_LEVEL, HIGH_LEVEL = ("gait:GaitEnv", "workers:gaits"), ("steer:SteerEnv", "workers:steers")
+LOW_LEVEL, HIGH_LEVEL = ("gait_env:GaitEnv", "shared_vector_env:gaits"), ("steer_env:SteerEnv", "shared_vector_env:steers")
 _register("Walk", *LOW_LEVEL, scene="flat", seconds=10.0)
 FOLLOW = {"scene": "flat", "seconds": 10.0, "task": "follow", "image_size": None}
-_register("Follow", LOW_LEVEL[0], "many:followers", **FOLLOW)
+_register("Follow", LOW_LEVEL[0], "follow_vector_env:followers", **FOLLOW)
 _register("ObstacleCourse", *LOW_LEVEL, scene="obstacle-course")
 _register("Steer", *HIGH_LEVEL, scene="obstacle-course")

@@ -12,11 +12,10 @@ from pixelgait.robot.errors import UserError
 from pixelgait.sim.body.faults import Fault, parse_faults
 from pixelgait.sim.body.measured_delays import make_randomisation
 from pixelgait.sim.body.randomisation import Randomisation
-from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.registry import MEDIUM, is_graded, make_scene
 from pixelgait.sim.workers.process_pool import Pool, WorkerPool
 from pixelgait.sim.workers.ray_pool import Argument, ClusterPool
-from pixelgait.sim.world.appearance import LooksOption
+from pixelgait.sim.world.appearance import AppearanceOption
 from pixelgait.sim.world.scene import Scene
 
 FILMS = (".mp4", ".gif", ".png")  # the last one a strip of frames
@@ -38,11 +37,7 @@ class SceneOptions:
     -KIND: without it); gibson:FOLDER, a house in Gibson's layout; FILE.py, a scene of your own."""
     difficulty: Annotated[float, Range(0.0, 1.0)] = MEDIUM
     """Difficulty of the scene, 0 to 1; flat and gibson:FOLDER have but one."""
-    distractors: Split | None = None
-    """Pictures behind the scene, other surfaces, light and camera poses, and hovering objects:
-    those of the training or of the test set."""
-
-    looks: LooksOption = "plain"
+    appearance: AppearanceOption = "nominal"
     """What everything looks like: as the scene says, or textures, colours, light, shadows and sky
     of the training or of the test set, drawn anew every episode."""
 
@@ -57,7 +52,7 @@ class SceneOptions:
         Raises:
             UserError: there is none, it cannot be read, or an option does not go with another.
         """
-        return make_scene(self.scene, self.difficulty, self.distractors, self.looks)
+        return make_scene(self.scene, self.difficulty, self.appearance)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -106,15 +106,14 @@ NUMBERS = [
         f"pixelgait-train --recipe {ROOT / 'docs' / 'walk.gif'} --out runs/x",
         "expected lines of text",
     ),
-    ("pixelgait-eval iap --looks test --baseline bug", "--baseline bug does not look: --looks"),
+    (
+        "pixelgait-eval iap --appearance test --baseline bug",
+        "--baseline bug does not look: --appearance",
+    ),
     ("pixelgait-eval walk --scene gates --baseline bug", "'gates' tells no destination, as rooms"),
     (
-        "pixelgait-eval walk --task follow --scene flat --looks test",
-        "--task follow does not look: --looks is nothing to it",
-    ),
-    (
-        "pixelgait-eval walk --task follow --scene flat --distractors test",
-        "--task follow does not look: --distractors is nothing to it",
+        "pixelgait-eval walk --task follow --scene flat --appearance test",
+        "--task follow does not look: --appearance is nothing to it",
     ),
     *options("pixelgait-profile iap", "seconds", f"{UNREAL} 0.0"),
     *options("pixelgait-profile iap", "seed", "-1"),
@@ -145,8 +144,7 @@ NUMBERS = [
 ]
 # Options that would do nothing beside another, or with such a policy.
 IGNORED = [
-    ("pixelgait-eval walk --looks test", "this policy does not look: --looks"),
-    ("pixelgait-eval walk --distractors test", "does not look: --distractors"),
+    ("pixelgait-eval walk --appearance test", "this policy does not look: --appearance"),
     ("pixelgait-eval walk --camera-pitch 5", "does not look: --camera-pitch"),
     ("pixelgait-eval walk --camera-roll 90", "does not look: --camera-roll"),
     *[
@@ -164,7 +162,7 @@ IGNORED = [
     ("pixelgait-sim --gui --realtime", "--gui and --realtime: one of them"),
     ("pixelgait-eval walk --baseline blind", "this policy does not look"),
     ("pixelgait-eval walk --baseline freeze-image", "this policy does not look"),
-    ("pixelgait-eval iap --looks test --baseline blind", "--looks is nothing to it"),
+    ("pixelgait-eval iap --appearance test --baseline blind", "--appearance is nothing to it"),
     ("pixelgait-eval iap --baseline no-goal", "this policy is not told where to go"),
     ("pixelgait-eval iap --baseline forgetful", "this policy has no memory"),
     ("pixelgait-eval iap --gui --workers 3", "--gui and --workers: one of them"),

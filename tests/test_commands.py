@@ -168,7 +168,7 @@ def test_every_command_tells_its_version(
 COMPLETED = {  # what is typed, up to the tabulator
     "pixelgait-eval iap --vid": {"--video", "--video-episodes"},
     "pixelgait-train im": {"imitate"},
-    "pixelgait-sim --loo": {"--looks"},
+    "pixelgait-sim --appear": {"--appearance"},
 }
 ASK_BASH = """
 source "$1"; line="$2"; read -ra COMP_WORDS <<< "$line"
@@ -506,8 +506,7 @@ def test_the_figures_say_of_what_they_are(
         "task": "forward",
         "scene": "obstacle-course",
         "difficulty": 0.5,
-        "distractors": None,
-        "looks": "plain",
+        "appearance": "nominal",
         "body": "pybullet",
         "baseline": "freeze-image",
         "randomise": True,
@@ -708,7 +707,7 @@ def test_benchmark_reports_rates_and_their_ratio(command: Command, tmp_path: Pat
     speed = json.loads((tmp_path / "speed.json").read_text())
     assert speed.keys() == documented_keys("Speed")
     assert speed["settings"].keys() == documented_keys("Speed", "settings")
-    asked = {"robot": "a1", "steps": 200, "rounds": 2, "at_once": [4, 16], "distractors": None}
+    asked = {"robot": "a1", "steps": 200, "rounds": 2, "at_once": [4, 16]}
     assert asked.items() <= speed["settings"].items()
     for rollout in speed["rollouts"].values():
         assert 0.0 < rollout["ratio"] < 1.0

@@ -27,12 +27,12 @@ from pixelgait.robot.recording.reader import read_recording
 from pixelgait.robot.recording.replay import format_figures, replay
 from pixelgait.robot.spec import A1, find_robot
 from pixelgait.sim.engines.urdf import find_urdf
-from pixelgait.sim.rendering.scene_with_look import Dressed
+from pixelgait.sim.rendering.scene_with_appearance import WithAppearance
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.navigate import REACHED_M, STOPPED_M
 from pixelgait.sim.viewing.video import FRAMES_PER_S, write_film
-from pixelgait.sim.world.appearance import Looks
+from pixelgait.sim.world.appearance import AppearanceSet
 from pixelgait.sim.world.scene import Layout, Scene
 from pixelgait.sim.world.seeds import VALIDATION, Stream
 
@@ -44,7 +44,7 @@ TRIAL_SEED = VALIDATION[100]
 GIF_S = 10.0  # of the film as a GIF, which takes much more room
 HOUSE_S = 40.0  # of walking; a way is 7 m long, some are twice as long
 HOUSE_SCENE = "rooms"
-LOOKS: Looks = "test"  # of kinds that no training has seen
+APPEARANCE: AppearanceSet = "test"  # of kinds that no training has seen
 RECORDING, HOUSE = "walk.mcap", "house"
 FILES = (
     *(RECORDING, "walk.mp4", "walk.gif", "strip.png", "path.png"),
@@ -174,12 +174,12 @@ def walk_house(config: DemoConfig) -> None:
 
 def stand_in(config: DemoConfig) -> list[str]:
     """What pixelgait-sim is told on the course and in the house."""
-    return ["--robot", config.robot, "--seed", str(config.course_seed), "--looks", LOOKS]
+    return ["--robot", config.robot, "--seed", str(config.course_seed), "--appearance", APPEARANCE]
 
 
 def make_house(config: DemoConfig) -> tuple[Scene, Layout]:
     """The house, as the seed lays it out; its look is of the test set."""
-    house = make_scene(HOUSE_SCENE, looks=LOOKS)
+    house = make_scene(HOUSE_SCENE, appearance=APPEARANCE)
     return house, house.layout(Stream.LAYOUT.rng(config.course_seed))
 
 
@@ -191,7 +191,13 @@ def show(config: DemoConfig, run: Run) -> None:
     report = json.loads((out / "latency.json").read_text())
     plots.latency(out / "latency.png", report)
     track, course = walked(out), ObstacleCourse(0.5)
-    frames = film(find_robot(config.robot), Dressed(course, LOOKS), config.course_seed, track, out)
+    frames = film(
+        find_robot(config.robot),
+        WithAppearance(course, APPEARANCE),
+        config.course_seed,
+        track,
+        out,
+    )
     path = track.path
     plots.path_on_course(out / "path.png", course, {"robot": path[:, 1:3]})
     write_film(out / "walk.mp4", frames)

@@ -108,8 +108,7 @@ def evaluation_key(config: EvalConfig, bundle: Bundle) -> dict[str, Any]:
         "task": config.task,
         "scene": config.scene,
         "difficulty": config.difficulty,
-        "distractors": config.distractors,
-        "looks": config.looks,
+        "appearance": config.appearance,
         "body": config.body,
         "baseline": config.baseline,
         "randomise": config.randomise,
@@ -131,8 +130,8 @@ def format_description(described: dict[str, Any]) -> str:
         f"scene {described['scene']} at difficulty {described['difficulty']:g}",
         f"body {described['body']}",
     ]
-    for name in ("distractors", "looks", "baseline"):
-        if described[name] and described[name] != "plain":
+    for name in ("appearance", "baseline"):
+        if described[name] and described[name] != "nominal":
             parts.append(f"{name} {described[name]}")
     if described["randomise"]:
         parts.append("randomised")

@@ -91,9 +91,9 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
             )
         require_time(self.make_faults(), self.seconds)
         if self.task == "follow":
-            self._check_looks("--task follow")
+            self._check_appearance("--task follow")
         elif self.baseline in (*BLIND_BASELINES, "blind"):
-            self._check_looks(f"--baseline {self.baseline}")
+            self._check_appearance(f"--baseline {self.baseline}")
         open_ground = self.scene in (FlatGround.name, Rough.name) and self.baseline is None
         if self.task == "follow" and not open_ground:
             raise UserError(
@@ -136,15 +136,15 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
         if not _looks(bundle):
             if self.baseline in ("blind", "freeze-image"):
                 raise UserError(f"--baseline {self.baseline}: this policy does not look")
-            self._check_looks("this policy")
+            self._check_appearance("this policy")
 
     def note(self, bundle: Bundle) -> str | None:
         """What may not be meant: a scene of one's own in which there is nothing to reach, looks for
         who sees none, and a policy that is told places, where there is none to tell."""
         if self.scene.endswith(".py") and _is_endless(self.make_scene()):
             return f"note: scene '{self.scene}' has no goal_m to be reached, so no success rate"
-        if self.looks != "plain" and bundle.image_shape[2] == CHANNELS["depth"]:
-            return "note: this policy sees depth alone, of which --looks changes nothing"
+        if self.appearance != "nominal" and bundle.image_shape[2] == CHANNELS["depth"]:
+            return "note: this policy sees depth alone, of which --appearance changes nothing"
         sees = self.task != "follow" and self.baseline not in (*BLIND_BASELINES, "no-goal")
         if not sees or "goal" not in bundle.takes or self.make_scene().has_goal_position:
             return None
@@ -164,13 +164,12 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
             f"--seed {FIRST_EVALUATION_SEED} and above are new to it"
         )
 
-    def _check_looks(self, who: str) -> None:
+    def _check_appearance(self, who: str) -> None:
         """Raises UserError if what the camera sees shall differ for someone who does not look."""
         seen = {
-            "distractors": self.distractors is not None,
             "camera-pitch": self.camera_pitch != 0.0,
             "camera-roll": self.camera_roll != 0.0,
-            "looks": self.looks != "plain",
+            "appearance": self.appearance != "nominal",
         }
         for name, asked in seen.items():
             if asked:

@@ -214,8 +214,7 @@ class CameraConfig(SceneOptions, TrainConfig):
             scene=self.scene,
             difficulty=self.difficulty,
             curriculum=self.curriculum,
-            distractors=self.distractors,
-            looks=self.looks,
+            appearance=self.appearance,
         )
 
     def identity(self) -> dict[str, object]:

@@ -14,7 +14,6 @@ from pixelgait.robot.files import json_bytes, require_writable, write_atomic
 from pixelgait.robot.runtime.latency import machine
 from pixelgait.robot.spec import A1, find_robot
 from pixelgait.sim.engines.registry import BODIES
-from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.registry import make_scene
 
 
@@ -42,8 +41,6 @@ class BenchmarkConfig:
     """How often everything is measured; the median counts."""
     camera_scenes: tuple[str, ...] = ("obstacle-course",)
     """Where the cameras look."""
-    distractors: Split | None = None
-    """Over those scenes: those of the training or of the test set."""
     camera_size: Annotated[int, Range(1, 1024)] = 32
     """Width and height of their images."""
     seed: Seed = 0
@@ -84,7 +81,7 @@ def print_report(config: BenchmarkConfig) -> None:
         for name, row in rows.items():
             cells = f"{row['frames_per_s']:11.0f}{row['ratio']:8.1f}{row['agreement']:8.1%}"
             print(f"{name:<25}{cells}")
-    for scene, rows in figures["looks"].items():
+    for scene, rows in figures["appearance"].items():
         print(f"\n{scene}, RGB, frames/s     plain    looks   ratio")
         for name, row in rows.items():
             rates = f"{row['plain_frames_per_s']:9.0f}{row['looks_frames_per_s']:9.0f}"
@@ -121,14 +118,12 @@ def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
     Raises:
         UserError: unknown robot or scene.
     """
-    from pixelgait.sim.benchmarks.cameras import camera_rates, look_rates
+    from pixelgait.sim.benchmarks.cameras import appearance_rates, camera_rates
     from pixelgait.sim.benchmarks.rollouts import batch_rates, rollout_rates
     from pixelgait.sim.benchmarks.vectors import SHARED, many_rates, shared_rates, vector_rates
     from pixelgait.sim.benchmarks.wire import wire_costs
 
-    scenes = {
-        name: make_scene(name, distractors=config.distractors) for name in config.camera_scenes
-    }
+    scenes = {name: make_scene(name) for name in config.camera_scenes}
     spec, scene = find_robot(config.robot), make_scene(config.scene)
     return {
         "rollouts": {
@@ -153,7 +148,9 @@ def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
             name: camera_rates(spec, scene, config.camera_size, config.seed)
             for name, scene in scenes.items()
         },
-        "looks": {name: look_rates(spec, name, config.camera_size, config.seed) for name in scenes},
+        "appearance": {
+            name: appearance_rates(spec, name, config.camera_size, config.seed) for name in scenes
+        },
         "machine": machine(),
     }
 

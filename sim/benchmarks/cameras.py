@@ -21,14 +21,14 @@ from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.viewing.video import SceneRenderer
-from pixelgait.sim.world.appearance import LooksOption
+from pixelgait.sim.world.appearance import AppearanceOption
 from pixelgait.sim.world.scene import Scene
 
 VIEWS = 5  # start poses, each in its own layout
 PLAIN_FRAMES, FRAMES = 3, 30  # timed per view
 PLAIN = "plain getCameraImage"
 GLIDING = "gliding"  # in imitation, where rendering is most of the cost
-LOOKS: tuple[LooksOption, ...] = ("plain", "train")
+APPEARANCES: tuple[AppearanceOption, ...] = ("nominal", "train")
 # Simulators round and shade height fields differently; this near counts as equal.
 NEAR_LEVELS, NEAR_DEPTH_M = 10, 0.02
 
@@ -70,7 +70,9 @@ def camera_rates(
     return rows
 
 
-def look_rates(spec: RobotSpec, scene: str, size: int, seed: int) -> dict[str, dict[str, float]]:
+def appearance_rates(
+    spec: RobotSpec, scene: str, size: int, seed: int
+) -> dict[str, dict[str, float]]:
     """Frames/s of RGB cameras, plain and in looks of the training set, and the latter's share.
 
     By turns, one after the other, so that what else runs on the machine slows both alike.
@@ -78,7 +80,10 @@ def look_rates(spec: RobotSpec, scene: str, size: int, seed: int) -> dict[str, d
     camera = Camera(spec.camera, size, size)
     rows = {}
     for name in (GLIDING, *BODIES):
-        bodies = [_body(name, spec, make_scene(scene, looks=looks), camera) for looks in LOOKS]
+        bodies = [
+            _body(name, spec, make_scene(scene, appearance=appearance), camera)
+            for appearance in APPEARANCES
+        ]
         times = []
         for view_seed in range(seed, seed + VIEWS):
             for body in bodies:

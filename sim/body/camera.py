@@ -11,7 +11,7 @@ import numpy as np
 
 from pixelgait.robot.spec import Array, CameraMount
 from pixelgait.sim.rendering.geometry import Floats, View
-from pixelgait.sim.world.appearance import LIGHT, Appearance
+from pixelgait.sim.world.appearance import LIGHT
 
 NEAR_M, FAR_M = 0.01, 30.0  # ours: within its housing, and beyond what depth cameras measure
 
@@ -50,13 +50,6 @@ class Camera:
         if vertical_rad is None:
             return self
         return replace(self, mount=replace(self.mount, vertical_fov_rad=vertical_rad))
-
-    def under(self, appearance: Appearance | None) -> Camera:
-        """The camera as it is in an episode that looks like this; None: as usual."""
-        if appearance is None:
-            return self
-        moved = self.moved(appearance.camera_shift_m, appearance.camera_pitch_rad)
-        return replace(moved, light=appearance.light)
 
     def axes(self, position: tuple[float, ...], rotation: Array) -> tuple[Array, Array, Array]:
         """Eye, forward and up in the world, (3,) each, for a base at xyz [m], rotated (3, 3)."""

@@ -107,7 +107,7 @@ def cast_both(
     return _colours(model, data, camera, hits, paints), hits.depth
 
 
-def cast_in_look(
+def cast_with_appearance(
     model: mujoco.MjModel,
     data: mujoco.MjData,
     camera: Camera,

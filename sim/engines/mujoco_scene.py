@@ -17,7 +17,7 @@ from pixelgait.sim.engines.mujoco_camera import (
     TiledTextures,
     cast_both,
     cast_image,
-    cast_in_look,
+    cast_with_appearance,
 )
 from pixelgait.sim.engines.mujoco_mesh import MeshTexture
 from pixelgait.sim.engines.mujoco_model import scene_geom, wxyz
@@ -25,7 +25,7 @@ from pixelgait.sim.rendering.geometry import FOREIGN
 from pixelgait.sim.rendering.painter import Painter
 from pixelgait.sim.world.obstacles import are_obstacles
 from pixelgait.sim.world.scene import ORIGIN, Box, Layout, Mesh, Plane, Pose, Scene
-from pixelgait.sim.world.texture import CHEQUERS_M, Texture, chequers, tile
+from pixelgait.sim.world.texture import CHEQUERS_M, chequers, tile
 
 
 class MuJoCoScene:
@@ -61,7 +61,7 @@ class MuJoCoScene:
         self._shapes[self._geoms] = np.arange(len(shapes))
         self._painter = Painter(scene)
         self.layout = Layout(ORIGIN)
-        self._paints = self._painted(tuple(self._textured.values()))
+        self._paints = self._painted()
 
     def reset(self, rng: np.random.Generator) -> Pose:
         """Lay the scene out; returns where the robot starts."""
@@ -69,8 +69,6 @@ class MuJoCoScene:
         for i, pose in enumerate(self.layout.movable):
             self._place(i, pose)
         self._painter.lay_out(self.layout)
-        if self.layout.appearance is not None:
-            self._paints = self._painted(tuple(self.layout.appearance.textures))
         self.obstacles[self._geoms] = are_obstacles(self.scene, self.layout)
         self.obstacles[self._barriers] = True
         return self.layout.start
@@ -84,30 +82,28 @@ class MuJoCoScene:
 
     def render(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
         """What the camera sees from a base at this pose."""
-        if self.layout.look is not None and camera.kind != "depth":
+        if self.layout.appearance is not None and camera.kind != "depth":
             rgb, depth = self.render_both(camera, pose)
             return rgb if camera.kind == "rgb" else rgbd(rgb, depth)
-        seen = camera.under(self.layout.appearance)
-        return cast_image(self.model, self.data, seen, pose, self._paints)
+        return cast_image(self.model, self.data, camera, pose, self._paints)
 
     def render_both(
         self, camera: Camera, pose: BasePose
     ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """Colours (H, W, 3) and depth (H, W) [m], both through the pixels' centres."""
-        if self.layout.look is not None:
-            return cast_in_look(
+        if self.layout.appearance is not None:
+            return cast_with_appearance(
                 self.model, self.data, camera, pose, self._paints, self._painter, self._shapes
             )
-        seen = camera.under(self.layout.appearance)
-        return cast_both(self.model, self.data, seen, pose, self._paints)
+        return cast_both(self.model, self.data, camera, pose, self._paints)
 
     def _place(self, movable: int, pose: Pose) -> None:
         self.data.mocap_pos[movable] = (pose.x, pose.y, pose.z)
         self.data.mocap_quat[movable] = wxyz(upright(pose.yaw))
 
-    def _painted(self, textures: tuple[Texture, ...]) -> list[Paint]:
-        """The textured boxes in these textures, planes and meshes."""
-        boxes = zip(self._textured, textures, strict=True)
+    def _painted(self) -> list[Paint]:
+        """Textured boxes, planes and meshes."""
+        boxes = self._textured.items()
         covers = {geom: (tile(texture), texture.tile_m) for geom, texture in boxes}
         covers |= {geom: (chequers(), CHEQUERS_M) for geom in self._planes}
         tiles = [TiledTextures.of(self.model.ngeom, covers)] if covers else []

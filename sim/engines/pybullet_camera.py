@@ -45,7 +45,7 @@ def render_view(
     return _colours(_frame(client, view, projection, width, height, LIGHT))
 
 
-def render_in_look(
+def render_with_appearance(
     client: int, camera: Camera, pose: BasePose, painter: Painter, shapes: Mapping[int, int]
 ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
     """Colours (H, W, 3) and depth (H, W) [m] in an episode's look.

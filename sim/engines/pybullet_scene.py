@@ -30,7 +30,6 @@ class PyBulletScene:
         self.scene = scene
         self.client = client
         self._textures: dict[Texture, int] = {}  # what PyBullet calls them
-        self._textured: list[int] = []  # bodies that have one
         self._fixed = [self._add(shape) for shape in scene.fixed]
         self._movable = [(self._add(shape), _middle_z(shape)) for shape in scene.movable]
         shapes = zip(self._fixed, scene.fixed, strict=True)
@@ -50,9 +49,6 @@ class PyBulletScene:
             self._place(*placed, pose)
         self._hide_what_is_away()
         self._painter.lay_out(self.layout)
-        if self.layout.appearance is not None:
-            for body, texture in zip(self._textured, self.layout.appearance.textures, strict=True):
-                self._paint(body, texture)
         bodies = (*self._fixed, *(body for body, _ in self._movable))
         obstacles = zip(bodies, are_obstacles(self.scene, self.layout), strict=True)
         self._obstacles = {body for body, is_obstacle in obstacles if is_obstacle}
@@ -67,23 +63,21 @@ class PyBulletScene:
 
     def render(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
         """What the camera sees in this episode from a base at this pose; see `Camera`."""
-        if self.layout.look is not None and camera.kind != "depth":
-            return self._in_look(camera, pose)
-        seen = camera.under(self.layout.appearance)
-        return pybullet_camera.render(self.client, seen, pose)
+        if self.layout.appearance is not None and camera.kind != "depth":
+            return self._with_appearance(camera, pose)
+        return pybullet_camera.render(self.client, camera, pose)
 
     def render_both(
         self, camera: Camera, pose: BasePose
     ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """Colours (H, W, 3) and depth (H, W) [m], both through the pixels' centres."""
-        if self.layout.look is not None:
-            return pybullet_camera.render_in_look(
+        if self.layout.appearance is not None:
+            return pybullet_camera.render_with_appearance(
                 self.client, camera, pose, self._painter, self._shapes
             )
-        seen = camera.under(self.layout.appearance)
-        return pybullet_camera.render_both(self.client, seen, pose)
+        return pybullet_camera.render_both(self.client, camera, pose)
 
-    def _in_look(self, camera: Camera, pose: BasePose) -> NDArray[np.uint8]:
+    def _with_appearance(self, camera: Camera, pose: BasePose) -> NDArray[np.uint8]:
         """Colours, or these and depth; colours alone of a scene alone without PyBullet."""
         if camera.kind == "rgb" and self._alone:
             view = pybullet_camera.view_from(camera, pose)
@@ -168,7 +162,6 @@ class PyBulletScene:
             physicsClientId=client,
         )
         if box.texture is not None and box.visible:
-            self._textured.append(body)
             self._paint(body, box.texture)
         return body
 

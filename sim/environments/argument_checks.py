@@ -15,8 +15,7 @@ from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.camera import CHANNELS, Kind
 from pixelgait.sim.body.faults import Fault, require_camera
-from pixelgait.sim.scenes.distractors import Split
-from pixelgait.sim.world.appearance import LooksOption
+from pixelgait.sim.world.appearance import AppearanceOption
 from pixelgait.sim.world.seeds import ranges_of
 
 MOST_SKIPPED = 6000  # control steps: a minute
@@ -32,8 +31,7 @@ class EnvOptions(TypedDict, total=False):
 
     robot: str
     render_mode: str | None
-    distractors: Split | None
-    looks: LooksOption
+    appearance: AppearanceOption
     camera: Kind
     body: str
     randomise: bool
@@ -88,15 +86,14 @@ def check_eyes(
 
 def check_blind(
     camera: Kind,
-    looks: LooksOption,
-    distractors: Split | None,
+    appearance: AppearanceOption,
     field_of_view_rad: float | None,
     render_mode: str | None,
     wrong: tuple[Fault, ...],
 ) -> None:
     """Raises UserError if something is asked of the images of an agent that gets none."""
-    if distractors is not None or looks != "plain":
-        raise UserError("image_size is None: there is no image for looks or distractors")
+    if appearance != "nominal":
+        raise UserError("image_size is None: there is no image for appearance")
     unseen_lens = field_of_view_rad is not None and render_mode != "camera"
     if camera != "rgb" or unseen_lens:
         raise UserError("image_size is None: there is no image for camera or field_of_view_rad")

@@ -28,9 +28,8 @@ from pixelgait.sim.environments.argument_checks import (
     check_switches,
     check_times,
 )
-from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.registry import MEDIUM, is_graded, make_scene
-from pixelgait.sim.world.appearance import LooksOption
+from pixelgait.sim.world.appearance import AppearanceOption
 from pixelgait.sim.world.scene import Scene
 from pixelgait.sim.world.seeds import TRAINING, another_seed
 
@@ -66,8 +65,7 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         *,
         robot: str = A1.name,
         render_mode: str | None = None,
-        distractors: Split | None = None,
-        looks: LooksOption = "plain",
+        appearance: AppearanceOption = "nominal",
         camera: Kind = "rgb",
         body: str = "pybullet",
         randomise: bool = False,
@@ -85,7 +83,7 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         wrong = parse_faults(tuple(faults))
         require_time(wrong, seconds)
         if image_size is None:
-            check_blind(camera, looks, distractors, field_of_view_rad, render_mode, wrong)
+            check_blind(camera, appearance, field_of_view_rad, render_mode, wrong)
         if body == "glide" and faults:
             raise UserError("faults are of sensors that body 'glide' does not have")
         self.render_mode, self.frame_skip = render_mode, frame_skip
@@ -96,7 +94,7 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         self.sees, self.told = image_size is not None, goal
         height, width = image_size or SIZE
         eye = Camera(spec.camera, width, height, camera).with_field_of_view(field_of_view_rad)
-        place = _place(scene, difficulty, distractors, looks, goal)
+        place = _place(scene, difficulty, appearance, goal)
         ranges = Randomisation() if randomise else None
         if body == "glide":
             self.body: Any = KinematicBody(spec, place, camera=eye, randomisation=ranges)
@@ -134,9 +132,9 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         """Another control step has been taken; every third has a new frame."""
         self.steps += 1
         if self.sees and self.frame_skip < CAMERA_STEPS and self.steps % CAMERA_STEPS == 0:
-            self._look()
+            self._appearance()
 
-    def _look(self) -> None:
+    def _appearance(self) -> None:
         self._image = policy_image(self.reading.image().pixels)
 
     def seen(self) -> Observation:
@@ -144,7 +142,7 @@ class PixelGaitEnv(gymnasium.Env[Observation, NDArray[np.floating[Any]]]):
         seen: Observation = {}
         if self.sees:
             if self.steps == 0 or self.frame_skip >= CAMERA_STEPS:
-                self._look()
+                self._appearance()
             seen["image"] = self._image.copy()
         odometry = self.reading.odometry
         if self.told and odometry is not None:  # no simulated robot is without
@@ -187,13 +185,11 @@ def no_high_level(*_: object) -> Decision:
     raise NotImplementedError("the agent decides")
 
 
-def _place(
-    scene: str, difficulty: float | None, distractors: Split | None, looks: LooksOption, goal: bool
-) -> Scene:
+def _place(scene: str, difficulty: float | None, appearance: AppearanceOption, goal: bool) -> Scene:
     if difficulty is not None and not is_graded(scene):
         raise UserError(f"difficulty is nothing to scene '{scene}': it has but one")
     graded = MEDIUM if difficulty is None else difficulty
-    place = make_scene(scene, graded, distractors, looks)
+    place = make_scene(scene, graded, appearance)
     if goal and not place.has_goal_position:
         raise UserError(f"goal: scene '{scene}' tells no destination, as rooms does")
     return place

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.spec import Array
 from pixelgait.sim.rendering.noise import chance, smooth
-from pixelgait.sim.world.appearance import Looks
+from pixelgait.sim.world.appearance import AppearanceSet
 
 ROWS, COLUMNS = 64, 256
 LOWEST, HIGHEST = -0.3, 1.0  # sine of the elevation of the first and the last row
@@ -146,7 +146,7 @@ def curtains(rng: np.random.Generator) -> Array:
     return np.clip(cloth * (0.8 + 0.3 * folds[:, None]) + np.zeros((*SIZE, 1)), 0.0, 1.0)
 
 
-BACKDROPS: dict[Looks, tuple[Backdrop, ...]] = {
+BACKDROPS: dict[AppearanceSet, tuple[Backdrop, ...]] = {
     "train": (clear, clouds, hills, town, trees, hall),
     "test": (mountains, sunset, racks, curtains),
 }

@@ -14,9 +14,12 @@ from pixelgait.robot.spec import Array
 from pixelgait.sim.rendering.heldout_patterns import UNSEEN_PATTERNS
 from pixelgait.sim.rendering.noise import PIXELS, chance
 from pixelgait.sim.rendering.training_patterns import TRAINING_PATTERNS, Pattern
-from pixelgait.sim.world.appearance import Looks
+from pixelgait.sim.world.appearance import AppearanceSet
 
-PATTERNS: dict[Looks, tuple[Pattern, ...]] = {"train": TRAINING_PATTERNS, "test": UNSEEN_PATTERNS}
+PATTERNS: dict[AppearanceSet, tuple[Pattern, ...]] = {
+    "train": TRAINING_PATTERNS,
+    "test": UNSEEN_PATTERNS,
+}
 # A pattern and its halves, quarters ... one after another: what is far off is shown as small as it
 # is seen (Williams 1983, mip maps). Real pixels average; single texels of a far wall are noise.
 LEVELS = PIXELS.bit_length()
@@ -69,9 +72,11 @@ class Palette:
         )
 
 
-def draw_material(rng: np.random.Generator, looks: Looks, palette: Palette) -> Material:
+def draw_material(
+    rng: np.random.Generator, appearance: AppearanceSet, palette: Palette
+) -> Material:
     """One of a set."""
-    patterns = PATTERNS[looks]
+    patterns = PATTERNS[appearance]
     colour = draw_pattern(rng, patterns[rng.integers(len(patterns))], palette.colours(rng))
     tile_m = math.exp(rng.uniform(*np.log(TILE_M)))
     angle = float(rng.integers(2)) * math.pi / 2.0

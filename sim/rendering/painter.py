@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.sim.rendering.backdrops import looked_up
-from pixelgait.sim.rendering.episode_look import Outfit
+from pixelgait.sim.rendering.episode_appearance import EpisodeAppearance
 from pixelgait.sim.rendering.geometry import FOREIGN, SKY, Floats, Geometry, Hits, View
 from pixelgait.sim.rendering.height_fields import FieldSurface
 from pixelgait.sim.rendering.materials import OFFSETS, SIDES, TEXELS
 from pixelgait.sim.rendering.ray_caster import AT_ONCE, cast, portions
-from pixelgait.sim.world.appearance import Look
+from pixelgait.sim.world.appearance import AppearanceSeed
 from pixelgait.sim.world.scene import HeightField, Layout, Mesh, Pose, Scene
 
 OFF_M = 2e-3  # rays to the sun start this far off a surface, so that it does not shade itself
@@ -46,13 +46,13 @@ class Painter:
             i: FieldSurface(s) for i, s in enumerate(shapes) if isinstance(s, HeightField)
         }
         self._mesh = np.array([isinstance(shape, Mesh) for shape in shapes], bool)
-        self._look: Look | None = None
-        self._outfit: Outfit | None = None  # drawn when first seen
+        self._appearance: AppearanceSeed | None = None
+        self._drawn: EpisodeAppearance | None = None  # drawn when first seen
 
     def lay_out(self, layout: Layout) -> None:
         """Another episode: where things are, and which look they have."""
         self.geometry.lay_out(layout)
-        self._look, self._outfit = layout.look, None
+        self._appearance, self._drawn = layout.appearance, None
 
     def move(self, movable: int, pose: Pose) -> None:
         """Something swings."""
@@ -67,36 +67,36 @@ class Painter:
     ) -> NDArray[np.uint8]:
         """Colours (n, 3) of a view; `foreign` (n, 3) are those of what is not of the scene, and of
         meshes, as a simulator shows them."""
-        assert self._look is not None
-        if self._outfit is None:
-            self._outfit = Outfit.of(self._look, self.geometry)
+        assert self._appearance is not None
+        if self._drawn is None:
+            self._drawn = EpisodeAppearance.of(self._appearance, self.geometry)
         parts = []
         for start in range(0, len(hits.shapes), PIXELS_AT_ONCE):
             some = slice(start, start + PIXELS_AT_ONCE)
             part = Hits(hits.shapes[some], hits.distances[some])
             seen = view._replace(rays=view.rays[:, some])
             theirs = None if foreign is None else foreign[some]
-            parts.append(self._paint(self._outfit, seen, part, theirs))
+            parts.append(self._paint(self._drawn, seen, part, theirs))
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
     def _paint(
-        self, outfit: Outfit, view: View, hits: Hits, foreign: NDArray[np.uint8] | None
+        self, drawn: EpisodeAppearance, view: View, hits: Hits, foreign: NDArray[np.uint8] | None
     ) -> NDArray[np.uint8]:
-        shapes, light = hits.shapes, outfit.light
+        shapes, light = hits.shapes, drawn.light
         colours = np.zeros((len(shapes), 3), np.float32)
         theirs = shapes == FOREIGN
         if self.geometry.has_mesh:
             theirs |= (shapes >= 0) & self._mesh[shapes]
         own = ((shapes >= 0) & ~theirs).nonzero()[0]
-        colours[own] = self._lit(outfit, self._surfaces(view, hits, own))
+        colours[own] = self._lit(drawn, self._surfaces(view, hits, own))
         if foreign is not None and theirs.any():
             tint = np.minimum(light.ambient + 0.5 * light.sun, 1.2)
             colours[theirs] = foreign[theirs] / np.float32(255.0) * tint
-        if np.isfinite(outfit.visibility_m):
-            clear = np.exp(hits.distances[:, None] / np.float32(-outfit.visibility_m))
-            colours = outfit.haze + clear * (colours - outfit.haze)
+        if np.isfinite(drawn.visibility_m):
+            clear = np.exp(hits.distances[:, None] / np.float32(-drawn.visibility_m))
+            colours = drawn.haze + clear * (colours - drawn.haze)
         sky = (shapes == SKY).nonzero()[0]
-        colours[sky] = looked_up(outfit.backdrop, view.rays[:, sky])
+        colours[sky] = looked_up(drawn.backdrop, view.rays[:, sky])
         colours *= np.float32(255.0 * light.exposure)
         return np.minimum(colours, np.float32(255.0), out=colours).astype(np.uint8)
 
@@ -130,9 +130,9 @@ class Painter:
         along, across = np.where(ends, y, x), np.where(upright, z, y)
         return Surfaces(shapes, points, normals, along, across, seen_m)
 
-    def _lit(self, outfit: Outfit, surfaces: Surfaces) -> Floats:
+    def _lit(self, drawn: EpisodeAppearance, surfaces: Surfaces) -> Floats:
         """Colours (m, 3) of surfaces in the light of an episode."""
-        light, normals = outfit.light, surfaces.normals
+        light, normals = drawn.light, surfaces.normals
         sun = np.maximum(light.towards @ normals, 0.0)
         if light.shadows:
             lit = sun.nonzero()[0]
@@ -142,7 +142,7 @@ class Painter:
         ambient = 1.0 + FROM_ABOVE * normals[2]
         brightness = ambient[:, None] * light.ambient
         brightness += sun[:, None] * light.sun
-        brightness *= _texels(outfit, surfaces)
+        brightness *= _texels(drawn, surfaces)
         return np.asarray(brightness)
 
     def _shaded(self, points: Floats, towards: Floats) -> NDArray[np.bool_]:
@@ -177,13 +177,13 @@ class Painter:
         return np.flatnonzero(geometry.solid & near & (above > OFF_M))
 
 
-def _texels(outfit: Outfit, surfaces: Surfaces) -> Floats:
+def _texels(drawn: EpisodeAppearance, surfaces: Surfaces) -> Floats:
     """Colours (m, 3) of the materials where pixels see them."""
-    which = outfit.which[surfaces.shapes]
-    a, b, c, d = outfit.turns.take(which, axis=1)
+    which = drawn.which[surfaces.shapes]
+    a, b, c, d = drawn.turns.take(which, axis=1)
     u = a * surfaces.along + b * surfaces.across  # in widths of the pattern
     v = c * surfaces.along + d * surfaces.across
-    texels = surfaces.seen_m * outfit.widths_per_m[which] * float(SIDES[0])
+    texels = surfaces.seen_m * drawn.widths_per_m[which] * float(SIDES[0])
     texels = np.minimum(np.maximum(texels, 1.0), float(SIDES[0]))
     level = np.rint(np.log2(texels)).astype(np.int32)
     side = SIDES[level]
@@ -191,4 +191,4 @@ def _texels(outfit: Outfit, surfaces: Surfaces) -> Floats:
     column = np.floor(u * sides).astype(np.int32) & last
     row = np.floor(v * sides).astype(np.int32) & last
     index = which * TEXELS + OFFSETS[level] + row * side + column
-    return np.asarray(outfit.texels.take(index, axis=0))
+    return np.asarray(drawn.texels.take(index, axis=0))

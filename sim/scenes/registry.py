@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 from pixelgait.robot.errors import UserError
-from pixelgait.sim.rendering.scene_with_look import Dressed
+from pixelgait.sim.rendering.scene_with_appearance import WithAppearance
 from pixelgait.sim.scenes.courses.bridges import Bridges
 from pixelgait.sim.scenes.courses.clutter import Clutter
 from pixelgait.sim.scenes.courses.free_standing import FreeStanding
@@ -16,7 +16,6 @@ from pixelgait.sim.scenes.courses.gates import Gates
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.courses.passers_by import PassersBy
 from pixelgait.sim.scenes.courses.slalom import Slalom
-from pixelgait.sim.scenes.distractors import Distracted, Split
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.houses.gibson import Gibson
 from pixelgait.sim.scenes.houses.room_chain import RoomChain
@@ -25,7 +24,7 @@ from pixelgait.sim.scenes.mixture import Mixture
 from pixelgait.sim.scenes.ramps_and_steps import Ramps, Steps
 from pixelgait.sim.scenes.rough import Rough
 from pixelgait.sim.scenes.user_scene import load_own_scene
-from pixelgait.sim.world.appearance import LooksOption
+from pixelgait.sim.world.appearance import AppearanceOption
 from pixelgait.sim.world.scene import Scene, require_difficulty
 
 # Kinds of the mixture, and how often each comes: those that are walked ahead, by what there is to
@@ -70,28 +69,21 @@ SCENES: dict[str, Callable[[float], Scene]] = {
 def make_scene(
     name: str,
     difficulty: float = MEDIUM,
-    distractors: Split | None = None,
-    looks: LooksOption = "plain",
+    appearance: AppearanceOption = "nominal",
 ) -> Scene:
     """A scene by name; `mixture:KIND,...` is one of several in every episode, `gibson:FOLDER` a
     scanned house, `FILE.py` a scene of the user's own.
 
-    With `distractors` it is seen under those of the training or the test set, with `looks` in one
-    of that set.
+    With `looks`, visual randomisation: materials, light and backdrop of the training or test set.
 
     Raises:
-        UserError: there is no such scene, no such looks or distractors, it cannot be read, the
-            difficulty is not in [0, 1], or both distractors and looks are asked for.
+        UserError: there is no such scene or appearance, it cannot be read, or the difficulty is
+            not in [0, 1].
     """
     require_difficulty(difficulty)
-    _require("looks", looks, get_args(LooksOption))
-    _require("distractors", distractors, (None, *get_args(Split)))
-    if looks != "plain":
-        if distractors is not None:
-            raise UserError("looks and distractors exclude each other: both change every surface")
-        return Dressed(make_scene(name, difficulty), looks)
-    if distractors is not None:
-        return Distracted(make_scene(name, difficulty), distractors)
+    _require("appearance", appearance, get_args(AppearanceOption))
+    if appearance != "nominal":
+        return WithAppearance(make_scene(name, difficulty), appearance)
     if name.startswith(f"{Gibson.name}:"):
         return Gibson(Path(name.removeprefix(f"{Gibson.name}:")))
     if name.startswith(f"{Mixture.name}:"):

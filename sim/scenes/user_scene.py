@@ -16,7 +16,7 @@ from typing import Any, TypeVar, get_args
 import numpy as np
 
 from pixelgait.robot.errors import UserError
-from pixelgait.sim.world.appearance import Look
+from pixelgait.sim.world.appearance import AppearanceSeed
 from pixelgait.sim.world.meshes import check_faces, is_picture
 from pixelgait.sim.world.obstacles import box_at, in_the_start, is_carried
 from pixelgait.sim.world.scene import Box, HeightField, Layout, Mesh, Pose, Scene, Shape, Swing
@@ -221,10 +221,10 @@ def _check_layout(scene: Scene, layout: Layout) -> None:
         raise ValueError(f"layout places {len(layout.movable)} shapes, {count} are movable")
     for pose in layout.movable:
         _check_finite("a movable shape's pose", _values(pose))
-    if layout.appearance is not None:  # of every episode, or what others had would stay
-        raise ValueError("appearance of a layout is what --distractors draw, expected None")
-    if not isinstance(layout.look, Look | None):
-        raise ValueError(f"look of a layout is {layout.look!r}, expected Look or None")
+    if not isinstance(layout.appearance, AppearanceSeed | None):
+        raise ValueError(
+            f"appearance of a layout is {layout.appearance!r}, expected AppearanceSeed or None"
+        )
     for swing in layout.swings:
         _check_swing(swing, count)
     x, y = layout.start.x, layout.start.y

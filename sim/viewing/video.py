@@ -27,8 +27,7 @@ from pixelgait.sim.engines.pybullet_body import load_robot
 from pixelgait.sim.engines.pybullet_camera import render_view
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene
-from pixelgait.sim.rendering.scene_with_look import Dressed
-from pixelgait.sim.scenes.distractors import Distracted
+from pixelgait.sim.rendering.scene_with_appearance import WithAppearance
 from pixelgait.sim.scenes.houses.indoor import Indoor
 from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.task import Task
@@ -72,7 +71,7 @@ class SceneRenderer:
         self.client = pybullet.connect(pybullet.DIRECT) if client is None else client
         self.scene = PyBulletScene(scene, self.client)
         self.lay_out(seed)
-        bare = scene.scene if isinstance(scene, Distracted | Dressed) else scene
+        bare = scene.scene if isinstance(scene, WithAppearance) else scene
         self.indoors = isinstance(bare, Indoor)
         self.robot, self.joints = load_robot(spec, self.client)
         self.inertial = pybullet.getDynamicsInfo(self.robot, -1, physicsClientId=self.client)[3:5]
@@ -107,17 +106,17 @@ class SceneRenderer:
         eye, target = ground + EYE_M, ground + LOOK_M
         if self.indoors:
             eye, target = position + EYE_INDOORS_M, position
-        if self.scene.layout.look is None:
+        if self.scene.layout.appearance is None:
             view = pybullet.computeViewMatrix(eye, target, (0, 0, 1))
             frame = render_view(self.client, view, FIELD_OF_VIEW_RAD, WIDTH, HEIGHT)
         else:
-            frame = self._in_look(eye, target - eye)
+            frame = self._with_appearance(eye, target - eye)
         if inset is not None:
             framed = np.pad(inset, ((2, 2), (2, 2), (0, 0)), constant_values=255)
             frame[8 : 8 + framed.shape[0], 8 : 8 + framed.shape[1]] = framed
         return frame
 
-    def _in_look(self, eye: Array, ahead: Array) -> Frame:
+    def _with_appearance(self, eye: Array, ahead: Array) -> Frame:
         """The same view, through a camera as painters know it."""
         x, y, z = ahead.tolist()
         mount = CameraMount((0.0, 0.0, 0.0), math.atan2(-z, math.hypot(x, y)), FIELD_OF_VIEW_RAD)

@@ -16,7 +16,7 @@ import numpy as np
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array
-from pixelgait.sim.world.appearance import Appearance, Look
+from pixelgait.sim.world.appearance import AppearanceSeed
 from pixelgait.sim.world.texture import Colour, Texture
 
 FRICTION = 1.0
@@ -120,8 +120,7 @@ class Layout:
     start: Pose  # of the robot: the ground below it
     movable: Sequence[Pose] = ()  # where the scene's movable shapes are
     swings: Sequence[Swing] = ()
-    appearance: Appearance | None = None  # None: as usual
-    look: Look | None = None  # None: plain, as the scene says
+    appearance: AppearanceSeed | None = None  # None: plain, as the scene says
 
 
 class Scene(ABC):

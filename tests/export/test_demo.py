@@ -29,7 +29,7 @@ from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.cli.options import parse
 from pixelgait.robot.errors import UserError
-from pixelgait.sim.rendering.scene_with_look import Dressed
+from pixelgait.sim.rendering.scene_with_appearance import WithAppearance
 from pixelgait.sim.ros.node import SimConfig
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.houses.rooms import Rooms
@@ -143,10 +143,10 @@ def test_its_robots_see_looks_that_no_training_has_seen(
     def start(bundle: str, out: Path, robot: list[str], *_: object, goal: object = None) -> None:
         scene = parse(SimConfig, "pixelgait-sim", robot).make_scene()
         layout = scene.layout(Stream.LAYOUT.rng(DemoConfig.course_seed))
-        assert isinstance(scene, Dressed)
+        assert isinstance(scene, WithAppearance)
         assert isinstance(scene.scene, kind)
         assert layout.look is not None
-        assert layout.look.looks == "test"
+        assert layout.look.appearance == "test"
         assert goal == (None if scene.goal_position is None else tuple(scene.goal_position))
         raise KeyboardInterrupt
 

@@ -82,8 +82,8 @@ def test_every_bundle_beside_a_shipped_policy_has_a_row_and_a_name_that_walks() 
     for row in rows.values():
         assert row.weights == rows[row.name.split("/")[0]].weights
         load_bundle(row.evaluation.bundle)
-    assert rows["iap-rgbd/others/seed-1"].columns[-1] == "unseen looks"
-    assert "unseen looks" not in rows["iap/others/seed-0"].columns
+    assert rows["iap-rgbd/others/seed-1"].columns[-1] == "unseen appearance"
+    assert "unseen appearance" not in rows["iap/others/seed-0"].columns
 
 
 def test_the_summary_holds_the_shipped_policies() -> None:
@@ -111,10 +111,10 @@ def test_aims_are_met_missed_or_not_measured() -> None:
         (ResultRow("teacher", EvalConfig("walk", baseline="teacher"), ""), cells),
         (ResultRow("blind", EvalConfig("iap", baseline="blind"), "", 1786), {}),
     ]
-    everywhere, at_once, looks, _, medium, high = aims_table(measured)[2:]
+    everywhere, at_once, appearance, _, medium, high = aims_table(measured)[2:]
     assert "| 95 % | 1 | high (80 %) | medium, randomised, " in everywhere
     assert at_once.endswith("| 85 % | 1 | - | - |")
-    assert looks.endswith("| 90 % | 0 | - | - |")  # of rows that are not there
+    assert appearance.endswith("| 90 % | 0 | - | - |")  # of rows that are not there
     assert medium.endswith("| 90 % | 0 | `iap` (50 %), `iap-depth` (50 %) | - |")
     assert high.endswith("| 80 % | 0 | `iap` (50 %), `iap-depth` (40 %) | - |")
 
@@ -123,13 +123,13 @@ def test_looks_are_nothing_to_who_sees_depth_alone() -> None:
     """Its cells are those without them, and none counts twice for an aim."""
     rows = {row.name: row for row in shipped_rows() if not row.evaluation.baseline}
     depth, colours = rows["iap-depth"], rows["iap-rgbd"]
-    assert depth.cell("unseen looks, high") == depth.cell("high")
-    assert colours.cell("unseen looks, high") != colours.cell("high")
-    known = {"medium": figures(1.0), "unseen looks": figures(1.0), "high": figures(0.9)}
+    assert depth.cell("unseen appearance, high") == depth.cell("high")
+    assert colours.cell("unseen appearance, high") != colours.cell("high")
+    known = {"medium": figures(1.0), "unseen appearance": figures(1.0), "high": figures(0.9)}
     everywhere = aims_table([(depth, known)])[2]
     assert "| 95 % | 1 | high (90 %) |" in everywhere
-    note = EvalConfig("rover", looks="test").note(load_bundle("rover"))
-    assert note == "note: this policy sees depth alone, of which --looks changes nothing"
+    note = EvalConfig("rover", appearance="test").note(load_bundle("rover"))
+    assert note == "note: this policy sees depth alone, of which --appearance changes nothing"
 
 
 def test_every_cell_that_is_planned_can_be_evaluated() -> None:
@@ -141,8 +141,8 @@ def test_every_cell_that_is_planned_can_be_evaluated() -> None:
             row.cell(column).check_bundle(bundle)
     first, iap = shipped_rows()[:2]
     assert "high, MuJoCo" in first.columns
-    assert "unseen looks" not in first.columns
-    assert "unseen looks, MuJoCo" in iap.columns
+    assert "unseen appearance" not in first.columns
+    assert "unseen appearance, MuJoCo" in iap.columns
     for evaluation in ROWS.values():
         evaluation.check()
         evaluation.check_bundle(load_bundle(evaluation.bundle))
@@ -164,7 +164,7 @@ def test_only_figures_of_the_same_evaluation_are_kept(tmp_path: Path) -> None:
     assert kept["episodes"] == 2
     assert "requested_episodes" not in kept
     assert FigureStore(path).find(replace(asked, episodes=3)) is None
-    assert FigureStore(path).find(replace(asked, looks="test")) is None
+    assert FigureStore(path).find(replace(asked, appearance="test")) is None
     path.write_text("[1, 2")
     with pytest.raises(UserError, match="no list of figures"):
         FigureStore(path)

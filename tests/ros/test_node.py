@@ -116,15 +116,17 @@ def test_a_robot_walks_in_a_namespace_and_says_nothing_outside(processes: Proces
 
 
 @pytest.mark.slow
-def test_a_distracted_robot_sees_pictures_for_a_sky(processes: Processes, tmp_path: Path) -> None:
+def test_a_simulated_robot_is_filmed_under_another_appearance(
+    processes: Processes, tmp_path: Path
+) -> None:
     film = tmp_path / "film.mp4"
-    hovering = ("--scene", "flat", "--distractors", "test")
-    sim = processes.start("pixelgait-sim", *hovering, "--video", film)
+    scene = ("--scene", "flat", "--appearance", "test")
+    sim = processes.start("pixelgait-sim", *scene, "--video", film)
     run = processes.start("pixelgait-run", "iap", "--duration", 2, "--out", tmp_path, *AUTO)
     output, _ = run.communicate(timeout=60)
     assert run.returncode == 0, output
     with np.load(tmp_path / "decisions.npz") as decisions:
-        assert (decisions["images"][:, :8] == 255).mean() < 0.1
+        assert (decisions["images"][:, :8] == 255).mean() < 0.1  # no white sky
     sim.send_signal(signal.SIGINT)
     said, _ = sim.communicate(timeout=60)
     assert sim.returncode == 0, said

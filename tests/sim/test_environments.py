@@ -260,7 +260,7 @@ def test_a_policy_reads_the_goal_off_the_observation() -> None:
     env.close()
 
 
-LOOKS = "image_size is None: there is no image for looks or distractors"
+APPEARANCES = "image_size is None: there is no image for appearance"
 EYES = "image_size is None: there is no image for camera or field_of_view_rad"
 
 
@@ -296,8 +296,11 @@ EYES = "image_size is None: there is no image for camera or field_of_view_rad"
         ),
         ("Walk", {"seconds": "a"}, "seconds is 'a', expected 0.01 to 3600"),
         ("Walk", {"field_of_view_rad": "a"}, "field_of_view_rad is 'a', needs more than 0"),
-        ("Walk", {"looks": "dark"}, "unknown looks 'dark', choose from plain, train, test"),
-        ("Walk", {"distractors": "a"}, "unknown distractors 'a', choose from None, train, test"),
+        (
+            "Walk",
+            {"appearance": "dark"},
+            "unknown appearance 'dark', choose from nominal, train",
+        ),
         ("Walk", {"faults": (3,)}, "--faults: 3 is no fault, expected SENSOR-KIND"),
         ("Steer", {"difficulty": float("nan")}, "difficulty"),
         ("Steer", {"difficulty": "hard"}, "difficulty is 'hard', expected 0 to 1"),
@@ -320,8 +323,7 @@ EYES = "image_size is None: there is no image for camera or field_of_view_rad"
         ),
         ("Walk", {"task": "dance"}, "unknown task 'dance', choose from forward, follow"),
         ("Walk", {"body": "glide"}, "body 'glide' has no legs for an agent to move, choose from"),
-        ("Walk", {"image_size": None, "looks": "training"}, LOOKS),
-        ("Walk", {"image_size": None, "distractors": "training"}, LOOKS),
+        ("Walk", {"image_size": None, "appearance": "training"}, APPEARANCES),
         ("Walk", {"image_size": None, "field_of_view_rad": 1.0}, EYES),
         ("Follow", {"camera": "depth"}, EYES),
         (

@@ -30,12 +30,12 @@ def post(near_m: float = 0.5, far_m: float = 3.0) -> Array:
     return depth
 
 
-def look(depth: Array, stereo: Stereo, seed: int = 0) -> Array:
+def appearance(depth: Array, stereo: Stereo, seed: int = 0) -> Array:
     return measured(depth, stereo, FOCAL, np.random.default_rng(seed))
 
 
 def test_an_ideal_camera_measures_what_is_there() -> None:
-    np.testing.assert_allclose(look(post(), Stereo()), post(), rtol=1e-6)
+    np.testing.assert_allclose(appearance(post(), Stereo()), post(), rtol=1e-6)
     picture = np.random.default_rng(0).integers(0, 256, (8, 8, 3)).astype(np.uint8)
     same = taken(picture, Lens(), (0.0, 0.0), 1.0, np.random.default_rng(0))
     np.testing.assert_array_equal(same, picture)
@@ -45,7 +45,7 @@ def test_an_ideal_camera_measures_what_is_there() -> None:
 
 def test_what_one_eye_alone_sees_is_a_hole_on_the_left_of_what_is_near() -> None:
     """As wide as the disparities differ: 100 x 0.05 m x (1 / 0.5 m - 1 / 3 m) = 8.3 pixels."""
-    holes = np.isnan(look(post(), Stereo(baseline_m=0.05)))
+    holes = np.isnan(appearance(post(), Stereo(baseline_m=0.05)))
     assert holes[:, 42:50].all()
     assert not holes[:, :41].any()
     assert not holes[:, 50:].any()
@@ -54,21 +54,21 @@ def test_what_one_eye_alone_sees_is_a_hole_on_the_left_of_what_is_near() -> None
 def test_errors_and_steps_grow_with_the_square_of_distance() -> None:
     for metres in (0.5, 1.0, 2.0, 4.0):
         wall = np.full((100, 100), metres)
-        assert look(wall, Stereo(error_per_m=0.005)).std() == pytest.approx(
+        assert appearance(wall, Stereo(error_per_m=0.005)).std() == pytest.approx(
             0.005 * metres**2, rel=0.1
         )
         ramp = np.linspace(metres, 1.2 * metres, 10_000).reshape(100, 100)
-        values = np.unique(look(ramp, Stereo(step_per_m=0.01)))
+        values = np.unique(appearance(ramp, Stereo(step_per_m=0.01)))
         assert np.diff(values).mean() == pytest.approx(0.01 * (1.1 * metres) ** 2, rel=0.15)
 
 
 def test_range_ends_near_and_far_and_holes_grow_with_distance() -> None:
     depth = np.tile(np.linspace(0.05, 12.0, 1000), (100, 1))
-    seen = look(depth, Stereo(nearest_m=0.2, furthest_m=6.0))
+    seen = appearance(depth, Stereo(nearest_m=0.2, furthest_m=6.0))
     assert np.isnan(seen[depth < 0.2]).all()
     assert np.isnan(seen[depth > 6.0]).all()
     assert not np.isnan(seen[(depth > 0.2) & (depth < 5.99)]).any()
-    gone = np.isnan(look(depth, Stereo(furthest_m=20.0, holes=0.2)))
+    gone = np.isnan(appearance(depth, Stereo(furthest_m=20.0, holes=0.2)))
     assert gone[:, 600:].mean() > 1.3 * gone[:, :400].mean() > 0.05
 
 
@@ -80,25 +80,25 @@ def test_depth_beside_colours_has_as_many_holes() -> None:
         byte = np.full((200, 200, 1), round(255 * metres / 3.0), np.uint8)
         pixels = np.concatenate((np.zeros((200, 200, 3), np.uint8), byte), axis=2)
         stereo = Stereo(furthest_m=4.0, holes=0.1)
-        expected = np.isnan(look(depth, stereo)).mean()
+        expected = np.isnan(appearance(depth, stereo)).mean()
         assert expected == pytest.approx(0.1 * (0.5 + metres / 4.0), rel=0.1)
-        beside = np.isnan(look(depth, replace(stereo, cuts=False))).mean()
+        beside = np.isnan(appearance(depth, replace(stereo, cuts=False))).mean()
         assert beside == pytest.approx(expected, rel=0.1)
         assert exposed(pixels, sample, FOCAL, np.random.default_rng(0)).shape == pixels.shape
-    far = look(np.full((200, 200), 100.0), replace(stereo, cuts=False))
+    far = appearance(np.full((200, 200), 100.0), replace(stereo, cuts=False))
     assert np.isnan(far).mean() == pytest.approx(0.15, rel=0.1)
     assert np.nanmin(far) > 4.0
 
 
 def test_patches_are_larger_than_pixels() -> None:
-    gone = np.isnan(look(np.full((64, 64), 1.0), Stereo(patches=0.2), seed=3))
+    gone = np.isnan(appearance(np.full((64, 64), 1.0), Stereo(patches=0.2), seed=3))
     assert 0.05 < gone.mean() < 0.4
     neighbours = gone[:, 1:][gone[:, :-1]].mean()
     assert neighbours > 0.8
 
 
 def test_flying_pixels_are_at_edges_and_between_front_and_back() -> None:
-    seen = look(post(), Stereo(flying=0.5))
+    seen = appearance(post(), Stereo(flying=0.5))
     off = np.abs(seen - post()) > 0.01
     columns = np.flatnonzero(off.any(axis=0))
     assert set(columns) <= {49, 50, 69, 70}

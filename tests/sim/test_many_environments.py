@@ -152,7 +152,7 @@ def test_what_one_process_cannot_hold_is_in_workers(options: dict[str, Any]) -> 
 def test_what_a_single_one_does_unasked_may_be_asked_for() -> None:
     unasked: dict[str, Any] = {
         "render_mode": None,
-        "looks": "plain",
+        "appearance": "nominal",
         "faults": (),
         "randomise": False,
     }

@@ -162,7 +162,7 @@ def test_ice_stays_slippery() -> None:
 def test_imitation_takes_it(command: Command, tmp_path: Path) -> None:
     done = command(
         "pixelgait-train", "imitate", "--out", tmp_path / "run", "--iterations", 1, "--workers", 1,
-        "--scene", "mixture:gates,clutter", "--looks", "train", "--encoder", "cnn",
+        "--scene", "mixture:gates,clutter", "--appearance", "train", "--encoder", "cnn",
         "--dagger.courses", 2, "--dagger.steps", 2, "--validation-episodes", 1,
         "--validation-steps", 50, "--steps", 100,
     )  # fmt: skip

@@ -17,14 +17,14 @@ from pixelgait.robot.control.low_level import latent_for
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.kinematic_body import KinematicBody
-from pixelgait.sim.rendering.episode_look import Outfit
+from pixelgait.sim.rendering.episode_appearance import EpisodeAppearance
 from pixelgait.sim.rendering.geometry import Geometry
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.forward import Forward
 from pixelgait.sim.tasks.gliding_episode import glide_episode
 from pixelgait.sim.tasks.teacher import Teacher
 from pixelgait.sim.viewing.video import SceneRenderer
-from pixelgait.sim.world.appearance import Look
+from pixelgait.sim.world.appearance import AppearanceSeed
 
 OWN = """from __future__ import annotations
 import math
@@ -60,7 +60,9 @@ def test_a_scene_may_have_dataclasses(tmp_path: Path) -> None:
 def test_a_scene_without_a_name_has_its_files(tmp_path: Path) -> None:
     path = Path(written(tmp_path, "goal_m = 3.0"))
     path.write_text(path.read_text(encoding="utf-8").replace('name = "own"', ""), encoding="utf-8")
-    assert {make_scene(str(path), looks=looks).name for looks in ("plain", "test")} == {"own"}
+    assert {
+        make_scene(str(path), appearance=appearance).name for appearance in ("nominal", "test")
+    } == {"own"}
 
 
 def test_a_scene_that_raises_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -287,12 +289,8 @@ def test_a_destination_is_told_or_there_is_none(tmp_path: Path) -> None:
         ),
         ("fixed = (Mesh('a.obj', 'a.obj', None, ()),)", "'a.obj' of a Mesh is no Path"),
         (
-            "def layout(self, rng): return Layout(Pose(0, 0, 0), look=3)",
-            "look of a layout is 3, expected Look or None",
-        ),
-        (
-            "def layout(self, rng): return Layout(Pose(0, 0, 0), appearance='dark')",
-            "appearance of a layout is what --distractors draw, expected None",
+            "def layout(self, rng): return Layout(Pose(0, 0, 0), appearance=3)",
+            "appearance of a layout is 3, expected AppearanceSeed or None",
         ),
         ("fixed = (Mesh(Path('a.obj'), Path('a.obj'), None, ()),)", "a.obj of a Mesh is missing"),
         ("def ground_m(self, x, y): return abs(y) < 1", "but the ground there at 1, says ground_m"),
@@ -451,6 +449,6 @@ def test_ground_may_be_at_any_height_on_films_and_under_looks(
         position = np.array((0.0, 0.0, z_m + A1.stand_height_m))
         renderer.frame(position, np.array((0.0, 0.0, 0.0, 1.0)), A1.default_pose_rad, None)
         renderer.close()
-        assert (Outfit.of(Look("train", 1), Geometry(scene)).which == 0).all()
+        assert (EpisodeAppearance.of(AppearanceSeed("train", 1), Geometry(scene)).which == 0).all()
     assert len(views) == 3
     assert np.allclose(views, views[0])

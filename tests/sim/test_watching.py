@@ -154,7 +154,7 @@ def test_what_swings_is_filmed_where_it_was(tmp_path: Path) -> None:
     rows = np.zeros((100, 20))
     rows[:, 0] = 1.7e9 + 0.02 * np.arange(100)  # two seconds
     rows[:, 3], rows[:, 7], rows[:, 8:] = A1.stand_height_m, 1.0, A1.default_pose_rad
-    scene = make_scene("flat", distractors="test")
+    scene = make_scene("passers-by")
     track = Track(rows, 0.02 * np.arange(100))
     frames = [*render_track(A1, scene, 3, track, track.frame_times())]
     assert len(frames) == 20

@@ -1,7 +1,7 @@
 """docs/scenes.png: every scene at three difficulties, from behind and as the robot sees it.
 
-Then houses in Gibson's layout, written at each difficulty, and courses with distractors.
-docs/looks.png: scenes in looks of the training and of the test set, and every kind of pattern.
+Then houses in Gibson's layout, written at each difficulty.
+docs/appearance.png: scenes in looks of the training and of the test set, and every kind of pattern.
 """
 
 from __future__ import annotations
@@ -18,20 +18,18 @@ from pixelgait.robot.files import write_atomic
 from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.rendering.materials import PATTERNS, draw_pattern
-from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.houses.write_house import write_rooms
 from pixelgait.sim.scenes.registry import SCENES, make_scene
 from pixelgait.sim.viewing.video import HEIGHT, INSET, WIDTH, SceneRenderer
-from pixelgait.sim.world.appearance import Looks
+from pixelgait.sim.world.appearance import AppearanceSet
 from pixelgait.sim.world.scene import Scene
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 
 DIFFICULTIES = (0.0, 0.5, 1.0)
 SEED = FIRST_EVALUATION_SEED
-DISTRACTED = "obstacle-course"
-DRESSED = ("obstacle-course", "clutter", "rooms")  # shown in looks
-LOOKS_SEEDS = range(SEED, SEED + 4)
+WITH_APPEARANCE = ("obstacle-course", "clutter", "rooms")  # shown in looks
+APPEARANCE_SEEDS = range(SEED, SEED + 4)
 PATTERN_PX = 100
 SCALE = 0.55  # of a view on the sheet
 LABEL_PX = 22
@@ -44,10 +42,6 @@ def write_contact_sheet(path: Path) -> None:
     others = [name for name in SCENES if name != FlatGround.name]
     rows += [[_at(name, d, make_scene(name, d)) for d in DIFFICULTIES] for name in others]
     rows.append([_house(d) for d in DIFFICULTIES])
-    for split in get_args(Split):
-        scenes = [make_scene(DISTRACTED, d, split) for d in DIFFICULTIES]
-        label = f"{DISTRACTED}, {split} distractors"
-        rows.append([_at(label, d, s) for d, s in zip(DIFFICULTIES, scenes, strict=True)])
     write_sheet(path, np.vstack([np.hstack(row) for row in rows]))
 
 
@@ -85,14 +79,16 @@ def labelled(picture: NDArray[np.uint8], label: str) -> NDArray[np.uint8]:
     return np.asarray(framed, dtype=np.uint8)
 
 
-def write_looks_sheet(path: Path) -> None:
+def write_appearance_sheet(path: Path) -> None:
     """Rows of scenes, then of patterns, of either set."""
     rows = []
-    for looks in get_args(Looks):
-        for name in DRESSED:
-            scene = make_scene(name, looks=looks)
-            rows.append(np.hstack([view(f"{name}, {looks}", scene, seed) for seed in LOOKS_SEEDS]))
-        rows.append(_patterns(looks, rows[-1].shape[1]))
+    for appearance in get_args(AppearanceSet):
+        for name in WITH_APPEARANCE:
+            scene = make_scene(name, appearance=appearance)
+            rows.append(
+                np.hstack([view(f"{name}, {appearance}", scene, seed) for seed in APPEARANCE_SEEDS])
+            )
+        rows.append(_patterns(appearance, rows[-1].shape[1]))
     write_sheet(path, np.vstack(rows))
 
 
@@ -102,11 +98,11 @@ def write_sheet(path: Path, image: NDArray[np.uint8]) -> None:
     write_atomic(path, encoded.tobytes())
 
 
-def _patterns(looks: Looks, width: int) -> NDArray[np.uint8]:
+def _patterns(appearance: AppearanceSet, width: int) -> NDArray[np.uint8]:
     """Every kind of a set once, in rows of this width."""
     rng = np.random.default_rng(0)
     tiles = []
-    for pattern in PATTERNS[looks]:
+    for pattern in PATTERNS[appearance]:
         colours = np.array(((0.30, 0.36, 0.45), (0.78, 0.74, 0.66), (0.55, 0.25, 0.18)))
         drawn = (255.0 * draw_pattern(rng, pattern, colours)).astype(np.uint8)
         large = cv2.resize(drawn[::-1], (PATTERN_PX, PATTERN_PX), interpolation=cv2.INTER_NEAREST)
@@ -121,4 +117,4 @@ def _patterns(looks: Looks, width: int) -> NDArray[np.uint8]:
 
 if __name__ == "__main__":
     write_contact_sheet(Path("docs/scenes.png"))
-    write_looks_sheet(Path("docs/looks.png"))
+    write_appearance_sheet(Path("docs/appearance.png"))

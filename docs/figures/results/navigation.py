@@ -72,7 +72,7 @@ ROWS = {
     **_everywhere("navigator-small"),
     **_everywhere("navigator-sit"),
     "navigator-sit, 300 further houses": replace(FURTHER, bundle="navigator-sit"),
-    "navigator-sit, unseen looks": replace(ROOMS, bundle="navigator-sit", looks="test"),
+    "navigator-sit, unseen appearance": replace(ROOMS, bundle="navigator-sit", appearance="test"),
     **_seed("navigator-sit", 0, "-continued"),
     **_seed("navigator-sit", 2, "-continued"),
     "**navigator-paper-size**": replace(ROOMS, bundle="navigator-paper-size"),

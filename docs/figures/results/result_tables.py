@@ -27,22 +27,22 @@ LAYOUTS = (
 AT_ONCE = "all at once"
 # Of a table of its own: what the paper's course does not show.
 ELSEWHERE: dict[str, dict[str, Any]] = {
-    "unseen looks": {"looks": "test"},
-    "unseen looks, high": {"looks": "test", "difficulty": 1.0},
-    "unseen looks, MuJoCo": {"looks": "test", "body": "mujoco"},
-    AT_ONCE: {"looks": "test", "difficulty": 1.0, "randomise": True},
+    "unseen appearance": {"appearance": "test"},
+    "unseen appearance, high": {"appearance": "test", "difficulty": 1.0},
+    "unseen appearance, MuJoCo": {"appearance": "test", "body": "mujoco"},
+    AT_ONCE: {"appearance": "test", "difficulty": 1.0, "randomise": True},
     **{name: {"scene": name} for name in LAYOUTS},
     "camera 5° down": {"camera_pitch": 5.0},
     "camera 5° up": {"camera_pitch": -5.0},
     "forest": {"scene": "examples/forest.py"},
 }
 # Those that are none to a row which does not look.
-SEEN = ("looks", "camera_pitch")
+SEEN = ("appearance", "camera_pitch")
 UNSEEING_COLUMNS = tuple(
     name for name, other in {**COLUMNS, **ELSEWHERE}.items() if not set(SEEN) & set(other)
 )
-SEED_COLUMNS = ("high", "high, randomised", "unseen looks")  # of a policy's other seeds
-SUMMARY_COLUMNS = ("medium", "high", "high, randomised", "high, MuJoCo", "unseen looks")
+SEED_COLUMNS = ("high", "high, randomised", "unseen appearance")  # of a policy's other seeds
+SUMMARY_COLUMNS = ("medium", "high", "high, randomised", "high, MuJoCo", "unseen appearance")
 AT_MEDIUM = ("metres", "falls", "images")
 
 
@@ -66,7 +66,7 @@ class ResultRow:
         """What is evaluated in a column; to who sees depth alone looks are as plain ones."""
         other = {**COLUMNS, **ELSEWHERE}[column]
         if self.depth:
-            other = {name: value for name, value in other.items() if name != "looks"}
+            other = {name: value for name, value in other.items() if name != "appearance"}
         return replace(self.evaluation, **other)
 
 
@@ -93,9 +93,9 @@ AIMS = (
     ),
     Aim(f"`iap-depth`, *{AT_ONCE}*", 0.85, (AT_ONCE,), ("iap-depth",)),
     Aim(
-        "`strided-looks`, `iap-rgbd`, *unseen looks*",
+        "`strided-looks`, `iap-rgbd`, *unseen appearance*",
         0.9,
-        ("unseen looks",),
+        ("unseen appearance",),
         ("strided-looks", "iap-rgbd"),
     ),
     Aim("*medium, randomised*", 0.95, ("medium, randomised",)),

@@ -161,7 +161,7 @@ def seed_rows() -> list[ResultRow]:
         for bundle in (SHIPPED / policy, *(each.parent for each in others)):
             name = bundle.relative_to(SHIPPED).as_posix()
             # Under looks is measured who has learned under looks.
-            under_looks = Run(bundle / "high_level").config["looks"] == "train"
+            under_looks = Run(bundle / "high_level").config["appearance"] == "train"
             columns = SEED_COLUMNS if under_looks else SEED_COLUMNS[:-1]
             rows.append(_row(name, f"`{name}`", columns))
     return rows

@@ -10,7 +10,7 @@ from pixelgait.export.markdown_sections import table_head, table_line
 
 STUDY = "encoders"
 # Nobody has learned anywhere but on the first.
-COURSES = ("medium", "high", "medium, randomised", "unseen looks")
+COURSES = ("medium", "high", "medium, randomised", "unseen appearance")
 # A claim of the SiT paper: what does not depend on how a picture is turned, or mirrored, decides
 # the same by a camera that is mounted so. Walked by its members and by who shall not be able to.
 CAMERAS = ("camera on its side", "camera upside down", "camera mirrored")

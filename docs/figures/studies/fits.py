@@ -163,7 +163,7 @@ def _shown(config: FitsConfig) -> Path:
         run = ImitateConfig(
             out=folder,
             resume=(folder / "last.npz").exists(),
-            looks="train",
+            appearance="train",
             difficulty=1.0,
             randomise=True,
             encoder="strided:channels=4",

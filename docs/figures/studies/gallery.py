@@ -1,5 +1,7 @@
-"""docs/unseen-looks.png and docs/failures.png: walks under looks that no training has seen, and how
-episodes end that are no success. Run as `make gallery`."""
+"""Films of walks under unseen appearance and of failed episodes; run as `make gallery`.
+
+Writes docs/unseen-appearance.png and docs/failures.png.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,14 @@ from pixelgait.sim.tasks.forward import Forward
 from pixelgait.sim.viewing.video import FRAMES_PER_S, Frame, Take, film_episode
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 
-LOOKS = EvalConfig("iap-rgbd", looks="test")
+APPEARANCES = EvalConfig("iap-rgbd", appearance="test")
 # Where the shipped policies fail, as the tables of results.md say: policy and what is asked of it.
 FAILURES = {
-    "strided-looks, unseen looks": EvalConfig("strided-looks", looks="test"),
+    "strided-looks, unseen appearance": EvalConfig("strided-looks", appearance="test"),
     "strided-looks, all at once": EvalConfig(
-        "strided-looks", looks="test", difficulty=1.0, randomise=True
+        "strided-looks", appearance="test", difficulty=1.0, randomise=True
     ),
-    "iap, unseen looks": EvalConfig("iap", looks="test"),
+    "iap, unseen appearance": EvalConfig("iap", appearance="test"),
     "rover, passers-by": EvalConfig("rover", scene="passers-by"),
     "navigator, rooms": EvalConfig("navigator", scene="rooms"),
 }
@@ -43,12 +45,12 @@ SCALE = 0.4  # of a frame
 
 @dataclass(frozen=True)
 class GalleryConfig:
-    """Film walks under unseen looks, and episodes that fail."""
+    """Film walks under unseen appearance, and episodes that fail."""
 
-    looks: Path = Path("docs/unseen-looks.png")
+    appearance: Path = Path("docs/unseen-appearance.png")
     """A walk in every row, with what the camera saw and where attention went in the corner."""
     walks: Count = 6
-    """Walks under unseen looks, from seed 10000 on."""
+    """Walks under unseen appearance, from seed 10000 on."""
     failures: Path = Path("docs/failures.png")
     """A failure in every row."""
     each: Count = 2
@@ -84,8 +86,8 @@ def main() -> None:
 
 def write_gallery(config: GalleryConfig) -> None:
     """One row per episode, all of a case below each other."""
-    check_outputs(("looks", config.looks), ("failures", config.failures))
-    write_rows(config.looks, walks(LOOKS, config.walks))
+    check_outputs(("appearance", config.appearance), ("failures", config.failures))
+    write_rows(config.appearance, walks(APPEARANCES, config.walks))
     rows = (
         (f"{name}, {label}", frames)
         for name, case in FAILURES.items()

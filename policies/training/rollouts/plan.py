@@ -17,9 +17,8 @@ from pixelgait.sim.body.faults import Fault
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.registry import simulators
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
-from pixelgait.sim.scenes.distractors import Split
 from pixelgait.sim.scenes.registry import Move, moved_scene
-from pixelgait.sim.world.appearance import LooksOption
+from pixelgait.sim.world.appearance import AppearanceOption
 from pixelgait.sim.world.seeds import TRAINING
 
 if TYPE_CHECKING:  # torch is not needed to plan
@@ -93,8 +92,7 @@ class Plan:
     difficulty: float = 0.5
     curriculum: int = 0  # iterations over which the difficulty rises from 0
     contact_cost: float = 0.0  # [m/s], see `Forward`
-    distractors: Split | None = None
-    looks: LooksOption = "plain"
+    appearance: AppearanceOption = "nominal"
     low_level: tuple[Array, Array] | None = None  # frozen matrix, bias of the task course
     randomisation: Randomisation | None = None
     mirror: bool = False  # a left-right symmetric low level

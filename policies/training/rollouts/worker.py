@@ -96,7 +96,7 @@ class RolloutWorker:
 
     def _scene(self, difficulty: float) -> Scene:
         plan = self.plan
-        return make_scene(plan.scene, difficulty, plan.distractors, plan.looks)
+        return make_scene(plan.scene, difficulty, plan.appearance)
 
     def run(self, job: Job) -> list[Episode]:
         """One episode per seed."""

@@ -9,7 +9,6 @@ import cv2
 import numpy as np
 import pytest
 
-from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body import camera
 from pixelgait.sim.body.camera import Camera
@@ -19,29 +18,29 @@ from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.environments.gait_env import GaitEnv
 from pixelgait.sim.rendering.backdrops import BACKDROPS
-from pixelgait.sim.rendering.episode_look import Outfit
+from pixelgait.sim.rendering.episode_appearance import EpisodeAppearance
 from pixelgait.sim.rendering.geometry import Geometry
 from pixelgait.sim.rendering.materials import PATTERNS
 from pixelgait.sim.rendering.noise import PIXELS
-from pixelgait.sim.rendering.scene_with_look import Dressed
+from pixelgait.sim.rendering.scene_with_appearance import WithAppearance
 from pixelgait.sim.scenes import Box, Layout, Plane, Pose, Scene, Swing
 from pixelgait.sim.scenes.registry import SCENES, make_scene
-from pixelgait.sim.world.appearance import Look, Looks
+from pixelgait.sim.world.appearance import AppearanceSeed, AppearanceSet
 from tests.conftest import Command
 from tests.helpers import EVERY_SCENE, HOLD, located, resident_mb, seen
 
 COURSE = "obstacle-course"
 EYES = BasePose((0.0, 0.0, 0.28), (0.0, 0.0, 0.0, 1.0))
-SETS: tuple[Looks, ...] = ("train", "test")
+SETS: tuple[AppearanceSet, ...] = ("train", "test")
 
 
 @pytest.mark.parametrize("name", SCENES)
 def test_the_scene_itself_stays_as_it_is(name: str) -> None:
-    plain, dressed = make_scene(name), make_scene(name, looks="test")
+    plain, dressed = make_scene(name), make_scene(name, appearance="test")
     for seed in range(3):
         layouts = [s.layout(np.random.default_rng(seed)) for s in (plain, dressed)]
-        assert layouts[0] == replace(layouts[1], look=None)
-        assert layouts[1].look is not None
+        assert layouts[0] == replace(layouts[1], appearance=None)
+        assert layouts[1].appearance is not None
         for x, y in np.random.default_rng(seed).uniform(-4.0, 4.0, (20, 2)):
             assert plain.ground_m(x, y) == dressed.ground_m(x, y)
             assert plain.progress_m(x, y) == dressed.progress_m(x, y)
@@ -52,8 +51,8 @@ def test_the_scene_itself_stays_as_it_is(name: str) -> None:
 @pytest.mark.parametrize("scene", EVERY_SCENE)
 def test_depth_is_that_of_the_plain_scene_bit_for_bit(scene: str, name: str, house: Path) -> None:
     plain, dressed = (
-        make_body(name, A1, make_scene(located(scene, house), looks=looks))
-        for looks in ("plain", "test")
+        make_body(name, A1, make_scene(located(scene, house), appearance=appearance))
+        for appearance in ("nominal", "test")
     )
     for seed in range(2):
         for body in (plain, dressed):
@@ -67,13 +66,13 @@ def test_depth_is_that_of_the_plain_scene_bit_for_bit(scene: str, name: str, hou
     dressed.close()
 
 
-@pytest.mark.parametrize("looks", SETS)
+@pytest.mark.parametrize("appearance", SETS)
 @pytest.mark.parametrize("name", EVERY_SCENE)
 def test_both_simulators_and_gliding_robots_see_the_same(
-    name: str, looks: Looks, house: Path
+    name: str, appearance: AppearanceSet, house: Path
 ) -> None:
     """But for pixels whose rays meet an edge, on height fields, and for a scan's own colours."""
-    scene = make_scene(located(name, house), looks=looks)
+    scene = make_scene(located(name, house), appearance=appearance)
     bullet, mujoco = (make_body(body, A1, scene) for body in BODIES)
     glider = KinematicBody(A1, scene)
     shares = []
@@ -92,7 +91,7 @@ def test_both_simulators_and_gliding_robots_see_the_same(
 
 @pytest.mark.parametrize("name", [*BODIES, "glide"])
 def test_an_episode_looks_like_its_seed_says_and_unlike_others(name: str) -> None:
-    scene = make_scene(COURSE, looks="train")
+    scene = make_scene(COURSE, appearance="train")
     body = KinematicBody(A1, scene) if name == "glide" else make_body(name, A1, scene)
     pictures = []
     for seed in (3, 4, 3):
@@ -112,7 +111,7 @@ def test_the_sets_have_no_kind_of_pattern_or_backdrop_in_common() -> None:
 
 
 def test_hundreds_of_looks_are_all_different_and_neither_black_nor_white() -> None:
-    body = KinematicBody(A1, make_scene(COURSE, looks="train"))
+    body = KinematicBody(A1, make_scene(COURSE, appearance="train"))
     pictures = []
     for seed in range(300):
         body.reset(seed)
@@ -126,9 +125,9 @@ def test_hundreds_of_looks_are_all_different_and_neither_black_nor_white() -> No
     assert means.std() > 15.0  # exposure, light and paint
 
 
-@pytest.mark.parametrize("looks", SETS)
-def test_patterns_are_in_range_and_vary(looks: Looks) -> None:
-    for pattern in PATTERNS[looks]:
+@pytest.mark.parametrize("appearance", SETS)
+def test_patterns_are_in_range_and_vary(appearance: AppearanceSet) -> None:
+    for pattern in PATTERNS[appearance]:
         drawn = [pattern(np.random.default_rng(seed)) for seed in (0, 1, 0)]
         assert drawn[0].shape == (PIXELS, PIXELS)
         assert np.isfinite(drawn[0]).all()
@@ -152,16 +151,16 @@ class Yard(Scene):
 
 def test_a_shadow_lies_where_geometry_puts_it() -> None:
     """Of a block 2 m high under a sun at 45 degrees, seen from above: 2 m long, away from it."""
-    body = KinematicBody(A1, Dressed(Yard(), "train"))
+    body = KinematicBody(A1, WithAppearance(Yard(), "train"))
     body.reset(0)
     painter = body._scene._painter
-    outfit = Outfit.of(Look("train", 1), painter.geometry)
+    drawn = EpisodeAppearance.of(AppearanceSeed("train", 1), painter.geometry)
     white = replace(
-        outfit,
-        texels=np.full_like(outfit.texels, 0.5),
+        drawn,
+        texels=np.full_like(drawn.texels, 0.5),
         visibility_m=np.inf,
         light=replace(
-            outfit.light,
+            drawn.light,
             towards=np.array((0.0, -1.0, 1.0), np.float32) / np.sqrt(np.float32(2.0)),
             shadows=True,
             exposure=1.0,
@@ -170,7 +169,7 @@ def test_a_shadow_lies_where_geometry_puts_it() -> None:
     down = Camera(
         replace(A1.camera, position_m=(0.0, 0.0, 0.0), pitch_down_rad=np.pi / 2), 200, 200
     )
-    painter._look, painter._outfit = Look("train", 1), white
+    painter._appearance, painter._drawn = AppearanceSeed("train", 1), white
     picture = body._scene.render(down, BasePose((3.0, 1.0, 8.0), EYES.orientation))
     metres = 2.0 * np.tan(A1.camera.vertical_fov_rad / 2.0) * 8.0 / 200  # a pixel on the ground
 
@@ -187,7 +186,7 @@ def test_a_shadow_lies_where_geometry_puts_it() -> None:
 
 @pytest.mark.parametrize("name", BODIES)
 def test_what_moves_is_seen_to_move(name: str) -> None:
-    body = make_body(name, A1, Dressed(Yard(), "test"))
+    body = make_body(name, A1, WithAppearance(Yard(), "test"))
     body.reset(0)
     pictures = []
     for _ in range(2):
@@ -202,7 +201,7 @@ def test_what_moves_is_seen_to_move(name: str) -> None:
 def test_far_patterns_are_averaged_not_sampled() -> None:
     """A pixel that sees many stripes shows their mean: neighbours are alike, as in a photograph."""
     geometry = Geometry(make_scene(COURSE))
-    texels = Outfit.of(Look("train", 0), geometry).texels.reshape(
+    texels = EpisodeAppearance.of(AppearanceSeed("train", 0), geometry).texels.reshape(
         -1, sum(4**i for i in range(7)), 3
     )
     np.testing.assert_allclose(texels[:, -1], texels[:, : PIXELS**2].mean(axis=1), atol=1e-5)
@@ -211,7 +210,7 @@ def test_far_patterns_are_averaged_not_sampled() -> None:
 @pytest.mark.long
 def test_memory_is_flat_over_resets() -> None:
     for name in (*BODIES, "glide"):
-        scene = make_scene("clutter", looks="train")
+        scene = make_scene("clutter", appearance="train")
         body = KinematicBody(A1, scene) if name == "glide" else make_body(name, A1, scene)
         for seed in range(40):
             body.reset(seed)
@@ -226,7 +225,9 @@ def test_memory_is_flat_over_resets() -> None:
 
 def test_cameras_that_are_drawn_anew_do_not_pile_up() -> None:
     """A run of weeks has one for every seed."""
-    body = KinematicBody(A1, make_scene("clutter", looks="train"), randomisation=Randomisation())
+    body = KinematicBody(
+        A1, make_scene("clutter", appearance="train"), randomisation=Randomisation()
+    )
     for seed in range(2 * camera.CAMERAS):
         body.reset(seed)
         body.render()
@@ -238,7 +239,7 @@ def test_cameras_that_are_drawn_anew_do_not_pile_up() -> None:
 @pytest.mark.parametrize("name", [*BODIES, "glide"])
 def test_plain_is_bit_for_bit_what_no_option_gives(name: str) -> None:
     pictures = []
-    for options in ({}, {"looks": "plain"}):
+    for options in ({}, {"appearance": "nominal"}):
         scene = make_scene(COURSE, **options)  # type: ignore[arg-type]
         body = KinematicBody(A1, scene) if name == "glide" else make_body(name, A1, scene)
         body.reset(7)
@@ -248,7 +249,7 @@ def test_plain_is_bit_for_bit_what_no_option_gives(name: str) -> None:
 
 
 def test_the_mark_of_a_destination_stays_green() -> None:
-    body = KinematicBody(A1, make_scene("rooms", looks="train"))
+    body = KinematicBody(A1, make_scene("rooms", appearance="train"))
     greens = 0
     for seed in range(3):
         body.reset(seed)
@@ -262,7 +263,7 @@ def test_the_mark_of_a_destination_stays_green() -> None:
 
 
 def test_environments_and_commands_take_them(command: Command, tmp_path: Path) -> None:
-    env = GaitEnv(COURSE, looks="test", render_mode="rgb_array")
+    env = GaitEnv(COURSE, appearance="test", render_mode="rgb_array")
     dressed = env.reset(seed=1)[0]
     film = env.render()
     env.close()
@@ -273,15 +274,10 @@ def test_environments_and_commands_take_them(command: Command, tmp_path: Path) -
     assert film is not None
     assert not np.array_equal(film, env.render())
     env.close()
-    options = ("--episodes", 1, "--workers", 1, "--seconds", 1, "--looks")
+    options = ("--episodes", 1, "--workers", 1, "--seconds", 1, "--appearance")
     done = command("pixelgait-eval", "iap", *options, "test", "--video", tmp_path / "strip.png")
-    assert "looks test" in done.stdout
+    assert "appearance test" in done.stdout
     assert cv2.imread(str(tmp_path / "strip.png")) is not None
     refused = command("pixelgait-eval", "iap", "--baseline", "teacher", *options, "test")
     assert refused.returncode == 1
-    assert "--baseline teacher does not look: --looks is nothing to it" in refused.stderr
-
-
-def test_looks_and_distractors_exclude_each_other() -> None:
-    with pytest.raises(UserError, match="exclude each other"):
-        make_scene(COURSE, distractors="train", looks="train")
+    assert "--baseline teacher does not look: --appearance is nothing to it" in refused.stderr

@@ -12,7 +12,7 @@ from pixelgait.sim.rendering.backdrops import BACKDROPS
 from pixelgait.sim.rendering.geometry import Floats, Geometry
 from pixelgait.sim.rendering.materials import Material, Palette, draw_material, in_one_colour
 from pixelgait.sim.rendering.noise import chance
-from pixelgait.sim.world.appearance import Look, Looks
+from pixelgait.sim.world.appearance import AppearanceSeed, AppearanceSet
 from pixelgait.sim.world.scene import Box, Shape
 
 # All ours, and wider than what a robot meets between dusk, a window's light and noon.
@@ -26,7 +26,7 @@ SHADOWS, HAZE, SCATTERED = 0.6, 0.3, 0.3  # shares of the episodes that have the
 OWN_MATERIALS = 7  # where things are not of one material by kind, there are so many
 VISIBILITY_M = (8.0, 40.0)  # in haze
 MARK_M = 0.01  # what is no higher is a mark on the floor, and keeps its colour
-SETS: dict[Looks, int] = {"train": 0, "test": 1}
+SETS: dict[AppearanceSet, int] = {"train": 0, "test": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Light:
 
 
 @dataclass(frozen=True, slots=True)
-class Outfit:
+class EpisodeAppearance:
     """What a `Look` stands for, of a scene with K shapes in m materials."""
 
     texels: Floats  # (m TEXELS, 3), one material after another
@@ -54,9 +54,9 @@ class Outfit:
     visibility_m: float  # inf without haze
 
     @classmethod
-    def of(cls, look: Look, geometry: Geometry) -> Outfit:
+    def of(cls, appearance: AppearanceSeed, geometry: Geometry) -> EpisodeAppearance:
         """The same for the same look and scene."""
-        rng = np.random.default_rng((SETS[look.looks], look.number))
+        rng = np.random.default_rng((SETS[appearance.kind], appearance.number))
         palette = Palette.draw(rng)
         made: dict[object, int] = {}
         materials: list[Material] = []
@@ -71,9 +71,9 @@ class Outfit:
             kind = _kind(shape, own)
             if kind not in made:
                 made[kind] = len(materials)
-                materials.append(_material(rng, look.looks, palette, shape))
+                materials.append(_material(rng, appearance.kind, palette, shape))
             which.append(made[kind])
-        backdrops = BACKDROPS[look.looks]
+        backdrops = BACKDROPS[appearance.kind]
         backdrop = backdrops[rng.integers(len(backdrops))](rng).astype(np.float32)
         turns = np.array([material.turn.ravel() for material in materials], np.float32).T.copy()
         hazy = chance(rng, HAZE)
@@ -99,10 +99,12 @@ def _is_mark(shape: Shape) -> bool:
     return isinstance(shape, Box) and shape.half_m[2] <= MARK_M
 
 
-def _material(rng: np.random.Generator, looks: Looks, palette: Palette, shape: Shape) -> Material:
+def _material(
+    rng: np.random.Generator, appearance: AppearanceSet, palette: Palette, shape: Shape
+) -> Material:
     if isinstance(shape, Box) and _is_mark(shape):
         return in_one_colour(shape.colour)
-    return draw_material(rng, looks, palette)
+    return draw_material(rng, appearance, palette)
 
 
 def _light(rng: np.random.Generator, mean: Floats) -> Light:
