@@ -17,6 +17,8 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 HEADERS := builtin_interfaces fastcdr geometry_msgs rcutils rmw rosidl_* service_msgs std_msgs
 SITE := .venv/lib/python*/site-packages
 PYTEST := $(BIN)/python -m pytest --numprocesses 2
+# The ROS tests run in any case: a failure elsewhere must not hide one of theirs.
+BOTH = failed=; $(PYTEST) $(1) $(2) --ignore tests/ros || failed=1; $(PYTEST) $(1) tests/ros || failed=1; test -z "$$failed"
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 # Around what installs: when it began, and what it came to. A recipe is expanded before it runs.
 INSTALLING = $(eval BEGAN := $(shell date +%s))
@@ -38,12 +40,10 @@ test slow long: export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
 # A core has a test of its own: threads of several wait for each other, many times as long.
 test slow long: export OMP_NUM_THREADS := 1
 test: lint  ## ruff, mypy, and all tests but the slow ones
-	$(PYTEST) --dist loadfile --ignore tests/ros
-	$(PYTEST) tests/ros
+	$(call BOTH,,--dist loadfile)
 
 slow: $(INSTALLED)  ## the tests that take longest: with those of `test` all that CI checks
-	$(PYTEST) -m 'slow and not long' --ignore tests/ros
-	$(PYTEST) -m 'slow and not long' tests/ros
+	$(call BOTH,-m 'slow and not long')
 
 long: $(INSTALLED)  ## tests that CI has no time for: memory over many resets, more of what it checks once
 	$(PYTEST) -m long
