@@ -22,7 +22,8 @@ def _register(name: str, entry: str, many: str, **options: Any) -> None:
     )
 
 
-LOW_LEVEL, HIGH_LEVEL = ("gait_env:GaitEnv", "shared_vector_env:gaits"), ("steer_env:SteerEnv", "shared_vector_env:steers")
+LOW_LEVEL = ("gait_env:GaitEnv", "shared_vector_env:gaits")
+HIGH_LEVEL = ("steer_env:SteerEnv", "shared_vector_env:steers")
 _register("Walk", *LOW_LEVEL, scene="flat", seconds=10.0)
 FOLLOW = {"scene": "flat", "seconds": 10.0, "task": "follow", "image_size": None}
 _register("Follow", LOW_LEVEL[0], "follow_vector_env:followers", **FOLLOW)
