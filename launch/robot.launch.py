@@ -18,11 +18,6 @@ FLAGS = (
 )
 OPTIONS = (
     ("link", "ros", "ros, ros2-control, joint-trajectory, or go2:INTERFACE: a Go2's own DDS."),
-    (
-        "camera_stream",
-        "",
-        "The camera: a URL, GStreamer pipeline, device or file.",
-    ),
     ("pilot", "bundle", "bundle, policy or cmd_vel: who says where to."),
     ("goal", "", "Walk there first: 'x y' [m] in odom's frame."),
     ("duration", "0.0", "Stop after walking so many seconds; 0 to go on."),

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 from pixelgait.robot.bundle import Bundle
-from pixelgait.robot.control.observation import ENCODINGS
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.address import Address, Ros2Control
 from pixelgait.robot.ros.commands.cmd_vel import VELOCITY, VelocityCommands
@@ -16,9 +15,8 @@ from pixelgait.robot.ros.commands.goal import GoalCommand
 from pixelgait.robot.ros.commands.services import OperatorServices
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.topic_names import ODOMETRY, TOPICS
-from pixelgait.robot.ros.links.camera_stream import CameraStream
 from pixelgait.robot.ros.links.camera_topics import CameraTopics
-from pixelgait.robot.ros.links.link import CameraSource, Driver, RosLink
+from pixelgait.robot.ros.links.link import Driver, RosLink
 from pixelgait.robot.ros.links.topic_driver import CommandTopic, TopicDriver
 from pixelgait.robot.ros.monitoring.camera_info import CameraInfoWatch
 from pixelgait.robot.ros.monitoring.camera_mount import CameraMountWatch
@@ -41,11 +39,10 @@ class Connections:
 
     `piloted` says that cmd_vel tells where to, instead of the bundle's high level: then there is a
     `pilot` and no camera. A policy that is told where to go has a `destination`. A dry run hears
-    everything and commands nobody. `stop` ends the wait for a camera's stream.
+    everything and commands nobody.
 
     Raises:
-        UserError: the robot cannot be reached that way; the camera's stream cannot be opened, or is
-            nothing to this policy.
+        UserError: the robot cannot be reached that way.
     """
 
     def __init__(
@@ -56,7 +53,6 @@ class Connections:
         people: OperatorServices,
         piloted: bool,
         options: NodeOptions,
-        stop: threading.Event,
     ) -> None:
         self._parameters, self._people = parameters, people
         dry_run = options.dry_run
@@ -64,7 +60,7 @@ class Connections:
         driver: Driver | None = None
         try:
             driver = _driver(options.address, node, quiet, bundle, people.operator)
-            eyes = _eyes(options, node, quiet, bundle, piloted, stop)
+            eyes = None if piloted else CameraTopics(quiet, bundle.image_shape)
         except BaseException:
             if driver is not None:
                 driver.close()
@@ -85,7 +81,7 @@ class Connections:
             sensor_timeouts = partial(parameters.seconds, VELOCITY_TIMEOUT)
             self.pilot = VelocityCommands(quiet, parameters.stamped, sensor_timeouts)
             self.link.also_forget = self.pilot.forget
-        elif isinstance(eyes, CameraTopics):
+        elif eyes is not None:
             mount, self._eyes = bundle.spec.camera, eyes
             self._camera = CameraInfoWatch(quiet, eyes.sensors, bundle.image_shape, mount)
             self._mount = CameraMountWatch(quiet, parameters.base_frame, mount)
@@ -171,25 +167,6 @@ class Connections:
             self.goal.take()
         if self.pilot is not None:
             self.pilot.take()
-
-
-def _eyes(
-    options: NodeOptions,
-    node: Any,
-    quiet: Any,
-    bundle: Bundle,
-    piloted: bool,
-    stop: threading.Event,
-) -> CameraSource | None:
-    """The camera that a policy looks through, if it looks."""
-    shape, stream = bundle.image_shape, options.stream
-    if stream is None:
-        return None if piloted else CameraTopics(quiet, shape)
-    if piloted:
-        raise UserError("--camera-stream: this policy does not look")
-    if (needed := ENCODINGS[shape[2]]) != "rgb8":
-        raise UserError(f"--camera-stream: it has colours alone, this policy needs {needed}")
-    return CameraStream(stream, shape, partial(ros2.now_s, node), stop)
 
 
 def _driver(address: Address, node: Any, quiet: Any, bundle: Bundle, operator: Operator) -> Driver:

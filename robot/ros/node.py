@@ -138,9 +138,7 @@ class ControllerNode(LifecycleNode):
         options, piloted = self.options, self.options.piloted(bundle)
         if options.goal is not None and ("goal" not in bundle.takes or piloted):
             raise UserError("--goal: this policy is not told where to go")
-        return Connections(
-            self, bundle, self.parameters, self._people, piloted, options, self._stop
-        )
+        return Connections(self, bundle, self.parameters, self._people, piloted, options)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Start the control thread; done when all sensors send and, armed, the robot stands."""

@@ -12,8 +12,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
 from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.ros.address import Address, Topics
-from pixelgait.robot.ros.common.topic_names import EYES, VIDEO
-from pixelgait.robot.ros.links.camera_stream import Stream
+from pixelgait.robot.ros.common.topic_names import CAMERA_TOPICS
 from pixelgait.robot.safety.supervisor import SensorTimeouts, sensor_timeouts_of
 
 
@@ -29,13 +28,12 @@ class NodeOptions:
     goal: tuple[float, float] | None = None  # x, y [m] to begin with, in odom's frame
     recorder: Recorder | None = None
     address: Address = field(default_factory=Topics)
-    stream: Stream | None = None  # of the camera, instead of its topics
     settings: dict[str, Any] = field(default_factory=dict)  # of the command, for its report
 
     @property
     def sensors(self) -> dict[str, str]:
-        """By topic, or what stands for one: what a contract calls them."""
-        return {**self.address.sensors, **(EYES if self.stream is None else VIDEO)}
+        """The contract's name of each sensor, by topic."""
+        return {**self.address.sensors, **CAMERA_TOPICS}
 
     def sensor_timeouts(self) -> Mapping[str, SensorTimeouts]:
         """What the bundle's contract says of ages, before all of it is verified.

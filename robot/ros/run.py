@@ -20,7 +20,6 @@ from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable
 from pixelgait.robot.recording.recorder import Recorder, require_recordable
 from pixelgait.robot.ros.address import parse_link
-from pixelgait.robot.ros.links.camera_stream import Stream, parse_stream
 from pixelgait.robot.runtime.realtime import lock_memory, pin, request_priority
 from pixelgait.robot.runtime.terminal import Terminal
 from pixelgait.robot.unitree.address import Go2
@@ -53,11 +52,8 @@ class RunConfig:
     link: str = "ros"
     """How to reach the robot: ros, by topics; ros2-control, by its forward_position_controller, or
     ros2-control:CONTROLLER; joint-trajectory, likewise by its joint_trajectory_controller; or
-    go2:INTERFACE, a Unitree Go2's own DDS, as in go2:eth0 (go2:lo is a simulated one). The camera
-    by topics in any case, or by --camera-stream."""
-    camera_stream: str | None = None
-    """Images (RGB) from there instead of the camera's topic: a URL as in rtsp://..., a GStreamer
-    pipeline that ends in an appsink, a video device, or a file. They count from their arrival."""
+    go2:INTERFACE, a Unitree Go2's own DDS, as in go2:eth0 (go2:lo is a simulated one). Camera
+    images arrive on ROS 2 topics with every link."""
     pilot: Literal["bundle", "policy", "cmd_vel"] = "bundle"
     """Who says where to: the policy's high level or cmd_vel, as the bundle has a trained high level
     or not."""
@@ -101,7 +97,6 @@ def run(config: RunConfig) -> None:
             require_writable(config.out / name)
     if config.record is not None:
         require_recordable(config.record)
-    stream = None if config.camera_stream is None else parse_stream(config.camera_stream)
     from pixelgait.robot.ros.common import ros2
 
     # Before this process asks for real-time priority, and before threads exist: they inherit it.
@@ -112,7 +107,7 @@ def run(config: RunConfig) -> None:
         if config.realtime:
             granted += [request_priority(), lock_memory()]
         warnings += [each for each in granted if each]
-        operate(config, stream, recorder, ros2.start(sys.argv), warnings)
+        operate(config, recorder, ros2.start(sys.argv), warnings)
     finally:
         terminal.close()
         if recorder is not None:
@@ -144,7 +139,6 @@ def warmed(config: RunConfig) -> bool:
 
 def operate(
     config: RunConfig,
-    stream: Stream | None,
     recorder: Recorder | None,
     stop: threading.Event,
     warnings: list[str],
@@ -168,8 +162,7 @@ def operate(
         goal=config.goal,
         recorder=recorder,
         address=parse_link(config.link),
-        stream=stream,
-        settings=settings(config, "out", "record", "camera_stream"),  # a URL may hold a password
+        settings=settings(config, "out", "record"),
     )
     node = ControllerNode(options, stop)
     for warning in warnings:

@@ -82,17 +82,6 @@ def give_up_priority() -> None:
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
-def step_back() -> None:
-    """This thread gives way to those that `request_priority` left as they are, and to them alone.
-
-    Were it one among others, whatever runs on this computer could hold it up just when it holds
-    the interpreter's lock, and with it the control thread: by up to 38 ms in 20 s, with a camera's
-    stream on two busy cores.
-    """
-    if os.sched_getscheduler(0) == os.SCHED_FIFO:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY - 1))
-
-
 def lock_memory() -> str | None:
     """Keep what this process touches in memory; returns why not, or None.
 

@@ -45,8 +45,7 @@ def require_camera(delays_from: Path | None) -> None:
     if with_measured_delays(usual, delays_from).camera_latency_s == usual.camera_latency_s:
         raise UserError(
             f"--delays-from {delays_from}: no camera was measured in it, and nothing else is late "
-            "of robots that glide; pixelgait-run --out writes one with a camera on ROS 2 topics "
-            "(when the images of a --camera-stream were taken, nobody knows)"
+            "of robots that glide; pixelgait-run --out writes one with a camera on ROS 2 topics"
         )
 
 

@@ -7,9 +7,8 @@ from pixelgait.robot.safety.supervisor import CAMERA
 JOINT_STATES, IMU = "joint_states", "imu/data"
 COLOUR, DEPTH = "camera/color/image_raw", "camera/depth/image_rect_raw"
 BODY = {JOINT_STATES: "joints", IMU: "imu"}
-EYES = {COLOUR: CAMERA, DEPTH: CAMERA}
-VIDEO = {CAMERA: CAMERA}  # on no topic
-TOPICS = {**BODY, **EYES}
+CAMERA_TOPICS = {COLOUR: CAMERA, DEPTH: CAMERA}
+TOPICS = {**BODY, **CAMERA_TOPICS}
 ODOMETRY = "odom"
 NODE = "pixelgait"
 # What the node tells of itself, in its own name space.

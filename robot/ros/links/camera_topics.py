@@ -90,6 +90,3 @@ class CameraTopics:
     def stamps(self) -> dict[str, float]:
         """When the newest of each topic was taken [s]."""
         return self._inbox.stamps()
-
-    def close(self) -> None:
-        """The topics are left with the node."""

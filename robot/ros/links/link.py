@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.ros.common import ros2
+from pixelgait.robot.ros.links.camera_topics import CameraTopics
 from pixelgait.robot.ros.links.topic_driver import CommandTopic
 from pixelgait.robot.safety.sensor_age import Seen
 from pixelgait.robot.spec import Array
@@ -80,31 +81,6 @@ class Driver(Protocol):
         """Leave the robot."""
 
 
-class CameraSource(Protocol):
-    """A robot's camera; as a `Link`, but without a clock."""
-
-    sensors: tuple[str, ...]
-
-    @property
-    def received(self) -> Mapping[str, int]:
-        """Pictures taken, of each sensor."""
-
-    def take(self, joints: Array) -> None:
-        """Fetch what has arrived, with the joints' angles (12,) [rad] by now."""
-
-    def image(self) -> Image: ...
-
-    def forget(self) -> None: ...
-
-    def ages(self) -> Mapping[str, float]: ...
-
-    def warnings(self) -> Mapping[str, str]: ...
-
-    def stamps(self) -> Mapping[str, float]: ...
-
-    def close(self) -> None: ...
-
-
 class RosLink:
     """Takes the newest of a driver and of a camera, all in the control thread; a `Link`.
 
@@ -117,7 +93,7 @@ class RosLink:
         self,
         node: Any,
         driver: Driver,
-        eyes: CameraSource | None,
+        eyes: CameraTopics | None,
         also_take: Callable[[], None],
         shadow: CommandTopic | None,
     ) -> None:
@@ -126,7 +102,7 @@ class RosLink:
         self.also_forget: Callable[[], None] = lambda: None  # what `also_take` has heard
         self.driver, self.eyes = driver, eyes
         self._node, self._also_take, self._shadow = node, also_take, shadow
-        self._parts: tuple[Driver | CameraSource, ...] = (
+        self._parts: tuple[Driver | CameraTopics, ...] = (
             (driver,) if eyes is None else (driver, eyes)
         )
         self.sensors = (*driver.sensors, *(() if eyes is None else eyes.sensors))
@@ -195,8 +171,6 @@ class RosLink:
         try:
             self.driver.close()
         finally:
-            if self.eyes is not None:
-                self.eyes.close()
             if self._shadow is not None:
                 self._shadow.close()
 

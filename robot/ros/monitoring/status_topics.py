@@ -9,7 +9,7 @@ from std_msgs.msg import String
 
 from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.ros.common import ros2
-from pixelgait.robot.ros.common.topic_names import SENSORS, STATE, TOPICS, VIDEO
+from pixelgait.robot.ros.common.topic_names import SENSORS, STATE, TOPICS
 from pixelgait.robot.runtime.control_loop import DEACTIVATED, ControlLoop
 from pixelgait.robot.safety.supervisor import CAMERA, SensorHealth
 
@@ -68,5 +68,4 @@ class StatusTopics:
     def _place(self, sensor: str) -> str:
         """A sensor, and where it is awaited: its topic under the namespace and remappings."""
         place = self._node.resolve_topic_name(sensor) if sensor in TOPICS else sensor
-        place = "--camera-stream" if sensor in VIDEO else place
         return f"{self._calls.get(sensor, CAMERA)} on {place}"  # no contract calls a pair anything
