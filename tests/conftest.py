@@ -1,4 +1,4 @@
-"""What tests share: an exported bundle of untrained networks, and commands run as processes."""
+"""Shared fixtures: exported bundles of untrained networks, and commands run as processes."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def trotting_weights(stride: float = 0.15) -> np.ndarray:
 
 
 def gentle_weights() -> np.ndarray:
-    """The same with small random weights: every input matters."""
+    """Trotting weights plus small noise, so that every input matters."""
     noise = 0.02 * np.random.default_rng(0).standard_normal(LOW_LEVEL_WEIGHTS)
     return np.asarray(trotting_weights() + noise)
 
 
 def make_bundle(folder: Path, encoder: str, name: str = "", **options: Any) -> Path:
-    """Of untrained networks; the options are an `Architecture`'s."""
+    """A bundle of untrained networks; `options` are those of `Architecture`."""
     # Here, as torch takes seconds, which most of the workers' tests under ROS 2 never need.
     from pixelgait.export.exporter import export
     from pixelgait.export.options import ExportConfig
@@ -63,7 +63,7 @@ def make_bundle(folder: Path, encoder: str, name: str = "", **options: Any) -> P
 
 
 def shared_bundle(factory: pytest.TempPathFactory, name: str, encoder: str) -> Path:
-    """One for all workers of pytest-xdist: whoever needs it first exports it, others wait."""
+    """One bundle for all pytest-xdist workers: the first exports it, the others wait."""
     base = factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"shared-{name}"
     folder.mkdir(exist_ok=True)
@@ -105,7 +105,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def screen() -> Iterator[str]:
-    """A screen that nobody sees, drawn without a GPU, and its name."""
+    """An invisible X screen, drawn without a GPU, by its name."""
     if shutil.which("Xvfb") is None:
         pytest.skip("no Xvfb: apt-get install xvfb")
     told, tells = os.pipe()
@@ -129,7 +129,7 @@ def display(screen: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def children(pid: int) -> list[int]:
-    """Processes that a process has started; threads that end while they are asked have none."""
+    """Child processes of all threads of a process; threads that just ended have none."""
     started: list[int] = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         with suppress(FileNotFoundError, ProcessLookupError):
@@ -143,7 +143,7 @@ def child_environment() -> dict[str, str]:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs still; one that nobody waited for does not."""
+    """Whether a process is running; a zombie is not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):  # it may end between opening and reading

@@ -1,4 +1,4 @@
-"""What several test files use: standing robots, views of a camera, distances, forged contracts."""
+"""Helpers of several test files: standing robots, camera views, distances, forged contracts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Only(Randomisation):
 
 
 def located(scene: str, house: Path) -> str:
-    """What users call the scene, with a folder where it needs one."""
+    """The scene's command-line name, with a folder where it needs one."""
     return f"{scene}:{house}" if scene == Gibson.name else scene
 
 

@@ -25,8 +25,7 @@ from tests.conftest import child_environment
 RUN = SHIPPED / "iap" / "high_level"
 WALK = Path(__file__).resolve().parent / "recordings" / "iap.mcap"
 SHORT = "pixelgait-train walk --out run --iterations 1 --validation-episodes 1"
-# What takes long, behind && if it is not the first, and how long its start and its work may be
-# looked at [s].
+# Long commands (behind && if not the first), and how long their start and work are sampled [s].
 COMMANDS = {
     "pixelgait-train walk --out run --iterations 100000": 12.0,
     "pixelgait-train walk --out run --iterations 100000 --body mujoco": 12.0,
@@ -56,13 +55,13 @@ COMMANDS = {
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGKILL)
 MOMENTS = 10
 MARK = "PIXELGAIT_TEST_MARK"  # in the environment, which every descendant inherits
-# Before the first line of ours Python answers by itself. While MuJoCo is imported, a child of
-# pyGLFW's tells it a version, and fails where nobody reads that any more.
+# Before the first line of ours, Python itself handles the signal. While MuJoCo is imported, a child
+# of pyGLFW reports a version, and fails once its reader is gone.
 STARTING = (
     *("init_import_site", "from pixelgait.robot.cli.commands import main"),
     'File "<string>", line 36, in <module>\nBrokenPipeError',
 )
-LONGEST_S = 60.0  # from the signal until nobody is left
+LONGEST_S = 60.0  # from the signal to the last process's end
 
 
 def marked(mark: str) -> dict[int, str]:
@@ -97,8 +96,10 @@ def stopped(
     number: signal.Signals,
     before: Sequence[list[str]] = (),
 ) -> str:
-    """The same of a process, once `reached` has come back, which is told its mark; there are
-    others that have come `before`, in the same folder."""
+    """As `stopped`, with the signal sent once `reached(mark)` returns.
+
+    The commands in `before` run first, in the same folder.
+    """
     mark = uuid.uuid4().hex
     with (
         tempfile.TemporaryDirectory() as folder,

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 TOP_FOLDERS = ("robot", "sim", "policies", "export")
 
-# From the ground up. A folder may import itself and what stands in the rows above its own.
+# From the bottom up. A folder may import itself and folders of earlier rows.
 LAYERS = (
     ("robot",),
     ("robot.cli", "robot.safety", "sim.world", "sim.body.camera_effects"),
@@ -90,12 +90,12 @@ def own_imports(path: Path) -> set[str]:
     return found - {name_of(path)}
 
 
-def test_every_folder_has_its_layer() -> None:
+def test_every_folder_has_a_layer() -> None:
     assert {folder_of(path) for path in MODULES} == set(FOLDERS)
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_folders_import_only_what_lies_below_them(folder: str) -> None:
+def test_folders_import_only_lower_layers(folder: str) -> None:
     level = next(i for i, layer in enumerate(LAYERS) if folder in layer)
     allowed = {folder, *(below for layer in LAYERS[:level] for below in layer)}
     for path in MODULES:
@@ -104,7 +104,7 @@ def test_folders_import_only_what_lies_below_them(folder: str) -> None:
                 assert folder_of(NAMES[name]) in allowed, f"{path} imports {name}"
 
 
-def test_the_robot_folder_needs_only_what_a_robot_has() -> None:
+def test_the_robot_folder_imports_robot_libraries_only() -> None:
     for path in (ROOT / "robot").rglob("*.py"):
         foreign = {n.split(".")[0] for n in imports(path)} - ROBOT_LIBRARIES - {"pixelgait"}
         assert foreign <= set(sys.stdlib_module_names), f"{path} imports {foreign}"
@@ -127,7 +127,7 @@ def test_modules_do_not_import_in_circles() -> None:
         visit(module, ())
 
 
-def test_no_file_shadows_a_library_for_whoever_runs_its_neighbour() -> None:
+def test_no_file_shadows_a_library() -> None:
     """`python sim/envs.py` puts sim/ before everything else that can be imported."""
     libraries = set(sys.stdlib_module_names) | set(packages_distributions()) - {"pixelgait"}
     for path in MODULES:

@@ -39,7 +39,7 @@ EVALUATE = "pixelgait.policies.evaluation.evaluate"
 def started_as(
     name: str, *arguments: str, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """What the script of that name does: pip writes it at the next installation."""
+    """The console script of that name; pip writes it at the next installation."""
     code = (
         f"import sys; sys.argv = {[name, *arguments]!r};"
         "from pixelgait.robot.cli.commands import main; main()"
@@ -61,7 +61,7 @@ class Without:  # whatever is named so is not installed
 sys.meta_path.insert(0, Without())
 from pixelgait.robot.cli.commands import COMMANDS, main
 """
-# What the extras bring; the runtime of a robot has none of it.
+# Packages of the extras; a robot's runtime has none of them.
 EXTRAS = ("torch", "onnx", "onnxscript", "pybullet", "pybullet_data", "mujoco", "gymnasium", "tqdm")
 EXTRAS += ("imageio", "matplotlib", "cma", "tensorboard", "rclpy", "mcap", "mcap_ros2")
 EXTRAS += ("rerun", "ray")
@@ -103,7 +103,7 @@ for name in COMMANDS:
         ("pixelgait-train course --out c --low-level gone", "gone: not a run folder"),
     ],
 )
-def test_a_name_that_is_none_is_refused_before_what_takes_seconds_to_load(
+def test_an_unknown_name_is_refused_before_slow_imports(
     tmp_path: Path, line: str, words: str
 ) -> None:
     code = WITHOUT.format(names=("torch", "pybullet", "mujoco", "onnx"))
@@ -131,18 +131,18 @@ def test_a_name_that_is_none_is_refused_before_what_takes_seconds_to_load(
         ("pixelgait-train --recipe=walk", "--recipe STR"),
     ],
 )
-def test_the_help_names_what_is_wanted(line: str, words: str) -> None:
+def test_the_help_names_positional_arguments(line: str, words: str) -> None:
     done = started_as(*line.split(), "--help")
     assert done.returncode == 0, done.stderr
     assert words in done.stdout
     assert "| STR " not in done.stdout.replace("│", "|")
 
 
-def test_a_task_says_its_options_to_who_goes_on_and_asks_by_a_letter() -> None:
+def test_a_task_prints_its_options_after_resume_and_short_help() -> None:
     assert "--es.noise FLOAT" in started_as("pixelgait-train", "walk", "--resume", "-h").stdout
 
 
-def test_a_file_that_the_installation_has_not_seen_is_named(tmp_path: Path) -> None:
+def test_a_module_missing_from_the_strict_install_is_named(tmp_path: Path) -> None:
     """An encoder of one's own, say: an editable install links the files that it found."""
     (tmp_path / "pixelgait").mkdir()
     (tmp_path / "pixelgait" / "__init__.py").touch()
@@ -157,7 +157,7 @@ def test_a_file_that_the_installation_has_not_seen_is_named(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_tells_its_version(
+def test_every_command_prints_its_version(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", [name, "--version"])
@@ -181,7 +181,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 @pytest.mark.parametrize("line", COMPLETED)
 def test_bash_completes_options(tmp_path: Path, line: str) -> None:
-    """As the documentation says, whose loop runs here for one command."""
+    """Runs the documentation's completion loop for one command."""
     asked = subprocess.run(
         ["bash", "-c", ASK_BASH, "bash", completions(tmp_path, line.split()[0]), line],
         capture_output=True,
@@ -212,7 +212,7 @@ def test_bash_completes_folders(tmp_path: Path, typed: str) -> None:
 
 
 def completions(tmp_path: Path, name: str) -> Path:
-    """What the documentation's loop writes for a command."""
+    """The completion script that the documentation's loop writes for a command."""
     section = (ROOT / "docs" / "commands.md").read_text().partition("## Shell completion")[2]
     script = section.split("```\n")[1].replace("~/.local", str(tmp_path))
     loop = re.sub("in train .*; do", f"in {name.removeprefix('pixelgait-')}; do", script)
@@ -243,7 +243,7 @@ def test_every_command_has_its_script() -> None:
 @pytest.mark.parametrize(
     ("line", "told"), [("navigator", True), ("navigator --scene rooms", False), ("iap", False)]
 )
-def test_who_could_be_told_a_place_and_is_told_none_is_noted(
+def test_a_goal_policy_evaluated_without_goals_is_noted(
     command: Command, line: str, told: bool
 ) -> None:
     done = command("pixelgait-eval", *line.split(), "--episodes", "1", "--seconds", "0.1")
@@ -374,7 +374,7 @@ def test_a_missing_library_is_named_with_its_extra(
     assert not list(tmp_path.iterdir())
 
 
-def test_who_evaluates_a_run_is_told_what_exports_it(tmp_path: Path) -> None:
+def test_evaluating_a_run_names_the_export_options(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('no torch', name='torch')")
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.json").write_text('{"task": "walk"}')
@@ -391,7 +391,7 @@ def test_who_evaluates_a_run_is_told_what_exports_it(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_following_is_evaluated_by_its_errors(
+def test_the_follow_task_reports_tracking_errors(
     command: Command, iap_bundle: Path, tmp_path: Path
 ) -> None:
     arguments = ("--task", "follow", "--scene", "flat", "--episodes", 3, "--seconds", 3)
@@ -411,7 +411,7 @@ def test_following_is_evaluated_by_its_errors(
 
 
 def strict_json(path: Path) -> dict[str, Any]:
-    """What a parser reads that knows neither NaN nor Infinity."""
+    """JSON read by a parser that rejects NaN and Infinity."""
 
     def refuse(word: str) -> None:
         raise AssertionError(f"{path} is no JSON: {word}")
@@ -449,7 +449,7 @@ def test_evaluation_writes_its_schema(command: Command, iap_bundle: Path, tmp_pa
         (10000, ["evaluation"]),
     ],
 )
-def test_episodes_that_a_policy_may_have_learned_by_are_said_to_be(
+def test_episodes_with_training_seeds_are_reported_as_such(
     command: Command, tmp_path: Path, seed: int, known: list[str]
 ) -> None:
     done = command(
@@ -462,9 +462,7 @@ def test_episodes_that_a_policy_may_have_learned_by_are_said_to_be(
     assert strict_json(tmp_path / "figures.json")["seeds_of"] == known
 
 
-def test_a_scene_without_a_goal_says_that_there_is_no_success(
-    command: Command, tmp_path: Path
-) -> None:
+def test_a_scene_without_a_goal_reports_no_success_rate(command: Command, tmp_path: Path) -> None:
     text = (ROOT / "examples" / "wall.py").read_text()
     (tmp_path / "endless.py").write_text(text.replace("goal_m = 4.0", "length_m = 4.0"))
     line = ("pixelgait-eval", "walk", "--seconds", 0.1, "--episodes", 1, "--scene")
@@ -476,7 +474,7 @@ def test_a_scene_without_a_goal_says_that_there_is_no_success(
 
 @pytest.mark.parametrize("randomise", [False, True])
 @pytest.mark.parametrize("crooked", [{"camera_pitch": 45.0}, {"camera_roll": 90.0}])
-def test_by_a_camera_that_looks_at_the_floor_or_lies_on_its_side_it_decides_otherwise(
+def test_a_pitched_or_rolled_camera_changes_decisions(
     crooked: dict[str, float], randomise: bool
 ) -> None:
     config = EvalConfig("iap", episodes=1, workers=1, seconds=1.0, randomise=randomise)
@@ -484,7 +482,7 @@ def test_by_a_camera_that_looks_at_the_floor_or_lies_on_its_side_it_decides_othe
     assert not np.array_equal(straight, next(run_episodes(replace(config, **crooked))).decisions)
 
 
-def test_the_figures_say_of_what_they_are(
+def test_the_figures_identify_bundle_and_options(
     command: Command, iap_bundle: Path, tmp_path: Path
 ) -> None:
     done = command(
@@ -647,7 +645,7 @@ def test_encoders_are_timed_and_written_on_a_page(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_an_export_and_a_replay_write_is_as_documented(
+def test_the_files_of_export_and_replay_match_the_documentation(
     command: Command, tmp_path: Path
 ) -> None:
     commit = {"commit": git_state()["commit"], "version": version(), "schema": 1}

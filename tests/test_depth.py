@@ -61,7 +61,7 @@ def test_a_depth_policy_is_trained(command: Command, tmp_path: Path) -> None:
     assert trained_high_level(tmp_path / "run").image_shape == (16, 16, 1)
 
 
-def test_an_encoder_of_no_camera_is_refused() -> None:
+def test_an_encoder_with_two_channels_is_refused() -> None:
     for name in ("cnn", "strided", "iap", "vit"):
         with pytest.raises(
             ValueError, match=r"2 channels, images have 1 \(depth\), 3 \(RGB\) or 4"
@@ -69,7 +69,7 @@ def test_an_encoder_of_no_camera_is_refused() -> None:
             HighLevelNetwork(f"{name}:channels=2")
 
 
-def test_the_contract_says_what_the_bytes_are(depth_bundle: Path, rgbd_bundle: Path) -> None:
+def test_the_contract_describes_image_bytes(depth_bundle: Path, rgbd_bundle: Path) -> None:
     camera = load_bundle(depth_bundle).contract["camera"]
     assert (camera["height"], camera["width"], camera["channels"]) == (16, 16, 1)
     assert (camera["encoding"], camera["depth_range_m"]) == ("depth", DEPTH_RANGE_M)
@@ -93,7 +93,7 @@ def test_the_contract_says_what_the_bytes_are(depth_bundle: Path, rgbd_bundle: P
         (lambda camera: camera.update(channels=2), r"2 channels, .* 1 \(depth\), 3 \(rgb8\)"),
     ],
 )
-def test_a_camera_that_cannot_be_fed_is_refused_by_name(
+def test_an_unsupported_camera_is_refused_by_name(
     depth_bundle: Path, tmp_path: Path, edit: Callable[[dict[str, Any]], object], message: str
 ) -> None:
     copy = Path(shutil.copytree(depth_bundle, tmp_path / "copy"))
@@ -135,7 +135,7 @@ def test_special_values_of_a_depth_image() -> None:
     row = np.array([[1.0, np.nan, 2.0, 0.0, -np.inf, np.inf, -5.0]], dtype=np.float32)
     depth = depth_frame(message(row, "32FC1"), 1, 7)
     assert depth is not None
-    # Not measured (NaN, 0, negative): as far as the farther neighbour. -inf: at the lens.
+    # Unmeasured (NaN, 0, negative): depth of the farther neighbour. -inf: at the lens.
     np.testing.assert_array_equal(depth, [[1.0, 2.0, 2.0, 2.0, 0.0, np.inf, np.inf]])
     np.testing.assert_array_equal(depth_bytes(depth), [[85, 170, 170, 170, 0, 255, 255]])
     for hole in (np.nan, 0.0):
@@ -147,7 +147,7 @@ def test_holes_in_millimetres_take_the_farther_side(kind: str) -> None:
     pixels = np.kron(np.array([[2000, 0, 2900], [0, 0, 900], [0, 0, 0]]), np.ones((3, 3), int))
     pixels[0, 0] = pixels[1, 2] = 0  # single ones vanish in their cell
     depth = depth_frame(message(pixels.astype(kind), "16UC1", padding=5), 3, 3)
-    # Of what is above, or else beside; the middle of the last row has nothing on any side.
+    # Filled from above, else from beside; the middle of the last row has no neighbour.
     expected = [[2.0, 2.9, 2.9], [2.0, 0.9, 0.9], [2.0, np.inf, 0.9]]
     np.testing.assert_allclose(depth, expected, rtol=1e-6)
 
@@ -189,7 +189,7 @@ def test_simulated_holes_are_filled_by_the_same_rule() -> None:
     assert (seen[2:5, :2] == 1.0).all()  # not beside the gap
 
 
-def test_no_depth_is_invented_at_an_edge_and_outliers_are_outvoted() -> None:
+def test_depth_edges_stay_sharp_and_outliers_are_rejected() -> None:
     pixels = np.full((480, 848), 3000, np.uint16)
     pixels[:, 431:] = 700  # a near wall whose edge is inside a cell
     pixels[::7, ::11] = 12  # speckles
@@ -203,9 +203,7 @@ def test_no_depth_is_invented_at_an_edge_and_outliers_are_outvoted() -> None:
 
 
 @pytest.mark.parametrize(("height", "width"), [(64, 1), (1, 64), (1, 1)])
-def test_a_policy_whose_image_is_one_pixel_wide_sees_through_any_camera(
-    height: int, width: int
-) -> None:
+def test_a_one_pixel_wide_policy_accepts_any_camera(height: int, width: int) -> None:
     for rows, columns in ((32, 48), (48, 32), (1, 1)):  # pixels have no 64th
         pixels = np.full((rows, columns), 2000, np.uint16)
         depth = depth_frame(message(pixels, "16UC1"), height, width)
@@ -220,7 +218,7 @@ def test_a_simulated_frame_comes_through_unchanged() -> None:
     np.testing.assert_array_equal(depth_frame(message(rendered, "32FC1"), 16, 16), rendered)
 
 
-def test_a_depth_message_that_is_none_is_refused() -> None:
+def test_an_invalid_depth_message_is_refused() -> None:
     colours = message(np.zeros((4, 4, 3), np.uint8), "rgb8")
     with pytest.raises(UserError, match="'rgb8' is not supported, need 32FC1, 16UC1"):
         depth_frame(colours, 4, 4)

@@ -1,4 +1,4 @@
-"""What ends a command early is one line, whatever it was; and Ctrl-C ends it at once."""
+"""Early ends of commands: one line for every cause, and an immediate end on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def last_line(said: str) -> str:
     return said.replace("\r", "\n").strip().splitlines()[-1]
 
 
-def test_a_full_output_is_one_line() -> None:
+def test_a_full_stdout_ends_with_one_line() -> None:
     with Path("/dev/full").open("w") as full:
         code, said = ended(script("pixelgait-eval"), *SHORT.split(), stdout=full.fileno())
     assert (code, last_line(said)) == (1, "error: No space left on device")
 
 
-def test_a_file_that_does_not_fit_is_named(tmp_path: Path) -> None:
+def test_a_file_beyond_the_size_limit_is_named(tmp_path: Path) -> None:
     """A file cannot grow: as on a full disk, checks before the work find nothing wrong."""
     limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (SMALL, resource.RLIM_INFINITY))
     target = tmp_path / "figures.json"
@@ -101,7 +101,7 @@ def test_training_on_a_full_disk(tmp_path: Path, size: int, told: list[str]) -> 
     assert checkpoint.iteration == len(checkpoint.curve)
 
 
-def test_who_stops_reading_is_told_nothing() -> None:
+def test_a_closed_pipe_ends_a_command_silently() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     code, said = ended(script("pixelgait-eval"), "--help", stdout=writer)
@@ -109,7 +109,7 @@ def test_who_stops_reading_is_told_nothing() -> None:
     assert (code, said) == (1, "")
 
 
-def test_a_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
+def test_a_deleted_working_directory_is_one_line(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
 
@@ -123,7 +123,7 @@ def test_a_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
     assert "No such file or directory" in last_line(said)
 
 
-def test_what_a_terminal_cannot_show_is_written_otherwise(tmp_path: Path) -> None:
+def test_characters_outside_the_terminals_encoding_are_escaped(tmp_path: Path) -> None:
     target = tmp_path / "漢.json"
     environment = {**child_environment(), "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(
@@ -138,8 +138,8 @@ def test_what_a_terminal_cannot_show_is_written_otherwise(tmp_path: Path) -> Non
     assert r"\u6f22.json" in done.stdout
 
 
-def test_ctrl_c_in_a_library_that_calls_it_an_error_is_ctrl_c(tmp_path: Path) -> None:
-    """As onnxruntime's does, where the interrupt comes while it is loaded."""
+def test_ctrl_c_wrapped_in_an_import_error_is_still_ctrl_c(tmp_path: Path) -> None:
+    """onnxruntime raises ImportError if the interrupt arrives while it is imported."""
     library = tmp_path / "onnxruntime.py"
     library.write_text("raise ImportError('initialization failed') from KeyboardInterrupt()")
     done = subprocess.run(
@@ -152,15 +152,15 @@ def test_ctrl_c_in_a_library_that_calls_it_an_error_is_ctrl_c(tmp_path: Path) ->
     assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
 
 
-def test_a_name_of_two_lines_is_told_in_one() -> None:
+def test_a_name_with_a_line_break_is_reported_in_one_line() -> None:
     code, said = ended(script("pixelgait-eval"), "two\nlines")
     assert code == 1
     assert len(said.strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize("line", [f"pixelgait-eval {SHORT}", "pixelgait-profile iap --seconds 0.5"])
-def test_nothing_is_left_at_home(tmp_path: Path, line: str) -> None:
-    """Not by libraries either, as an identity of the device or a cache."""
+def test_commands_write_nothing_into_the_home_directory(tmp_path: Path, line: str) -> None:
+    """Libraries write nothing either, such as a device identity or a cache."""
     home, here = tmp_path / "home", tmp_path / "here"
     name, *arguments = line.split()
     for folder in (home, here):
@@ -178,7 +178,7 @@ def test_nothing_is_left_at_home(tmp_path: Path, line: str) -> None:
     assert [*home.rglob("*"), *here.rglob("*")] == []
 
 
-def test_to_look_at_a_checkout_writes_nothing_into_it(tmp_path: Path) -> None:
+def test_reading_the_git_state_does_not_write_the_index(tmp_path: Path) -> None:
     """A lock of git's, left by a command that was killed, would refuse every commit."""
     copy = tmp_path / "provenance.py"
     copy.write_bytes(Path(provenance.__file__).read_bytes())
@@ -193,7 +193,7 @@ def test_to_look_at_a_checkout_writes_nothing_into_it(tmp_path: Path) -> None:
     assert index.read_bytes() == before
 
 
-def test_nothing_but_a_file_is_replaced(tmp_path: Path) -> None:
+def test_atomic_writes_replace_regular_files_only(tmp_path: Path) -> None:
     pipe, link = tmp_path / "pipe", tmp_path / "link.json"
     os.mkfifo(pipe)
     link.symlink_to(pipe)
@@ -207,7 +207,7 @@ def test_nothing_but_a_file_is_replaced(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [LONG, f"{TRAIN} --iterations 100000"])
 @pytest.mark.parametrize("seconds", [pytest.param(0.0, marks=pytest.mark.long), 4.0])
-def test_ctrl_c_of_a_terminal_ends_all_of_a_command_at_once(
+def test_ctrl_c_in_a_terminal_ends_a_command_and_its_workers(
     tmp_path: Path, command: str, seconds: float
 ) -> None:
     """A terminal sends it to workers as well, which say nothing; no job of an hour delays it."""

@@ -84,7 +84,7 @@ def test_ppo_trains_exports_and_evaluates_by_itself(tmp_path: Path) -> None:
         ("--scene gone.py", "gone.py is missing"),
     ],
 )
-def test_what_ppo_cannot_be_told_is_one_line(
+def test_invalid_ppo_options_are_one_line(
     ppo: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, option: str, words: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -94,7 +94,7 @@ def test_what_ppo_cannot_be_told_is_one_line(
     assert words in str(refused.value)
 
 
-def test_what_ppo_has_learned_is_what_its_network_decides(ppo: ModuleType, tmp_path: Path) -> None:
+def test_the_exported_ppo_policy_equals_its_network(ppo: ModuleType, tmp_path: Path) -> None:
     model = ppo.train(ppo.Options(out=tmp_path, steps=128, robots=2))
     seen = model.get_env().reset()
     wanted, _ = model.predict(seen, deterministic=True)
@@ -105,8 +105,8 @@ def test_what_ppo_has_learned_is_what_its_network_decides(ppo: ModuleType, tmp_p
         assert decision.duration_steps == ppo.STEPS_OF_AN_ACTION
 
 
-def test_the_wall_is_in_the_way_and_can_be_passed() -> None:
-    """Straight ahead nobody reaches the goal; who knows the map does."""
+def test_the_wall_blocks_the_straight_path_and_can_be_passed() -> None:
+    """The straight path is blocked; the map-aware teacher reaches the goal."""
     walks = {
         baseline: evaluate(
             EvalConfig(
@@ -120,7 +120,7 @@ def test_the_wall_is_in_the_way_and_can_be_passed() -> None:
 
 
 @pytest.mark.slow
-def test_who_knows_the_map_finds_a_way_through_the_forest() -> None:
+def test_the_teacher_finds_a_path_through_the_forest() -> None:
     forest = EvalConfig("walk", scene=str(EXAMPLES / "forest.py"), episodes=2, seconds=20.0)
     assert evaluate(replace(forest, baseline="teacher"))["collision_free_rate"] == 1.0
     assert evaluate(forest)["contact_free_rate"] == 0.0
@@ -208,8 +208,8 @@ def change_golden(bundle: Path, edit: Callable[[dict[str, Any]], object]) -> Non
 
 
 @compiler
-def test_the_cpp_program_is_built_as_it_says(release: Path, tmp_path: Path) -> None:
-    """By the lines at its top, in a checkout; then it finds its library."""
+def test_the_cpp_program_builds_with_its_documented_line(release: Path, tmp_path: Path) -> None:
+    """Builds with the command in the file's header; the program finds its library."""
     for folder in ("examples", "policies"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     lines = re.findall("^//     (.*)$", (CPP / "check_bundle.cpp").read_text(), re.MULTILINE)
@@ -234,7 +234,7 @@ def test_a_cpp_program_reproduces_the_golden_vector(checker: list[str]) -> None:
 
 
 @compiler
-def test_the_cpp_program_refuses_what_is_no_number(checker: list[str], tmp_path: Path) -> None:
+def test_the_cpp_program_refuses_invalid_numbers(checker: list[str], tmp_path: Path) -> None:
     """One joint is not a number, those before and behind it are as they should be."""
     onnx = pytest.importorskip("onnx")
     bundle = copied(tmp_path)
@@ -272,10 +272,10 @@ def test_the_cpp_program_refuses_what_is_no_number(checker: list[str], tmp_path:
         ),
     ],
 )
-def test_the_cpp_program_checks_all_there_is_to_check(
+def test_the_cpp_program_checks_every_tensor(
     checker: list[str], tmp_path: Path, edit: Callable[[dict[str, Any]], object], message: str
 ) -> None:
-    """Who leaves things out of the golden vector would be as it was exported."""
+    """A golden vector with missing tensors must not pass."""
     bundle = copied(tmp_path)
     change_golden(bundle, edit)
     hash_again(bundle, "golden.json")
@@ -284,7 +284,7 @@ def test_the_cpp_program_checks_all_there_is_to_check(
 
 
 @compiler
-def test_the_cpp_program_wants_a_hash_of_every_file(checker: list[str], tmp_path: Path) -> None:
+def test_the_cpp_program_requires_a_hash_of_every_file(checker: list[str], tmp_path: Path) -> None:
     bundle = copied(tmp_path)
     change_contract(bundle, lambda contract: contract["files"].clear())
     done = checked(checker, bundle)
@@ -292,9 +292,7 @@ def test_the_cpp_program_wants_a_hash_of_every_file(checker: list[str], tmp_path
 
 
 @compiler
-def test_the_cpp_program_reads_what_is_too_small_for_a_float(
-    checker: list[str], tmp_path: Path
-) -> None:
+def test_the_cpp_program_reads_denormal_numbers(checker: list[str], tmp_path: Path) -> None:
     bundle = copied(tmp_path)
     change_golden(
         bundle, lambda g: g["high_level.onnx"]["outputs"]["attention"][0].__setitem__(0, 1e-40)
@@ -322,7 +320,7 @@ def test_the_cpp_program_reads_what_is_too_small_for_a_float(
         ),
     ],
 )
-def test_the_cpp_program_refuses_what_does_not_fit(
+def test_the_cpp_program_refuses_mismatching_bundles(
     checker: list[str], tmp_path: Path, edit: Callable[[dict[str, Any]], object], message: str
 ) -> None:
     bundle = copied(tmp_path)

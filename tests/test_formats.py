@@ -29,7 +29,7 @@ LINES = [
     f"course --low-level walk --encoder cnn --scene rooms --goal {SEARCH}",
     f"imitate --encoder cnn {SHORT} --dagger.courses 2 --dagger.steps 5",
 ]
-# What some tasks alone have: in a curve and in an evaluation.
+# Keys of some tasks only: in a curve and in an evaluation.
 FOLLOW = {"speed_error", "yaw_rate_error"}
 ROOMS = {"spl", "near_rate", "remaining_m", "walked_m", "time_s"}
 SUCCESS = {"success_rate", "collision_free_rate"}  # where there is something to reach

@@ -15,7 +15,7 @@ import pytest
 from pixelgait.robot.cli.commands import COMMANDS
 from tests.test_architecture import ROOT
 
-# What a robot has no room for, or no use: PyPI's torch alone has several GB.
+# Packages too large for a robot: PyPI's torch alone has several GB.
 HEAVY = ("torch", "pybullet", "mujoco", "onnx", "matplotlib", "ray", "rerun-sdk", "ros-jazzy-rclpy")
 
 
@@ -44,7 +44,7 @@ def metadata(wheel: ZipFile) -> Message:
 
 def test_the_wheel_carries_the_shipped_policies_and_every_command(wheel: ZipFile) -> None:
     names = wheel.namelist()
-    assert "pixelgait/robot/controller.py" in names
+    assert "pixelgait/robot/control/controller.py" in names
     assert "pixelgait/policies/pretrained/iap/contract.json" in names
     assert "pixelgait/policies/pretrained/walk/low_level/best.npz" in names
     assert not any(name.startswith(("launch", "robot", "tests")) for name in names)
@@ -52,13 +52,13 @@ def test_the_wheel_carries_the_shipped_policies_and_every_command(wheel: ZipFile
     assert {script for script in scripts if script.startswith("pixelgait")} == set(COMMANDS)
 
 
-def test_the_wheel_says_whose_it_is(metadata: Message) -> None:
+def test_the_wheel_has_licence_and_python_version(metadata: Message) -> None:
     assert metadata["License-Expression"] == "MIT"
     assert metadata.get_all("License-File") == ["LICENSE"]
     assert metadata["Requires-Python"] == ">=3.10"
 
 
-def test_only_extras_bring_what_a_robot_has_no_room_for(metadata: Message) -> None:
+def test_heavy_packages_come_with_extras_only(metadata: Message) -> None:
     """And torch none but those that train, by themselves or within another."""
     brought_by: dict[str, set[str]] = {}  # extras, by the package; "" where none is asked for
     for line in metadata.get_all("Requires-Dist", []):

@@ -1,4 +1,4 @@
-"""Commands that are stopped leave nobody behind: the short form of `make signals`."""
+"""Stopped commands leave no process behind: the short form of `make signals`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import child_environment
 from tests.signals import LONGEST_S, MARK, marked, stopped, stopped_at
 
-# What of pixelgait-benchmark has processes of its own, in a round that takes minutes.
+# The part of pixelgait-benchmark with worker processes, in a round of minutes.
 VECTORS = """
 import sys
 from pixelgait.robot.errors import run_command
@@ -29,8 +29,8 @@ BEGUN_S = 1.5  # longer than to import what they need
 VECTOR_PROCESSES = 7  # the command, two environments, two loops; Python's fork server and tracker
 
 
-def test_whoever_is_left_behind_is_found() -> None:
-    # Who is left speaks up himself: while a program is loaded it has no environment to be read.
+def test_orphaned_processes_are_found() -> None:
+    # The orphan prints its own PID: a program being loaded has no readable environment.
     left = "import os, time; print(os.getpid(), flush=True); time.sleep(100)"
     shell = subprocess.Popen(
         ["sh", "-c", f"{shlex.quote(sys.executable)} -c {shlex.quote(left)} &"],
@@ -64,7 +64,7 @@ def test_whoever_is_left_behind_is_found() -> None:
         ("python -m tests.faults.table", 5.0, signal.SIGKILL),
     ],
 )
-def test_who_is_stopped_leaves_nobody_behind(
+def test_stopped_commands_leave_no_process(
     line: str, seconds: float, number: signal.Signals
 ) -> None:
     assert stopped_at(line, seconds, number) == ""
@@ -86,7 +86,7 @@ os.kill(os.getpid(), signal.SIGTERM)
 """
 
 
-def test_sigterm_tidies_up_after_whoever_it_ends(tmp_path: Path) -> None:
+def test_sigterm_removes_temporary_files(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FORK],
         capture_output=True,
@@ -118,8 +118,8 @@ with whole_start():
 """
 
 
-def test_who_is_ended_as_its_child_is_ends_by_the_signal() -> None:
-    """As by timeout, which ends a whole group: what then fails in the middle is no error."""
+def test_a_parent_ended_with_its_child_exits_by_the_signal() -> None:
+    """`timeout` ends a whole group; failures that follow from that are no errors."""
     done = subprocess.run(
         [sys.executable, "-c", FAILS], capture_output=True, text=True, check=False
     )
@@ -127,14 +127,14 @@ def test_who_is_ended_as_its_child_is_ends_by_the_signal() -> None:
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-def test_who_is_ended_while_a_child_starts_starts_it_first(name: str) -> None:
+def test_a_signal_during_a_child_start_is_deferred(name: str) -> None:
     line = [sys.executable, "-c", START.format(name=name)]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (-signal.Signals[name], "whole\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_vector_environments_end_with_who_measures_them(number: signal.Signals) -> None:
+def test_vector_environments_end_with_the_benchmark(number: signal.Signals) -> None:
     found: dict[int, str] = {}
 
     def all_are_there(mark: str) -> None:
@@ -148,8 +148,10 @@ def test_vector_environments_end_with_who_measures_them(number: signal.Signals) 
 
 
 def _are_at_work(found: Collection[int]) -> bool:
-    """Whether both environments, who work longest, have robots that walk: everybody has by then
-    read what it is to do. Who is told half of it, by somebody who is killed, has a traceback."""
+    """Whether both environments, the last to start, step their robots.
+
+    By then every process has read its whole task: one killed while it unpickles prints a traceback.
+    """
     worked = sorted(map(_worked_s, found))
     return len(found) == VECTOR_PROCESSES and worked[-2] > BEGUN_S
 
