@@ -8,26 +8,21 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ROBOT = ROOT / "robot"
-VIEWER = ("view", "listener")  # of another command
+VIEWER = ("view", "listener")  # another command's
+REPORTS = ("latency",)  # tables, not messages
+FOLDERS = ("control", "safety", "runtime", "bundle", "cli", "unitree")
 FILES = [
     *(path for path in sorted((ROBOT / "ros").rglob("*.py")) if path.stem not in VIEWER),
     *(
-        ROBOT / f"{name}.py"
-        for name in (
-            *("files", "errors", "spec", "observation"),
-            *("supervisor", "plausibility", "obedience"),
-        )
+        path
+        for folder in FOLDERS
+        for path in sorted((ROBOT / folder).glob("*.py"))
+        if path.stem not in REPORTS
     ),
-    *(
-        ROBOT / "runtime" / f"{name}.py"
-        for name in ("loop", "operation", "orders", "freshness", "stages", "realtime")
-    ),
-    *sorted((ROBOT / "bundle").glob("*.py")),
-    *sorted((ROBOT / "cli").glob("*.py")),
+    *(ROBOT / f"{name}.py" for name in ("files", "errors", "spec")),
     *(ROBOT / "recording" / f"{name}.py" for name in ("recorder", "writer")),
-    ROOT / "sim" / "standin" / "topics.py",
-    ROOT / "sim" / "standin" / "ros2_control.py",
-    *sorted((ROBOT / "unitree").glob("*.py")),
+    ROOT / "sim" / "ros" / "joint_topics.py",
+    ROOT / "sim" / "ros" / "ros2_control.py",
 ]
 # Descriptions of parameters, what contracts say, XML; what only a programming error would say, or
 # training.
@@ -36,6 +31,8 @@ OTHER = (
     "[s].",
     "SI, radians",
     "xyzw, base in world",
+    *("feed next_state back; anew when the goal changes", "feed next_phase back"),
+    *("straight ahead", "in the order of joint_names"),
     *("(REP 103)", "yaw, pitch, roll", "of height and width", "mean by area", "samples measured"),
     *("beyond range", "from the left"),
     "the image of a recorded step is beside it",
