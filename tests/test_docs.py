@@ -36,7 +36,7 @@ from tests.conftest import Command
 from tests.test_architecture import LAYERS, ROOT
 
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 CARDS = sorted(SHIPPED.glob("*/README.md"))
 FENCED = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 

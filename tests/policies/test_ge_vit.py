@@ -257,7 +257,7 @@ def blobs(seed: int, angle: float = 0.0) -> Tensor:
 def test_turns_by_45_degrees_change_less_than_another_picture_but_no_group_has_them(
     group: Group,
 ) -> None:
-    """What the eight rotations add to the four is lost on a grid of pixels: docs/encoders.md."""
+    """The eight rotations add nothing to the four on a grid of pixels: docs/methods/ge-vit.md."""
     torch.manual_seed(0)
     encoder = random_weights(GEViT(SIDE, SIDE, patch=1, group=group), 3.0)
     turned, other = [], []
