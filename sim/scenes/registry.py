@@ -23,7 +23,7 @@ from pixelgait.sim.scenes.houses.rooms import Rooms
 from pixelgait.sim.scenes.mixture import Mixture
 from pixelgait.sim.scenes.ramps_and_steps import Ramps, Steps
 from pixelgait.sim.scenes.rough import Rough
-from pixelgait.sim.scenes.user_scene import load_own_scene
+from pixelgait.sim.scenes.user_scene import load_user_scene
 from pixelgait.sim.world.appearance import AppearanceOption
 from pixelgait.sim.world.scene import Scene, require_difficulty
 
@@ -89,7 +89,7 @@ def make_scene(
     if name.startswith(f"{Mixture.name}:"):
         return _mixture(name, difficulty)
     if name.endswith(".py"):
-        return load_own_scene(Path(name), difficulty)
+        return load_user_scene(Path(name), difficulty)
     if name not in SCENES:
         known = f"{', '.join(SCENES)}, {Mixture.name}:KIND,..., {Gibson.name}:FOLDER or FILE.py"
         raise UserError(f"unknown scene '{name}', choose from {known}")
