@@ -231,17 +231,17 @@ from pixelgait.sim.scenes import Layout, Plane, Pose, Scene
 class Near(Scene):
     name = "near"
     fixed = (Plane(),)
-    tells_destination = True
+    has_goal_position = True
 
     def __init__(self, difficulty):
-        self.destination = np.zeros(2)
+        self.goal_position = np.zeros(2)
 
     def layout(self, rng):
-        self.destination = np.array((0.0 if rng.random() < {chance} else 3.0, 0.0))
+        self.goal_position = np.array((0.0 if rng.random() < {chance} else 3.0, 0.0))
         return Layout(Pose(0.0, 0.0, 0.0))
 
     def progress_m(self, x, y):
-        return -math.dist(self.destination, (x, y))
+        return -math.dist(self.goal_position, (x, y))
 """
 ROUND = dict(steps=1500, validation_steps=1000, validation_episodes=2, validate_every=1)
 
