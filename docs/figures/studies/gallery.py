@@ -154,7 +154,7 @@ def ending(episode: Episode, body: SimulatedBody, task: Forward) -> str:
         return f"reached the goal {when}"
     if episode.steps >= task.steps:
         return f"not there in time, {when}"
-    return f"no advance for {task.patience_steps * CONTROL_DT_S:.0f} s, {when}"
+    return f"no advance for {task.stall_steps * CONTROL_DT_S:.0f} s, {when}"
 
 
 if __name__ == "__main__":
