@@ -1,6 +1,6 @@
-"""Gymnasium environments over the same bodies, tasks and low level that training here uses.
+"""Gymnasium environments, registered on import, over the bodies, tasks and low level of training.
 
-Registered on import: `gymnasium.make("pixelgait.sim.envs:PixelGait/ObstacleCourse-v0")`.
+`gymnasium.make("pixelgait.sim.envs:PixelGait/ObstacleCourse-v0")`.
 """
 
 from __future__ import annotations
@@ -9,23 +9,20 @@ from typing import Any
 
 import gymnasium
 
-ENTRIES = "pixelgait.sim.environments"
 
-
-def _register(name: str, entry: str, many: str, **options: Any) -> None:
-    # No limit in actions: how long one of them lasts is the agent's choice.
-    gymnasium.register(
+def _register(name: str, entry: str, vector_entry: str | None = None, **options: Any) -> None:
+    folder = "pixelgait.sim.environments"
+    gymnasium.register(  # no max_episode_steps: the agent chooses how long an action lasts
         f"PixelGait/{name}-v0",
-        entry_point=f"{ENTRIES}.{entry}",
-        vector_entry_point=f"{ENTRIES}.{many}",
+        entry_point=f"{folder}.{entry}",
+        vector_entry_point=vector_entry and f"{folder}.{vector_entry}",
         kwargs=options,
     )
 
 
-LOW_LEVEL = ("gait_env:GaitEnv", "shared_vector_env:gaits")
-HIGH_LEVEL = ("steer_env:SteerEnv", "shared_vector_env:steers")
-_register("Walk", *LOW_LEVEL, scene="flat", seconds=10.0)
+GAIT, STEER = "gait_env:GaitEnv", "steer_env:SteerEnv"
 FOLLOW = {"scene": "flat", "seconds": 10.0, "task": "follow", "image_size": None}
-_register("Follow", LOW_LEVEL[0], "follow_vector_env:followers", **FOLLOW)
-_register("ObstacleCourse", *LOW_LEVEL, scene="obstacle-course")
-_register("Steer", *HIGH_LEVEL, scene="obstacle-course")
+_register("Walk", GAIT, scene="flat", seconds=10.0)
+_register("Follow", GAIT, "follow_vector_env:FollowVectorEnv", **FOLLOW)
+_register("ObstacleCourse", GAIT, scene="obstacle-course")
+_register("Steer", STEER, scene="obstacle-course")

@@ -67,10 +67,6 @@ def print_report(config: BenchmarkConfig) -> None:
     print(f"Gymnasium     {figures['vector_steps_per_s']:8.0f} control steps/s per core (vector)")
     print(f"without it    {figures['native_steps_per_s']:8.0f} control steps/s per core")
     print(f"ratio         {figures['vector_ratio']:8.2f}")
-    shared = figures["shared"]
-    rates = f"{shared['vector_steps_per_s']:10.0f}{shared['native_steps_per_s']:10.0f}"
-    print("robots shared by processes Gymnasium  alone     ratio")
-    print(f"  {shared['robots']:<21}{rates}{shared['vector_ratio']:10.2f}")
     print("robots at once in MuJoCo  Gymnasium  alone     ratio")
     for robots, row in figures["many"].items():
         rates = f"{row['vector_steps_per_s']:10.0f}{row['native_steps_per_s']:10.0f}"
@@ -109,18 +105,17 @@ def _print_rollouts(rollouts: dict[str, dict[str, Any]]) -> None:
 
 
 def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
-    """Figures of `vector_rates`, `shared_rates` and `wire_costs`.
+    """Figures of `vector_rates` and `wire_costs`.
 
-    For every simulator also those of `rollout_rates`, for every number of robots at once those of
-    `batch_rates`, for every scene those of `camera_rates` and
-    `look_rates`.
+    For each simulator also those of `rollout_rates`, for each number of robots at once those of
+    `batch_rates` and `many_rates`, for each scene those of `camera_rates` and `appearance_rates`.
 
     Raises:
-        UserError: unknown robot or scene.
+        UserError: if robot or scene are unknown.
     """
     from pixelgait.sim.benchmarks.cameras import appearance_rates, camera_rates
     from pixelgait.sim.benchmarks.rollouts import batch_rates, rollout_rates
-    from pixelgait.sim.benchmarks.vectors import SHARED, many_rates, shared_rates, vector_rates
+    from pixelgait.sim.benchmarks.vectors import many_rates, vector_rates
     from pixelgait.sim.benchmarks.wire import wire_costs
 
     scenes = {name: make_scene(name) for name in config.camera_scenes}
@@ -135,10 +130,6 @@ def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
             for robots in config.at_once
         },
         **vector_rates(spec, config.steps, config.rounds, config.seed),
-        "shared": {
-            "robots": SHARED,
-            **shared_rates(spec, config.steps, config.rounds, config.seed),
-        },
         "many": {
             str(robots): many_rates(spec, robots, config.steps, config.rounds, config.seed)
             for robots in config.at_once

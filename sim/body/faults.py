@@ -84,12 +84,11 @@ def parse_faults(texts: tuple[str, ...]) -> tuple[Fault, ...]:
 
 
 def require_camera(faults: tuple[Fault, ...], who: str) -> None:
-    """Raises UserError if a fault changes but pixels, for someone who does not look at any."""
+    """Raises UserError if a fault changes only pixels, and `who` uses no images."""
     for fault in faults:
         if fault.sensor == "camera" and fault.kind in PIXELS:
-            raise UserError(
-                f"{who} does not look: --faults {fault.sensor}-{fault.kind} is nothing to it"
-            )
+            name = f"{fault.sensor}-{fault.kind}"
+            raise UserError(f"--faults {name} has no effect: {who} uses no images")
 
 
 def require_time(faults: tuple[Fault, ...], seconds: float) -> None:
