@@ -22,7 +22,7 @@ from pixelgait.policies.training.rollouts.worker import Worker
 from pixelgait.robot.bundle import BundleError, load_bundle
 from pixelgait.robot.control.observation import DEPTH_RANGE_M, depth_bytes, fill_holes
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.ros.links.camera_images import depth_frame, rgb_frame
+from pixelgait.robot.ros.links.camera import depth_frame, rgb_frame
 from pixelgait.sim.body.randomisation import Sample
 from pixelgait.sim.body.sensors import exposed
 from tests.conftest import Command

@@ -15,17 +15,17 @@ from pixelgait.robot.ros.commands.goal import GoalCommand
 from pixelgait.robot.ros.commands.services import OperatorServices
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.topic_names import ODOMETRY, TOPICS
-from pixelgait.robot.ros.links.camera_topics import CameraTopics
+from pixelgait.robot.ros.links.camera import CameraTopics
 from pixelgait.robot.ros.links.link import Driver, RosLink
 from pixelgait.robot.ros.links.topic_driver import CommandTopic, TopicDriver
 from pixelgait.robot.ros.monitoring.camera_info import CameraInfoWatch
 from pixelgait.robot.ros.monitoring.camera_mount import CameraMountWatch
 from pixelgait.robot.ros.monitoring.other_nodes import OtherNodes
-from pixelgait.robot.ros.options import NodeOptions
 from pixelgait.robot.ros.parameters import (
     GOAL_TIMEOUT,
     ODOMETRY_TIMEOUT,
     VELOCITY_TIMEOUT,
+    NodeOptions,
     Parameters,
 )
 from pixelgait.robot.runtime.operator_commands import Operator
@@ -178,8 +178,7 @@ def _driver(address: Address, node: Any, quiet: Any, bundle: Bundle, operator: O
     if isinstance(address, Go2):
         return _go2(address, node, bundle, operator)
     if isinstance(address, Ros2Control):
-        from pixelgait.robot.ros.links.ros2_control import Ros2ControlDriver
-        from pixelgait.robot.ros.links.ros2_control_messages import kind_of
+        from pixelgait.robot.ros.links.ros2_control import Ros2ControlDriver, kind_of
 
         kind = kind_of(address.trajectories)
         return Ros2ControlDriver(node, quiet, bundle.spec, address.controller, kind)
@@ -189,8 +188,15 @@ def _driver(address: Address, node: Any, quiet: Any, bundle: Bundle, operator: O
 def _go2(address: Go2, node: Any, bundle: Bundle, operator: Operator) -> Driver:
     """The driver of a Go2, whose remote gives orders too."""
     from pixelgait.robot.unitree.dds import Bus
-    from pixelgait.robot.unitree.driver import Go2Driver
-    from pixelgait.robot.unitree.remote import ARM, LIE_DOWN, STAND_UP, STOP, WALK, Remote
+    from pixelgait.robot.unitree.driver import (
+        ARM,
+        LIE_DOWN,
+        STAND_UP,
+        STOP,
+        WALK,
+        Go2Driver,
+        Remote,
+    )
 
     remote = Remote(
         {

@@ -22,7 +22,7 @@ from pixelgait.robot.control.observation import policy_image
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.common import ros2, topic_names
 from pixelgait.robot.ros.common.topic_names import NODE
-from pixelgait.robot.ros.links.camera_images import RosCamera, rgb_frame
+from pixelgait.robot.ros.links.camera import RosCamera, rgb_frame
 from pixelgait.robot.ros.monitoring import diagnostics
 from pixelgait.robot.runtime.attention_overlay import draw_attention
 from pixelgait.robot.spec import A1

@@ -9,18 +9,15 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 
 from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.ros.commands.goal_report import GoalReport
+from pixelgait.robot.ros.commands.goal import GoalReport
 from pixelgait.robot.ros.commands.services import OperatorServices
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.topic_names import NODE
 from pixelgait.robot.ros.connections import Connections
-from pixelgait.robot.ros.monitoring.decision_topic import DecisionTopic
 from pixelgait.robot.ros.monitoring.diagnostics import PERIOD_S, Diagnostics
-from pixelgait.robot.ros.monitoring.latency_topic import LatencyTopic
 from pixelgait.robot.ros.monitoring.report import AttentionTopic, report
-from pixelgait.robot.ros.monitoring.status_topics import StatusTopics
-from pixelgait.robot.ros.options import NodeOptions
-from pixelgait.robot.ros.parameters import DRIVER_TIMEOUT, Parameters
+from pixelgait.robot.ros.monitoring.status_topics import DecisionTopic, LatencyTopic, StatusTopics
+from pixelgait.robot.ros.parameters import DRIVER_TIMEOUT, NodeOptions, Parameters
 from pixelgait.robot.runtime.control_loop import SENSOR_WAIT_S, ControlLoop
 from pixelgait.robot.runtime.decision_log import MOST_BYTES
 from pixelgait.robot.runtime.latency import LatencyProfiler

@@ -1,22 +1,67 @@
-"""The node's parameters: described, with ranges, refused by name, effective at once."""
+"""What a controller's node is started with."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor, SetParametersResult
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
 
+from pixelgait.robot.bundle import CONTRACT, Bundle, find_bundle, load_bundle
 from pixelgait.robot.control.controller import ODOMETRY_TIMEOUT_S
 from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import read_json
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S
+from pixelgait.robot.recording.recorder import Recorder
+from pixelgait.robot.ros.address import Address, Topics
 from pixelgait.robot.ros.common import ros2
-from pixelgait.robot.ros.links.camera_topics import PAIR
-from pixelgait.robot.ros.options import NodeOptions
-from pixelgait.robot.safety.supervisor import CAMERA, SensorTimeouts
+from pixelgait.robot.ros.common.topic_names import CAMERA_TOPICS
+from pixelgait.robot.ros.links.camera import PAIR
+from pixelgait.robot.safety.supervisor import CAMERA, SensorTimeouts, sensor_timeouts_of
+
+
+@dataclass(frozen=True)
+class NodeOptions:
+    """What a node is started with."""
+
+    bundle: str
+    out: Path | None = None  # folder for reports
+    auto_arm: bool = False  # stand up and walk without being asked
+    dry_run: bool = False  # command nobody
+    pilot: str = "bundle"  # or policy, or cmd_vel
+    goal: tuple[float, float] | None = None  # x, y [m] to begin with, in odom's frame
+    recorder: Recorder | None = None
+    address: Address = field(default_factory=Topics)
+    settings: dict[str, Any] = field(default_factory=dict)  # of the command, for its report
+
+    @property
+    def sensors(self) -> dict[str, str]:
+        """The contract's name of each sensor, by topic."""
+        return {**self.address.sensors, **CAMERA_TOPICS}
+
+    def sensor_timeouts(self) -> Mapping[str, SensorTimeouts]:
+        """What the bundle's contract says of ages, before all of it is verified.
+
+        Raises:
+            UserError: nothing that can be used.
+        """
+        try:
+            return sensor_timeouts_of(read_json(find_bundle(self.bundle) / CONTRACT))
+        except UserError:
+            load_bundle(self.bundle)  # raises what is wrong before that, as another version's
+            raise
+
+    def piloted(self, bundle: Bundle) -> bool:
+        """Whether cmd_vel says where to: also where the bundle has no trained high level."""
+        if self.pilot == "bundle":
+            return not bundle.contract["provenance"].get("high_level")
+        return self.pilot == "cmd_vel"
+
 
 DRIVER_TIMEOUT, VELOCITY_TIMEOUT = "driver_timeout_s", "cmd_vel_timeout_s"
 STAMPED = "enable_stamped_cmd_vel"  # as Nav2 calls it

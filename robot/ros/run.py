@@ -151,7 +151,7 @@ def operate(
     from rclpy.executors import SingleThreadedExecutor
 
     from pixelgait.robot.ros.node import ControllerNode
-    from pixelgait.robot.ros.options import NodeOptions
+    from pixelgait.robot.ros.parameters import NodeOptions
 
     options = NodeOptions(
         bundle=config.bundle,

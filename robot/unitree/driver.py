@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from threading import Event
 
@@ -17,8 +17,7 @@ from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.address import SENSOR
 from pixelgait.robot.unitree.dds import Bus, newest, sample_type
 from pixelgait.robot.unitree.handover import Handover
-from pixelgait.robot.unitree.health import health, motor_warning
-from pixelgait.robot.unitree.remote import Remote
+from pixelgait.robot.unitree.messages import Record
 from pixelgait.robot.unitree.robot_clock import TickClock, raw_s
 from pixelgait.robot.unitree.sender import COMMAND, CommandSender
 
@@ -198,3 +197,54 @@ class Go2Driver:
     def send(self, command: JointCommand) -> None:
         """See the sender; raises a UserError if it could not be sent."""
         self._sender.send(command)
+
+
+# What people are warned of; both ours. Of motors that stand 30 to 50 deg C are reported.
+LOW_PERCENT, HOT_DEG_C = 20, 70
+
+
+def health(state: Record, joints: Sequence[str]) -> Mapping[str, str]:
+    """Battery, temperatures and lost packets in an rt/lowstate of a robot with these joints."""
+    motors = state["motor_state"][: len(joints)]
+    return {
+        "battery_percent": str(state["bms_state"]["soc"]),
+        "battery_v": f"{state['power_v']:.1f}",
+        "hottest_motor_deg_c": str(motors["temperature"].max()),
+        "lost_packets": str(motors["lost"].sum()),
+    }
+
+
+def motor_warning(state: Record, joints: Sequence[str]) -> str | None:
+    """A low battery, a hot motor, or both; None if all is well."""
+    found = []
+    if (charge := int(state["bms_state"]["soc"])) < LOW_PERCENT:
+        found.append(f"battery at {charge} %")
+    heats = state["motor_state"]["temperature"][: len(joints)]
+    if (heat := int(heats.max())) >= HOT_DEG_C:
+        found.append(f"{joints[int(heats.argmax())]} has {heat} deg C")
+    return ", ".join(found) or None
+
+
+R1, L1, START, SELECT, R2, L2, F1, F2 = (1 << bit for bit in range(8))
+A, B, X, Y, UP, RIGHT, DOWN, LEFT = (1 << bit for bit in range(8, 16))
+# As in the vendor's own programs for policies (unitree_rl_mjlab), where they have one.
+STOP, ARM, STAND_UP, WALK, LIE_DOWN = L2 | B, START, L2 | UP, R2 | A, L2 | DOWN
+
+
+class Remote:
+    """Gives orders when their buttons go down; others held meanwhile do not matter.
+
+    Who holds those that stop wants the robot to stay stopped, whatever others order.
+    """
+
+    def __init__(self, commands: Mapping[int, Callable[[], object]]) -> None:
+        self._orders = commands
+        self._pressed = 0
+
+    def hear(self, data: bytes) -> None:
+        """The 40 bytes `wireless_remote` of a state."""
+        pressed, before = int.from_bytes(data[2:4], "little"), self._pressed
+        self._pressed = pressed
+        for chord, order in self._orders.items():
+            if pressed & chord == chord and (chord == STOP or before & chord != chord):
+                order()

@@ -13,7 +13,7 @@ from rclpy.node import Node
 from pixelgait.robot.interface import JointCommand
 from pixelgait.robot.ros.address import Ros2Control
 from pixelgait.robot.ros.common import ros2
-from pixelgait.robot.ros.links.ros2_control_messages import kind_of
+from pixelgait.robot.ros.links.ros2_control import kind_of
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.ros.joint_topics import SensorTopics, tell_dropped
 from pixelgait.sim.ros.motor_commands import stiff

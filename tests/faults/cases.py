@@ -123,7 +123,7 @@ def other_lens(trial: Trial) -> None:
     """A camera that sees twice as far to all sides; calibrated, once a second."""
     from dataclasses import replace
 
-    from pixelgait.sim.ros.camera_topics import camera_info
+    from pixelgait.sim.ros.simulated_robot import camera_info
 
     mount = trial.bundle.spec.camera
     wide = replace(mount, vertical_fov_rad=1.7 * mount.vertical_fov_rad)

@@ -16,7 +16,7 @@ from pixelgait.robot.bundle import Bundle
 from pixelgait.robot.ros.address import parse_link
 from pixelgait.robot.ros.common.discovery import OwnDomain
 from pixelgait.robot.unitree import messages as go2
-from pixelgait.robot.unitree.remote import STOP
+from pixelgait.robot.unitree.driver import STOP
 from tests.faults.driver import Heard
 from tests.faults.observer import Ears, order, stopped_for
 from tests.faults.trial import DAMPS, ENDS, RESTS, SILENT, SINKS, WALKS, Case, StandInTrial, tells

@@ -15,14 +15,13 @@ from cyclonedds.core import DDSException
 from pixelgait.robot.control.gait import lying_pose
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import JointCommand
-from pixelgait.robot.safety.supervisor import PATIENCE
+from pixelgait.robot.safety.supervisor import SENSOR_TIMEOUTS
 from pixelgait.robot.spec import GO2
 from pixelgait.robot.unitree import driver as driver_module
 from pixelgait.robot.unitree import handover, sender, services
 from pixelgait.robot.unitree import messages as go2
-from pixelgait.robot.unitree.driver import Go2Driver
+from pixelgait.robot.unitree.driver import Go2Driver, Remote
 from pixelgait.robot.unitree.handover import Handover
-from pixelgait.robot.unitree.remote import Remote
 
 STIFF = JointCommand(0.0, GO2.default_pose_rad, GO2.kp_nm_per_rad, GO2.kd_nms_per_rad, np.zeros(12))
 SAID = r"a command on rt/lowcmd could not be sent: \[DDS_RETCODE_TIMEOUT\] A timeout has .*again"
@@ -231,7 +230,7 @@ def test_a_clock_of_ours_that_is_set_or_slewed_ages_no_robot(
     robot.run(1.0)
     robot.set_s += set_s
     robot.run(20.0)
-    assert robot.oldest_s < 0.005 < PATIENCE["joints"].ageing_s
+    assert robot.oldest_s < 0.005 < SENSOR_TIMEOUTS["joints"].ageing_s
     assert robot.driver.warnings() == {}
     now_s = robot.set_s + rate * robot.true_s
     assert robot.driver.stamps()["lowstate"] == pytest.approx(now_s, abs=0.005)

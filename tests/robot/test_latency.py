@@ -248,7 +248,7 @@ class Publisher:
 
 def test_the_live_table_tells_of_what_was_measured_since_the_last_one() -> None:
     """What a profiler that has begun anew has counted is new, however little it is."""
-    from pixelgait.robot.ros.monitoring.latency_topic import LatencyTopic
+    from pixelgait.robot.ros.monitoring.status_topics import LatencyTopic
 
     publisher, profiler = Publisher(), LatencyProfiler(0.01, ())
     topic, nothing = LatencyTopic(publisher), [np.nan] * 3

@@ -17,14 +17,23 @@ from cyclonedds.topic import Topic
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.address import Ros2Control, Topics, parse_link
-from pixelgait.robot.runtime.operator_commands import Operator, State
+from pixelgait.robot.runtime.operator_commands import Operator, RobotState
 from pixelgait.robot.spec import A1
 from pixelgait.robot.spec import GO2 as GO2_SPEC
 from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.address import Go2
 from pixelgait.robot.unitree.dds import Bus, idl_type, sample_type
-from pixelgait.robot.unitree.driver import OTHERS_ALONE, Go2Driver
-from pixelgait.robot.unitree.remote import L2, STAND_UP, STOP, UP, A, B, Remote
+from pixelgait.robot.unitree.driver import (
+    L2,
+    OTHERS_ALONE,
+    STAND_UP,
+    STOP,
+    UP,
+    A,
+    B,
+    Go2Driver,
+    Remote,
+)
 from pixelgait.robot.unitree.robot_clock import TickClock
 from pixelgait.robot.unitree.services import SELECT_MODE, SWITCHER, Client, Request, Response
 from pixelgait.sim.ros.go2 import Go2Wire, motor_command
@@ -279,12 +288,12 @@ def test_the_remote_gives_an_order_once_for_every_press_but_stops_as_long_as_it_
 
 def test_nobody_arms_a_robot_whose_remote_is_held_to_stop_it() -> None:
     operator = Operator()
-    operator.state = State.STOPPED
+    operator.state = RobotState.STOPPED
     remote = Remote({STOP: lambda: operator.emergency_stop("remote control")})
     for buttons, armed in ((STOP, False), (STOP, False), (0, True)):
         operator.reset_stop()
         remote.hear(bytes(2) + buttons.to_bytes(2, "little") + bytes(36))
-        operator.state = State.STOPPED if operator.commands.stop else State.LIMP
+        operator.state = RobotState.STOPPED if operator.commands.stop else RobotState.LIMP
         assert operator.arm()[0] == armed
 
 

@@ -17,7 +17,7 @@ from tests.ros.support import AUTO, Client, FakeRobot, Processes
 
 def test_camera_info_is_judged_by_what_the_policy_sees_of_it() -> None:
     from pixelgait.robot.ros.monitoring.camera_info import misfit
-    from pixelgait.sim.ros.camera_topics import camera_info
+    from pixelgait.sim.ros.simulated_robot import camera_info
 
     square, broad = (32, 32, 3), (32, 64, 3)
     exact = camera_info(0, "", 480, 640, A1.camera)  # the policy sees its middle: 480 x 480
@@ -39,7 +39,7 @@ def test_a_camera_of_another_lens_is_refused(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot, camera: str
 ) -> None:
     """By what is said beside the images that it hears."""
-    from pixelgait.sim.ros.camera_topics import CameraInfo, camera_info
+    from pixelgait.sim.ros.simulated_robot import CameraInfo, camera_info
 
     wide = replace(A1.camera, vertical_fov_rad=1.6)
     now = client.node.get_clock().now
@@ -85,7 +85,7 @@ def test_a_part_of_what_the_lens_shows_is_judged_as_that_part(
     edit: Callable[[Any], object], says: str | None
 ) -> None:
     from pixelgait.robot.ros.monitoring.camera_info import misfit
-    from pixelgait.sim.ros.camera_topics import camera_info
+    from pixelgait.sim.ros.simulated_robot import camera_info
 
     info = camera_info(0, "", 480, 640, A1.camera)
     edit(info)
@@ -96,7 +96,7 @@ def test_a_part_of_what_the_lens_shows_is_judged_as_that_part(
 def test_binned_pixels_are_as_wide_as_they_were_together() -> None:
     """All that the lens shows in a quarter of the pixels is all that it shows."""
     from pixelgait.robot.ros.monitoring.camera_info import misfit
-    from pixelgait.sim.ros.camera_topics import camera_info
+    from pixelgait.sim.ros.simulated_robot import camera_info
 
     info = camera_info(0, "", 480, 640, A1.camera)
     info.binning_x = info.binning_y = 2
@@ -110,7 +110,7 @@ def test_a_latched_camera_info_is_heard(
 ) -> None:
     """Said once, before the node was there."""
     from pixelgait.robot.ros.common import ros2
-    from pixelgait.sim.ros.camera_topics import CameraInfo, camera_info
+    from pixelgait.sim.ros.simulated_robot import CameraInfo, camera_info
 
     wide = replace(A1.camera, vertical_fov_rad=1.6)
     topic = "camera/color/camera_info"
@@ -128,7 +128,7 @@ def test_a_lens_that_nobody_tells_of_is_named_as_not_checked(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot, speaks: bool
 ) -> None:
     from pixelgait.robot.ros.common.topic_names import COLOUR
-    from pixelgait.sim.ros.camera_topics import CameraInfo
+    from pixelgait.sim.ros.simulated_robot import CameraInfo
 
     topic = f"{COLOUR.rpartition('/')[0]}/camera_info"
     if speaks:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pixelgait.export.demo.ros import run_ros
-from pixelgait.robot.ros.commands.goal_progress import Progress
+from pixelgait.robot.ros.commands.goal import Progress
 from pixelgait.robot.rotation import heading
 from pixelgait.sim.scenes import Pose
 from pixelgait.sim.scenes.houses.rooms import Rooms

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixelgait.robot.unitree.remote import ARM, L2, STAND_UP, STOP, WALK
+from pixelgait.robot.unitree.driver import ARM, L2, STAND_UP, STOP, WALK
 from pixelgait.robot.unitree.services import MotionSwitcher
 from tests.faults.go2 import BENT
 from tests.ros.go2 import Listener, press

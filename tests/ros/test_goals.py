@@ -21,7 +21,7 @@ from pixelgait.robot.control.low_level import (
 from pixelgait.robot.interface import CONTROL_DT_S, STAND_S, Image, JointCommand, Reading
 from pixelgait.robot.recording.reader import read_recording
 from pixelgait.robot.recording.writer import StepWriter
-from pixelgait.robot.ros.commands.odometry_jumps import TOLD_S, Jumps
+from pixelgait.robot.ros.commands.goal import TOLD_S, Jumps
 from pixelgait.robot.runtime.control_loop import ControlStep
 from pixelgait.robot.runtime.operator_commands import Operator, RobotState
 from pixelgait.robot.runtime.state_machine import Inputs, Operation

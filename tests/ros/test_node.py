@@ -485,7 +485,7 @@ def test_a_signal_ends_a_wait_at_whatever_moment_it_comes(processes: Processes) 
 
 def test_a_camera_of_another_size_and_encoding_is_converted() -> None:
     from pixelgait.robot.ros.common import ros2
-    from pixelgait.robot.ros.links.camera_images import rgb_frame
+    from pixelgait.robot.ros.links.camera import rgb_frame
 
     gray = np.zeros((48, 64), np.uint8)
     gray[:, 8:56] = np.linspace(0, 250, 48)  # the middle square; the sides are cropped away
@@ -513,7 +513,7 @@ def test_a_camera_of_another_size_and_encoding_is_converted() -> None:
 
 def test_colour_and_depth_are_paired_by_stamp() -> None:
     from pixelgait.robot.ros.common import ros2
-    from pixelgait.robot.ros.links.camera_images import RosCamera
+    from pixelgait.robot.ros.links.camera import RosCamera
 
     camera = RosCamera((2, 2, 4))
     ms = 1_000_000
@@ -550,7 +550,7 @@ def test_colour_and_depth_are_paired_by_stamp() -> None:
 def test_a_picture_that_stays_is_no_doubt_once_joints_are_known_by_name(client: Client) -> None:
     """Of a driver that names them in another order: nothing has moved."""
     from pixelgait.robot.ros.common import ros2
-    from pixelgait.robot.ros.links.topic_sensors import TopicSensors
+    from pixelgait.robot.ros.links.topic_driver import TopicSensors
     from pixelgait.robot.safety.sensor_age import PictureWatch
 
     spec, watch, picture = ROBOTS["a1"], PictureWatch(), bytes(range(48))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.ros.options import NodeOptions
+from pixelgait.robot.ros.parameters import NodeOptions
 from tests.helpers import change_contract
 from tests.ros.support import PATIENT, Client, Processes
 

@@ -22,7 +22,7 @@ class Robot:
 
     def __init__(self) -> None:
         from pixelgait.robot.ros.common import ros2
-        from pixelgait.robot.ros.links.topic_sensors import TopicSensors
+        from pixelgait.robot.ros.links.topic_driver import TopicSensors
 
         self.wires: dict[str, Wire] = {}
         self.sensors = TopicSensors(self, A1)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.bundle import load_bundle
-from pixelgait.robot.runtime.latency import HEALTH_LEVELS
+from pixelgait.robot.runtime.latency import STAGES
 from pixelgait.robot.spec import A1
 from pixelgait.robot.viewing.entries import PLOTS, Entry, Line, Numbers, Picture
 from tests import foxglove
@@ -171,12 +171,12 @@ def test_what_another_program_says_on_our_topics_is_a_line_of_the_log(client: Cl
 
 
 def test_the_layout_for_foxglove_names_the_rows_of_live_latency() -> None:
-    from pixelgait.robot.ros.monitoring.latency_topic import COLUMNS
+    from pixelgait.robot.ros.monitoring.status_topics import LATENCY_COLUMNS
 
-    columns, rows = list(COLUMNS), [*HEALTH_LEVELS, "period"]
+    columns, rows = list(LATENCY_COLUMNS), [*STAGES, "period"]
     panels = [foxglove.PANELS[f"Plot!live-{name}"]["paths"] for name in ("latency", "period")]
     for path in (path for panel in panels for path in panel):
         row, column = divmod(int(path["value"].split("[")[1].rstrip("]")), len(columns))
         *stage, name, _ = path["label"].split()  # as in "observe p99 [us]"
         assert (rows[row], columns[column]) == (*(stage or ["period"]), f"{name}_us")
-    assert [len(panel) for panel in panels] == [len(HEALTH_LEVELS), len(columns)]
+    assert [len(panel) for panel in panels] == [len(STAGES), len(columns)]

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
+from std_msgs.msg import Float64
 
 from pixelgait.robot.control.controller import ARRIVAL_M
+from pixelgait.robot.control.low_level import MAX_SPEED_M_PER_S, MAX_YAW_RATE_RAD_PER_S
 from pixelgait.robot.control.observation import goal_vector
-from pixelgait.robot.ros.commands.goal_progress import Progress
-from pixelgait.robot.ros.commands.odometry_jumps import Jumps
 from pixelgait.robot.ros.common import ros2
-from pixelgait.robot.ros.common.topic_names import ODOMETRY
-from pixelgait.robot.rotation import heading, is_unit
+from pixelgait.robot.ros.common.topic_names import DISTANCE, ODOMETRY
+from pixelgait.robot.rotation import heading, is_unit, wrap_angle
 from pixelgait.robot.runtime.operator_commands import Operator, RobotState
 from pixelgait.robot.safety.sensor_age import Freshness, Seen
 from pixelgait.robot.safety.supervisor import SensorHealth
@@ -293,3 +293,106 @@ def _unusable(x: float, y: float, quaternion: tuple[float, ...]) -> str | None:
     if not is_unit(quaternion):  # all 0, as by default
         return "the orientation is no unit quaternion"
     return None
+
+
+NEARER_M = 0.1  # so much nearer than ever before is progress; ours, more than a robot sways
+
+
+class Progress:
+    """How long a robot on its way has come no nearer; while it is not, no time counts."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Set out, to another place or anew."""
+        self.nearest_m = math.inf
+        self._waited_s = 0.0
+        self.pause()
+
+    def pause(self) -> None:
+        """Do not count until the next place is known."""
+        self._before_s: float | None = None
+
+    def waited_s(self, distance_m: float, now_s: float) -> float:
+        """For so long [s] it has come no nearer, being so far away at this time [s]."""
+        if self._before_s is not None:
+            self._waited_s += now_s - self._before_s
+        self._before_s = now_s
+        if distance_m < self.nearest_m - NEARER_M:
+            self.nearest_m, self._waited_s = distance_m, 0.0
+        return self._waited_s
+
+
+# All ours. Three times as fast as it walks a robot is carried, pushed or slips; noise of 0.05 m and
+# rad lets two messages differ by 0.5 at seven times its standard deviation.
+TIMES, FAR_M, FAR_RAD = 3.0, 0.5, 0.5
+TOLD_S = 10.0  # so long a jump is worth a word, and no other one is logged; ours
+
+
+class Jumps:
+    """Compares every pose with the one before: how far can it have come since?"""
+
+    def __init__(self) -> None:
+        self._newest: tuple[str, float] | None = None  # in words, and when it came [s]
+        self._said_s = -math.inf
+        self.forget()
+
+    def forget(self) -> None:
+        """Compare the next pose with none, as where the frame is another one."""
+        self._before: tuple[float, Array] | None = None
+
+    def moved(self, stamp_s: float, pose: Array, now_s: float) -> str | None:
+        """A pose x, y [m], heading [rad] of this stamp has come now [s], by a monotonic clock.
+
+        Returns:
+            What is to be said of it, if it is a jump; of a flood only the first every `TOLD_S`.
+        """
+        before, self._before = self._before, (stamp_s, pose)
+        if before is None or (far := _too_far(pose - before[1], abs(stamp_s - before[0]))) is None:
+            return None
+        line = f"jumped by {far}: REP 105 wants it continuous, the robot goes on by where it is now"
+        self._newest = line, now_s
+        if now_s - self._said_s < TOLD_S:
+            return None
+        self._said_s = now_s
+        return line
+
+    def recent(self, now_s: float) -> str | None:
+        """The newest jump in words, for `TOLD_S`; from any thread."""
+        newest = self._newest
+        return newest[0] if newest is not None and now_s - newest[1] < TOLD_S else None
+
+
+def _too_far(moved: Array, seconds: float) -> str | None:
+    """How far a robot seems to have moved, x, y [m], heading [rad], if none can in that time."""
+    x, y, turned = moved.tolist()
+    path_length_m, turned_rad = math.hypot(x, y), abs(wrap_angle(turned))
+    if path_length_m > FAR_M + TIMES * MAX_SPEED_M_PER_S * seconds:
+        return f"{path_length_m:.3g} m"
+    if turned_rad > FAR_RAD + TIMES * MAX_YAW_RATE_RAD_PER_S * seconds:
+        return f"{turned_rad:.3g} rad"
+    return None
+
+
+class GoalReport:
+    """Tells people how far it is (`~/distance_to_goal`), and logs what became of goals.
+
+    A distance of NaN, once, says that there is no goal any more.
+    """
+
+    def __init__(self, node: Any) -> None:
+        self._logger = node.get_logger()
+        self._distance = node.create_publisher(Float64, f"~/{DISTANCE}", 1)
+        self._told = False
+
+    def publish(self, goal: GoalCommand) -> None:
+        """From the executor's thread."""
+        while goal.news:
+            self._logger.info(goal.news.popleft())
+        while goal.warnings:
+            self._logger.warning(goal.warnings.popleft())
+        distance_m = goal.distance_m()
+        if distance_m is not None or self._told:
+            self._distance.publish(Float64(data=math.nan if distance_m is None else distance_m))
+        self._told = distance_m is not None

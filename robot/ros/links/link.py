@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.ros.common import ros2
-from pixelgait.robot.ros.links.camera_topics import CameraTopics
+from pixelgait.robot.ros.links.camera import CameraTopics
 from pixelgait.robot.ros.links.topic_driver import CommandTopic
 from pixelgait.robot.safety.sensor_age import Seen
 from pixelgait.robot.spec import Array

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from std_msgs.msg import String
+import numpy as np
+from numpy.typing import NDArray
+from std_msgs.msg import Float64MultiArray, MultiArrayDimension, String
 
+from pixelgait.robot.control.low_level import commanded
+from pixelgait.robot.interface import Image
 from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.ros.common import ros2
-from pixelgait.robot.ros.common.topic_names import SENSORS, STATE, TOPICS
+from pixelgait.robot.ros.common.topic_names import DECISION, LATENCY, SENSORS, STATE, TOPICS
 from pixelgait.robot.runtime.control_loop import DEACTIVATED, ControlLoop
+from pixelgait.robot.runtime.latency import STAGES, Histogram, LatencyProfiler, percentile_ns
 from pixelgait.robot.safety.supervisor import CAMERA, SensorHealth
+
+DECISION_COLUMNS = ("speed_m_per_s", "yaw_rate_rad_per_s", "duration_s")
+LATENCY_COLUMNS = {"p50_us": 0.5, "p99_us": 0.99, "max_us": 1.0}
 
 
 class StatusTopics:
@@ -69,3 +77,61 @@ class StatusTopics:
         """A sensor, and where it is awaited: its topic under the namespace and remappings."""
         place = self._node.resolve_topic_name(sensor) if sensor in TOPICS else sensor
         return f"{self._calls.get(sensor, CAMERA)} on {place}"  # no contract calls a pair anything
+
+
+class DecisionTopic:
+    """std_msgs/Float64MultiArray: a latent command's speed and yaw rate, for how long it holds.
+
+    The layout's label names the columns.
+    """
+
+    def __init__(self, node: Any) -> None:
+        self._publisher = node.create_publisher(Float64MultiArray, f"~/{DECISION}", 1)
+        self._told: Image | None = None
+
+    def publish(self, loop: ControlLoop) -> None:
+        """Tell the newest decision, once."""
+        newest = loop.decisions.newest
+        if newest is None or newest[0] is self._told:
+            return
+        self._told, decision = newest
+        duration_s = decision.duration_steps * loop.period_s
+        message = Float64MultiArray(data=[*commanded(decision.latent), duration_s])
+        size = len(DECISION_COLUMNS)
+        dimension = MultiArrayDimension(label=",".join(DECISION_COLUMNS), size=size, stride=size)
+        message.layout.dim = [dimension]
+        self._publisher.publish(message)
+
+
+class LatencyTopic:
+    """std_msgs/Float64MultiArray: a row for every stage and the period, p50, p99, maximum [us].
+
+    The layout's labels name rows and columns; a stage that did not occur is NaN.
+    """
+
+    def __init__(self, node: Any) -> None:
+        self._publisher = node.create_publisher(Float64MultiArray, f"~/{LATENCY}", 1)
+        self._before: dict[str, NDArray[np.uint64]] = {}
+
+    def publish(self, profiler: LatencyProfiler) -> None:
+        """What has been measured since the last call."""
+        histograms = {**profiler.stages, "period": profiler.period}
+        message = Float64MultiArray(data=np.ravel([self._row(n, h) for n, h in histograms.items()]))
+        sizes = {
+            ",".join((*STAGES, "period")): len(histograms),
+            ",".join(LATENCY_COLUMNS): len(LATENCY_COLUMNS),
+        }
+        strides = (len(histograms) * len(LATENCY_COLUMNS), len(LATENCY_COLUMNS))
+        message.layout.dim = [
+            MultiArrayDimension(label=label, size=size, stride=stride)
+            for (label, size), stride in zip(sizes.items(), strides, strict=True)
+        ]
+        self._publisher.publish(message)
+
+    def _row(self, name: str, histogram: Histogram) -> list[float]:
+        counts = np.array(histogram.counts)
+        before = self._before.get(name, np.zeros_like(counts))
+        self._before[name] = counts
+        # A profiler that has begun anew has counted less than before.
+        new = counts - before if (counts >= before).all() else counts
+        return [percentile_ns(new, fraction) / 1e3 for fraction in LATENCY_COLUMNS.values()]
