@@ -42,9 +42,9 @@ class SceneOptions:
     of the training or of the test set, drawn anew every episode."""
 
     def check_given(self, options: Set[str]) -> None:
-        """Raises UserError if one of the options that were given is nothing to the scene."""
+        """Raises UserError if a given option has no effect with the scene."""
         if "--difficulty" in options and not is_graded(self.scene):
-            raise UserError(f"--difficulty is nothing to --scene {self.scene}: it has but one")
+            raise UserError(f"--difficulty has no effect with --scene {self.scene}")
 
     def make_scene(self) -> Scene:
         """The scene asked for.

@@ -100,7 +100,7 @@ NUMBERS = [
     *options("pixelgait-eval iap", "difficulty", "-0.1 1.1"),
     *options("pixelgait-eval iap", "camera-pitch", "nan 46.0 -46.0"),
     *options("pixelgait-eval iap", "camera-roll", "nan 181.0 -181.0"),
-    ("pixelgait-eval iap --camera-pitch 5 --baseline teacher", "--camera-pitch is nothing to it"),
+    ("pixelgait-eval iap --camera-pitch 5 --baseline teacher", "--camera-pitch has no effect: "),
     ("pixelgait-train imitate --out runs/x --encoder strided:wide=0.3", "wide is 0.3, expected"),
     (
         f"pixelgait-train --recipe {ROOT / 'docs' / 'walk.gif'} --out runs/x",
@@ -108,12 +108,12 @@ NUMBERS = [
     ),
     (
         "pixelgait-eval iap --appearance test --baseline bug",
-        "--baseline bug does not look: --appearance",
+        "--appearance has no effect: --baseline bug uses no images",
     ),
-    ("pixelgait-eval walk --scene gates --baseline bug", "'gates' tells no destination, as rooms"),
+    ("pixelgait-eval walk --scene gates --baseline bug", "'gates' has no goal position, as rooms"),
     (
         "pixelgait-eval walk --task follow --scene flat --appearance test",
-        "--task follow does not look: --appearance is nothing to it",
+        "--appearance has no effect: --task follow uses no images",
     ),
     *options("pixelgait-profile iap", "seconds", f"{UNREAL} 0.0"),
     *options("pixelgait-profile iap", "seed", "-1"),
@@ -144,11 +144,14 @@ NUMBERS = [
 ]
 # Options that would do nothing beside another, or with such a policy.
 IGNORED = [
-    ("pixelgait-eval walk --appearance test", "this policy does not look: --appearance"),
-    ("pixelgait-eval walk --camera-pitch 5", "does not look: --camera-pitch"),
-    ("pixelgait-eval walk --camera-roll 90", "does not look: --camera-roll"),
+    (
+        "pixelgait-eval walk --appearance test",
+        "--appearance has no effect: this policy uses no images",
+    ),
+    ("pixelgait-eval walk --camera-pitch 5", "--camera-pitch has no effect"),
+    ("pixelgait-eval walk --camera-roll 90", "--camera-roll has no effect"),
     *[
-        (f"{line} --faults mixed camera-{kind}:at=1", f"does not look: --faults camera-{kind}")
+        (f"{line} --faults mixed camera-{kind}:at=1", f"--faults camera-{kind} has no effect")
         for line in (
             "pixelgait-eval walk",
             "pixelgait-eval iap --baseline teacher",
@@ -160,9 +163,9 @@ IGNORED = [
         for kind in ("frozen", "black", "mirrored")
     ],
     ("pixelgait-sim --gui --realtime", "--gui and --realtime: one of them"),
-    ("pixelgait-eval walk --baseline blind", "this policy does not look"),
-    ("pixelgait-eval walk --baseline freeze-image", "this policy does not look"),
-    ("pixelgait-eval iap --appearance test --baseline blind", "--appearance is nothing to it"),
+    ("pixelgait-eval walk --baseline blind", "this policy uses no images"),
+    ("pixelgait-eval walk --baseline freeze-image", "this policy uses no images"),
+    ("pixelgait-eval iap --appearance test --baseline blind", "--appearance has no effect"),
     ("pixelgait-eval iap --baseline no-goal", "this policy is not told where to go"),
     ("pixelgait-eval iap --baseline forgetful", "this policy has no memory"),
     ("pixelgait-eval iap --gui --workers 3", "--gui and --workers: one of them"),
@@ -182,10 +185,10 @@ IGNORED = [
     ("pixelgait-train walk --out new --workers 3 --cluster auto", "--workers and"),
     ("pixelgait-train --recipe iap --cluster 127.0.0.1:1", "--cluster "),  # it means no workers
     ("pixelgait-train --out short --resume --start walk", "--resume and --start: one"),
-    (f"{TRAIN['walk']} --es.method openai --es.top 4", "--es.top is nothing to --es.method"),
+    (f"{TRAIN['walk']} --es.method openai --es.top 4", "--es.top has no effect with --es.method"),
     (f"{TRAIN['walk']} --es.method cma --es.directions 1", "--es.directions is 1, --es.method cma"),
-    (f"{TRAIN['walk']} --es.method cma --es.step 0.1", "--es.step is nothing to --es.method"),
-    (f"{TRAIN['walk']} --es.method cma --es.decay 0.9", "--es.decay is nothing to"),
+    (f"{TRAIN['walk']} --es.method cma --es.step 0.1", "--es.step has no effect with --es.method"),
+    (f"{TRAIN['walk']} --es.method cma --es.decay 0.9", "--es.decay has no effect with"),
     (f"{TRAIN['imitate']} --encoder cnn --dagger.students 3", "so none compete"),
     (f"{TRAIN['imitate']} --start iap --dagger.students 3", "--start gives one"),
     (f"{TRAIN['imitate']} --dagger.recolour", "--dagger.recolour: no gradient reaches"),
@@ -221,25 +224,34 @@ IGNORED = [
         "--dagger.recolour: depth images have no colours",
     ),
     (f"{TRAIN['course']} --scene flat --curriculum 3", "--curriculum: flat is as hard"),
-    (f"{TRAIN['joint']} --scene flat --difficulty=0.3", "--difficulty is nothing to --scene flat"),
-    (f"{TRAIN['imitate']} --scene flat --difficulty 0.5", "--difficulty is nothing to"),
-    ("pixelgait-eval walk --scene flat --difficulty 0.5", "--difficulty is nothing to --scene"),
+    (
+        f"{TRAIN['joint']} --scene flat --difficulty=0.3",
+        "--difficulty has no effect with --scene flat",
+    ),
+    (f"{TRAIN['imitate']} --scene flat --difficulty 0.5", "--difficulty has no effect with"),
+    (
+        "pixelgait-eval walk --scene flat --difficulty 0.5",
+        "--difficulty has no effect with --scene",
+    ),
     (
         "pixelgait-eval walk --scene mixture:flat=2 --difficulty 1",
-        "nothing to --scene mixture:",
+        "no effect with --scene mixture:",
     ),
-    ("pixelgait-eval iap --difficulty 1 --scene gibson:house", "nothing to --scene gibson:house"),
-    ("pixelgait-sim --scene flat --difficulty 1", "--difficulty is nothing to --scene flat"),
-    ("pixelgait-profile slow.json --seconds 3", "--seconds is nothing to a report"),
-    ("pixelgait-profile slow.json --seed 3", "--seed is nothing to a report"),
-    ("pixelgait-profile slow.json --no-realtime", "--no-realtime is nothing to a"),
+    (
+        "pixelgait-eval iap --difficulty 1 --scene gibson:house",
+        "no effect with --scene gibson:house",
+    ),
+    ("pixelgait-sim --scene flat --difficulty 1", "--difficulty has no effect with --scene flat"),
+    ("pixelgait-profile slow.json --seconds 3", "--seconds has no effect on a"),
+    ("pixelgait-profile slow.json --seed 3", "--seed has no effect on a"),
+    ("pixelgait-profile slow.json --no-realtime", "--no-realtime has no effect on a"),
     ("pixelgait-profile slow.json --page ./slow.json", "what is read is the same file"),
     ("pixelgait-profile iap --json f --page f", "--page f: --json is the same file"),
     ("pixelgait-profile --compare a b --json f", "--compare and --json: one of them"),
     ("pixelgait-profile --compare a b --seconds 3", "--compare and --seconds: one"),
     ("pixelgait-run iap --arm", "--arm over --link ros: that link commands without"),
     ("pixelgait-run iap --link go2:lo:0 --arm --dry-run", "--dry-run commands nobody"),
-    ("pixelgait-run iap --duration 3 --no-autostart", "--duration is nothing to"),
+    ("pixelgait-run iap --duration 3 --no-autostart", "--duration has no effect with"),
 ]
 OTHERS = [
     ('pixelgait-eval ""', "argument 1 is empty"),
@@ -361,7 +373,7 @@ OTHERS = [
     ("pixelgait-eval iap --scene mixture:", "mixture:: a kind is empty, expected mixture:KIND"),
     (f"{TRAIN['imitate']} --scene mixture:gates,", "mixture:gates,: a kind is empty"),
     *[
-        (f"{line} --goal --scene flat", "--goal: scene 'flat' tells no destination, as rooms does")
+        (f"{line} --goal --scene flat", "--goal: scene 'flat' has no goal position, as rooms has")
         for line in (TRAIN["imitate"], TRAIN["course"], TRAIN["joint"])
     ],
     (

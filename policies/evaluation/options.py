@@ -122,9 +122,11 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
         return [file for path in named for file in (path, *files_of(path))]
 
     def check_bundle(self, bundle: Bundle) -> None:
-        """Raises UserError if an option is nothing to the bundle, which lacks what it is about."""
+        """Raises UserError if an option has no effect with the bundle."""
         if self.baseline == "bug" and not self.make_scene().has_goal_position:
-            raise UserError(f"--baseline bug: '{self.scene}' tells no destination, as rooms does")
+            raise UserError(
+                f"--baseline bug: scene '{self.scene}' has no goal position, as rooms has"
+            )
         if self.task == "follow" or self.baseline in BLIND_BASELINES:
             return
         if self.baseline == "no-goal" and not {"goal", "ahead"} & set(bundle.takes):
@@ -135,7 +137,7 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
             raise UserError("--baseline forgetful: this policy has no memory")
         if not _looks(bundle):
             if self.baseline in ("blind", "freeze-image"):
-                raise UserError(f"--baseline {self.baseline}: this policy does not look")
+                raise UserError(f"--baseline {self.baseline}: this policy uses no images")
             self._check_appearance("this policy")
 
     def note(self, bundle: Bundle) -> str | None:
@@ -165,7 +167,7 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
         )
 
     def _check_appearance(self, who: str) -> None:
-        """Raises UserError if what the camera sees shall differ for someone who does not look."""
+        """Raises UserError if images shall be changed although `who` uses none."""
         seen = {
             "camera-pitch": self.camera_pitch != 0.0,
             "camera-roll": self.camera_roll != 0.0,
@@ -173,7 +175,7 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
         }
         for name, asked in seen.items():
             if asked:
-                raise UserError(f"{who} does not look: --{name} is nothing to it")
+                raise UserError(f"--{name} has no effect: {who} uses no images")
         require_camera(self.make_faults(), who)
 
     def moved(self, move: Move) -> EvalConfig:

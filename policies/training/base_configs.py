@@ -187,7 +187,7 @@ class CameraConfig(SceneOptions, TrainConfig):
             raise UserError("--goal and --ahead: who is told a goal knows what is ahead, give one")
         scene = self.make_scene()
         if self.goal and not self.resume and not scene.has_goal_position:
-            raise UserError(f"--goal: scene '{self.scene}' tells no destination, as rooms does")
+            raise UserError(f"--goal: scene '{self.scene}' has no goal position, as rooms has")
         if self.ahead and not self.resume and scene.has_goal_position:
             raise UserError(f"--ahead: scene '{self.scene}' tells a destination, which is --goal")
         if self.curriculum and not self.resume and not is_graded(self.scene):

@@ -53,7 +53,7 @@ def parse(
 
     Raises:
         UserError: it is not understood, an argument is empty, as of a shell variable that is not
-            set, both of a pair are given, or one that is nothing to another, or a value makes no
+            set, both of a pair are given, one has no effect with another, or a value makes no
             sense, see `check_values`.
     """
     arguments = own_arguments() if arguments is None else arguments

@@ -92,7 +92,7 @@ def _written(config: ProfileConfig) -> tuple[Path, ...]:
         return ()
     for option, name in (("seconds", "seconds"), ("seed", "seed"), ("no-realtime", "realtime")):
         if getattr(config, name) != getattr(ProfileConfig, name):
-            raise UserError(f"--{option} is nothing to a report that was written")
+            raise UserError(f"--{option} has no effect on a report that is read")
     return (Path(config.bundle),)
 
 

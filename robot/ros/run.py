@@ -87,7 +87,7 @@ def run(config: RunConfig) -> None:
     """
     warnings = []
     if config.duration and not config.autostart:
-        raise UserError("--duration is nothing to --no-autostart: who starts it ends it as well")
+        raise UserError("--duration has no effect with --no-autostart")
     if warmed(config):
         config = replace(config, dry_run=True)
         warnings.append("dry run: only with --arm is a real robot commanded")

@@ -280,4 +280,4 @@ def test_environments_and_commands_take_them(command: Command, tmp_path: Path) -
     assert cv2.imread(str(tmp_path / "strip.png")) is not None
     refused = command("pixelgait-eval", "iap", "--baseline", "teacher", *options, "test")
     assert refused.returncode == 1
-    assert "--baseline teacher does not look: --appearance is nothing to it" in refused.stderr
+    assert "--appearance has no effect: --baseline teacher uses no images" in refused.stderr

@@ -38,11 +38,11 @@ class ESConfig:
     """Episodes per candidate; all candidates of an iteration see the same ones."""
 
     def check(self) -> None:
-        """Raises UserError if an option is nothing to the method, or does not fit another."""
+        """Raises UserError if an option has no effect with the method, or does not fit another."""
         default = ESConfig()
         for name, methods in USED_BY.items():
             if self.method not in methods and getattr(self, name) != getattr(default, name):
-                raise UserError(f"--es.{name} is nothing to --es.method {self.method}")
+                raise UserError(f"--es.{name} has no effect with --es.method {self.method}")
         if self.method == "ars" and self.top > self.directions:
             raise UserError(f"--es.top is {self.top}, expected 1 to {self.directions}")
         if self.method == "cma" and self.directions == 1:  # the library injects two candidates

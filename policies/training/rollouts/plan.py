@@ -56,7 +56,7 @@ class DAggerConfig:
     """Other colours and light for every image in every step of gradient descent."""
 
     def check(self, student: HighLevelNetwork, gradient: bool, started: bool) -> None:
-        """Raises UserError if an option is nothing to such a student.
+        """Raises UserError if an option has no effect on such a student.
 
         `gradient`: its encoder has one; `started`: from a run's weights.
         """
