@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,17 +16,14 @@ Quaternion = tuple[float, float, float, float]  # xyzw
 UNIT_TOLERANCE = 0.02  # of the squared norm of a quaternion, float32 rounding and more; ours
 
 
-def is_unit(orientation: Any) -> Any:
-    """Whether a quaternion (4,) turns without stretching; nan does not. Or each of n, (4, n)."""
+def is_unit(orientation: Sequence[float]) -> bool:
+    """Whether a quaternion (4,) has unit length; one with a nan has not."""
     x, y, z, w = orientation
     return abs(x * x + y * y + z * z + w * w - 1.0) <= UNIT_TOLERANCE
 
 
-def up_z(orientation: Any) -> Any:
-    """The cosine of the tilt: how far the base's up axis points up, 1 to -1.
-
-    Of an orientation (4,), or of n, (4, n).
-    """
+def up_z(orientation: Sequence[float]) -> float:
+    """The cosine of the tilt of an orientation (4,): z of the base's up axis, 1 to -1."""
     x, y, _, _ = orientation
     return 1.0 - 2.0 * (x * x + y * y)
 

@@ -132,9 +132,7 @@ class DecisionScheduler:
         return goal_vector(self.goal_position, reading.odometry)
 
     def _ahead(self, orientation: Array) -> Array:
-        """The goal (2,) of a robot without a destination; of n robots, (n, 4), straight ahead."""
-        if orientation.ndim > 1:
-            return NO_GOAL
+        """The goal (2,) of a robot without a goal position: straight ahead."""
         if not is_unit(quaternion := orientation.tolist()):
             return UNKNOWN_AHEAD
         heading_rad = heading(quaternion)
@@ -189,21 +187,19 @@ class Controller(DecisionScheduler):
         low_level: LowLevel,
         supervisor: Supervisor,
         stopwatch: Stopwatch = NO_STOPWATCH,
-        robots: tuple[int, ...] = (),
     ) -> None:
         super().__init__(high_level, stopwatch)
-        self.robots = robots  # the shape of several that are controlled as one
         self.low_level = low_level
         self.supervisor = supervisor
         self.sensor_timeouts = supervisor.sensor_timeouts
         self.heading_hold = HeadingHold()
-        self.carried = np.zeros((*robots, 1))  # by the low level
+        self.carried = np.zeros(1)  # by the low level
         self.followed = STAND  # latent command (2,) of the last step
 
     @property
     def phase(self) -> Array:
-        """Of the gait generator (..., 1) [rad]."""
-        return self.carried[..., :1]
+        """Phase of the gait generator (1,) [rad]."""
+        return self.carried[:1]
 
     def reset(self) -> None:
         """Start anew with a robot of which nothing is known: no fault, reading, or command sent."""
@@ -216,7 +212,7 @@ class Controller(DecisionScheduler):
         The supervisor goes on: a robot that begins to walk stands already, on its last targets.
         """
         super().reset()
-        self.carried = np.zeros((*self.robots, 1))
+        self.carried = np.zeros(1)
         self.followed = STAND
         self.heading_hold.reset()
 

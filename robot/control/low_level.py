@@ -105,8 +105,8 @@ def act(
     return targets, xp.concatenate([following, surplus], -1)
 
 
-def begun(spec: RobotSpec, carried: Array) -> Array:
-    """What is carried (..., n), even if it is but a phase (..., 1): no surplus is known yet."""
+def with_surplus(spec: RobotSpec, carried: Array) -> Array:
+    """A phase (..., 1), or what `act` carries (..., n), with a surplus of 0 if that is missing."""
     missing = carried_size(spec) - carried.shape[-1]
     if not missing:  # as in every step but the first
         return carried
@@ -115,14 +115,11 @@ def begun(spec: RobotSpec, carried: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class LinearLowLevel:
-    """The low level in numpy, as training runs it; `weights` is the flat vector, (399,).
-
-    Or the low levels of many robots at once (...), each with its own weights.
-    """
+    """The low level in numpy, as training runs it; `weights` is the flat vector, (399,)."""
 
     spec: RobotSpec
-    matrix: Array  # (..., 19, 20)
-    bias: Array  # (..., 19)
+    matrix: Array  # (19, 20)
+    bias: Array  # (19,)
 
     @classmethod
     def from_weights(cls, spec: RobotSpec, weights: Array) -> LinearLowLevel:
@@ -132,12 +129,12 @@ class LinearLowLevel:
     def __call__(
         self, latent: Array, imu: Array, joint_angles: Array, carried: Array
     ) -> tuple[Array, Array]:
-        action = self.action(features(latent, imu, joint_angles, carried[..., :1]))
-        return act(self.spec, latent, action, begun(self.spec, carried), joint_angles)
+        action = self.action(features(latent, imu, joint_angles, carried[:1]))
+        return act(self.spec, latent, action, with_surplus(self.spec, carried), joint_angles)
 
     def action(self, x: Array) -> Array:
-        """What is done (..., 19), in [-1, 1], for the inputs (..., 20)."""
-        action: Array = gait.mapped(self.matrix, x) + self.bias
+        """The action (19,) in [-1, 1] for the inputs (20,) of `features`."""
+        action: Array = self.matrix @ x + self.bias
         return np.minimum(np.maximum(action, -1.0), 1.0)
 
 

@@ -40,13 +40,7 @@ _HOLES = (
 
 
 def imu_vector(reading: Reading) -> Array:
-    """(4,): roll, pitch [rad], roll rate, pitch rate [rad/s] (Google's PMTG IMU channels).
-
-    Or (n, 4), of n robots in one reading.
-    """
-    if reading.orientation.ndim > 1:
-        tilts = [roll_pitch(orientation) for orientation in reading.orientation.tolist()]
-        return np.column_stack((tilts, reading.angular_velocity[:, :2]))
+    """(4,): roll, pitch [rad], roll rate, pitch rate [rad/s] (Google's PMTG IMU channels)."""
     roll, pitch = roll_pitch(reading.orientation.tolist())
     return np.array((roll, pitch, reading.angular_velocity[0], reading.angular_velocity[1]))
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.interface import CONTROL_DT_S, Reading
+from pixelgait.robot.rotation import Vector
 from pixelgait.robot.spec import Array, RobotSpec
 
 # What is believed of a joint. All numbers are ours; behind each, what was measured at most: with
@@ -41,14 +42,13 @@ class JointMonitor:
     which is a fault, if most of them cannot. `trusted` says whether there has been a good one.
     """
 
-    def __init__(self, spec: RobotSpec, robots: tuple[int, ...] = ()) -> None:
-        """Of one robot, or with `robots` (n,) of so many, whose arrays are (n, 12)."""
+    def __init__(self, spec: RobotSpec) -> None:
         self.spec = spec
-        joints = (*robots, len(spec.joint_names))
+        joints = len(spec.joint_names)
         lower, upper = spec.joint_lower_rad, spec.joint_upper_rad
         self._middle = (lower + upper) / 2.0
         # Rows of both: position, velocity, way since the joint was trusted, drift from velocity.
-        self._found, self._bounds = np.zeros((4, *joints)), np.zeros((4, *joints))
+        self._found, self._bounds = np.zeros((4, joints)), np.zeros((4, joints))
         self._bounds[0] = (upper - lower) / 2.0 + LIMIT_TOLERANCE_RAD
         self._bounds[1] = SPEED_TOLERANCE * spec.velocity_limit_rad_per_s
         self._bounds[2] = self._reachable(CONTROL_DT_S)
@@ -133,15 +133,7 @@ class JointMonitor:
         self._found[3] = drift
 
     def _find_stuck(self, angles: Array, sent: Array) -> str | None:
-        """What is wrong with a joint that is stuck."""
-        stuck = self._stuck(angles, sent)
-        if stuck is None or not np.count_nonzero(stuck):
-            return None
-        name, angle = self.spec.joint_names[np.argmax(stuck)], angles[np.argmax(stuck)]
-        return f"{name} stuck at {angle:.2f} rad while its target moves"
-
-    def _stuck(self, angles: Array, sent: Array) -> NDArray[np.bool_] | None:
-        """Which joints (12,) read exactly the same, though told to move; None: all turn."""
+        """Fault of a joint that reads exactly the same although its target moves."""
         changed = angles != self._seen
         if np.count_nonzero(changed) == changed.size:
             self._still = False
@@ -155,8 +147,12 @@ class JointMonitor:
         np.minimum(self._low, sent, out=self._low)
         np.maximum(self._high, sent, out=self._high)
         np.copyto(self._told_s, self._clock_s, where=self._high - self._low <= STUCK_RAD)
-        long_still = self._clock_s - self._still_since_s >= STUCK_S
-        return np.asarray(long_still & (self._clock_s - self._told_s >= ANSWER_S))
+        stuck = self._clock_s - self._still_since_s >= STUCK_S
+        stuck &= self._clock_s - self._told_s >= ANSWER_S
+        if not np.count_nonzero(stuck):
+            return None
+        name, angle = self.spec.joint_names[np.argmax(stuck)], angles[np.argmax(stuck)]
+        return f"{name} stuck at {angle:.2f} rad while its target moves"
 
     def _judge_joints(self, reading: Reading, step_s: float) -> str | None:
         """Judge joint by joint: bridge those in doubt, or say what is wrong with one."""
@@ -241,7 +237,7 @@ class ImuMonitor:
         if last is None or not steady or since_s > MOST_IMU_GAP_S:
             self._drift, self._bad = (0.0, 0.0, 0.0), 0
             return None
-        self._drift = x, y, z = imu_drift(self._drift, last, values, since_s)
+        self._drift = x, y, z = _imu_drift(self._drift, last, values, since_s)
         distance = math.sqrt(x * x + y * y + z * z)
         self._bad = self._bad + 1 if distance > IMU_DRIFT_RAD else 0
         if self._bad > MOST_BRIDGED:
@@ -261,21 +257,22 @@ class ImuMonitor:
         return f"the IMU shows the same for {self._still_s:.2f} s while joints move"
 
 
-def imu_drift(drift: Any, last: Any, now: Any, step_s: float) -> tuple[Any, ...]:
-    """How far the orientation is from what the rate says, (3,) [rad], a step later.
+def _imu_drift(drift: Vector, last: Sequence[float], now: Sequence[float], dt_s: float) -> Vector:
+    """How far the orientation is from the integrated rate (3,) [rad], a step later.
 
-    From orientation (4) and rate (3) before and now, in one row (7,); of n robots (7, n).
+    `last` and `now` (7,) are orientation (4) and rate (3) of two readings.
     """
-    keep = 1.0 - step_s / IMU_DRIFT_S
-    return tuple(
-        keep * drifted + angle - 0.5 * step_s * (before + after)
+    keep = 1.0 - dt_s / IMU_DRIFT_S
+    x, y, z = (
+        keep * drifted + angle - 0.5 * dt_s * (before + after)
         for drifted, angle, before, after in zip(
             drift, _turn(last, now), last[4:], now[4:], strict=True
         )
     )
+    return x, y, z
 
 
-def _turn(last: Any, now: Any) -> tuple[Any, Any, Any]:
+def _turn(last: Sequence[float], now: Sequence[float]) -> Vector:
     """From one orientation (4) to the next, as small angles about the base's axes [rad]."""
     a, b, c, d = -last[0], -last[1], -last[2], last[3]
     x, y, z, w = now[:4]

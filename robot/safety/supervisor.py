@@ -132,7 +132,7 @@ class Supervisor:
             joints.reset()
             if rises and (finite or self._unreadable > MOST_BRIDGED):
                 self.fault = wrong
-        elif rises and (up := up_z(reading.orientation)) < LEAST_UP_Z_TO_RISE:
+        elif rises and (up := up_z(reading.orientation.tolist())) < LEAST_UP_Z_TO_RISE:
             self.fault = f"{_tilted(up)}: it cannot stand up from there"
             return False
         return joints.trusted and not joints.suspect

@@ -1,4 +1,4 @@
-"""n episodes at once, each of a robot with a low level of its own."""
+"""Batched episodes: `run_episode` for n robots at once, a low level for each robot."""
 
 from __future__ import annotations
 
@@ -6,34 +6,32 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pixelgait.robot.control.low_level import LATENT_SIZE, LinearLowLevel, features
-from pixelgait.robot.control.observation import imu_vector
-from pixelgait.robot.interface import Reading
+from pixelgait.robot.control.low_level import LATENT_SIZE, features
 from pixelgait.robot.spec import Array
-from pixelgait.sim.batched.controller import BatchController
-from pixelgait.sim.batched.mujoco_batch import MuJoCoBatch
-from pixelgait.sim.batched.tasks import BatchTask, Who
+from pixelgait.sim.batched.controller import BatchController, BatchLowLevel, imu_vectors
+from pixelgait.sim.batched.mujoco_batch import BatchReading, MuJoCoBatch
+from pixelgait.sim.batched.tasks import BatchTask, Robots
 from pixelgait.sim.tasks.episode import SAMPLE_STEPS, Contacts, Episode
 from pixelgait.sim.tasks.task import off_its_feet
 
 
 def run_batch(
-    low_levels: LinearLowLevel, body: MuJoCoBatch, task: BatchTask, seeds: Sequence[int]
+    low_level: BatchLowLevel, body: MuJoCoBatch, task: BatchTask, seeds: Sequence[int]
 ) -> list[Episode | None]:
-    """Episodes of n robots, as `run_episode` has them one by one, to the last bit.
+    """Run n episodes, one per seed; each equals that of `run_episode`, bit for bit.
 
-    None for who met anything odd: run that one alone.
+    None for a robot with a suspect reading: its episode must be run individually.
     """
-    controller = BatchController(task.command, low_levels)
+    controller = BatchController(task.command, low_level)
     reading = body.reset()
     task.reset(body)
     log = BatchLog(body, task, seeds)
     for step in range(1, task.steps + 1):
         if step % SAMPLE_STEPS == 1:
             log.sample(controller, reading)
-        command = controller.step(reading)
-        body.leave(controller.supervisor.odd)
-        body.apply(command)
+        targets = controller.step(reading)
+        body.leave(controller.supervisor.flagged)
+        body.apply(targets)
         reading = body.read()
         rewards, over = task.step(body)
         log.after_step(controller, rewards, over | (step == task.steps))
@@ -44,7 +42,7 @@ def run_batch(
 
 
 class BatchLog:
-    """What is noted down while they run; `episodes` (n) are those that are over."""
+    """Records n episodes while they run; `episodes` (n) holds those that are over."""
 
     def __init__(self, body: MuJoCoBatch, task: BatchTask, seeds: Sequence[int]) -> None:
         self.body, self.task, self.seeds = body, task, seeds
@@ -56,29 +54,28 @@ class BatchLog:
         self._observations: list[Array] = []  # (n, 20)
         self._decisions: list[Array] = []  # (n, 3)
 
-    def sample(self, controller: BatchController, reading: Reading) -> None:
-        """A step begins whose observation is kept: inputs under the last latent commands."""
+    def sample(self, controller: BatchController, reading: BatchReading) -> None:
+        """Record positions and the low levels' inputs under the last latent commands."""
         self._path.append(self.body.positions[:, :2])
         decision = controller.decision
         latent = decision.latent if decision else np.zeros((self.body.robots, LATENT_SIZE))
-        inputs = (latent, imu_vector(reading), reading.joint_angles, controller.phase)
+        inputs = (latent, imu_vectors(reading), reading.joint_angles, controller.phase)
         self._observations.append(np.asarray(features(*inputs)))
 
-    def after_step(self, controller: BatchController, rewards: Array, over: Who) -> None:
-        """A step is over, and with it some (n,) of the episodes."""
+    def after_step(self, controller: BatchController, rewards: Array, over: Robots) -> None:
+        """Record a step that is over; `over` (n,) marks the episodes that end with it."""
         self._steps += 1
         self._return_m += rewards
         decision = controller.decision
-        if decision and controller.images > len(self._decisions):
+        if decision and controller.decisions > len(self._decisions):
             duration = np.full((self.body.robots, 1), decision.duration_steps)
             self._decisions.append(np.hstack((decision.latent, duration)))
         for robot in np.flatnonzero(over & self.body.staying).tolist():
             self.episodes[robot] = self._episode(robot)
 
     def _episode(self, robot: int) -> Episode:
-        """Of one that is over."""
         end = self.body.positions[robot]
-        fell = bool(off_its_feet(end[2], self.body.orientations[robot]))
+        fell = off_its_feet(end[2], self.body.orientations[robot].tolist())
         path = [*(places[robot] for places in self._path), end[:2]]
         return Episode(
             seed=self.seeds[robot],

@@ -1,29 +1,41 @@
-"""n robots in MuJoCo, each alone on flat ground: one model, a state each.
+"""Batched MuJoCo: n robots, each alone on flat ground; one model, a state for each robot.
 
-Each moves as a `MuJoCoBody` does, bit for bit. Motors and sensors are ideal, nobody has a camera.
-What is a vector of one robot is an array with a row for each of n.
+Each robot moves as a `MuJoCoBody` does, bit for bit. Motors and sensors are ideal, there is no
+camera. A vector of one robot is here an array with a row for each of n robots.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.interface import Image, JointCommand, Reading
+from pixelgait.robot.interface import JointCommand
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.interface import PHYSICS_DT_S, SUBSTEPS, JointLoads
 from pixelgait.sim.engines.mujoco_body import ANGULAR, LINEAR, POSITION, QUATERNION, MuJoCoBody
 from pixelgait.sim.engines.mujoco_model import read_feet
 from pixelgait.sim.scenes.flat import FlatGround
 
-BLANK = np.zeros((1, 1, 3), dtype=np.uint8)  # what a robot without eyes sees
 WXYZ = np.arange(QUATERNION.start, QUATERNION.stop)  # of the coordinates
 XYZW = np.roll(WXYZ, -1)
 
 
+@dataclass(frozen=True, slots=True)
+class BatchReading:
+    """The `Reading`s of n robots, without images and odometry."""
+
+    time_s: float
+    joint_angles: Array  # (n, 12) [rad]
+    joint_velocities: Array  # (n, 12) [rad/s]
+    orientation: Array  # (n, 4) quaternions xyzw
+    angular_velocity: Array  # (n, 3) [rad/s], base frames
+
+
 class MuJoCoBatch:
-    """n robots of one kind that start alike, until they `leave`: then they stay as they are."""
+    """n robots of one kind that start alike; those that `leave` are not simulated any further."""
 
     def __init__(self, spec: RobotSpec, robots: int) -> None:
         self.spec, self.robots = spec, robots
@@ -37,8 +49,8 @@ class MuJoCoBatch:
         self._targets = [state.ctrl for state in self._states]
         self.reset()
 
-    def reset(self) -> Reading:
-        """Stand all of them at the start."""
+    def reset(self) -> BatchReading:
+        """Place all robots at the start."""
         self._first.reset(0)  # flat ground has one layout
         for state in self._states:
             mujoco.mj_copyData(state, self._model, self._first.data)
@@ -46,45 +58,45 @@ class MuJoCoBatch:
         self.time_s, self._stiff = 0.0, False
         return self.read()
 
-    def read(self) -> Reading:
-        """Ideal sensor values of this instant, (n, ...)."""
+    def read(self) -> BatchReading:
+        """Ideal sensor values of this instant."""
         self._coordinates, velocities = _rows(self._q), _rows(self._v)
         self._speeds = velocities.take(self._first.v, 1)
-        return Reading(
+        return BatchReading(
             self.time_s,
             self._coordinates.take(self._first.q, 1),  # an index would not leave rows in one piece
             self._speeds,
             self.orientations,
             velocities[:, ANGULAR],
-            lambda: Image(BLANK, self.time_s),
         )
 
-    def apply(self, command: JointCommand) -> None:
-        """One control step of who has not left; targets (n, 12), gains (12,) that never change."""
+    def apply(self, targets: Array) -> None:
+        """One control step towards these targets (n, 12) [rad], with the robot's nominal gains."""
         if not self._stiff:
-            self._first.stiffen(command)
+            kp, kd = self.spec.kp_nm_per_rad, self.spec.kd_nms_per_rad
+            self._first.stiffen(JointCommand(self.time_s, targets[0], kp, kd, np.zeros(len(kp))))
             self._stiff = True
-        self.advance(command.targets)
+        self.advance(targets)
         for _ in range(SUBSTEPS):  # rounded as a single robot's clock is
             self.time_s += PHYSICS_DT_S
 
     def advance(self, targets: Array) -> None:
-        """The engine alone: a control step towards these targets (n, 12)."""
+        """Step the engine alone: one control step towards these targets (n, 12) [rad]."""
         for robot in np.flatnonzero(self.staying).tolist():
             self._targets[robot][:] = targets[robot]
             mujoco.mj_step(self._model, self._states[robot], SUBSTEPS)
 
-    def leave(self, who: NDArray[np.bool_]) -> None:
-        """Those (n,) move no more."""
-        self.staying &= ~who
+    def leave(self, robots: NDArray[np.bool_]) -> None:
+        """Simulate these robots (n,) no further."""
+        self.staying &= ~robots
 
     def restart(self, robot: int) -> None:
-        """Stand one of them at the start again; `read` what all do before it is judged."""
+        """Place one robot at the start again; call `read` before a task rewards it."""
         mujoco.mj_copyData(self._states[robot], self._model, self._first.data)
         self.staying[robot] = True
 
     def advance_alone(self, robot: int, command: JointCommand) -> None:
-        """A control step of one of them under other gains than all have: of one to be damped."""
+        """Control step of one robot with gains of its own: one that its supervisor damps."""
         alone, own = self._first, self._states[robot]
         mujoco.mj_copyData(alone.data, self._model, own)
         alone.apply(command)
@@ -94,16 +106,16 @@ class MuJoCoBatch:
 
     @property
     def positions(self) -> Array:
-        """(n, 3) of the bases, when they were read [m]."""
+        """Positions of the bases (n, 3) [m] at the last `read`."""
         return self._coordinates[:, POSITION]
 
     @property
     def orientations(self) -> Array:
-        """(n, 4) of the bases, when they were read: quaternions xyzw."""
+        """Orientations of the bases (n, 4), quaternions xyzw, at the last `read`."""
         return self._coordinates.take(XYZW, 1)
 
     def loads(self) -> JointLoads:
-        """What motors and feet bear, (n, ...); joints' speeds are those that were read."""
+        """Loads of motors and feet, (n, ...); joint speeds are those of the last `read`."""
         return JointLoads(_rows(self._forces), self._speeds, *read_feet(_rows(self._felt)))
 
     def push(self, velocities: Array) -> None:
@@ -113,5 +125,5 @@ class MuJoCoBatch:
 
 
 def _rows(views: list[Array]) -> Array:
-    """A copy of n vectors, one below the other."""
+    """Stack n vectors as rows, copied."""
     return np.concatenate(views).reshape(len(views), -1)

@@ -1,6 +1,6 @@
-"""The tasks of low levels for n robots at once, each in the episode of a seed of its own.
+"""Batched tasks of low levels: rewards and ends of n episodes, one per seed.
 
-They judge as `Follow` and `Forward` do, with the same formulas.
+Rewards equal those of `Follow` and `Forward`, bit for bit.
 """
 
 from __future__ import annotations
@@ -17,14 +17,21 @@ from pixelgait.robot.control.low_level import commanded
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.rotation import heading
 from pixelgait.robot.spec import Array
+from pixelgait.sim.batched.controller import up_z
 from pixelgait.sim.batched.mujoco_batch import MuJoCoBatch
 from pixelgait.sim.body.interface import JointLoads
 from pixelgait.sim.tasks.follow import Follow, drawn_command
 from pixelgait.sim.tasks.forward import AHEAD, Forward
-from pixelgait.sim.tasks.task import Task, drawn_push, in_base_frame, off_its_feet
+from pixelgait.sim.tasks.task import (
+    FALLEN_HEIGHT_M,
+    TIPPED_UP_Z,
+    Task,
+    drawn_push,
+    in_base_frame,
+)
 from pixelgait.sim.world.seeds import Stream
 
-Who = NDArray[np.bool_]  # (n,)
+Robots = NDArray[np.bool_]  # (n,) which of them
 
 
 class BatchTask(Protocol):
@@ -32,34 +39,34 @@ class BatchTask(Protocol):
 
     steps: int
 
-    def command(self, *_: object) -> Decision:
-        """The high level: latent commands (n, 2)."""
+    def command(self) -> Decision:
+        """The next latent commands (n, 2), in place of a high level."""
 
     def reset(self, body: MuJoCoBatch) -> None: ...
 
-    def step(self, body: MuJoCoBatch) -> tuple[Array, Who]:
-        """Rewards (n,) of the control step just taken, and whose episode is over."""
+    def step(self, body: MuJoCoBatch) -> tuple[Array, Robots]:
+        """Rewards (n,) of the control step just taken, and which episodes (n,) are over."""
 
     def metrics(self, robot: int) -> dict[str, float]:
-        """Further figures of a robot's episode, up to now."""
+        """Further figures of a robot's episode so far."""
 
 
 class FollowBatch:
-    """`Follow`, n times, each by a clock of its own."""
+    """`Follow` for n robots; each has its own episode clock."""
 
     def __init__(self, seeds: Sequence[int], steps: int) -> None:
         self.steps = steps
         self.latents = np.zeros((len(seeds), 2))
-        self._wanted = np.zeros((len(seeds), 2))  # the same, [m/s], [rad/s]
+        self._wanted = np.zeros((len(seeds), 2))  # speeds [m/s] and yaw rates [rad/s] of these
         self._rngs = [Stream.TASK.rng(seed) for seed in seeds]
 
-    def command(self, *_: object) -> Decision:
+    def command(self) -> Decision:
         """The next commands (n, 2)."""
         self.draw(range(len(self._rngs)))
         return Decision(self.latents.copy(), Follow.COMMAND_STEPS)
 
     def draw(self, robots: Iterable[int]) -> None:
-        """The next command of some of them."""
+        """Draw the next commands of these robots."""
         for robot in robots:
             self.latents[robot] = drawn_command(self._rngs[robot])
             self._wanted[robot] = commanded(self.latents[robot])
@@ -72,7 +79,7 @@ class FollowBatch:
         self._errors, self._judged = np.zeros((2, body.robots)), np.zeros(body.robots, np.int64)
 
     def begin(self, robots: Sequence[int], seeds: Iterable[int], body: MuJoCoBatch) -> None:
-        """The episodes of other seeds for some of them, who stand at the start."""
+        """Begin episodes with these seeds for some robots, which stand at the start."""
         for robot, seed in zip(robots, seeds, strict=True):
             self._rngs[robot] = Stream.TASK.rng(seed)
         self.clocks[robots] = self._judged[robots] = 0
@@ -82,7 +89,7 @@ class FollowBatch:
         self._loads.foot_forces[robots] = now.foot_forces[robots]
         self._loads.foot_sinking[robots] = now.foot_sinking[robots]
 
-    def step(self, body: MuJoCoBatch) -> tuple[Array, Who]:
+    def step(self, body: MuJoCoBatch) -> tuple[Array, Robots]:
         self.clocks += body.staying
         poses = _planar_poses(body)
         velocities = _planar_velocities(self._poses, poses)
@@ -99,7 +106,7 @@ class FollowBatch:
         return rewards, fallen(body)
 
     def _push(self, body: MuJoCoBatch) -> None:
-        """Whose turn it is."""
+        """Push the robots whose push is due."""
         due = body.staying & (self.clocks % Follow.PUSH_STEPS == 0)
         pushes = np.zeros((body.robots, 3))
         for robot in np.flatnonzero(due).tolist():
@@ -108,11 +115,11 @@ class FollowBatch:
             body.push(pushes)
 
     def _strain(self, loads: JointLoads) -> Array:
-        """What this control step has cost motors and feet, (n,); see `Follow`."""
+        """Costs (n,) of this control step in motor power and landing speed; see `Follow`."""
         torques, speeds = np.abs(loads.torques), np.abs(loads.speeds)
         power = np.array([own.dot(turning) for own, turning in zip(torques, speeds, strict=True)])
         strain = Follow.POWER_WEIGHT_PER_W * power * CONTROL_DT_S
-        landing: Who = (loads.foot_forces > 0.0) & (self._loads.foot_forces <= 0.0)  # (n, 4)
+        landing: Robots = (loads.foot_forces > 0.0) & (self._loads.foot_forces <= 0.0)  # (n, 4)
         for robot in np.flatnonzero(landing.any(1)).tolist():
             before = self._loads.foot_sinking[robot, landing[robot]]
             strain[robot] += Follow.landing_loss(before)
@@ -125,14 +132,14 @@ class FollowBatch:
 
 
 class ForwardBatch:
-    """`Forward` without end, n times: straight ahead on flat ground."""
+    """`Forward` for n robots: straight ahead on flat ground, without a goal."""
 
     def __init__(self, seeds: Sequence[int], steps: int, stall_steps: float) -> None:
         self.steps, self.stall_steps = steps, stall_steps
         self._shoves = np.array([Forward.shove(seed) for seed in seeds])
 
-    def command(self, *_: object) -> Decision:
-        """Ahead, (n, 2)."""
+    def command(self) -> Decision:
+        """Straight ahead, (n, 2)."""
         return Decision(np.tile(AHEAD, (len(self._shoves), 1)), self.steps)
 
     def reset(self, body: MuJoCoBatch) -> None:
@@ -141,7 +148,7 @@ class ForwardBatch:
         self._since_best = np.zeros(body.robots, dtype=np.int64)
         body.push(self._shoves)
 
-    def step(self, body: MuJoCoBatch) -> tuple[Array, Who]:
+    def step(self, body: MuJoCoBatch) -> tuple[Array, Robots]:
         progress, cap = body.positions[:, 0], Forward.CAP_M_PER_S * CONTROL_DT_S
         rewards = np.clip(progress - self._progress, -cap, cap)
         self._progress = progress
@@ -156,16 +163,17 @@ class ForwardBatch:
 
 
 def batch_of(task: Task, seeds: Sequence[int]) -> BatchTask:
-    """The task of a low level, in the episodes of n seeds."""
+    """The batched form of a task, with an episode for each seed."""
     if isinstance(task, Follow):
         return FollowBatch(seeds, task.steps)
     assert isinstance(task, Forward)
     return ForwardBatch(seeds, task.steps, task.stall_steps)
 
 
-def fallen(body: MuJoCoBatch) -> Who:
-    """Which robots (n,) are off their feet, on flat ground."""
-    return np.asarray(off_its_feet(body.positions[:, 2], body.orientations.T))
+def fallen(body: MuJoCoBatch) -> Robots:
+    """Which robots (n,) have fallen, on flat ground; see `tasks.task.fallen`."""
+    heights = body.positions[:, 2]
+    return (up_z(body.orientations) < TIPPED_UP_Z) | (heights < FALLEN_HEIGHT_M)
 
 
 def _planar_poses(body: MuJoCoBatch) -> Array:
@@ -181,7 +189,7 @@ def _planar_velocities(before: Array, after: Array) -> Array:
 
 
 def _each(function: Callable[[float], float]) -> Callable[[Array], Array]:
-    """A function of numbers for arrays (n,); numpy's own may round otherwise."""
+    """Apply a scalar function to an array (n,): numpy's own may round differently."""
     return lambda values: np.array([function(value) for value in values.tolist()])
 
 

@@ -14,12 +14,12 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from pixelgait.robot.control.low_level import LATENT_SIZE, OUTPUT_SIZE, features
-from pixelgait.robot.control.observation import imu_vector
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.interface import CONTROL_DT_S, JointCommand, Reading
+from pixelgait.robot.interface import CONTROL_DT_S, Image, JointCommand, Reading
 from pixelgait.robot.spec import A1, Array, find_robot
+from pixelgait.sim.batched.controller import imu_vectors
 from pixelgait.sim.batched.mujoco_batch import MuJoCoBatch
-from pixelgait.sim.batched.tasks import FollowBatch, Who, fallen
+from pixelgait.sim.batched.tasks import FollowBatch, Robots, fallen
 from pixelgait.sim.body.interface import PHYSICS_DT_S, SUBSTEPS
 from pixelgait.sim.environments.base_env import Observation, as_action, check_times
 from pixelgait.sim.environments.gait_env import Agent, action_space, felt_space
@@ -101,7 +101,7 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
 
     def step(
         self, actions: NDArray[np.floating[Any]]
-    ) -> tuple[Observation, Array, Who, Who, Infos]:
+    ) -> tuple[Observation, Array, Robots, Robots, Infos]:
         """Apply actions (n, 19); where an episode was over, the next one starts instead.
 
         Raises:
@@ -134,7 +134,7 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
     def close_extras(self, **_: Any) -> None:
         """Free nothing: the model goes with the object."""
 
-    def _control_step(self, moves: Who) -> tuple[Array, Who]:
+    def _control_step(self, moves: Robots) -> tuple[Array, Robots]:
         """Move some robots (n,); return the rewards (n,) and whose episode is over (n,)."""
         body, robots = self.body, np.flatnonzero(moves).tolist()
         commands = {robot: self._command(robot) for robot in robots}
@@ -144,8 +144,7 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
             targets[robot] = command.targets
             damped[robot] = command.kp is not self.robot.kp_nm_per_rad
         body.staying = moves & ~damped
-        kp, kd = self.robot.kp_nm_per_rad, self.robot.kd_nms_per_rad
-        body.apply(JointCommand(self.reading.time_s, targets, kp, kd, np.zeros(len(kp))))
+        body.apply(targets)
         for robot in np.flatnonzero(damped).tolist():
             body.advance_alone(robot, commands[robot])
         body.staying = moves
@@ -167,11 +166,11 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
             readings.joint_velocities[robot],
             readings.orientation[robot],
             readings.angular_velocity[robot],
-            readings.image,
+            no_image,
         )
         return self.agents[robot].follow(self.task.latents[robot], reading)
 
-    def _restart(self, who: Who) -> NDArray[np.int64]:
+    def _restart(self, who: Robots) -> NDArray[np.int64]:
         """Start the next episode of some robots (n,); return their seeds (n,)."""
         seeds = np.zeros(self.num_envs, dtype=np.int64)
         robots = np.flatnonzero(who).tolist()
@@ -196,11 +195,11 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
         """Observations of all robots (n, ...)."""
         phases = np.array([agent.phase for agent in self.agents])
         no_latents = np.zeros((self.num_envs, LATENT_SIZE))
-        x = features(no_latents, imu_vector(self.reading), self.reading.joint_angles, phases)
+        x = features(no_latents, imu_vectors(self.reading), self.reading.joint_angles, phases)
         felt = np.asarray(x[:, LATENT_SIZE:], dtype=np.float32)
         return {"proprioception": felt, "command": self.task.latents.astype(np.float32)}
 
-    def _infos(self, of: Who, **values: Any) -> Infos:
+    def _infos(self, of: Robots, **values: Any) -> Infos:
         """Values (n,) of some robots (n,), and under `_name` which robots have them."""
         if not of.any():
             return {}
@@ -226,3 +225,8 @@ def _seed_of_each(seed: int | Sequence[int | None] | None, robots: int) -> list[
         if each is not None and not 0 <= each <= LARGEST_SEED:
             raise UserError(f"seed is {each!r}, expected 0 to {LARGEST_SEED}")
     return given
+
+
+def no_image() -> Image:
+    """These robots have no camera, and nothing decides by images."""
+    raise AssertionError

@@ -14,8 +14,8 @@ from pixelgait.robot.control.low_level import (
     LATENT_SIZE,
     OUTPUT_SIZE,
     act,
-    begun,
     features,
+    with_surplus,
 )
 from pixelgait.robot.control.observation import imu_vector
 from pixelgait.robot.errors import UserError
@@ -143,7 +143,7 @@ class Agent(Controller):
     def begin(self) -> None:
         """Start an episode; the carried state has its full size from the first step on."""
         super().begin()
-        self.carried = begun(self.spec, self.carried)
+        self.carried = with_surplus(self.spec, self.carried)
 
     def _act(
         self, latent: Array, imu: Array, joint_angles: Array, carried: Array

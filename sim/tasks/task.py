@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -40,15 +41,12 @@ def fallen(body: RobotBase) -> bool:
     """Whether the robot has tipped over, sunk down, or left the ground it can walk on."""
     (x, y, z), orientation = body.pose()
     ground = body.scene.ground_m(x, y)
-    return ground is None or bool(off_its_feet(z - ground, orientation))
+    return ground is None or off_its_feet(z - ground, orientation)
 
 
-def off_its_feet(height_m: Any, orientation: Any) -> Any:
-    """Whether a base so high above the ground, with this orientation (4,), has fallen.
-
-    Heights (n,) and orientations (4, n) are those of n robots.
-    """
-    return (up_z(orientation) < TIPPED_UP_Z) | (height_m < FALLEN_HEIGHT_M)
+def off_its_feet(height_m: float, orientation: Sequence[float]) -> bool:
+    """Whether a base so high above the ground, with this orientation (4,), has fallen."""
+    return up_z(orientation) < TIPPED_UP_Z or height_m < FALLEN_HEIGHT_M
 
 
 def progress_m(body: RobotBase) -> float:

@@ -34,7 +34,7 @@ from pixelgait.robot.bundle import (
 )
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.runtime.operator_commands import OperatorCommands, State
+from pixelgait.robot.runtime.operator_commands import OperatorCommands, RobotState
 from pixelgait.robot.runtime.state_machine import Inputs, Operation
 from pixelgait.robot.spec import A1, GO2, ROBOTS
 from tests.conftest import make_bundle
@@ -319,7 +319,9 @@ def test_a_robot_stands_up_as_its_contract_says(robot: str) -> None:
     commands = []
     for step in range(round(start["ramp_s"] / dt_s)):
         reading = Reading(step * dt_s, angles, np.zeros(12), level, np.zeros(3), no_image)
-        commands.append(operation.step(Inputs(reading, {}, OperatorCommands(True, State.READY))))
+        commands.append(
+            operation.step(Inputs(reading, {}, OperatorCommands(True, RobotState.READY)))
+        )
     np.testing.assert_allclose(commands[-1].targets, start["pose_rad"], atol=1e-12)
     stiff = [np.array_equal(command.kp, bundle.spec.kp_nm_per_rad) for command in commands]
     assert stiff.index(True) == round(start["stiffness_ramp_s"] / dt_s) - 1

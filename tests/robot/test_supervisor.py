@@ -16,7 +16,7 @@ from pixelgait.robot.control.controller import Controller, Decision
 from pixelgait.robot.control.low_level import LinearLowLevel, latent_for
 from pixelgait.robot.interface import CONTROL_DT_S, Image, JointCommand, Reading
 from pixelgait.robot.rotation import turned
-from pixelgait.robot.runtime.operator_commands import OperatorCommands, State
+from pixelgait.robot.runtime.operator_commands import OperatorCommands, RobotState
 from pixelgait.robot.runtime.state_machine import Inputs, Operation
 from pixelgait.robot.safety.sensor_checks import ImuMonitor
 from pixelgait.robot.safety.supervisor import Supervisor
@@ -346,14 +346,14 @@ def test_a_robot_that_stood_may_be_as_late_to_walk_as_it_was_trained(late: int, 
             read = replace(reading, joint_angles=np.round(reading.joint_angles, 4))
         shown.append(read.joint_angles)
         forward = latent_for(0.6 if step >= 400 else 0.0, 0.0)
-        commands = OperatorCommands(True, State.WALKING)
+        commands = OperatorCommands(True, RobotState.WALKING)
         sent.append(operation.step(Inputs(read, {}, commands, CONTROL_DT_S, forward)))
         assert operation.supervisor.fault is None
         body.apply(sent[max(0, step - late)])
         reading = body.read()
     body.close()
     assert (np.ptp(shown[370:400], 0) == 0.0).any()  # it did stand
-    assert operation.state is State.WALKING
+    assert operation.state is RobotState.WALKING
 
 
 @pytest.mark.parametrize("noise_rad", [0.0, 1e-9, 1e-3])

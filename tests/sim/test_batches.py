@@ -1,4 +1,4 @@
-"""Many robots at once: each as it is alone, to the last bit, and nobody odd among them."""
+"""Batched robots: each moves as it does alone, bit for bit; suspect readings are flagged."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from pixelgait.robot.interface import CONTROL_DT_S, Image, Reading
 from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1, ROBOTS, RobotSpec
 from pixelgait.sim.batched import controller as control
-from pixelgait.sim.batched.controller import BatchSupervisor, HeadingHolds, stacked
-from pixelgait.sim.batched.mujoco_batch import BLANK, MuJoCoBatch
+from pixelgait.sim.batched.controller import BatchHeadingHold, BatchSupervisor, stacked
+from pixelgait.sim.batched.mujoco_batch import BatchReading, MuJoCoBatch
 from pixelgait.sim.tasks.episode import Episode
 from tests.conftest import gentle_weights, trotting_weights
 
 STEPS = 260  # commands change at 100 and 200, the push is at 250
 SEEDS = [3, 4]
-Change = Callable[[Reading], Reading]
+Change = Callable[[BatchReading], BatchReading]
 
 
 def candidates() -> list[np.ndarray]:
-    """From one that walks to one that flails and falls."""
+    """Weights of low levels, from one that walks to one that flails and falls."""
     noise = np.random.default_rng(1).standard_normal(LOW_LEVEL_WEIGHTS)
     weights = [np.zeros(LOW_LEVEL_WEIGHTS), trotting_weights(0.5), gentle_weights()]
     return [*weights, gentle_weights() + 0.1 * noise, 0.5 * noise]
@@ -57,9 +57,9 @@ def test_an_episode_is_the_same_alone_and_among_others(task: str, robot: str) ->
         assert_equal(one, other)
 
 
-def test_who_meets_anything_odd_is_run_again_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flagged_robot_is_run_again_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = episodes_of("walk", False)
-    monkeypatch.setattr(control, "LEAST_UP_Z", float(np.cos(0.4)))  # who falls leans further
+    monkeypatch.setattr(control, "LEAST_UP_Z", float(np.cos(0.4)))  # robots that fall lean further
     again: list[Job] = []
 
     def run_alone(
@@ -76,28 +76,31 @@ def test_who_meets_anything_odd_is_run_again_alone(monkeypatch: pytest.MonkeyPat
             assert_equal(a, b)
 
 
-def nobody_looks() -> Image:
+def no_image() -> Image:
     raise AssertionError
 
 
-def row(reading: Reading, robot: int) -> Reading:
-    """What one robot reads of what all do."""
-    return replace(
-        reading,
-        joint_angles=reading.joint_angles[robot],
-        joint_velocities=reading.joint_velocities[robot],
-        orientation=reading.orientation[robot],
-        angular_velocity=reading.angular_velocity[robot],
+def row(reading: BatchReading, robot: int) -> Reading:
+    """The reading of one robot."""
+    return Reading(
+        reading.time_s,
+        reading.joint_angles[robot],
+        reading.joint_velocities[robot],
+        reading.orientation[robot],
+        reading.angular_velocity[robot],
+        no_image,
     )
 
 
-def spoiled(reading: Reading, name: str, robot: int, value: float, at: int = 0) -> Reading:
+def spoiled(
+    reading: BatchReading, name: str, robot: int, value: float, at: int = 0
+) -> BatchReading:
     values = getattr(reading, name).copy()
     values[robot, at] = value
     return replace(reading, **{name: values})
 
 
-ODD: dict[str, Change] = {
+SUSPECT: dict[str, Change] = {
     "not finite": lambda reading: spoiled(reading, "joint_angles", 1, np.nan),
     "huge": lambda reading: spoiled(reading, "joint_velocities", 1, 1e200),
     "beyond its limit": lambda reading: spoiled(reading, "joint_angles", 1, 3.0),
@@ -110,8 +113,8 @@ ODD: dict[str, Change] = {
 }
 
 
-@pytest.mark.parametrize("what", ODD)
-def test_only_the_robot_with_an_odd_reading_is_odd(what: str) -> None:
+@pytest.mark.parametrize("what", SUSPECT)
+def test_only_the_robot_with_a_suspect_reading_is_flagged(what: str) -> None:
     supervisor = BatchSupervisor(A1, 3)
     singles = [Supervisor(A1) for _ in range(3)]
     rng = np.random.default_rng(0)
@@ -120,24 +123,23 @@ def test_only_the_robot_with_an_odd_reading_is_odd(what: str) -> None:
         for step in range(5):
             noise = 0.01 * rng.standard_normal((3, 12))
             upright = np.tile((0.0, 0.0, 0.0, 1.0), (3, 1)) + 1e-9 * noise[:, :4]
-            reading = Reading(
+            reading = BatchReading(
                 step * CONTROL_DT_S,
                 A1.default_pose_rad + noise,
                 noise,
                 upright,
                 noise[:, :3],
-                nobody_looks,
             )
             if step == 4:
-                reading = ODD[what](reading)
-            command = supervisor.review(reading, targets)
+                reading = SUSPECT[what](reading)
+            limited = supervisor.review(reading, targets)
             for robot in (0, 2):
                 sent = singles[robot].review(row(reading, robot), targets[robot])
-                np.testing.assert_array_equal(command.targets[robot], sent.targets)
-            assert supervisor.odd.tolist() == [False, step == 4, False]
+                np.testing.assert_array_equal(limited[robot], sent.targets)
+            assert supervisor.flagged.tolist() == [False, step == 4, False]
 
 
-def test_a_joint_that_is_stuck_is_odd() -> None:
+def test_a_robot_with_a_stuck_joint_is_flagged() -> None:
     supervisor = BatchSupervisor(A1, 2)
     for step in range(60):
         angles = np.tile(A1.default_pose_rad, (2, 1)) + 1e-3 * np.sin(step)
@@ -147,13 +149,13 @@ def test_a_joint_that_is_stuck_is_odd() -> None:
         targets = np.tile(A1.default_pose_rad + 0.3 * np.sin(0.2 * step), (2, 1))
         nothing = np.zeros((2, 12))
         rates = nothing[:, :3]
-        reading = Reading(step * CONTROL_DT_S, angles, nothing, still, rates, nobody_looks)
+        reading = BatchReading(step * CONTROL_DT_S, angles, nothing, still, rates)
         supervisor.review(reading, targets)
-    assert supervisor.odd.tolist() == [False, True]
+    assert supervisor.flagged.tolist() == [False, True]
 
 
 def test_each_robot_holds_its_own_heading() -> None:
-    holds, singles = HeadingHolds(2), [HeadingHold(), HeadingHold()]
+    holds, singles = BatchHeadingHold(2), [HeadingHold(), HeadingHold()]
     for step in range(20):
         yaws = 0.01 * step * np.array((1.0, -2.0)) / 2.0
         orientations = np.column_stack((np.zeros((2, 2)), np.sin(yaws), np.cos(yaws)))
@@ -164,7 +166,7 @@ def test_each_robot_holds_its_own_heading() -> None:
 
 
 @pytest.mark.parametrize("spec", [A1, ROBOTS["laikago"]], ids=lambda spec: spec.name)
-def test_low_levels_as_one_round_as_each_does(spec: RobotSpec) -> None:
+def test_stacked_low_levels_round_as_single_ones(spec: RobotSpec) -> None:
     rng = np.random.default_rng(0)
     each = [
         LinearLowLevel.from_weights(spec, w) for w in 0.3 * rng.normal(size=(5, LOW_LEVEL_WEIGHTS))
@@ -178,10 +180,9 @@ def test_low_levels_as_one_round_as_each_does(spec: RobotSpec) -> None:
         np.testing.assert_array_equal(phases, [phase for _, phase in expected])
 
 
-def test_who_has_left_stays_as_he_was() -> None:
+def test_a_robot_that_has_left_is_not_simulated_further() -> None:
     body = MuJoCoBatch(A1, 2)
     reading = body.reset()
-    assert reading.image().pixels is BLANK
     supervisor = BatchSupervisor(A1, 2)
     body.leave(np.array((False, True)))
     before = body.positions[1].copy()
