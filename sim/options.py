@@ -38,8 +38,9 @@ class SceneOptions:
     difficulty: Annotated[float, Range(0.0, 1.0)] = MEDIUM
     """Difficulty of the scene, 0 to 1; flat and gibson:FOLDER have but one."""
     appearance: AppearanceOption = "nominal"
-    """What everything looks like: as the scene says, or textures, colours, light, shadows and sky
-    of the training or of the test set, drawn anew every episode."""
+    """Appearance of the scene: its own colours (nominal), or surfaces, light and backdrop of the
+    training or test set, drawn anew every episode; moving: with a camera that shakes before a
+    backdrop that turns."""
 
     def check_given(self, options: Set[str]) -> None:
         """Raises UserError if a given option has no effect with the scene."""

@@ -145,7 +145,7 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
         who sees none, and a policy that is told places, where there is none to tell."""
         if self.scene.endswith(".py") and _is_endless(self.make_scene()):
             return f"note: scene '{self.scene}' has no goal_m to be reached, so no success rate"
-        if self.appearance != "nominal" and bundle.image_shape[2] == CHANNELS["depth"]:
+        if self.appearance in ("train", "test") and bundle.image_shape[2] == CHANNELS["depth"]:
             return "note: this policy sees depth alone, of which --appearance changes nothing"
         sees = self.task != "follow" and self.baseline not in (*BLIND_BASELINES, "no-goal")
         if not sees or "goal" not in bundle.takes or self.make_scene().has_goal_position:

@@ -39,11 +39,29 @@ class Camera:
     yaw_rad: float = 0.0  # to the left, and about its axis to the right: of a crooked mount
     roll_rad: float = 0.0
 
-    def moved(self, shift_m: tuple[float, float, float], pitch_rad: float) -> Camera:
-        """The camera elsewhere in the base frame, and looking further down."""
+    def moved(
+        self,
+        shift_m: tuple[float, float, float],
+        pitch_rad: float,
+        yaw_rad: float = 0.0,
+        roll_rad: float = 0.0,
+    ) -> Camera:
+        """The camera shifted in the base frame, and turned: further down, left, and rolled."""
         x, y, z = (a + b for a, b in zip(self.mount.position_m, shift_m, strict=True))
         pitch = self.mount.pitch_down_rad + pitch_rad
-        return replace(self, mount=replace(self.mount, position_m=(x, y, z), pitch_down_rad=pitch))
+        return replace(
+            self,
+            mount=replace(self.mount, position_m=(x, y, z), pitch_down_rad=pitch),
+            yaw_rad=self.yaw_rad + yaw_rad,
+            roll_rad=self.roll_rad + roll_rad,
+        )
+
+    def shaken(self, offset: Array | None) -> Camera:
+        """The camera off its mount by x, y, z [m], pitch, yaw, roll [rad]; None: on its mount."""
+        if offset is None:
+            return self
+        x, y, z, pitch, yaw, roll = offset.tolist()
+        return self.moved((x, y, z), pitch, yaw, roll)
 
     def with_field_of_view(self, vertical_rad: float | None) -> Camera:
         """The camera with another lens; None: its own."""

@@ -85,11 +85,9 @@ class CameraStream:
     def __init__(self, sample: Sample, camera: Camera, view: Renderer, seed: int) -> None:
         self.sample, self.view, self.seed = sample, view, seed
         shift_m = sample.camera_ahead_m, sample.camera_left_m, sample.camera_up_m
-        moved = camera.moved(shift_m, sample.camera_pitch_rad)
+        angles = sample.camera_pitch_rad, sample.camera_yaw_rad, sample.camera_roll_rad
         wide_rad = min(WIDEST_RAD, sample.camera_zoom * camera.mount.vertical_fov_rad)
-        zoomed = moved.with_field_of_view(wide_rad)
-        yaw, roll = sample.camera_yaw_rad, sample.camera_roll_rad
-        self.camera = replace(zoomed, yaw_rad=camera.yaw_rad + yaw, roll_rad=camera.roll_rad + roll)
+        self.camera = camera.moved(shift_m, *angles).with_field_of_view(wide_rad)
         self._exposure_control = AutomaticExposure(
             sample.camera_exposure, sample.camera_exposure_lag_s
         )

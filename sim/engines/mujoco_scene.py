@@ -75,6 +75,7 @@ class MuJoCoScene:
 
     def move(self, time_s: float) -> None:
         """Put what swings where it is so long after the reset."""
+        self._painter.time_s = time_s
         for swing in self.layout.swings:
             pose = swing.pose(self.layout.movable[swing.shape], time_s)
             self._place(swing.shape, pose)
@@ -85,12 +86,14 @@ class MuJoCoScene:
         if self.layout.appearance is not None and camera.kind != "depth":
             rgb, depth = self.render_both(camera, pose)
             return rgb if camera.kind == "rgb" else rgbd(rgb, depth)
+        camera = camera.shaken(self._painter.camera_offset())
         return cast_image(self.model, self.data, camera, pose, self._paints)
 
     def render_both(
         self, camera: Camera, pose: BasePose
     ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """Colours (H, W, 3) and depth (H, W) [m], both through the pixels' centres."""
+        camera = camera.shaken(self._painter.camera_offset())
         if self.layout.appearance is not None:
             return cast_with_appearance(
                 self.model, self.data, camera, pose, self._paints, self._painter, self._shapes

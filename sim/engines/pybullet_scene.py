@@ -56,6 +56,7 @@ class PyBulletScene:
 
     def move(self, time_s: float) -> None:
         """Put what swings where it is so long after the reset."""
+        self._painter.time_s = time_s
         for swing in self.layout.swings:
             pose = swing.pose(self.layout.movable[swing.shape], time_s)
             self._place(*self._movable[swing.shape], pose)
@@ -63,6 +64,7 @@ class PyBulletScene:
 
     def render(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
         """What the camera sees in this episode from a base at this pose; see `Camera`."""
+        camera = camera.shaken(self._painter.camera_offset())
         if self.layout.appearance is not None and camera.kind != "depth":
             return self._with_appearance(camera, pose)
         return pybullet_camera.render(self.client, camera, pose)
@@ -71,6 +73,12 @@ class PyBulletScene:
         self, camera: Camera, pose: BasePose
     ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """Colours (H, W, 3) and depth (H, W) [m], both through the pixels' centres."""
+        return self.render_from(camera.shaken(self._painter.camera_offset()), pose)
+
+    def render_from(
+        self, camera: Camera, pose: BasePose
+    ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+        """As `render_both`, but for a camera that never shakes, such as that of a film."""
         if self.layout.appearance is not None:
             return pybullet_camera.render_with_appearance(
                 self.client, camera, pose, self._painter, self._shapes
@@ -85,7 +93,7 @@ class PyBulletScene:
             if hits is not None:
                 colours = self._painter.paint(view, hits)
                 return colours.reshape(camera.height, camera.width, 3)
-        rgb, depth = self.render_both(camera, pose)
+        rgb, depth = self.render_from(camera, pose)
         return rgb if camera.kind == "rgb" else rgbd(rgb, depth)
 
     @property

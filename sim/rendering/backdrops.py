@@ -21,11 +21,13 @@ SIZE = (ROWS, COLUMNS)
 Backdrop = Callable[[np.random.Generator], Array]
 
 
-def looked_up(picture: NDArray[np.float32], rays: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Colours (n, 3) of a backdrop along unit rays (3, n)."""
+def looked_up(
+    picture: NDArray[np.float32], rays: NDArray[np.float32], yaw_rad: float
+) -> NDArray[np.float32]:
+    """Colours (n, 3) along unit rays (3, n) of a backdrop that is turned by this yaw."""
     share = (rays[2] - LOWEST) / (HIGHEST - LOWEST)
     row = np.minimum(np.maximum(share * ROWS, 0.0), ROWS - 1.0).astype(np.int32)
-    around = np.arctan2(rays[1], rays[0]) * (COLUMNS / 2.0 / math.pi)
+    around = (np.arctan2(rays[1], rays[0]) - yaw_rad) * (COLUMNS / 2.0 / math.pi)
     column = np.floor(around).astype(np.int32) % COLUMNS
     return np.asarray(picture.reshape(-1, 3).take(row * COLUMNS + column, axis=0))
 

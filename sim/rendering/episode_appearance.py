@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pixelgait.robot.spec import Array
 from pixelgait.sim.rendering.backdrops import BACKDROPS
 from pixelgait.sim.rendering.geometry import Floats, Geometry
 from pixelgait.sim.rendering.materials import Material, Palette, draw_material, in_one_colour
@@ -27,6 +28,12 @@ OWN_MATERIALS = 7  # where things are not of one material by kind, there are so 
 VISIBILITY_M = (8.0, 40.0)  # in haze
 MARK_M = 0.01  # what is no higher is a mark on the floor, and keeps its colour
 SETS: dict[AppearanceSet, int] = {"train": 0, "test": 1}
+# Motion within an episode, after the Distracting Control Suite (Stone et al. 2021, arXiv
+# 2101.02722): there a video plays behind the scene, and the camera walks at random, rolling by at
+# most pi/500 a step of 25 ms (0.25 rad/s) at the lowest difficulty. No angle here changes faster.
+TURN_RAD_PER_S = (0.05, 0.3)  # assumption: the backdrop, to either side
+SHAKE = np.array((0.02, 0.02, 0.02, 0.06, 0.06, 0.06))  # assumption: most x, y, z [m]; angles [rad]
+SHAKE_PERIOD_S = (1.5, 5.0)  # assumption
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,33 @@ class Light:
     ambient: Floats  # (3,) RGB
     shadows: bool
     exposure: float
+
+
+@dataclass(frozen=True, slots=True)
+class Motion:
+    """How backdrop and camera move within an episode."""
+
+    turn_rad_per_s: float  # of the backdrop, to the left
+    amplitudes: Array  # (6,) of the camera: x, y, z [m] in the base frame; pitch, yaw, roll [rad]
+    periods_s: Array  # (6,)
+    phases_rad: Array  # (6,)
+
+    @classmethod
+    def of(cls, appearance: AppearanceSeed) -> Motion:
+        """The motion of an appearance, from a stream of its own."""
+        rng = np.random.default_rng((SETS[appearance.kind], appearance.number, 1))
+        turn = float(rng.choice((-1.0, 1.0)) * rng.uniform(*TURN_RAD_PER_S))
+        return cls(
+            turn,
+            SHAKE * rng.uniform(0.2, 1.0, 6),
+            rng.uniform(*SHAKE_PERIOD_S, 6),
+            rng.uniform(0.0, 2.0 * math.pi, 6),
+        )
+
+    def camera_offset(self, time_s: float) -> Array:
+        """Where the camera is [s] after the reset, off its mount: x, y, z, pitch, yaw, roll."""
+        angles = 2.0 * math.pi * time_s / self.periods_s + self.phases_rad
+        return np.asarray(self.amplitudes * np.sin(angles))
 
 
 @dataclass(frozen=True, slots=True)

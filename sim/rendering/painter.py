@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pixelgait.robot.spec import Array
 from pixelgait.sim.rendering.backdrops import looked_up
-from pixelgait.sim.rendering.episode_appearance import EpisodeAppearance
+from pixelgait.sim.rendering.episode_appearance import EpisodeAppearance, Motion
 from pixelgait.sim.rendering.geometry import FOREIGN, SKY, Floats, Geometry, Hits, View
 from pixelgait.sim.rendering.height_fields import FieldSurface
 from pixelgait.sim.rendering.materials import OFFSETS, SIDES, TEXELS
@@ -47,12 +48,21 @@ class Painter:
         }
         self._mesh = np.array([isinstance(shape, Mesh) for shape in shapes], bool)
         self._appearance: AppearanceSeed | None = None
-        self._drawn: EpisodeAppearance | None = None  # drawn when first seen
+        self._drawn: EpisodeAppearance | None = None  # drawn when first rendered
+        self.motion: Motion | None = None
+        self.time_s = 0.0  # since the reset
 
     def lay_out(self, layout: Layout) -> None:
-        """Another episode: where things are, and which look they have."""
+        """Start an episode: poses of the shapes, and their appearance."""
         self.geometry.lay_out(layout)
-        self._appearance, self._drawn = layout.appearance, None
+        appearance = self._appearance = layout.appearance
+        self._drawn = None
+        self.motion = Motion.of(appearance) if appearance and appearance.moving else None
+        self.time_s = 0.0
+
+    def camera_offset(self) -> Array | None:
+        """How far off its mount the camera is now, (6,): see `Motion`; None: it does not shake."""
+        return None if self.motion is None else self.motion.camera_offset(self.time_s)
 
     def move(self, movable: int, pose: Pose) -> None:
         """Something swings."""
@@ -96,7 +106,8 @@ class Painter:
             clear = np.exp(hits.distances[:, None] / np.float32(-drawn.visibility_m))
             colours = drawn.haze + clear * (colours - drawn.haze)
         sky = (shapes == SKY).nonzero()[0]
-        colours[sky] = looked_up(drawn.backdrop, view.rays[:, sky])
+        yaw_rad = 0.0 if self.motion is None else self.motion.turn_rad_per_s * self.time_s
+        colours[sky] = looked_up(drawn.backdrop, view.rays[:, sky], yaw_rad)
         colours *= np.float32(255.0 * light.exposure)
         return np.minimum(colours, np.float32(255.0), out=colours).astype(np.uint8)
 

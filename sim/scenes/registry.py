@@ -24,7 +24,7 @@ from pixelgait.sim.scenes.mixture import Mixture
 from pixelgait.sim.scenes.ramps_and_steps import Ramps, Steps
 from pixelgait.sim.scenes.rough import Rough
 from pixelgait.sim.scenes.user_scene import load_user_scene
-from pixelgait.sim.world.appearance import AppearanceOption
+from pixelgait.sim.world.appearance import AppearanceOption, AppearanceSet
 from pixelgait.sim.world.scene import Scene, require_difficulty
 
 # Kinds of the mixture, and how often each comes: those that are walked ahead, by what there is to
@@ -83,7 +83,8 @@ def make_scene(
     require_difficulty(difficulty)
     _require("appearance", appearance, get_args(AppearanceOption))
     if appearance != "nominal":
-        return WithAppearance(make_scene(name, difficulty), appearance)
+        kind: AppearanceSet = "train" if appearance.startswith("train") else "test"
+        return WithAppearance(make_scene(name, difficulty), kind, appearance.endswith("-moving"))
     if name.startswith(f"{Gibson.name}:"):
         return Gibson(Path(name.removeprefix(f"{Gibson.name}:")))
     if name.startswith(f"{Mixture.name}:"):

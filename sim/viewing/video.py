@@ -122,7 +122,7 @@ class SceneRenderer:
         mount = CameraMount((0.0, 0.0, 0.0), math.atan2(-z, math.hypot(x, y)), FIELD_OF_VIEW_RAD)
         camera = Camera(mount, WIDTH, HEIGHT)
         pose = BasePose(tuple(eye.tolist()), upright(math.atan2(y, x)))
-        return self.scene.render_both(camera, pose)[0]
+        return self.scene.render_from(camera, pose)[0]
 
 
 def write_film(path: Path, frames: Iterable[Frame]) -> None:

@@ -7,13 +7,15 @@ from typing import Literal
 
 LIGHT = (-0.4, 0.0, 1.0)  # towards it: from behind; left and right are lit alike
 
-AppearanceSet = Literal["train", "test"]  # sets of looks that have no kind of pattern in common
-AppearanceOption = Literal["nominal", "train", "test"]
+AppearanceSet = Literal["train", "test"]  # without a kind of pattern or backdrop in common
+# The moving ones: the same draws, but backdrop and camera move within an episode.
+AppearanceOption = Literal["nominal", "train", "test", "train-moving", "test-moving"]
 
 
 @dataclass(frozen=True, slots=True)
 class AppearanceSeed:
-    """What surfaces, light and sky look like: one of a set, by its number."""
+    """What one episode's appearance is drawn from."""
 
     kind: AppearanceSet
     number: int
+    moving: bool = False  # whether the backdrop turns and the camera shakes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -11,21 +12,21 @@ import pytest
 
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body import camera
-from pixelgait.sim.body.camera import Camera
+from pixelgait.sim.body.camera import FAR_M, Camera
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.environments.gait_env import GaitEnv
 from pixelgait.sim.rendering.backdrops import BACKDROPS
-from pixelgait.sim.rendering.episode_appearance import EpisodeAppearance
+from pixelgait.sim.rendering.episode_appearance import SHAKE, EpisodeAppearance, Motion
 from pixelgait.sim.rendering.geometry import Geometry
 from pixelgait.sim.rendering.materials import PATTERNS
 from pixelgait.sim.rendering.noise import PIXELS
 from pixelgait.sim.rendering.scene_with_appearance import WithAppearance
 from pixelgait.sim.scenes import Box, Layout, Plane, Pose, Scene, Swing
 from pixelgait.sim.scenes.registry import SCENES, make_scene
-from pixelgait.sim.world.appearance import AppearanceSeed, AppearanceSet
+from pixelgait.sim.world.appearance import AppearanceOption, AppearanceSeed, AppearanceSet
 from tests.conftest import Command
 from tests.helpers import EVERY_SCENE, HOLD, located, resident_mb, seen
 
@@ -100,6 +101,78 @@ def test_an_episode_looks_like_its_seed_says_and_unlike_others(name: str) -> Non
     np.testing.assert_array_equal(pictures[0], pictures[2])
     assert (pictures[0] == pictures[1]).all(axis=2).mean() < 0.05
     body.close()
+
+
+def robot(name: str, scene: Scene) -> Any:
+    return KinematicBody(A1, scene) if name == "glide" else make_body(name, A1, scene)
+
+
+def at(body: Any, time_s: float, kind: str) -> np.ndarray:
+    """What a robot that stands sees at a time after the reset [s]."""
+    body._scene.move(time_s)
+    return np.asarray(body._scene.render(replace(body.camera, kind=kind), EYES))
+
+
+@pytest.mark.parametrize("appearance", ["test", "test-moving"])
+@pytest.mark.parametrize("name", [*BODIES, "glide"])
+def test_only_a_moving_appearance_changes_what_a_standing_robot_sees(
+    name: str, appearance: AppearanceOption
+) -> None:
+    """Depth too, by the shake alone."""
+    body = robot(name, make_scene(COURSE, appearance=appearance))
+    body.reset(0)
+    for kind in ("rgb", "depth", "rgbd"):
+        changed = not np.array_equal(at(body, 0.0, kind), at(body, 1.0, kind))
+        assert changed == (appearance == "test-moving")
+    body.close()
+
+
+@pytest.mark.parametrize("name", [*BODIES, "glide"])
+def test_moving_backdrop_changes_nothing_but_the_sky(name: str) -> None:
+    body = robot(name, make_scene(COURSE, appearance="test-moving"))
+    body.reset(0)
+    painter = body._scene._painter
+    painter.motion = replace(painter.motion, amplitudes=np.zeros(6))
+    sky = at(body, 0.0, "depth") == FAR_M
+    np.testing.assert_array_equal(at(body, 1.0, "depth") == FAR_M, sky)
+    changed = (at(body, 0.0, "rgb") != at(body, 1.0, "rgb")).any(axis=2)
+    assert changed[sky].mean() > 0.3
+    assert not changed[~sky].any()
+    body.close()
+
+
+def test_moving_appearance_has_the_surfaces_and_light_of_the_same_set() -> None:
+    still, moving = (make_scene(COURSE, appearance=name) for name in ("test", "test-moving"))
+    for seed in range(3):
+        one, other = (s.layout(np.random.default_rng(seed)) for s in (still, moving))
+        assert one.appearance != other.appearance
+        assert one == replace(other, appearance=replace(other.appearance, moving=False))
+        drawn = [EpisodeAppearance.of(x.appearance, Geometry(still)) for x in (one, other)]
+        np.testing.assert_array_equal(drawn[0].texels, drawn[1].texels)
+        np.testing.assert_array_equal(drawn[0].backdrop, drawn[1].backdrop)
+
+
+def test_simulators_and_gliding_robots_show_the_same_motion() -> None:
+    bodies = [robot(n, make_scene(COURSE, appearance="train-moving")) for n in (*BODIES, "glide")]
+    for seed in range(3):
+        pictures = []
+        for body in bodies:
+            body.reset(seed)
+            body._scene.move(2.0 + seed)
+            pictures.append(body._scene.render(body.camera, EYES).astype(int))
+        for other in pictures[1:]:
+            assert (np.abs(pictures[0] - other).max(axis=2) <= 8).mean() > 0.98
+    for body in bodies:
+        body.close()
+
+
+def test_camera_shake_stays_within_its_ranges() -> None:
+    for number in range(200):
+        motion = Motion.of(AppearanceSeed("test", number, moving=True))
+        offsets = np.array([motion.camera_offset(t) for t in np.arange(0.0, 20.0, 0.01)])
+        assert (np.abs(offsets) <= SHAKE).all()
+        assert np.abs(np.diff(offsets[:, 3:], axis=0)).max() <= 0.26 * 0.01  # [rad/s] x [s]
+        assert 0.05 <= abs(motion.turn_rad_per_s) <= 0.3
 
 
 def test_the_sets_have_no_kind_of_pattern_or_backdrop_in_common() -> None:
