@@ -23,27 +23,33 @@ COLUMNS = (
 Row = tuple[str, str]  # group and name of a fault
 HEAD = """# Faults
 
-Written by `make faults`. A controller walks with `{bundle}`; a driver in another process
-(`tests/faults/driver.py`) feeds it false data and watches what it commands. Reaction: time from
-the first wrong message, signal or call until a damping command arrives, on a busy machine,
-accurate to 5 ms. Where the robot must walk on, it has three attempts, as a stall of the machine
-damps it as well. Beyond: how far the worst stiff command was outside the joint limits [rad].
-Step: the farthest a target moved in a control step, as a share of what is allowed. Faults of
-depth: `iap-depth` walks. Destinations: `navigator` is told to walk 5 m ahead, and does not get on;
-it stands if no target moves by 0.02 rad in the last 0.5 s. On a full disk no file can grow any
-more. The simulated robot is commanded to stand at 100 Hz, while another node sends it invalid
-commands at 50 Hz; there, beyond is measured on its joints.
+Reactions of the node to false data, lost data and signals, between real processes. `make faults`
+writes this page. A controller walks with `{bundle}`. A driver in another process
+(`tests/faults/driver.py`) sends it false data and records its commands.
 
-Over a Unitree Go2's DDS `walk-go2` walks the simulated robot, and one more program on the bus hears
-every command (500 a second) that a robot would obey. Over ros2_control, where no position damps,
-`walk` walks it behind a forward_position_controller, a node of its own hears the targets, and from
-the first of those that only follow the joints, or hold, it yields. Whether the robot sinks or
-stands is told by its simulated body. Where another program is started, the reaction includes its
-start.
+* *Reaction*: time from the first wrong message, signal or call until a damping command arrives, on
+  a busy machine, accurate to 5 ms. If another program is started, its start is included.
+* *Beyond*: how far the worst stiff command was outside the joint limits [rad].
+* *Step*: the farthest a target moved in a control step, as a share of the limit.
+* *Walks on*: the robot has three attempts, because a stall of the machine damps it as well.
 
-A camera that is elsewhere according to `/tf_static` has no row: its messages, `tf2_msgs`, come
-with ROS 2, but there is no wheel of them. `tests/ros/test_camera_mount.py` builds them, and
-checks that the camera is refused.
+What differs between the groups:
+
+* Faults of depth: `iap-depth` walks.
+* Goals: `navigator` has a goal 5 m ahead, and makes no progress. It stands if no target moves by
+  0.02 rad in the last 0.5 s.
+* On a full disk no file can grow any more.
+* Commands to the simulated robot: it is commanded to stand at 100 Hz, while another node sends
+  invalid commands at 50 Hz. Beyond is measured on its joints.
+* Unitree Go2 over DDS: `walk-go2` walks the simulated robot. One more program on the bus records
+  every command (500 a second) that a robot would apply.
+* ros2_control, where no position damps: `walk` walks the robot behind a
+  forward_position_controller. A separate node records the targets. The controller yields with the
+  first target that only follows the joints, or holds.
+* The simulated body shows whether the robot sinks or stands.
+* A camera that is elsewhere according to `/tf_static` has no row, because `tf2_msgs` comes with
+  ROS 2, but not as a wheel. `tests/ros/test_camera_mount.py` builds it, and checks that the camera
+  is refused.
 """
 
 

@@ -62,7 +62,7 @@ def _seed(policy: str, seed: int, part: str = "") -> dict[str, EvalConfig]:
 ROWS = {
     **_everywhere("navigator"),
     "navigator, 300 further houses": FURTHER,
-    "navigator, told no goal": replace(ROOMS, baseline="no-goal"),
+    "navigator, without goal": replace(ROOMS, baseline="no-goal"),
     "navigator, blind (gray image)": replace(ROOMS, baseline="blind"),
     **_seed("navigator", 0),
     **_seed("navigator", 2),
@@ -86,12 +86,12 @@ ROWS = {
     "teacher (knows map and pose)": replace(ROOMS, bundle="walk", baseline="teacher"),
 }
 COLUMNS = (
-    *("in `rooms`", "houses", "success", "clean success", "without contact", "falls", "SPL"),
-    *("contacts", "impulse [Ns]", "within 0.5 m", "left [m]", "time [s]"),
+    *("in `rooms`", "houses", "success", "collision-free success", "without contact", "falls"),
+    *("SPL", "contacts", "impulse [Ns]", "within 0.5 m", "remaining [m]", "time [s]"),
 )
 WITH_A_GOAL = [name for name in SCENES if name != FlatGround.name]
 TEACHER = EvalConfig("walk", baseline="teacher")
-TEACHER_COLUMNS = ("scene", "episodes", "success", "clean success", "falls")
+TEACHER_COLUMNS = ("scene", "episodes", "success", "collision-free success", "falls")
 
 
 @dataclass(frozen=True)

@@ -99,8 +99,8 @@ AIMS = (
         ("strided-looks", "iap-rgbd"),
     ),
     Aim("*medium, randomised*", 0.95, ("medium, randomised",)),
-    Aim("clean, *medium*", 0.9, ("medium",), measure="collision_free_rate"),
-    Aim("clean, *high*", 0.8, ("high",), measure="collision_free_rate"),
+    Aim("collision-free, *medium*", 0.9, ("medium",), measure="collision_free_rate"),
+    Aim("collision-free, *high*", 0.8, ("high",), measure="collision_free_rate"),
 )
 
 
