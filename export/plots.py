@@ -22,57 +22,18 @@ from pixelgait.sim.scenes.courses.raised_platform import LENGTH_M, START_M, WIDT
 from pixelgait.sim.world.raster import walk_map
 from pixelgait.sim.world.scene import Layout, Scene
 
-Curve = list[dict[str, float]]
-
-
-def learning_curves(
-    path: Path, imitated: dict[str, dict[str, Curve]], tried: dict[str, Curve]
-) -> None:
-    """Success on validation courses: a panel of runs for every policy that learned by imitation,
-    its first one thick, and one for those by trial.
-    """
-    rows = len(imitated) // 3 + 1
-    size = (12, 2.6 * rows)
-    figure, panels = plt.subplots(rows, 3, figsize=size, squeeze=False, layout="constrained")
-    for axes, (policy, curves) in zip(panels.flat, imitated.items(), strict=False):
-        _draw_curves(axes, curves)
-        axes.lines[0].set_linewidth(2.5)
-        axes.set_xscale("symlog", base=2)  # most learn in a few rounds, the last in 40
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.set(title=policy, xlabel="round of imitation", xticks=(0, 1, 2, 4, 8, 16, 32))
-        axes.set(xlim=(-0.3, 48))
-    trial, *empty = panels.flat[len(imitated) :]
-    _draw_curves(trial, tried)
-    trial.set(title="by trial", xlabel="iteration of the evolution strategy")
-    for axes in empty:
-        axes.remove()
-    _write(path, figure, dpi=90)
-
-
-def paths_on_courses(path: Path, courses: list[ObstacleCourse], tracks: list[Array]) -> None:
-    """One course below the other, each with its own track (n, 2) [m]."""
-    rows = (len(courses) + 1) // 2
-    figure, grid = plt.subplots(rows, 2, figsize=(12, 1.7 * rows), layout="constrained")
-    for axes, course, track in zip(np.ravel(grid), courses, tracks, strict=True):
-        _draw_course(axes, course)
-        axes.plot(track[:, 0], track[:, 1], lw=2, color="tab:blue")
-        axes.plot(*track[-1], "o", color="tab:blue")
-        axes.set(xlim=(-START_M, LENGTH_M), ylim=(-WIDTH_M / 2, WIDTH_M / 2), aspect="equal")
-        axes.set(xticks=[], yticks=[])
-    _write(path, figure, dpi=80)
-
 
 def path_on_course(path: Path, course: ObstacleCourse, tracks: dict[str, Array]) -> None:
     """Tracks (n, 2) [m] drawn over the course seen from above."""
     figure, axes = plt.subplots(figsize=(10, 3.2), layout="constrained")
-    _draw_course(axes, course)
+    draw_course(axes, course)
     for name, track in tracks.items():
         axes.plot(track[:, 0], track[:, 1], lw=2, label=name)
         axes.plot(*track[-1], "o", color=axes.lines[-1].get_color())
     axes.set(xlabel="x [m]", ylabel="y [m]", aspect="equal")
     axes.set(xlim=(-START_M - 0.5, LENGTH_M + 0.5), ylim=(-WIDTH_M / 2 - 0.4, WIDTH_M / 2 + 0.4))
     axes.legend(loc="upper right")
-    _write(path, figure, dpi=120)
+    save(path, figure, dpi=120)
 
 
 def path_on_map(path: Path, scene: Scene, layout: Layout, track: Array) -> None:
@@ -91,26 +52,17 @@ def path_on_map(path: Path, scene: Scene, layout: Layout, track: Array) -> None:
     axes.set(xlim=(low[0] - 0.5, high[0] + 0.5), ylim=(low[1] - 0.5, high[1] + 0.5))
     axes.set(xlabel="x [m]", ylabel="y [m]", aspect="equal")
     axes.legend(loc="upper right")
-    _write(path, figure, dpi=120)
+    save(path, figure, dpi=120)
 
 
-def _write(path: Path, figure: Figure, dpi: int) -> None:
-    """Write a figure atomically, and let it go."""
+def save(path: Path, figure: Figure, dpi: int) -> None:
+    """Write a figure atomically and close it."""
     write_atomic(path, picture_of(figure, dpi))
     plt.close(figure)
 
 
-def _draw_curves(axes: Axes, curves: dict[str, Curve]) -> None:
-    for name, curve in curves.items():
-        rows = [row for row in curve if "validation/success" in row]
-        points = [(row["iteration"], row["validation/success"]) for row in rows]
-        axes.plot(*np.transpose(points), "o-", ms=3, lw=1, label=name)
-    axes.grid(alpha=0.3)
-    axes.set(ylabel="validation success", ylim=(-0.05, 1.05))
-    axes.legend(loc="lower right", fontsize=7)
-
-
-def _draw_course(axes: Axes, course: ObstacleCourse) -> None:
+def draw_course(axes: Axes, course: ObstacleCourse) -> None:
+    """Platform, walls and goal line of a course, seen from above."""
     axes.set_facecolor("#cfd8cf")
     platform = (-START_M, -WIDTH_M / 2), LENGTH_M + START_M, WIDTH_M
     axes.add_patch(Rectangle(*platform, color="#e8e4da", zorder=0))
@@ -133,4 +85,4 @@ def latency(path: Path, report: dict[str, Any]) -> None:
     axes.axvline(report["period_nominal_us"], color="gray", ls="--", lw=1)
     axes.grid(alpha=0.3, which="both")
     axes.legend()
-    _write(path, figure, dpi=120)
+    save(path, figure, dpi=120)

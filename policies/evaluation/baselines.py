@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
-import io
-import tokenize
 from pathlib import Path
 from types import ModuleType
 from typing import Literal, get_args
@@ -33,7 +30,7 @@ Baseline = Literal[
 ]
 BLIND_BASELINES: tuple[Baseline, ...] = ("straight", "bug", "teacher", "random")  # ask for no image
 
-# Where what decides instead of a policy is written, and the map it decides by.
+# Modules that decide instead of a policy, and the map they decide by.
 _MAP = (raster, traversability, obstacles, floor_plan)
 _SOURCES: dict[Baseline, tuple[ModuleType, ...]] = {
     "straight": (teacher,),
@@ -43,54 +40,19 @@ _SOURCES: dict[Baseline, tuple[ModuleType, ...]] = {
 
 
 def source_sha256(baseline: Baseline, scene: str) -> str | None:
-    """SHA-256 of the code that decides in place of a policy there: of another are other figures.
-
-    None where a policy decides, or chance.
-    """
+    """SHA-256 of the code that decides instead of a policy in a scene; None: there is none."""
     if baseline not in _SOURCES:
         return None
     moving = baseline == "teacher" and scene.partition(":")[0] in MOVING
-    return behaviour_sha256(*_SOURCES[baseline], *(dynamic_window_teacher,) * moving)
+    return files_sha256(*_SOURCES[baseline], *(dynamic_window_teacher,) * moving)
 
 
-def behaviour_sha256(*modules: ModuleType) -> str:
-    """SHA-256 of what modules do: imports, docstrings, comments and blanks do nothing."""
+def files_sha256(*modules: ModuleType) -> str:
+    """SHA-256 of the files of modules, in this order."""
     digest = hashlib.sha256()
     for module in modules:
-        digest.update(_deciding(Path(str(module.__file__)).read_text()).encode())
+        digest.update(Path(str(module.__file__)).read_bytes())
     return digest.hexdigest()
-
-
-def _deciding(source: str) -> str:
-    """The characters of Python code that mean something, the same for every version of it.
-
-    A statement begins with how far it is indented, however it goes on.
-    """
-    lines = [*source.splitlines(), ""]
-    indents = {}  # of lines on which a statement begins
-    begins = True
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        row, column = token.start
-        if token.type == tokenize.COMMENT:
-            lines[row - 1] = lines[row - 1][:column]
-        elif token.type == tokenize.NEWLINE:
-            begins = True
-        elif begins and token.string.strip():
-            indents[row], begins = column, False
-    for row, column in indents.items():
-        lines[row - 1] = f"{column}:{lines[row - 1]}"
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, (ast.Import, ast.ImportFrom)) or _is_text(node):
-            assert isinstance(node, ast.stmt)
-            for number in range(node.lineno, (node.end_lineno or node.lineno) + 1):
-                lines[number - 1] = ""
-    return "".join("".join(lines).split())
-
-
-def _is_text(node: ast.AST) -> bool:
-    """Whether it is a statement that only says something, as docstrings are."""
-    constant = node.value if isinstance(node, ast.Expr) else None
-    return isinstance(constant, ast.Constant) and isinstance(constant.value, str)
 
 
 def make_baseline(baseline: Baseline | None, policy: HighLevel, body: SimulatedBody) -> HighLevel:

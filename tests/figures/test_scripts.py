@@ -83,7 +83,7 @@ def test_gallery_script_films_walks_and_failures(
         "too short a time": EvalConfig("iap", seconds=2.0),
         "random": EvalConfig("walk", baseline="random"),
     }
-    monkeypatch.setattr(gallery, "APPEARANCE", teacher)
+    monkeypatch.setattr(gallery, "APPEARANCES", teacher)
     monkeypatch.setattr(gallery, "FAILURES", failures)
     pictures = tmp_path / "appearance.png", tmp_path / "failures.png"
     write_gallery(GalleryConfig(pictures[0], walks=1, failures=pictures[1], each=1, episodes=2))

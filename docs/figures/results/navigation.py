@@ -1,7 +1,7 @@
-"""The tables of point goals and of the teacher in docs/indoors.md.
+"""Tables of point-goal navigation and of the teacher, in docs/indoors.md.
 
-Run as `make navigation`. Evaluations are kept in docs/navigation.json and not repeated, as long as
-they are of the same policies.
+Run as `make navigation`. Evaluations are kept in docs/navigation.json, and are repeated only for
+other policies.
 """
 
 from __future__ import annotations
@@ -32,19 +32,20 @@ from pixelgait.sim.scenes.registry import SCENES
 from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 
-HOUSES = 5  # that are written in Gibson's layout; others than those of training
+HOUSES = 5  # written in Gibson's layout, with seeds that training does not use
 WRITTEN = "gibson:written"  # their folders are made where they are evaluated
 ROOMS = EvalConfig("navigator", scene="rooms")
-# Houses differ: the SPL of a hundred is known to within 0.04. Of these it is to within 0.02.
+# The SPL of 100 houses is known to within 0.04, with these 300 to within 0.02.
 FURTHER = replace(ROOMS, seed=FIRST_EVALUATION_SEED + 100, episodes=300)
+HARDER = ", difficulty 1"
 
 
 def _everywhere(policy: str) -> dict[str, EvalConfig]:
-    """Rows of a shipped policy: what walks, where."""
+    """Rows of a shipped policy, in houses of every kind."""
     rooms = replace(ROOMS, bundle=policy)
     return {
         f"**{policy}**": rooms,
-        f"{policy}, difficulty 1": replace(rooms, difficulty=1.0),
+        f"{policy}{HARDER}": replace(rooms, difficulty=1.0),
         f"{policy}, MuJoCo": replace(rooms, body="mujoco"),
         f"{policy}, randomised": replace(rooms, randomise=True),
         f"{policy}, written houses in Gibson's layout": replace(rooms, scene=WRITTEN),
@@ -52,11 +53,22 @@ def _everywhere(policy: str) -> dict[str, EvalConfig]:
     }
 
 
-def _seed(policy: str, seed: int, part: str = "") -> dict[str, EvalConfig]:
-    """Rows of another seed of it, which lies beside it; `part`: what its folder's name ends in."""
-    rooms = replace(ROOMS, bundle=f"policies/pretrained/{policy}/others/seed-{seed}{part}")
-    harder = replace(rooms, difficulty=1.0)
-    return {f"{policy}, seed {seed}": rooms, f"{policy}, seed {seed}, difficulty 1": harder}
+# Training runs that are not in the repository: their figures are kept, and cannot be measured.
+OTHER_RUNS = {
+    "navigator, seed 0": "navigator/seed-0",
+    "navigator, seed 2": "navigator/seed-2",
+    "navigator-iap, seed 1": "navigator-iap/seed-1",
+    "navigator-sit, seed 0": "navigator-sit/seed-0-continued",
+    "navigator-sit, seed 2": "navigator-sit/seed-2-continued",
+    "navigator-paper-size, seed 0": "navigator-paper-size/seed-0",
+    "navigator-paper-size, seed 1": "navigator-paper-size/seed-1",
+}
+
+
+def _other_run(label: str) -> dict[str, EvalConfig]:
+    """Rows of a training run that is not in the repository: evaluations of its policy."""
+    rooms = replace(ROOMS, bundle=label.partition(",")[0])
+    return {label: rooms, f"{label}{HARDER}": replace(rooms, difficulty=1.0)}
 
 
 ROWS = {
@@ -64,23 +76,23 @@ ROWS = {
     "navigator, 300 further houses": FURTHER,
     "navigator, without goal": replace(ROOMS, baseline="no-goal"),
     "navigator, blind (gray image)": replace(ROOMS, baseline="blind"),
-    **_seed("navigator", 0),
-    **_seed("navigator", 2),
+    **_other_run("navigator, seed 0"),
+    **_other_run("navigator, seed 2"),
     **_everywhere("navigator-iap"),
     "navigator-iap, 300 further houses": replace(FURTHER, bundle="navigator-iap"),
-    **_seed("navigator-iap", 1),
+    **_other_run("navigator-iap, seed 1"),
     **_everywhere("navigator-small"),
     **_everywhere("navigator-sit"),
     "navigator-sit, 300 further houses": replace(FURTHER, bundle="navigator-sit"),
     "navigator-sit, unseen appearance": replace(ROOMS, bundle="navigator-sit", appearance="test"),
-    **_seed("navigator-sit", 0, "-continued"),
-    **_seed("navigator-sit", 2, "-continued"),
+    **_other_run("navigator-sit, seed 0"),
+    **_other_run("navigator-sit, seed 2"),
     "**navigator-paper-size**": replace(ROOMS, bundle="navigator-paper-size"),
     "navigator-paper-size, difficulty 1": replace(
         ROOMS, bundle="navigator-paper-size", difficulty=1.0
     ),
-    **_seed("navigator-paper-size", 0),
-    **_seed("navigator-paper-size", 1),
+    **_other_run("navigator-paper-size, seed 0"),
+    **_other_run("navigator-paper-size, seed 1"),
     "straight to the goal": replace(ROOMS, bundle="walk", baseline="straight"),
     "wall-following bug": replace(ROOMS, bundle="walk", baseline="bug"),
     "teacher (knows map and pose)": replace(ROOMS, bundle="walk", baseline="teacher"),
@@ -96,23 +108,20 @@ TEACHER_COLUMNS = ("scene", "episodes", "success", "collision-free success", "fa
 
 @dataclass(frozen=True)
 class NavigationConfig(WorkerOptions):
-    """Measure how well the shipped navigator finds its way, and what it would be without.
-
-    And the teacher, in every scene.
-    """
+    """Measure the shipped navigators and their baselines in houses, and the teacher anywhere."""
 
     page: Path = Path("docs/indoors.md")
     """Gets both tables, each between its two markers."""
     figures: Path = Path("docs/navigation.json")
     """Everything that was measured."""
     episodes: Episodes = 100
-    """Of every cell; further houses are as many as their rows say."""
+    """Episodes of a cell; rows of further houses state their own number."""
     rows: tuple[str, ...] = ()
-    """Rows to measure, as their first cells say, or all; of the others is shown what is known."""
+    """Rows to measure, by their first cells, or all; the others show what is known."""
 
 
 class Table(NamedTuple):
-    """A table of the page: what its rows evaluate, and what it says of their figures."""
+    """A table of the page: evaluations by row, and the cells of their figures."""
 
     columns: Sequence[str]
     rows: dict[str, EvalConfig]
@@ -128,7 +137,7 @@ def write_tables(config: NavigationConfig) -> None:
     """Evaluate what is missing, row by row, and write what is known between the page's markers.
 
     Raises:
-        UserError: the page has no such lines, there is no such row, or a number makes no sense.
+        UserError: if the page has no markers, a row is unknown, or houses do not divide episodes.
     """
     teacher = {f"`{scene}`": replace(TEACHER, scene=scene) for scene in WITH_A_GOAL}
     tables = {
@@ -136,6 +145,7 @@ def write_tables(config: NavigationConfig) -> None:
         "teacher": Table(TEACHER_COLUMNS, teacher, _teacher_cells),
     }
     known = [label for table in tables.values() for label in table.rows]
+    known = [label for label in known if label.removesuffix(HARDER) not in OTHER_RUNS]
     if not set(config.rows) <= set(known):
         raise UserError(f"--rows: choose from {', '.join(known)}")
     written = {label for label, row in ROWS.items() if row.scene == WRITTEN}
@@ -147,8 +157,11 @@ def write_tables(config: NavigationConfig) -> None:
     for name, table in tables.items():
         lines = table_head(table.columns)
         for label, row in table.rows.items():
-            chosen = not config.rows or label in config.rows
-            figures = _figures(config, store, row, chosen)
+            if run := OTHER_RUNS.get(label.removesuffix(HARDER)):
+                figures = store.find(replace(row, episodes=config.episodes), run)
+            else:
+                chosen = not config.rows or label in config.rows
+                figures = _figures(config, store, row, chosen)
             blank = ["-"] * (len(table.columns) - 1)
             lines.append(table_line([label, *(table.cells(figures) if figures else blank)]))
             print(lines[-1], flush=True)
@@ -158,7 +171,7 @@ def write_tables(config: NavigationConfig) -> None:
 def _figures(
     config: NavigationConfig, store: FigureStore, row: EvalConfig, chosen: bool
 ) -> Figures | None:
-    """Of a row: the known ones, or, if it is chosen, new ones."""
+    """Figures of a row: known ones, or, if it is chosen, new ones."""
     episodes = row.episodes if row.seed == FURTHER.seed else config.episodes
     row = replace(row, episodes=episodes, workers=config.workers, cluster=config.cluster)
     if (kept := store.find(row)) or not chosen:
@@ -167,7 +180,7 @@ def _figures(
 
 
 def _episodes(row: EvalConfig) -> list[Episode]:
-    """Of a row; written houses share them."""
+    """Episodes of a row; written houses share them."""
     if row.scene != WRITTEN:
         return list(run_episodes(row))
     each = row.episodes // HOUSES

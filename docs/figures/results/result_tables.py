@@ -71,6 +71,7 @@ class ResultRow:
 
 
 Measured = Sequence[tuple[ResultRow, dict[str, Figures]]]  # figures by column
+SeedRow = tuple[str, dict[str, Figures]]  # label, figures by column
 
 
 @dataclass(frozen=True)
@@ -156,12 +157,12 @@ def _aimed_at(aim: Aim, measured: Measured) -> list[tuple[str, float | None]]:
     return shares
 
 
-def seeds_table(measured: Measured) -> list[str]:
-    """Policies and what else lies in their folders, as Markdown."""
-    columns = _measured(measured, SEED_COLUMNS)
-    lines = table_head(("bundle", *columns))
-    for row, figures in measured:
-        lines.append(table_line([row.label, *(_cell(figures.get(name)) for name in columns)]))
+def seeds_table(rows: Sequence[SeedRow]) -> list[str]:
+    """Policies and their other training runs, as Markdown."""
+    columns = [name for name in SEED_COLUMNS if any(name in figures for _, figures in rows)]
+    lines = table_head(("training run", *columns))
+    for label, figures in rows:
+        lines.append(table_line([label, *(_cell(figures.get(name)) for name in columns)]))
     return lines
 
 

@@ -1,7 +1,8 @@
 """Results of the shipped bundles, for the documentation: tables, curves, paths, attention.
 
-Run as `make results`. Evaluations are kept in docs/results.json and not repeated, as long as they
-are of the same weights.
+Run as `make results`. Evaluations are kept in docs/results.json, and are repeated only for other
+weights. Other training runs of the shipped policies are not in the repository: their figures are
+kept there as well, and their learning curves in docs/seeds.json.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from docs.figures.results.figure_store import Figures, FigureStore
+from docs.figures.results.figure_store import Figures, FigureStore, read_figures
 from docs.figures.results.navigation import NavigationConfig
+from docs.figures.results.pictures import Curve, learning_curves, paths_on_courses
 from docs.figures.results.result_tables import (
     COLUMNS,
     ELSEWHERE,
@@ -20,17 +22,17 @@ from docs.figures.results.result_tables import (
     UNSEEING_COLUMNS,
     Measured,
     ResultRow,
+    SeedRow,
     aims_table,
     elsewhere_table,
     full_table,
     seeds_table,
     summary_table,
 )
-from pixelgait.export import plots
 from pixelgait.export.markdown_sections import require_markers, write_between
 from pixelgait.policies.evaluation.evaluate import evaluate, film, run_episodes
 from pixelgait.policies.evaluation.options import EvalConfig
-from pixelgait.policies.runs.run import Run, load_checkpoint
+from pixelgait.policies.runs.run import load_checkpoint
 from pixelgait.robot.bundle import CONTRACT, SHIPPED
 from pixelgait.robot.cli.options import Episodes, parse
 from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS
@@ -68,19 +70,21 @@ class ResultsConfig(WorkerOptions):
     """Evaluate the shipped policies and their baselines, and write what the documentation says."""
 
     page: Path = Path("docs/results.md")
-    """Gets the tables of policies and of their other seeds, each between its two markers."""
+    """Gets the tables of policies and of their other seeds, between their markers."""
     readme: Path = Path("README.md")
     """Gets the table of the shipped policies, between its two markers."""
     pictures: Path = Path("docs")
     """Folder of the pictures."""
     figures: Path = Path("docs/results.json")
     """Everything that was measured."""
+    seeds: Path = Path("docs/seeds.json")
+    """Learning curves of training runs that are not shipped."""
     episodes: Episodes = 100
-    """Of every cell."""
+    """Episodes of a cell."""
     rows: tuple[str, ...] = ()
-    """Rows to measure, as iap, iap/others/seed-0 or teacher, or all; of others what is known."""
+    """Rows to measure, as iap or teacher, or all; the others show what is known."""
     columns: tuple[str, ...] = ()
-    """Columns to measure, or all; of the others is shown what is known."""
+    """Columns to measure, or all; the others show what is known."""
     draw: bool = True
     """Draw the pictures."""
 
@@ -97,8 +101,8 @@ def write_results(config: ResultsConfig) -> None:
         UserError: a page has no markers to write between, or there is no such row or column.
     """
     _require(config.columns, (*COLUMNS, *ELSEWHERE), "columns")
-    shipped, seeds = shipped_rows(), seed_rows()
-    _require(config.rows, [row.name for row in (*shipped, *seeds)], "rows")
+    shipped = shipped_rows()
+    _require(config.rows, [row.name for row in shipped], "rows")
     for page, part in (
         (config.page, "results"),
         (config.page, "elsewhere"),
@@ -107,16 +111,18 @@ def write_results(config: ResultsConfig) -> None:
         (config.readme, "results-summary"),
     ):
         require_markers(page, part, "results")
-    measured = _measure(config, shipped, (*COLUMNS, *ELSEWHERE))
+    store = FigureStore(config.figures, NavigationConfig.figures)  # that has the teacher's
+    measured = _measure(config, store, shipped)
     table = full_table(measured)
     write_between(config.page, "results", "results", table)
     write_between(config.page, "elsewhere", "results", elsewhere_table(measured))
     write_between(config.page, "aims", "results", aims_table(measured))
     write_between(config.readme, "results-summary", "results", summary_table(measured))
-    of_seeds = seeds_table(_measure(config, seeds, SEED_COLUMNS))
-    write_between(config.page, "seeds", "results", of_seeds)
+    rows = seed_rows(config, store, measured)
+    write_between(config.page, "seeds", "results", seeds_table(rows))
     if config.draw:
-        _draw_curves(config.pictures / "curves.png")
+        imitated, evolved = learned_curves(config.seeds)
+        learning_curves(config.pictures / "curves.png", imitated, evolved)
         for name in POLICIES:
             _draw_paths(config, name)
         film(EvalConfig("iap", workers=1), config.pictures / "attention.png")
@@ -128,12 +134,11 @@ def _require(chosen: Sequence[str], known: Sequence[str], option: str) -> None:
         raise UserError(f"--{option}: choose from {', '.join(known)}")
 
 
-def _measure(config: ResultsConfig, rows: Sequence[ResultRow], columns: Sequence[str]) -> Measured:
-    """Figures of every row and column that are known or shall be measured."""
-    store = FigureStore(config.figures, NavigationConfig.figures)  # that has the teacher's
+def _measure(config: ResultsConfig, store: FigureStore, rows: Sequence[ResultRow]) -> Measured:
+    """Figures of every row and column that are known or are to be measured."""
     measured: list[tuple[ResultRow, dict[str, Figures]]] = [(row, {}) for row in rows]
     for row, cells in measured:
-        for column in columns:
+        for column in (*COLUMNS, *ELSEWHERE):
             chosen = not config.rows or row.name in config.rows
             chosen = chosen and (not config.columns or column in config.columns)
             if figures := _figures(config, store, row, column, chosen):
@@ -142,7 +147,7 @@ def _measure(config: ResultsConfig, rows: Sequence[ResultRow], columns: Sequence
 
 
 def shipped_rows() -> list[ResultRow]:
-    """Teacher and shipped policies, one of them without its eyes, and chance."""
+    """Rows of the teacher, the shipped policies, a policy without images, and random commands."""
     teacher, label = EvalConfig("walk", baseline="teacher"), "teacher (knows map and pose)"
     policies = [
         _row(name, f"`{name}`: {title}", (*COLUMNS, *ELSEWHERE))
@@ -160,22 +165,37 @@ def shipped_rows() -> list[ResultRow]:
     ]
 
 
-def seed_rows() -> list[ResultRow]:
-    """Every shipped policy that walks courses, each followed by the other bundles in its folder."""
+def seed_rows(config: ResultsConfig, store: FigureStore, measured: Measured) -> list[SeedRow]:
+    """Every shipped policy with the figures that are known of its other training runs."""
     rows = []
-    for policy in (*POLICIES, *COMPARED):
-        others = sorted((SHIPPED / policy / "others").glob(f"*/{CONTRACT}"))
-        for bundle in (SHIPPED / policy, *(each.parent for each in others)):
-            name = bundle.relative_to(SHIPPED).as_posix()
-            # Under looks is measured who has learned under looks.
-            under_looks = Run(bundle / "high_level").config["appearance"] == "train"
-            columns = SEED_COLUMNS if under_looks else SEED_COLUMNS[:-1]
-            rows.append(_row(name, f"`{name}`", columns))
+    runs = sorted({figures["bundle"] for figures in read_figures(config.figures)})
+    for row, cells in measured:
+        if row.name not in (*POLICIES, *COMPARED):
+            continue
+        rows.append((f"`{row.name}`", cells))
+        for run in runs:
+            if run.startswith(f"{row.name}/"):
+                evaluations = {
+                    column: replace(row.cell(column), episodes=config.episodes)
+                    for column in SEED_COLUMNS
+                }
+                found = {
+                    column: figures
+                    for column, evaluation in evaluations.items()
+                    if (figures := store.find(evaluation, run))
+                }
+                rows.append((_title(run), found))
     return rows
 
 
+def _title(run: str) -> str:
+    """A training run as the tables name it: `iap`, seed 0."""
+    policy, _, name = run.partition("/")
+    return f"`{policy}`, {name.replace('-', ' ')}"
+
+
 def _row(name: str, label: str, columns: tuple[str, ...]) -> ResultRow:
-    """Of a bundle, by its name; its weights are those of both levels."""
+    """The row of a shipped bundle, with the number of weights of both levels."""
     folder = SHIPPED / name
     contract = read_json(folder / CONTRACT)
     depth = contract["camera"]["channels"] == CHANNELS["depth"]
@@ -183,25 +203,10 @@ def _row(name: str, label: str, columns: tuple[str, ...]) -> ResultRow:
     return ResultRow(label, EvalConfig(name), "", weights, columns, depth)
 
 
-def _runs(policy: str) -> list[Path]:
-    """Training runs of a policy: the shipped one, then the others by name, bundles among them."""
-    folder = SHIPPED / policy
-    others = sorted(each for each in (folder / "others").glob("*") if each.is_dir())
-    return [
-        each / "high_level" if (each / CONTRACT).exists() else each for each in (folder, *others)
-    ]
-
-
-def _title(run: Path) -> str:
-    """What distinguishes a run: its name, or that of the bundle it is in."""
-    folder = run.parent if run.name == "high_level" else run
-    return "shipped" if folder.parent == SHIPPED else folder.name.replace("-", " ")
-
-
 def _figures(
     config: ResultsConfig, store: FigureStore, row: ResultRow, column: str, chosen: bool
 ) -> Figures | None:
-    """The evaluation of one row for one column: a known one, or, if it is chosen, a new one."""
+    """Figures of one row for one column: known ones, or, if it is chosen, new ones."""
     evaluation = replace(
         row.cell(column), episodes=config.episodes, workers=config.workers, cluster=config.cluster
     )
@@ -211,17 +216,25 @@ def _figures(
     return store.keep(evaluation, evaluate(evaluation))
 
 
-def _draw_curves(path: Path) -> None:
-    imitated: dict[str, dict[str, plots.Curve]] = {}
-    tried: dict[str, plots.Curve] = {}
-    for name in (*POLICIES, *COMPARED):
-        for run in _runs(name):
-            curve = json.loads((run / "curve.json").read_text())
-            if Run(run).config["task"] == "imitate":
-                imitated.setdefault(name, {})[_title(run)] = curve
-            else:
-                tried[f"{name}, {_title(run)}"] = curve
-    plots.learning_curves(path, imitated, tried)
+def learned_curves(seeds: Path) -> tuple[dict[str, dict[str, Curve]], dict[str, Curve]]:
+    """Learning curves by policy and run, the shipped run first; and by run those by evolution."""
+    imitated: dict[str, dict[str, Curve]] = {}
+    evolved: dict[str, Curve] = {}
+    for policy in (*POLICIES, *COMPARED):
+        rows = json.loads((SHIPPED / policy / "high_level" / "curve.json").read_text())
+        shipped = [
+            (row["iteration"], row["validation/success"])
+            for row in rows
+            if "validation/success" in row
+        ]
+        imitated[policy] = {"shipped": shipped}
+    for run in json.loads(seeds.read_text()):
+        policy, _, name = run["run"].partition("/")
+        if policy in imitated and run["task"] == "imitate":
+            imitated[policy][name.replace("-", " ")] = run["validation_success"]
+        elif policy in imitated:
+            evolved[f"{policy}, {name.replace('-', ' ')}"] = run["validation_success"]
+    return imitated, evolved
 
 
 def _draw_paths(config: ResultsConfig, name: str) -> None:
@@ -234,7 +247,7 @@ def _draw_paths(config: ResultsConfig, name: str) -> None:
         course.layout(Stream.LAYOUT.rng(episode.seed))
         courses.append(course)
         tracks.append(episode.path)
-    plots.paths_on_courses(config.pictures / f"paths-{name}.png", courses, tracks)
+    paths_on_courses(config.pictures / f"paths-{name}.png", courses, tracks)
 
 
 if __name__ == "__main__":
