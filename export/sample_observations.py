@@ -17,7 +17,7 @@ from pixelgait.sim.body.camera import camera_for
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.tasks.episode import run_episode
-from pixelgait.sim.tasks.forward import Forward
+from pixelgait.sim.tasks.navigate import Forward
 
 RECORDED_STEPS = 1000  # 10 s
 # Who has learned looks every 20 steps or so, who has not every 8 s, at two images. Here everybody

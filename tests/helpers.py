@@ -16,7 +16,8 @@ import numpy as np
 from pixelgait.robot.bundle import contract_hash
 from pixelgait.robot.spec import A1
 from pixelgait.sim.body.camera import Camera
-from pixelgait.sim.body.interface import SimulatedBody, standing
+from pixelgait.sim.body.interface import SimulatedBody
+from pixelgait.sim.body.legged_body import standing
 from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.scenes.houses.gibson import Gibson
 from pixelgait.sim.scenes.registry import SCENES

@@ -21,7 +21,7 @@ from pixelgait.sim.batched.controller import up_z
 from pixelgait.sim.batched.mujoco_batch import MuJoCoBatch
 from pixelgait.sim.body.interface import JointLoads
 from pixelgait.sim.tasks.follow import Follow, drawn_command
-from pixelgait.sim.tasks.forward import AHEAD, Forward
+from pixelgait.sim.tasks.navigate import AHEAD, Forward
 from pixelgait.sim.tasks.task import (
     FALLEN_HEIGHT_M,
     TIPPED_UP_Z,

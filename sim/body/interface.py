@@ -7,7 +7,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.control.gait import standing_targets
 from pixelgait.robot.interface import CONTROL_DT_S, Body, Image, JointCommand
 from pixelgait.robot.rotation import Quaternion, Vector
 from pixelgait.robot.spec import Array, RobotSpec
@@ -103,10 +102,3 @@ class SimulatedBody(Body, RobotBase, Protocol):
 
     def close(self) -> None:
         """Free the simulator."""
-
-
-def standing(spec: RobotSpec) -> JointCommand:
-    """What the motors do before the first command arrives."""
-    none = np.zeros(len(spec.joint_names))
-    targets = standing_targets(spec)
-    return JointCommand(0.0, targets, spec.kp_nm_per_rad, spec.kd_nms_per_rad, none)

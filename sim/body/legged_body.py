@@ -1,18 +1,19 @@
-"""A robot on legs in any physics engine: clock, randomisation, actuation delay and sensors.
+"""Legged robot in any physics engine: clock, motors, actuation delay, randomisation and sensors.
 
-An engine adds its state, its motors and its scene.
+An engine adds its state and its scene.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pixelgait.robot.control.gait import standing_targets
 from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.rotation import Quaternion, Vector, heading, upright
 from pixelgait.robot.safety.supervisor import NO_AGES
@@ -25,13 +26,14 @@ from pixelgait.sim.body.interface import (
     SUBSTEPS,
     BasePose,
     JointLoads,
-    standing,
 )
-from pixelgait.sim.body.motors import Motor, motor_torques, motors_under, only_damps
 from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.body.sensors import Sensors
 from pixelgait.sim.world.scene import Layout, Pose, Scene
 from pixelgait.sim.world.seeds import Stream
+
+# A motor: target [rad], kp [Nm/rad], kd [Nm s/rad], feed-forward [Nm], limit [Nm], slope [s/rad].
+Motor = tuple[float, float, float, float, float, float]
 
 
 class EngineScene(Protocol):
@@ -75,7 +77,8 @@ class LeggedBody(ABC):
         self.time_s = 0.0
         self._sample = Sample()
         self._sensors: Sensors | None = None  # None: ideal ones
-        self._commands = DelayLine(standing(spec))
+        self._stand = standing(spec)  # until the first command arrives
+        self._commands = DelayLine(self._stand)
         self._command: JointCommand | None = None  # that `_motors` are under
         self._motors: list[Motor] = []
         self._damped = False  # its motors do nothing else
@@ -90,7 +93,7 @@ class LeggedBody(ABC):
             self._randomise(self._sample)
             joints = len(self.spec.joint_names)
             self._sensors = Sensors(self._sample, self.camera, self._scene.render, seed, joints)
-        self._commands = DelayLine(standing(self.spec), self._sample.delay_s)
+        self._commands = DelayLine(self._stand, self._sample.delay_s)
         self._command = None  # its motors were those of another episode
         self.time_s = 0.0
         self._restore()
@@ -246,3 +249,44 @@ class LeggedBody(ABC):
     @abstractmethod
     def _set_joints(self, angles: Array) -> None:
         """Bend the joints to these angles (12,) [rad], at rest."""
+
+
+def motors_under(command: JointCommand, spec: RobotSpec, sample: Sample) -> list[Motor]:
+    """Motors of an episode under a command; the slope is the share of the limit lost per speed."""
+    kp, kd, forward = command.kp, command.kd, command.feed_forward
+    limit, slope = spec.torque_limit_nm, sample.torque_drop / spec.velocity_limit_rad_per_s
+    if sample.strength != 1.0:
+        kp, kd, forward, limit = (part * sample.strength for part in (kp, kd, forward, limit))
+    parts = (command.targets, kp, kd, forward, limit, slope)
+    return list(zip(*(part.tolist() for part in parts), strict=True))
+
+
+def only_damps(command: JointCommand) -> bool:
+    """Whether motors only damp: no target and no torque is commanded."""
+    return not command.kp.any() and not command.feed_forward.any()
+
+
+def motor_torques(
+    motors: Iterable[Motor], angles: Iterable[float], speeds: Iterable[float]
+) -> list[float]:
+    """Torques [Nm] of motors at these joint angles [rad] and speeds [rad/s].
+
+    Explicit PD torque within the limit. A motor that drives its joint loses torque along the line
+    from stall torque to no-load speed, as Isaac Lab's DCMotor; one that brakes loses none. Plain
+    floats: for twelve joints numpy is slower, and this runs five times a control step.
+    """
+    torques = []
+    for (target, kp, kd, forward, limit, slope), q, dq in zip(motors, angles, speeds, strict=True):
+        torque = kp * (target - q) - kd * dq + forward
+        if torque * dq > 0.0:
+            left = 1.0 - slope * (dq if dq > 0.0 else -dq)
+            limit = limit * left if left > 0.0 else 0.0
+        torques.append(limit if torque > limit else -limit if torque < -limit else torque)
+    return torques
+
+
+def standing(spec: RobotSpec) -> JointCommand:
+    """The command of a robot that stands."""
+    none = np.zeros(len(spec.joint_names))
+    targets = standing_targets(spec)
+    return JointCommand(0.0, targets, spec.kp_nm_per_rad, spec.kd_nms_per_rad, none)

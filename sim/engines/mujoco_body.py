@@ -30,8 +30,7 @@ from pixelgait.robot.rotation import Quaternion, Vector
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import PHYSICS_DT_S, BasePose, JointLoads
-from pixelgait.sim.body.legged_body import LeggedBody
-from pixelgait.sim.body.motors import only_damps
+from pixelgait.sim.body.legged_body import LeggedBody, only_damps
 from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.engines.mujoco_model import compile_model, foot_friction, foot_geoms, wxyz
 from pixelgait.sim.engines.mujoco_scene import MuJoCoScene

@@ -20,7 +20,8 @@ from pixelgait.robot.ros.monitoring.camera_mount import MOST_WAITING, TF_STATIC,
 from pixelgait.robot.rotation import heading, upright
 from pixelgait.robot.runtime.realtime import RateKeeper
 from pixelgait.robot.spec import CameraMount, RobotSpec
-from pixelgait.sim.body.interface import PHYSICS_DT_S, SimulatedBody, standing
+from pixelgait.sim.body.interface import PHYSICS_DT_S, SimulatedBody
+from pixelgait.sim.body.legged_body import standing
 from pixelgait.sim.body.odometry import DriftingOdometry
 
 CAMERA_STEPS = round(1.0 / 30.0 / PHYSICS_DT_S)  # 30 Hz

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pixelgait.robot.control.controller import Controller, DecisionScheduler
+from pixelgait.robot.control.controller import Controller, DecisionScheduler, HighLevel
 from pixelgait.robot.control.low_level import INPUT_SIZE, LATENT_SIZE, features
 from pixelgait.robot.control.observation import imu_vector
 from pixelgait.robot.interface import CONTROL_DT_S, Reading
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import RobotBase, SimulatedBody
 from pixelgait.sim.tasks.task import Task, fallen, progress_m
+
+if TYPE_CHECKING:
+    from pixelgait.sim.engines.kinematic_body import KinematicBody
 
 SAMPLE_STEPS = 10  # every tenth step is kept: path and observation statistics
 
@@ -137,6 +141,26 @@ def run_episode(
             watch(log.steps, reading)
     fault = controller.supervisor.fault
     return log.episode(seed, task, fell=fallen(body) or fault is not None, fault=fault)
+
+
+def glide_episode(high_level: HighLevel, body: KinematicBody, task: Task, seed: int) -> Episode:
+    """One episode of a high level without legs below it; see `sim.tasks.episode.run_episode`.
+
+    Decisions are scheduled as the controller's are; there is nothing to move, nor to supervise.
+    """
+    reading = body.reset(seed)
+    scheduler = DecisionScheduler(high_level)
+    scheduler.go_to(body.scene.goal_position)
+    task.reset(body, seed)
+    log, over = EpisodeLog(body, scheduler), False
+    while not over and log.steps < task.steps:
+        log.before_step()
+        body.follow(scheduler.latent(reading))
+        reading = body.read()
+        reward, over = task.step(body)
+        over = over or not body.on_ground()
+        log.after_step(reward)
+    return log.episode(seed, task, fell=not body.on_ground(), fault=None)
 
 
 def _observation(controller: Controller, reading: Reading) -> Array:

@@ -22,7 +22,7 @@ from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.tasks.episode import run_episode
-from pixelgait.sim.tasks.forward import Forward
+from pixelgait.sim.tasks.navigate import Forward
 
 RNG = np.random.default_rng(0)
 IMAGE = RNG.integers(1, 256, (32, 32, 3), np.uint8)

@@ -20,7 +20,7 @@ from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.houses.collision_boxes import HEIGHT_M, MAX_BOXES, barriers, cover
 from pixelgait.sim.scenes.houses.gibson import LEVEL_M, Gibson
 from pixelgait.sim.scenes.registry import make_scene
-from pixelgait.sim.tasks.gliding_episode import glide_episode
+from pixelgait.sim.tasks.episode import glide_episode
 from pixelgait.sim.tasks.navigate import Navigate
 from pixelgait.sim.tasks.teacher import Teacher
 from pixelgait.sim.world.traversability import PIXEL_M

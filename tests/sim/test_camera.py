@@ -15,7 +15,8 @@ from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import A1, ROBOTS, CameraMount
 from pixelgait.sim.body.camera import CHANNELS, NEAR_M, Camera, Kind
-from pixelgait.sim.body.interface import BasePose, SimulatedBody, standing
+from pixelgait.sim.body.interface import BasePose, SimulatedBody
+from pixelgait.sim.body.legged_body import standing
 from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.body.sensors import CameraStream, exposed
 from pixelgait.sim.engines.registry import BODIES, make_body

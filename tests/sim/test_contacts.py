@@ -13,14 +13,14 @@ from pixelgait.robot.control.low_level import LinearLowLevel, latent_for
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1
-from pixelgait.sim.body.interface import PHYSICS_DT_S, SUBSTEPS, SimulatedBody, standing
+from pixelgait.sim.body.interface import PHYSICS_DT_S, SUBSTEPS, SimulatedBody
+from pixelgait.sim.body.legged_body import standing
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes import Box, Layout, Plane, Pose, Scene
 from pixelgait.sim.scenes.rough import Rough
-from pixelgait.sim.tasks.episode import Contacts, Episode, run_episode
-from pixelgait.sim.tasks.forward import Forward
-from pixelgait.sim.tasks.gliding_episode import glide_episode
+from pixelgait.sim.tasks.episode import Contacts, Episode, glide_episode, run_episode
+from pixelgait.sim.tasks.navigate import Forward
 from pixelgait.sim.tasks.task import fallen
 from pixelgait.sim.world.scene import Swing
 from tests.conftest import gentle_weights

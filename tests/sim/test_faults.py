@@ -28,14 +28,14 @@ from pixelgait.robot.spec import A1
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.fault_injection import FailingSensor, FaultyBody
 from pixelgait.sim.body.faults import FAULT_KINDS, Fault, parse_faults, schedule, schedule_on
-from pixelgait.sim.body.interface import standing
+from pixelgait.sim.body.legged_body import standing
 from pixelgait.sim.body.measured_delays import BUS_DELAY_S, require_camera, with_measured_delays
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.tasks.episode import Episode, run_episode
-from pixelgait.sim.tasks.forward import Forward
+from pixelgait.sim.tasks.navigate import Forward
 from tests.conftest import Command, trotting_weights
 
 COLOUR = "camera/color/image_raw"

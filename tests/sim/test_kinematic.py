@@ -21,9 +21,8 @@ from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.scenes.courses.obstacle_course import WALL_THICKNESS_M, ObstacleCourse
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.houses.rooms import Rooms
-from pixelgait.sim.tasks.forward import Forward
-from pixelgait.sim.tasks.gliding_episode import glide_episode
-from pixelgait.sim.tasks.navigate import Navigate
+from pixelgait.sim.tasks.episode import glide_episode
+from pixelgait.sim.tasks.navigate import Forward, Navigate
 from pixelgait.sim.tasks.task import planar_pose
 from pixelgait.sim.tasks.teacher import Teacher
 from pixelgait.sim.world.obstacles import Mover, Obstacles

@@ -15,7 +15,8 @@ from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.safety.supervisor import NO_AGES, Supervisor
 from pixelgait.robot.spec import A1
-from pixelgait.sim.body.interface import GRAVITY_Z_M_PER_S2, standing
+from pixelgait.sim.body.interface import GRAVITY_Z_M_PER_S2
+from pixelgait.sim.body.legged_body import standing
 from pixelgait.sim.body.randomisation import Sample
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.flat import FlatGround

@@ -18,7 +18,7 @@ from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.mixture import Mixture
 from pixelgait.sim.scenes.registry import MIXED, make_scene
 from pixelgait.sim.tasks.dynamic_window_teacher import ForesightedTeacher
-from pixelgait.sim.tasks.gliding_episode import glide_episode
+from pixelgait.sim.tasks.episode import glide_episode
 from pixelgait.sim.tasks.navigate import navigation_task
 from pixelgait.sim.world.seeds import Stream
 from tests.conftest import Command

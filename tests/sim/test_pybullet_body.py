@@ -21,7 +21,7 @@ from pixelgait.sim.scenes.courses.raised_platform import LENGTH_M, WIDTH_M
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.tasks.episode import Contacts, Episode, run_episode
 from pixelgait.sim.tasks.follow import Follow
-from pixelgait.sim.tasks.forward import Forward
+from pixelgait.sim.tasks.navigate import Forward
 from tests.conftest import gentle_weights
 
 IDS = ["PixelGait/Walk-v0", "PixelGait/ObstacleCourse-v0"]

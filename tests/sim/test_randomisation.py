@@ -15,8 +15,8 @@ from pixelgait.robot.rotation import heading, roll_pitch, upright
 from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1, ROBOTS
 from pixelgait.sim.body.camera import Camera
-from pixelgait.sim.body.interface import BasePose, SimulatedBody, standing
-from pixelgait.sim.body.motors import motor_torques
+from pixelgait.sim.body.interface import BasePose, SimulatedBody
+from pixelgait.sim.body.legged_body import motor_torques, standing
 from pixelgait.sim.body.randomisation import Randomisation, Sample
 from pixelgait.sim.body.sensors import Sensors
 from pixelgait.sim.engines.mujoco_body import MuJoCoBody

@@ -12,7 +12,7 @@ from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.scenes.registry import SCENES, make_scene
 from pixelgait.sim.tasks.dynamic_window_teacher import ForesightedTeacher
-from pixelgait.sim.tasks.gliding_episode import glide_episode
+from pixelgait.sim.tasks.episode import glide_episode
 from pixelgait.sim.tasks.navigate import navigation_task
 from pixelgait.sim.world.obstacles import in_the_way
 from pixelgait.sim.world.raster import walk_map

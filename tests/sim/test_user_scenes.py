@@ -20,8 +20,8 @@ from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.rendering.episode_appearance import EpisodeAppearance
 from pixelgait.sim.rendering.geometry import Geometry
 from pixelgait.sim.scenes.registry import make_scene
-from pixelgait.sim.tasks.forward import Forward
-from pixelgait.sim.tasks.gliding_episode import glide_episode
+from pixelgait.sim.tasks.episode import glide_episode
+from pixelgait.sim.tasks.navigate import Forward
 from pixelgait.sim.tasks.teacher import Teacher
 from pixelgait.sim.viewing.video import SceneRenderer
 from pixelgait.sim.world.appearance import AppearanceSeed

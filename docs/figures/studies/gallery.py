@@ -23,7 +23,7 @@ from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.tasks.episode import Episode
-from pixelgait.sim.tasks.forward import Forward
+from pixelgait.sim.tasks.navigate import Forward
 from pixelgait.sim.viewing.video import FRAMES_PER_S, Frame, Take, film_episode
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 

@@ -20,8 +20,7 @@ from pixelgait.policies.training.rollouts.worker import Job, this_worker
 from pixelgait.robot.control.controller import Decision, MemoryState
 from pixelgait.robot.files import Readable
 from pixelgait.robot.spec import Array
-from pixelgait.sim.tasks.episode import Episode
-from pixelgait.sim.tasks.gliding_episode import glide_episode
+from pixelgait.sim.tasks.episode import Episode, glide_episode
 from pixelgait.sim.tasks.navigate import navigation_task
 from pixelgait.sim.tasks.reachable_teacher import CheckedTeacher
 from pixelgait.sim.world.seeds import Stream

@@ -24,11 +24,9 @@ from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.registry import make_scene
-from pixelgait.sim.tasks.episode import Episode, run_episode
+from pixelgait.sim.tasks.episode import Episode, glide_episode, run_episode
 from pixelgait.sim.tasks.follow import Follow
-from pixelgait.sim.tasks.forward import AHEAD
-from pixelgait.sim.tasks.gliding_episode import glide_episode
-from pixelgait.sim.tasks.navigate import navigation_task
+from pixelgait.sim.tasks.navigate import AHEAD, navigation_task
 from pixelgait.sim.tasks.task import Task
 from pixelgait.sim.workers.process_pool import Pool
 from pixelgait.sim.world.scene import Scene
