@@ -211,7 +211,7 @@ CAMERAS = [
 ]  # fmt: skip
 OTHERS = [
     Case("a second publisher of joint states", other("joint_states"), says="/somebody_else", watch_s=6.0),
-    Case("which talks of a gripper", other("joint_states", talks=True), says="/somebody_else", watch_s=6.0),
+    Case("a second publisher, of a gripper's joints", other("joint_states", talks=True), says="/somebody_else", watch_s=6.0),
     Case("a second publisher of IMU data", other("imu/data"), says="/somebody_else", watch_s=6.0),
     Case("a second controller", other("joint_command"), says="another node commands the joints: /somebody_else", watch_s=6.0),
     Case("five participants join", joins, WALKS, watch_s=5.0),
@@ -243,7 +243,7 @@ GOALS = [
     told("odometry that jumps by 2 m, for good", on("odom", assign(pose__pose__position__y=2.0)), WALKS, "odom: jumped by 2 m"),
     told("a goal that is NaN", goal(math.nan, 0.0), WALKS, "refused, x, y are nan"),
     told("a goal in another frame", goal(2.0, 0.0, "map"), WALKS, "refused, its frame is 'map'"),
-    told("a goal it comes no nearer to, as in a wall", lambda t: None, STAYS, "given up, no nearer", arguments=(*TO, "--ros-args", "-p", "goal_timeout_s:=3.0"), watch_s=4.0),
+    told("an unreachable goal, as in a wall", lambda t: None, STAYS, "given up, no nearer", arguments=(*TO, "--ros-args", "-p", "goal_timeout_s:=3.0"), watch_s=4.0),
 ]  # fmt: skip
 STARTS = [
     Case("no robot", on("joints", silent), REFUSES, "no message on joint_states", True, 25.0),
@@ -273,9 +273,9 @@ GROUPS: dict[str, list[Case] | list[Misled]] = {
     "IMU": IMUS,
     "Silence and stamps": TIMES,
     "Camera": CAMERAS,
-    "Others on the network": OTHERS,
-    "Processes and people": PROCESSES,
-    "Destinations": GOALS,
+    "Other nodes on the network": OTHERS,
+    "Processes and operators": PROCESSES,
+    "Goals": GOALS,
     "At the start": STARTS,
     "Commands to the simulated robot": COMMANDS,
     "Unitree Go2 over DDS": GO2_FAULTS,

@@ -174,7 +174,7 @@ row = partial(Case, bundle="walk-go2", link="go2:lo", trial=Go2Trial, watch_s=4.
 start = partial(row, expected=SILENT, at_start=True, watch_s=40.0)
 GO2_FAULTS = [
     row("the robot is gone", StandInTrial.vanish, DAMPS, "lowstate is silent", watch_s=7.0),
-    row("states end, the motors obey", tells("silent 1"), DAMPS + SINKS, "lowstate is silent"),
+    row("states end, motors follow", tells("silent 1"), DAMPS + SINKS, "lowstate is silent"),
     row("states of a wrong checksum", tells("damage 1"), DAMPS + SINKS, CHECKSUM),
     row("a joint angle that is NaN", tells("nan 1"), DAMPS + SINKS, "not finite"),
     row("another program commands", meddles, DAMPS + SINKS, MEDDLED, watch_s=6.0),
@@ -184,7 +184,7 @@ GO2_FAULTS = [
     row("stopped for 0.05 s", stopped_for(0.05), WALKS),
     row("kill -9", lambda t: t.signal(signal.SIGKILL), ENDS + SINKS),
     row("SIGINT", lambda t: t.signal(signal.SIGINT), DAMPS + SINKS),
-    start("at the start nobody is there", lambda t: None, says="no message on lowstate"),
+    start("at the start no robot", lambda t: None, says="no message on lowstate"),
     start("at the start its own program keeps the motors", denies, says="keeps the motors"),
     start("at the start another program could command", could_meddle, says=MEDDLED),
     start("at the start states of a wrong checksum", garbled, says=CHECKSUM),

@@ -239,7 +239,7 @@ ROS2_CONTROL_FAULTS = [
     row("IMU data end", tells("imu silent"), YIELDS + SINKS, "imu/data is silent"),
     row("the robot is gone", StandInTrial.vanish, YIELDS, "is silent"),
     row("the controller is unloaded", tells("controller unloaded"), YIELDS + STANDS, GONE),
-    row("somebody else can command", other(COMMANDS), YIELDS + SINKS, OTHER, watch_s=8.0),
+    row("another node can command", other(COMMANDS), YIELDS + SINKS, OTHER, watch_s=8.0),
     row("emergency stop by service", STOP, YIELDS + SINKS, "stopped: "),
     row("stopped for 1 s", stopped_for(1.0), RESTS.replace(DAMPS, YIELDS) + SINKS, watch_s=5.0),
     row("stopped for 0.05 s", stopped_for(0.05), WALKS),
@@ -248,7 +248,7 @@ ROS2_CONTROL_FAULTS = [
     start("at the start no controller", elsewhere, says="does not answer for 10 s"),
     start("at the start a controller of other joints", of_others, says=" commands joint_0, "),
     start("at the start a controller of efforts", of_efforts, says="is no forward_command"),
-    start("at the start somebody else can command", commanded, says=OTHER),
+    start("at the start another node can command", commanded, says=OTHER),
     start("not armed", LONELY, says="limp: ", watch_s=10.0, arguments=("--arm",)),
     start("without --arm", LONELY, says="dry run: ", watch_s=15.0, arguments=("--auto-arm",)),
 ]  # fmt: skip

@@ -60,8 +60,8 @@ def test_single_rows_of_a_page_are_renewed(tmp_path: Path) -> None:
     "name",
     [
         "Camera: depth that is NaN where the policy looks",
-        "Processes and people: --out on a full disk",
-        "Processes and people: --record on a full disk",
+        "Processes and operators: --out on a full disk",
+        "Processes and operators: --record on a full disk",
         "Joints: positions and velocities in degrees",
         "Joints: one encoder stuck",
         "Joints: one encoder 2 rad off",
