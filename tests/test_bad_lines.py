@@ -249,8 +249,8 @@ IGNORED = [
     ("pixelgait-profile iap --json f --page f", "--page f: --json is the same file"),
     ("pixelgait-profile --compare a b --json f", "--compare and --json: one of them"),
     ("pixelgait-profile --compare a b --seconds 3", "--compare and --seconds: one"),
-    ("pixelgait-run iap --arm", "--arm over --link ros: that link commands without"),
-    ("pixelgait-run iap --link go2:lo:0 --arm --dry-run", "--dry-run commands nobody"),
+    ("pixelgait-run iap --arm", "--arm over --link ros: that link needs no --arm"),
+    ("pixelgait-run iap --link go2:lo:0 --arm --dry-run", "--dry-run commands no motor"),
     ("pixelgait-run iap --duration 3 --no-autostart", "--duration has no effect with"),
 ]
 OTHERS = [

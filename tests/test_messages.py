@@ -38,7 +38,7 @@ OTHER = (
     "the image of a recorded step is beside it",
     "train one, pixelgait-train follow",
 )
-DESCRIPTIONS = ("<", "Nothing new is decided, the last decision holds", "The robot ")
+DESCRIPTIONS = ("<", "The last decision holds, no new one is taken", "The robot ")
 CAUSES = ("ordered", "stands", "lies")  # of a state
 STATES = ("standing up", "lying down")  # above the table
 

@@ -1,4 +1,4 @@
-"""How a robot is reached, as said by --link."""
+"""Robot addresses: the values of --link."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pixelgait.robot.ros.common.topic_names import BODY, JOINT_STATES
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.robot.unitree.address import Go2, parse_go2
 
-LONGEST_WAIT_S = 10.0  # that anybody may say of a driver; ours
-# By the words that --link has for them: as ros2_control's own examples call controllers.
+MAX_DRIVER_TIMEOUT_S = 10.0  # assumption
+# Default controller by --link value, named as in ros2_control's examples.
 CONTROLLERS = {
     "ros2-control": "forward_position_controller",
     "joint-trajectory": "joint_trajectory_controller",
@@ -22,42 +22,44 @@ CONTROLLERS = {
 
 @dataclass(frozen=True)
 class Topics:
-    """Topics of a driver: joint_states and imu/data, joint_command."""
+    """A driver on ROS 2 topics: joint_states and imu/data, joint_command."""
 
     sensors: ClassVar[Mapping[str, str]] = BODY
     robot: ClassVar[RobotSpec | None] = None
-    longest_wait_s: ClassVar[float] = LONGEST_WAIT_S
-    answered: ClassVar[str | None] = JOINT_STATES
-    hardware: ClassVar[bool] = False  # but a driver, which decides whom it commands
+    max_driver_timeout_s: ClassVar[float] = MAX_DRIVER_TIMEOUT_S
+    stamp_source: ClassVar[str | None] = JOINT_STATES
+    hardware: ClassVar[bool] = False  # the driver decides whether motors move
 
 
 @dataclass(frozen=True)
 class Ros2Control:
-    """joint_states and imu/data, and the commands of a controller of ros2_control by its name."""
+    """joint_states and imu/data, and a ros2_control controller, by its name."""
 
     controller: str
-    trajectories: bool  # is what it takes, not arrays
+    trajectories: bool  # whether it takes trajectories, else arrays
     sensors: ClassVar[Mapping[str, str]] = BODY
     robot: ClassVar[RobotSpec | None] = None
-    longest_wait_s: ClassVar[float] = LONGEST_WAIT_S
-    answered: ClassVar[str | None] = None
-    hardware: ClassVar[bool] = True  # whether it is simulated cannot be seen
+    max_driver_timeout_s: ClassVar[float] = MAX_DRIVER_TIMEOUT_S
+    stamp_source: ClassVar[str | None] = None
+    hardware: ClassVar[bool] = True  # a simulated robot looks the same
 
 
-# Each says which sensors it has besides a camera, and what a contract calls them; which robot is
-# there, if it can be but one; for how long at most its driver may wait for a command before it
-# damps by itself; which sensor's stamp its commands bear, if any, so that to the driver they are as
-# old as that; and whether real motors may be there, with nobody between who decides.
+# Attributes of every address:
+#   sensors: its sensors besides a camera, with their names in a contract
+#   robot: the only robot that it can be, or None
+#   max_driver_timeout_s: upper limit of driver_timeout_s
+#   stamp_source: the sensor whose stamp its commands carry, or None
+#   hardware: whether commands may move real motors directly, so that --arm is needed
 Address = Topics | Ros2Control | Go2
 
 
 def parse_link(text: str) -> Address:
-    """`ros`, `ros2-control`, `joint-trajectory`, or `go2:INTERFACE`.
+    """Parse `ros`, `ros2-control`, `joint-trajectory`, or `go2:INTERFACE`.
 
-    Those of ros2_control may have the name of a controller behind a colon.
+    The ros2_control links may be followed by a colon and the name of a controller.
 
     Raises:
-        UserError: it is none of these, or what it takes is not installed.
+        UserError: it is none of these, or a library that it needs is not installed.
     """
     kind, *parts = text.split(":")
     if kind == "ros" and not parts:

@@ -1,4 +1,4 @@
-"""All that a configured node hears: sensors, odometry and velocities, and who else is there."""
+"""Connections of a configured node: sensors, odometry, goals, velocity commands, other nodes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from pixelgait.robot.ros.common.topic_names import ODOMETRY, TOPICS
 from pixelgait.robot.ros.links.camera import CameraTopics
 from pixelgait.robot.ros.links.link import Driver, RosLink
 from pixelgait.robot.ros.links.topic_driver import CommandTopic, TopicDriver
-from pixelgait.robot.ros.monitoring.camera_info import CameraInfoWatch
-from pixelgait.robot.ros.monitoring.camera_mount import CameraMountWatch
+from pixelgait.robot.ros.monitoring.camera_info import CameraInfoCheck
+from pixelgait.robot.ros.monitoring.camera_mount import CameraMountCheck
 from pixelgait.robot.ros.monitoring.other_nodes import OtherNodes
 from pixelgait.robot.ros.parameters import (
     GOAL_TIMEOUT,
@@ -31,18 +31,17 @@ from pixelgait.robot.ros.parameters import (
 from pixelgait.robot.runtime.operator_commands import Operator
 from pixelgait.robot.unitree.address import Go2
 
-CAMERA_WAIT_S = 1.0  # for what those who are there say of the camera; ours, some never do
+CAMERA_WAIT_S = 1.0  # for known publishers of camera_info, /tf_static; some stay silent; assumption
 
 
 class Connections:
-    """Made for a bundle at *configure*, closed at *cleanup*.
+    """Created for a bundle at *configure*, closed at *cleanup*.
 
-    `piloted` says that cmd_vel tells where to, instead of the bundle's high level: then there is a
-    `pilot` and no camera. A policy that is told where to go has a `destination`. A dry run hears
-    everything and commands nobody.
+    If `piloted`, cmd_vel replaces the bundle's high level: there is a `pilot` and no camera. A
+    policy that takes a goal has a `goal`. A dry run receives everything and commands no motor.
 
     Raises:
-        UserError: the robot cannot be reached that way.
+        UserError: the robot cannot be reached over its link.
     """
 
     def __init__(
@@ -50,56 +49,58 @@ class Connections:
         node: Any,
         bundle: Bundle,
         parameters: Parameters,
-        people: OperatorServices,
+        services: OperatorServices,
         piloted: bool,
         options: NodeOptions,
     ) -> None:
-        self._parameters, self._people = parameters, people
+        self._parameters = parameters
         dry_run = options.dry_run
-        self._quiet = quiet = ros2.quiet_node(node, f"{node.get_name()}_sensors")
+        self._sensor_node = sensors = ros2.quiet_node(node, f"{node.get_name()}_sensors")
         driver: Driver | None = None
         try:
-            driver = _driver(options.address, node, quiet, bundle, people.operator)
-            eyes = None if piloted else CameraTopics(quiet, bundle.image_shape)
+            driver = _driver(options.address, node, sensors, bundle, services.operator)
+            camera = None if piloted else CameraTopics(sensors, bundle.image_shape)
         except BaseException:
             if driver is not None:
                 driver.close()
-            quiet.destroy_node()
+            sensors.destroy_node()
             raise
         shadow = CommandTopic(node, bundle.spec, ros2.SHADOW_COMMAND) if dry_run else None
-        self.link = RosLink(node, driver, eyes, self._take, shadow)
-        told = "goal" in bundle.takes and not piloted
+        self.link = RosLink(node, driver, camera, shadow)
+        self.link.also_take.append(services.take_stop)
         topics = tuple(name for name in self.link.sensors if name in TOPICS)
-        # Not cmd_vel: a joystick beside a planner is usual.
+        # Without cmd_vel, which a joystick and a planner often share.
         self._other_nodes = OtherNodes(node, topics, None if dry_run else driver.commands)
         self.pilot: VelocityCommands | None = None
         self.goal: GoalCommand | None = None
-        self._camera: CameraInfoWatch | None = None
-        self._mount: CameraMountWatch | None = None
-        self._eyes: CameraTopics | None = None
+        self._camera, self._lens, self._mount = camera, None, None
+        if camera is not None:
+            mount = bundle.spec.camera
+            self._lens = CameraInfoCheck(sensors, camera.sensors, bundle.image_shape, mount)
+            self._mount = CameraMountCheck(sensors, parameters.base_frame, mount)
         if piloted:
-            sensor_timeouts = partial(parameters.seconds, VELOCITY_TIMEOUT)
-            self.pilot = VelocityCommands(quiet, parameters.stamped, sensor_timeouts)
+            timeout = partial(parameters.seconds, VELOCITY_TIMEOUT)
+            self.pilot = VelocityCommands(sensors, parameters.stamped, timeout)
+            self.link.also_take.append(self.pilot.take)
             self.link.also_forget = self.pilot.forget
-        elif eyes is not None:
-            mount, self._eyes = bundle.spec.camera, eyes
-            self._camera = CameraInfoWatch(quiet, eyes.sensors, bundle.image_shape, mount)
-            self._mount = CameraMountWatch(quiet, parameters.base_frame, mount)
-        if told:
-            known = partial(parameters.seconds, ODOMETRY_TIMEOUT)
-            nearer = partial(parameters.seconds, GOAL_TIMEOUT)
-            self.goal = GoalCommand(quiet, people.operator, known, nearer, parameters.base_frame)
+        elif "goal" in bundle.takes:
+            self.goal = GoalCommand(
+                sensors,
+                services.operator,
+                partial(parameters.seconds, ODOMETRY_TIMEOUT),
+                partial(parameters.seconds, GOAL_TIMEOUT),
+                parameters.base_frame,
+            )
+            self.link.also_take.append(self.goal.take)
             self.link.also_forget = self.goal.forget
             self.link.odometry = self.goal.odometry
             self.link.odometry_seen = self.goal.seen
 
     def admit(self, stop: threading.Event) -> None:
-        """Before anything moves: what is there to be heard of the camera must fit the policy.
-
-        Only then are the motors taken from whoever has them.
+        """Check the camera, then take over the motors; called before anything moves.
 
         Raises:
-            UserError: it does not; or see the driver, also of what `stop` leads to.
+            UserError: the camera does not fit the policy, or see `Driver.take_motors`.
         """
         deadline = time.monotonic() + CAMERA_WAIT_S
         self.check_camera()
@@ -109,33 +110,32 @@ class Connections:
         self.link.take_motors(stop)
 
     def check_camera(self) -> None:
-        """Raise a UserError if the policy would see something else than it was made for."""
+        """Raise a UserError if lens or mount of the camera do not fit the policy."""
         if problem := self.camera_problem():
             raise UserError(problem)
 
     def camera_problem(self) -> str | None:
-        """What does not fit the policy about the camera, if that shall be checked."""
-        if not self._parameters.checks_camera:
+        """What does not fit the policy about the camera; None also if it is not to be checked."""
+        if self._camera is None or not self._parameters.checks_camera:
             return None
-        lens = None if self._camera is None else self._camera.problem()
-        if lens or self._mount is None or self._eyes is None:
-            return lens
-        return self._mount.problem(self._eyes.frames)
+        assert self._lens is not None and self._mount is not None  # noqa: PT018
+        return self._lens.problem() or self._mount.problem(self._camera.frames)
 
     def _camera_pending(self) -> bool:
-        """Whether somebody is there who will say more about the camera."""
-        watches = (self._camera, self._mount) if self._parameters.checks_camera else ()
-        return any(watch.pending() for watch in watches if watch is not None)
+        """Whether a publisher is known whose message about the camera is still missing."""
+        checks = (self._lens, self._mount) if self._parameters.checks_camera else ()
+        return any(check.pending() for check in checks if check is not None)
 
     def camera_unknown(self) -> list[str]:
-        """What could not be checked of the camera's lens and of where it sits, if it shall be."""
-        if self._mount is None or self._eyes is None or not self._parameters.checks_camera:
+        """What could not be checked of lens and mount; empty if they are not to be checked."""
+        if self._camera is None or not self._parameters.checks_camera:
             return []
-        lens = None if self._camera is None else self._camera.unknown()
-        return [each for each in (lens, self._mount.unknown(self._eyes.frames)) if each]
+        assert self._lens is not None and self._mount is not None  # noqa: PT018
+        unknown = (self._lens.unknown(), self._mount.unknown(self._camera.frames))
+        return [each for each in unknown if each]
 
     def statuses(self) -> dict[str, tuple[bool, str]]:
-        """Of whatever says where to, whether all is well, and in words."""
+        """For the diagnostics of goal and cmd_vel: whether all is well, and a description."""
         statuses = {}
         if self.goal is not None:
             statuses["goal"] = self.goal.status()
@@ -143,37 +143,30 @@ class Connections:
             statuses[VELOCITY] = self.pilot.status()
         return statuses
 
-    def look_around(self, begins: bool = False) -> str | None:
-        """Who publishes what this node or its robot's driver should, or None.
+    def conflict(self, starting: bool = False) -> str | None:
+        """Another node that publishes what only this node or the robot's driver should, or None.
 
-        For who `begins` also who has its name; whoever walks is not ended by a newcomer of that.
-
-        Several that publish odometry are the destination's: it believes none of them.
+        When `starting`, also another node of the same name; a robot that walks is not stopped by
+        one that comes later. Several publishers of odometry are no conflict: the goal is suspended.
         """
         if self.goal is not None:
-            self.goal.rivals = self._other_nodes.several(ODOMETRY)
+            self.goal.odometry_conflict = self._other_nodes.several(ODOMETRY)
         other = self._other_nodes.conflicting_publisher() or self.link.conflicting_publisher()
-        return other or (self._other_nodes.duplicate_name() if begins else None)
+        return other or (self._other_nodes.duplicate_name() if starting else None)
 
     def close(self) -> None:
-        """Leave the topics."""
-        self._quiet.destroy_node()
+        """Unsubscribe, then disconnect from the robot."""
+        self._sensor_node.destroy_node()
         self.link.close()
 
-    def _take(self) -> None:
-        """What the control thread hears besides the sensors."""
-        self._people.take_stop()
-        if self.goal is not None:
-            self.goal.take()
-        if self.pilot is not None:
-            self.pilot.take()
 
-
-def _driver(address: Address, node: Any, quiet: Any, bundle: Bundle, operator: Operator) -> Driver:
-    """Of the robot at this address; only where it is wanted its messages are imported.
+def _driver(
+    address: Address, node: Any, sensor_node: Any, bundle: Bundle, operator: Operator
+) -> Driver:
+    """The driver of the robot at this address; imports only the messages that it needs.
 
     Raises:
-        UserError: it cannot be reached that way.
+        UserError: the robot cannot be reached.
     """
     if isinstance(address, Go2):
         return _go2(address, node, bundle, operator)
@@ -181,12 +174,12 @@ def _driver(address: Address, node: Any, quiet: Any, bundle: Bundle, operator: O
         from pixelgait.robot.ros.links.ros2_control import Ros2ControlDriver, kind_of
 
         kind = kind_of(address.trajectories)
-        return Ros2ControlDriver(node, quiet, bundle.spec, address.controller, kind)
-    return TopicDriver(node, quiet, bundle.spec)
+        return Ros2ControlDriver(node, sensor_node, bundle.spec, address.controller, kind)
+    return TopicDriver(node, sensor_node, bundle.spec)
 
 
 def _go2(address: Go2, node: Any, bundle: Bundle, operator: Operator) -> Driver:
-    """The driver of a Go2, whose remote gives orders too."""
+    """The driver of a Go2, whose remote control is an operator, too."""
     from pixelgait.robot.unitree.dds import Bus
     from pixelgait.robot.unitree.driver import (
         ARM,
@@ -210,6 +203,6 @@ def _go2(address: Go2, node: Any, bundle: Bundle, operator: Operator) -> Driver:
     bus = Bus(address)
     try:
         return Go2Driver(bus, bundle.spec, partial(ros2.now_s, node), remote)
-    except BaseException:  # a domain that stays open can be opened by nobody
+    except BaseException:  # a process can open a domain only once
         bus.close()
         raise

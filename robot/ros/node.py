@@ -1,4 +1,4 @@
-"""The lifecycle node around the control loop."""
+"""Lifecycle node around the control loop: transitions, faults, reports."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ from pixelgait.robot.runtime.latency import LatencyProfiler
 from pixelgait.robot.runtime.operator_commands import Operator, RobotState
 from pixelgait.robot.runtime.realtime import freeze_collector, take_turns
 
-DISCOVERY_S = 3.0  # until all are known who were there before; 2.6 s were seen
+DISCOVERY_S = 3.0  # until all earlier nodes are discovered; up to 2.6 s were measured
 WATCH_PERIOD_S = 0.1
 STANDING = (RobotState.READY, RobotState.WALKING)
 
 
 class ControllerNode(LifecycleNode):
-    """configure: load, verify, warm up. activate: operate the robot. deactivate: damp.
+    """Lifecycle node: configure loads and verifies, activate operates the robot, deactivate damps.
 
     A fault damps the robot and ends the loop; `follow_fault` then deactivates the node. `fault` is
-    kept until the next configure or activate. `stop` ends whatever the node waits for.
+    kept until the next configure or activate. `stop` ends all waiting.
 
     Raises:
-        UserError: a parameter cannot be used.
+        UserError: a parameter is invalid.
     """
 
     def __init__(self, options: NodeOptions, stop: threading.Event) -> None:
         super().__init__(NODE)
         self.options, self._stop = options, stop
         self._joined_s = self._diagnosed_s = time.monotonic()
-        self.parameters = Parameters(self, options, self._retune)
+        self.parameters = Parameters(self, options, self._apply_parameters)
         self.operator = Operator(options.auto_arm, options.goal)
         self.bundle: Bundle | None = None
         self.connections: Connections | None = None
-        self._way = GoalReport(self)
+        self._goal_report = GoalReport(self)
         self.loop: ControlLoop | None = None
         self.fault: str | None = None
-        self.left = False  # shut down for good
+        self.left = False  # after the shutdown transition
         self._attention, self._decision = AttentionTopic(self), DecisionTopic(self)
-        self._news = StatusTopics(self, options.sensors, options.recorder)
+        self._status = StatusTopics(self, options.sensors, options.recorder)
         self._diagnostics, self._latency = Diagnostics(self), LatencyTopic(self)
-        self._people = OperatorServices(self, self.operator)
+        self._operator_services = OperatorServices(self, self.operator)
         ros2.every(self, WATCH_PERIOD_S, self._watch)
         ros2.every(self, PERIOD_S, self._diagnose)
         # rclpy 7.1.6: an invalid transition request ends the process (ros2/rclpy#1209).
@@ -62,15 +62,15 @@ class ControllerNode(LifecycleNode):
         service.callback = ros2.refusing(service.callback)
 
     def destroy_node(self) -> None:
-        """Hear and say nothing any more."""
-        self._people.close()
+        """Destroy all services, subscriptions and publishers."""
+        self._operator_services.close()
         super().destroy_node()
 
     def start(self) -> None:
         """Configure and activate from within the process.
 
         Raises:
-            UserError: a transition failed; the message says why.
+            UserError: a transition failed, with the cause.
         """
         for trigger in (self.trigger_configure, self.trigger_activate):
             if self._stop.is_set():
@@ -79,12 +79,12 @@ class ControllerNode(LifecycleNode):
                 raise UserError(self.fault or "the node could not be started")
 
     def ended(self, duration_s: float) -> bool:
-        """Whether it has walked for the duration [s]."""
+        """Whether the robot has walked for the duration [s]."""
         since = self.loop.walking_since if self.loop is not None else None
         return bool(duration_s and since and time.monotonic() - since > duration_s)
 
     def follow_fault(self) -> bool:
-        """After a fault: inactive, and an ERROR, for all to see. Returns whether there was one."""
+        """Deactivate and publish an ERROR after a fault; returns whether there was one."""
         if self.loop is None or self.loop.fault is None:
             return False
         self.trigger_deactivate()
@@ -92,17 +92,17 @@ class ControllerNode(LifecycleNode):
         return True
 
     def stop_loop(self) -> None:
-        """Damp the robot and report, if the loop was started."""
+        """Damp the robot and write the report, if the loop was started."""
         loop, self.loop = self.loop, None
         if loop is None:
             return
         loop.stop()
-        self._news.end(loop)
+        self._status.end(loop)
         self.fault = loop.fault
         if self.connections is not None:
             self.connections.link.settle()
-            other = self.connections.look_around() if loop.fault else None
-            if other and other != loop.fault:  # what it says may have come before it was found
+            other = self.connections.conflict() if loop.fault else None
+            if other and other != loop.fault:  # the fault may be a consequence of the conflict
                 self.fault = f"{loop.fault}; {other}"
         if self.fault:
             self.get_logger().error(self.fault)
@@ -126,7 +126,7 @@ class ControllerNode(LifecycleNode):
             self.bundle = bundle = load_bundle(self.options.bundle, self.options.address.robot)
             bundle.warm_up()
             self.connections = self._connect(bundle)
-        except Exception as error:  # rclpy would swallow it without a word
+        except Exception as error:  # rclpy would discard it silently
             return self._failed(error)
         self.get_logger().info(f"bundle {bundle.folder} verified, golden outputs reproduced")
         return TransitionCallbackReturn.SUCCESS
@@ -134,16 +134,16 @@ class ControllerNode(LifecycleNode):
     def _connect(self, bundle: Bundle) -> Connections:
         options, piloted = self.options, self.options.piloted(bundle)
         if options.goal is not None and ("goal" not in bundle.takes or piloted):
-            raise UserError("--goal: this policy is not told where to go")
-        return Connections(self, bundle, self.parameters, self._people, piloted, options)
+            raise UserError("--goal: this policy takes no goal")
+        return Connections(self, bundle, self.parameters, self._operator_services, piloted, options)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Start the control thread; done when all sensors send and, armed, the robot stands."""
+        """Start the control thread; returns when all sensors send and an armed robot stands."""
         self.fault = None
         try:
             assert self.connections is not None
             self.connections.link.acquire(self._stop)
-            self._wait_until_alone()
+            self._wait_for_conflicts()
             self.loop = self._make_loop()
             freeze_collector()
             take_turns()
@@ -153,22 +153,22 @@ class ControllerNode(LifecycleNode):
                 self.get_logger().info(unknown)
         except Exception as error:
             self.stop_loop()
-            if self.fault is None:  # else it was the loop's, and who else was found is told with it
+            if self.fault is None:  # else the loop's fault is reported, with any conflict
                 self._failed(error)
             return TransitionCallbackReturn.FAILURE
         return super().on_activate(state)
 
-    def _wait_until_alone(self) -> None:
-        """Whoever is there is seen only after a while, and so is who has just been killed.
+    def _wait_for_conflicts(self) -> None:
+        """Wait until earlier nodes are discovered, and until killed ones have disappeared.
 
         Raises:
-            UserError: somebody else publishes what this node or its driver should, or has its name.
+            UserError: another node publishes what this node or its driver should, or has its name.
         """
         while time.monotonic() < self._joined_s + DISCOVERY_S and not self._pause(0.1):
             pass
         deadline = time.monotonic() + SENSOR_WAIT_S
         assert self.connections is not None
-        while other := self.connections.look_around(begins=True):
+        while other := self.connections.conflict(starting=True):
             if time.monotonic() > deadline or self._pause(0.1):
                 raise UserError(other)
 
@@ -199,15 +199,15 @@ class ControllerNode(LifecycleNode):
         )
 
     def _wait_for(self, loop: ControlLoop) -> None:
-        """Until all sensors send and, if nobody has to be asked, the robot stands, or shall not.
+        """Wait until all sensors send and, with --auto-arm, the robot stands.
 
         Raises:
-            UserError: it came to a fault.
+            UserError: there was a fault.
         """
         assert self.connections is not None
         while loop.fault is None and not self._pause(WATCH_PERIOD_S):
-            self._news.tell(loop)
-            if other := self.connections.look_around():
+            self._status.publish(loop)
+            if other := self.connections.conflict():
                 loop.fail(other)
             elif loop.sensing.is_set():
                 self.connections.check_camera()
@@ -218,7 +218,7 @@ class ControllerNode(LifecycleNode):
             raise UserError(loop.fault)
 
     def _pause(self, seconds: float) -> bool:
-        """Wait in a transition, during which no timer is called; whether it is told to end."""
+        """Wait in a transition, where no timer is called; returns whether `stop` was set."""
         if time.monotonic() > self._diagnosed_s + PERIOD_S:
             self._diagnose()
         return self._stop.wait(seconds)
@@ -227,13 +227,13 @@ class ControllerNode(LifecycleNode):
         """Stop the control thread; the robot is damped."""
         try:
             self.stop_loop()
-        except Exception as error:  # by FAILURE it would stay active, without a loop
+        except Exception as error:  # FAILURE would keep it active, without a loop
             self._failed(error)
             return TransitionCallbackReturn.ERROR
         return super().on_deactivate(state)
 
     def leave(self) -> None:
-        """Damp the robot, if the loop was started, and leave it, whatever becomes of the report."""
+        """Damp the robot, if the loop was started, and disconnect, even if the report fails."""
         try:
             self.stop_loop()
         finally:
@@ -250,12 +250,12 @@ class ControllerNode(LifecycleNode):
             self.get_logger().error(str(error))
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Leave the robot."""
+        """Disconnect from the robot."""
         self.leave()
         return TransitionCallbackReturn.SUCCESS
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """From any state: damp, then leave; the process ends."""
+        """Damp and disconnect from any state; the process ends."""
         self.fault = None
         self.left = True
         return self.on_cleanup(state)
@@ -268,30 +268,30 @@ class ControllerNode(LifecycleNode):
             self.get_logger().error(self.fault)
         return TransitionCallbackReturn.FAILURE
 
-    def _retune(self) -> None:
-        """A parameter was set; those of sensors are shared with the supervisor anyway."""
+    def _apply_parameters(self) -> None:
+        """Apply a changed driver time-out; the supervisor shares the sensors' time-outs."""
         if self.loop is not None:
             self.loop.driver_timeout_s = self.parameters.seconds(DRIVER_TIMEOUT)
 
     def _watch(self) -> None:
-        """From the executor's thread: tell what has happened, look for others, draw."""
+        """Publish changes, check for conflicts, draw attention; in the executor's thread."""
         if self.loop is None or self.connections is None:
             return
-        self._news.tell(self.loop)
-        if not self.loop.fault and (other := self.connections.look_around()):
+        self._status.publish(self.loop)
+        if not self.loop.fault and (other := self.connections.conflict()):
             self.loop.fail(other)
         if problem := self.connections.camera_problem():
             self.get_logger().warning(problem, throttle_duration_sec=60.0)
         self._attention.publish(self.loop)
         self._decision.publish(self.loop)
         if self.connections.goal is not None:
-            self._way.publish(self.connections.goal)
+            self._goal_report.publish(self.connections.goal)
 
     def _diagnose(self) -> None:
         self._diagnosed_s = time.monotonic()
         link = self.connections.link if self.connections else None
         commands = self.connections.statuses() if self.connections else {}
         self._diagnostics.publish(self.loop, link, self.fault, commands)
-        self._news.motor_warning(link.driver.motor_warning() if link else None)
+        self._status.motor_warning(link.driver.motor_warning() if link else None)
         if self.loop is not None:
             self._latency.publish(self.loop.profiler)

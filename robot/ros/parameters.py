@@ -1,4 +1,4 @@
-"""What a controller's node is started with."""
+"""ROS parameters and start options of the controller's node."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from pixelgait.robot.safety.supervisor import CAMERA, SensorTimeouts, sensor_tim
 
 @dataclass(frozen=True)
 class NodeOptions:
-    """What a node is started with."""
+    """Start options of a node, from the command line."""
 
     bundle: str
     out: Path | None = None  # folder for reports
-    auto_arm: bool = False  # stand up and walk without being asked
-    dry_run: bool = False  # command nobody
+    auto_arm: bool = False  # stand up and walk without an operator
+    dry_run: bool = False  # command no motor
     pilot: str = "bundle"  # or policy, or cmd_vel
-    goal: tuple[float, float] | None = None  # x, y [m] to begin with, in odom's frame
+    goal: tuple[float, float] | None = None  # first goal x, y [m] in odom's frame
     recorder: Recorder | None = None
     address: Address = field(default_factory=Topics)
-    settings: dict[str, Any] = field(default_factory=dict)  # of the command, for its report
+    settings: dict[str, Any] = field(default_factory=dict)  # the command's options, for reports
 
     @property
     def sensors(self) -> dict[str, str]:
@@ -45,49 +45,50 @@ class NodeOptions:
         return {**self.address.sensors, **CAMERA_TOPICS}
 
     def sensor_timeouts(self) -> Mapping[str, SensorTimeouts]:
-        """What the bundle's contract says of ages, before all of it is verified.
+        """Time-outs of the bundle's contract, read before the bundle is verified as a whole.
 
         Raises:
-            UserError: nothing that can be used.
+            UserError: the contract has no usable time-outs.
         """
         try:
             return sensor_timeouts_of(read_json(find_bundle(self.bundle) / CONTRACT))
         except UserError:
-            load_bundle(self.bundle)  # raises what is wrong before that, as another version's
+            load_bundle(self.bundle)  # raises the root cause, such as another schema version
             raise
 
     def piloted(self, bundle: Bundle) -> bool:
-        """Whether cmd_vel says where to: also where the bundle has no trained high level."""
+        """Whether cmd_vel replaces the high level; also if the bundle has no trained one."""
         if self.pilot == "bundle":
             return not bundle.contract["provenance"].get("high_level")
         return self.pilot == "cmd_vel"
 
 
 DRIVER_TIMEOUT, VELOCITY_TIMEOUT = "driver_timeout_s", "cmd_vel_timeout_s"
-STAMPED = "enable_stamped_cmd_vel"  # as Nav2 calls it
+STAMPED = "enable_stamped_cmd_vel"  # Nav2's name
 CHECKS_CAMERA, BASE_FRAME = "check_camera", "base_frame"
 VELOCITY_TIMEOUT_S = 0.5  # Nav2's
 ODOMETRY_TIMEOUT, GOAL_TIMEOUT = "odom_timeout_s", "goal_timeout_s"
-GOAL_TIMEOUT_S = 60.0  # ours: on the way round a house's walls one may come no nearer for 30 m
-SHORTEST_S, LONGEST_S = 0.02, 10.0  # of time-outs
-LONGEST_WAY_S = 3600.0
+GOAL_TIMEOUT_S = 60.0  # a way round walls may lead no nearer for 30 m; assumption
+SHORTEST_S, LONGEST_S = 0.02, 10.0  # range of time-outs
+LONGEST_GOAL_TIMEOUT_S = 3600.0
 SIM_TIME = "use_sim_time"
-QOS = "qos_overrides."  # rclpy's own, of publishers and subscriptions that let it
-# Prefix of the parameters of every sensor: what happens when it has said nothing new for so long.
+QOS = "qos_overrides."  # rclpy's own prefix
+# Prefix of every sensor's parameters: the consequence when it sends nothing new for so long.
 HEALTH_LEVELS = {
-    "ageing_s": "Nothing new is decided, the last decision holds,",
+    "ageing_s": "The last decision holds, no new one is taken,",
     "stale_s": "The robot slows to a stand",
     "timeout_s": "The robot is damped",
 }
 
 
 class Parameters:
-    """Declares a node's parameters; `patience` with every sensor, by topic, stays up to date.
+    """Declares the node's parameters: described, with ranges, effective at once when set.
 
-    It begins with what the bundle's contract says. `changed` is called when one was set.
+    `sensor_timeouts`, by topic, begins with the contract's values and stays up to date. `changed`
+    is called after a parameter was set.
 
     Raises:
-        UserError: a value given at the start cannot be used.
+        UserError: an initial value is invalid, or a parameter is unknown.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class Parameters:
             description="Refuse a camera whose camera_info or mount does not fit the policy."
         )
         base = ParameterDescriptor(
-            description="The base: odom is of this frame, /tf_static leads from it to the camera.",
+            description="The robot's base frame, of odom's poses and the camera's mount.",
             read_only=True,
         )
         try:
@@ -118,21 +119,21 @@ class Parameters:
             node.declare_parameter(CHECKS_CAMERA, True, checks)
             node.declare_parameter(BASE_FRAME, "base_link", base)
             for topic, sensor in self._sensors.items():
-                for (stage, follows), seconds in zip(
+                for (level, follows), seconds in zip(
                     HEALTH_LEVELS.items(), sensor_timeouts[sensor], strict=True
                 ):
-                    what = f"{follows} when {topic} has said nothing new for so long [s]."
-                    self._declare(stage_name(stage, topic), seconds, what)
-            driver = "The robot's driver damps by itself when no command comes for so long [s]."
-            within = (SHORTEST_S, self._address.longest_wait_s)
-            self._declare(DRIVER_TIMEOUT, DRIVER_TIMEOUT_S, driver, within)
+                    what = f"{follows} when {topic} sends nothing new for so long [s]."
+                    self._declare(timeout_name(level, topic), seconds, what)
+            driver = "The robot's driver damps by itself when no command arrives for so long [s]."
+            limits = (SHORTEST_S, self._address.max_driver_timeout_s)
+            self._declare(DRIVER_TIMEOUT, DRIVER_TIMEOUT_S, driver, limits)
             odometry = "The robot stands when odom is silent for so long [s]."
             self._declare(ODOMETRY_TIMEOUT, ODOMETRY_TIMEOUT_S, odometry)
-            way = (
+            goal = (
                 "The robot gives a goal up, and stands, when it has walked for so long without "
                 "coming 0.1 m nearer [s]; 0: never."
             )
-            self._declare(GOAL_TIMEOUT, GOAL_TIMEOUT_S, way, (0.0, LONGEST_WAY_S))
+            self._declare(GOAL_TIMEOUT, GOAL_TIMEOUT_S, goal, (0.0, LONGEST_GOAL_TIMEOUT_S))
             velocity = "The robot stands when cmd_vel is silent for so long [s]."
             self._declare(VELOCITY_TIMEOUT, VELOCITY_TIMEOUT_S, velocity)
         except (InvalidParameterTypeException, InvalidParameterValueException) as error:
@@ -142,12 +143,12 @@ class Parameters:
             raise UserError(f"bundle is '{bundle}' as argument and '{given}' as parameter")
         if node.get_parameter(SIM_TIME).value:
             raise UserError(f"{SIM_TIME} is not supported: a real robot's clock does not stop")
-        if disorder := self._find_disorder({}):
-            raise UserError(f"parameters {disorder}")
+        if problem := self._inconsistent({}):
+            raise UserError(f"parameters {problem}")
         self._changed = changed
         self._read()
-        node.add_on_set_parameters_callback(self._refuse)
-        node.add_post_set_parameters_callback(self._take_over)
+        node.add_on_set_parameters_callback(self._validate)
+        node.add_post_set_parameters_callback(self._update)
 
     def seconds(self, name: str) -> float:
         """The value of a time-out [s]."""
@@ -160,12 +161,12 @@ class Parameters:
 
     @property
     def checks_camera(self) -> bool:
-        """Whether the camera must fit the policy."""
+        """Whether lens and mount of the camera are checked."""
         return bool(self._node.get_parameter(CHECKS_CAMERA).value)
 
     @property
     def base_frame(self) -> str:
-        """The base's, of which the contract tells where the camera sits."""
+        """The base frame, in which the contract gives the camera's mount."""
         return str(self._node.get_parameter(BASE_FRAME).value)
 
     def _declare(
@@ -173,18 +174,18 @@ class Parameters:
         name: str,
         value: float,
         description: str,
-        within: tuple[float, float] = (SHORTEST_S, LONGEST_S),
+        limits: tuple[float, float] = (SHORTEST_S, LONGEST_S),
     ) -> None:
-        shortest_s, longest_s = within
-        limits = FloatingPointRange(from_value=shortest_s, to_value=longest_s)
+        shortest_s, longest_s = limits
+        value_range = FloatingPointRange(from_value=shortest_s, to_value=longest_s)
         descriptor = ParameterDescriptor(
-            description=description, floating_point_range=[limits], dynamic_typing=False
+            description=description, floating_point_range=[value_range], dynamic_typing=False
         )
         given = self._node.declare_parameter(name, value, descriptor).value
-        if not math.isfinite(given):  # no range holds NaN out
+        if not math.isfinite(given):  # NaN is within every range
             raise UserError(f"parameter {name} is {given}, needs {shortest_s} to {longest_s}")
 
-    def _take_over(self, parameters: list[Any]) -> None:
+    def _update(self, parameters: list[Any]) -> None:
         self._read()
         self._changed()
 
@@ -193,61 +194,62 @@ class Parameters:
             self.sensor_timeouts[topic] = SensorTimeouts(*self._ages(topic).values())
         if ros2.DEPTH in self._sensors:
             self.sensor_timeouts[PAIR] = self.sensor_timeouts[ros2.DEPTH]
-        # For the controller, which looks at one camera, whatever its topics are.
+        # For the controller, which knows one camera, not its topics.
         cameras = [topic for topic, sensor in self._sensors.items() if sensor == CAMERA]
         self.sensor_timeouts[CAMERA] = max(
             (self.sensor_timeouts[c] for c in cameras), key=lambda p: p.stale_s
         )
 
     def _ages(self, topic: str) -> dict[str, float]:
-        """Of a sensor, from which ages on it is ageing, stale, dead [s], by parameter."""
-        names = (stage_name(stage, topic) for stage in HEALTH_LEVELS)
+        """A sensor's ageing, stale and dead time-outs [s], by parameter."""
+        names = (timeout_name(level, topic) for level in HEALTH_LEVELS)
         return {name: self.seconds(name) for name in names}
 
-    def _find_disorder(self, wanted: Mapping[str, Any]) -> str | None:
-        """What is wrong with the stages if these values were set: a sensor's are no order, or the
-        driver, to whom a command is as old as the joints it answers, would let go before they count
-        as dead.
+    def _inconsistent(self, wanted: Mapping[str, Any]) -> str | None:
+        """Why these new values are inconsistent, or None.
+
+        A sensor's time-outs must be in ascending order. A driver that compares command stamps must
+        not time out before the joints that are answered count as dead.
         """
         for topic in self._sensors:
             ages = {name: wanted.get(name, age) for name, age in self._ages(topic).items()}
             if not SensorTimeouts(*ages.values()).ordered:
-                said = ", ".join(f"{name} {age:g}" for name, age in ages.items())
-                return f"{said}: none may be longer than the next"
-        if self._address.answered is None:
+                values = ", ".join(f"{name} {age:g}" for name, age in ages.items())
+                return f"{values}: none may be longer than the next"
+        if self._address.stamp_source is None:
             return None
-        names = (stage_name("timeout_s", self._address.answered), DRIVER_TIMEOUT)
+        names = (timeout_name("timeout_s", self._address.stamp_source), DRIVER_TIMEOUT)
         dead_s, driver_s = (wanted.get(name, self.seconds(name)) for name in names)
         if dead_s <= driver_s:
             return None
-        return f"{names[0]} {dead_s:g}, {names[1]} {driver_s:g}: by then the driver has let go"
+        return f"{names[0]} {dead_s:g}, {names[1]} {driver_s:g}: the driver would time out first"
 
-    def _refuse(self, parameters: list[Any]) -> SetParametersResult:
+    def _validate(self, parameters: list[Any]) -> SetParametersResult:
         for parameter in parameters:
             value = parameter.value
             if parameter.name == SIM_TIME and value:
                 return SetParametersResult(successful=False, reason="not supported")
             if isinstance(value, float) and not math.isfinite(value):
                 return SetParametersResult(successful=False, reason=f"{value} is not finite")
-        disorder = self._find_disorder({each.name: each.value for each in parameters})
-        return SetParametersResult(successful=disorder is None, reason=disorder or "")
+        problem = self._inconsistent({each.name: each.value for each in parameters})
+        return SetParametersResult(successful=problem is None, reason=problem or "")
 
 
 def _refuse_unknown(node: Any) -> None:
-    """Whatever is declared by now, all else that was given for this node would change nothing.
+    """Refuse given parameters that are not declared: they would have no effect.
 
     Raises:
-        UserError: something was; names what comes nearest, or all there is.
+        UserError: there is one; names the most similar parameters, or all.
     """
-    given = node._parameter_overrides  # as rcl has resolved it; no other way leads there undeclared
+    given = node._parameter_overrides  # as resolved by rcl; there is no public access
     for name in sorted(given):
         if not (node.has_parameter(name) or name.startswith(QOS)):
             known = sorted(node.get_parameters_by_prefix(""))
-            begun = [each for each in known if each.startswith(name)]
-            near = begun or get_close_matches(name, known, 3) or known
+            longer = [each for each in known if each.startswith(name)]
+            near = longer or get_close_matches(name, known, 3) or known
             raise UserError(f"unknown parameter '{name}', choose from {', '.join(near)}")
 
 
-def stage_name(stage: str, topic: str) -> str:
-    """Name of the parameter for a stage of a topic, as in timeout_s.imu.data."""
-    return f"{stage}.{topic.replace('/', '.')}"
+def timeout_name(level: str, topic: str) -> str:
+    """Name of a time-out parameter, as in timeout_s.imu.data."""
+    return f"{level}.{topic.replace('/', '.')}"

@@ -29,8 +29,8 @@ class Go2:
     domain: int
     sensors: ClassVar[Mapping[str, str]] = {SENSOR: "joints"}
     robot: ClassVar[RobotSpec | None] = GO2
-    longest_wait_s: ClassVar[float] = HOLD_S
-    answered: ClassVar[str | None] = None  # LowCmd has no stamp
+    max_driver_timeout_s: ClassVar[float] = HOLD_S
+    stamp_source: ClassVar[str | None] = None  # LowCmd has no stamp
 
     @property
     def hardware(self) -> bool:

@@ -92,7 +92,7 @@ def unusable(message: Any, wanted: Sequence[str]) -> str | None:
         return "it needs one position, one effort or none for every name"
     if message.position and (missing := [name for name in wanted if name not in message.name]):
         return f"it lacks {', '.join(missing)}"
-    if twice := ros2.is_duplicate(message.name, wanted):
+    if twice := ros2.duplicates(message.name, wanted):
         return f"it names {', '.join(twice)} twice"
     if not np.isfinite((*message.position, *message.effort)).all():
         return "a value is not finite"

@@ -16,7 +16,7 @@ from sensor_msgs.msg import CameraInfo
 
 from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.ros.common import ros2
-from pixelgait.robot.ros.monitoring.camera_mount import MOST_WAITING, TF_STATIC, TFMessage
+from pixelgait.robot.ros.monitoring.camera_mount import MAX_MESSAGES, TF_STATIC, TFMessage
 from pixelgait.robot.rotation import heading, upright
 from pixelgait.robot.runtime.realtime import RateKeeper
 from pixelgait.robot.spec import CameraMount, RobotSpec
@@ -190,5 +190,5 @@ def publish_mount(node: Any, base_frame: str, frame: str, mount: CameraMount) ->
     t.x, t.y, t.z = mount.position_m
     # A pitch about the base's y, then the turn that lets z look ahead: (-1, 1, -1, 1) / 2.
     q.x, q.y, q.z, q.w = (-c - s) / 2.0, (c + s) / 2.0, (s - c) / 2.0, (c - s) / 2.0
-    publisher = node.create_publisher(TFMessage, TF_STATIC, ros2.latched(MOST_WAITING))
+    publisher = node.create_publisher(TFMessage, TF_STATIC, ros2.latched(MAX_MESSAGES))
     publisher.publish(TFMessage(transforms=[sent]))

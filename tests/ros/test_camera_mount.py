@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.ros.monitoring import camera_mount
-from pixelgait.robot.ros.monitoring.camera_mount import CameraMountWatch
+from pixelgait.robot.ros.monitoring.camera_mount import CameraMountCheck
 from pixelgait.robot.spec import A1
 from tests.ros import tf2_msgs
 from tests.ros.support import AUTO, Client, FakeRobot, Processes
@@ -71,7 +71,7 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> Any:
             create_subscription=lambda *_: SimpleNamespace(handle=handle, msg_type=None)
         )
         monkeypatch.setattr(camera_mount, "TFMessage", object)
-        watch = CameraMountWatch(node, "base_link", A1.camera)
+        watch = CameraMountCheck(node, "base_link", A1.camera)
         named = tuple(frame for frame in frames if frame)  # images need not say
         return watch.problem(named), watch.unknown(named)
 
@@ -158,13 +158,13 @@ def tf2_processes(processes: Processes, with_tf2: dict[str, str]) -> Processes:
 
 PUBLISH = """
 import sys, time
-from pixelgait.robot.ros.monitoring.camera_mount import MOST_WAITING, TF_STATIC, TFMessage
+from pixelgait.robot.ros.monitoring.camera_mount import MAX_MESSAGES, TF_STATIC, TFMessage
 from pixelgait.robot.ros.common import ros2
 from geometry_msgs.msg import TransformStamped
 
 stop = ros2.start()
 node = ros2.rclpy.create_node("robot_state_publisher")
-publisher = node.create_publisher(TFMessage, TF_STATIC, ros2.latched(MOST_WAITING))
+publisher = node.create_publisher(TFMessage, TF_STATIC, ros2.latched(MAX_MESSAGES))
 transforms = []
 for parent, child, where, turned in eval(sys.argv[1]):
     each = TransformStamped(child_frame_id=child)
@@ -216,3 +216,21 @@ def test_the_simulated_robot_says_where_its_camera_sits(
     assert run.returncode == 0, output
     assert "not checked" not in output
     assert "/tf_static" not in output
+
+
+def test_a_published_mount_is_reported_as_not_checked_without_tf2_msgs(
+    processes: Processes, with_tf2: dict[str, str], iap_bundle: Path
+) -> None:
+    if camera_mount.TFMessage is not None:
+        pytest.skip("tf2_msgs is installed")
+    plain = dict(processes.environment)
+    processes.environment |= {
+        name: f"{plain[name]}:{value}" if name in plain else value
+        for name, value in with_tf2.items()
+    }
+    processes.start("pixelgait-sim")
+    processes.environment = plain
+    run = processes.start("pixelgait-run", iap_bundle, "--duration", 0.5, *AUTO)
+    output, _ = run.communicate(timeout=60)
+    assert run.returncode == 0, output
+    assert output.count("tf2_msgs is not installed: the camera's mount is not checked") == 1

@@ -172,7 +172,7 @@ def test_a_goal_that_comes_no_nearer_is_given_up(
     output, _ = run.communicate(timeout=20)
     assert run.returncode == 0
     assert output.count("given up") == 1
-    assert f"{given_up}: the destination is void, the robot stands" in output
+    assert f"{given_up}: the goal is dropped, the robot stands" in output
 
 
 def test_odometry_of_another_clock_is_named(
@@ -192,7 +192,7 @@ def test_odometry_of_another_clock_is_named(
     said, _ = run.communicate(timeout=20)
     ahead = r"odom: what arrives is stamped [45].\d\d s in the future"
     assert re.search(f"{ahead}, the robot stands", said)
-    assert re.search(f"goal_pose: refused, nobody knows where the robot is: {ahead}", said)
+    assert re.search(f"goal_pose: refused, position unknown: {ahead}", said)
     assert "goal_pose: on the way to (2.00, 0.00)" in said
 
 
@@ -243,7 +243,7 @@ def test_who_is_not_told_where_to_go_refuses_a_goal(processes: Processes, iap_bu
     run = processes.start("pixelgait-run", iap_bundle, "--goal", 1.0, 0.0, *AUTO)
     output, _ = run.communicate(timeout=60)
     assert run.returncode == 1
-    assert "--goal: this policy is not told where to go" in output
+    assert "--goal: this policy takes no goal" in output
 
 
 def test_a_goal_from_before_it_was_activated_is_void(
@@ -364,7 +364,7 @@ def test_a_place_where_nobody_can_be_is_given_up_in_a_house(
     run.send_signal(2)
     output = run.communicate(timeout=20)[0]
     assert run.returncode == 0
-    assert output.count("the destination is void, the robot stands") == 1
+    assert output.count("the goal is dropped, the robot stands") == 1
     assert re.search(r"goal_pose: given up, no nearer than [\d.]+ m for 4 s", output)
 
 

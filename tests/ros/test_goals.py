@@ -21,7 +21,7 @@ from pixelgait.robot.control.low_level import (
 from pixelgait.robot.interface import CONTROL_DT_S, STAND_S, Image, JointCommand, Reading
 from pixelgait.robot.recording.reader import read_recording
 from pixelgait.robot.recording.writer import StepWriter
-from pixelgait.robot.ros.commands.goal import TOLD_S, Jumps
+from pixelgait.robot.ros.commands.goal import JUMP_REPORT_S, OdometryJumps
 from pixelgait.robot.runtime.control_loop import ControlStep
 from pixelgait.robot.runtime.operator_commands import Operator, RobotState
 from pixelgait.robot.runtime.state_machine import Inputs, Operation
@@ -135,7 +135,7 @@ class Robot:
         self._obey(command)
         self.steps.append(recorded(len(self.steps), inputs, command, self.operation))
         self.followed.append(self.operation.controller.followed)
-        for lines in (self.goals.news, self.goals.warnings):
+        for lines in (self.goals.events, self.goals.warnings):
             while lines:
                 self.said.append(lines.popleft())
 
@@ -384,12 +384,12 @@ def test_odometry_that_jumps_is_said_and_walked_by(monkeypatch: pytest.MonkeyPat
     robot.tell(3.0)
     robot.run(1.0)
     robot.off_m = 2.0
-    rule = "REP 105 wants it continuous, the robot goes on by where it is now"
+    rule = "REP 105 requires continuity, the robot uses the new pose"
     jumped = f"odom: jumped by 2 m: {rule}"
     robot.run(0.1)
     assert robot.said == ["goal_pose: on the way to (3.00, 0.00)", jumped]
     assert robot.goals.status() == (False, jumped)
-    robot.run(TOLD_S + 1.0)
+    robot.run(JUMP_REPORT_S + 1.0)
     assert robot.x == pytest.approx(0.8, abs=0.02)
     assert robot.goals.status() == (True, "arrived")
     assert lines(robot, "jumped") == 1
@@ -429,7 +429,7 @@ def test_odometry_that_changes_its_frame_makes_the_goal_void(
     assert robot.goals.status() == (True, "arrived")
     assert robot.said == [
         "goal_pose: on the way to (3.00, 0.00)",
-        f"{changed}: the destination is void, the robot stands",
+        f"{changed}: the goal is dropped, the robot stands",
         "goal_pose: refused, its frame is 'odom', that of odom is 'map'",
         "goal_pose: on the way to (3.00, 0.00)",
         "goal_pose: arrived",
@@ -491,7 +491,7 @@ def test_no_goal_is_taken_while_nobody_knows_where_the_robot_is(
     robot.run(1.0)
     robot.tell(1.0)
     robot.run(0.1)
-    unknown = "goal_pose: refused, nobody knows where the robot is: odom: "
+    unknown = "goal_pose: refused, position unknown: odom: "
     assert robot.said == [f"{unknown}silent for 1.0 s"]
     robot.knows = True
     robot.run(0.1)
@@ -507,20 +507,20 @@ def test_it_stands_while_two_tell_where_it_is(monkeypatch: pytest.MonkeyPatch) -
     robot = Robot(monkeypatch).activate()
     robot.tell(9.0)
     robot.run(1.0)
-    robot.goals.rivals = "2 publishers: /leg_odometry, /visual_odometry"
+    robot.goals.odometry_conflict = "2 publishers: /leg_odometry, /visual_odometry"
     robot.run(0.5)
     before = robot.x
     robot.run(1.0)
     assert robot.x == before
-    assert robot.goals.status() == (False, f"odom: {robot.goals.rivals}")
-    assert robot.goals.seen().warning == robot.goals.rivals
+    assert robot.goals.status() == (False, f"odom: {robot.goals.odometry_conflict}")
+    assert robot.goals.seen().warning == robot.goals.odometry_conflict
     robot.tell(8.0)
     robot.step()
     assert robot.said[1:] == [
-        f"odom: {robot.goals.rivals}, the robot stands",
-        f"goal_pose: refused, nobody knows where the robot is: odom: {robot.goals.rivals}",
+        f"odom: {robot.goals.odometry_conflict}, the robot stands",
+        f"goal_pose: refused, position unknown: odom: {robot.goals.odometry_conflict}",
     ]
-    robot.goals.rivals = None
+    robot.goals.odometry_conflict = None
     robot.run(1.0)
     assert robot.x > before + 0.1
     assert robot.said[-1] == "odom: back"
@@ -556,7 +556,7 @@ def test_odometry_of_another_frame_than_the_base_is_named_once(
     assert robot.arrives()
     other = "its child_frame_id is 'camera_link', not the base 'base_link'"
     assert [line for line in robot.said if "odom" in line] == [
-        f"odom: {other}: the robot goes on as if it were"
+        f"odom: {other}: it is used as if it were"
     ]
 
 
@@ -566,7 +566,7 @@ def walked(seconds: float) -> np.ndarray:
 
 
 def test_noise_a_silence_and_a_clock_that_is_set_are_no_jumps() -> None:
-    jumps, rng = Jumps(), np.random.default_rng(3)
+    jumps, rng = OdometryJumps(), np.random.default_rng(3)
     for number in range(20_000):
         stamp_s = 0.02 * number
         said = jumps.moved(stamp_s, walked(stamp_s) + rng.normal(0.0, 0.05, 3), stamp_s)
@@ -584,7 +584,7 @@ def test_noise_a_silence_and_a_clock_that_is_set_are_no_jumps() -> None:
     [((0.0, -0.7, 0.0), "0.7 m"), ((0.0, 0.0, 2.0), "2 rad"), ((0.0, 0.0, 2 * np.pi), None)],
 )
 def test_a_jump_is_one_of_place_or_of_heading(moved: tuple[float, ...], words: str | None) -> None:
-    jumps = Jumps()
+    jumps = OdometryJumps()
     pose = np.array((5.0, 5.0, -3.0))
     assert jumps.moved(10.0, pose, 1.0) is None
     said = jumps.moved(10.02, pose + moved, 1.02)
@@ -593,8 +593,8 @@ def test_a_jump_is_one_of_place_or_of_heading(moved: tuple[float, ...], words: s
 
 def test_a_flood_of_jumps_is_said_now_and_then() -> None:
     """Of an odometry that is at two places in turns; people see all the while that it jumps."""
-    jumps, said = Jumps(), []
-    for number in range(round(2.5 * TOLD_S / 0.02)):
+    jumps, said = OdometryJumps(), []
+    for number in range(round(2.5 * JUMP_REPORT_S / 0.02)):
         pose = np.array((2.0 * (number % 2), 0.0, 0.0))
         said.append(jumps.moved(0.02 * number, pose, 0.02 * number))
         assert number == 0 or jumps.recent(0.02 * number) is not None

@@ -323,7 +323,7 @@ def test_whatever_its_services_are_asked_it_walks_on(
         ),
         (
             ("-p", "timeout_s.joint_states:=0.2"),
-            "timeout_s.joint_states 0.2, driver_timeout_s 0.1: by then the driver has let go",
+            "timeout_s.joint_states 0.2, driver_timeout_s 0.1: the driver would time out first",
         ),
         (("-p", "use_sim_time:=true"), "use_sim_time is not supported"),
         (("-p", "bundle:=walk"), "and 'walk' as parameter"),
@@ -386,11 +386,11 @@ def test_a_joystick_drives_the_walk_bundle(
         return "cmd_vel" in told and text in told["cmd_vel"].message
 
     assert moving(lambda: None) < 1e-3  # nobody has said anything: it stands
-    client.spin(lambda: is_told("nobody sends: the robot stands"))
+    client.spin(lambda: is_told("no messages: the robot stands"))
     client.spin(lambda: publisher.get_subscription_count())
     drive(0.0)
     assert moving(lambda: drive(0.0)) > 0.2
-    client.spin(lambda: drive(0.0) or is_told("obeys the newest"))
+    client.spin(lambda: drive(0.0) or is_told("follows the newest command"))
     client.spin_for(1.0)
     assert moving(lambda: None) < 1e-3
     client.spin(lambda: is_told(" s old: the robot stands"))
@@ -429,7 +429,7 @@ def test_what_a_joystick_said_before_the_node_was_activated_is_not_walked(
         return float(np.ptp([c.position for c in client.commands if c.position], axis=0).max())
 
     assert swing_rad() < 1e-3
-    client.spin(lambda: told["cmd_vel"].message == "nobody sends: the robot stands")
+    client.spin(lambda: told["cmd_vel"].message == "no messages: the robot stands")
     publisher.publish(message)
     client.spin_for(0.5)
     assert swing_rad() > 0.2  # what is said now is

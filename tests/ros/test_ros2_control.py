@@ -202,7 +202,7 @@ def test_it_is_rehearsed_unless_told_otherwise_and_then_needs_no_controller(
     assert run.returncode == 0
     assert not heard
     assert run.stdout is not None
-    assert "dry run: only with --arm is a real robot commanded" in run.stdout.read()
+    assert "dry run: a real robot is commanded only with --arm" in run.stdout.read()
     wet = processes.start("pixelgait-run", *line, "--arm", *AUTO)
     client.spin(lambda: wet.poll() is not None, timeout=40.0)
     assert wet.stdout is not None

@@ -62,7 +62,7 @@ def test_a_velocity_is_followed_as_far_as_it_can_be(
 ) -> None:
     joystick.tell(*told)
     assert commanded(joystick.commands()) == pytest.approx(followed)
-    assert joystick.commands.status() == (True, "obeys the newest")
+    assert joystick.commands.status() == (True, "follows the newest command")
 
 
 def test_who_is_told_to_walk_backwards_stands(joystick: Joystick) -> None:

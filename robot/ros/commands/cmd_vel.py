@@ -1,4 +1,4 @@
-"""`cmd_vel` instead of a policy's high level: a joystick or Nav2 says where to."""
+"""Velocity commands from `cmd_vel`, which replace the policy's high level (joystick, Nav2)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ VELOCITY = "cmd_vel"
 
 
 class VelocityCommands:
-    """The latent command for the newest velocity; a stand if that is older than `timeout_s()`.
+    """The latent command of the newest velocity command; STAND after `timeout_s()`.
 
-    Forward speed [m/s] and yaw rate [rad/s] within what the low level was trained for; it walks
-    neither backwards nor sideways. Called in the control thread; `node` is spun by nobody. Who does
-    not stamp a TwistStamped is believed to speak of now, as in ros2_controllers.
+    Forward speed [m/s] and yaw rate [rad/s] are clipped to the low level's range; it walks neither
+    backwards nor sideways. Called in the control thread; `node` has no executor. A TwistStamped
+    without a stamp counts as current, as in ros2_controllers.
     """
 
     def __init__(self, node: Any, stamped: bool, timeout_s: Callable[[], float]) -> None:
@@ -31,42 +31,42 @@ class VelocityCommands:
         self.forget()
 
     def forget(self) -> None:
-        """Treat what was taken so far as never sent."""
-        self._latent, self._given_s = STAND, -math.inf  # on the monotonic clock
+        """Treat what has arrived so far as never sent."""
+        self._latent, self._received_s = STAND, -math.inf  # monotonic
         self._usable = True
 
     def take(self) -> None:
-        """Hear what has arrived: its age counts from here, so this is called all the time."""
+        """Process the newest message; its age counts from here, so call this in every step."""
         if (message := ros2.take(self._subscription)) is not None:
             self._keep(message, time.monotonic())
 
     def __call__(self) -> Array:
-        """The latent command (2,) of this control step."""
-        age_s = time.monotonic() - self._given_s
+        """Latent command (2,) for this control step."""
+        age_s = time.monotonic() - self._received_s
         return self._latent if age_s <= self._timeout_s() else STAND
 
     def _keep(self, message: Any, now_s: float) -> None:
-        twist, self._given_s = message, now_s
+        twist, self._received_s = message, now_s
         if self._type is TwistStamped:
             twist = message.twist
             stamp_ns = ros2.nanoseconds(message.header.stamp)
             age_ns = self._clock.now().nanoseconds - stamp_ns if stamp_ns else 0
-            self._given_s -= max(0, age_ns) / 1e9
+            self._received_s -= max(0, age_ns) / 1e9
         speed, yaw_rate = twist.linear.x, twist.angular.z
         self._usable = math.isfinite(speed) and math.isfinite(yaw_rate)
         self._latent = latent_for(speed, yaw_rate) if self._usable else STAND
 
     def status(self) -> tuple[bool, str]:
-        """Whether somebody says where to, and what there is to say of it, for diagnostics."""
-        age_s = time.monotonic() - self._given_s
+        """For the diagnostics: whether a velocity command is followed, and a description."""
+        age_s = time.monotonic() - self._received_s
         if not self._usable:
             return False, "not finite: the robot stands"
         if age_s <= self._timeout_s():
-            return True, "obeys the newest"
+            return True, "follows the newest command"
         kinds = {each.topic_type for each in self._node.get_publishers_info_by_topic(VELOCITY)}
         wanted = f"geometry_msgs/msg/{self._type.__name__}"
         if kinds and wanted not in kinds:
             return False, f"is of {', '.join(sorted(kinds))}, not {wanted}: the robot stands"
         if math.isinf(age_s):
-            return False, "nobody sends: the robot stands"
+            return False, "no messages: the robot stands"
         return False, f"{age_s:.1f} s old: the robot stands"

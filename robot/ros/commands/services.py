@@ -1,4 +1,4 @@
-"""People's orders as services and topics: arm, stand up, walk, lie down, emergency stop."""
+"""Operator services and the emergency stop topic: arm, stand up, walk, lie down, stop."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.runtime.operator_commands import Operator
 
 STOP = "emergency_stop"
-# A best effort reader hears every writer, a reliable one has repeated what was lost on the way; a
-# latched one hears what was said before it came.
-HEAR_ALL = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
-HEAR_RELIABLY = QoSProfile(depth=10)
-HEAR_LATCHED = ros2.latched(1)
+# An emergency stop must arrive from every publisher: best effort matches all of them, reliable
+# repeats what was lost, latched receives what was sent before.
+STOP_QOS = (
+    QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT),
+    QoSProfile(depth=10),
+    ros2.latched(1),
+)
 
 
 class OperatorServices:
-    """Hears people in a thread of its own: also while a transition keeps the node busy.
+    """Serves the operator in a thread of its own, also while a transition keeps the node busy.
 
-    std_srvs/Trigger services in the node's own name space (`pixelgait/arm`), and the topic
-    `emergency_stop` (std_msgs/Bool, true stops), which the control thread listens to as well.
+    std_srvs/Trigger services in the node's namespace (`pixelgait/arm`), and the topic
+    `emergency_stop` (std_msgs/Bool, true stops), which the control thread takes as well.
     """
 
     def __init__(self, node: Any, operator: Operator) -> None:
@@ -42,14 +44,14 @@ class OperatorServices:
             STOP: lambda: operator.emergency_stop(f"service {STOP}"),
             f"reset_{STOP}": operator.reset_stop,
         }
-        for name, order in commands.items():
+        for name, command in commands.items():
             service = f"{node.get_name()}/{name}"
-            self._node.create_service(Trigger, service, _answering(order))
+            self._node.create_service(Trigger, service, _service_callback(command))
         self._stops = [
             self._node.create_subscription(
-                Bool, STOP, self._heard, qos, event_callbacks=ros2.SILENT
+                Bool, STOP, self._take_stop, qos, event_callbacks=ros2.SILENT
             )
-            for qos in (HEAR_ALL, HEAR_RELIABLY, HEAR_LATCHED)
+            for qos in STOP_QOS
         ]
         self._closing = threading.Event()
         self._executor = SingleThreadedExecutor(context=node.context)
@@ -58,20 +60,20 @@ class OperatorServices:
         self._thread.start()
 
     def take_stop(self) -> None:
-        """Hear an emergency stop in the caller's thread: the control thread waits for nobody."""
+        """Take emergency stops in the caller's thread, the control thread, without delay."""
         for subscription in self._stops:
             if (message := ros2.take(subscription)) is not None:
-                self._heard(message)
+                self._take_stop(message)
 
     def close(self) -> None:
-        """Hear nobody any more."""
+        """Stop the thread and destroy the services."""
         self._closing.set()
         self._executor.wake()
         self._thread.join()
         self._executor.shutdown()
         self._node.destroy_node()
 
-    def _heard(self, message: Any) -> None:
+    def _take_stop(self, message: Any) -> None:
         if message.data:
             self.operator.emergency_stop(f"topic {STOP}")
 
@@ -81,13 +83,13 @@ class OperatorServices:
                 self._executor.spin_once(timeout_sec=0.5)
             except ExternalShutdownException:
                 return
-            except Exception as error:  # a malformed request must not make us deaf
+            except Exception as error:  # a malformed request must not end the thread
                 self._node.get_logger().error(f"{type(error).__name__}: {error}")
 
 
-def _answering(order: Callable[[], tuple[bool, str]]) -> Callable[[Any, Any], Any]:
-    def answer(request: Any, response: Any) -> Any:
-        response.success, response.message = order()
+def _service_callback(command: Callable[[], tuple[bool, str]]) -> Callable[[Any, Any], Any]:
+    def callback(request: Any, response: Any) -> Any:
+        response.success, response.message = command()
         return response
 
-    return answer
+    return callback

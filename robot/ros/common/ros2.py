@@ -1,4 +1,4 @@
-"""What every ROS file shares: the import with a clear message, set-up, topics, conversions."""
+"""ROS 2 basics: import, initialisation and signals, QoS, subscriptions, message conversions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pixelgait.robot.ros.common.discovery import PROFILES, stays_here
 from pixelgait.robot.ros.common.topic_names import COLOUR, DEPTH, IMU, JOINT_STATES
 from pixelgait.robot.spec import ROBOTS, Array
 
-# A robot's control traffic stays on its own computer unless the user says otherwise.
+# Control traffic stays on this computer unless the environment says otherwise.
 LOOPBACK = Path(__file__).resolve().with_name("loopback.xml")
 if stays_here():
     os.environ.pop("ROS_LOCALHOST_ONLY", None)
@@ -58,43 +58,45 @@ SHADOW_COMMAND = "joint_command_dry_run"
 SENSOR_QOS = qos_profile_sensor_data
 NEWEST_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 COMMAND_QOS = QoSProfile(depth=1)  # reliable, the newest only
-SILENT = SubscriptionEventCallbacks(use_default_callbacks=False)  # about those another one hears
+LATCHED = DurabilityPolicy.TRANSIENT_LOCAL
+# No warning about publishers that another subscription of the same topic receives.
+SILENT = SubscriptionEventCallbacks(use_default_callbacks=False)
 NANOSECONDS = 1_000_000_000
-GLANCE_S = 0.02  # between two looks whether a signal has come; ours
+POLL_S = 0.02  # between two looks whether a signal has arrived; assumption
 
 
 class Stop(threading.Event):
-    """An event that a signal's handler may set in the very thread that waits for it.
+    """An event that a signal handler may set in the thread that waits for it.
 
-    The lock of an ordinary one is not reentrant: a handler that comes while its own thread holds
-    it, in `wait`, waits for ever. So this is a flag, which who waits looks at.
+    The lock of a threading.Event is not reentrant: a handler that interrupts `wait` in its own
+    thread would deadlock. So this is a flag, which `wait` polls.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._came = False
+        self._set = False
 
     def set(self) -> None:
-        self._came = True
+        self._set = True
 
     def clear(self) -> None:
-        self._came = False
+        self._set = False
 
     def is_set(self) -> bool:
-        return self._came
+        return self._set
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Whether it is set, by then [s]."""
+        """Wait for at most so long [s]; returns whether the event is set."""
         end_s = math.inf if timeout is None else time.monotonic() + timeout
-        while not self._came and (left_s := end_s - time.monotonic()) > 0.0:
-            time.sleep(min(left_s, GLANCE_S))
-        return self._came
+        while not self._set and (left_s := end_s - time.monotonic()) > 0.0:
+            time.sleep(min(left_s, POLL_S))
+        return self._set
 
 
 def start(arguments: list[str] | None = None) -> threading.Event:
     """Initialise ROS; signals that end a process set the returned event and leave ROS alive.
 
-    ROS's own handlers would invalidate the context before the last, safe command is out.
+    ROS's own handlers would invalidate the context before the last, damping command is sent.
 
     Raises:
         UserError: ROS does not understand its arguments.
@@ -111,18 +113,18 @@ def start(arguments: list[str] | None = None) -> threading.Event:
 
 
 def install_signal_handlers() -> None:
-    """After ROS was shut down: what ends a process does so again, Ctrl-C as an exception."""
+    """Restore the default signal handlers after ROS was shut down; Ctrl-C raises again."""
     for number in ENDING:
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def quiet_node(beside: Any, name: str) -> Any:
-    """A node in the namespace of another, without services, topics or parameters of its own."""
+    """A node without services, topics or parameters, in the namespace of the node `beside`."""
     return rclpy.create_node(
         name,
         context=beside.context,
-        # An argument of the process, -r __node:=..., would give all of its nodes one name.
+        # An argument of the process, -r __node:=..., would give all its nodes one name.
         cli_args=["--ros-args", "-r", f"__node:={name}"],
         namespace=beside.get_namespace(),
         enable_rosout=False,
@@ -131,31 +133,31 @@ def quiet_node(beside: Any, name: str) -> Any:
 
 
 def latched(depth: int) -> QoSProfile:
-    """Quality of service of what is told again to whoever comes later: the newest `depth`."""
-    return QoSProfile(depth=depth, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    """Latched QoS: the newest `depth` messages are repeated to late subscribers."""
+    return QoSProfile(depth=depth, durability=LATCHED)
 
 
 def subscribe(
     node: Any, kind: Any, topic: str, quality: QoSProfile = NEWEST_QOS, **options: Any
 ) -> Any:
-    """A subscription whose messages are taken by hand: `node` is spun by nobody."""
+    """A subscription for `take`; `node` has no executor."""
     return node.create_subscription(kind, topic, lambda _: None, quality, **options)
 
 
 def take(subscription: Any) -> Any | None:
-    """The next message of a subscription, in the caller's thread; None: there is none."""
+    """The next message of a subscription, taken in the caller's thread; None if there is none."""
     with subscription.handle:
         taken = subscription.handle.take_message(subscription.msg_type, False)
     return None if taken is None else taken[0]
 
 
 def now_s(node: Any) -> float:
-    """What time it is on a node's clock [s], which stamps are on."""
+    """Time on a node's clock [s], the clock of stamps."""
     return float(node.get_clock().now().nanoseconds) / 1e9
 
 
 def every(node: Any, period_s: float, callback: Callable[[], None]) -> None:
-    """Call back every `period_s` [s], by a clock that nobody sets: one set back would call late.
+    """Call back every `period_s` [s], on a clock that does not jump.
 
     An exception is logged: it would end the executor, and with it every subscription.
     """
@@ -198,29 +200,28 @@ def seconds(time: Time) -> float:
 
 
 def joint_order(names: list[str], wanted: tuple[str, ...]) -> NDArray[np.intp]:
-    """Where each wanted joint stands in a message.
+    """Index of each wanted joint in a message's names.
 
     Raises:
-        UserError: a joint is missing, or there twice.
+        UserError: a joint is missing or duplicated.
     """
     missing = [name for name in wanted if name not in names]
     if missing:
         there = ", ".join(names) or "none"
-        raise UserError(
-            f"joint states lack {', '.join(missing)}; they name {there}{_whose(names, wanted)}"
-        )
-    if twice := is_duplicate(names, wanted):
-        raise UserError(f"joint states name {', '.join(twice)} twice")
+        robot = _other_robot(names, wanted)
+        raise UserError(f"joint states lack {', '.join(missing)}; they name {there}{robot}")
+    if repeated := duplicates(names, wanted):
+        raise UserError(f"joint states name {', '.join(repeated)} twice")
     return np.array([names.index(name) for name in wanted])
 
 
-def is_duplicate(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """Wanted joints for which a message has two values: neither is to be believed."""
+def duplicates(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    """Wanted joints that a message names more than once."""
     return [name for name in wanted if names.count(name) > 1]
 
 
-def _whose(names: list[str], wanted: tuple[str, ...]) -> str:
-    """Whose joints these are, if another known robot's than the one that is wanted."""
+def _other_robot(names: list[str], wanted: tuple[str, ...]) -> str:
+    """Names the robot whose joints these are, if it is another known one."""
     known = {robot.joint_names: name for name, robot in ROBOTS.items()}
     there = [name for joints, name in known.items() if set(joints) <= set(names)]
     if not there or wanted not in known:
@@ -233,10 +234,10 @@ def _whose(names: list[str], wanted: tuple[str, ...]) -> str:
 def joint_command(
     time_ns: int, names: tuple[str, ...], targets: Array | None, feed_forward: Array
 ) -> Any:
-    """A joint command. `targets` None sends no positions: the driver damps its motors.
+    """A joint command; without `targets` it has no positions, and the driver damps its motors.
 
-    In a JointState an array is either complete or empty; a driver stiffens only joints for which
-    it gets a position.
+    An array of a JointState is either complete or empty. A driver stiffens only the joints for
+    which it gets a position.
     """
     message = JointState()
     message.header.stamp = stamp(time_ns)
@@ -260,7 +261,7 @@ def image_message(time_ns: int, frame: str, pixels: NDArray[np.uint8] | NDArray[
 
 
 def imu_message(time_ns: int, frame: str, orientation: Array, angular_velocity: Array) -> Any:
-    """An IMU message; the acceleration is marked as not measured (REP 145)."""
+    """An IMU message whose acceleration is marked as not measured (REP 145)."""
     message = Imu()
     message.header.stamp = stamp(time_ns)
     message.header.frame_id = frame

@@ -1,4 +1,4 @@
-"""A robot's driver and a camera as the `Link` of a control loop."""
+"""`Link` of the control loop to a robot: a driver for joints, IMU and motors, and a camera."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ Value = TypeVar("Value")
 
 
 class Driver(Protocol):
-    """A robot's joints, IMU and motors; as a `Link`, but without a camera and a clock."""
+    """A robot's joints, IMU and motors; like a `Link`, but without a camera and a clock."""
 
-    sensors: tuple[str, ...]  # the joints' first: a step waits for it
+    sensors: tuple[str, ...]  # the joints first: a control step waits for them
 
     @property
     def commands(self) -> str | None:
-        """The ROS 2 topic of its commands, which nobody else may publish."""
+        """The ROS 2 topic of its commands, which no other node may publish."""
 
     @property
     def received(self) -> Mapping[str, int]:
-        """Messages taken, of each sensor."""
+        """Number of messages taken, by sensor."""
 
     def take(self) -> None: ...
 
     def forget(self) -> None: ...
 
     def angles(self) -> Array:
-        """Of the joints [rad], as they came; none before they did."""
+        """Raw joint angles (12,) [rad]; empty before the first message."""
 
     def read(self, image: Callable[[], Image], odometry: Array | None) -> Reading: ...
 
@@ -48,69 +48,67 @@ class Driver(Protocol):
     def send(self, command: JointCommand) -> None: ...
 
     def acquire(self, stop: Event) -> None:
-        """Get ready to command the motors; before, nothing is to be sent.
+        """Get ready to command the motors; `send` is not called before.
 
         Raises:
-            UserError: they cannot be commanded, or `stop` came first.
+            UserError: the motors cannot be commanded, or `stop` was set first.
         """
 
     def take_motors(self, stop: Event) -> None:
-        """From whoever has them, once all sensors send; before, nothing stiff is to be sent.
+        """Take over the motors, once all sensors send; stiff commands are sent only afterwards.
 
         Raises:
-            UserError: somebody keeps them, or `stop` came first.
+            UserError: another program keeps the motors, or `stop` was set first.
         """
 
     def conflicting_publisher(self, commanding: bool) -> str | None:
-        """Who else tells of the robot or, where this node is `commanding`, commands its motors, or
-        that nobody obeys; None if all is well. Called now and then."""
+        """Another source of this robot's state or, if this node is `commanding`, of its commands.
+
+        Also reports that the commands have no receiver. Called periodically.
+        """
 
     def health(self) -> Mapping[str, str]:
         """Battery, temperatures and the like, as far as they are known."""
 
     def motor_warning(self) -> str | None:
-        """What of that is worth a warning, or None."""
+        """A warning about battery or motors, or None."""
 
     def pace(self) -> Mapping[str, float]:
-        """For reports: how many commands were due, and late, where it repeats them by itself."""
+        """Counts of due and late commands, for reports, if the driver repeats them by itself."""
 
     def settle(self) -> None:
-        """Nobody will send any more: leave the motors damped, as long as that takes."""
+        """Damp the motors after the last command, for as long as the robot needs to sink."""
 
     def close(self) -> None:
-        """Leave the robot."""
+        """Disconnect from the robot."""
 
 
 class RosLink:
-    """Takes the newest of a driver and of a camera, all in the control thread; a `Link`.
+    """`Link` that takes the newest messages of a driver and a camera, in the control thread.
 
-    Without eyes there is no camera. `also_take` is called with every take. With a shadow, a topic
-    for what would have been sent, the driver is not used but to hear. Stamps are on the clock of
-    the node.
+    Without a camera (None) it serves policies that see nothing. A dry run has a `shadow`, the topic
+    for what would have been sent; the driver then only receives. Stamps are on the node's clock.
+    `also_take` and `also_forget` are called by `take` and `forget`.
     """
 
     def __init__(
-        self,
-        node: Any,
-        driver: Driver,
-        eyes: CameraTopics | None,
-        also_take: Callable[[], None],
-        shadow: CommandTopic | None,
+        self, node: Any, driver: Driver, camera: CameraTopics | None, shadow: CommandTopic | None
     ) -> None:
+        self.also_take: list[Callable[[], None]] = []
+        self.also_forget: Callable[[], None] = lambda: None
         self.odometry: Callable[[], Array | None] = lambda: None  # (3,), see `Reading`
-        self.odometry_seen: Callable[[], Seen] | None = None  # where it is needed
-        self.also_forget: Callable[[], None] = lambda: None  # what `also_take` has heard
-        self.driver, self.eyes = driver, eyes
-        self._node, self._also_take, self._shadow = node, also_take, shadow
+        self.odometry_seen: Callable[[], Seen] | None = None  # if the policy needs odometry
+        self.driver, self.camera = driver, camera
+        self._node, self._shadow = node, shadow
         self._parts: tuple[Driver | CameraTopics, ...] = (
-            (driver,) if eyes is None else (driver, eyes)
+            (driver,) if camera is None else (driver, camera)
         )
-        self.sensors = (*driver.sensors, *(() if eyes is None else eyes.sensors))
+        self.sensors = (*driver.sensors, *(() if camera is None else camera.sensors))
         self.synchronised_sensors = driver.sensors
 
     @property
     def received(self) -> dict[str, int]:
-        """Messages taken, of each sensor."""
+        """Number of messages taken, by sensor."""
         return _merged(part.received for part in self._parts)
 
     def take(self) -> None:
@@ -119,10 +117,11 @@ class RosLink:
         Raises:
             UserError: a message has no stamp.
         """
-        self._also_take()
+        for take in self.also_take:
+            take()
         self.driver.take()
-        if self.eyes is not None:
-            self.eyes.take(self.driver.angles())
+        if self.camera is not None:
+            self.camera.take(self.driver.angles())
 
     def forget(self) -> None:
         self.take()
@@ -131,8 +130,9 @@ class RosLink:
         self.also_forget()
 
     def read(self) -> Reading:
-        """What the driver said last; see there what it raises."""
-        return self.driver.read(_blind if self.eyes is None else self.eyes.image, self.odometry())
+        """The newest values; raises a UserError as the driver does."""
+        image = _no_camera if self.camera is None else self.camera.image
+        return self.driver.read(image, self.odometry())
 
     def ages(self) -> dict[str, float]:
         return _merged(part.ages() for part in self._parts)
@@ -144,30 +144,30 @@ class RosLink:
         return _merged(part.stamps() for part in self._parts)
 
     def acquire(self, stop: Event) -> None:
-        """Get ready to command the motors; see the driver what it raises."""
+        """Get ready to command the motors, see `Driver.acquire`; nothing in a dry run."""
         if self._shadow is None:
             self.driver.acquire(stop)
 
     def take_motors(self, stop: Event) -> None:
-        """From whoever has them; see the driver what it raises."""
+        """Take over the motors, see `Driver.take_motors`; nothing in a dry run."""
         if self._shadow is None:
             self.driver.take_motors(stop)
 
     def conflicting_publisher(self) -> str | None:
-        """Who else tells of the robot or commands its motors; a shadow is in nobody's way there."""
+        """See `Driver.conflicting_publisher`; a dry run conflicts with no other controller."""
         return self.driver.conflicting_publisher(self._shadow is None)
 
     def send(self, command: JointCommand) -> None:
-        """Hand the command to the driver, or to whom it shall be shown."""
+        """Send the command to the motors; in a dry run to the shadow topic."""
         (self._shadow or self.driver).send(command)
 
     def settle(self) -> None:
-        """Nobody will send any more; returns when the motors may be left alone."""
+        """Damp the motors after the last command; returns when the robot may be left alone."""
         if self._shadow is None:
             self.driver.settle()
 
     def close(self) -> None:
-        """Leave the robot and the camera; see the driver what it raises."""
+        """Disconnect from the robot; raises a UserError as the driver does."""
         try:
             self.driver.close()
         finally:
@@ -179,9 +179,9 @@ class RosLink:
 
 
 def _merged(parts: Iterable[Mapping[str, Value]]) -> dict[str, Value]:
-    """What each part says of its own sensors."""
+    """One mapping of the sensors of all parts."""
     return {name: value for part in parts for name, value in part.items()}
 
 
-def _blind() -> Image:
+def _no_camera() -> Image:
     raise UserError("this robot has no camera")

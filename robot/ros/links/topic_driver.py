@@ -1,4 +1,4 @@
-"""The newest messages of some topics, taken by hand in the control thread."""
+"""Driver over ROS 2 topics: joint_states and imu/data in, joint_command out."""
 
 from __future__ import annotations
 
@@ -15,29 +15,31 @@ from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.safety.sensor_age import Freshness
 from pixelgait.robot.spec import Array, RobotSpec
 
+ORIENTATION_MISSING = -1.0  # orientation_covariance[0], REP 145
 
-class Inbox:
-    """Takes the newest message of every topic, and judges how fresh it is.
 
-    The subscriptions belong to a node that no executor spins: the middleware keeps the newest
-    message of each until the control thread takes it. An executor would wake up for every
-    one of a thousand messages a second and hold the interpreter's lock just when the control step
-    wants it back (0.2 to 0.5 ms for a 0.05 ms low level were measured).
+class NewestMessages:
+    """The newest message of every topic and its age, taken in the control thread.
+
+    The subscriptions belong to a node without an executor: the middleware keeps the newest message
+    until the control thread takes it. An executor would wake up for every one of a thousand
+    messages a second and hold the interpreter's lock when the control step needs it (0.2 to 0.5 ms
+    were measured, for a low level of 0.05 ms).
     """
 
     def __init__(self, node: Any, types: Mapping[str, Any]) -> None:
         self._node, self.topics = node, tuple(types)
         self._freshness = {topic: Freshness(topic) for topic in types}
-        self.received = dict.fromkeys(types, 0)  # messages taken
+        self.received = dict.fromkeys(types, 0)  # number of messages taken
         self.newest: dict[str, Any] = {}
         self._subscriptions = {
             topic: ros2.subscribe(node, kind, topic) for topic, kind in types.items()
         }
 
     def take(
-        self, odd: Callable[[str, Any], str | None] = lambda *_: None
+        self, problem: Callable[[str, Any], str | None] = lambda *_: None
     ) -> Iterator[tuple[str, Any]]:
-        """Topics and messages that are news; `odd` says what is wrong with others.
+        """Topics and messages that are new; `problem` says why a message does not count as new.
 
         Raises:
             UserError: a message has no stamp.
@@ -47,7 +49,7 @@ class Inbox:
                 continue
             self.newest[topic] = message
             self.received[topic] += 1
-            stamp_s, warning = ros2.seconds(message.header.stamp), odd(topic, message)
+            stamp_s, warning = ros2.seconds(message.header.stamp), problem(topic, message)
             if self._freshness[topic].arrived(
                 stamp_s, ros2.now_s(self._node), time.monotonic(), warning
             ):
@@ -59,49 +61,46 @@ class Inbox:
             freshness.forget()
 
     def ages(self) -> dict[str, float]:
-        """For how long each topic has said nothing new [s]."""
+        """Time since each topic's newest data was measured [s]."""
         now = time.monotonic()
         return {name: each.age_s(now) for name, each in self._freshness.items()}
 
     def warnings(self) -> dict[str, str]:
-        """What is odd about what arrives, where something is."""
+        """Warnings per topic, empty if all are healthy."""
         return {name: each.warning for name, each in self._freshness.items() if each.warning}
 
     def stamps(self) -> dict[str, float]:
-        """When the newest of each was measured [s]."""
+        """Stamp of each topic's newest message [s]."""
         newest = self.newest.items()
         return {topic: ros2.seconds(message.header.stamp) for topic, message in newest}
 
 
-ORIENTATION_MISSING = -1.0
-
-
 class TopicSensors:
-    """The half of a `Driver` that hears: joint_states by the joints' names, and imu/data."""
+    """The receiving half of a `Driver`: joint_states, matched by joint names, and imu/data."""
 
     def __init__(self, node: Any, spec: RobotSpec) -> None:
         self.spec = spec
         types = {ros2.JOINT_STATES: ros2.JointState, ros2.IMU: ros2.Imu}
-        self._inbox = Inbox(node, types)
-        self.sensors, self.received = self._inbox.topics, self._inbox.received
-        self.forget, self.ages = self._inbox.forget, self._inbox.ages
-        self.warnings, self.stamps = self._inbox.warnings, self._inbox.stamps
+        self._messages = messages = NewestMessages(node, types)
+        self.sensors, self.received = messages.topics, messages.received
+        self.forget, self.ages = messages.forget, messages.ages
+        self.warnings, self.stamps = messages.warnings, messages.stamps
         self._names: list[str] | None = None
         self._order = np.arange(len(spec.joint_names))
 
     def health(self) -> dict[str, str]:
-        """Joint states tell nothing of it."""
+        """Nothing: joint states carry no battery or temperatures."""
         return {}
 
     def motor_warning(self) -> None:
-        """Nor is there anything to warn of."""
+        """None, see `health`."""
 
     def pace(self) -> dict[str, float]:
-        """Every command goes out once."""
+        """Nothing: every command is sent once."""
         return {}
 
     def conflicting_publisher(self, commanding: bool) -> str | None:
-        """Whoever publishes on the topics is found by `Neighbours`."""
+        """None: `OtherNodes` finds the publishers of topics."""
         return None
 
     def take(self) -> None:
@@ -110,24 +109,24 @@ class TopicSensors:
         Raises:
             UserError: a message has no stamp.
         """
-        for _ in self._inbox.take():
+        for _ in self._messages.take():
             pass
 
     def angles(self) -> Array:
-        """Of the robot's joints (12,) [rad]; none while `joints` has not matched their names."""
-        message = self._inbox.newest.get(ros2.JOINT_STATES)
+        """Joint angles (12,) [rad]; empty until `joints` has matched the message's names."""
+        message = self._messages.newest.get(ros2.JOINT_STATES)
         if message is None or message.name != self._names:
             return np.zeros(0)
         positions = np.asarray(message.position)
         return positions[self._order] if len(positions) == len(message.name) else np.zeros(0)
 
     def joints(self) -> tuple[Array, Array]:
-        """Angles and velocities (12,) [rad, rad/s] in the robot's order, as taken last.
+        """Newest angles and velocities (12,) [rad, rad/s] in the robot's order.
 
         Raises:
             UserError: a joint or a value is missing.
         """
-        message = self._inbox.newest[ros2.JOINT_STATES]
+        message = self._messages.newest[ros2.JOINT_STATES]
         if message.name != self._names:
             self._order = ros2.joint_order(message.name, self.spec.joint_names)
             self._names = message.name
@@ -137,18 +136,18 @@ class TopicSensors:
         return angles[self._order], velocities[self._order]
 
     def read(self, image: Callable[[], Image], odometry: Array | None) -> Reading:
-        """The joint states and IMU values taken last.
+        """The newest joint states and IMU values.
 
         Raises:
             UserError: the joint states lack a joint or a value of the robot, or the IMU has no
                 orientation.
         """
-        joints, imu = self.joints(), self._inbox.newest[ros2.IMU]
+        joints, imu = self.joints(), self._messages.newest[ros2.IMU]
         if imu.orientation_covariance[0] == ORIENTATION_MISSING:
             raise UserError("imu/data has no orientation (covariance[0] is -1, REP 145)")
         q, w = imu.orientation, imu.angular_velocity
         return Reading(
-            ros2.seconds(self._inbox.newest[ros2.JOINT_STATES].header.stamp),
+            ros2.seconds(self._messages.newest[ros2.JOINT_STATES].header.stamp),
             *joints,
             np.array((q.x, q.y, q.z, q.w)),
             np.array((w.x, w.y, w.z)),
@@ -158,7 +157,7 @@ class TopicSensors:
 
 
 class CommandTopic:
-    """Joint commands as JointState: joint_command, or what a dry run would have sent."""
+    """Publishes joint commands as JointState: joint_command, or the topic of a dry run."""
 
     def __init__(self, node: Any, spec: RobotSpec, topic: str) -> None:
         self._node, self._names = node, spec.joint_names
@@ -177,12 +176,12 @@ class CommandTopic:
         )
 
     def close(self) -> None:
-        """Leave the topic."""
+        """Destroy the publisher."""
         self._node.destroy_publisher(self._publisher)
 
 
 class TopicDriver(TopicSensors):
-    """The `Driver` behind joint_states, imu/data and joint_command."""
+    """The `Driver` of joint_states, imu/data and joint_command."""
 
     commands = ros2.JOINT_COMMAND
 
@@ -192,21 +191,21 @@ class TopicDriver(TopicSensors):
         self._topic: CommandTopic | None = None
 
     def acquire(self, stop: Event) -> None:
-        """Whoever else publishes commands is found by `Neighbours`."""
+        """Create the publisher; `OtherNodes` finds other publishers of commands."""
         if self._topic is None:
             self._topic = CommandTopic(self._node, self.spec, self.commands)
 
     def take_motors(self, stop: Event) -> None:
-        """Nobody but the robot's driver has them."""
+        """Nothing: the motors belong to the robot's driver, which is commanded by topic."""
 
     def send(self, command: JointCommand) -> None:
         assert self._topic is not None
         self._topic.send(command)
 
     def settle(self) -> None:
-        """The robot's driver damps until it is told otherwise."""
+        """Nothing: the robot's driver damps until it gets another command."""
 
     def close(self) -> None:
-        """Leave the topic."""
+        """Destroy the publisher."""
         if self._topic is not None:
             self._topic.close()

@@ -1,4 +1,4 @@
-"""Compares `camera_info` with what a policy was trained with: a camera of another lens misleads."""
+"""Lens check: compares `camera_info` with the camera that the policy was trained with."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.monitoring.camera_mount import ANGLE_TOLERANCE_RAD
 from pixelgait.robot.spec import CameraMount
 
-FOV_TOLERANCE = 0.1  # of an angle of view; ours
-# Who says it once and latches it tells late ones who ask for that; others hear only who does not.
-QUALITIES = (ros2.NEWEST_QOS, ros2.latched(1))
+FOV_TOLERANCE = 0.1  # share of the field of view; assumption
 
 
-class CameraInfoWatch:
-    """Hears the `camera_info` beside every image topic, where somebody publishes it.
+class CameraInfoCheck:
+    """Checks the `camera_info` beside every image topic, where it is published.
 
-    `node` is spun by nobody: messages are taken when it is asked.
+    `node` has no executor: messages are taken by `problem`. A latched message is received only by a
+    subscription that asks for it, which does not match other publishers: it is added for latched
+    publishers alone, as the others would warn of incompatible QoS.
     """
 
     def __init__(
@@ -29,20 +29,23 @@ class CameraInfoWatch:
         image_shape: tuple[int, int, int],
         mount: CameraMount,
     ) -> None:
-        self._image_shape, self._mount = image_shape, mount
+        self._node, self._image_shape, self._mount = node, image_shape, mount
         self._subscriptions: dict[str, list[Any]] = {}
         for topic in topics:
-            # Beside what is heard: an image that is remapped is another camera's.
+            # Beside the images that are subscribed: a remapped one is another camera's.
             name = f"{node.resolve_topic_name(topic).rpartition('/')[0]}/camera_info"
-            self._subscriptions[name] = [
-                ros2.subscribe(node, CameraInfo, name, quality, event_callbacks=ros2.SILENT)
-                for quality in QUALITIES
-            ]
-        self._infos: dict[str, Any] = {}  # the newest
+            self._subscriptions[name] = [ros2.subscribe(node, CameraInfo, name)]
+        self._infos: dict[str, Any] = {}  # the newest by topic
 
     def problem(self) -> str | None:
-        """What is wrong with the camera, as far as is known."""
+        """What does not fit the policy, as far as is known."""
         for name, subscriptions in self._subscriptions.items():
+            if len(subscriptions) == 1 and self._is_latched(name):
+                subscriptions.append(
+                    ros2.subscribe(
+                        self._node, CameraInfo, name, ros2.latched(1), event_callbacks=ros2.SILENT
+                    )
+                )
             for subscription in subscriptions:
                 if (info := ros2.take(subscription)) is not None:
                     self._infos[name] = info
@@ -51,10 +54,14 @@ class CameraInfoWatch:
                 return f"{name}: {what}"
         return None
 
+    def _is_latched(self, name: str) -> bool:
+        publishers = self._node.get_publishers_info_by_topic(name)
+        return any(each.qos_profile.durability == ros2.LATCHED for each in publishers)
+
     def pending(self) -> bool:
-        """Whether somebody publishes what has not been heard yet."""
-        unheard = self._subscriptions.keys() - self._infos.keys()
-        return any(self._subscriptions[name][0].get_publisher_count() for name in unheard)
+        """Whether there is a publisher without a message so far."""
+        missing = self._subscriptions.keys() - self._infos.keys()
+        return any(self._subscriptions[name][0].get_publisher_count() for name in missing)
 
     def unknown(self) -> str | None:
         """Why nothing was compared, if so."""
@@ -67,15 +74,15 @@ class CameraInfoWatch:
 
 
 def calibrated(info: Any) -> bool:
-    """Whether a CameraInfo tells of the lens: of one that is not known, K is 0."""
+    """Whether a CameraInfo describes the lens; K is 0 if the lens is unknown."""
     return bool(info.k[0] > 0.0 and info.k[4] > 0.0 and info.height and info.width)
 
 
 def misfit(info: Any, image_shape: tuple[int, int, int], mount: CameraMount) -> str | None:
-    """What is wrong with the camera of a CameraInfo for images of this shape (H, W, C), or None.
+    """What does not fit a policy with images of this shape (H, W, C) about a CameraInfo, or None.
 
-    Its images are a region of what the lens shows, whose pixels may have been binned; K, and where
-    that region is, count in pixels of the whole. 0 means all of it, and no binning.
+    The images show a region of interest (0: all of the sensor), whose pixels may be binned (0: not
+    binned). K and the region are in pixels of the whole, unbinned sensor.
     """
     if not calibrated(info):
         return None
@@ -86,7 +93,7 @@ def misfit(info: Any, image_shape: tuple[int, int, int], mount: CameraMount) -> 
 def _other_lens(
     info: Any, size: tuple[int, int], image_shape: tuple[int, int, int], mount: CameraMount
 ) -> str | None:
-    """Whether the middle of the region, of this size (H, W), that a policy sees is too much."""
+    """What is wrong with the field of view of a region's middle; the region has size (H, W)."""
     down, across = info.binning_y or 1, info.binning_x or 1
     ratio = image_shape[1] / image_shape[0]
     rows = min(size[0] / down, size[1] / across / ratio)
@@ -104,13 +111,13 @@ def _other_lens(
 
 
 def _off_middle(info: Any, size: tuple[int, int]) -> str | None:
-    """Whether the region's middle is not the lens's: it shows what a camera turned so far would."""
-    for way, first, pixels, axis, focal in (
+    """How far the region's middle is off the optical axis, if too far; its size is (H, W)."""
+    for direction, first, pixels, axis, focal in (
         ("down", info.roi.y_offset, size[0], info.k[5], info.k[4]),
         ("to the right", info.roi.x_offset, size[1], info.k[2], info.k[0]),
     ):
         turned_rad = math.atan((first + (pixels - 1) / 2.0 - axis) / focal)
         if not abs(turned_rad) <= ANGLE_TOLERANCE_RAD:
             made = "it was made for the middle of a lens"
-            return f"the policy would look {turned_rad:.2f} rad {way}, {made}"
+            return f"the policy would look {turned_rad:.2f} rad {direction}, {made}"
     return None

@@ -1,7 +1,7 @@
-"""Compares where a camera sits, by `/tf_static`, with what a policy was trained with.
+"""Mount check: compares the camera's pose, from `/tf_static`, with the policy's.
 
-Frames are those of REP 103 and 105: of the base x ahead, y left, z up. A camera's is the same, or,
-where its name ends in "optical_frame" or "optical", z ahead, x right, y down.
+Frames follow REP 103 and 105: x ahead, y left, z up for the base and the camera's body frame. A
+camera frame whose name ends in "optical_frame" or "optical" has z ahead, x right, y down.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from pixelgait.robot.rotation import is_unit
 from pixelgait.robot.spec import Array, CameraMount
 
 try:
-    from tf2_msgs.msg import TFMessage as TFMessage  # also for who publishes them
-except ModuleNotFoundError:  # it comes with every ROS 2, but there is no wheel of it
+    from tf2_msgs.msg import TFMessage as TFMessage  # also for sim/ros
+except ModuleNotFoundError:  # part of every ROS 2 installation, but there is no wheel of it
     TFMessage = None
 
 TF_STATIC = "/tf_static"
-MOST_WAITING = 100  # messages, one or more from every publisher
-# Ours: five times what mounts are off by in training, and twice.
+MAX_MESSAGES = 100  # of all publishers together
+# Five times and twice the randomisation of mounts in training; assumptions.
 POSITION_TOLERANCE_M, ANGLE_TOLERANCE_RAD = 0.05, 0.1
 OPTICAL = ("optical_frame", "optical")
-# Columns: where ahead, left and up are in an optical frame.
-LOOKS_AHEAD = np.array([(0.0, -1.0, 0.0), (0.0, 0.0, -1.0), (1.0, 0.0, 0.0)])
+# Rotation from the camera's body frame (columns: ahead, left, up) to its optical frame.
+OPTICAL_FROM_BODY = np.array([(0.0, -1.0, 0.0), (0.0, 0.0, -1.0), (1.0, 0.0, 0.0)])
 
 
-class CameraMountWatch:
-    """Hears the static transforms between the frames of a robot, where somebody publishes them.
+class CameraMountCheck:
+    """Checks the camera's pose by the static transforms of the robot, where they are published.
 
-    `node` is spun by nobody: messages are taken when it is asked.
+    `node` has no executor: messages are taken by `problem`.
     """
 
     def __init__(self, node: Any, base_frame: str, mount: CameraMount) -> None:
-        self._base, self._mount = base_frame, mount
-        self._parents: dict[str, tuple[str, Array]] = {}  # with poses (4, 4) in them
-        self._heard = 0  # messages
+        self._node, self._base, self._mount = node, base_frame, mount
+        self._parents: dict[str, tuple[str, Array]] = {}  # parent frame and pose (4, 4) in it
+        self._received = 0  # number of messages
         self._subscription = TFMessage and ros2.subscribe(
-            node, TFMessage, TF_STATIC, ros2.latched(MOST_WAITING)
+            node, TFMessage, TF_STATIC, ros2.latched(MAX_MESSAGES)
         )
 
     def problem(self, frames: Iterable[str]) -> str | None:
-        """What is wrong with a camera whose images are in these frames, as far as is known."""
+        """What does not fit the policy about a camera with these frame ids, as far as is known."""
         self._take()
         poses = ((frame, self._pose(frame)) for frame in frames)
         found = (
@@ -56,27 +56,32 @@ class CameraMountWatch:
         return next(found, None)
 
     def pending(self) -> bool:
-        """Whether there are more publishers than have been heard; some may never say a word."""
-        there = self._subscription and self._subscription.get_publisher_count()
-        return self._heard < (there or 0)
+        """Whether there are more publishers than messages so far; some may stay silent."""
+        publishers = self._subscription and self._subscription.get_publisher_count()
+        return self._received < (publishers or 0)
 
     def unknown(self, frames: Iterable[str]) -> str | None:
-        """Why nothing was compared, if so."""
+        """Why the mount is not checked, if it is not.
+
+        None also if neither tf2_msgs nor a publisher of `/tf_static` exists, as in a wheel's demo.
+        """
         if self._subscription is None:
+            if not self._node.count_publishers(TF_STATIC):
+                return None
             return "tf2_msgs is not installed: the camera's mount is not checked"
         missing = [each for each in tuple(frames) or ("",) if self._pose(each) is None]
         if not missing:
             return None
-        way = f"from '{self._base}' to '{missing[0]}'"
-        return f"the camera's mount is not checked: {TF_STATIC} does not lead {way}"
+        path = f"from '{self._base}' to '{missing[0]}'"
+        return f"the camera's mount is not checked: {TF_STATIC} does not lead {path}"
 
     def _take(self) -> None:
         if self._subscription is None:
             return
-        for _ in range(MOST_WAITING):
+        for _ in range(MAX_MESSAGES):
             if (message := ros2.take(self._subscription)) is None:
                 return
-            self._heard += 1
+            self._received += 1
             for transform in message.transforms:
                 pose = matrix(transform.transform)
                 if pose is not None:
@@ -84,11 +89,11 @@ class CameraMountWatch:
                     self._parents[transform.child_frame_id.lstrip("/")] = parent, pose
 
     def _pose(self, frame: str) -> Array | None:
-        """Of a camera (4, 4) in the base's frame, x ahead; None: nothing leads there."""
+        """Pose (4, 4) of a camera's body frame in the base frame; None if it is unknown."""
         pose, frame = np.eye(4), frame.lstrip("/")
         if frame.endswith(OPTICAL):
-            pose[:3, :3] = LOOKS_AHEAD
-        for _ in range(len(self._parents) + 1):  # a circle ends, too
+            pose[:3, :3] = OPTICAL_FROM_BODY
+        for _ in range(len(self._parents) + 1):  # ends for circular transforms, too
             if frame == self._base:
                 return pose
             if frame not in self._parents:
@@ -99,7 +104,7 @@ class CameraMountWatch:
 
 
 def misplaced(pose: Array, mount: CameraMount) -> str | None:
-    """What is wrong with the pose (4, 4) of a camera, x ahead, in the base's frame, or None."""
+    """What is wrong with the pose (4, 4) of a camera's body frame in the base frame, or None."""
     x, y, z = pose[:3, 3].tolist()
     if math.dist((x, y, z), mount.position_m) > POSITION_TOLERANCE_M:
         wanted = ", ".join(f"{each:.2f}" for each in mount.position_m)
@@ -119,7 +124,7 @@ def misplaced(pose: Array, mount: CameraMount) -> str | None:
 
 
 def matrix(transform: Any) -> Array | None:
-    """A Transform as pose (4, 4); None if it is none, which tf2 would refuse as well."""
+    """A Transform as pose (4, 4); None if it is invalid, as for tf2."""
     t, q = transform.translation, transform.rotation
     x, y, z, w = q.x, q.y, q.z, q.w
     if not is_unit((x, y, z, w)):

@@ -1,4 +1,4 @@
-"""What the node says of itself once a second: diagnostic_msgs/DiagnosticArray."""
+"""Diagnostics of the node, once a second: diagnostic_msgs/DiagnosticArray on /diagnostics."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from pixelgait.robot.safety.supervisor import SensorHealth
 
 TOPIC = "/diagnostics"  # absolute, as every ROS tool expects it; may be remapped
 PERIOD_S = 1.0
-MOST_MISSES = 0.05  # of the steps of a second, before the loop is worth a warning; ours
-MANY_STALLS = 3  # within a minute: two may be chance, three have a cause that stays; ours
+MAX_MISSES = 0.05  # share of steps that miss their deadline without a warning; assumption
+MANY_STALLS = 3  # within a minute: two may be chance, three have a lasting cause; assumption
 OK, WARN, ERROR, STALE = (
     getattr(DiagnosticStatus, level) for level in ("OK", "WARN", "ERROR", "STALE")
 )
 
 
 class Diagnostics:
-    """Robot, way, loop and every sensor: OK, WARN, ERROR, or STALE where nothing arrives."""
+    """Status of robot, goal, loop and every sensor: OK, WARN, ERROR, or STALE if it is silent."""
 
     def __init__(self, node: Any) -> None:
         self._node = node
@@ -39,9 +39,9 @@ class Diagnostics:
         fault: str | None,
         commands: Mapping[str, tuple[bool, str]],
     ) -> None:
-        """Of a node whose loop runs, or has stopped with a fault, or has not been started.
+        """Publish the status of a node whose loop runs, stopped with a fault, or is not started.
 
-        `commands` says of what says where to (a goal, cmd_vel) whether all is well, and in words.
+        `commands` has a status of goal or cmd_vel: whether all is well, and a description.
         """
         message = DiagnosticArray()
         message.header.stamp = self._node.get_clock().now().to_msg()
@@ -78,12 +78,12 @@ class Diagnostics:
         now, steps, misses = time.monotonic(), loop.steps, loop.misses
         counts = {sensor: each.received for sensor, each in seen.items()}
         before, self._before = self._before, (loop, now, steps, misses, counts)
-        if before is None or before[0] is not loop:  # it was activated anew within a second
+        if before is None or before[0] is not loop:  # the node was activated since
             return []
         _, then, steps_then, misses_then, counts_then = before
         elapsed = now - then
         rate, missed = (steps - steps_then) / elapsed, misses - misses_then
-        late = missed > MOST_MISSES * elapsed / loop.period_s
+        late = missed > MAX_MISSES * elapsed / loop.period_s
         stages = loop.profiler.stages["sensor_to_command"]
         values = {
             "rate_hz": f"{rate:.1f}",
@@ -126,7 +126,7 @@ class Diagnostics:
 
 
 def _seen(loop: ControlLoop, link: RosLink) -> dict[str, Seen]:
-    """Every sensor, what two cameras show together, and odometry where a policy needs it."""
+    """Health of every sensor, of a pair of cameras, and of odometry if the policy needs it."""
     warnings, ages, received = link.warnings(), link.ages(), link.received
     sensor_timeouts = loop.controller.supervisor.sensor_timeouts
     seen = {

@@ -1,43 +1,46 @@
-"""Who else is on the topics: a second driver or a second controller is refused, by name."""
+"""Conflicting nodes: a second driver or a second controller on the robot's topics."""
 
 from __future__ import annotations
 
 from typing import Any
 
-UNNAMED = "_NODE_NAME_UNKNOWN_"  # rclpy's, of a node whose publishers are known before its name
-MAX_UNNAMED_LOOKS = 10  # looks, before it is refused without a name
+UNKNOWN_NAME = "_NODE_NAME_UNKNOWN_"  # rclpy's, for a node whose publishers are known first
+MAX_UNKNOWN_NAME_CHECKS = 10  # before a node without a known name is reported
 
 
 class OtherNodes:
-    """Looks at the publishers around a controller's node.
+    """Checks the publishers around a controller's node.
 
-    A topic of sensors may have one. The topic of its `commands`, if it sends any, may have the
-    node's own alone. One that was killed is seen as long as its lease lasts, 20 s by default.
+    A sensor topic may have one publisher. The topic of `commands`, if this node publishes it, may
+    have no other. A node that was killed stays visible for its lease, 20 s by default.
     """
 
     def __init__(self, node: Any, sensors: tuple[str, ...], commands: str | None) -> None:
         self._node, self._sensors, self._commands = node, sensors, commands
-        self._unnamed = 0
+        self._unknown_name_checks = 0
 
     def conflicting_publisher(self) -> str | None:
-        """Who is one too many, or None; called now and then."""
+        """A description of a surplus publisher, or None; called periodically."""
         found = self._find()
-        if found is None or UNNAMED not in found:
-            self._unnamed = 0
+        if found is None or UNKNOWN_NAME not in found:
+            self._unknown_name_checks = 0
             return found
-        self._unnamed += 1
-        return found if self._unnamed > MAX_UNNAMED_LOOKS else None
+        self._unknown_name_checks += 1
+        return found if self._unknown_name_checks > MAX_UNKNOWN_NAME_CHECKS else None
 
     def duplicate_name(self) -> str | None:
-        """That another node has this one's name: orders would be answered by either."""
+        """That another node has this one's name, or None: either would answer its services."""
         own = self._node.get_fully_qualified_name()
-        there = self._node.get_node_names_and_namespaces()
-        names = [f"{namespace.rstrip('/')}/{name}" for name, namespace in there]
-        several = names.count(own) > 1
-        return f"another node is called {own}: orders would go to both" if several else None
+        names = [
+            f"{namespace.rstrip('/')}/{name}"
+            for name, namespace in self._node.get_node_names_and_namespaces()
+        ]
+        if names.count(own) <= 1:
+            return None
+        return f"another node is called {own}: its services would be ambiguous"
 
     def several(self, topic: str) -> str | None:
-        """The publishers of a topic, if there are more than one."""
+        """The publishers of a topic, if there is more than one."""
         names = self._publishers(topic)
         return f"{len(names)} publishers: {', '.join(names)}" if len(names) > 1 else None
 

@@ -1,4 +1,4 @@
-"""What others see of a walk: attention while it lasts, then a table and the files of --out."""
+"""Reports of a walk: the attention topic while it lasts, then the latency table and --out files."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ OVERLAY_PIXELS = 256  # of the longer side: 192 KiB, below what Fast DDS loses
 
 
 class AttentionTopic:
-    """What the newest decision looked at, published where somebody has subscribed."""
+    """Publishes the image of the newest decision with its attention, if there is a subscriber."""
 
     def __init__(self, node: Any) -> None:
         self._publisher = node.create_publisher(ros2.Image, ros2.ATTENTION, ros2.COMMAND_QOS)
         self._drawn: Image | None = None
 
     def publish(self, loop: ControlLoop) -> None:
-        """Draw the newest decision, once."""
+        """Draw and publish the newest decision, once."""
         newest = loop.decisions.newest
         if newest is None or not self._publisher.get_subscription_count():
             return
@@ -50,8 +50,8 @@ def report(
 ) -> str | None:
     """Write the files, if there is a folder for them, then print the latency table.
 
-    `settings` are the command's options, `pace` is that of commands which a driver repeats by
-    itself, if it does. Returns what could not be written, and why, or None.
+    `settings` are the command's options, `pace` counts the commands that a driver repeats by
+    itself. Returns a message if something could not be written, else None.
     """
     latency = {
         **head("pixelgait-run"),
@@ -68,7 +68,7 @@ def report(
         problem = f"{error.filename or out}: the report cannot be written ({error.strerror})"
     try:
         print("\n".join(lines), flush=True)
-    except BrokenPipeError:  # who has stopped reading wants no table
+    except BrokenPipeError:  # the reader has closed the pipe
         return problem
     except OSError as error:
         why = f"standard output: the report cannot be written ({error.strerror})"
@@ -77,7 +77,7 @@ def report(
 
 
 def _write(loop: ControlLoop, latency: dict[str, Any], out: Path) -> Iterator[Path]:
-    """The files of --out, as soon as each is written."""
+    """Write the files of --out; yields each path after it was written."""
     files = {"latency.json": json_bytes(latency)}
     if loop.decisions:
         files["decisions.npz"] = _decisions(loop)
@@ -87,7 +87,7 @@ def _write(loop: ControlLoop, latency: dict[str, Any], out: Path) -> Iterator[Pa
 
 
 def _decisions(loop: ControlLoop) -> bytes:
-    """Images, latents, times and, where there is one, attention of all decisions, as an archive."""
+    """All decisions as an npz archive: times, images, latents and, if there is one, attention."""
     decisions = list(loop.decisions)
     arrays: dict[str, Any] = {
         "time_s": [image.time_s for image, _ in decisions],

@@ -1,4 +1,4 @@
-"""What happens, as it happens: the robot's state and its sensors' stages, published and logged."""
+"""Status topics of the node: state, sensor health, decisions and latency."""
 
 from __future__ import annotations
 
@@ -23,28 +23,27 @@ LATENCY_COLUMNS = {"p50_us": 0.5, "p99_us": 0.99, "max_us": 1.0}
 
 
 class StatusTopics:
-    """`~/state` and `~/sensors` (std_msgs/String, latched): every change and its cause.
+    """Publishes and logs `~/state` and `~/sensors` (std_msgs/String, latched): changes and causes.
 
-    Of sensors as many lines are kept for who comes late as there are, with a pair of cameras.
-
-    In the log beside that, once: which sensors the robot still waits for, by what a contract
-    `calls` them, and what has become of the recording.
+    A late subscriber of `~/sensors` gets one line per sensor, pairs of cameras included. The log
+    also names the sensors that are missing, by their `names` in the contract, and problems of the
+    recording, once each.
     """
 
-    def __init__(self, node: Any, calls: Mapping[str, str], recorder: Recorder | None) -> None:
-        self._node, self._logger, self._calls = node, node.get_logger(), calls
+    def __init__(self, node: Any, names: Mapping[str, str], recorder: Recorder | None) -> None:
+        self._node, self._logger, self._names = node, node.get_logger(), names
         self._recorder = recorder
         self._missing: tuple[str, ...] = ()
         self._motor_warning: str | None = None
         self._state = node.create_publisher(String, f"~/{STATE}", ros2.latched(1))
-        self._sensors = node.create_publisher(String, f"~/{SENSORS}", ros2.latched(len(calls) + 1))
+        self._sensors = node.create_publisher(String, f"~/{SENSORS}", ros2.latched(len(names) + 1))
 
-    def tell(self, loop: ControlLoop) -> None:
-        """From the executor's thread: all that is new."""
+    def publish(self, loop: ControlLoop) -> None:
+        """Publish and log all changes; called in the executor's thread."""
         while loop.watch.changes:
-            stage, line = loop.watch.changes.popleft()
+            health, line = loop.watch.changes.popleft()
             self._sensors.publish(String(data=line))
-            if stage is SensorHealth.FRESH:  # rclpy wants one severity for every line of code
+            if health is SensorHealth.FRESH:  # rclpy allows one severity per line of code
                 self._logger.info(line)
             else:
                 self._logger.warning(line)
@@ -60,13 +59,13 @@ class StatusTopics:
                 self._logger.warning(f"waiting for {', '.join(map(self._place, self._missing))}")
 
     def end(self, loop: ControlLoop) -> None:
-        """The loop is over: what is left to tell, and to the recorder why."""
-        self.tell(loop)
+        """Publish the last changes of a loop that has ended, and end the recording."""
+        self.publish(loop)
         if self._recorder is not None:
             self._recorder.end(loop.fault or DEACTIVATED)
 
     def motor_warning(self, what: str | None) -> None:
-        """Of the robot's battery and motors, now and then: told once, and when it is over."""
+        """Log a new warning about battery or motors, and its end; called periodically."""
         before, self._motor_warning = self._motor_warning, what
         if what and what != before:
             self._logger.warning(what)
@@ -74,27 +73,27 @@ class StatusTopics:
             self._logger.info(f"over: {before}")
 
     def _place(self, sensor: str) -> str:
-        """A sensor, and where it is awaited: its topic under the namespace and remappings."""
+        """A missing sensor with its topic, after namespace and remappings."""
         place = self._node.resolve_topic_name(sensor) if sensor in TOPICS else sensor
-        return f"{self._calls.get(sensor, CAMERA)} on {place}"  # no contract calls a pair anything
+        return f"{self._names.get(sensor, CAMERA)} on {place}"  # a pair has no name in the contract
 
 
 class DecisionTopic:
-    """std_msgs/Float64MultiArray: a latent command's speed and yaw rate, for how long it holds.
+    """Publishes `~/decision` (std_msgs/Float64MultiArray): speed, yaw rate and duration.
 
     The layout's label names the columns.
     """
 
     def __init__(self, node: Any) -> None:
         self._publisher = node.create_publisher(Float64MultiArray, f"~/{DECISION}", 1)
-        self._told: Image | None = None
+        self._published: Image | None = None  # image of the last decision
 
     def publish(self, loop: ControlLoop) -> None:
-        """Tell the newest decision, once."""
+        """Publish the newest decision, once."""
         newest = loop.decisions.newest
-        if newest is None or newest[0] is self._told:
+        if newest is None or newest[0] is self._published:
             return
-        self._told, decision = newest
+        self._published, decision = newest
         duration_s = decision.duration_steps * loop.period_s
         message = Float64MultiArray(data=[*commanded(decision.latent), duration_s])
         size = len(DECISION_COLUMNS)
@@ -104,9 +103,10 @@ class DecisionTopic:
 
 
 class LatencyTopic:
-    """std_msgs/Float64MultiArray: a row for every stage and the period, p50, p99, maximum [us].
+    """Publishes `~/latency` (std_msgs/Float64MultiArray): p50, p99 and maximum [us] of a second.
 
-    The layout's labels name rows and columns; a stage that did not occur is NaN.
+    One row for every stage and one for the period; the layout's labels name rows and columns. A
+    stage that did not occur is NaN.
     """
 
     def __init__(self, node: Any) -> None:
@@ -114,7 +114,7 @@ class LatencyTopic:
         self._before: dict[str, NDArray[np.uint64]] = {}
 
     def publish(self, profiler: LatencyProfiler) -> None:
-        """What has been measured since the last call."""
+        """Publish what was measured since the last call."""
         histograms = {**profiler.stages, "period": profiler.period}
         message = Float64MultiArray(data=np.ravel([self._row(n, h) for n, h in histograms.items()]))
         sizes = {
@@ -132,6 +132,6 @@ class LatencyTopic:
         counts = np.array(histogram.counts)
         before = self._before.get(name, np.zeros_like(counts))
         self._before[name] = counts
-        # A profiler that has begun anew has counted less than before.
+        # A profiler that was reset has counted less than before.
         new = counts - before if (counts >= before).all() else counts
         return [percentile_ns(new, fraction) / 1e3 for fraction in LATENCY_COLUMNS.values()]
