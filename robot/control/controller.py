@@ -1,4 +1,7 @@
-"""The hierarchical controller: one object for training, evaluation, simulators and the robot."""
+"""Hierarchical controller: a high level decides now and then, a low level moves the joints.
+
+The same object runs in training, in evaluation, behind a simulator's topics and on a robot.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +34,12 @@ from pixelgait.robot.safety.supervisor import (
 from pixelgait.robot.spec import Array
 
 SHORTEST_STEPS, LONGEST_STEPS = 10, 800  # of a decision (IAP paper, section 5.3)
-# From a destination, by odometry: within the 0.36 m of Habitat's point goals even where it errs.
+# Distance to a goal by odometry: within the 0.36 m of Habitat's point goals in spite of its error.
 # 0.3, 0.2, 0.15 m: 78, 90, 89 of 100 randomised houses (seeds 8000 to 8099, navigator).
 ARRIVAL_M = 0.2
-UNKNOWN_AHEAD = NO_GOAL.copy()  # of a step whose orientation is not to be believed
-ODOMETRY_TIMEOUT_S = 0.5  # silent for longer: nobody knows where the robot is; ours, 0.3 m at most
+UNKNOWN_AHEAD = NO_GOAL.copy()  # in a step whose orientation cannot be trusted
+# Without odometry for longer the position is unknown; assumption: 0.3 m at most.
+ODOMETRY_TIMEOUT_S = 0.5
 
 # As it stands in the contract.
 HIGH_LEVEL_CONTRACT = {
@@ -53,77 +57,93 @@ HIGH_LEVEL_CONTRACT = {
 }
 
 
-MemoryState = Array | None  # (n,) memory of a high level; None: it starts anew
+MemoryState = Array | None  # (n,) recurrent state of a high level; None: initial
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the high level decided: a latent command and for how long it holds."""
+    """Output of the high level: a latent command and for how long it holds."""
 
     latent: Array  # (2,) in [-1, 1]
     duration_steps: int  # SHORTEST_STEPS to LONGEST_STEPS
     attention: NDArray[np.float32] | None = None  # (H', W')
-    state: MemoryState = None  # what the high level remembers, for its next decision
+    state: MemoryState = None  # recurrent state for the next decision
 
 
-# From image (H, W, C), goal (2,) and what the last decision left to remember.
+# From image (H, W, C), goal (2,) and the last decision's recurrent state.
 HighLevel = Callable[[NDArray[np.uint8], Array, MemoryState], Decision]
-# From latent (2,), imu (4,), joint angles (12,) and what it carries from step to step to targets
-# (12,) and that again: the phase (1,) [rad], then what it remembers, which at first is left out.
+# From latent (2,), imu (4,), joint angles (12,) and the carried state to joint targets (12,) and
+# the next carried state: the phase (1,) [rad], then a recurrent state, absent in the first step.
 LowLevel = Callable[[Array, Array, Array, Array], tuple[Array, Array]]
 
 
+@dataclass(frozen=True, slots=True)
+class ScheduledDecision:
+    """Result of the high level in a control step."""
+
+    latent: Array  # (2,) command to follow
+    decision: Decision | None  # the newest; None before the first
+    image: Image | None  # as the policy saw it, if it was asked in this step
+
+
+@dataclass(frozen=True, slots=True)
+class ControlResult:
+    """Result of a control step: the command, and how it came about."""
+
+    command: JointCommand
+    latent: Array | None = None  # (2,) command followed; None: the low level did not run
+    decision: Decision | None = None  # the newest of the high level
+    image: Image | None = None  # as the policy saw it, if it was asked in this step
+
+
 class Stopwatch:
-    """Does nothing: what the controller uses where nobody measures."""
+    """Interface for timing the stages of a control step; this one measures nothing."""
 
     def start(self) -> None: ...
 
-    def lap(self, sensor_health: str) -> None: ...
+    def lap(self, stage: str) -> None: ...
 
 
 NO_STOPWATCH = Stopwatch()
 
 
 class DecisionScheduler:
-    """Runs the high level when its own last decision has run out.
+    """Asks the high level whenever its last decision has run out.
 
-    All that is needed by robots which follow latent commands by themselves, as those without legs.
+    Robots without legs, which follow latent commands by themselves, need no more than this.
 
-    With a destination it stands as soon as it has arrived there, and as long as nobody knows where
-    it is. Without one ahead is where it looked when it began to walk: after it has stood up, anew.
+    With a goal position it commands a stand once the robot has arrived, and while the position is
+    unknown. Without one, "ahead" is the heading at the first step after `go_to` or `reset`.
     """
 
     def __init__(self, high_level: HighLevel, stopwatch: Stopwatch = NO_STOPWATCH) -> None:
         self.high_level = high_level
         self.stopwatch = stopwatch
-        self.sensor_timeouts: Mapping[str, SensorTimeouts] = SENSOR_TIMEOUTS
-        self.decision: Decision | None = None
-        self.image: Image | None = None  # of the last decision, as the high level saw it
-        self.images = 0
+        self.decision: Decision | None = None  # the newest
         self.goal_position: Array | None = None  # (2,) x, y [m] in the odometry's frame
         self.arrived = False
-        self._began: float | None = None  # heading [rad] of ahead, by the IMU
-        self._steps_left = 0
-        self._image_since_s = 0.0  # when the frame was first there, on the readings' clock
+        self._image: Image | None = None  # of the newest decision, as the high level saw it
+        self._image_since_s = 0.0  # when that frame came first, on the readings' clock
+        self._ahead_rad: float | None = None  # heading of "ahead", by the IMU
+        self._steps_left = 0  # of the newest decision
 
     def reset(self) -> None:
-        """Start a new episode: a decision is due at the next step, nowhere to go but ahead."""
-        self.images = 0
-        self.image = None
+        """Start an episode: a decision is due at the next step, straight ahead without a goal."""
+        self._image = None
         self.go_to(None)
 
     def go_to(self, goal_position: Array | None) -> None:
-        """Walk to a place (2,) x, y [m] in the odometry's frame, or on as it looks now.
+        """Walk to a position (2,) x, y [m] in the odometry's frame; None: straight ahead.
 
-        Nothing that was remembered on the way elsewhere counts.
+        The recurrent state starts anew.
         """
-        self.goal_position, self.arrived, self._began = goal_position, False, None
+        self.goal_position, self.arrived, self._ahead_rad = goal_position, False, None
         self.decision = None
 
     def goal(self, reading: Reading) -> Array | None:
-        """Distance [m] and bearing [rad] of the destination (2,); None: nobody knows.
+        """Distance [m] and bearing [rad] of the goal (2,); None: the position is unknown.
 
-        Of none the distance is inf, and the bearing that of ahead.
+        Without a goal position the distance is inf, and the bearing that of "ahead".
         """
         if self.goal_position is None:
             return self._ahead(reading.orientation)
@@ -132,54 +152,58 @@ class DecisionScheduler:
         return goal_vector(self.goal_position, reading.odometry)
 
     def _ahead(self, orientation: Array) -> Array:
-        """The goal (2,) of a robot without a goal position: straight ahead."""
         if not is_unit(quaternion := orientation.tolist()):
             return UNKNOWN_AHEAD
         heading_rad = heading(quaternion)
-        self._began = heading_rad if self._began is None else self._began
-        return np.array((math.inf, wrap_angle(self._began - heading_rad)))
+        self._ahead_rad = heading_rad if self._ahead_rad is None else self._ahead_rad
+        return np.array((math.inf, wrap_angle(self._ahead_rad - heading_rad)))
 
-    def latent(self, reading: Reading, hold: bool = False) -> Array:
-        """The latent command (2,) of this control step.
+    def schedule(self, reading: Reading, hold: bool = False) -> ScheduledDecision:
+        """The latent command of this control step; asks the high level if a decision is due.
 
-        Told to `hold`, or where nobody knows where ahead is, it decides nothing.
+        With `hold`, or while "ahead" is unknown, the last decision goes on instead.
         """
         goal = self.goal(reading)
         self.arrived = self.arrived or (goal is not None and goal[0] < ARRIVAL_M)
         if goal is None or self.arrived:
-            self._steps_left = 0  # once it goes on, it looks first
-            return STAND
+            self._steps_left = 0  # a new decision is due as soon as it walks on
+            return ScheduledDecision(STAND, self.decision, None)
+        image = None
         if self.decision is None or self._steps_left <= 0:
-            if hold or goal is UNKNOWN_AHEAD:  # what it decides now, it does for up to 8 s
+            if hold or goal is UNKNOWN_AHEAD:  # a decision made now could hold for 8 s
                 self._steps_left -= 1  # overdue
-                return self.decision.latent if self.decision else STAND
-            self.decision = self._decide(reading, goal)
+                latent = self.decision.latent if self.decision else STAND
+                return ScheduledDecision(latent, self.decision, None)
+            self.decision, image = self._decide(reading, goal)
             self._steps_left = self.decision.duration_steps
         self._steps_left -= 1
-        return self.decision.latent
+        return ScheduledDecision(self.decision.latent, self.decision, image)
 
-    def _decide(self, reading: Reading, goal: Array) -> Decision:
+    def _decide(self, reading: Reading, goal: Array) -> tuple[Decision, Image | None]:
+        """A new decision and its image; without a new frame the last decision, prolonged."""
         frame = reading.image()
         image = replace(frame, pixels=policy_image(frame.pixels))
         self.stopwatch.lap("image_prepare")
-        if self.decision and self.image and image.time_s == self.image.time_s:
-            return self._without_news(reading.time_s - self._image_since_s, self.decision)
-        self.image, self._image_since_s = image, reading.time_s
-        self.images += 1
-        remembered = self.decision.state if self.decision else None
-        decision = self.high_level(image.pixels, goal, remembered)
+        if self.decision and self._image and image.time_s == self._image.time_s:
+            return self._prolonged(self.decision, reading.time_s - self._image_since_s), None
+        self._image, self._image_since_s = image, reading.time_s
+        state = self.decision.state if self.decision else None
+        decision = self.high_level(image.pixels, goal, state)
         self.stopwatch.lap("high_level")
-        return decision
+        return decision, image
 
-    def _without_news(self, age_s: float, last: Decision) -> Decision:
-        """What to do while the camera still shows the frame of the last decision."""
-        sensor_timeouts = self.sensor_timeouts.get(CAMERA, SENSOR_TIMEOUTS[CAMERA])
-        latent = last.latent if age_s <= sensor_timeouts.stale_s else STAND
+    def _prolonged(self, last: Decision, image_age_s: float) -> Decision:
+        """The last decision again, or a stand once its image is stale."""
+        latent = last.latent if image_age_s <= self.camera_timeouts.stale_s else STAND
         return replace(last, latent=latent, duration_steps=SHORTEST_STEPS)
+
+    @property
+    def camera_timeouts(self) -> SensorTimeouts:
+        return SENSOR_TIMEOUTS[CAMERA]
 
 
 class Controller(DecisionScheduler):
-    """Both levels and the supervisor: the low level runs every step, the supervisor comes last."""
+    """Both levels and the supervisor, which has the last word on every command."""
 
     def __init__(
         self,
@@ -191,9 +215,8 @@ class Controller(DecisionScheduler):
         super().__init__(high_level, stopwatch)
         self.low_level = low_level
         self.supervisor = supervisor
-        self.sensor_timeouts = supervisor.sensor_timeouts
         self.heading_hold = HeadingHold()
-        self.carried = np.zeros(1)  # by the low level
+        self.carried = np.zeros(1)  # state of the low level
         self.followed = STAND  # latent command (2,) of the last step
 
     @property
@@ -201,78 +224,72 @@ class Controller(DecisionScheduler):
         """Phase of the gait generator (1,) [rad]."""
         return self.carried[:1]
 
+    @property
+    def camera_timeouts(self) -> SensorTimeouts:
+        """The supervisor's, which may be set while it walks."""
+        return self.supervisor.sensor_timeouts.get(CAMERA, SENSOR_TIMEOUTS[CAMERA])
+
     def reset(self) -> None:
-        """Start anew with a robot of which nothing is known: no fault, reading, or command sent."""
+        """Start anew with a robot in an unknown state: no fault, no reading, no command sent."""
         self.supervisor.reset()
         self.begin()
 
     def begin(self) -> None:
         """Start an episode: phase 0, a decision is due at the next step.
 
-        The supervisor goes on: a robot that begins to walk stands already, on its last targets.
+        The supervisor is not reset: a robot that starts to walk stands on its last targets.
         """
         super().reset()
         self.carried = np.zeros(1)
         self.followed = STAND
         self.heading_hold.reset()
 
-    def step(self, reading: Reading, ages: Mapping[str, float] = NO_AGES) -> JointCommand:
-        """The command that answers this reading, from sensors of these ages [s].
+    def step(self, reading: Reading, ages: Mapping[str, float] = NO_AGES) -> ControlResult:
+        """Answer a reading from sensors of these ages [s].
 
-        The worst stage of them decides: what is ageing holds, what is stale slows to a stand, as
-        what ages on and on does: a decision whose time is over holds until an image would be stale.
+        The worst sensor health decides. AGEING: the last decision holds. STALE: the robot slows to
+        a stand, as it does if a decision has been held for so long that an image would be stale.
         """
         imu = imu_vector(reading)
         self.stopwatch.lap("observe")
         sensor_health = self.supervisor.sensor_health(ages)
-        overdue = (
-            sensor_health is SensorHealth.AGEING and self._steps_left <= -self._longest_overdue()
-        )
-        if sensor_health < SensorHealth.STALE and not overdue:
-            latent = self.latent(reading, sensor_health is SensorHealth.AGEING)
+        ageing = sensor_health is SensorHealth.AGEING
+        if sensor_health < SensorHealth.STALE and not (ageing and self._held_too_long):
+            scheduled = self.schedule(reading, hold=ageing)
         else:
-            self._steps_left = -self._longest_overdue()  # it goes on when it has looked anew
-            latent = slower(self.followed)
-        return self._move(self._held(latent, reading), imu, reading, ages)
+            self._steps_left = -self._longest_overdue  # a new image comes first
+            scheduled = ScheduledDecision(slower(self.followed), self.decision, None)
+        command = self._move(scheduled.latent, imu, reading, ages)
+        return ControlResult(command, scheduled.latent, scheduled.decision, scheduled.image)
 
+    @property
+    def _held_too_long(self) -> bool:
+        return self._steps_left <= -self._longest_overdue
+
+    @property
     def _longest_overdue(self) -> int:
-        """For so many control steps a decision may hold after its own."""
-        sensor_timeouts = self.sensor_timeouts.get(CAMERA, SENSOR_TIMEOUTS[CAMERA])
-        return round((sensor_timeouts.stale_s - sensor_timeouts.ageing_s) / CONTROL_DT_S)
+        """For how many control steps a decision may hold after its own."""
+        timeouts = self.camera_timeouts
+        return round((timeouts.stale_s - timeouts.ageing_s) / CONTROL_DT_S)
 
     def follow(
         self, latent: Array, reading: Reading, ages: Mapping[str, float] = NO_AGES
-    ) -> JointCommand:
-        """The same under a latent command (2,) of somebody else's; nothing is looked at."""
+    ) -> ControlResult:
+        """Answer a reading under a given latent command (2,), without the high level."""
         imu = imu_vector(reading)
         self.stopwatch.lap("observe")
-        return self._move(self.corrected_command(latent, reading, ages), imu, reading, ages)
-
-    def corrected_command(
-        self, latent: Array, reading: Reading, ages: Mapping[str, float]
-    ) -> Array:
-        """The first half of `follow`, up to the latent command (2,) that the low level gets."""
         if self.supervisor.sensor_health(ages) >= SensorHealth.STALE:
             latent = slower(self.followed)
-        return self._held(latent, reading)
-
-    def supervise(
-        self, low_level_output: tuple[Array, Array], reading: Reading, ages: Mapping[str, float]
-    ) -> JointCommand:
-        """The other half, from what the low level has put out."""
-        targets, self.carried = low_level_output
-        return self.supervisor.review(reading, targets, ages)
-
-    def _held(self, latent: Array, reading: Reading) -> Array:
-        self.followed = latent
-        return self.heading_hold.corrected(latent, reading.orientation)
+        return ControlResult(self._move(latent, imu, reading, ages), latent)
 
     def _move(
         self, latent: Array, imu: Array, reading: Reading, ages: Mapping[str, float]
     ) -> JointCommand:
+        self.followed = latent
+        corrected = self.heading_hold.corrected(latent, reading.orientation)
         angles = self.supervisor.filtered(reading.joint_angles)
-        low_level_output = self.low_level(latent, imu, angles, self.carried)
+        targets, self.carried = self.low_level(corrected, imu, angles, self.carried)
         self.stopwatch.lap("low_level")
-        command = self.supervise(low_level_output, reading, ages)
-        self.stopwatch.lap("supervise")
+        command = self.supervisor.review(reading, targets, ages)
+        self.stopwatch.lap("safety")
         return command

@@ -121,7 +121,7 @@ def run_loop(bundle: Bundle, seconds: float, rng: np.random.Generator) -> Latenc
         profiler.start_lap()
         if reading is not None:
             cache_warmup.run(reading)
-            profiler.lap("rehearse")
+            profiler.lap("cache_warmup")
         now = time.monotonic()
         reading = Reading(
             now,

@@ -14,6 +14,7 @@ import tyro
 from pixelgait.robot.bundle import CONTRACT, FILES, SHIPPED, Bundle, load_bundle
 from pixelgait.robot.cli.options import check_outputs, parse
 from pixelgait.robot.cli.provenance import head
+from pixelgait.robot.control.controller import ControlResult
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import JointCommand
@@ -98,14 +99,13 @@ def recorded_bundle(recording: Recording, folder: Path) -> Bundle:
 class Replayed:
     """A step that was recorded, and the same once more.
 
-    Behind a gap there is no `command` before the controller begins anew: nobody knows what state it
+    Behind a gap there is no `result` before the controller begins anew: nobody knows what state it
     was in, nor what it saw last.
     """
 
     recorded: RecordedStep
-    command: JointCommand | None
+    result: ControlResult | None
     operation: Operation  # as this step has left it; the next one changes it
-    looked: bool  # anew
 
 
 def replayed(recording: Recording, bundle: Bundle) -> Iterator[Replayed]:
@@ -134,13 +134,11 @@ def replayed(recording: Recording, bundle: Bundle) -> Iterator[Replayed]:
             known = True
         known = known and not step.lost
         if not known:
-            yield Replayed(step, None, operation, looked=False)
+            yield Replayed(step, None, operation)
             continue
         operation.driver_timeout_s = step.driver_timeout_s
         operation.supervisor.motors_enabled = step.motors_enabled
-        images = operation.controller.images
-        command = operation.step(step.inputs)
-        yield Replayed(step, command, operation, operation.controller.images > images)
+        yield Replayed(step, operation.step(step.inputs), operation)
 
 
 def _require_robot(recording: Recording, bundle: Bundle) -> None:
@@ -163,10 +161,10 @@ def replay(recording: Recording, bundle: Bundle) -> dict[str, Any]:
     rounded: list[float] = []
     decisions = compared = 0
     for step in replayed(recording, bundle):
-        if step.command is None:
+        if step.result is None:
             continue
-        compared, decisions = compared + 1, decisions + step.looked
-        if difference := _difference(step.recorded, step.command, step.operation):
+        compared, decisions = compared + 1, decisions + (step.result.image is not None)
+        if difference := _difference(step.recorded, step.result.command, step.operation):
             if difference.pop("rounded"):
                 rounded.append(difference["targets_rad"])
             else:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from pixelgait.robot.control.controller import Controller, Decision
+from pixelgait.robot.control.controller import Controller, ControlResult, Decision
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S, Image, JointCommand, Link, Reading
 from pixelgait.robot.runtime.cache_warmup import CacheWarmup
@@ -94,7 +94,6 @@ class ControlLoop:
         self.walking_since: float | None = None  # monotonic [s]
         self.fault: str | None = None
         self.steps = self.misses = 0  # of all its steps; deadlines that passed
-        self._looked: Image | None = None
         self._stalls = 0  # of the operation, that have been minded
         self._sent_s = 0.0  # when the last command was handed over, see `elapsed_s`
         self._late_s = 0.0  # a gap that was noticed only when a command was ready, or out
@@ -169,13 +168,15 @@ class ControlLoop:
             latent = self.pilot() if self.pilot else None
             inputs = Inputs(reading, self.link.ages(), self.operator.commands, gap_s, latent)
             self._take_settings()
-            command = self.operation.step(inputs)
+            result = self.operation.step(inputs)
             self.watch.look(inputs.ages, self.link.warnings(), began_s)
-            looked = self._follow_state()
+            self._follow_state()
+            if result.image is not None and result.decision is not None:
+                self.decisions.add(result.image, result.decision)
             self._mind_who_let_go(inputs.ages)
-            sent = self._send(command, inputs.ages)
+            sent = self._send(result.command, inputs.ages)
             if self._record is not None:
-                self._record(self._step(inputs, command, sent, looked, began_s))
+                self._record(self._step(inputs, result, sent, began_s))
             missed = self.rate.wait()
             self.profiler.missed_deadlines(missed)
             self.steps, self.misses = self.steps + 1, self.misses + missed
@@ -185,7 +186,7 @@ class ControlLoop:
         if reading is not None and self.operation.state is RobotState.WALKING:
             self.profiler.start_lap()
             self._cache_warmup.run(reading)
-            self.profiler.lap("rehearse")
+            self.profiler.lap("cache_warmup")
 
     def _read(self) -> Reading:
         """The newest values, whose age is recorded."""
@@ -193,13 +194,13 @@ class ControlLoop:
         now = self.link.now_s()
         for sensor, stamp in self.link.stamps().items():
             self.profiler.sensor_age[sensor].record(round((now - stamp) * 1e9))
-        self.profiler.lap("take")
+        self.profiler.lap("read")
         return reading
 
     def _take_settings(self) -> None:
         """For one step: what others set meanwhile counts from the next one on."""
         controller, sensor_timeouts = self.controller, dict(self._sensor_timeouts)
-        controller.sensor_timeouts = controller.supervisor.sensor_timeouts = sensor_timeouts
+        controller.supervisor.sensor_timeouts = sensor_timeouts
         self.operation.driver_timeout_s = self.driver_timeout_s
         self._settings = {
             "sensor_timeouts": sensor_timeouts,
@@ -208,18 +209,18 @@ class ControlLoop:
         }
 
     def _step(
-        self, inputs: Inputs, command: JointCommand, sent: bool, looked: bool, began_s: float
+        self, inputs: Inputs, result: ControlResult, sent: bool, began_s: float
     ) -> ControlStep:
         operation, supervisor = self.operation, self.controller.supervisor
         return ControlStep(
             inputs=replace(inputs, reading=replace(inputs.reading, image=_recorded)),
-            command=command,
+            command=result.command,
             sent=sent,
             state=operation.state.value,
             cause=operation.cause,
             fault=supervisor.fault,
-            image=self._looked if looked else None,
-            decision=self.controller.decision if looked else None,
+            image=result.image,
+            decision=None if result.image is None else result.decision,
             settings=self._settings,
             took_us=round((time.monotonic() - began_s) * 1e6, 1),
             number=self.steps,
@@ -251,9 +252,9 @@ class ControlLoop:
             self._late_s = gap_s
         return late
 
-    def _follow_state(self) -> bool:
-        """Tell others what the robot does now; remember what it has decided. Has it looked anew?"""
-        operation, controller = self.operation, self.controller
+    def _follow_state(self) -> None:
+        """Tell others what the robot does now."""
+        operation = self.operation
         if operation.state is not self.operator.state:
             self._note(operation.state, operation.cause)
             self._cache_warmup.reset()
@@ -261,12 +262,6 @@ class ControlLoop:
                 self.profiler.reset()
                 self.profiler.start()
                 self.walking_since = time.monotonic()
-        if controller.image is self._looked or controller.image is None:
-            return False
-        self._looked = controller.image
-        if controller.decision is not None:
-            self.decisions.add(controller.image, controller.decision)
-        return True
 
     def _mind_who_let_go(self, ages: Mapping[str, float]) -> None:
         """A robot that has been let go, or tells nothing, gets stiff by new orders alone."""

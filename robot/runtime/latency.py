@@ -26,17 +26,17 @@ PERCENTILES = (("p50_us", 0.5), ("p95_us", 0.95), ("p99_us", 0.99), ("p999_us", 
 STAGES = (
     "sensor_to_command",
     "wait",  # for what is due in a moment: see `Pace`
-    "take",  # what has arrived, and make it a reading
+    "read",  # what has arrived, and make it a reading
     "observe",
     "image_prepare",
     "high_level",
     "low_level",
-    "supervise",
+    "safety",
     "compute",  # those of `COMPUTE` together, of the same step: percentiles of each do not add up
     "publish",
-    "rehearse",  # while what will be answered is still to come: see `Rehearsal`
+    "cache_warmup",  # while what will be answered is still to come: see `Rehearsal`
 )
-COMPUTE = ("observe", "low_level", "supervise")  # in every step; the last one ends it
+COMPUTE = ("observe", "low_level", "safety")  # in every step; the last one ends it
 
 
 class Histogram:

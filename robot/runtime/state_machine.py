@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pixelgait.robot.control.controller import Controller
+from pixelgait.robot.control.controller import Controller, ControlResult
 from pixelgait.robot.control.gait import lying_pose, standing_targets
 from pixelgait.robot.control.low_level import STAND
 from pixelgait.robot.interface import (
@@ -79,15 +79,16 @@ class Operation:
         self._rest = 0  # steps until it may stand up
         self._told = 0  # number of the destination
 
-    def step(self, inputs: Inputs) -> JointCommand:
-        """The command of a control step; `supervisor.fault` says when there is no going on."""
+    def step(self, inputs: Inputs) -> ControlResult:
+        """One control step; after a `supervisor.fault` the robot stays damped."""
         self._advance(inputs)
-        command = self._command(inputs)
+        walking = self.state is RobotState.WALKING
+        result = self._walk(inputs) if walking else ControlResult(self._pose_command(inputs))
         self._steps += 1
         self._taken += 1
-        if command.kp.any():
-            self._last = command.targets
-        return command
+        if result.command.kp.any():
+            self._last = result.command.targets
+        return result
 
     def _advance(self, inputs: Inputs) -> None:
         """Into the state that orders, time and a stall of our own lead to."""
@@ -162,17 +163,19 @@ class Operation:
         if state is not self.state:
             self.state, self.cause, self._steps = state, cause, 0
 
-    def _command(self, inputs: Inputs) -> JointCommand:
+    def _walk(self, inputs: Inputs) -> ControlResult:
+        latent = inputs.latent
+        if latent is None and self.needs_goal:
+            latent = self._towards(inputs.commands)
+        if latent is None:
+            return self.controller.step(inputs.reading, inputs.ages)
+        return self.controller.follow(latent, inputs.reading, inputs.ages)
+
+    def _pose_command(self, inputs: Inputs) -> JointCommand:
+        """Command of a robot that stands up, stands, lies down or is limp."""
         reading, ages = inputs.reading, inputs.ages
         if self.state not in STIFF:
             return self.supervisor.damp(reading.time_s)
-        if self.state is RobotState.WALKING:
-            latent = inputs.latent
-            if latent is None and self.needs_goal:
-                latent = self._towards(inputs.commands)
-            if latent is None:
-                return self.controller.step(reading, ages)
-            return self.controller.follow(latent, reading, ages)
         if self.state is RobotState.LYING_DOWN:  # who needs no eyes is not dropped for want of them
             ages = without_camera(ages)
         command = self.supervisor.review(reading, self._targets(), ages)

@@ -14,7 +14,6 @@ from pixelgait.robot.interface import Reading
 from pixelgait.robot.recording.reader import RecordedStep, Recording
 from pixelgait.robot.recording.replay import Replayed, replayed
 from pixelgait.robot.runtime.attention_overlay import draw_attention
-from pixelgait.robot.runtime.operator_commands import RobotState
 from pixelgait.robot.runtime.sensor_status import SensorStatus
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.robot.viewing.entries import (
@@ -70,20 +69,19 @@ def _ending(step: RecordedStep, recording: Recording) -> Iterator[Entry]:
 
 
 def _decision(step: Replayed, bundle: Bundle) -> Iterator[Entry]:
-    controller, time_s = step.operation.controller, step.recorded.inputs.reading.time_s
-    walks = step.command is not None and step.operation.state is RobotState.WALKING
-    yield command_entry(
-        time_s, *(commanded(controller.followed) if walks else (math.nan, math.nan))
-    )
-    if not step.looked or controller.image is None or controller.decision is None:
+    result, time_s = step.result, step.recorded.inputs.reading.time_s
+    followed = None if result is None else result.latent
+    command = (math.nan, math.nan) if followed is None else commanded(followed)
+    yield command_entry(time_s, *command)
+    if result is None or result.image is None or result.decision is None:
         return
-    decision = controller.decision
+    decision = result.decision
     yield duration_entry(time_s, decision.duration_steps * bundle.control_dt_s)
     if "ahead" in bundle.takes:  # it has begun: nothing changes by asking
-        ahead = controller.goal(step.recorded.inputs.reading)
+        ahead = step.operation.controller.goal(step.recorded.inputs.reading)
         if ahead is not None:
             yield goal_entry(time_s, math.nan, ahead[1])
-    yield Picture(CAMERA, time_s, draw_attention(controller.image.pixels, decision.attention))
+    yield Picture(CAMERA, time_s, draw_attention(result.image.pixels, decision.attention))
 
 
 def _numbers(step: RecordedStep, spec: RobotSpec) -> Iterator[Entry]:

@@ -23,7 +23,7 @@ from pixelgait.sim.engines.registry import make_body
 from pixelgait.sim.tasks.follow import Follow
 from pixelgait.sim.world.scene import Scene
 
-PARTS = ("physics", "motors", "sensors", "observe", "low_level", "supervise", "task")
+PARTS = ("physics", "motors", "sensors", "observe", "low_level", "safety", "task")
 
 
 def rollout_rates(
@@ -120,7 +120,7 @@ def _rollout(
             controller.reset()
             task.reset(body, seed)
         stopwatch.start()
-        body.apply(controller.step(reading))
+        body.apply(controller.step(reading).command)
         stopwatch.lap("motors")
         reading = body.read()
         stopwatch.lap("sensors")

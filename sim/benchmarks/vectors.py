@@ -125,7 +125,7 @@ def _steps_s(body: SimulatedBody, steps: int, seed: int) -> float:
     for step in range(steps):
         if step % Follow.COMMAND_STEPS == 0:
             task.command(None)
-        body.apply(agent.follow(task.latent, reading, body.ages()))
+        body.apply(agent.follow(task.latent, reading, body.ages()).command)
         reading = body.read()
         task.step(body)
     return time.process_time() - start

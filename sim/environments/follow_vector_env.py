@@ -168,7 +168,7 @@ class FollowVectorEnv(VectorEnv[Observation, NDArray[np.floating[Any]], NDArray[
             readings.angular_velocity[robot],
             no_image,
         )
-        return self.agents[robot].follow(self.task.latents[robot], reading)
+        return self.agents[robot].follow(self.task.latents[robot], reading).command
 
     def _restart(self, who: Robots) -> NDArray[np.int64]:
         """Start the next episode of some robots (n,); return their seeds (n,)."""

@@ -99,8 +99,8 @@ class GaitEnv(PixelGaitEnv):
         self.agent.action = as_action(action, (OUTPUT_SIZE,))
         total, over = 0.0, False
         for _ in range(self.frame_skip):
-            command = self.agent.follow(self._latent(), self.reading, self.body.ages())
-            self.body.apply(command)
+            result = self.agent.follow(self._latent(), self.reading, self.body.ages())
+            self.body.apply(result.command)
             self.reading = self.body.read()
             self.count_step()
             reward, over = self.task.step(self.body)
@@ -140,14 +140,10 @@ class Agent(Controller):
         super().__init__(no_high_level, self._act, Supervisor(spec))
         self.spec, self.action = spec, np.zeros(OUTPUT_SIZE)
 
-    def begin(self) -> None:
-        """Start an episode; the carried state has its full size from the first step on."""
-        super().begin()
-        self.carried = with_surplus(self.spec, self.carried)
-
     def _act(
         self, latent: Array, imu: Array, joint_angles: Array, carried: Array
     ) -> tuple[Array, Array]:
+        carried = with_surplus(self.spec, carried)
         return act(self.spec, latent, self.action, carried, joint_angles)
 
 

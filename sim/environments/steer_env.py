@@ -109,6 +109,7 @@ class SteerEnv(PixelGaitEnv):
             self.body.follow(latent)
             self.reading = self.body.read()
             return not self.body.on_ground()
-        self.body.apply(self.controller.follow(latent, self.reading, self.body.ages()))
+        result = self.controller.follow(latent, self.reading, self.body.ages())
+        self.body.apply(result.command)
         self.reading = self.body.read()
         return self.controller.supervisor.fault is not None

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pixelgait.robot.control.controller import Controller, DecisionScheduler, HighLevel
+from pixelgait.robot.control.controller import (
+    Controller,
+    ControlResult,
+    Decision,
+    DecisionScheduler,
+    HighLevel,
+    ScheduledDecision,
+)
 from pixelgait.robot.control.low_level import INPUT_SIZE, LATENT_SIZE, features
 from pixelgait.robot.control.observation import imu_vector
 from pixelgait.robot.interface import CONTROL_DT_S, Reading
@@ -67,8 +74,8 @@ class Episode:
 class EpisodeLog:
     """What is noted down while an episode runs."""
 
-    def __init__(self, body: RobotBase, scheduler: DecisionScheduler) -> None:
-        self.body, self.scheduler = body, scheduler
+    def __init__(self, body: RobotBase) -> None:
+        self.body = body
         self.steps = 0
         self._start_m = progress_m(body)
         self._return_m = 0.0
@@ -90,11 +97,11 @@ class EpisodeLog:
         if np.isfinite(observation).all():
             self._observations.append(observation)
 
-    def after_step(self, reward: float) -> None:
+    def after_step(self, reward: float, result: ControlResult | ScheduledDecision) -> None:
         self._return_m += reward
         self._contacts.add(self.body.touching())
-        decision = self.scheduler.decision
-        if decision and self.scheduler.images > len(self._decisions):
+        decision = result.decision
+        if decision and result.image:  # of this step
             self._decisions.append((*decision.latent, decision.duration_steps))
 
     def episode(self, seed: int, task: Task, fell: bool, fault: str | None) -> Episode:
@@ -107,7 +114,7 @@ class EpisodeLog:
             return_m=self._return_m,
             fell=fell,
             fault=fault,
-            images=self.scheduler.images,
+            images=len(self._decisions),
             steps=self.steps,
             path=np.array(self._path),
             observations=np.array(self._observations).reshape(-1, INPUT_SIZE),
@@ -122,23 +129,25 @@ def run_episode(
     body: SimulatedBody,
     task: Task,
     seed: int,
-    watch: Callable[[int, Reading], None] | None = None,
+    watch: Callable[[int, ControlResult], None] | None = None,
 ) -> Episode:
     """Run the controller on the body until the task is over; `watch` is called after every step."""
     reading = body.reset(seed)
     controller.reset()
     controller.go_to(body.scene.goal_position)
     task.reset(body, seed)
-    log, over = EpisodeLog(body, controller), False
+    log, over, decision = EpisodeLog(body), False, None
     while not over and log.steps < task.steps:
         if log.before_step():
-            log.observed(_observation(controller, reading))
-        body.apply(controller.step(reading, body.ages()))
+            log.observed(_observation(decision, reading, controller.phase))
+        result = controller.step(reading, body.ages())
+        decision = result.decision
+        body.apply(result.command)
         reading = body.read()
         reward, over = task.step(body)
-        log.after_step(reward)
+        log.after_step(reward, result)
         if watch is not None:
-            watch(log.steps, reading)
+            watch(log.steps, result)
     fault = controller.supervisor.fault
     return log.episode(seed, task, fell=fallen(body) or fault is not None, fault=fault)
 
@@ -152,19 +161,19 @@ def glide_episode(high_level: HighLevel, body: KinematicBody, task: Task, seed: 
     scheduler = DecisionScheduler(high_level)
     scheduler.go_to(body.scene.goal_position)
     task.reset(body, seed)
-    log, over = EpisodeLog(body, scheduler), False
+    log, over = EpisodeLog(body), False
     while not over and log.steps < task.steps:
         log.before_step()
-        body.follow(scheduler.latent(reading))
+        scheduled = scheduler.schedule(reading)
+        body.follow(scheduled.latent)
         reading = body.read()
         reward, over = task.step(body)
         over = over or not body.on_ground()
-        log.after_step(reward)
+        log.after_step(reward, scheduled)
     return log.episode(seed, task, fell=not body.on_ground(), fault=None)
 
 
-def _observation(controller: Controller, reading: Reading) -> Array:
-    """Inputs of the low level (20,) under the last latent command."""
-    latent = controller.decision.latent if controller.decision else np.zeros(LATENT_SIZE)
-    imu = imu_vector(reading)
-    return np.asarray(features(latent, imu, reading.joint_angles, controller.phase))
+def _observation(last: Decision | None, reading: Reading, phase: Array) -> Array:
+    """Inputs of the low level (20,) under the last decision; phase (1,) [rad]."""
+    latent = last.latent if last else np.zeros(LATENT_SIZE)
+    return np.asarray(features(latent, imu_vector(reading), reading.joint_angles, phase))

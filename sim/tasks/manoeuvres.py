@@ -62,7 +62,7 @@ def walk(
     targets: list[Array] = []
     loads: list[JointLoads] = []
     for step in range(settled + round(seconds / CONTROL_DT_S)):
-        sent = controller.follow(command, reading)
+        sent = controller.follow(command, reading).command
         under_load = list(_physics(body, sent))
         reading = body.read()
         targets.append(sent.targets)

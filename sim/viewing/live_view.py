@@ -14,8 +14,9 @@ from functools import partial
 from multiprocessing import Pipe
 
 from pixelgait.robot.cli.processes import die_with_parent
+from pixelgait.robot.control.controller import ControlResult
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.interface import CONTROL_DT_S, Reading
+from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.interface import BasePose, SimulatedBody
 from pixelgait.sim.options import SceneOptions
@@ -131,7 +132,7 @@ class RealTime:
     def __init__(self, window: WindowProcess, body: SimulatedBody, seed: int) -> None:
         self.window, self.body, self.seed = window, body, seed
 
-    def __call__(self, step: int, reading: Reading) -> None:
+    def __call__(self, step: int, _: ControlResult) -> None:
         body = self.body
         self.window.show(self.seed, body.time_s, body.pose(), body.joint_angles())
         now = time.monotonic()

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
-from pixelgait.robot.control.controller import Controller
+from pixelgait.robot.control.controller import Controller, ControlResult
 from pixelgait.robot.files import write_atomic
-from pixelgait.robot.interface import CONTROL_DT_S, Reading
+from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.runtime.attention_overlay import draw_attention
 from pixelgait.robot.spec import Array, CameraMount, RobotSpec
@@ -239,14 +239,18 @@ def film_episode(
     rows: list[Array] = []
     simulated_s: list[float] = []
     insets: dict[float, Frame | None] = {}
+    inset: Frame | None = None
 
-    def watch(step: int, reading: Reading) -> None:
+    def watch(step: int, result: ControlResult) -> None:
+        nonlocal inset
         progress()
+        if result.image and result.decision:
+            inset = draw_inset(result.image.pixels, result.decision.attention)
         if step % every == 1:
             now = step * CONTROL_DT_S
             rows.append(np.array((now, *np.concatenate(body.pose()), *body.joint_angles())))
             simulated_s.append(body.time_s)
-            insets[now] = _inset(controller)
+            insets[now] = inset
 
     episode = run_episode(controller, body, task, seed, watch)
     return Take(seed, Track(np.array(rows), np.array(simulated_s)), insets), episode
@@ -270,13 +274,6 @@ def side_by_side(films: Sequence[Iterator[Frame]]) -> Iterator[Frame]:
         if over:
             return
         yield grid.copy()
-
-
-def _inset(controller: Controller) -> Frame | None:
-    image, decision = controller.image, controller.decision
-    if image is None or decision is None:
-        return None
-    return draw_inset(image.pixels, decision.attention)
 
 
 def draw_inset(pixels: Frame, attention: NDArray[np.float32] | None) -> Frame:

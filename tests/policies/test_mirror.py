@@ -111,7 +111,7 @@ def test_a_tied_robot_turns_left_as_it_turns_right() -> None:
         controller.carried = np.array([phase])
         reading = body.reset(0)
         for _ in range(200):
-            body.apply(controller.step(reading))
+            body.apply(controller.step(reading).command)
             reading = body.read()
         poses.append(planar_pose(body))
     body.close()
@@ -235,7 +235,7 @@ def test_on_a_mirrored_course_the_robot_walks_the_mirrored_path() -> None:
         controller.carried = np.array([phase])
         path = []
         for _ in range(160):
-            body.apply(controller.step(reading))
+            body.apply(controller.step(reading).command)
             reading = body.read()
             path.append(planar_pose(body))
         paths.append(np.array(path))

@@ -316,7 +316,7 @@ def test_a_robot_stands_up_as_its_contract_says(robot: str) -> None:
     for step in range(round(start["ramp_s"] / dt_s)):
         reading = Reading(step * dt_s, angles, np.zeros(12), level, np.zeros(3), no_image)
         commands.append(
-            operation.step(Inputs(reading, {}, OperatorCommands(True, RobotState.READY)))
+            operation.step(Inputs(reading, {}, OperatorCommands(True, RobotState.READY))).command
         )
     np.testing.assert_allclose(commands[-1].targets, start["pose_rad"], atol=1e-12)
     stiff = [np.array_equal(command.kp, bundle.spec.kp_nm_per_rad) for command in commands]

@@ -91,7 +91,7 @@ def test_ahead_is_where_it_looked_when_it_began() -> None:
         for i, yaw in enumerate(headings):
             for step in range(SHORTEST_STEPS):
                 now = reading(i * SHORTEST_STEPS + step)
-                controller.latent(replace(now, orientation=np.array(upright(yaw))))
+                controller.schedule(replace(now, orientation=np.array(upright(yaw))))
         assert all(np.isinf(goal[0]) for goal in goals)
         return [float(goal[1]) for goal in goals]
 
@@ -102,7 +102,7 @@ def test_ahead_is_where_it_looked_when_it_began() -> None:
     controller.go_to(np.array((5.0, 0.0)))
     controller.go_to(None)
     goals.clear()
-    controller.latent(replace(reading(1), orientation=np.array(upright(0.2))))
+    controller.schedule(replace(reading(1), orientation=np.array(upright(0.2))))
     np.testing.assert_array_equal(goals[0], NO_GOAL)
 
 
@@ -116,9 +116,13 @@ def test_nothing_is_decided_by_an_orientation_that_is_not_to_be_believed() -> No
 
     controller = Controller(high_level, lambda *_: (A1.default_pose_rad, _[3]), Supervisor(A1))
     bad = with_nan("orientation").orientation
-    assert controller.latent(replace(reading(0), orientation=bad)).tolist() == STAND.tolist()
+    assert (
+        controller.schedule(replace(reading(0), orientation=bad)).latent.tolist() == STAND.tolist()
+    )
     latents = [
-        controller.latent(replace(reading(step), orientation=bad if step == 801 else turned))
+        controller.schedule(
+            replace(reading(step), orientation=bad if step == 801 else turned)
+        ).latent
         for step, turned in enumerate([np.array(upright(0.3))] * 803, 1)
     ]
     assert turns == [0.0, 0.0]
@@ -139,13 +143,15 @@ def test_a_silent_camera_slows_the_robot_to_a_stand() -> None:
         return A1.default_pose_rad, phase
 
     controller = Controller(high_level, low_level, Supervisor(A1))
+    looked = 0
     for step in range(200):
         last = 20 if 20 <= step < 150 else step  # silent from 0.2 s to 1.5 s
-        controller.step(replace(reading(step), image=reading(last).image))
+        result = controller.step(replace(reading(step), image=reading(last).image))
+        looked += result.image is not None
     standing = [step for step, latent in enumerate(latents) if latent[0] < 0.0]
     assert standing == list(range(80, 150))
     assert seen == [0, 20, 150, 170, 190]
-    assert controller.images == len(seen)
+    assert looked == len(seen)
 
 
 @pytest.mark.parametrize("beyond", [-0.2, 0.0, 0.2])  # joints past their limits, or within
@@ -379,8 +385,8 @@ def test_following_moves_the_robot_without_looking() -> None:
     controller = Controller(high_level, low_level, Supervisor(A1))
     requested = latent_for(speed=0.3, yaw_rate=-0.5)
     assert commanded(requested) == (pytest.approx(0.3), pytest.approx(-0.5))
-    assert controller.follow(requested, reading()).kp.any()
-    assert not controller.follow(requested, reading(), {"imu": 1.0}).kp.any()
+    assert controller.follow(requested, reading()).command.kp.any()
+    assert not controller.follow(requested, reading(), {"imu": 1.0}).command.kp.any()
     np.testing.assert_allclose(latents[0], requested, atol=1e-3)  # it has not turned yet
     assert controller.phase[0] == 2.0
 
@@ -404,13 +410,13 @@ def told(goals: list[np.ndarray], states: list[object]) -> Controller:
 def test_a_goal_is_distance_and_bearing_left_positive() -> None:
     goals: list[np.ndarray] = []
     controller = told(goals, [])
-    controller.latent(seen_at(0.0, 0.0, 0.0))
+    controller.schedule(seen_at(0.0, 0.0, 0.0))
     assert goals[-1].tolist() == [np.inf, 0.0]  # nowhere to go but ahead
     controller.go_to(np.array((1.0, 3.0)))
-    controller.latent(seen_at(1.0, 1.0, 0.0))
+    controller.schedule(seen_at(1.0, 1.0, 0.0))
     np.testing.assert_allclose(goals[-1], (2.0, np.pi / 2))
     controller.go_to(np.array((-2.0, 1.0)))
-    controller.latent(seen_at(1.0, 1.0, -3.0))
+    controller.schedule(seen_at(1.0, 1.0, -3.0))
     np.testing.assert_allclose(goals[-1], (3.0, 3.0 - np.pi))  # the short way round
 
 
@@ -419,14 +425,14 @@ def test_what_is_remembered_ends_with_the_way() -> None:
     controller = told([], states)
     controller.go_to(np.array((9.0, 0.0)))
     for step in range(30):
-        controller.latent(seen_at(0.0, 0.0, 0.0, step))
+        controller.schedule(seen_at(0.0, 0.0, 0.0, step))
     assert states == [None, 1.0, 2.0]
     controller.go_to(np.array((0.0, 9.0)))
-    controller.latent(seen_at(0.0, 0.0, 0.0, 30))
+    controller.schedule(seen_at(0.0, 0.0, 0.0, 30))
     assert states[3:] == [None]
     frozen = seen_at(0.0, 0.0, 0.0, 30)
     for _ in range(30):  # no new image: nothing new to remember either
-        controller.latent(frozen)
+        controller.schedule(frozen)
     assert len(states) == 4
 
 
@@ -469,7 +475,8 @@ def test_it_walks_on_without_a_new_image_for_as_long_as_it_is_told_to(
     controller = Controller(lambda *_: ahead, lambda *_: still, Supervisor(A1, sensor_timeouts))
     image = reading(0).image()
     walked = [
-        controller.latent(replace(reading(step), image=lambda: image)).tolist() != STAND.tolist()
+        controller.schedule(replace(reading(step), image=lambda: image)).latent.tolist()
+        != STAND.tolist()
         for step in range(200)
     ]
     assert 0.01 * walked.index(False) == pytest.approx(stands_after_s, abs=0.1)
@@ -481,17 +488,17 @@ def test_at_its_destination_and_without_odometry_it_stands() -> None:
     controller = told(goals, [])
     controller.go_to(np.array((2.0, 0.0)))
     stand = latent_for(0.0, 0.0).tolist()
-    assert controller.latent(seen_at(0.0, 0.0, 0.0, 0)).tolist() != stand
-    assert controller.latent(reading(1)).tolist() == stand  # nobody knows where it is
-    assert controller.latent(seen_at(np.nan, 0.0, 0.0, 2)).tolist() == stand
-    assert controller.latent(seen_at(0.5, 0.0, 0.0, 3)).tolist() != stand
+    assert controller.schedule(seen_at(0.0, 0.0, 0.0, 0)).latent.tolist() != stand
+    assert controller.schedule(reading(1)).latent.tolist() == stand  # nobody knows where it is
+    assert controller.schedule(seen_at(np.nan, 0.0, 0.0, 2)).latent.tolist() == stand
+    assert controller.schedule(seen_at(0.5, 0.0, 0.0, 3)).latent.tolist() != stand
     assert len(goals) == 2  # it has looked again before it went on
-    assert controller.latent(seen_at(1.8, 0.0, 0.0, 4)).tolist() == stand
+    assert controller.schedule(seen_at(1.8, 0.0, 0.0, 4)).latent.tolist() == stand
     assert controller.arrived
-    assert controller.latent(seen_at(1.0, 0.0, 0.0, 5)).tolist() == stand  # pushed away
+    assert controller.schedule(seen_at(1.0, 0.0, 0.0, 5)).latent.tolist() == stand  # pushed away
     controller.go_to(np.array((5.0, 0.0)))
     assert not controller.arrived
-    assert controller.latent(seen_at(1.0, 0.0, 0.0, 6)).tolist() != stand
+    assert controller.schedule(seen_at(1.0, 0.0, 0.0, 6)).latent.tolist() != stand
 
 
 @pytest.mark.parametrize("bad", [1.0, -1.0, 30.0])
@@ -507,7 +514,7 @@ def test_a_reading_that_is_not_believed_moves_no_leg(policy: str, bad: float) ->
             seen[1] += bad * (200 <= step < 204)
             rate = 1e-3 * np.sin((step, 0.0, 0.0))  # of an IMU that is not frozen
             shown = replace(reading(step), joint_angles=seen, angular_velocity=rate)
-            command = controller.follow(latent_for(0.3, 0.0), shown)
+            command = controller.follow(latent_for(0.3, 0.0), shown).command
             assert controller.supervisor.fault is None
             q = q + np.clip(command.targets - q, -0.06, 0.06)
             targets.append(command.targets)

@@ -195,7 +195,7 @@ def walk(body: PyBulletBody, **changes: float) -> np.ndarray:
     controller = Controller(lambda *_: Decision(np.zeros(2), 800), low_level, Supervisor(A1))
     reading = body.reset(0)
     for _ in range(300):
-        body.apply(controller.step(reading))
+        body.apply(controller.step(reading).command)
         reading = body.read()
     assert controller.supervisor.fault is None
     return planar_pose(body)

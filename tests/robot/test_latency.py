@@ -54,7 +54,7 @@ def test_the_report_keeps_its_schema_and_knows_its_machine() -> None:
     for _ in range(3):
         profiler.start()
         profiler.start_lap()
-        for stage in ("observe", "low_level", "supervise"):
+        for stage in ("observe", "low_level", "safety"):
             profiler.lap(stage)
     profiler.missed_deadlines(1)
     report = profiler.report(CONTRACT)
@@ -84,15 +84,15 @@ def test_a_step_is_computed_in_the_sum_of_its_own_stages(monkeypatch: pytest.Mon
         for observe, low_level in ((4000, 1000), (1000, 4000)) * 50:
             profiler.start()
             profiler.start_lap()
-            took = {"take": 9000, "observe": observe, "high_level": 7000, "low_level": low_level}
-            for stage, us in {**took, "supervise": 500, "publish": 8000}.items():
+            took = {"read": 9000, "observe": observe, "high_level": 7000, "low_level": low_level}
+            for stage, us in {**took, "safety": 500, "publish": 8000}.items():
                 now += 1000 * us
                 profiler.lap(stage)
     rows = profiler.report(CONTRACT)["stages"]
     assert rows["compute"]["count"] == 100
     assert rows["compute"]["max_us"] == 5500
     assert sum(rows[stage]["max_us"] for stage in COMPUTE) == 8500
-    assert rows["take"]["max_us"] == 9000
+    assert rows["read"]["max_us"] == 9000
 
 
 class Clocks:

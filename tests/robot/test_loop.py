@@ -13,7 +13,7 @@ import pytest
 from pixelgait.robot.control.controller import Controller, Decision
 from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.interface import DRIVER_TIMEOUT_S, JointCommand, Link, Reading
+from pixelgait.robot.interface import DRIVER_TIMEOUT_S, Image, JointCommand, Link, Reading
 from pixelgait.robot.runtime import control_loop, state_machine
 from pixelgait.robot.runtime.control_loop import ControlLoop, ControlStep
 from pixelgait.robot.runtime.latency import COMPUTE, LatencyProfiler
@@ -115,7 +115,7 @@ def test_it_stands_up_walks_and_damps_at_the_end() -> None:
     assert all(damped(command) for command in link.sent[-control_loop.DAMP_MESSAGES :])
     report = loop.profiler.report({"name": "iap", "sha256": ""})
     assert report["stages"]["publish"]["count"] == report["ticks"]
-    assert report["stages"]["rehearse"]["count"] == report["stages"]["compute"]["count"]
+    assert report["stages"]["cache_warmup"]["count"] == report["stages"]["compute"]["count"]
     assert all(report["sensor_age_us"][name]["count"] >= report["ticks"] - 1 for name in SENSORS)
 
 
@@ -139,13 +139,14 @@ def test_what_a_report_says_of_ages_is_what_they_were() -> None:
 def test_decisions_take_no_more_memory_than_they_may(keep_bytes: int) -> None:
     """Of large images there are few: here three at most, and the newest always."""
     link = SimulatedLink()
-    loop = start(link, keep_bytes=keep_bytes)
-    wait_for(lambda: loop.controller.images > 5)
+    images: list[Image] = []
+    loop = start(link, keep_bytes=keep_bytes, record=lambda s: s.image and images.append(s.image))
+    wait_for(lambda: len(images) > 5)
     loop.stop()
     kept = [image for image, _ in loop.decisions]
     each = kept[0].pixels.nbytes + ATTENTION.nbytes
     assert len(kept) == max(1, keep_bytes // each)
-    assert kept[-1] is loop.controller.image
+    assert kept[-1] is images[-1]
 
 
 @pytest.mark.parametrize(("sensor", "allowed"), [("joints", 0.1), ("camera", 2.0)])
@@ -264,9 +265,9 @@ def test_what_is_taken_is_a_stage_of_its_own() -> None:
     wait_for(lambda: len(loop.decisions) >= 3)
     loop.stop()
     rows = loop.profiler.report({"name": "iap", "sha256": ""})["stages"]
-    assert rows["take"]["p50_us"] > 4000
+    assert rows["read"]["p50_us"] > 4000
     assert all(rows[stage]["p50_us"] < 3000 for stage in COMPUTE)
-    assert rows["compute"]["count"] == rows["supervise"]["count"] > 20
+    assert rows["compute"]["count"] == rows["safety"]["count"] > 20
     assert rows["compute"]["max_us"] <= sum(rows[stage]["max_us"] for stage in COMPUTE) + 1e-6
 
 

@@ -70,7 +70,7 @@ class Robot:
             1e-3 * np.sin([self.steps, 0.0, 0.0]),
             lambda: BLACK,
         )
-        command = self.operation.step(Inputs(reading, self.ages, commands, gap_s))
+        command = self.operation.step(Inputs(reading, self.ages, commands, gap_s)).command
         assert self.operation.supervisor.fault == self.fault
         if command.kp.any():
             way = np.clip(command.targets - self.sag_rad - self.angles, -0.03, 0.03)  # in 3 rad/s

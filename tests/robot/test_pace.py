@@ -330,14 +330,14 @@ def test_the_loop_waits_and_rehearses_before_it_takes() -> None:
     deadline_s = time.monotonic() + 30.0
     while loop.fault is None and time.monotonic() < deadline_s:
         time.sleep(0.01)
-        if profiler.stages["rehearse"].count > 100:
+        if profiler.stages["cache_warmup"].count > 100:
             break
     loop.stop()
     assert loop.fault is None
     stages = profiler.report({"name": "", "sha256": ""})["stages"]
-    assert stages["wait"]["count"] >= stages["rehearse"]["count"] > 100
-    assert stages["take"]["count"] == pytest.approx(stages["wait"]["count"], abs=1)
-    twice = stages["low_level"]["count"] + stages["rehearse"]["count"]
+    assert stages["wait"]["count"] >= stages["cache_warmup"]["count"] > 100
+    assert stages["read"]["count"] == pytest.approx(stages["wait"]["count"], abs=1)
+    twice = stages["low_level"]["count"] + stages["cache_warmup"]["count"]
     assert len(asked) == pytest.approx(twice, abs=1)
 
 

@@ -23,13 +23,15 @@ def readings() -> list[Reading]:
 def commands(warmed: bool, wrong: dict[int, Reading]) -> tuple[list[bytes], str | None, int]:
     """Targets of every step, the fault, and how often the controller looked."""
     controller = load_bundle("iap").controller()
-    cache_warmup, found = CacheWarmup(controller), []
+    cache_warmup, found, images = CacheWarmup(controller), [], 0
     for step, reading in enumerate(readings()):
         read = wrong.get(step, reading)
-        found.append(controller.step(read).targets.tobytes())
+        result = controller.step(read)
+        found.append(result.command.targets.tobytes())
+        images += result.image is not None
         if warmed:
             cache_warmup.run(replace(read, image=unseen))
-    return found, controller.supervisor.fault, controller.images
+    return found, controller.supervisor.fault, images
 
 
 def unseen() -> Image:

@@ -34,10 +34,10 @@ def test_a_robot_is_as_stiff_as_when_it_was_recorded(policy: str) -> None:
     recording = read_recording(RECORDINGS / f"{policy}.mcap")
     stiffness = set()
     for step in replayed(recording, load_bundle(policy)):
-        assert step.command is not None
-        assert step.command.kp.tobytes() == step.recorded.kp.tobytes()
-        assert step.command.kd.tobytes() == step.recorded.kd.tobytes()
-        stiffness.add(step.command.kp.tobytes())
+        assert step.result is not None
+        assert step.result.command.kp.tobytes() == step.recorded.kp.tobytes()
+        assert step.result.command.kd.tobytes() == step.recorded.kd.tobytes()
+        stiffness.add(step.result.command.kp.tobytes())
     assert len(stiffness) == 50
 
 

@@ -285,7 +285,7 @@ def walk(wrong: Wrong | None, *faults: str, steps: int = 200) -> tuple[float, Su
     for step in range(steps):
         if wrong is not None and step >= 100:
             reading = wrong(reading, step - 100)
-        command = controller.follow(np.zeros(2), reading)
+        command = controller.follow(np.zeros(2), reading).command
         if is_damping(command):
             damped_s = min(damped_s, CONTROL_DT_S * step)
         else:
@@ -347,7 +347,7 @@ def test_a_robot_that_stood_may_be_as_late_to_walk_as_it_was_trained(late: int, 
         shown.append(read.joint_angles)
         forward = latent_for(0.6 if step >= 400 else 0.0, 0.0)
         commands = OperatorCommands(True, RobotState.WALKING)
-        sent.append(operation.step(Inputs(read, {}, commands, CONTROL_DT_S, forward)))
+        sent.append(operation.step(Inputs(read, {}, commands, CONTROL_DT_S, forward)).command)
         assert operation.supervisor.fault is None
         body.apply(sent[max(0, step - late)])
         reading = body.read()
@@ -368,7 +368,7 @@ def test_a_robot_whose_motors_lose_power_is_damped_once_it_lies(
     trots = LinearLowLevel.from_weights(spec, trotting_weights())
     controller = Controller(lambda *_: Decision(np.zeros(2), 10), trots, Supervisor(spec))
     for step in range(300):
-        command = controller.follow(np.zeros(2), reading)
+        command = controller.follow(np.zeros(2), reading).command
         powered = step < 100
         assert is_damping(command, spec) is False or not powered
         friction = controller.supervisor.damp(reading.time_s)

@@ -67,9 +67,9 @@ def decisions(recording: Recording, policy: str) -> list[tuple[np.ndarray, Decis
     """What the replay saw and decided."""
     found = []
     for step in replayed(recording, load_bundle(policy)):
-        controller = step.operation.controller
-        if step.looked and controller.image is not None and controller.decision is not None:
-            found.append((controller.image.pixels, controller.decision))
+        result = step.result
+        if result is not None and result.image is not None and result.decision is not None:
+            found.append((result.image.pixels, result.decision))
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixelgait.robot.control.controller import Controller, Decision
+from pixelgait.robot.control.controller import Controller, ControlResult, Decision
 from pixelgait.robot.control.low_level import (
     LOW_LEVEL_WEIGHTS,
     MAX_SPEED_M_PER_S,
@@ -71,6 +71,7 @@ class Robot:
         self.said: list[str] = []
         self.steps: list[ControlStep] = []
         self.followed: list[np.ndarray] = []  # latent commands
+        self.images = 0  # that the policy saw
 
     def hears(self) -> Any:
         """Anew at every configure."""
@@ -129,11 +130,12 @@ class Robot:
             self.sense()
         self.goals.take()
         inputs = Inputs(self._reading(), {}, self.operator.commands, CONTROL_DT_S)
-        command = self.operation.step(inputs)
+        result = self.operation.step(inputs)
         assert self.operation.supervisor.fault is None
         self.operator.state = self.operation.state
-        self._obey(command)
-        self.steps.append(recorded(len(self.steps), inputs, command, self.operation))
+        self.images += result.image is not None
+        self._obey(result.command)
+        self.steps.append(recorded(len(self.steps), inputs, result, self.operation))
         self.followed.append(self.operation.controller.followed)
         for lines in (self.goals.events, self.goals.warnings):
             while lines:
@@ -185,7 +187,7 @@ def half() -> float:
 
 
 def recorded(
-    number: int, inputs: Inputs, command: JointCommand, operation: Operation
+    number: int, inputs: Inputs, result: ControlResult, operation: Operation
 ) -> ControlStep:
     settings = {
         "sensor_timeouts": {},
@@ -194,8 +196,8 @@ def recorded(
     }
     image = inputs.reading.image()
     return ControlStep(
-        *(inputs, command, True, operation.state.value, operation.cause, None, image),
-        *(operation.controller.decision, settings, 0.0, number),
+        *(inputs, result.command, True, operation.state.value, operation.cause, None, image),
+        *(result.decision, settings, 0.0, number),
     )
 
 
@@ -291,9 +293,9 @@ def test_a_repeated_goal_leaves_the_memory_as_it_is(monkeypatch: pytest.MonkeyPa
     robot = Robot(monkeypatch).activate()
     robot.tell(9.0)
     robot.run(1.0)
-    images = robot.operation.controller.images
+    images = robot.images
     robot.run(1.0, told_every_s=CONTROL_DT_S, x=9.0)
-    assert robot.operation.controller.images - images == 10
+    assert robot.images - images == 10
     robot.tell(9.5)
     robot.tell(9.0, frame="map")
     robot.run(0.1)
@@ -710,7 +712,7 @@ def test_what_was_told_twice_replays_in_every_bit(
     read = read_recording(file).steps
     assert len({step.inputs.commands.goal_number for step in read}) == 3  # none, one, two
     for step, wanted in zip(read, robot.steps, strict=True):
-        command = operation.step(step.inputs)
+        command = operation.step(step.inputs).command
         assert command.targets.tobytes() == wanted.command.targets.tobytes()
         assert command.kp.tobytes() == wanted.command.kp.tobytes()
         followed.append(operation.controller.followed)

@@ -57,7 +57,7 @@ def run(body: SimulatedBody, controller: Controller, steps: int, seed: int = 0) 
     controller.reset()
     rows = []
     for _ in range(steps):
-        body.apply(controller.step(reading))
+        body.apply(controller.step(reading).command)
         reading = body.read()
         rows.append([*body.pose()[0], *body.pose()[1], *reading.joint_angles])
     assert controller.supervisor.fault is None
@@ -126,7 +126,7 @@ def test_soft_legs_feel_what_they_bear_and_walk_as_far_as_asked(
     reading, places = body.reset(0), []
     for step in range(1000):
         latent = STAND if step < 300 else latent_for(0.6, 0.0)
-        body.apply(controller.follow(latent, reading))
+        body.apply(controller.follow(latent, reading).command)
         reading = body.read()
         places.append(body.pose()[0][0])
     body.close()
@@ -194,7 +194,7 @@ def test_a_control_step_is_so_many_physics_steps(
     for physics_steps in (False, True):
         controller, reading = trotting(A1), body.reset(3)
         for _ in range(30):
-            command = controller.step(reading)
+            command = controller.step(reading).command
             if physics_steps:
                 for _ in range(SUBSTEPS):
                     body.step(command)

@@ -17,7 +17,7 @@ from pixelgait.policies.evaluation.evaluate import evaluate
 from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.policies.training.configs import FollowConfig, ImitateConfig
 from pixelgait.policies.training.session import train
-from pixelgait.robot.control.controller import Controller, Decision
+from pixelgait.robot.control.controller import Controller, ControlResult, Decision
 from pixelgait.robot.control.low_level import STAND, LinearLowLevel
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes
@@ -51,12 +51,13 @@ class Recorder(Controller):
         self.rows: list[tuple[Reading, JointCommand, str | None]] = []
         self.latents: list[np.ndarray] = []
 
-    def step(self, reading: Reading, ages: Mapping[str, float] = NO_AGES) -> JointCommand:
-        command = super().step(reading, ages)
-        self.rows.append((reading, command, self.supervisor.fault))
-        assert self.decision is not None
-        self.latents.append(self.followed)  # as it was followed
-        return command
+    def step(self, reading: Reading, ages: Mapping[str, float] = NO_AGES) -> ControlResult:
+        result = super().step(reading, ages)
+        self.rows.append((reading, result.command, self.supervisor.fault))
+        assert result.decision is not None
+        assert result.latent is not None
+        self.latents.append(result.latent)
+        return result
 
     def first_fault(self) -> tuple[float, str] | None:
         """Time [s] and name of the fault that damped the robot."""
@@ -158,7 +159,7 @@ def test_every_fault_does_what_its_name_says(name: str) -> None:
         body.push(np.array((0.5, 0.0, 0.0)))
         controller = Recorder()
         for _ in range(30):
-            body.apply(controller.step(rows[-1]))
+            body.apply(controller.step(rows[-1]).command)
             row = body.read()
             rows.append(replace(row, image=partial(Image, *astuple(row.image()))))
         body.close()

@@ -44,7 +44,7 @@ def walked(body: PyBulletBody) -> Array:
     reading = body.reset(0)
     poses = []
     for step in range(1, STEPS * len(COMMANDS) + 1):
-        body.apply(controller.step(reading))
+        body.apply(controller.step(reading).command)
         reading = body.read()
         if step % STEPS == 0:
             poses.append(planar_pose(body))

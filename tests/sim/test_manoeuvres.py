@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.bundle import load_bundle
-from pixelgait.robot.control.controller import Controller, Decision
+from pixelgait.robot.control.controller import Controller, ControlResult, Decision
 from pixelgait.robot.control.low_level import LinearLowLevel
-from pixelgait.robot.interface import JointCommand, Reading
+from pixelgait.robot.interface import Reading
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.safety.supervisor import NO_AGES, Supervisor
 from pixelgait.robot.spec import A1
@@ -88,10 +88,11 @@ class Kicking(Controller):
 
     def follow(
         self, latent: np.ndarray, reading: Reading, ages: Mapping[str, float] = NO_AGES
-    ) -> JointCommand:
+    ) -> ControlResult:
         command = standing(A1)
         kick = 1.2 * np.sign(np.sin(20.0 * np.pi * reading.time_s)) * (reading.time_s > SETTLE_S)
-        return replace(command, targets=command.targets + np.tile((0.0, 0.0, kick), 4))
+        targets = command.targets + np.tile((0.0, 0.0, kick), 4)
+        return ControlResult(replace(command, targets=targets))
 
 
 def test_a_motor_at_its_limit_is_told() -> None:

@@ -44,7 +44,7 @@ def walked(command: tuple[float, float]) -> Array:
     )
     reading, rows = body.reset(0), []
     for _ in range(STEPS):
-        body.apply(controller.step(reading))
+        body.apply(controller.step(reading).command)
         reading = body.read()
         rows.append(trunk(body.pose()))
     body.close()

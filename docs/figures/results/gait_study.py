@@ -111,7 +111,7 @@ class Track:
         reading = self.body.reset(0)
         pose, rows = planar_pose(self.body), np.full((steps, 3), np.nan)
         for row in rows:
-            self.body.apply(controller.step(reading))
+            self.body.apply(controller.step(reading).command)
             reading = self.body.read()
             if fallen(self.body):
                 break
