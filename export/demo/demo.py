@@ -27,13 +27,12 @@ from pixelgait.robot.recording.reader import read_recording
 from pixelgait.robot.recording.replay import format_figures, replay
 from pixelgait.robot.spec import A1, find_robot
 from pixelgait.sim.engines.urdf import find_urdf
-from pixelgait.sim.rendering.scene_with_appearance import WithAppearance
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.navigate import REACHED_M, STOPPED_M
 from pixelgait.sim.viewing.video import FRAMES_PER_S, write_film
 from pixelgait.sim.world.appearance import AppearanceSet
-from pixelgait.sim.world.scene import Layout, Scene
+from pixelgait.sim.world.scene import Layout, Scene, WithAppearance
 from pixelgait.sim.world.seeds import VALIDATION, Stream
 
 # Whose high levels walk the course and the house, on any robot's legs.

@@ -14,9 +14,8 @@ from pixelgait.robot.spec import Array
 from pixelgait.sim.rendering.backdrops import looked_up
 from pixelgait.sim.rendering.episode_appearance import EpisodeAppearance, Motion
 from pixelgait.sim.rendering.geometry import FOREIGN, SKY, Floats, Geometry, Hits, View
-from pixelgait.sim.rendering.height_fields import FieldSurface
 from pixelgait.sim.rendering.materials import OFFSETS, SIDES, TEXELS
-from pixelgait.sim.rendering.ray_caster import AT_ONCE, cast, portions
+from pixelgait.sim.rendering.ray_casting import AT_ONCE, FieldSurface, cast, portions
 from pixelgait.sim.world.appearance import AppearanceSeed
 from pixelgait.sim.world.scene import HeightField, Layout, Mesh, Pose, Scene
 

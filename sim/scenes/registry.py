@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import get_args
 
 from pixelgait.robot.errors import UserError
-from pixelgait.sim.rendering.scene_with_appearance import WithAppearance
 from pixelgait.sim.scenes.courses.bridges import Bridges
 from pixelgait.sim.scenes.courses.clutter import Clutter
 from pixelgait.sim.scenes.courses.free_standing import FreeStanding
@@ -25,7 +24,7 @@ from pixelgait.sim.scenes.ramps_and_steps import Ramps, Steps
 from pixelgait.sim.scenes.rough import Rough
 from pixelgait.sim.scenes.user_scene import load_user_scene
 from pixelgait.sim.world.appearance import AppearanceOption, AppearanceSet
-from pixelgait.sim.world.scene import Scene, require_difficulty
+from pixelgait.sim.world.scene import Scene, WithAppearance, require_difficulty
 
 # Kinds of the mixture, and how often each comes: those that are walked ahead, by what there is to
 # see. Ramps and rough ground are part of what `walk` can do at half of a mixture's difficulty.

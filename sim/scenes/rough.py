@@ -9,8 +9,7 @@ import numpy as np
 
 from pixelgait.robot.spec import Array
 from pixelgait.sim.scenes.courses.raised_platform import GROUND_COLOUR, PLATFORM_HEIGHT_M
-from pixelgait.sim.world.grid import interpolate
-from pixelgait.sim.world.scene import ORIGIN, Box, HeightField, Layout, Pose, Scene
+from pixelgait.sim.world.scene import ORIGIN, Box, HeightField, Layout, Pose, Scene, interpolate
 
 GRID_M = 0.15  # finer than a robot's stance (0.36 m x 0.26 m), and 15 ms an image in PyBullet
 GRID_POINTS = (140, 100)  # 21 m along x, 15 m across

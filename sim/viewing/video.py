@@ -27,11 +27,10 @@ from pixelgait.sim.engines.pybullet_body import load_robot
 from pixelgait.sim.engines.pybullet_camera import render_view
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene
-from pixelgait.sim.rendering.scene_with_appearance import WithAppearance
 from pixelgait.sim.scenes.houses.indoor import Indoor
 from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.task import Task
-from pixelgait.sim.world.scene import Scene
+from pixelgait.sim.world.scene import Scene, WithAppearance
 from pixelgait.sim.world.seeds import Stream
 
 WIDTH, HEIGHT = 480, 320

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.spec import Array
-from pixelgait.sim.world.grid import interpolate
 from pixelgait.sim.world.scene import (
     Box,
     HeightField,
@@ -22,6 +21,7 @@ from pixelgait.sim.world.scene import (
     Shape,
     Swing,
     corners,
+    interpolate,
 )
 
 LEAST_HEIGHT_M = 0.02  # above the ground: nothing lower is an obstacle; ours

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
 
@@ -16,10 +16,11 @@ import numpy as np
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array
-from pixelgait.sim.world.appearance import AppearanceSeed
+from pixelgait.sim.world.appearance import AppearanceSeed, AppearanceSet
 from pixelgait.sim.world.texture import Colour, Texture
 
 FRICTION = 1.0
+APPEARANCE_SEEDS = 2**31  # of a set
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,14 @@ class Layout:
     appearance: AppearanceSeed | None = None  # None: plain, as the scene says
 
 
+def interpolate(grid: Array, row: float, column: float) -> float:
+    """Bilinear value of a grid (n, m) at a point within it, in units of its indices."""
+    i, j = min(int(row), grid.shape[0] - 2), min(int(column), grid.shape[1] - 2)
+    u, v = row - i, column - j
+    a, b, c, d = grid[i : i + 2, j : j + 2].ravel().tolist()
+    return float((1 - u) * ((1 - v) * a + v * b) + u * ((1 - v) * c + v * d))
+
+
 class Scene(ABC):
     """Surroundings of one robot. Built once per body, laid out anew at every reset.
 
@@ -173,6 +182,22 @@ class Around(Scene):
 
     def ground_m(self, x: float, y: float) -> float | None:
         return self.scene.ground_m(x, y)
+
+
+class WithAppearance(Around):
+    """A scene whose layouts have an appearance each; all else is the scene's own."""
+
+    def __init__(self, scene: Scene, appearance: AppearanceSet, moving: bool = False) -> None:
+        self.scene, self.appearance, self.moving = scene, appearance, moving
+        self.name, self.goal_m = scene.name, scene.goal_m
+        self.fixed, self.movable = scene.fixed, scene.movable
+        self.has_goal_position = scene.has_goal_position
+
+    def layout(self, rng: np.random.Generator) -> Layout:
+        """The scene's own layout; the appearance is drawn after it."""
+        layout = self._laid_out(rng)
+        seed = AppearanceSeed(self.appearance, int(rng.integers(APPEARANCE_SEEDS)), self.moving)
+        return replace(layout, appearance=seed)
 
 
 def require_difficulty(difficulty: float) -> None:

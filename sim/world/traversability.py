@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.spec import Array
-from pixelgait.sim.world.grid import interpolate
+from pixelgait.sim.world.scene import interpolate
 
 PIXEL_M = 0.01
 CELL_PIXELS = 10

@@ -29,11 +29,10 @@ from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.cli.options import parse
 from pixelgait.robot.errors import UserError
-from pixelgait.sim.rendering.scene_with_appearance import WithAppearance
 from pixelgait.sim.ros.node import SimConfig
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.houses.rooms import Rooms
-from pixelgait.sim.world.scene import Scene
+from pixelgait.sim.world.scene import Scene, WithAppearance
 from pixelgait.sim.world.seeds import Stream
 from tests.conftest import alive, child_environment, children
 

@@ -23,10 +23,10 @@ from pixelgait.sim.rendering.episode_appearance import SHAKE, EpisodeAppearance,
 from pixelgait.sim.rendering.geometry import Geometry
 from pixelgait.sim.rendering.materials import PATTERNS
 from pixelgait.sim.rendering.noise import PIXELS
-from pixelgait.sim.rendering.scene_with_appearance import WithAppearance
 from pixelgait.sim.scenes import Box, Layout, Plane, Pose, Scene, Swing
 from pixelgait.sim.scenes.registry import SCENES, make_scene
 from pixelgait.sim.world.appearance import AppearanceOption, AppearanceSeed, AppearanceSet
+from pixelgait.sim.world.scene import WithAppearance
 from tests.conftest import Command
 from tests.helpers import EVERY_SCENE, HOLD, located, resident_mb, seen
 

@@ -12,7 +12,7 @@ from pixelgait.robot.spec import A1
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
 from pixelgait.sim.engines.registry import BODIES, make_body
-from pixelgait.sim.scenes.houses.path_length import path_length_m
+from pixelgait.sim.scenes.houses.indoor import straightened_length_m
 from pixelgait.sim.scenes.houses.rooms import Rooms
 from pixelgait.sim.tasks.navigate import STOPPED_STEPS, Navigate
 from pixelgait.sim.tasks.task import fallen
@@ -149,9 +149,11 @@ def test_ways_are_the_shortest_within_eight_percent_and_extend_into_walls() -> N
     ways = traversability_map.geodesic_distances(goal)
     assert corner * 0.97 < ways[start] < corner * 1.09
     way = traversability_map.path(ways, start)  # pulled taut, it is as long as by hand
-    assert corner * 0.99 < path_length_m(traversability_map.free, way) < corner * 1.02
+    assert corner * 0.99 < straightened_length_m(traversability_map.free, way) < corner * 1.02
     open_way = [start, *((start[0] + i, start[1] + 2 * i) for i in range(1, 6))]
-    assert path_length_m(traversability_map.free, open_way) == pytest.approx(5 * 5**0.5 * CELL_M)
+    assert straightened_length_m(traversability_map.free, open_way) == pytest.approx(
+        5 * 5**0.5 * CELL_M
+    )
     before = [traversability_map.geodesic_distance(ways, 0.6 - d, -2.0) for d in (0.0, 0.2, 0.4)]
     assert before[0] < before[1] < before[2] < 2.2  # up to the wall, where no middle can be
     with pytest.raises(ValueError, match="nowhere on the map"):

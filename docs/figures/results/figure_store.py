@@ -20,7 +20,7 @@ from pixelgait.robot.cli.provenance import git_state
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.sim.body.randomisation import Randomisation
-from pixelgait.sim.scenes.houses import indoor, path_length
+from pixelgait.sim.scenes.houses import indoor
 from pixelgait.sim.scenes.registry import HOUSES
 from pixelgait.sim.tasks import navigate
 from pixelgait.sim.world import traversability

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pixelgait.robot.spec import Array
-from pixelgait.sim.scenes.houses.path_length import path_length_m
 from pixelgait.sim.world.scene import Box, Pose, Scene
-from pixelgait.sim.world.traversability import TraversabilityMap
+from pixelgait.sim.world.traversability import CELL_M, Cell, TraversabilityMap
 
 LEAST_WAY_SHARE = 0.5  # the start's way to the goal, at least, as a share of the longest there is
 MARK_HALF_M = (0.25, 0.25, 0.005)  # on the floor: no obstacle, and nothing to a depth camera
 GOAL_COLOUR = (0.05, 0.85, 0.15)
+SAMPLES = 4  # per cell of a straight line, of which all must be free
 
 
 class Indoor(Scene):
@@ -52,8 +54,35 @@ class Indoor(Scene):
         return -self.map.geodesic_distance(self.distances, x, y)
 
     def path_length_m(self, x: float, y: float) -> float:
-        way = self.map.path(self.distances, self.map.cell(x, y))
-        return path_length_m(self.map.free, way)
+        path = self.map.path(self.distances, self.map.cell(x, y))
+        return straightened_length_m(self.map.free, path)
 
     def ground_m(self, x: float, y: float) -> float | None:
         return self.floor_m if self.map.covers(x, y) else None
+
+
+def straightened_length_m(free: NDArray[np.bool_], path: Sequence[Cell]) -> float:
+    """The shortest way from the first to the last cell (row, column) of a path, in straight lines
+    between some of its cells [m], all of it over `free` ones (rows, columns).
+
+    No less than the shortest of all ways, whose corners need not be on the path.
+    """
+    points = np.array(path, dtype=np.float64)
+    shortest = np.full(len(points), np.inf)
+    shortest[0] = 0.0
+    for number in range(1, len(points)):
+        before = points[:number]
+        lengths = shortest[:number] + np.hypot(*(points[number] - before).T)
+        for last in np.argsort(lengths):  # the first that can be seen is the best
+            if last == number - 1 or _sees(free, points[last], points[number]):
+                shortest[number] = lengths[last]
+                break
+    return float(shortest[-1]) * CELL_M
+
+
+def _sees(free: NDArray[np.bool_], start: NDArray[np.float64], end: NDArray[np.float64]) -> bool:
+    """Whether a straight line between the middles of two cells is free."""
+    count = 1 + int(SAMPLES * np.abs(end - start).max())
+    shares = np.linspace(0.0, 1.0, count + 1)[:, None]
+    rows, columns = np.rint(start + shares * (end - start)).astype(np.int64).T
+    return bool(free[rows, columns].all())
