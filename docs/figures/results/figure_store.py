@@ -126,7 +126,7 @@ def versions(baseline: Baseline | None, scene: str, randomise: bool) -> Figures:
     if code := baseline and source_sha256(baseline, scene):
         found[CODE] = code
     if scene.partition(":")[0] in HOUSES:
-        found[MEASURES] = files_sha256(navigate, path_length, indoor, traversability)
+        found[MEASURES] = files_sha256(navigate, indoor, traversability)
     if randomise:
         ranges = json.dumps(asdict(Randomisation()), sort_keys=True)
         found[RANGES] = hashlib.sha256(ranges.encode()).hexdigest()
