@@ -24,7 +24,7 @@ from pixelgait.robot.control.observation import DEPTH_RANGE_M, depth_bytes, fill
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.links.camera import depth_frame, rgb_frame
 from pixelgait.sim.body.randomisation import Sample
-from pixelgait.sim.body.sensors import exposed
+from pixelgait.sim.body.sensors import captured
 from tests.conftest import Command
 from tests.helpers import change_contract
 
@@ -183,7 +183,7 @@ def test_the_upper_part_of_a_wall_right_ahead_stays_wall() -> None:
 
 def test_simulated_holes_are_filled_by_the_same_rule() -> None:
     sample = replace(Sample(), depth_range_m=4.0, depth_holes=0.1)
-    seen = exposed(scene_with_gap(beyond=5.0), sample, 28.0, np.random.default_rng(1))
+    seen = captured(scene_with_gap(beyond=5.0), sample, 28.0, np.random.default_rng(1))
     assert np.isinf(seen[:2, 3:6]).all()  # 5 m is beyond its range
     assert set(np.unique(seen[2:5, :3])) <= {np.float32(1.0), np.float32(1.5)}  # either wall
     assert (seen[2:5, :2] == 1.0).all()  # not beside the gap

@@ -14,7 +14,7 @@ from pixelgait.robot.spec import LEGS, Array
 from pixelgait.sim.body.delays import DelayLine, History
 from pixelgait.sim.body.faults import Fault, schedule, schedule_on
 from pixelgait.sim.body.interface import BasePose, JointLoads, SimulatedBody
-from pixelgait.sim.body.sensors import nearer_of_both
+from pixelgait.sim.body.sensors import nearer_quaternion
 from pixelgait.sim.world.scene import Layout
 from pixelgait.sim.world.seeds import Stream
 
@@ -146,7 +146,7 @@ class FailingSensor:
         """The same, an IMU's orientation as the quaternion that is nearer to the one before."""
         if self.fault.sensor != "imu":
             return values
-        self._orientation = nearer_of_both(values[:4], self._orientation)
+        self._orientation = nearer_quaternion(values[:4], self._orientation)
         return np.concatenate((self._orientation, values[4:]))
 
     def _failed(self, values: Array, now_s: float) -> Array:

@@ -14,8 +14,8 @@ from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.rotation import tilted, turned
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.camera import FAR_M, Camera
-from pixelgait.sim.body.camera_effects.colour import AutomaticExposure, Lens, taken
-from pixelgait.sim.body.camera_effects.stereo_depth import Stereo, measured
+from pixelgait.sim.body.camera_effects.colour import AutomaticExposure, Lens, apply_camera
+from pixelgait.sim.body.camera_effects.stereo_depth import Stereo, apply_stereo
 from pixelgait.sim.body.delays import History
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.body.odometry import DriftingOdometry
@@ -50,7 +50,7 @@ class Sensors:
         """The reading as these sensors give it, for a base at this pose."""
         sample, rng, now = self.sample, self._rng, true.time_s
         self._joints.add(now, np.concatenate((true.joint_angles, true.joint_velocities)))
-        self._orientation = nearer_of_both(true.orientation, self._orientation)
+        self._orientation = nearer_quaternion(true.orientation, self._orientation)
         self._imu.add(now, np.concatenate((self._orientation, true.angular_velocity)))
         self.camera.observe(now, pose)
         joints = self._joints.at(now - sample.encoder_delay_s)
@@ -70,7 +70,7 @@ class Sensors:
         )
 
 
-def nearer_of_both(orientation: Array, last: Array) -> Array:
+def nearer_quaternion(orientation: Array, last: Array) -> Array:
     """The quaternion (4,) or its negative, one orientation: what is between must not turn over."""
     return -orientation if orientation @ last < 0.0 else orientation
 
@@ -96,7 +96,7 @@ class CameraStream:
 
     def observe(self, time_s: float, pose: BasePose) -> None:
         """Keep where the base is now."""
-        self._orientation = nearer_of_both(np.array(pose.orientation), self._orientation)
+        self._orientation = nearer_quaternion(np.array(pose.orientation), self._orientation)
         self._poses.add(time_s, np.concatenate((pose.position, self._orientation)))
 
     def newest(self, now_s: float) -> Image:
@@ -111,7 +111,7 @@ class CameraStream:
             brightness = self._exposure_control.factor(pixels[..., :3], time_s)
         motion = self._motion(time_s)
         focal = self.camera.focal_pixels
-        return Image(exposed(pixels, self.sample, focal, rng, motion, brightness), time_s)
+        return Image(captured(pixels, self.sample, focal, rng, motion, brightness), time_s)
 
     def _motion(self, time_s: float) -> tuple[float, float]:
         """How far the picture turns away while the shutter is open [pixels], left and up."""
@@ -141,7 +141,7 @@ class CameraStream:
             frame -= 1
 
 
-def exposed(
+def captured(
     pixels: NDArray[Any],
     sample: Sample,
     focal_pixels: float,
@@ -152,7 +152,7 @@ def exposed(
     """An ideal frame as this camera takes it, moving by so many pixels meanwhile: colours blurred,
     tinted, darker in the corners and noisy, depth as stereo measures it with its holes filled."""
     if pixels.dtype == np.float32:  # depth [m]
-        return fill_holes(measured(pixels, _stereo(sample), focal_pixels, rng))
+        return fill_holes(apply_stereo(pixels, _stereo(sample), focal_pixels, rng))
     lens = Lens(
         sample.camera_gain,
         sample.camera_noise,
@@ -160,14 +160,14 @@ def exposed(
         sample.camera_blue,
         sample.camera_vignetting,
     )
-    colours = taken(pixels[..., :3], lens, motion, brightness, rng)
+    colours = apply_camera(pixels[..., :3], lens, motion, brightness, rng)
     if pixels.shape[2] == 3:
         return colours
     # Bytes say no more than that something is beyond their range: there it counts as measured.
     far = pixels[..., 3] == 255
     depth = np.where(far, FAR_M, pixels[..., 3] * (DEPTH_RANGE_M / 255.0))
     stereo = replace(_stereo(sample), cuts=False)
-    return rgbd(colours, fill_holes(measured(depth, stereo, focal_pixels, rng)))
+    return rgbd(colours, fill_holes(apply_stereo(depth, stereo, focal_pixels, rng)))
 
 
 def _stereo(sample: Sample) -> Stereo:

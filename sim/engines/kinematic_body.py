@@ -23,11 +23,11 @@ from pixelgait.sim.body.interface import BasePose, JointLoads
 from pixelgait.sim.body.odometry import DriftingOdometry
 from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.body.sensors import CameraStream
-from pixelgait.sim.body.trunk_motion import Sway
+from pixelgait.sim.body.trunk_motion import TrunkMotion
 from pixelgait.sim.engines.pybullet_client import pybullet
 from pixelgait.sim.engines.pybullet_scene import PyBulletScene
 from pixelgait.sim.engines.urdf import HOUSING_M
-from pixelgait.sim.world.obstacles import Obstacles, along, in_the_way, movers
+from pixelgait.sim.world.obstacles import Obstacles, along, moving_obstacles, obstacle_boxes
 from pixelgait.sim.world.scene import Layout, Pose, Scene
 from pixelgait.sim.world.seeds import Stream
 
@@ -63,11 +63,11 @@ class Gait:
 
 
 @dataclass(slots=True)
-class Glide:
+class GliderState:
     """The state of one episode."""
 
     gait: Gait
-    sway: Sway
+    sway: TrunkMotion
     obstacles: Obstacles
     x: float
     y: float
@@ -90,7 +90,7 @@ class KinematicBody:
     """
 
     seed: int  # of this episode
-    state: Glide  # since the first reset
+    state: GliderState  # since the first reset
 
     def __init__(
         self,
@@ -128,10 +128,10 @@ class KinematicBody:
         rng = Stream.GAIT.rng(seed)
         height = start.z + self._height_m
         surroundings = self.scene, self.layout, self.spec.stand_height_m
-        self.state = Glide(
+        self.state = GliderState(
             Gait.draw(rng),
-            Sway.draw(rng),
-            Obstacles(in_the_way(*surroundings), movers(*surroundings)),
+            TrunkMotion.draw(rng),
+            Obstacles(obstacle_boxes(*surroundings), moving_obstacles(*surroundings)),
             start.x,
             start.y,
             height,
@@ -141,7 +141,7 @@ class KinematicBody:
         if self.randomisation is not None:
             sample = self.randomisation.sample(Stream.GLIDER_CAMERA.rng(seed))
             self.state.camera = CameraStream(sample, self.camera, self._view, seed)
-            self.state.camera.observe(self.time_s, self._swaying())
+            self.state.camera.observe(self.time_s, self._trunk_pose())
             drift = sample.odometry_scale, sample.odometry_turn_rad_per_m
             self.state.odometry = DriftingOdometry(*drift)
             self.state.heading_drift_rad_per_s = sample.heading_drift_rad_per_s
@@ -166,28 +166,28 @@ class KinematicBody:
         """The camera's newest view; an ideal one's is that of this instant."""
         if self.state.camera is not None:
             return self.state.camera.newest(self.time_s)
-        return Image(self._view(self.camera, self._swaying()), self.time_s)
+        return Image(self._view(self.camera, self._trunk_pose()), self.time_s)
 
     def render_rgb(self) -> NDArray[np.uint8]:
         """Colours (H, W, 3) of this instant, whatever the camera's kind."""
         camera = self.camera if self.state.camera is None else self.state.camera.camera
-        return np.asarray(self._view(replace(camera, kind="rgb"), self._swaying()))
+        return np.asarray(self._view(replace(camera, kind="rgb"), self._trunk_pose()))
 
     def _view(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
         """What a camera sees now from there. Moving things cost time only when looked at."""
         self._scene.move(self.time_s)
         return self._scene.render(camera, pose)
 
-    def _swaying(self) -> BasePose:
+    def _trunk_pose(self) -> BasePose:
         """Where the trunk is that a camera sits on: it sways, and is as steep as the ground."""
         state, height_m = self.state, self.spec.stand_height_m
         trunk = state.sway.at(self.time_s, state.speed, state.yaw_rate)
-        up_roll, up_pitch = self._steepness()
+        up_roll, up_pitch = self._ground_slope()
         z = state.z + (1.0 - HEIGHT_SHARE - trunk.sunk_share) * height_m + trunk.lift_m
         euler = (trunk.roll_rad + up_roll, trunk.pitch_rad + up_pitch, state.yaw)
         return BasePose((state.x, state.y, z), pybullet.getQuaternionFromEuler(euler))
 
-    def _steepness(self) -> tuple[float, float]:
+    def _ground_slope(self) -> tuple[float, float]:
         """Roll and pitch of the ground between the feet [rad]; 0 where a foot has none."""
         state, feet = self.state, self.spec.feet_m
         places = self._at(state.x, state.y, state.yaw)[FEET].tolist()
@@ -243,7 +243,7 @@ class KinematicBody:
         state.yaw = yaw
         self.time_s += CONTROL_DT_S
         if state.camera is not None:
-            state.camera.observe(self.time_s, self._swaying())
+            state.camera.observe(self.time_s, self._trunk_pose())
 
     def on_ground(self) -> bool:
         """Whether all feet are on ground to walk on."""

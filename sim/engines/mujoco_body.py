@@ -12,7 +12,7 @@ Different, and left so, because a policy that only works with one engine's conta
 * The feet's friction counts for all links; in PyBullet every link has its own.
 * PyBullet damps the base's velocity by 4 % per second; MuJoCo does not.
 * A scanned house's triangles are only seen: robots collide with boxes where its maps say that they
-  cannot walk (`sim.world.barriers`).
+  cannot walk (`sim.scenes.houses.collision_boxes`).
 * Images are cast by one ray per pixel at what the scene is made of: no OpenGL needed, the same on
   every machine. Textures and light are PyBullet's; colours differ where a ray meets an edge, and by
   a level or two on height fields. A mesh's triangles are lit as flat ones, whatever its normals.

@@ -21,7 +21,7 @@ SIZE = (ROWS, COLUMNS)
 Backdrop = Callable[[np.random.Generator], Array]
 
 
-def looked_up(
+def backdrop_colours(
     picture: NDArray[np.float32], rays: NDArray[np.float32], yaw_rad: float
 ) -> NDArray[np.float32]:
     """Colours (n, 3) along unit rays (3, n) of a backdrop that is turned by this yaw."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.spec import Array
-from pixelgait.sim.rendering.backdrops import looked_up
+from pixelgait.sim.rendering.backdrops import backdrop_colours
 from pixelgait.sim.rendering.episode_appearance import EpisodeAppearance, Motion
 from pixelgait.sim.rendering.geometry import FOREIGN, SKY, Floats, Geometry, Hits, View
 from pixelgait.sim.rendering.materials import OFFSETS, SIDES, TEXELS
@@ -106,7 +106,7 @@ class Painter:
             colours = drawn.haze + clear * (colours - drawn.haze)
         sky = (shapes == SKY).nonzero()[0]
         yaw_rad = 0.0 if self.motion is None else self.motion.turn_rad_per_s * self.time_s
-        colours[sky] = looked_up(drawn.backdrop, view.rays[:, sky], yaw_rad)
+        colours[sky] = backdrop_colours(drawn.backdrop, view.rays[:, sky], yaw_rad)
         colours *= np.float32(255.0 * light.exposure)
         return np.minimum(colours, np.float32(255.0), out=colours).astype(np.uint8)
 

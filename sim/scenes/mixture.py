@@ -10,7 +10,6 @@ import numpy as np
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.world.scene import (
     AWAY,
-    Around,
     Box,
     HeightField,
     Layout,
@@ -18,13 +17,14 @@ from pixelgait.sim.world.scene import (
     Plane,
     Pose,
     Scene,
+    SceneWrapper,
     Shape,
 )
 
 PLANE = Box(Pose(0.0, 0.0, -0.5), (60.0, 60.0, 0.5), (0.84, 0.89, 1.0))  # instead of an endless one
 
 
-class Mixture(Around):
+class Mixture(SceneWrapper):
     """All kinds in one world; an episode places the shapes of one of them.
 
     Raises:

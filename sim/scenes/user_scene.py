@@ -16,7 +16,7 @@ import numpy as np
 
 from pixelgait.robot.errors import UserError
 from pixelgait.sim.world.meshes import check_faces, is_picture
-from pixelgait.sim.world.obstacles import box_at, in_the_start, is_carried
+from pixelgait.sim.world.obstacles import box_at, box_at_start, has_support
 from pixelgait.sim.world.scene import Box, HeightField, Layout, Mesh, Pose, Scene, Shape
 from pixelgait.sim.world.texture import Texture
 
@@ -151,9 +151,9 @@ def _start_problems(scene: Scene, layout: Layout) -> Iterator[str]:
     yield from _not_finite(ground_m, f"ground_m({x:g}, {y:g})")
     if abs(z - ground_m) > GROUND_TOLERANCE_M:
         yield f"the start is at z = {z:g}, expected the ground below it: ground_m is {ground_m:g}"
-    if not is_carried(scene, layout, GROUND_TOLERANCE_M):
+    if not has_support(scene, layout, GROUND_TOLERANCE_M):
         yield f"nothing to stand on at the start ({x:g}, {y:g}): no shape is below it"
-    if box := in_the_start(scene, replace(layout, swings=())):  # none has moved yet
+    if box := box_at_start(scene, replace(layout, swings=())):  # none has moved yet
         yield f"the start ({x:g}, {y:g}) is inside a Box at ({box.x:g}, {box.y:g}, {box.z:g})"
     if scene.has_goal_position:
         yield from _goal_problems(scene, layout)

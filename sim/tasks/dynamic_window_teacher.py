@@ -17,7 +17,7 @@ from pixelgait.sim.tasks.teacher import (
     Teacher,
     steer,
 )
-from pixelgait.sim.world.obstacles import Mover, movers
+from pixelgait.sim.world.obstacles import MovingObstacle, moving_obstacles
 from pixelgait.sim.world.scene import Layout, Scene
 
 # It looks as far ahead in time as it takes to get past somebody, along a fan of directions about
@@ -39,7 +39,7 @@ class ForesightedTeacher(Teacher):
     map's costs to go and obstacles that move on meanwhile.
     """
 
-    _movers: list[Mover]
+    _movers: list[MovingObstacle]
 
     def decide(self, *_: object) -> Decision:
         """The decision for where the robot is now, and for what moves there soon."""
@@ -48,7 +48,7 @@ class ForesightedTeacher(Teacher):
 
     def _learn(self, scene: Scene, layout: Layout) -> None:
         super()._learn(scene, layout)
-        self._movers = movers(scene, layout, self.body.spec.stand_height_m)
+        self._movers = moving_obstacles(scene, layout, self.body.spec.stand_height_m)
 
     def _past_movers(self) -> Decision:
         """Of the ways around the map's, and of standing, what costs least."""

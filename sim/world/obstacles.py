@@ -38,7 +38,7 @@ def are_obstacles(scene: Scene, layout: Layout) -> list[bool]:
 
 
 @dataclass(frozen=True, slots=True)
-class Mover:
+class MovingObstacle:
     """An obstacle that swings."""
 
     box: Box
@@ -58,7 +58,9 @@ class Mover:
 class Obstacles:
     """Upright boxes seen from above; those that move stand where they were moved to last."""
 
-    def __init__(self, staying: list[tuple[Box, Pose]], moving: Sequence[Mover] = ()) -> None:
+    def __init__(
+        self, staying: list[tuple[Box, Pose]], moving: Sequence[MovingObstacle] = ()
+    ) -> None:
         self.moving = moving
         self.fastest_m_per_s = max((each.fastest_m_per_s for each in moving), default=0.0)
         boxes = [*staying, *((each.box, each.middle) for each in moving)]
@@ -85,7 +87,7 @@ class Obstacles:
         return float((self.half[which] - np.abs(local)).min(-1).max())
 
 
-def in_the_way(scene: Scene, layout: Layout, height_m: float) -> list[tuple[Box, Pose]]:
+def obstacle_boxes(scene: Scene, layout: Layout, height_m: float) -> list[tuple[Box, Pose]]:
     """Boxes that stay, and that a robot so high can run into, on the ground where they are.
 
     Neither what hovers above it, nor what is below its floor. Of a mesh those it collides by.
@@ -102,7 +104,7 @@ def in_the_way(scene: Scene, layout: Layout, height_m: float) -> list[tuple[Box,
     return [each for each in boxes if _is_at_height(scene, *each, layout, height_m)]
 
 
-def movers(scene: Scene, layout: Layout, height_m: float) -> list[Mover]:
+def moving_obstacles(scene: Scene, layout: Layout, height_m: float) -> list[MovingObstacle]:
     """Boxes that swing, and that such a robot can run into where they are in the middle."""
     found = []
     for swing in layout.swings:
@@ -110,7 +112,7 @@ def movers(scene: Scene, layout: Layout, height_m: float) -> list[Mover]:
         if not isinstance(box, Box) or not _is_obstacle(scene, box, middle):
             continue
         if _is_at_height(scene, box, middle, layout, height_m):
-            found.append(Mover(box, middle, swing))
+            found.append(MovingObstacle(box, middle, swing))
     return found
 
 
@@ -121,7 +123,7 @@ def is_above_ground(scene: Scene, point: tuple[float, float, float]) -> bool:
     return ground is None or z > ground + LEAST_HEIGHT_M
 
 
-def is_carried(scene: Scene, layout: Layout, off_m: float) -> bool:
+def has_support(scene: Scene, layout: Layout, off_m: float) -> bool:
     """Whether a shape is below the start; its top may be off the start's height by so much."""
     for shape, pose in _placed(scene, layout):
         if not isinstance(shape, (Box, HeightField)) or pose is None:
@@ -145,10 +147,10 @@ def _top_m(shape: Box | HeightField, pose: Pose, at: Pose) -> float | None:
     return pose.z + interpolate(shape.heights_m, row, column)
 
 
-def in_the_start(scene: Scene, layout: Layout) -> Pose | None:
+def box_at_start(scene: Scene, layout: Layout) -> Pose | None:
     """Where a box is that reaches into a robot at the start; None: there is none."""
     robot = _outline(layout.start, np.array(STANCE_M))
-    for box, pose in in_the_way(scene, layout, LOW_M):
+    for box, pose in obstacle_boxes(scene, layout, LOW_M):
         if cv2.intersectConvexConvex(robot, _outline(pose, np.array(box.half_m[:2])))[0] > 0.0:
             return pose
     return None
@@ -156,7 +158,7 @@ def in_the_start(scene: Scene, layout: Layout) -> Pose | None:
 
 def box_at(scene: Scene, layout: Layout, x: float, y: float) -> Pose | None:
     """Where a box is in which a robot would have to stand at (x, y); None: there is none."""
-    for box, pose in in_the_way(scene, layout, LOW_M):
+    for box, pose in obstacle_boxes(scene, layout, LOW_M):
         if _covers(_outline(pose, np.array(box.half_m[:2])), x, y):
             return pose
     return None

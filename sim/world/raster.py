@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array
-from pixelgait.sim.world.obstacles import in_the_way
+from pixelgait.sim.world.obstacles import obstacle_boxes
 from pixelgait.sim.world.scene import Layout, Scene, corners
 from pixelgait.sim.world.traversability import (
     CELL_M,
@@ -37,7 +37,7 @@ def walk_map(scene: Scene, layout: Layout, height_m: float) -> TraversabilityMap
     low_x, low_y = (corner + CELL_M * np.array((columns.min(), rows.min()))).tolist()
     inside = ground[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
     image = np.kron(inside, np.full((CELL_PIXELS, CELL_PIXELS), 255)).astype(np.uint8)
-    for box, pose in in_the_way(scene, layout, height_m):
+    for box, pose in obstacle_boxes(scene, layout, height_m):
         outline = corners(pose, np.array(box.half_m[:2])) - (low_x, low_y)
         cv2.fillConvexPoly(image, np.floor(outline / PIXEL_M).astype(np.int32), 0)
     try:

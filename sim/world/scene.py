@@ -163,7 +163,7 @@ class Scene(ABC):
         return 0.0
 
 
-class Around(Scene):
+class SceneWrapper(Scene):
     """A scene around another one, `scene`, which says what is where."""
 
     scene: Scene
@@ -184,7 +184,7 @@ class Around(Scene):
         return self.scene.ground_m(x, y)
 
 
-class WithAppearance(Around):
+class WithAppearance(SceneWrapper):
     """A scene whose layouts have an appearance each; all else is the scene's own."""
 
     def __init__(self, scene: Scene, appearance: AppearanceSet, moving: bool = False) -> None:

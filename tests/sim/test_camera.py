@@ -18,7 +18,7 @@ from pixelgait.sim.body.camera import CHANNELS, NEAR_M, Camera, Kind
 from pixelgait.sim.body.interface import BasePose, SimulatedBody
 from pixelgait.sim.body.legged_body import standing
 from pixelgait.sim.body.randomisation import Randomisation, Sample
-from pixelgait.sim.body.sensors import CameraStream, exposed
+from pixelgait.sim.body.sensors import CameraStream, captured
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes import Box, Layout, Plane, Pose, Scene
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
@@ -245,15 +245,15 @@ def test_exposure_noise_is_of_the_drawn_size() -> None:
     rng = np.random.default_rng(0)
     grey = np.full((100, 100, 4), 100, dtype=np.uint8)
     sample = replace(Sample(), camera_gain=1.2, camera_noise=4.0, depth_error_per_m=0.01)
-    taken = exposed(grey, sample, FOCAL, rng)
+    taken = captured(grey, sample, FOCAL, rng)
     np.testing.assert_allclose(taken[..., :3].mean(), 120.0, atol=0.2)
     np.testing.assert_allclose(taken[..., :3].std(), 4.0, rtol=0.05)
     np.testing.assert_allclose(taken[..., 3].mean(), 100.0, atol=0.2)  # depth has no exposure
     for metres in (1.0, 2.0, 4.0):  # stereo errs by the square of the distance
-        depth = exposed(np.full((100, 100), metres, dtype=np.float32), sample, FOCAL, rng)
+        depth = captured(np.full((100, 100), metres, dtype=np.float32), sample, FOCAL, rng)
         expected = metres, 0.01 * metres**2
         np.testing.assert_allclose((depth.mean(), depth.std()), expected, rtol=0.05)
-    dark = exposed(np.full((4, 4, 3), 250, dtype=np.uint8), sample, FOCAL, rng)
+    dark = captured(np.full((4, 4, 3), 250, dtype=np.uint8), sample, FOCAL, rng)
     assert dark.max() == 255  # saturates, does not wrap
 
 

@@ -25,7 +25,7 @@ from pixelgait.sim.tasks.episode import glide_episode
 from pixelgait.sim.tasks.navigate import Forward, Navigate
 from pixelgait.sim.tasks.task import planar_pose
 from pixelgait.sim.tasks.teacher import Teacher
-from pixelgait.sim.world.obstacles import Mover, Obstacles
+from pixelgait.sim.world.obstacles import MovingObstacle, Obstacles
 from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene, Swing
 
 WALK = Path("policies/pretrained/walk/low_level")
@@ -250,7 +250,7 @@ def test_who_is_run_into_from_the_side_feels_it_at_once(ahead_m: float, side: fl
     )
     body = KinematicBody(A1, scene)
     body.reset(0)
-    mover = Mover(scene.movable[0], body.layout.movable[0], body.layout.swings[0])
+    mover = MovingObstacle(scene.movable[0], body.layout.movable[0], body.layout.swings[0])
     while body.touching() is None:
         body.follow(latent_for(0.0, 0.0))
         assert body.time_s < 3.0
@@ -300,7 +300,7 @@ def test_who_walks_into_what_moves_is_stopped() -> None:
 
 def test_a_swing_is_as_fast_as_in_the_middle_of_its_way() -> None:
     box, swing = Crossing.movable[0], Swing(0, (0.3, 0.4, 9.0), 2.0)
-    mover = Mover(box, Pose(5.0, 0.0, 0.0), swing)
+    mover = MovingObstacle(box, Pose(5.0, 0.0, 0.0), swing)
     places = [mover.pose(time_s) for time_s in np.arange(0.0, 2.0, 1e-3)]
     steps = np.diff([(place.x, place.y) for place in places], axis=0)
     assert mover.fastest_m_per_s == pytest.approx(np.hypot(*steps.T).max() / 1e-3, rel=1e-3)

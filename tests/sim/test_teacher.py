@@ -14,7 +14,7 @@ from pixelgait.sim.scenes.registry import SCENES, make_scene
 from pixelgait.sim.tasks.dynamic_window_teacher import ForesightedTeacher
 from pixelgait.sim.tasks.episode import glide_episode
 from pixelgait.sim.tasks.navigate import navigation_task
-from pixelgait.sim.world.obstacles import in_the_way
+from pixelgait.sim.world.obstacles import obstacle_boxes
 from pixelgait.sim.world.raster import walk_map
 from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene, Swing
 
@@ -109,7 +109,7 @@ def test_who_turns_about_goes_on_as_he_has_begun(headings_deg: list[int], side: 
 def test_a_map_keeps_clear_of_boxes_and_edges_and_goes_below_what_hovers() -> None:
     scene = Yard()
     layout = scene.layout(np.random.default_rng(0))
-    (box, _), *others = in_the_way(scene, layout, A1.stand_height_m)
+    (box, _), *others = obstacle_boxes(scene, layout, A1.stand_height_m)
     assert box is scene.fixed[1]
     assert not others
     yard = walk_map(scene, layout, A1.stand_height_m)

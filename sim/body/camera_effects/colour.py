@@ -29,20 +29,20 @@ class Lens:
     vignetting: float = 0.0  # how much of the light the corners lack
 
 
-def taken(
+def apply_camera(
     pixels: NDArray[np.uint8],
     lens: Lens,
     motion: tuple[float, float],
-    exposed: float,
+    exposure: float,
     rng: np.random.Generator,
 ) -> NDArray[np.uint8]:
     """An ideal frame (H, W, 3) as this camera takes it.
 
     `motion` is how far the picture moves while the shutter is open [pixels], right and down;
-    `exposed` a factor on the brightness beside the lens's own.
+    `exposure` a factor on the brightness beside the lens's own.
     """
     values: Array = _blurred(pixels.astype(np.float32), *motion).astype(np.float64)
-    tint = np.array((lens.red, 1.0, lens.blue)) * lens.gain * exposed
+    tint = np.array((lens.red, 1.0, lens.blue)) * lens.gain * exposure
     values = values * (tint * _vignette(lens.vignetting, *pixels.shape[:2])[..., None])
     values = values + lens.noise * rng.standard_normal(pixels.shape)
     return np.asarray(values.round().clip(0, 255), dtype=np.uint8)

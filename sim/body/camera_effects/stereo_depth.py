@@ -31,7 +31,7 @@ class Stereo:
     cuts: bool = True  # off what is beyond furthest_m; or else it is said to be there, badly
 
 
-def measured(
+def apply_stereo(
     depth: Array, stereo: Stereo, focal_pixels: float, rng: np.random.Generator
 ) -> NDArray[np.float32]:
     """True depth (H, W) [m] as it is measured, NaN where it is not; inf is nothing at all."""

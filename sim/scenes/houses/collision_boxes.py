@@ -22,13 +22,13 @@ UNSEEN = (1.0, 1.0, 1.0)
 CellRectangle = tuple[int, int, int, int]  # first row, first column, rows and columns' ends
 
 
-def barriers(traversable: NDArray[np.uint8], floor_m: float) -> list[Box]:
+def collision_boxes(traversable: NDArray[np.uint8], floor_m: float) -> list[Box]:
     """Invisible boxes on a floor at this height [m], where its map (n, n) is not white.
 
     A cell that is not all white is filled, so a box reaches beyond the black by less than a cell.
     """
     pixels = FINEST_CELL_PIXELS
-    while len(rectangles := cover(_blocked(traversable, pixels))) > MAX_BOXES:
+    while len(rectangles := covering_rectangles(_blocked(traversable, pixels))) > MAX_BOXES:
         pixels *= 2
     corners_m = np.array(rectangles).reshape(-1, 2, 2) * (PIXEL_M * pixels)
     corners_m -= PIXEL_M * len(traversable) / 2.0
@@ -51,7 +51,7 @@ def _box(low: Array, high: Array, floor_m: float) -> Box:
     return Box(pose, half_m, UNSEEN, visible=False)
 
 
-def cover(cells: NDArray[np.bool_]) -> list[CellRectangle]:
+def covering_rectangles(cells: NDArray[np.bool_]) -> list[CellRectangle]:
     """Rectangles that together are the cells (n, m).
 
     Each is grown from the deepest cell that is left, over others too: walls aslant become squares

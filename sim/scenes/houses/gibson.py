@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixelgait.robot.errors import UserError
-from pixelgait.sim.scenes.houses.collision_boxes import barriers
+from pixelgait.sim.scenes.houses.collision_boxes import collision_boxes
 from pixelgait.sim.scenes.houses.indoor import Indoor
 from pixelgait.sim.world.meshes import check_faces, is_picture
 from pixelgait.sim.world.scene import STORE, Box, Layout, Mesh, Pose
@@ -56,7 +56,7 @@ class Gibson(Indoor):
             path = folder / MAP.format(i)
             image = _image(path)
             self.floors.append((height, _walk_map(path, image)))
-            boxes += barriers(image, height + LEVEL_M)
+            boxes += collision_boxes(image, height + LEVEL_M)
         self.fixed = (Mesh(mesh, collision, _texture(mesh), boxes),)
         half_m = max(walk_map.size_m[0] for _, walk_map in self.floors) / 2.0
         floor = Box(STORE, (half_m, half_m, SLAB_HALF_M), (1.0, 1.0, 1.0), visible=False)

@@ -12,7 +12,7 @@ from pixelgait.robot.spec import Array
 from pixelgait.sim.world.scene import Box, Pose, Scene
 from pixelgait.sim.world.traversability import CELL_M, Cell, TraversabilityMap
 
-LEAST_WAY_SHARE = 0.5  # the start's way to the goal, at least, as a share of the longest there is
+LEAST_PATH_SHARE = 0.5  # the start's way to the goal, at least, as a share of the longest there is
 MARK_HALF_M = (0.25, 0.25, 0.005)  # on the floor: no obstacle, and nothing to a depth camera
 GOAL_COLOUR = (0.05, 0.85, 0.15)
 SAMPLES = 4  # per cell of a straight line, of which all must be free
@@ -38,7 +38,7 @@ class Indoor(Scene):
         self.map, self.floor_m = traversability_map, floor_m
         goal = traversability_map.draw(rng)
         self.distances = traversability_map.geodesic_distances(goal)
-        least = LEAST_WAY_SHARE * self.distances[traversability_map.turnable].max()
+        least = LEAST_PATH_SHARE * self.distances[traversability_map.turnable].max()
         far = np.argwhere(traversability_map.turnable & (self.distances >= least))
         row, column = far[rng.integers(len(far))].tolist()
         self.start = row, column

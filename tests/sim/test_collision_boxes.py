@@ -17,7 +17,12 @@ from pixelgait.sim.body.interface import SimulatedBody
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.flat import FlatGround
-from pixelgait.sim.scenes.houses.collision_boxes import HEIGHT_M, MAX_BOXES, barriers, cover
+from pixelgait.sim.scenes.houses.collision_boxes import (
+    HEIGHT_M,
+    MAX_BOXES,
+    collision_boxes,
+    covering_rectangles,
+)
 from pixelgait.sim.scenes.houses.gibson import LEVEL_M, Gibson
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.tasks.episode import glide_episode
@@ -49,25 +54,25 @@ def test_rectangles_cover_a_map_and_nothing_else() -> None:
     image[40:, 10:14] = image[0, 0] = image[59, 79] = 1
     for cells in (image == 1, image == 2, image < 2):
         again = np.zeros_like(cells)
-        for top, first, bottom, end in cover(cells):
+        for top, first, bottom, end in covering_rectangles(cells):
             assert bottom > top
             assert end > first
             assert cells[top:bottom, first:end].all()
             again[top:bottom, first:end] = True
         np.testing.assert_array_equal(again, cells)
-    assert len(cover(image < 2)) == 1
-    assert len(cover(image == 1)) < 0.3 * np.count_nonzero(image)
+    assert len(covering_rectangles(image < 2)) == 1
+    assert len(covering_rectangles(image == 1)) < 0.3 * np.count_nonzero(image)
 
 
 def test_boxes_stand_where_the_map_is_black_and_are_not_too_many() -> None:
     image = np.full((401, 401), 255, dtype=np.uint8)  # no whole number of cells
     image[100:120, 300:310] = 0
-    (box,) = barriers(image, 1.5)
+    (box,) = collision_boxes(image, 1.5)
     pose = box.pose
     assert (pose.x, pose.y, pose.z) == pytest.approx((1.045, -0.905, 1.5 + HEIGHT_M / 2), abs=0.02)
     assert box.half_m == pytest.approx((0.05, 0.10, HEIGHT_M / 2), abs=0.02)
     specks = np.random.default_rng(0).random((800, 800)) < 0.01
-    boxes = barriers(np.where(specks, 0, 255).astype(np.uint8), 0.0)
+    boxes = collision_boxes(np.where(specks, 0, 255).astype(np.uint8), 0.0)
     assert 100 < len(boxes) <= MAX_BOXES
 
 

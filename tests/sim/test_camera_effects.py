@@ -10,11 +10,11 @@ import pytest
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import A1, Array
 from pixelgait.sim.body.camera import Camera, Kind
-from pixelgait.sim.body.camera_effects.colour import AutomaticExposure, Lens, taken
-from pixelgait.sim.body.camera_effects.stereo_depth import Stereo, measured
+from pixelgait.sim.body.camera_effects.colour import AutomaticExposure, Lens, apply_camera
+from pixelgait.sim.body.camera_effects.stereo_depth import Stereo, apply_stereo
 from pixelgait.sim.body.interface import BasePose
 from pixelgait.sim.body.randomisation import Randomisation, Sample
-from pixelgait.sim.body.sensors import CameraStream, exposed
+from pixelgait.sim.body.sensors import CameraStream, captured
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
@@ -31,16 +31,16 @@ def post(near_m: float = 0.5, far_m: float = 3.0) -> Array:
 
 
 def appearance(depth: Array, stereo: Stereo, seed: int = 0) -> Array:
-    return measured(depth, stereo, FOCAL, np.random.default_rng(seed))
+    return apply_stereo(depth, stereo, FOCAL, np.random.default_rng(seed))
 
 
 def test_an_ideal_camera_measures_what_is_there() -> None:
     np.testing.assert_allclose(appearance(post(), Stereo()), post(), rtol=1e-6)
     picture = np.random.default_rng(0).integers(0, 256, (8, 8, 3)).astype(np.uint8)
-    same = taken(picture, Lens(), (0.0, 0.0), 1.0, np.random.default_rng(0))
+    same = apply_camera(picture, Lens(), (0.0, 0.0), 1.0, np.random.default_rng(0))
     np.testing.assert_array_equal(same, picture)
     for kind in (picture, post().astype(np.float32)):
-        np.testing.assert_allclose(exposed(kind, Sample(), FOCAL, np.random.default_rng(0)), kind)
+        np.testing.assert_allclose(captured(kind, Sample(), FOCAL, np.random.default_rng(0)), kind)
 
 
 def test_what_one_eye_alone_sees_is_a_hole_on_the_left_of_what_is_near() -> None:
@@ -84,7 +84,7 @@ def test_depth_beside_colours_has_as_many_holes() -> None:
         assert expected == pytest.approx(0.1 * (0.5 + metres / 4.0), rel=0.1)
         beside = np.isnan(appearance(depth, replace(stereo, cuts=False))).mean()
         assert beside == pytest.approx(expected, rel=0.1)
-        assert exposed(pixels, sample, FOCAL, np.random.default_rng(0)).shape == pixels.shape
+        assert captured(pixels, sample, FOCAL, np.random.default_rng(0)).shape == pixels.shape
     far = appearance(np.full((200, 200), 100.0), replace(stereo, cuts=False))
     assert np.isnan(far).mean() == pytest.approx(0.15, rel=0.1)
     assert np.nanmin(far) > 4.0
@@ -109,7 +109,7 @@ def test_flying_pixels_are_at_edges_and_between_front_and_back() -> None:
 def test_corners_are_dark_and_white_is_tinted() -> None:
     grey = np.full((33, 33, 3), 100, np.uint8)
     lens = Lens(red=1.1, blue=0.9, vignetting=0.3)
-    seen = taken(grey, lens, (0.0, 0.0), 1.0, np.random.default_rng(0))
+    seen = apply_camera(grey, lens, (0.0, 0.0), 1.0, np.random.default_rng(0))
     np.testing.assert_allclose(seen[16, 16], (110, 100, 90), atol=1)
     np.testing.assert_allclose(seen[0, 0], np.array((110, 100, 90)) * 0.7, atol=1)
 
@@ -117,8 +117,8 @@ def test_corners_are_dark_and_white_is_tinted() -> None:
 def test_motion_smears_along_its_direction_alone() -> None:
     line = np.zeros((21, 21, 3), np.uint8)
     line[:, 10] = 250
-    across = taken(line, Lens(), (4.0, 0.0), 1.0, np.random.default_rng(0))
-    along = taken(line, Lens(), (0.0, 4.0), 1.0, np.random.default_rng(0))
+    across = apply_camera(line, Lens(), (4.0, 0.0), 1.0, np.random.default_rng(0))
+    along = apply_camera(line, Lens(), (0.0, 4.0), 1.0, np.random.default_rng(0))
     np.testing.assert_array_equal(along, line)
     assert (across[10, 8:13, 0] > 20).all()
     assert across[10, 10, 0] < 100
@@ -226,7 +226,7 @@ def test_every_flaw_of_a_sample_changes_what_is_seen() -> None:
         ideal, flawed = (
             np.concatenate(
                 [
-                    measured(depth, _stereo_of(name, v), 28.0, np.random.default_rng(s)).ravel()
+                    apply_stereo(depth, _stereo_of(name, v), 28.0, np.random.default_rng(s)).ravel()
                     for s in range(20)
                 ]
             )
@@ -235,7 +235,7 @@ def test_every_flaw_of_a_sample_changes_what_is_seen() -> None:
         assert not np.array_equal(ideal, flawed, equal_nan=True), name
     for field, value in (("gain", 1.3), ("noise", 8.0), ("red", 1.1), ("blue", 1.1)):
         lens = replace(Lens(), **{field: value})
-        seen = taken(picture, lens, (0.0, 0.0), 1.0, np.random.default_rng(0))
+        seen = apply_camera(picture, lens, (0.0, 0.0), 1.0, np.random.default_rng(0))
         assert not np.array_equal(seen, picture), field
 
 
