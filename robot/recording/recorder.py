@@ -116,7 +116,11 @@ class Recorder:
 
     def news(self) -> list[str]:
         """What has gone wrong since the last call, for people: steps that are lost, or the end."""
-        gap = f"{self.path}: the recording has a gap, a slow disk?" if self.lost else None
+        gap = (
+            f"{self.path}: the recording has a gap, disk or processor are too slow"
+            if self.lost
+            else None
+        )
         new = [each for each in (gap, self.problem) if each and each not in self._told]
         self._told.update(new)
         return new
@@ -145,7 +149,10 @@ class Recorder:
             self._writer.kill()
         self._thread.join(CLOSE_S)  # it says why the writer has ended
         if self.lost:
-            self.problem = self.problem or f"{self.path}: {self.lost} steps were lost, a slow disk?"
+            self.problem = (
+                self.problem
+                or f"{self.path}: {self.lost} steps were lost, disk or processor were too slow"
+            )
 
     def _pass_on(self) -> None:
         """In the recorder's thread."""

@@ -15,7 +15,7 @@ from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.topic_names import NODE
 from pixelgait.robot.ros.connections import Connections
 from pixelgait.robot.ros.monitoring.diagnostics import PERIOD_S, Diagnostics
-from pixelgait.robot.ros.monitoring.report import AttentionTopic, report
+from pixelgait.robot.ros.monitoring.report import AttentionTopic, busy_computer, report
 from pixelgait.robot.ros.monitoring.status_topics import DecisionTopic, LatencyTopic, StatusTopics
 from pixelgait.robot.ros.parameters import DRIVER_TIMEOUT, NodeOptions, Parameters
 from pixelgait.robot.runtime.control_loop import SENSOR_WAIT_S, ControlLoop
@@ -26,6 +26,7 @@ from pixelgait.robot.runtime.realtime import freeze_collector, take_turns
 
 DISCOVERY_S = 3.0  # until all earlier nodes are discovered; up to 2.6 s were measured
 WATCH_PERIOD_S = 0.1
+SILENT = " is silent for "  # in the supervisor's fault
 STANDING = (RobotState.READY, RobotState.WALKING)
 
 
@@ -99,11 +100,13 @@ class ControllerNode(LifecycleNode):
         loop.stop()
         self._status.end(loop)
         self.fault = loop.fault
+        if SILENT in (loop.fault or "") and (busy := busy_computer(loop.steps, loop.misses)):
+            self.fault = f"{loop.fault}; {busy}"
         if self.connections is not None:
             self.connections.link.settle()
             other = self.connections.conflict() if loop.fault else None
             if other and other != loop.fault:  # the fault may be a consequence of the conflict
-                self.fault = f"{loop.fault}; {other}"
+                self.fault = f"{self.fault}; {other}"
         if self.fault:
             self.get_logger().error(self.fault)
         if loop.profiler.ticks and loop.walking_since is not None:

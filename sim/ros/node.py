@@ -18,7 +18,7 @@ from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import write_atomic
 from pixelgait.robot.ros.address import Address, Ros2Control, parse_link
 from pixelgait.robot.spec import GO2, RobotSpec, find_robot
-from pixelgait.robot.unitree.address import Go2
+from pixelgait.robot.unitree.address import LOOPBACK, Go2
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.fault_injection import FaultyBody
 from pixelgait.sim.body.faults import parse_faults
@@ -74,6 +74,8 @@ class SimConfig(SceneOptions):
     """How to reach it: ros, by topics; ros2-control, by its forward_position_controller, or
     joint-trajectory, by its joint_trajectory_controller; or go2:lo, a Unitree Go2's own DDS, whose
     motors have to be released first. Camera and odometry by topics in any case."""
+    any_interface: bool = False
+    """Allow a simulated Go2 on another interface than lo, where a real robot may be."""
     out: Path | None = None
     """Folder for trajectory.npz, where the robot was."""
     video: Path | None = None
@@ -97,6 +99,11 @@ def run(config: SimConfig) -> None:
     address = parse_link(config.link)
     scene = config.make_scene()
     robot = find_robot(config.robot)
+    if isinstance(address, Go2) and address.interface != LOOPBACK and not config.any_interface:
+        raise UserError(
+            f"--link {config.link}: a real robot may be on {address.interface}, a simulated Go2 "
+            f"belongs on {LOOPBACK} (go2:{LOOPBACK}); --any-interface allows it"
+        )
     if isinstance(address, Go2) and robot is not GO2:
         raise UserError(f"--link {config.link} is a Go2's: expected --robot go2, not {robot.name}")
     check_film(config.video)
@@ -114,7 +121,8 @@ def run(config: SimConfig) -> None:
     if closed is not None:
         raise closed
     if node.late > LATE_STEPS:
-        print(f"warning: {node.late} physics steps began late, the robot was slower than real time")
+        late = f"{node.late} physics steps began late, the robot was slower than real time"
+        print(f"warning: {late}: end other programs, see docs/robot/timing.md")
 
 
 def _window(config: SimConfig, robot: RobotSpec) -> AbstractContextManager[WindowProcess | None]:

@@ -13,8 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pixelgait.robot.errors import UserError
 from pixelgait.robot.unitree.driver import ARM, L2, STAND_UP, STOP, WALK
 from pixelgait.robot.unitree.services import MotionSwitcher
+from pixelgait.sim.ros.node import SimConfig
+from pixelgait.sim.ros.node import run as run_simulator
 from tests.faults.go2 import BENT
 from tests.ros.go2 import Listener, press
 from tests.ros.support import PATIENT, Client, Processes
@@ -192,3 +195,18 @@ def test_without_cyclonedds_a_line_says_what_to_install(processes: Processes) ->
     assert run.stdout is not None
     line = "error: --link go2:lo needs cyclonedds: in the checkout, pip install -e '.[go2]'"
     assert run.stdout.read().splitlines() == [line]
+
+
+def test_a_simulated_go2_is_refused_on_an_interface_of_a_real_robot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(socket, "if_nameindex", lambda: [(1, "lo"), (2, "eth0")])
+    for link in ("go2:eth0", "go2:eth0:1"):
+        with pytest.raises(UserError) as refused:
+            run_simulator(SimConfig(robot="go2", link=link))
+        assert str(refused.value) == (
+            f"--link {link}: a real robot may be on eth0, a simulated Go2 belongs on lo (go2:lo); "
+            "--any-interface allows it"
+        )
+    with pytest.raises(UserError, match="unknown scene"):
+        run_simulator(SimConfig(robot="go2", link="go2:eth0", any_interface=True, scene="nowhere"))

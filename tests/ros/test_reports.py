@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
@@ -41,3 +42,39 @@ def test_an_output_that_cannot_be_written_costs_no_file(
     assert "Traceback" not in said
     told = "standard output: the report cannot be written (No space left on device)"
     assert (told in said.splitlines()[-1]) == (output == "full"), said
+
+
+@pytest.mark.parametrize(
+    ("load", "misses", "says"),
+    [
+        (1.5, 10, None),
+        (7.0, 0, "the computer is too busy (load 7.0 on 2 cores, 0 of 1000 deadlines missed): "),
+        (0.5, 60, "the computer is too busy (load 0.5 on 2 cores, 60 of 1000 deadlines missed): "),
+    ],
+)
+def test_a_busy_computer_is_named_with_its_remedy(
+    monkeypatch: pytest.MonkeyPatch, load: float, misses: int, says: str | None
+) -> None:
+    from pixelgait.robot.ros.monitoring.report import busy_computer
+
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    remedy = "end other programs, see docs/robot/timing.md"
+    assert busy_computer(1000, misses) == (None if says is None else says + remedy)
+
+
+def test_a_silent_sensor_on_a_busy_computer_names_the_cause(
+    processes: Processes, client: Client, robot: FakeRobot, iap_bundle: Path
+) -> None:
+    code = (
+        "import os, sys; os.getloadavg = lambda: (99.0, 0.0, 0.0); sys.argv[0] = 'pixelgait-run'\n"
+    )
+    code += "from pixelgait.robot.ros.run import main; main()"
+    run = processes.script(code, iap_bundle, *AUTO)
+    client.wait_for_state("ready")
+    robot.publish_joints = False
+    client.spin(lambda: run.poll() is not None)
+    assert run.stdout is not None
+    last = run.stdout.read().splitlines()[-1]
+    assert last.startswith("error: controller stopped: joint_states is silent for ")
+    assert "; the computer is too busy (load 99.0 on " in last

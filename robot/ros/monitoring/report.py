@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from pixelgait.robot.cli.provenance import head
 from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import Image
 from pixelgait.robot.ros.common import ros2
+from pixelgait.robot.ros.monitoring.diagnostics import MAX_MISSES
 from pixelgait.robot.runtime.attention_overlay import draw_attention
 from pixelgait.robot.runtime.control_loop import ControlLoop
 from pixelgait.robot.runtime.latency import format_table
@@ -39,6 +41,18 @@ class AttentionTopic:
         scale = max(1, OVERLAY_PIXELS // max(image.pixels.shape[:2]))
         pixels = draw_attention(image.pixels, decision.attention, scale)
         self._publisher.publish(ros2.image_message(round(image.time_s * 1e9), "camera", pixels))
+
+
+def busy_computer(steps: int, misses: int) -> str | None:
+    """That this computer is too busy and the remedy, or None.
+
+    Judged by its load over the last minute, and by the loop's share of missed deadlines.
+    """
+    load, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
+    if load <= cores and misses <= MAX_MISSES * steps:
+        return None
+    found = f"load {load:.1f} on {cores} cores, {misses} of {steps} deadlines missed"
+    return f"the computer is too busy ({found}): end other programs, see docs/robot/timing.md"
 
 
 def report(
