@@ -254,8 +254,8 @@ def test_steps_that_are_lost_are_told_at_once(
         monkeypatch.setattr(recorder_module, "MOST_WAITING", 0)  # a disk that stalls
         for number in range(1, 6):
             recorder.step(replace(full, number=number))
-            told = [f"{file}: the recording has a gap, disk or processor are too slow"] if number == 1 else []
-            assert recorder.news() == told
+            gap = f"{file}: the recording has a gap, disk or processor are too slow"
+            assert recorder.news() == ([gap] if number == 1 else [])
     assert recorder.problem == f"{file}: 4 steps were lost, disk or processor were too slow"
     recording = read_recording(file)
     assert [step.lost for step in recording.steps] == [0, 4]
