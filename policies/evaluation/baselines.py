@@ -17,10 +17,8 @@ from pixelgait.robot.control.observation import NO_GOAL
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import SimulatedBody
-from pixelgait.sim.scenes.registry import MOVING
-from pixelgait.sim.tasks import dynamic_window_teacher, teacher
-from pixelgait.sim.tasks.reachable_teacher import CheckedTeacher
-from pixelgait.sim.tasks.teacher import steer
+from pixelgait.sim.tasks import teacher
+from pixelgait.sim.tasks.teacher import Teacher, steer
 from pixelgait.sim.world import floor_plan, obstacles, raster, traversability
 from pixelgait.sim.world.scene import Layout
 from pixelgait.sim.world.seeds import Stream
@@ -39,12 +37,9 @@ _SOURCES: dict[Baseline, tuple[ModuleType, ...]] = {
 }
 
 
-def source_sha256(baseline: Baseline, scene: str) -> str | None:
-    """SHA-256 of the code that decides instead of a policy in a scene; None: there is none."""
-    if baseline not in _SOURCES:
-        return None
-    moving = baseline == "teacher" and scene.partition(":")[0] in MOVING
-    return files_sha256(*_SOURCES[baseline], *(dynamic_window_teacher,) * moving)
+def source_sha256(baseline: Baseline) -> str | None:
+    """SHA-256 of the code that decides instead of a policy; None: a policy or chance decides."""
+    return files_sha256(*_SOURCES[baseline]) if baseline in _SOURCES else None
 
 
 def files_sha256(*modules: ModuleType) -> str:
@@ -59,7 +54,7 @@ def make_baseline(baseline: Baseline | None, policy: HighLevel, body: SimulatedB
     """A baseline in place of the policy's high level; None: that itself."""
     match baseline:
         case "teacher":
-            return CheckedTeacher(body).decide
+            return Teacher(body).decide
         case "bug":
             return Bug(body).decide
         case "straight":

@@ -43,7 +43,6 @@ MIXED = {
 GENTLER = {Ramps.name: 0.5, Rough.name: 0.5}  # share of the difficulty in the mixture
 
 HOUSES = (Rooms.name, Gibson.name)  # where a destination is told
-MOVING = (PassersBy.name, Mixture.name)  # where things move
 MEDIUM = 0.5  # the difficulty, where none is said
 Move = Callable[[Path], Path]  # moves a file or folder; says where it is then
 

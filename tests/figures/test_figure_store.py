@@ -110,11 +110,11 @@ def test_figures_count_for_one_version_of_code_and_ranges_alone(
 def test_the_map_of_a_teacher_is_part_of_its_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = source_sha256("teacher", "gates")
+    before = source_sha256("teacher")
     other = tmp_path / "obstacles.py"
     other.write_text(Path(obstacles.__file__).read_text().replace("0.02", "0.03"))
     monkeypatch.setattr(obstacles, "__file__", str(other))
-    assert source_sha256("teacher", "gates") != before
+    assert source_sha256("teacher") != before
 
 
 def test_figures_of_a_cell_replace_those_of_its_former_definition(tmp_path: Path) -> None:

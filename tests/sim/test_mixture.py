@@ -17,9 +17,9 @@ from pixelgait.sim.scenes import Layout, Scene
 from pixelgait.sim.scenes.flat import FlatGround
 from pixelgait.sim.scenes.mixture import Mixture
 from pixelgait.sim.scenes.registry import MIXED, make_scene
-from pixelgait.sim.tasks.dynamic_window_teacher import ForesightedTeacher
 from pixelgait.sim.tasks.episode import glide_episode
 from pixelgait.sim.tasks.navigate import navigation_task
+from pixelgait.sim.tasks.teacher import Teacher
 from pixelgait.sim.world.seeds import Stream
 from tests.conftest import Command
 
@@ -147,9 +147,7 @@ def test_the_teacher_leads_through_every_kind() -> None:
     body = KinematicBody(A1, scene)
     for seed in first.values():
         task = navigation_task(scene, 6000)
-        assert glide_episode(
-            ForesightedTeacher(body).decide, body, task, seed
-        ).collision_free_success
+        assert glide_episode(Teacher(body).decide, body, task, seed).collision_free_success
     body.close()
 
 

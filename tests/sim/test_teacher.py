@@ -1,4 +1,4 @@
-"""The teacher: from the shapes of any scene to the way through it."""
+"""Teacher: from the shapes of any scene to a path through it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.scenes.registry import SCENES, make_scene
-from pixelgait.sim.tasks.dynamic_window_teacher import ForesightedTeacher
 from pixelgait.sim.tasks.episode import glide_episode
 from pixelgait.sim.tasks.navigate import navigation_task
+from pixelgait.sim.tasks.teacher import Teacher
 from pixelgait.sim.world.obstacles import obstacle_boxes
 from pixelgait.sim.world.raster import walk_map
 from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene, Swing
@@ -23,7 +23,7 @@ from pixelgait.sim.world.scene import Box, Layout, Plane, Pose, Scene
 
 
 class Pen(Scene):
-    """A U of walls that opens away from the goal: who does not know it walks into it."""
+    """A U of walls that opens away from the goal: the robot starts inside."""
 
     name = "pen"
     goal_m = 4.0
@@ -43,25 +43,23 @@ class Pen(Scene):
 
 
 @pytest.mark.parametrize("name", [name for name in SCENES if name != "flat"])
-def test_it_knows_the_way_through_every_scene(name: str) -> None:
+def test_the_teacher_passes_every_scene_without_a_collision(name: str) -> None:
     scene = make_scene(name, 0.5)
     body = KinematicBody(A1, scene)
     for seed in (9000, 9001):
-        episode = glide_episode(
-            ForesightedTeacher(body).decide, body, navigation_task(scene, 6000), seed
-        )
+        episode = glide_episode(Teacher(body).decide, body, navigation_task(scene, 6000), seed)
         assert episode.collision_free_success
     body.close()
 
 
-def test_it_backs_out_of_a_dead_end_in_a_scene_of_the_users_own(tmp_path: Path) -> None:
+def test_the_teacher_backs_out_of_a_dead_end_in_a_user_scene(tmp_path: Path) -> None:
     path = tmp_path / "pen.py"
     path.write_text(OWN_SCENE)
     scene = make_scene(str(path))
     body = KinematicBody(A1, scene)
     task = navigation_task(scene, 6000)
-    task.patience_steps = 3000  # it has to go back first
-    episode = glide_episode(ForesightedTeacher(body).decide, body, task, 9000)
+    task.stall_steps = 3000  # it has to go back first
+    episode = glide_episode(Teacher(body).decide, body, task, 9000)
     assert episode.collision_free_success
     assert episode.path[:, 0].min() < -0.2  # out by the open side, behind the start
     body.close()
@@ -87,18 +85,18 @@ class Yard(Scene):
 @pytest.mark.parametrize(
     ("headings_deg", "side"),
     [
-        ([30], 1),  # its way lies behind, 150 degrees to the left
+        ([30], 1),  # its path lies behind, 150 degrees to the left
         ([30, 35], 1),
         ([30, 25], -1),  # to the left it would be less, but it is turning to the right
         ([30, 25, 25], 1),  # it has stopped turning
-        ([60, 55], 1),  # the way does not lie behind
+        ([60, 55], 1),  # the path does not lie behind
     ],
 )
-def test_who_turns_about_goes_on_as_he_has_begun(headings_deg: list[int], side: int) -> None:
+def test_a_turn_to_a_path_behind_goes_on_as_it_began(headings_deg: list[int], side: int) -> None:
     body = KinematicBody(A1, Yard())
     body.reset(9000)
     body.scene.goal_position = np.array((-1.8, 0.0))
-    teacher = ForesightedTeacher(body)
+    teacher = Teacher(body)
     for each in headings_deg:
         body.state.yaw = math.radians(each)
         decision = teacher.decide()
@@ -106,7 +104,7 @@ def test_who_turns_about_goes_on_as_he_has_begun(headings_deg: list[int], side: 
     body.close()
 
 
-def test_a_map_keeps_clear_of_boxes_and_edges_and_goes_below_what_hovers() -> None:
+def test_the_map_keeps_clear_of_boxes_and_edges_but_passes_below_hovering_boxes() -> None:
     scene = Yard()
     layout = scene.layout(np.random.default_rng(0))
     (box, _), *others = obstacle_boxes(scene, layout, A1.stand_height_m)
@@ -122,20 +120,18 @@ def test_a_map_keeps_clear_of_boxes_and_edges_and_goes_below_what_hovers() -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("difficulty", [0.5, 1.0])
-def test_it_touches_nobody_who_walks_across_its_way(difficulty: float) -> None:
-    """Before it knew where they would be it touched somebody in 14 of 20 episodes."""
+def test_the_teacher_touches_no_passer_by(difficulty: float) -> None:
+    """Without predictions of their motion it touched one in 14 of 20 episodes."""
     scene = make_scene("passers-by", difficulty)
     body = KinematicBody(A1, scene)
     for seed in range(9000, 9005):
-        episode = glide_episode(
-            ForesightedTeacher(body).decide, body, navigation_task(scene, 6000), seed
-        )
+        episode = glide_episode(Teacher(body).decide, body, navigation_task(scene, 6000), seed)
         assert episode.collision_free_success
     body.close()
 
 
 class Catwalk(Scene):
-    """Somebody goes to and fro across a platform 2 m wide, with nothing beside it."""
+    """A passer-by moves to and fro across a platform 2 m wide, with nothing beside it."""
 
     name = "catwalk"
     goal_m = 5.0
@@ -150,10 +146,10 @@ class Catwalk(Scene):
         return Layout(Pose(0, 0, 0), [Pose(2.5, 0.0, 0.85)], [swing])
 
 
-def test_it_would_rather_wait_than_step_off_the_edge() -> None:
+def test_the_teacher_waits_instead_of_stepping_off_an_edge() -> None:
     scene = Catwalk()
     body = KinematicBody(A1, scene)
-    decide = ForesightedTeacher(body).decide
+    decide = Teacher(body).decide
     for seed in range(9000, 9010):
         episode = glide_episode(decide, body, navigation_task(scene, 6000), seed)
         assert episode.collision_free_success

@@ -214,7 +214,7 @@ def steer_to(folder: Path, x: float, y: float, boxes: list[object]) -> None:
 @pytest.mark.parametrize(
     ("x", "y", "boxes", "words"),
     [
-        (3, 4, PEN, "(3, 4): the nearest place with room"),
+        (3, 4, PEN, "(3, 4): the nearest position with room"),
         (0, -17, [], "(0, -17) from the start (0, 0): the teacher's map ends there, exp"),
     ],
 )

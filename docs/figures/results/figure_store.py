@@ -123,7 +123,7 @@ def _versioned(figures: Figures) -> Figures:
 def versions(baseline: Baseline | None, scene: str, randomise: bool) -> Figures:
     """SHA-256 of the code and the ranges that an evaluation depends on, besides the weights."""
     found: Figures = {}
-    if code := baseline and source_sha256(baseline, scene):
+    if code := baseline and source_sha256(baseline):
         found[CODE] = code
     if scene.partition(":")[0] in HOUSES:
         found[MEASURES] = files_sha256(navigate, indoor, traversability)

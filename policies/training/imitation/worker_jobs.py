@@ -22,7 +22,7 @@ from pixelgait.robot.files import Readable
 from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Episode, glide_episode
 from pixelgait.sim.tasks.navigate import navigation_task
-from pixelgait.sim.tasks.reachable_teacher import CheckedTeacher
+from pixelgait.sim.tasks.teacher import Teacher
 from pixelgait.sim.world.seeds import Stream
 
 # A student that is stuck sees the same image again and again; but to turn round takes 3 s, which
@@ -47,7 +47,7 @@ def collect(course: Course) -> tuple[Demonstrations, Episode]:
     high_level = worker.high_level
     assert high_level is not None
     body = worker.glider(course.difficulty)
-    teacher = CheckedTeacher(body)
+    teacher = Teacher(body)
     rng = Stream.TEACHER_NOISE.rng(seed)
     images, goals, latents = [], [], []
     if student is not None:
