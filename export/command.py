@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pixelgait.export.options import ExportConfig
-from pixelgait.policies.runs.run import find_run
+from pixelgait.export.options import ExportConfig, check
+from pixelgait.policies.runs.run import load_checkpoint
 from pixelgait.robot.cli.options import parse
 from pixelgait.robot.errors import run_command
 
@@ -14,10 +14,10 @@ def main() -> None:
 
 
 def _export(config: ExportConfig) -> None:
-    find_run(config.low_level, "low_level")  # before what takes seconds to load
-    if config.high_level is not None:
-        find_run(config.high_level, "high_level")
-    from pixelgait.export.exporter import export, trial_of_bundle
+    for run in check(config):
+        if run is not None:
+            load_checkpoint(run / "best.npz")
+    from pixelgait.export.exporter import export, trial_of_bundle  # takes seconds
 
     export(config)
     print(f"next: {trial_of_bundle(config)}")

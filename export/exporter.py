@@ -15,11 +15,10 @@ import torch
 from pixelgait.export import parity
 from pixelgait.export.contract import make_contract
 from pixelgait.export.onnx_graphs import HighLevelGraph, high_level_graph, low_level_graph
-from pixelgait.export.options import ExportConfig
-from pixelgait.export.sample_observations import record
+from pixelgait.export.options import ExportConfig, check
 from pixelgait.policies.high_level import Decider, HighLevelNetwork, StraightAhead
 from pixelgait.policies.low_level import LinearGraph, LowLevelGraph
-from pixelgait.policies.runs.run import files_of, find_run
+from pixelgait.policies.runs.run import find_run
 from pixelgait.policies.runs.trained import (
     provenance_of,
     trained_high_level,
@@ -37,7 +36,6 @@ from pixelgait.robot.bundle import (
     single_thread_session,
     tensors_of,
 )
-from pixelgait.robot.cli.options import check_outputs
 from pixelgait.robot.cli.provenance import head, settings
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, read_json, write_atomic
@@ -52,15 +50,9 @@ def export(config: ExportConfig) -> list[parity.Parity]:
         UserError: a run folder, the name or the place of a file cannot be used, `out` holds
             something else than a bundle, or ONNX differs from torch.
     """
-    _require_text(config.name)
-    low_level_run = find_run(config.low_level, "low_level")
+    low_level_run, high_level_run = check(config)
     low_level = LinearGraph(trained_low_level(low_level_run))
-    high_level_run = config.high_level and find_run(config.high_level, "high_level")
     high_level = high_level_of(config, high_level_run)
-    files = [("out", config.out / name) for name in (*FILES, CONTRACT)]
-    read = [file for run in (low_level_run, high_level_run) if run for file in files_of(run)]
-    check_outputs(("json", config.json), *files, inputs=read)
-    _require_ours(config.out)
     provenance = {
         "low_level": provenance_of(low_level_run),
         "high_level": high_level_run and provenance_of(high_level_run),
@@ -81,23 +73,6 @@ def trial_of_bundle(config: ExportConfig) -> str:
     return trial_line(config.out, trial_of(low_level, high_level))
 
 
-def _require_text(name: str) -> None:
-    """Raises UserError for a name that is none, or came in another encoding: graphs carry UTF-8."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise UserError(f"--name {name!r}: expected UTF-8") from None
-    if not name.isprintable():
-        raise UserError(f"--name {name!r}: expected printable text")
-
-
-def _require_ours(out: Path) -> None:
-    """Raises UserError if the folder holds something else than a bundle, whole or half written."""
-    there = {path.name for path in out.iterdir() if not path.name.startswith(".")}
-    if there - {*FILES} and CONTRACT not in there:
-        raise UserError(f"{out} is not empty and holds no older bundle; choose another --out")
-
-
 def write_bundle(
     out: Path,
     high_level: Decider,
@@ -115,7 +90,7 @@ def write_bundle(
     """
     modules = {HIGH_LEVEL: HighLevelGraph(high_level), LOW_LEVEL: low_level}
     graphs = {HIGH_LEVEL: high_level_graph(high_level), LOW_LEVEL: low_level_graph(low_level)}
-    observations = record(high_level, low_level, seed)
+    observations = parity.record(high_level, low_level, seed)
     rows, golden = [], {}
     for file, graph in graphs.items():
         samples = parity.samples_of(observations, file)
@@ -141,8 +116,6 @@ def high_level_of(config: ExportConfig, run: Path | None) -> Decider:
         UserError: the run folder cannot be used, or the encoder makes no sense.
     """
     if run is not None:
-        if config.encoder:
-            raise UserError("--encoder takes the place of --high-level: give one of them")
         return trained_high_level(run)
     if not config.encoder:
         return StraightAhead()

@@ -1,11 +1,14 @@
-"""What pixelgait-export is asked for."""
+"""Options of pixelgait-export, and their checks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from pixelgait.robot.cli.options import Seed
+from pixelgait.policies.runs.run import files_of, find_run
+from pixelgait.robot.bundle import CONTRACT, FILES
+from pixelgait.robot.cli.options import Seed, check_outputs
+from pixelgait.robot.errors import UserError
 from pixelgait.sim.world.seeds import VALIDATION
 
 
@@ -34,3 +37,33 @@ class ExportConfig:
     """Course on which the observations are recorded."""
     json: Path | None = None
     """Also write the parity figures there."""
+
+
+def check(config: ExportConfig) -> tuple[Path, Path | None]:
+    """The run folders of low and high level, after checks that take no time.
+
+    Raises:
+        UserError: if a run folder, the name or the place of a file cannot be used, or `out` holds
+            something else than a bundle.
+    """
+    try:
+        config.name.encode()
+    except UnicodeEncodeError:
+        raise UserError(f"--name {config.name!r}: expected UTF-8") from None
+    if not config.name.isprintable():
+        raise UserError(f"--name {config.name!r}: expected printable text")
+    low_level = find_run(config.low_level, "low_level")
+    high_level = config.high_level and find_run(config.high_level, "high_level")
+    if high_level and config.encoder:
+        raise UserError("--encoder takes the place of --high-level: give one of them")
+    if config.out.is_file():
+        raise UserError(f"--out {config.out} is a file, expected a folder")
+    files = [("out", config.out / name) for name in (*FILES, CONTRACT)]
+    read = [file for run in (low_level, high_level) if run for file in files_of(run)]
+    check_outputs(("json", config.json), *files, inputs=read)
+    there = {path.name for path in config.out.iterdir() if not path.name.startswith(".")}
+    if there - {*FILES} and CONTRACT not in there:
+        raise UserError(
+            f"{config.out} is not empty and holds no older bundle; choose another --out"
+        )
+    return low_level, high_level

@@ -1,11 +1,15 @@
-// Loads a policy bundle without Python: its hashes, its graphs, their names and shapes, its golden vector
-// (docs/contract.md).
+// Checks a policy bundle without Python: hashes, graphs, tensor names and shapes, golden vector (docs/contract.md).
+// Build and run it in the checkout:
 //
 //     g++ -std=c++17 -O2 examples/cpp/check_bundle.cpp -I$ORT/include -L$ORT/lib -Wl,-rpath,$ORT/lib -lonnxruntime -o check_bundle
 //     ./check_bundle policies/pretrained/iap
 //
-// in the checkout. $ORT is a release of onnxruntime, or wherever its headers and library are; -rpath is how the program finds the
-// library again, unless it is installed where the system looks.
+// $ORT is an unpacked release of onnxruntime, or any folder with its headers in include and its library in lib; -rpath tells the
+// program where the library is. Python's wheel of onnxruntime has the library under a versioned name and no headers. To link
+// against it, make two symlinks in $ORT/lib, and take onnxruntime_c_api.h from a release or from Debian's libonnxruntime-dev:
+//   CAPI=$(python -c "import onnxruntime, os; print(os.path.dirname(onnxruntime.__file__) + '/capi')")
+//   ln -s $CAPI/libonnxruntime.so.1.* $ORT/lib/libonnxruntime.so
+//   ln -s $CAPI/libonnxruntime.so.1.* $ORT/lib/libonnxruntime.so.1
 #include <onnxruntime_c_api.h>
 
 #include <cmath>
@@ -165,7 +169,11 @@ float golden_difference(OrtSession* session, const Json& types, const Json& gold
 }
 
 int main(int count, char** arguments) try {
-    const std::string folder = count > 1 ? arguments[1] : ".";
+    if (count != 2) {
+        std::cerr << "usage: " << arguments[0] << " BUNDLE   (a folder with contract.json)\n";
+        return 2;
+    }
+    const std::string folder = arguments[1];
     const Json contract = read_json(folder + "/contract.json");
     if (contract.at("schema").text != "3") throw std::runtime_error("expected a contract of schema 3");
     check_hashes(folder, contract);

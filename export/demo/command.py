@@ -14,8 +14,8 @@ def main() -> None:
 
 
 def _demo(config: DemoConfig) -> None:
-    find_robot(config.robot)  # before what takes seconds to load
-    from pixelgait.export.demo.demo import demo
+    find_robot(config.robot)
+    from pixelgait.export.demo.demo import demo  # takes seconds
 
     demo(config)
 

@@ -7,8 +7,10 @@ import math
 import shutil
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pixelgait.export import plots
-from pixelgait.export.demo.film import ended, film, walked
 from pixelgait.export.demo.options import DemoConfig
 from pixelgait.export.demo.ros import run_ros
 from pixelgait.export.exporter import export
@@ -23,14 +25,22 @@ from pixelgait.policies.training.session import train
 from pixelgait.robot.bundle import SHIPPED, load_bundle, shipped_low_level
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import LOCK, locked
+from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.recording.reader import read_recording
 from pixelgait.robot.recording.replay import format_figures, replay
-from pixelgait.robot.spec import A1, find_robot
+from pixelgait.robot.spec import A1, Array, RobotSpec, find_robot
 from pixelgait.sim.engines.urdf import find_urdf
 from pixelgait.sim.scenes.courses.obstacle_course import ObstacleCourse
 from pixelgait.sim.scenes.registry import make_scene
-from pixelgait.sim.tasks.navigate import REACHED_M, STOPPED_M
-from pixelgait.sim.viewing.video import FRAMES_PER_S, write_film
+from pixelgait.sim.tasks.navigate import REACHED_M, STOPPED_M, STOPPED_STEPS
+from pixelgait.sim.viewing.video import (
+    FRAMES_PER_S,
+    Track,
+    counted,
+    draw_inset,
+    render_track,
+    write_film,
+)
 from pixelgait.sim.world.appearance import AppearanceSet
 from pixelgait.sim.world.scene import Layout, Scene, WithAppearance
 from pixelgait.sim.world.seeds import VALIDATION, Stream
@@ -198,12 +208,13 @@ def show(config: DemoConfig, run: Run) -> None:
         out,
     )
     path = track.path
-    plots.path_on_course(out / "path.png", course, {"robot": path[:, 1:3]})
+    seconds = path[-1, 0] - path[0, 0]
+    plots.path_on_course(out / "path.png", course, path[:, 1:3], seconds)
     write_film(out / "walk.mp4", frames)
     write_film(out / "walk.gif", frames[: round(GIF_S * FRAMES_PER_S)])
     write_film(out / "strip.png", frames)
     x, y = path[-1, 1:3] - path[0, 1:3]
-    print(f"\nwalked {x:.1f} m ahead in {path[-1, 0] - path[0, 0]:.0f} s (sideways {y:+.1f} m)")
+    print(f"\nwalked {x:.1f} m ahead in {seconds:.0f} s (sideways {y:+.1f} m)")
     print(f"loop: {report['ticks']} ticks at {1e6 / report['period']['p50_us']:.0f} Hz")
 
 
@@ -233,6 +244,44 @@ def arrival(config: DemoConfig) -> str:
         f"in the house: NOT arrived, {remaining_m:.2f} m from its goal after {HOUSE_S:.0f} s, "
         f"{moved_m:.2f} m of way in the last half second: expected to stand within {REACHED_M} m"
     )
+
+
+def walked(out: Path) -> Track:
+    """Where the robot was while the controller decided."""
+    with np.load(out / "trajectory.npz") as data, np.load(out / "decisions.npz") as decisions:
+        path, simulated_s = data["path"], data["simulated_s"]
+        first, last = decisions["time_s"][[0, -1]]
+    walking = (path[:, 0] >= first) & (path[:, 0] <= last + 0.1)
+    return Track(path[walking], simulated_s[walking])
+
+
+def ended(out: Path, walk_s: float) -> tuple[Array, float]:
+    """Where the robot really was (2,) [m] when so long a walk was over, and whether it stood.
+
+    The latter as how far it had come in the half second before [m].
+    """
+    with np.load(out / "trajectory.npz") as data, np.load(out / "decisions.npz") as decisions:
+        path, began_s = data["path"], decisions["time_s"][0]
+    moments = began_s + walk_s - np.array((0.0, STOPPED_STEPS * CONTROL_DT_S))
+    after = np.searchsorted(path[:, 0], moments, side="right")
+    place, before = path[np.maximum(after - 1, 0), 1:3]
+    return place, math.dist(place, before)
+
+
+def film(
+    spec: RobotSpec, scene: Scene, seed: int, track: Track, out: Path
+) -> list[NDArray[np.uint8]]:
+    """Frames of the walk, with what the camera saw and attended to in the corner."""
+    with np.load(out / "decisions.npz") as data:
+        times, images = data["time_s"], data["images"]
+        attention = data["attention"] if "attention" in data else [None] * len(times)
+
+    def seen(now: float) -> NDArray[np.uint8]:
+        i = max(0, int(np.searchsorted(times, now, side="right")) - 1)
+        return draw_inset(images[i], attention[i])
+
+    taken = track.frame_times()
+    return [*counted(render_track(spec, scene, seed, track, taken, seen), len(taken))]
 
 
 def _require_ours(out: Path) -> None:

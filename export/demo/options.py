@@ -1,4 +1,4 @@
-"""What pixelgait-demo is asked for."""
+"""Options of pixelgait-demo."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pixelgait.export.encoder_profile.graph_timing import time_apart
 from pixelgait.export.encoder_profile.report import (
     EncoderRow,
+    encoder_times,
     findings,
     format_machine,
     format_rows,
@@ -96,8 +97,6 @@ def profile_encoders(config: EncoderProfileConfig) -> list[EncoderRow]:
         UserError: there is no such encoder, no time to measure, no place on the page, or a file
             cannot be written, or no encoder sees images of such a size.
     """
-    from pixelgait.export.encoder_profile.plot import encoder_times
-
     if config.page is not None:
         require_markers(config.page, "encoders", "encoders")
     data, table, picture = (config.out / f"encoders.{kind}" for kind in ("json", "md", "png"))

@@ -8,20 +8,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pixelgait.robot.profiling.comparison import COLUMNS, rows
+from pixelgait.robot.runtime.latency import STAGES
 
-WIDTH, HEIGHT, LEFT, BOTTOM = 640, 150, 8, 22  # of a histogram [px]
+# Of a histogram [px]: place of its axes, and room around them.
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 150, 56, 8, 10, 38
+MOST_TICKS = 9  # of the time axis
+NS_PER_US = math.log2(1000.0)
+MEANINGS = {**STAGES, "period": "from one control step to the next"}
 COLOURS = ("#3366cc", "#dc7f2f")
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; margin: 1rem 0; }
 td, th { padding: .15rem .7rem; text-align: right; border-bottom: 1px solid #ddd; }
 td:first-child, th:first-child { text-align: left; }
+small { font-weight: normal; color: #555; }
 svg { display: block; margin: .3rem 0 1.2rem; } text { font-size: 11px; fill: #555; }
 """
 
 
 def page(reports: Sequence[Mapping[str, Any]]) -> str:
-    """Of one report, or of two that are compared."""
+    """The HTML page of one report, or of two that are compared."""
     title = " and ".join(html.escape(str(report.get("bundle"))) for report in reports)
     parts = [_about(report, COLOURS[i]) for i, report in enumerate(reports)]
     names = dict.fromkeys(name for report in reports for name in report.get("histograms", {}))
@@ -55,28 +61,61 @@ def _about(report: Mapping[str, Any], colour: str) -> str:
 
 
 def _histogram(name: str, reports: Sequence[Mapping[str, Any]]) -> str:
-    """Bars over a logarithmic axis, heights logarithmic too: the rare is what matters."""
+    """Durations of a stage, both axes logarithmic: rare long ones matter most."""
     found = [report.get("histograms", {}).get(name, []) for report in reports]
-    edges = [edge for bars in found for edge, _ in bars]
-    least, most = math.log2(min(edges)) - 0.25, math.log2(max(edges)) + 0.125
+    edges = [(_lower_edge(edge), edge) for bars in found for edge, _ in bars]
+    least = math.log2(min(lower for lower, _ in edges)) - 0.1
+    most = math.log2(max(upper for _, upper in edges)) + 0.1
     tallest = max(math.log1p(count) for bars in found for _, count in bars)
-    scale = (WIDTH - 2 * LEFT) / (most - least)
 
     def x(edge_us: float) -> float:
-        return LEFT + (math.log2(edge_us) - least) * scale
+        return LEFT + (math.log2(edge_us) - least) / (most - least) * (WIDTH - LEFT - RIGHT)
+
+    def y(count: float) -> float:
+        return HEIGHT - (HEIGHT - TOP) * math.log1p(count) / tallest
 
     bars = "".join(
-        f"<rect x='{x(edge) - scale / 8:.1f}' y='{HEIGHT - tall:.1f}' width='{scale / 8:.1f}' "
-        f"height='{tall:.1f}' fill='{COLOURS[i]}' fill-opacity='.6'>"
+        f"<rect x='{x(lower):.2f}' y='{y(count):.1f}' width='{x(edge) - x(lower):.2f}' "
+        f"height='{HEIGHT - y(count):.1f}' fill='{COLOURS[i]}' fill-opacity='{opacity}'>"
         f"<title>{count} up to {edge:.0f} us</title></rect>"
+        for opacity in [1 if len(reports) == 1 else 0.6]
         for i, each in enumerate(found)
         for edge, count in each
-        for tall in [(HEIGHT - 10) * math.log1p(count) / tallest]
+        for lower in [_lower_edge(edge)]
     )
+    times = [digit * 10.0**power for power in range(-3, 9) for digit in (1, 2, 5)]
+    shown = [time_us for time_us in times if least <= math.log2(time_us) <= most]
+    shown = shown[:: max(1, math.ceil(len(shown) / MOST_TICKS))]
+    counts = [10**power for power in range(20) if math.log1p(10**power) <= tallest * 1.001]
     ticks = "".join(
-        f"<text x='{x(10.0**power):.1f}' y='{HEIGHT + 15}'>{10**power} us</text>"
-        for power in range(8)
-        if least <= math.log2(10.0**power) <= most - 0.1
+        f"<text x='{x(time_us):.1f}' y='{HEIGHT + 15}' text-anchor='middle'>"
+        f"{format_us(time_us)}</text>"
+        for time_us in shown
+    ) + "".join(
+        f"<text x='{LEFT - 6}' y='{y(count) + 4:.1f}' text-anchor='end'>{count}</text>"
+        for count in counts
     )
+    labels = (
+        f"<text x='{(LEFT + WIDTH - RIGHT) / 2:.0f}' y='{HEIGHT + 32}' text-anchor='middle'>"
+        f"time</text><text transform='translate(12 {HEIGHT / 2:.0f}) rotate(-90)' "
+        f"text-anchor='middle'>steps</text>"
+    )
+    axes = f"<path d='M{LEFT} {TOP}V{HEIGHT}H{WIDTH - RIGHT}' fill='none' stroke='#999'/>"
     size = f"width='{WIDTH}' height='{HEIGHT + BOTTOM}'"
-    return f"<h3>{html.escape(name)}</h3><svg {size} role='img'>{bars}{ticks}</svg>"
+    meaning = f" <small>{html.escape(MEANINGS[name])}</small>" if name in MEANINGS else ""
+    drawing = f"<svg {size} role='img'>{bars}{axes}{ticks}{labels}</svg>"
+    return f"<h3>{html.escape(name)}{meaning}</h3>{drawing}"
+
+
+def _lower_edge(edge_us: float) -> float:
+    """Lower edge [us] of a bar of `Histogram.coarse`: 8 bars of equal width an octave [ns]."""
+    octave = math.floor(math.log2(edge_us) + NS_PER_US) - NS_PER_US
+    width_us: float = 2.0**octave / 8.0
+    return edge_us - width_us
+
+
+def format_us(time_us: float) -> str:
+    """A time with the unit that suits it."""
+    if time_us >= 1e6:
+        return f"{time_us / 1e6:g} s"
+    return f"{time_us / 1e3:g} ms" if time_us >= 1e3 else f"{time_us:g} us"

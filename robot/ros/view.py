@@ -60,9 +60,7 @@ def view(config: ViewConfig) -> None:
             can be written there, or ROS 2 is not installed.
         ModuleNotFoundError: Rerun is not installed.
     """
-    if config.save is None:
-        require_display()
-    else:
+    if config.save is not None:
         require_writable(config.save)
         if config.save.suffix != SUFFIX:
             raise UserError(f"--save {config.save}: expected a file {SUFFIX}")
@@ -72,17 +70,18 @@ def view(config: ViewConfig) -> None:
         show_recording(config)
 
 
-def require_display() -> None:
-    """Raise a UserError if no window can be opened here."""
-    if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+def require_display(config: ViewConfig) -> None:
+    """Raises UserError if a window is wanted and none can be opened here."""
+    if config.save is None and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         raise UserError(f"there is no display (DISPLAY is not set): --save FILE{SUFFIX}")
 
 
 def show_recording(config: ViewConfig) -> None:
-    """Tell all of it at once."""
+    """Show all of a recording at once."""
     require_library()
     recording = read_recording(Path(config.source))
     bundle = _bundle(config, recording)
+    require_display(config)
     with _viewer(config.save) as (log, window):
         log.write(recorded_entries(recording, bundle))
         log.flush()
@@ -91,8 +90,9 @@ def show_recording(config: ViewConfig) -> None:
 
 
 def show_live(config: ViewConfig) -> None:
-    """Tell what is heard, as it is heard."""
+    """Show what the nodes publish, as it arrives."""
     bundle = load_bundle(config.bundle) if config.bundle is not None else None
+    require_display(config)
     from pixelgait.robot.ros.common import ros2  # refuses a missing ROS 2
 
     stop = ros2.start(sys.argv)

@@ -23,19 +23,19 @@ from pixelgait.robot.runtime.realtime import StallWatch
 SUB_BITS = 7
 OCTAVES = 40  # up to 2^40 ns = 18 minutes
 PERCENTILES = (("p50_us", 0.5), ("p95_us", 0.95), ("p99_us", 0.99), ("p999_us", 0.999))
-STAGES = (
-    "sensor_to_command",
-    "wait",  # for what is due in a moment: see `Pace`
-    "read",  # what has arrived, and make it a reading
-    "observe",
-    "image_prepare",
-    "high_level",
-    "low_level",
-    "safety",
-    "compute",  # those of `COMPUTE` together, of the same step: percentiles of each do not add up
-    "publish",
-    "cache_warmup",  # while what will be answered is still to come: see `Rehearsal`
-)
+STAGES = {
+    "sensor_to_command": "from the reading's stamp to the sent command",
+    "wait": "for a reading that is due in a moment",
+    "read": "received messages become a reading",
+    "observe": "the reading becomes an observation",
+    "image_prepare": "the camera image becomes the policy's input",
+    "high_level": "decision by the policy network",
+    "low_level": "joint targets by network and gait generator",
+    "safety": "safety checks of the command",
+    "compute": "observe + low_level + safety of the same step",
+    "publish": "the command is sent",
+    "cache_warmup": "last step run again while waiting, to keep caches warm",
+}
 COMPUTE = ("observe", "low_level", "safety")  # in every step; the last one ends it
 
 

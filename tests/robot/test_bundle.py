@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 import pytest
 
-from pixelgait.export.sample_observations import record
+from pixelgait.export.parity import record
 from pixelgait.policies.high_level import StraightAhead
 from pixelgait.policies.low_level import LinearGraph
 from pixelgait.policies.runs.trained import trained_high_level, trained_low_level
