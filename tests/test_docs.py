@@ -117,14 +117,14 @@ def test_every_target_of_make_is_there() -> None:
 def command_lines() -> list[tuple[str, str]]:
     """(page, command line) of all that are shown, in fenced or indented blocks or in the text."""
     found = []
-    for page in PAGES:
+    for page in [*PAGES, *CARDS]:
         text = page.read_text().replace("\\\n", " ")
         blocks = [line for block in FENCED.findall(text) for line in block.splitlines()]
         blocks += re.findall(r"^ {4}(.*)$", text, re.MULTILINE)
         for line in [*blocks, *re.findall(r"`([^`\n]+)`", text)]:
             line = line.split(" #")[0].strip()
             if re.match(r"(pixelgait-|python -m pixelgait)", line):
-                found.append((page.name, line))
+                found.append((str(page.relative_to(ROOT)), line))
     return list(dict.fromkeys(found))
 
 
