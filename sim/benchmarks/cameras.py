@@ -16,8 +16,8 @@ from pixelgait.sim.body.camera import CHANNELS, Camera, Kind
 from pixelgait.sim.body.interface import BasePose, SimulatedBody
 from pixelgait.sim.engines.kinematic_body import KinematicBody
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
-from pixelgait.sim.engines.pybullet_camera import projection_matrix, view_matrix
 from pixelgait.sim.engines.pybullet_client import pybullet
+from pixelgait.sim.engines.pybullet_scene import projection_matrix, view_matrix
 from pixelgait.sim.engines.registry import BODIES, make_body
 from pixelgait.sim.scenes.registry import make_scene
 from pixelgait.sim.viewing.video import SceneRenderer

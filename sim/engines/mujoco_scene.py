@@ -68,7 +68,8 @@ class MuJoCoScene:
         self.layout = self.scene.layout(rng)
         for i, pose in enumerate(self.layout.movable):
             self._place(i, pose)
-        self._painter.lay_out(self.layout)
+        if self.layout.appearance is not None:
+            self._painter.lay_out(self.layout)
         self.obstacles[self._geoms] = are_obstacles(self.scene, self.layout)
         self.obstacles[self._barriers] = True
         return self.layout.start
@@ -86,19 +87,24 @@ class MuJoCoScene:
         if self.layout.appearance is not None and camera.kind != "depth":
             rgb, depth = self.render_both(camera, pose)
             return rgb if camera.kind == "rgb" else rgbd(rgb, depth)
-        camera = camera.shaken(self._painter.camera_offset())
+        camera = self._shaken(camera)
         return cast_image(self.model, self.data, camera, pose, self._paints)
 
     def render_both(
         self, camera: Camera, pose: BasePose
     ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """Colours (H, W, 3) and depth (H, W) [m], both through the pixels' centres."""
-        camera = camera.shaken(self._painter.camera_offset())
+        camera = self._shaken(camera)
         if self.layout.appearance is not None:
             return cast_with_appearance(
                 self.model, self.data, camera, pose, self._paints, self._painter, self._shapes
             )
         return cast_both(self.model, self.data, camera, pose, self._paints)
+
+    def _shaken(self, camera: Camera) -> Camera:
+        """The camera as it shakes, in a moving appearance."""
+        still = self.layout.appearance is None
+        return camera if still else camera.shaken(self._painter.camera_offset())
 
     def _place(self, movable: int, pose: Pose) -> None:
         self.data.mocap_pos[movable] = (pose.x, pose.y, pose.z)

@@ -1,7 +1,8 @@
-"""Scenes in PyBullet: built, laid out, moved and seen."""
+"""Scenes in PyBullet: built, laid out, moved, and rendered by TinyRenderer on the CPU."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import cv2
@@ -12,15 +13,19 @@ from pixelgait.robot.control.observation import rgbd
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import temporary_file
 from pixelgait.robot.rotation import upright
-from pixelgait.sim.body.camera import FAR_M, Camera
+from pixelgait.sim.body.camera import FAR_M, NEAR_M, Camera
 from pixelgait.sim.body.interface import BasePose
-from pixelgait.sim.engines import pybullet_camera
 from pixelgait.sim.engines.pybullet_client import pybullet
+from pixelgait.sim.rendering.geometry import FOREIGN, SKY, Hits, View
 from pixelgait.sim.rendering.painter import Painter
+from pixelgait.sim.world.appearance import LIGHT
 from pixelgait.sim.world.meshes import TRIANGLES, box_corners, box_uv
 from pixelgait.sim.world.obstacles import are_obstacles, is_above_ground
 from pixelgait.sim.world.scene import ORIGIN, Box, HeightField, Layout, Mesh, Pose, Scene, Shape
 from pixelgait.sim.world.texture import Texture, tile
+
+# TinyRenderer looks through a pixel's lower left corner; this far right and up of it is its centre.
+HALF_PIXEL = 0.5
 
 
 class PyBulletScene:
@@ -48,7 +53,8 @@ class PyBulletScene:
         for placed, pose in zip(self._movable, self.layout.movable, strict=True):
             self._place(*placed, pose)
         self._hide_what_is_away()
-        self._painter.lay_out(self.layout)
+        if self.layout.appearance is not None:
+            self._painter.lay_out(self.layout)
         bodies = (*self._fixed, *(body for body, _ in self._movable))
         obstacles = zip(bodies, are_obstacles(self.scene, self.layout), strict=True)
         self._obstacles = {body for body, is_obstacle in obstacles if is_obstacle}
@@ -64,37 +70,40 @@ class PyBulletScene:
 
     def render(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
         """What the camera sees in this episode from a base at this pose; see `Camera`."""
-        camera = camera.shaken(self._painter.camera_offset())
+        camera = self._shaken(camera)
         if self.layout.appearance is not None and camera.kind != "depth":
             return self._with_appearance(camera, pose)
-        return pybullet_camera.render(self.client, camera, pose)
+        return render_image(self.client, camera, pose)
 
     def render_both(
         self, camera: Camera, pose: BasePose
     ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """Colours (H, W, 3) and depth (H, W) [m], both through the pixels' centres."""
-        return self.render_from(camera.shaken(self._painter.camera_offset()), pose)
+        return self.render_from(self._shaken(camera), pose)
 
     def render_from(
         self, camera: Camera, pose: BasePose
     ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """As `render_both`, but for a camera that never shakes, such as that of a film."""
         if self.layout.appearance is not None:
-            return pybullet_camera.render_with_appearance(
-                self.client, camera, pose, self._painter, self._shapes
-            )
-        return pybullet_camera.render_both(self.client, camera, pose)
+            return render_with_appearance(self.client, camera, pose, self._painter, self._shapes)
+        return render_colours_and_depth(self.client, camera, pose)
 
     def _with_appearance(self, camera: Camera, pose: BasePose) -> NDArray[np.uint8]:
         """Colours, or these and depth; colours alone of a scene alone without PyBullet."""
         if camera.kind == "rgb" and self._alone:
-            view = pybullet_camera.view_from(camera, pose)
+            view = view_from(camera, pose)
             hits = self._painter.cast(view)
             if hits is not None:
                 colours = self._painter.paint(view, hits)
                 return colours.reshape(camera.height, camera.width, 3)
         rgb, depth = self.render_from(camera, pose)
         return rgb if camera.kind == "rgb" else rgbd(rgb, depth)
+
+    def _shaken(self, camera: Camera) -> Camera:
+        """The camera as it shakes, in a moving appearance."""
+        still = self.layout.appearance is None
+        return camera if still else camera.shaken(self._painter.camera_offset())
 
     @property
     def has_obstacles(self) -> bool:
@@ -263,3 +272,119 @@ def _middle_z(shape: Box | HeightField) -> float:
     if isinstance(shape, Box):
         return 0.0
     return float(shape.heights_m.min() + shape.heights_m.max()) / 2.0
+
+
+def render_image(client: int, camera: Camera, pose: BasePose) -> NDArray[Any]:
+    """What a camera sees (see `Camera`) from a base at this pose."""
+    if camera.kind == "rgb":
+        return _colours(_camera_frame(client, camera, pose))
+    rgb, depth = render_colours_and_depth(client, camera, pose)
+    return depth if camera.kind == "depth" else rgbd(rgb, depth)
+
+
+def render_colours_and_depth(
+    client: int, camera: Camera, pose: BasePose
+) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    """Colours (height, width, 3) and depth (height, width) [m] of one instant, of any kind."""
+    frame = _camera_frame(client, camera, pose)
+    return _colours(frame), _depth(frame)
+
+
+def render_view(
+    client: int, view: list[float], vertical_fov_rad: float, width: int, height: int
+) -> NDArray[np.uint8]:
+    """Colours (height, width, 3) from an OpenGL view matrix (16): for films, not for robots."""
+    projection = _projection(vertical_fov_rad, width, height)
+    return _colours(_frame(client, view, projection, width, height, LIGHT))
+
+
+def render_with_appearance(
+    client: int, camera: Camera, pose: BasePose, painter: Painter, shapes: Mapping[int, int]
+) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    """Colours (H, W, 3) and depth (H, W) [m] in an episode's look.
+
+    `shapes` says which shape of the scene a body of PyBullet's is; of others its own colours count.
+    """
+    frame = _camera_frame(client, camera, pose, labelled=True)
+    depth, labels = _depth(frame), np.ravel(frame[4])
+    known = np.full(max(int(labels.max()), *shapes, 0) + 2, FOREIGN)
+    known[list(shapes)] = list(shapes.values())
+    known[-1] = SKY  # PyBullet's label -1
+    view = view_from(camera, pose)
+    hits = Hits(known[labels], depth.ravel() / view.ahead)
+    colours = painter.paint(view, hits, _colours(frame).reshape(-1, 3))
+    return colours.reshape(*depth.shape, 3), depth
+
+
+def view_from(camera: Camera, pose: BasePose) -> View:
+    """What a painter needs to know of a camera on a base at this pose."""
+    rotation = np.reshape(pybullet.getMatrixFromQuaternion(pose.orientation), (3, 3))
+    return camera.view(pose.position, rotation)
+
+
+def view_matrix(camera: Camera, pose: BasePose) -> list[float]:
+    """OpenGL's view matrix (16) from a base at this pose."""
+    rotation = np.reshape(pybullet.getMatrixFromQuaternion(pose.orientation), (3, 3))
+    eye, forward, up = camera.axes(pose.position, rotation)
+    target = eye + forward
+    # PyBullet reads a list ten times as fast as an array.
+    return list(pybullet.computeViewMatrix(eye.tolist(), target.tolist(), up.tolist()))
+
+
+def projection_matrix(camera: Camera) -> list[float]:
+    """OpenGL's projection matrix, column by column (16)."""
+    projection = _projection(camera.mount.vertical_fov_rad, camera.width, camera.height)
+    projection[8] += 2.0 * HALF_PIXEL / camera.width
+    projection[9] += 2.0 * HALF_PIXEL / camera.height
+    return projection
+
+
+def _projection(vertical_fov_rad: float, width: int, height: int) -> list[float]:
+    return list(
+        pybullet.computeProjectionMatrixFOV(
+            np.degrees(vertical_fov_rad), width / height, NEAR_M, FAR_M
+        )
+    )
+
+
+def _camera_frame(
+    client: int, camera: Camera, pose: BasePose, labelled: bool = False
+) -> tuple[Any, ...]:
+    view, projection = view_matrix(camera, pose), projection_matrix(camera)
+    return _frame(client, view, projection, camera.width, camera.height, camera.light, labelled)
+
+
+def _frame(
+    client: int,
+    view: list[float],
+    projection: list[float],
+    width: int,
+    height: int,
+    light: tuple[float, float, float],
+    labelled: bool = False,
+) -> tuple[Any, ...]:
+    """PyBullet's frame: width, height, RGBA, depth buffer (0 to 1), which body is seen (or not)."""
+    frame: tuple[Any, ...] = pybullet.getCameraImage(
+        width,
+        height,
+        view,
+        projection,
+        shadow=0,
+        lightDirection=light,
+        renderer=pybullet.ER_TINY_RENDERER,
+        flags=0 if labelled else pybullet.ER_NO_SEGMENTATION_MASK,
+        physicsClientId=client,
+    )
+    return frame
+
+
+def _colours(frame: tuple[Any, ...]) -> NDArray[np.uint8]:
+    width, height, pixels = frame[:3]
+    rgba = np.asarray(pixels, dtype=np.uint8).reshape(height, width, 4)
+    return np.asarray(cv2.cvtColor(rgba, cv2.COLOR_RGBA2RGB))  # numpy takes ten times as long
+
+
+def _depth(frame: tuple[Any, ...]) -> NDArray[np.float32]:
+    width, height, _, buffer = frame[:4]
+    share = np.reshape(buffer, (height, width)).astype(np.float64)
+    return np.asarray(FAR_M * NEAR_M / (FAR_M - (FAR_M - NEAR_M) * share), dtype=np.float32)

@@ -24,9 +24,8 @@ from pixelgait.robot.spec import Array, CameraMount, RobotSpec
 from pixelgait.sim.body.camera import Camera
 from pixelgait.sim.body.interface import BasePose, SimulatedBody
 from pixelgait.sim.engines.pybullet_body import load_robot
-from pixelgait.sim.engines.pybullet_camera import render_view
 from pixelgait.sim.engines.pybullet_client import pybullet
-from pixelgait.sim.engines.pybullet_scene import PyBulletScene
+from pixelgait.sim.engines.pybullet_scene import PyBulletScene, render_view
 from pixelgait.sim.scenes.houses.indoor import Indoor
 from pixelgait.sim.tasks.episode import Episode, run_episode
 from pixelgait.sim.tasks.task import Task
