@@ -96,6 +96,21 @@ def test_files_and_folders_of_the_code_are_named_as_they_are(page: Path) -> None
         assert (ROOT / path).exists(), f"{page.name} names {path}"
 
 
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    in_nav = re.findall(r"([\w/.-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    pages = [page.relative_to(DOCS).as_posix() for page in PAGES if page.is_relative_to(DOCS)]
+    assert sorted(in_nav) == sorted(pages)
+
+
+@named(sorted((DOCS / "api").glob("*.md")))
+def test_every_object_of_an_api_page_is_importable(page: Path) -> None:
+    names = re.findall(r"^::: ([\w.]+)$", page.read_text(), re.MULTILINE)
+    assert names
+    for name in names:
+        module, _, attribute = name.rpartition(".")
+        assert hasattr(importlib.import_module(module), attribute), f"{page.name} names {name}"
+
+
 def test_the_layers_are_drawn_as_they_are() -> None:
     text = (DOCS / "architecture.md").read_text().split("<!-- layers:")[1]
     found = FENCED.search(text)
