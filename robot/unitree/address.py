@@ -1,4 +1,4 @@
-"""Where a Go2 is: a network interface and a DDS domain, as in go2:eth0."""
+"""Address of a Go2: a network interface and a DDS domain, as in go2:eth0."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import GO2, RobotSpec
 
 LOOPBACK = "lo"
-# The robot's own domain; simulated ones use another, so that they never mix (unitree_mujoco).
+# Real robots use domain 0; simulated ones another, so that they never mix (unitree_mujoco).
 DOMAIN, SIMULATED_DOMAIN = 0, 1
-MOST_DOMAIN = 232  # of DDS: ports end there
+MAX_DOMAIN = 232  # the last with valid DDS ports
 SENSOR = "lowstate"
-# For which a command is repeated when none follows. The robot lets go by itself as well, after a
-# time that is not published: whoever waited longer would take for standing what lies. Ours.
+# A command is repeated for so long when none follows. The robot has a time-out of its own, which
+# is not published: a longer hold could take a lying robot for a standing one. Assumption.
 HOLD_S = 0.1
 
 
 @dataclass(frozen=True)
 class Go2:
-    """A network interface and a domain."""
+    """A Go2 on a network interface, in a DDS domain."""
 
     interface: str
     domain: int
@@ -34,19 +34,19 @@ class Go2:
 
     @property
     def hardware(self) -> bool:
-        """Whether a real robot may be there."""
+        """Whether the robot may be real: simulated ones are in another domain."""
         return self.domain == DOMAIN
 
 
 def parse_go2(text: str, interface: str, domain: str = "") -> Go2:
-    """Of `text`, which stands behind --link, the interface and the domain, if there is one.
+    """The address of an interface and an optional domain; `text` is the value of --link.
 
     Raises:
-        UserError: there is no such interface or domain, or what it takes is not installed.
+        UserError: the interface or domain does not exist, or cyclonedds is not installed.
     """
     domain = domain or str(SIMULATED_DOMAIN if interface == LOOPBACK else DOMAIN)
-    if not domain.isdecimal() or int(domain) > MOST_DOMAIN:
-        raise UserError(f"--link {text}: a domain is 0 to {MOST_DOMAIN}")
+    if not domain.isdecimal() or int(domain) > MAX_DOMAIN:
+        raise UserError(f"--link {text}: a domain is 0 to {MAX_DOMAIN}")
     if interface not in (name for _, name in socket.if_nameindex()):
         raise UserError(f"--link {text}: there is no network interface {interface}")
     if find_spec("cyclonedds") is None:

@@ -1,7 +1,7 @@
-"""A Go2's DDS: typed topics whose samples are numpy records.
+"""DDS of a Go2: typed topics whose samples are numpy records.
 
-By the PyPI package cyclonedds (extra go2). It is asked for nothing but discovery and transport:
-encoding and decoding here take a tenth of the time of its own.
+Uses the PyPI package cyclonedds (extra go2) for discovery and transport only: the encoding and
+decoding here take a tenth of the time of its own.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from pixelgait.robot.unitree.address import LOOPBACK, Go2
 from pixelgait.robot.unitree.messages import Codec, Message, Record
 
 MODULE = "unitree_go.msg.dds_"
-MOST_PARTICIPANTS = 1000  # of a domain, that are asked for their names
-NEWEST = 16  # samples fetched at once, of which the last counts; a Go2 keeps one
-# An 8-bit number is a `byte`: declared as uint8, whose type object is another one, it kills any
-# process of Cyclone DDS 0.10 that hears of it, such as the robot's own.
+MAX_PARTICIPANTS = 1000  # of a domain, whose names are read
+NEWEST = 16  # samples fetched at once, of which the last is used; a Go2 keeps one
+# An 8-bit number is a `byte`: uint8 has another type object, which kills any process of Cyclone
+# DDS 0.10 that discovers it, such as the robot's own.
 KINDS = {
     "u1": types.byte,
     "u2": types.uint16,
@@ -35,9 +35,9 @@ KINDS = {
     "i4": types.int32,
     "f4": types.float32,
 }
-ARRAY: Any = types.array  # its brackets are of no type
-# On loopback neither side may need multicast, which that interface does not say it has; tried with
-# the vendor's SDK on the other one.
+ARRAY: Any = types.array  # subscripting it is untyped
+# The loopback interface does not announce multicast, so neither side may need it; tested with the
+# vendor's SDK on the other side.
 _GENERAL = "<General><Interfaces><NetworkInterface name='{}'/></Interfaces>{}</General>"
 _NO_MULTICAST = "<AllowMulticast>false</AllowMulticast>"
 _LOCAL_PEER = (
@@ -47,7 +47,7 @@ _LOCAL_PEER = (
 
 
 def idl_type(message: Message) -> type[IdlStruct]:
-    """The message as Cyclone declares it, whose type ids are the vendor's."""
+    """The Cyclone type of a message, with the same type id as the vendor's."""
     fields = {}
     for name, kind, count in message.fields:
         each = idl_type(kind) if isinstance(kind, Message) else KINDS[kind]
@@ -56,9 +56,9 @@ def idl_type(message: Message) -> type[IdlStruct]:
 
 
 def sample_type(message: Message) -> Any:
-    """Samples of a topic: they hold a `record`, and are its bytes.
+    """A topic's sample class, whose instances hold a `record`.
 
-    Cyclone's own class with other methods: a class below it would be another type on the wire.
+    Cyclone's own class with replaced methods: a subclass would be another type on the wire.
     """
     codec = Codec(message)
     kind: Any = idl_type(message)
@@ -73,7 +73,7 @@ def sample_type(message: Message) -> Any:
         return kind(codec.decode(data))
 
     def deserialize_key(*_: Any, **__: Any) -> None:
-        """Of the message that a writer has gone: there are no keys."""
+        """None, for the message that a writer has left: there are no keys."""
 
     kind.__init__, kind.serialize = hold, serialize
     kind.deserialize = staticmethod(deserialize)
@@ -84,11 +84,11 @@ def sample_type(message: Message) -> Any:
 class Bus:
     """A participant of a DDS domain on one network interface.
 
-    One for each process at a time: what else it has in that domain must have the same settings.
-    Closed, it makes room for the next, whoever still holds its readers and writers.
+    A process can have one at a time: a domain has one set of settings. After `close` the next can
+    be opened, even if references to readers and writers remain.
 
     Raises:
-        UserError: there is no such interface, or this process is in the domain by other settings.
+        UserError: there is no such interface, or this process has the domain with other settings.
     """
 
     def __init__(self, address: Go2) -> None:
@@ -102,41 +102,41 @@ class Bus:
             raise UserError(f"no DDS on interface '{address.interface}': {error}") from error
 
     def close(self) -> None:
-        """Leave the domain, with all readers and writers: they are of no use any more."""
-        self._domain.__del__()  # Cyclone's only way; whatever is in the domain goes with it
+        """Leave the domain; all readers and writers become unusable."""
+        self._domain.__del__()  # Cyclone has no other method; deletes all within the domain
 
     def topic(self, name: str, kind: Any) -> Topic[Any]:
         """A topic of the domain, as rt/lowstate."""
         return Topic(self._participant, name, kind)
 
     def writer(self, name: str, kind: Any) -> DataWriter[Any]:
-        """Cyclone's default quality of service, as on the robot: reliable, the newest alone."""
+        """A writer with Cyclone's default QoS, as on the robot: reliable, the newest only."""
         return DataWriter(self._participant, self.topic(name, kind))
 
     def reader(self, name: str, kind: Any, quality: Qos | None = None) -> DataReader[Any]:
-        """Cyclone's default quality of service, as on the robot, unless another is given."""
+        """A reader with Cyclone's default QoS, as on the robot, unless another is given."""
         return DataReader(self._participant, self.topic(name, kind), quality)
 
     def writers(self, reader: DataReader[Any]) -> list[str]:
-        """Who writes what this reader hears, by their processes, as far as those tell."""
+        """The processes of this reader's writers, by name where they publish one."""
         handles = reader.get_matched_publications()
         found = [reader.get_matched_publication_data(handle) for handle in handles]
         keys = {each.participant_key for each in found if each is not None}
         if not keys:
             return []
         known = BuiltinDataReader(self._participant, BuiltinTopicDcpsParticipant)
-        told = {each.key: each.qos for each in known.read(N=MOST_PARTICIPANTS)}
-        return sorted(_process(key, told.get(key, ())) for key in keys)
+        qualities = {each.key: each.qos for each in known.read(N=MAX_PARTICIPANTS)}
+        return sorted(_process(key, qualities.get(key, ())) for key in keys)
 
 
 def _process(key: UUID, quality: Iterable[Any]) -> str:
-    """A participant's process, as Cyclone DDS 0.10 and newer tell it."""
-    told = {each.key: each.value for each in quality if isinstance(each, Policy.Property)}
-    name, number, host = (told.get(f"__{part}") for part in ("ProcessName", "Pid", "Hostname"))
+    """A participant's process, from the properties of Cyclone DDS 0.10 and newer."""
+    known = {each.key: each.value for each in quality if isinstance(each, Policy.Property)}
+    name, number, host = (known.get(f"__{part}") for part in ("ProcessName", "Pid", "Hostname"))
     return f"{name} (process {number} on {host})" if name else f"participant {key}"
 
 
 def newest(reader: DataReader[Any]) -> Record | None:
-    """The record that arrived last since the last call."""
+    """The newest record since the last call, or None."""
     samples = [each for each in reader.take(N=NEWEST) if hasattr(each, "record")]
     return samples[-1].record if samples else None

@@ -1,4 +1,4 @@
-"""A Go2's motors and sensors over its own DDS, as the driver of a link."""
+"""Driver of a Unitree Go2 over its own DDS: rt/lowstate in, rt/lowcmd out; remote and battery."""
 
 from __future__ import annotations
 
@@ -16,31 +16,35 @@ from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.address import SENSOR
 from pixelgait.robot.unitree.dds import Bus, newest, sample_type
-from pixelgait.robot.unitree.handover import Handover
 from pixelgait.robot.unitree.messages import Record
+from pixelgait.robot.unitree.motor_handover import MotorHandover
 from pixelgait.robot.unitree.robot_clock import TickClock, raw_s
 from pixelgait.robot.unitree.sender import COMMAND, CommandSender
 
 STATE = "rt/lowstate"
-# No robot is started so often while one listens; ours. One whose motors we have, not once: its own
-# program has them then.
-MANY_RESTARTS = 3
-DISCOVERY_S = 0.3  # for whoever else writes; the vendor's programs listen for 0.2 s
-# Our own commands are none of its, those of any other process are.
-OTHERS_ALONE = Qos(Policy.IgnoreLocal.Participant)
-IN_ORDER = (1, 2, 3, 0)  # w x y z as x y z w
+MANY_RESTARTS = 3  # more than while one node receives: two robots, or a recording; assumption
+DISCOVERY_S = 0.3  # of other writers; the vendor's programs listen for 0.2 s
+WITHOUT_OWN = Qos(Policy.IgnoreLocal.Participant)  # does not receive this process's commands
+XYZW = (1, 2, 3, 0)  # order of a quaternion w x y z
+# Limits of warnings; motors of a standing robot have 30 to 50 deg C. Assumptions.
+LOW_PERCENT, HOT_DEG_C = 20, 70
+# Buttons of the remote control, bits of `wireless_remote`.
+R1, L1, START, SELECT, R2, L2, F1, F2 = (1 << bit for bit in range(8))
+A, B, X, Y, UP, RIGHT, DOWN, LEFT = (1 << bit for bit in range(8, 16))
+# As in the vendor's programs for policies (unitree_rl_mjlab), where they have one.
+STOP, ARM, STAND_UP, WALK, LIE_DOWN = L2 | B, START, L2 | UP, R2 | A, L2 | DOWN
 
 
 class Go2Driver:
-    """The `Driver` behind rt/lowstate and rt/lowcmd, the motors in the order of the SDK's.
+    """The `Driver` of rt/lowstate and rt/lowcmd, with motors in the SDK's order.
 
-    What could not be repeated of the commands is raised by the next `take`. `now_s` is the clock of
-    stamps [s], which may be set; ages are measured by `raw_s`, a clock that is not. Orders of the
-    remote go to `remote`.
+    A command that could not be repeated is raised by the next `take`. `now_s` is the clock of
+    stamps [s], which may jump; ages are measured by `raw_s`, a clock that does not. `remote`
+    receives the state of the remote control.
     """
 
     sensors: tuple[str, ...] = (SENSOR,)
-    commands = None  # on no topic of ROS 2
+    commands = None  # no ROS 2 topic
 
     def __init__(
         self,
@@ -53,75 +57,72 @@ class Go2Driver:
         self._bus, self._spec, self._remote = bus, spec, remote
         self._now_s, self._raw_s = now_s, raw_s
         self._reader = bus.reader(STATE, sample_type(go2.LOW_STATE))
-        self._foreign = bus.reader(COMMAND, sample_type(go2.LOW_CMD), OTHERS_ALONE)
-        self._handover = Handover(bus, spec, self._look, self._others)
+        self._foreign = bus.reader(COMMAND, sample_type(go2.LOW_CMD), WITHOUT_OWN)
+        self._handover = MotorHandover(bus, spec, self._take_angles, self._other_writers)
         self._sender = CommandSender(bus, spec)
         self._clock, self._freshness = TickClock(), Freshness(SENSOR)
         self.received: dict[str, int] = {SENSOR: 0}
         self._state: go2.Record | None = None
         self._stamp_s = 0.0
-        self._ours = False  # the motors, from `take_motors` to `settle`
-        self._restarts = 0  # of the robot, before they were
+        self._has_motors = False  # from `take_motors` to `settle`
+        self._restarts = 0  # of the robot, before `take_motors`
 
     def acquire(self, stop: Event) -> None:
-        """Nothing yet: as long as sensors may be missing the robot's own programs hold it.
-
-        What of the damping since the last fault could not be sent is of no concern any more.
-        """
-        self._sender.forgive()
+        """Clear errors of earlier commands; the motors stay with the robot's own programs."""
+        self._sender.clear_problem()
 
     def take_motors(self, stop: Event) -> None:
-        """Take the motors from the robot's own programs, which lay it down before.
+        """Take the motors from the robot's own programs, which lay the robot down before.
 
-        Until nobody else has them nothing of ours can be heard on the topic of commands: who walks
-        there would take it for an intruder, and damp.
+        This node writes nothing on the command topic before: another controller that walks the
+        robot would see a conflict, and damp.
 
         Raises:
-            UserError: they keep them, or do not answer, or do not lay the robot down, or somebody
-                else commands it, or `stop` came first.
+            UserError: those programs keep the motors, do not answer or do not lay the robot down,
+                another process commands it, or `stop` was set first.
         """
         self._handover.take(stop)
         self._sender.begin()
-        self._ours, self._restarts = True, self._clock.restarts
+        self._has_motors, self._restarts = True, self._clock.restarts
         time.sleep(DISCOVERY_S)
 
-    def _others(self) -> str:
-        """Who else could command the motors, whether it does or not; empty if nobody does."""
+    def _other_writers(self) -> str:
+        """Other processes with a writer of commands, whether they send or not; empty if none."""
         others = ", ".join(self._bus.writers(self._foreign))
         return others and f"another program commands the motors on {COMMAND}: {others}"
 
     def conflicting_publisher(self, commanding: bool) -> str | None:
-        """Who else could command the motors, once we do, or tells of the robot."""
-        commanding = commanding and self._ours
-        if commanding and (others := self._others()):
+        """Another writer of commands or a second source of states, or a restart of the robot."""
+        commanding = commanding and self._has_motors
+        if commanding and (others := self._other_writers()):
             return others
         if self._clock.restarts >= MANY_RESTARTS:
             there = ", ".join(self._bus.writers(self._reader))
-            return f"{STATE} tells of two robots in turn, or of a recording: {there}"
+            return f"{STATE} carries two robots in turn, or a recording: {there}"
         if commanding and self._clock.restarts > self._restarts:
             return "the robot was started again: its own program has the motors"
         return None
 
     def settle(self) -> None:
-        """Let the robot sink, then be silent: once it is started again, others have its motors."""
-        self._ours = False
+        """Damp until the robot has sunk, then send nothing: a restarted robot moves by itself."""
+        self._has_motors = False
         self._sender.settle()
 
     def close(self) -> None:
-        """Let the robot sink, give the motors back to the robot's own programs, leave the bus.
+        """Damp, give the motors back to the robot's own programs, leave the bus.
 
-        Each of that is tried, whatever became of the others.
+        Each step is tried, even if another fails.
 
         Raises:
             UserError: those programs do not answer, or refuse, or damping could not be sent.
         """
-        with ExitStack() as after:  # from the last to the first
+        with ExitStack() as after:  # in reverse order
             after.callback(self._bus.close)
             after.callback(self._handover.give_back)
             self._sender.close()
 
     def take(self) -> None:
-        """Fetch the newest state; of one with a wrong checksum nothing counts, nor its tick.
+        """Fetch the newest state; one with a wrong checksum is ignored, tick included.
 
         Raises:
             UserError: a command could not be repeated since the last call.
@@ -138,14 +139,14 @@ class Go2Driver:
         stamp_s = self._clock.stamp_s(int(state["tick"]), raw_s, now_s)
         if self._freshness.arrived(stamp_s, now_s, time.monotonic()):
             self._state, self._stamp_s = state, stamp_s
-            self._remote.hear(state["wireless_remote"].tobytes())
+            self._remote.update(state["wireless_remote"].tobytes())
 
     def forget(self) -> None:
         self._freshness.forget()
         self._clock.forget()
 
-    def _look(self) -> Array:
-        """At the joints' angles [rad], anew."""
+    def _take_angles(self) -> Array:
+        """The current joint angles (12,) [rad]."""
         self.take()
         return self.angles()
 
@@ -159,7 +160,7 @@ class Go2Driver:
             self._stamp_s,
             self._motors("q"),
             self._motors("dq"),
-            imu["quaternion"].astype(np.float64)[list(IN_ORDER)],
+            imu["quaternion"].astype(np.float64)[list(XYZW)],
             imu["gyroscope"].astype(np.float64),
             image,
             odometry,
@@ -180,31 +181,27 @@ class Go2Driver:
         return {SENSOR: self._stamp_s}
 
     def health(self) -> Mapping[str, str]:
-        """Battery, temperatures, lost packets and late commands, for people to read."""
+        """Battery, temperatures, lost packets and late commands, for the diagnostics."""
         if self._state is None:
             return {}
         known = health(self._state, self._spec.joint_names)
         return {**known, "late_commands": f"{self._sender.pace()['late']:.0f}"}
 
     def motor_warning(self) -> str | None:
-        """A low battery, a hot motor, or both."""
+        """A warning about a low battery, a hot motor, or both; None if all is well."""
         return None if self._state is None else motor_warning(self._state, self._spec.joint_names)
 
     def pace(self) -> Mapping[str, float]:
-        """Of the commands at 500 Hz."""
+        """Counts of due and late commands at 500 Hz."""
         return self._sender.pace()
 
     def send(self, command: JointCommand) -> None:
-        """See the sender; raises a UserError if it could not be sent."""
+        """Send a command, see `CommandSender.send`; raises a UserError if that fails."""
         self._sender.send(command)
 
 
-# What people are warned of; both ours. Of motors that stand 30 to 50 deg C are reported.
-LOW_PERCENT, HOT_DEG_C = 20, 70
-
-
 def health(state: Record, joints: Sequence[str]) -> Mapping[str, str]:
-    """Battery, temperatures and lost packets in an rt/lowstate of a robot with these joints."""
+    """Battery, temperatures and lost packets of an rt/lowstate, for a robot with these joints."""
     motors = state["motor_state"][: len(joints)]
     return {
         "battery_percent": str(state["bms_state"]["soc"]),
@@ -215,7 +212,7 @@ def health(state: Record, joints: Sequence[str]) -> Mapping[str, str]:
 
 
 def motor_warning(state: Record, joints: Sequence[str]) -> str | None:
-    """A low battery, a hot motor, or both; None if all is well."""
+    """A warning about a low battery, a hot motor, or both; None if all is well."""
     found = []
     if (charge := int(state["bms_state"]["soc"])) < LOW_PERCENT:
         found.append(f"battery at {charge} %")
@@ -225,26 +222,20 @@ def motor_warning(state: Record, joints: Sequence[str]) -> str | None:
     return ", ".join(found) or None
 
 
-R1, L1, START, SELECT, R2, L2, F1, F2 = (1 << bit for bit in range(8))
-A, B, X, Y, UP, RIGHT, DOWN, LEFT = (1 << bit for bit in range(8, 16))
-# As in the vendor's own programs for policies (unitree_rl_mjlab), where they have one.
-STOP, ARM, STAND_UP, WALK, LIE_DOWN = L2 | B, START, L2 | UP, R2 | A, L2 | DOWN
-
-
 class Remote:
-    """Gives orders when their buttons go down; others held meanwhile do not matter.
+    """Remote control: calls a command when its buttons go down, whatever else is pressed.
 
-    Who holds those that stop wants the robot to stay stopped, whatever others order.
+    The stop is repeated while its buttons are held.
     """
 
     def __init__(self, commands: Mapping[int, Callable[[], object]]) -> None:
-        self._orders = commands
+        self._commands = commands
         self._pressed = 0
 
-    def hear(self, data: bytes) -> None:
-        """The 40 bytes `wireless_remote` of a state."""
+    def update(self, data: bytes) -> None:
+        """Process the 40 bytes `wireless_remote` of a state."""
         pressed, before = int.from_bytes(data[2:4], "little"), self._pressed
         self._pressed = pressed
-        for chord, order in self._orders.items():
-            if pressed & chord == chord and (chord == STOP or before & chord != chord):
-                order()
+        for buttons, command in self._commands.items():
+            if pressed & buttons == buttons and (buttons == STOP or before & buttons != buttons):
+                command()

@@ -1,8 +1,8 @@
-"""Messages of a Go2's low level: C layout, DDS encoding and checksum from one description.
+"""Low-level messages of a Go2: C layout, DDS encoding and checksum from one description.
 
 Field for field as in the IDL of unitree_sdk2 (module unitree_go::msg::dds_). A message is a numpy
-record in the layout of the vendor's C struct, which is what its checksum is of; DDS's encoding
-(XCDR1, little endian) has the same bytes at other places, because it pads differently.
+record in the layout of the vendor's C struct, over which the checksum is computed. DDS's encoding
+(XCDR1, little endian) has the same bytes at other offsets, because it pads differently.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ ENCAPSULATION = bytes((0, 1, 0, 0))  # XCDR1, little endian
 MOTORS = 20  # slots in a message; a Go2 has 12
 HEAD = (0xFE, 0xEF)
 LOW_LEVEL = 0xFF  # level_flag
-SERVO = 1  # mode of a motor that obeys; 0: off
+SERVO = 1  # mode of a motor that follows commands; 0: off
 NO_POSITION, NO_SPEED = 2.146e9, 16000.0  # PosStopF, VelStopF: no target
 _REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
 @dataclass(frozen=True)
 class Message:
-    """A message type: its name in the IDL, and its fields in their order."""
+    """A message type: its name in the IDL, and its fields in order."""
 
     name: str
-    fields: tuple[tuple[str, str | Message, int], ...]  # name, numpy's or a message, how many
+    fields: tuple[tuple[str, str | Message, int], ...]  # name, numpy type or message, count
 
     @property
     def dtype(self) -> np.dtype[np.void]:
-        """The C struct, aligned by nature; what pads is zero."""
+        """The C struct with natural alignment; padding is zero."""
         parts = [
             (name, kind.dtype if isinstance(kind, Message) else kind, *((n,) if n > 1 else ()))
             for name, kind, n in self.fields
@@ -137,14 +137,14 @@ LOW_STATE = _message(
 
 
 class Codec:
-    """Records of one message, and their bytes on the wire."""
+    """Converts records of one message to their bytes on the wire, and back."""
 
     def __init__(self, message: Message) -> None:
         self.dtype = message.dtype
-        self._places = _places(self.dtype)  # (payload,) of every byte, in the C struct
+        self._places = _places(self.dtype)  # (payload,) offset of every byte in the C struct
         sources = np.full(self.dtype.itemsize + 1, len(self._places))
         sources[self._places] = np.arange(len(self._places))
-        self._sources = sources[:-1]  # (struct,) and the way back
+        self._sources = sources[:-1]  # (struct,) the inverse
 
     def new(self) -> Record:
         """A record of zeros."""
@@ -159,7 +159,7 @@ class Codec:
         """The record of an encapsulated payload.
 
         Raises:
-            ValueError: it is of another length, or not XCDR1 in little endian.
+            ValueError: the payload has another length, or is not XCDR1 in little endian.
         """
         body = data[len(ENCAPSULATION) :]
         if data[:2] != ENCAPSULATION[:2] or len(body) != len(self._places):
@@ -170,9 +170,9 @@ class Codec:
 
 
 def checksum(record: Record) -> int:
-    """CRC-32/MPEG-2 over the C struct's 32-bit words but the last, most significant byte first.
+    """CRC-32/MPEG-2 over the C struct's 32-bit words except the last, most significant byte first.
 
-    By zlib's CRC, which reads and writes bits the other way round and ends with an inversion.
+    Computed by zlib's CRC, which has reversed bits and a final inversion.
     """
     words = np.frombuffer(record.tobytes()[:-4], "<u4").astype(">u4").tobytes()
     reflected = zlib.crc32(words.translate(_REVERSED)) ^ 0xFFFFFFFF
@@ -180,7 +180,7 @@ def checksum(record: Record) -> int:
 
 
 def _places(dtype: np.dtype[np.void]) -> NDArray[np.intp]:
-    """For every byte of the payload its place in the C struct; what pads comes from behind it."""
+    """Offset in the C struct of every payload byte; padding has the offset behind its end."""
     places: list[int] = []
     for offset, size in _leaves(dtype, 0):
         places += [dtype.itemsize] * (-len(places) % size) + list(range(offset, offset + size))
@@ -188,7 +188,7 @@ def _places(dtype: np.dtype[np.void]) -> NDArray[np.intp]:
 
 
 def _leaves(dtype: np.dtype[np.void], base: int) -> Iterator[tuple[int, int]]:
-    """Offset and size of all numbers, in their order."""
+    """Offset and size of all numbers, in order."""
     if dtype.subdtype is not None:
         part, shape = dtype.subdtype
         for i in range(shape[0]):

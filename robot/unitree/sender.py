@@ -1,4 +1,4 @@
-"""Commands to a Go2's motors, repeated by a thread of its own."""
+"""Command sender of a Go2: a thread repeats the newest motor command at 500 Hz."""
 
 from __future__ import annotations
 
@@ -19,41 +19,41 @@ from pixelgait.robot.unitree.address import HOLD_S
 from pixelgait.robot.unitree.dds import Bus, sample_type
 
 COMMAND = "rt/lowcmd"
-PERIOD_S = 0.002  # of commands, as in the vendor's samples
-DAMP_S = 1.5  # of damping at the end: a standing robot has sunk to the ground by then; ours
+PERIOD_S = 0.002  # as in the vendor's samples
+DAMP_S = 1.5  # of damping at the end, until a standing robot has sunk; assumption
 
 
 class CommandSender:
-    """A thread repeats the newest command at 500 Hz, and damps when there was none for `HOLD_S`.
+    """Repeats the newest command at 500 Hz, and damps after `HOLD_S` without a new one.
 
-    Nothing is sent before a first command that makes joints stiff, nor after `settle`. What cannot
-    be sent is raised by the next `check`; the thread goes on trying. It does not end before
-    `close`: nobody else damps when the control thread hangs.
+    Nothing is sent before the first stiff command, nor after `settle`. An error while repeating is
+    raised by the next `check`; the thread goes on trying. It runs until `close`, because nothing
+    else damps when the control thread hangs.
     """
 
     def __init__(self, bus: Bus, spec: RobotSpec) -> None:
         self._bus, self._spec = bus, spec
         self._codec, self._sample = go2.Codec(go2.LOW_CMD), sample_type(go2.LOW_CMD)
         self._writer: DataWriter[Any] | None = None
-        self._held: go2.Record | None = None  # the newest command; None: be silent
-        self._held_s = self._sent_s = 0.0  # monotonic, of that command and of the last sending
-        self._due = self._late = 0  # times to repeat a command, and those that were missed
-        self._problem: Exception | None = None  # of repeating, until it is raised
+        self._held: go2.Record | None = None  # the newest command; None: send nothing
+        self._held_s = self._sent_s = 0.0  # time of that command and of the last write
+        self._due = self._late = 0  # number of repetitions, and of late ones
+        self._problem: Exception | None = None  # while repeating, until it is raised
         self._lock, self._closing = threading.Lock(), threading.Event()
         self._repeater = threading.Thread(target=self._repeat, name="lowcmd", daemon=True)
 
     def begin(self) -> None:
-        """Be heard on the topic, where nothing is said yet."""
+        """Create the writer, which sends nothing yet."""
         self._due = self._late = 0
         if self._writer is None:
             self._writer = self._bus.writer(COMMAND, self._sample)
             self._repeater.start()
 
     def send(self, command: JointCommand) -> None:
-        """At once; repeated until the next, even if it could not be sent at once.
+        """Send a command at once and repeat it until the next, even if the first write fails.
 
         Raises:
-            UserError: it could not.
+            UserError: the first write fails.
         """
         stiff = bool(command.kp.any())
         if self._held is None and not stiff:
@@ -64,34 +64,34 @@ class CommandSender:
             self._write(record)
 
     def check(self) -> None:
-        """Raise why a command could not be repeated since the last call, if so."""
+        """Raise the error of a repetition since the last call, if there was one."""
         problem, self._problem = self._problem, None
         if problem is not None:
             raise problem
 
-    def forgive(self) -> None:
-        """What could not be sent so far is of no concern any more."""
+    def clear_problem(self) -> None:
+        """Drop an error that was not raised yet."""
         self._problem = None
 
     def pace(self) -> Mapping[str, float]:
-        """Of the commands at 500 Hz, from the first stiff one on."""
+        """Counts of due and late commands at 500 Hz, from the first stiff one on."""
         return {"period_nominal_us": PERIOD_S * 1e6, "due": self._due, "late": self._late}
 
     def settle(self) -> None:
-        """Damp for `DAMP_S`, then be silent; where that cannot be sent, go on trying."""
+        """Damp for `DAMP_S`, then send nothing; if damping fails, go on trying."""
         if self._held is None:
             return
         self._problem = None
-        time.sleep(DAMP_S)  # nobody commands, so the thread damps
+        time.sleep(DAMP_S)  # without new commands the thread damps
         with self._lock:
             if self._problem is None:
                 self._held = None
 
     def close(self) -> None:
-        """End the thread; damp, if it had anything to say.
+        """End the thread; damp for `DAMP_S` if it was commanding.
 
         Raises:
-            UserError: at the last time that could not be sent: each may be heard.
+            UserError: the last of the damping commands could not be sent.
         """
         self._closing.set()
         if self._writer is not None:
@@ -124,7 +124,7 @@ class CommandSender:
         return record
 
     def _empty(self) -> go2.Record:
-        """Motors that obey, and nothing to obey."""
+        """A command in servo mode without targets and gains."""
         record = self._codec.new()
         record["head"], record["level_flag"] = go2.HEAD, go2.LOW_LEVEL
         motors = record["motor_cmd"]
@@ -142,19 +142,19 @@ class CommandSender:
         self._sent_s = elapsed_s()
 
     def _repeat(self) -> None:
-        """In a thread of its own: what was said last, or damping once it is too old."""
+        """Thread: repeat the newest command, or damp once it is too old."""
         rate = RateKeeper(PERIOD_S)
         while not self._closing.is_set():
             try:
-                self._say_again()
-            except Exception as error:  # whatever it is
+                self._write_again()
+            except Exception as error:
                 self._problem = self._problem or error
             missed = rate.wait()
             if self._held is not None:
                 self._due, self._late = self._due + 1 + missed, self._late + missed
 
-    def _say_again(self) -> None:
-        with self._lock:  # chosen and sent at once: nothing old may follow something newer
+    def _write_again(self) -> None:
+        with self._lock:  # chosen and written at once: an old command must not follow a newer one
             now_s = elapsed_s()
             if self._held is not None and now_s - self._sent_s >= PERIOD_S / 2.0:
                 fresh = now_s - self._held_s < HOLD_S

@@ -1,7 +1,7 @@
-"""Requests to a Go2's services, and the one that decides who moves the motors.
+"""Service client of a Go2, and its motion switcher, which assigns the motors to a program.
 
-Types of unitree_sdk2 (module unitree_api::msg::dds_); numbers and names of the motion switcher as
-in its own client.
+Types of unitree_sdk2 (module unitree_api::msg::dds_); numbers and names of the motion switcher are
+those of its own client.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ MODULE = "unitree_api.msg.dds_"
 SWITCHER, SPORT = "motion_switcher", "sport"
 CHECK_MODE, SELECT_MODE, RELEASE_MODE = 1001, 1002, 1003
 STAND_DOWN = 1005  # of sport, the robot's own program
-BUSY, THERE_ALREADY = 7002, 7004  # of the switcher; the second also of a wrong name
+BUSY, THERE_ALREADY = 7002, 7004  # of the switcher; the second also for a wrong name
 ANSWER_S = 10.0  # the vendor's samples wait 5 to 10 s
-AGAIN_S = 0.5  # a request that came before the service was discovered is lost
-RELEASE_S = 30.0  # until nobody else moves the motors; a release takes seconds, and is repeated
+AGAIN_S = 0.5  # a request before the service was discovered is lost
+RELEASE_S = 30.0  # until the motors are free; a release takes seconds, and is repeated
 FAREWELL_S = 5.0  # for an answer at the end: it takes seconds, or the robot is gone
-NEVER = Event()  # of who waits to the end
+NEVER = Event()  # a `stop` that is never set
 PAUSE_S = 1.0  # from one release to the next, as in the vendor's samples
 
 
@@ -50,12 +50,12 @@ Response = _struct("Response_", header=ResponseHeader, data=str, binary=BYTES[ty
 
 
 def topics(service: str) -> tuple[str, str]:
-    """Of requests, and of responses."""
+    """The topics of a service's requests and responses."""
     return f"rt/api/{service}/request", f"rt/api/{service}/response"
 
 
 class RefusalError(UserError):
-    """A service's own no; `code` says which."""
+    """A service has refused a request; `code` is its error code."""
 
     def __init__(self, text: str, code: int) -> None:
         super().__init__(text)
@@ -66,56 +66,61 @@ class Client:
     """Calls one service, and waits for its answers."""
 
     def __init__(self, bus: Bus, service: str) -> None:
-        asked, answered = topics(service)
+        requests, responses = topics(service)
         self.service = service
-        self._requests = bus.writer(asked, Request)
-        self._responses = bus.reader(answered, Response)
+        self._requests = bus.writer(requests, Request)
+        self._responses = bus.reader(responses, Response)
 
     def call(
         self,
         api: int,
-        patience_s: float = ANSWER_S,
+        timeout_s: float = ANSWER_S,
         stop: Event = NEVER,
         again: bool = False,
         **parameters: Any,
     ) -> str:
-        """The data that the service answers with, within so long; JSON where there is something.
+        """Call the service; returns the data of its answer, JSON or empty.
 
-        Asked `again` until it answers, where it does not matter how often it is.
+        Args:
+            api: number of the request.
+            timeout_s: time to wait for the answer [s].
+            stop: ends the wait.
+            again: repeat the request until it is answered, for requests that may be repeated.
+            parameters: of the request.
 
         Raises:
-            RefusalError: it says no.
-            UserError: it does not answer, or cannot be asked, or `stop` came first.
+            RefusalError: the service refuses.
+            UserError: it does not answer, or cannot be called, or `stop` was set first.
         """
         try:
-            return self._call(api, patience_s, stop, again, parameters)
+            return self._call(api, timeout_s, stop, again, parameters)
         except DDSException as error:
             reason = " ".join(str(error).split())
             raise UserError(f"{self.service}: call {api} failed, {reason}") from error
 
     def _call(
-        self, api: int, patience_s: float, stop: Event, again: bool, parameters: dict[str, Any]
+        self, api: int, timeout_s: float, stop: Event, again: bool, parameters: dict[str, Any]
     ) -> str:
-        self._responses.take(N=100)  # answers to what nobody waits for any more
+        self._responses.take(N=100)  # drop late answers to earlier requests
         number = time.monotonic_ns()
         head = RequestHeader(RequestIdentity(number, api), RequestLease(0), RequestPolicy(0, False))
         request = Request(head, json.dumps(parameters) if parameters else "", [])
-        deadline, asked_s = time.monotonic() + patience_s, -math.inf
+        deadline, sent_s = time.monotonic() + timeout_s, -math.inf
         while (now_s := time.monotonic()) < deadline:
-            if now_s - asked_s >= (AGAIN_S if again else math.inf):
+            if now_s - sent_s >= (AGAIN_S if again else math.inf):
                 self._requests.write(request)
-                asked_s = now_s
+                sent_s = now_s
             for answer in self._responses.take(N=100):
                 header = getattr(answer, "header", None)
                 if header is None or header.identity.id != number:
                     continue
                 if header.status.code:
-                    said = f"{self.service}: call {api} failed, {header.status.code}"
-                    raise RefusalError(said, header.status.code)
+                    text = f"{self.service}: call {api} failed, {header.status.code}"
+                    raise RefusalError(text, header.status.code)
                 return str(answer.data)
             if stop.wait(0.005):
                 raise UserError(f"{self.service}: stopped before it answered call {api}")
-        raise UserError(f"{self.service}: no answer to call {api} for {patience_s:.0f} s")
+        raise UserError(f"{self.service}: no answer to call {api} for {timeout_s:.0f} s")
 
 
 class MotionSwitcher:
@@ -123,13 +128,13 @@ class MotionSwitcher:
 
     def __init__(self, bus: Bus) -> None:
         self._client = Client(bus, SWITCHER)
-        self.released: str | None = None  # the program that moved them
+        self.released: str | None = None  # the program that had the motors
 
     def mode(self, stop: Event = NEVER) -> str:
-        """The program that moves the motors; empty if none does.
+        """The program that has the motors; empty if none has.
 
         Raises:
-            UserError: the service does not say so, or does not answer, or `stop` came first.
+            UserError: the answer is invalid or missing, or `stop` was set first.
         """
         answer = self._client.call(CHECK_MODE, stop=stop, again=True)
         try:
@@ -138,17 +143,17 @@ class MotionSwitcher:
             raise UserError(f"{SWITCHER}: call {CHECK_MODE} failed, {answer!r}") from None
 
     def release(self, stop: Event) -> None:
-        """Until nobody moves the motors.
+        """Release the motors; returns when no program has them.
 
         Raises:
-            UserError: somebody goes on to, or the service refuses, or does not answer, or `stop`
-                came first.
+            UserError: a program keeps them, the service refuses or does not answer, or `stop` was
+                set first.
         """
         deadline = time.monotonic() + RELEASE_S
         while name := self.mode(stop):
             if time.monotonic() > deadline:
                 raise UserError(f"{SWITCHER}: '{name}' keeps the motors")
-            self.released = self.released or name  # it may obey, and its answer be lost
+            self.released = self.released or name  # also if only the answer is lost
             try:
                 self._client.call(RELEASE_MODE, stop=stop)
             except UserError as error:
@@ -158,7 +163,7 @@ class MotionSwitcher:
                 stop.wait(PAUSE_S)
 
     def give_back(self) -> None:
-        """To the program that had them.
+        """Give the motors back to the program that had them.
 
         Raises:
             UserError: the service does not answer, or refuses.

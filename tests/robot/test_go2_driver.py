@@ -18,10 +18,10 @@ from pixelgait.robot.interface import JointCommand
 from pixelgait.robot.safety.supervisor import SENSOR_TIMEOUTS
 from pixelgait.robot.spec import GO2
 from pixelgait.robot.unitree import driver as driver_module
-from pixelgait.robot.unitree import handover, sender, services
 from pixelgait.robot.unitree import messages as go2
+from pixelgait.robot.unitree import motor_handover, sender, services
 from pixelgait.robot.unitree.driver import Go2Driver, Remote
-from pixelgait.robot.unitree.handover import Handover
+from pixelgait.robot.unitree.motor_handover import MotorHandover
 
 STIFF = JointCommand(0.0, GO2.default_pose_rad, GO2.kp_nm_per_rad, GO2.kd_nms_per_rad, np.zeros(12))
 SAID = r"a command on rt/lowcmd could not be sent: \[DDS_RETCODE_TIMEOUT\] A timeout has .*again"
@@ -77,7 +77,7 @@ def bus() -> FakeBus:
 @pytest.fixture
 def driver(bus: FakeBus, monkeypatch: pytest.MonkeyPatch) -> Go2Driver:
     """It has the motors, and no states come."""
-    monkeypatch.setattr(handover, "MotionSwitcher", FakeSwitcher)
+    monkeypatch.setattr(motor_handover, "MotionSwitcher", FakeSwitcher)
     monkeypatch.setattr(driver_module, "DISCOVERY_S", 0.0)
     monkeypatch.setattr(driver_module, "newest", lambda _: None)
     driver = Go2Driver(bus, GO2, time.time, Remote({}))  # type: ignore[arg-type]
@@ -332,8 +332,8 @@ def test_who_shall_stop_does_not_take_the_motors_first() -> None:
     assert services.RELEASE_MODE not in bus.told
 
 
-def handed_over(bus: SwitcherBus) -> Handover:
-    return Handover(bus, GO2, lambda: bus.angles, lambda: "")  # type: ignore[arg-type]
+def handed_over(bus: SwitcherBus) -> MotorHandover:
+    return MotorHandover(bus, GO2, lambda: bus.angles, lambda: "")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("stands", [True, False])
@@ -348,7 +348,7 @@ def test_a_robot_that_stands_is_laid_down_before_it_is_let_go(stands: bool) -> N
 
 
 def test_a_robot_that_goes_on_standing_keeps_its_motors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handover, "DOWN_S", 0.2)
+    monkeypatch.setattr(motor_handover, "DOWN_S", 0.2)
     bus = SwitcherBus()
     bus.obeys = False
     said = r"the robot stands, and 'normal' does not lay it down \(.*not folded.*\): do so by its"
@@ -390,9 +390,9 @@ def test_who_finds_a_walking_robot_does_not_even_write(
     bus: FakeBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever commands it would take another writer for an intruder, and let it fall."""
-    monkeypatch.setattr(handover, "MotionSwitcher", FakeSwitcher)
-    monkeypatch.setattr(handover, "ALONE_S", 0.3)
-    monkeypatch.setattr(handover, "LOOK_S", 0.05)
+    monkeypatch.setattr(motor_handover, "MotionSwitcher", FakeSwitcher)
+    monkeypatch.setattr(motor_handover, "ALONE_S", 0.3)
+    monkeypatch.setattr(motor_handover, "POLL_S", 0.05)
     monkeypatch.setattr(driver_module, "newest", lambda _: None)
     made: list[str] = []
     bus.others = ["pixelgait-run (process 7 on host)"]
@@ -444,8 +444,8 @@ def test_a_writer_may_stay_for_as_long_after_the_release_as_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Laying the robot down takes its time, and one that has left is seen for 10 s."""
-    monkeypatch.setattr(handover, "ALONE_S", 0.5)
-    monkeypatch.setattr(handover, "LOOK_S", 0.05)
+    monkeypatch.setattr(motor_handover, "ALONE_S", 0.5)
+    monkeypatch.setattr(motor_handover, "POLL_S", 0.05)
     bus = SwitcherBus()
     released_s = list[float]()
 
@@ -457,7 +457,7 @@ def test_a_writer_may_stay_for_as_long_after_the_release_as_before(
         time.sleep(seconds)
         bus.angles = lying_pose(GO2)
 
-    hands = Handover(bus, GO2, lambda: bus.angles, others)  # type: ignore[arg-type]
+    hands = MotorHandover(bus, GO2, lambda: bus.angles, others)  # type: ignore[arg-type]
     monkeypatch.setattr(hands, "_lay_down", lambda *_: settle())
     hands.take(threading.Event())
     assert not bus.program

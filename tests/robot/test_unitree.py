@@ -25,10 +25,10 @@ from pixelgait.robot.unitree.address import Go2
 from pixelgait.robot.unitree.dds import Bus, idl_type, sample_type
 from pixelgait.robot.unitree.driver import (
     L2,
-    OTHERS_ALONE,
     STAND_UP,
     STOP,
     UP,
+    WITHOUT_OWN,
     A,
     B,
     Go2Driver,
@@ -229,7 +229,7 @@ def test_a_damaged_state_does_not_spoil_the_clock(bus: Bus) -> None:
 def test_a_writer_is_seen_before_it_writes(bus: Bus) -> None:
     """By the name of its process; that of one's own participant is none."""
     kind = sample_type(go2.LOW_CMD)
-    reader = bus.reader("rt/lowcmd", kind, OTHERS_ALONE)
+    reader = bus.reader("rt/lowcmd", kind, WITHOUT_OWN)
     own = bus.writer("rt/lowcmd", kind)
     assert bus.writers(reader) == []
     someone = DomainParticipant(DOMAIN)
@@ -262,7 +262,7 @@ def test_a_second_program_that_tells_of_the_robot_is_an_intruder(
         hear(driver, robot, tick)
     other = driver.conflicting_publisher(commanding)
     assert other is not None
-    assert other.startswith("rt/lowstate tells of two robots in turn, or of a recording: ")
+    assert other.startswith("rt/lowstate carries two robots in turn, or a recording: ")
     own = f"(process {os.getpid()} on {socket.gethostname()})"
     assert other.count(own) == 2  # here both are in one process
     driver.forget()
@@ -282,7 +282,7 @@ def test_the_remote_gives_an_order_once_for_every_press_but_stops_as_long_as_it_
     heard: list[str] = []
     remote = Remote({STOP: lambda: heard.append("stop"), STAND_UP: lambda: heard.append("up")})
     for buttons in (0, L2, L2 | B, L2 | B | A, L2, L2 | B, 0, UP, L2 | UP):
-        remote.hear(bytes(2) + buttons.to_bytes(2, "little") + bytes(36))
+        remote.update(bytes(2) + buttons.to_bytes(2, "little") + bytes(36))
     assert heard == ["stop", "stop", "stop", "up"]
 
 
@@ -292,7 +292,7 @@ def test_nobody_arms_a_robot_whose_remote_is_held_to_stop_it() -> None:
     remote = Remote({STOP: lambda: operator.emergency_stop("remote control")})
     for buttons, armed in ((STOP, False), (STOP, False), (0, True)):
         operator.reset_stop()
-        remote.hear(bytes(2) + buttons.to_bytes(2, "little") + bytes(36))
+        remote.update(bytes(2) + buttons.to_bytes(2, "little") + bytes(36))
         operator.state = RobotState.STOPPED if operator.commands.stop else RobotState.LIMP
         assert operator.arm()[0] == armed
 

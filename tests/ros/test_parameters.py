@@ -41,7 +41,7 @@ def test_every_parameter_says_what_it_does_and_what_it_takes(
         ranges = [(each.from_value, each.to_value) for each in descriptor.floating_point_range]
         assert ranges == ([RANGES_S[name]] if name in RANGES_S else []), name
     assert described["timeout_s.imu.data"].description == (
-        "The robot is damped when imu/data has said nothing new for so long [s]."
+        "The robot is damped when imu/data sends nothing new for so long [s]."
     )
 
 

@@ -1,4 +1,4 @@
-"""How a Go2's motors come from the robot's own programs to us, and back."""
+"""Motor handover of a Go2: from the robot's own programs to this node, and back."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from pixelgait.robot.unitree.dds import Bus
 from pixelgait.robot.unitree.services import SPORT, STAND_DOWN, Client, MotionSwitcher
 
 KNEES = slice(2, None, 3)  # of the joints
-LOOK_S = 0.3  # from one look for who else commands to the next; ours
-ALONE_S = 15.0  # for whoever commanded the motors to be gone: one that was killed is seen for 10 s
-DOWN_S = 5.0  # for the robot's own program to lay it down, once it has said that it will; ours
-SETTLE_S = 0.5  # from folded legs to the ground; ours
+POLL_S = 0.3  # between two checks for other writers; assumption
+ALONE_S = 15.0  # for other writers to disappear; a killed one stays visible for 10 s
+DOWN_S = 5.0  # for the robot's own program to lay it down after it has agreed; assumption
+SETTLE_S = 0.5  # from folded legs to the ground; assumption
 
 
-class Handover:
-    """Takes the motors from whoever has them, of a robot that lies.
+class MotorHandover:
+    """Takes the motors of a robot that lies from the program that has them.
 
-    `angles` looks anew at the joints [rad], `others` says who else could command the motors, as a
-    sentence, empty if nobody.
+    `angles` returns the current joint angles (12,) [rad]. `others` describes other writers of
+    commands, empty if there are none.
     """
 
     def __init__(
@@ -33,11 +33,11 @@ class Handover:
         self._switcher: MotionSwitcher | None = None
 
     def take(self, stop: Event) -> None:
-        """Until neither the robot's own programs have the motors nor anybody else.
+        """Wait until neither the robot's own programs nor another writer have the motors.
 
         Raises:
-            UserError: they keep them, or do not answer, or do not lay the robot down, or somebody
-                else goes on to command it, or `stop` came first.
+            UserError: those programs keep the motors, do not answer or do not lay the robot down,
+                another process keeps commanding it, or `stop` was set first.
         """
         self._switcher = switcher = self._switcher or MotionSwitcher(self._bus)
         deadline = time.monotonic() + ALONE_S
@@ -45,14 +45,14 @@ class Handover:
             if name:
                 self._lay_down(name, stop)
                 switcher.release(stop)
-                deadline = time.monotonic() + ALONE_S  # its writer may be seen as long
+                deadline = time.monotonic() + ALONE_S  # its writer may stay visible as long
             elif time.monotonic() > deadline:
                 raise UserError(others)
             else:
-                stop.wait(LOOK_S)
+                stop.wait(POLL_S)
 
     def give_back(self) -> None:
-        """To the program that had them.
+        """Give the motors back to the program that had them.
 
         Raises:
             UserError: the service does not answer, or refuses.
@@ -61,11 +61,11 @@ class Handover:
             self._switcher.give_back()
 
     def _lay_down(self, name: str, stop: Event) -> None:
-        """By the robot's own program: when that lets the motors go, a robot that stands falls."""
+        """Have the robot's own program lay it down: a standing robot would fall at the release."""
         if self._lies():
             return
         try:
-            # As often as the vendor's samples do, until it answers.
+            # Repeated until it answers, as in the vendor's samples.
             Client(self._bus, SPORT).call(STAND_DOWN, stop=stop, again=True)
             self._wait_until_it_lies(stop)
         except UserError as error:
@@ -84,7 +84,7 @@ class Handover:
                 raise UserError("stopped")
 
     def _lies(self) -> bool:
-        """Whether all knees are nearer to where they are folded than to where the robot stands."""
+        """Whether all knees are nearer to the lying pose than to the standing pose."""
         knees = self._angles()[KNEES]
         folded, standing = lying_pose(self._spec)[KNEES], self._spec.default_pose_rad[KNEES]
         return bool(knees.size and (abs(knees - folded) < abs(knees - standing)).all())
