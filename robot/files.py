@@ -8,6 +8,7 @@ import json
 import os
 import secrets
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -101,18 +102,26 @@ def remove_leftovers(folder: Path, *names: str) -> None:
             path.unlink(missing_ok=True)
 
 
-def require_writable(path: Path) -> None:
-    """To be called before long work whose result shall be written to `path`; makes its folder.
+def require_writable(path: Path, option: str | None = None) -> None:
+    """Check before long work that its result can be written to `path`; makes the folder.
+
+    With the name of the option that names the file, a folder that is made is reported.
 
     Raises:
-        UserError: something else than a file is there.
-        OSError: no file can be made in that folder.
+        UserError: if something else than a file is there.
+        OSError: if no file can be made in that folder; names `path`.
     """
     _require_file(path)
-    path = Path(os.path.realpath(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
-        pass
+    file = Path(os.path.realpath(path))
+    missing = not file.parent.exists()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.NamedTemporaryFile(dir=file.parent, prefix=f".{file.name}."):
+            pass
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    if option is not None and missing:
+        print(f"--{option} {path}: made folder {file.parent}", file=sys.stderr)
 
 
 def _require_file(path: Path) -> None:

@@ -88,7 +88,7 @@ def check_outputs(*outputs: tuple[str, Path | None], inputs: Iterable[Path] = ()
             continue
         if other := taken.get(where := os.path.realpath(path)):
             raise UserError(f"--{option} {path}: {other} is the same file")
-        require_writable(path)
+        require_writable(path, None if option == "out" else option)  # --out names a folder itself
         taken[where] = f"--{option}"
 
 

@@ -213,7 +213,7 @@ def require_recordable(path: Path) -> None:
         if begins not in (b"", MAGIC):
             raise UserError(f"--record {path}: no recording is there, it would be overwritten")
     if not path.is_char_device():  # a link to /dev/full is a full disk
-        require_writable(path)
+        require_writable(path, "record")
 
 
 def require_library() -> None:

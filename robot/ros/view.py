@@ -61,7 +61,7 @@ def view(config: ViewConfig) -> None:
         ModuleNotFoundError: Rerun is not installed.
     """
     if config.save is not None:
-        require_writable(config.save)
+        require_writable(config.save, "save")
         if config.save.suffix != SUFFIX:
             raise UserError(f"--save {config.save}: expected a file {SUFFIX}")
     if config.source == LIVE:

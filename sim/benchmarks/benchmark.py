@@ -57,7 +57,7 @@ def main() -> None:
 def print_report(config: BenchmarkConfig) -> None:
     """Measure, print and save."""
     if config.json is not None:
-        require_writable(config.json)
+        require_writable(config.json, "json")
     figures = benchmark(config)
     _print_rollouts(figures["rollouts"])
     print("robots at once in MuJoCo   rollout      bare     ratio")

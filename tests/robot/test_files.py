@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.files import replacing, write_atomic
+from pixelgait.robot.files import replacing, require_writable, write_atomic
 
 
 @pytest.fixture
@@ -46,3 +46,19 @@ def test_who_may_read_and_write_a_file_stays(tmp_path: Path, mode: int) -> None:
     write_atomic(path, b"second")
     assert path.stat().st_mode & 0o777 == mode
     assert path.read_bytes() == b"second"
+
+
+def test_a_folder_made_for_an_output_file_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "new" / "figures.json"
+    for _ in range(2):
+        require_writable(path, "json")
+    assert capsys.readouterr().err == f"--json {path}: made folder {path.parent}\n"
+
+
+def test_the_error_of_an_unwritable_file_names_that_file() -> None:
+    path = Path("/proc/figures.json")
+    with pytest.raises(OSError, match="No such file") as raised:
+        require_writable(path)
+    assert raised.value.filename == str(path)

@@ -54,7 +54,7 @@ def print_report(config: SpeedConfig) -> None:
     if not set(config.lessons) <= set(LESSONS):
         raise UserError(f"--lessons: choose from {', '.join(LESSONS)}")
     if config.json is not None:
-        require_writable(config.json)
+        require_writable(config.json, "json")
     hands = {"2 workers": ("--workers", "2"), "1 worker": ("--workers", "1")}
     if config.cluster is not None:
         hands["Ray"] = ("--cluster", config.cluster)
