@@ -1,4 +1,4 @@
-"""Two latency reports beside each other."""
+"""Comparison of two latency reports."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ COLUMNS = (*dict(PERCENTILES), "max_us")
 
 
 def read_report(path: Path) -> dict[str, Any]:
-    """A latency report (latency.json).
+    """Read a latency report (latency.json).
 
     Raises:
-        UserError: it is none.
+        UserError: if the file is no such report.
     """
     report = read_json(path)
     try:
@@ -49,20 +49,20 @@ def _require_numbers(row: dict[str, Any], *names: str) -> None:
 
 
 def _number(value: Any, name: str = "a value") -> float:
-    """What can be drawn: JSON has integers beyond any float, and Python's infinity and NaN."""
+    """A finite number: JSON also has larger integers, infinity and NaN."""
     if not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
         raise TypeError(f"{name} is {str(value)[:20]}, expected a finite number")
     return float(value)
 
 
 def rows(report: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """Stages that occurred, and the period."""
+    """Stages that occurred, and the control period, by name."""
     found: dict[str, dict[str, float]] = {**report["stages"], "period": report["period"]}
     return {name: row for name, row in found.items() if row["count"]}
 
 
 def format_comparison(first: dict[str, Any], second: dict[str, Any]) -> str:
-    """Microseconds of both, and the second's share of the first, for a terminal."""
+    """Table for a terminal: times of both [us], and the ratio of second to first."""
     a, b = rows(first), rows(second)
     header = f"{'':<20}" + "".join(f"{column.removesuffix('_us'):>26}" for column in COLUMNS)
     lines = [f"{header}   [us]"]

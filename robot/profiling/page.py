@@ -1,4 +1,4 @@
-"""Latency reports as one HTML file: tables and histograms, nothing to load."""
+"""HTML page of latency reports: tables and histograms in one file."""
 
 from __future__ import annotations
 

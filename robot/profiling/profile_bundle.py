@@ -1,4 +1,4 @@
-"""pixelgait-profile: the latency of a policy bundle on this machine, without a robot."""
+"""pixelgait-profile: latency of a policy bundle on this machine, without a robot."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ from pixelgait.robot.runtime.realtime import RateKeeper, request_priority
 class ProfileConfig:
     """Time every stage of the controller on this machine, at its own rate, without a robot.
 
-    The controller runs on made-up readings: random images, a robot that stands. For latency with
-    real messages, run pixelgait-run with --out; its report (latency.json) can be looked at here.
-    To compare encoders, pixelgait-encoders.
+    Readings are synthetic: random images and a standing robot. For latency with real messages run
+    pixelgait-run with --out, and show its report (latency.json) here. pixelgait-encoders compares
+    encoders.
     """
 
     APART = (*(("--compare", each) for each in ("--json", "--seconds", "--seed", "--no-realtime")),)
 
     bundle: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="BUNDLE|REPORT")] = ""
-    """Folder of a policy bundle, or the name of a shipped one; or a report that was written."""
+    """Folder of a policy bundle, name of a shipped one, or a report file."""
     compare: tuple[Path, Path] | None = None
-    """Two reports, instead of measuring: the second against the first."""
+    """Two reports to compare, instead of measuring: the second against the first."""
     page: Path | None = None
-    """Write tables and histograms there, as one HTML file."""
+    """Write tables and histograms to this HTML file."""
     seconds: Annotated[float, Range(0.01, 86_400.0)] = 10.0
-    """How long it is measured."""
+    """Duration of the measurement [s]."""
     seed: Seed = 0
-    """Of the readings that are made up."""
+    """Seed of the synthetic readings."""
     realtime: bool = True
     """Ask for real-time priority; without the right to it, warn and go on."""
     json: Path | None = None
-    """Write the report there."""
+    """Write the report to this file."""
 
 
 def main() -> None:
@@ -57,10 +57,10 @@ def main() -> None:
 
 
 def profile(config: ProfileConfig) -> None:
-    """Run the control loop, or read reports; print the latency table, write what is asked for.
+    """Measure or read reports; print the latency table, and write files if asked.
 
     Raises:
-        UserError: a bundle or report cannot be used, or there is no time to measure.
+        UserError: if a bundle or report cannot be used.
     """
     if config.compare is None and config.bundle == "":
         raise UserError("name a bundle or a report, or two reports behind --compare")
@@ -81,10 +81,10 @@ def profile(config: ProfileConfig) -> None:
 
 
 def _written(config: ProfileConfig) -> tuple[Path, ...]:
-    """The reports to be looked at; none if one is measured.
+    """Reports to read; none if one is to be measured.
 
     Raises:
-        UserError: an option says how to measure, where nothing is.
+        UserError: if an option of the measurement is set, but a report is read.
     """
     if config.compare is not None:
         return config.compare
@@ -97,7 +97,7 @@ def _written(config: ProfileConfig) -> tuple[Path, ...]:
 
 
 def _measured(config: ProfileConfig, bundle: Bundle) -> dict[str, Any]:
-    """The report of what is measured now."""
+    """Measure, and return the report."""
     if config.realtime and (refusal := request_priority()):
         print(f"warning: {refusal}")
     profiler = run_loop(bundle, config.seconds, np.random.default_rng(config.seed))
@@ -109,7 +109,7 @@ def _measured(config: ProfileConfig, bundle: Bundle) -> dict[str, Any]:
 
 
 def run_loop(bundle: Bundle, seconds: float, rng: np.random.Generator) -> LatencyProfiler:
-    """The control loop at the bundle's rate on made-up readings."""
+    """Run the control loop on synthetic readings, at the bundle's rate."""
     period_s = bundle.control_dt_s
     profiler = LatencyProfiler(period_s, ())
     controller = bundle.controller(stopwatch=profiler)

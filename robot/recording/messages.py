@@ -1,7 +1,7 @@
-"""Steps of the control loop as messages of a recording, ROS 2's own types where there are some.
+"""Messages of a recording: control steps as ROS 2 messages.
 
-What a replay needs besides them is a type of our own, whose definition is in the recording: topic
-`step`. Its float64 keep every bit.
+Topic `step` has a type of its own, whose definition is in the recording. It holds what a replay
+needs besides the standard messages; its float64 keep every bit.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ _PARTS = {
 
 
 def _definition(text: str, *parts: str) -> str:
-    """A message definition with those it refers to, as recordings carry them."""
+    """A message definition, followed by the definitions it refers to."""
     return "\n".join([text, *(f"{_LINE}\nMSG: {part}\n{_PARTS[part]}" for part in parts)])
 
 
-# What there is not is empty: a text, an array. Units as in `Reading`, `Orders`, `JointCommand`.
+# A missing value is an empty text or array. Units as in `Reading` and `JointCommand`.
 _STEP = """\
-uint32 session  # the controller began anew with each
+uint32 session  # the controller was reset at the start of each
 float64 time_s
 float64 gap_s  # since the last command
 Age[] ages
 bool armed
-string wanted  # the state it shall come to
+string wanted  # the target state
 string stop
 float64[] goal_position  # x, y [m]
 uint32 goal_number
 float64[] odometry  # x, y [m], heading [rad]
 float64[] latent  # of cmd_vel
-float64 image_time_s  # NaN where the policy did not look anew
+float64 image_time_s  # NaN where no image was processed
 float64 driver_timeout_s
 bool motors_enabled
 SensorTimeouts[] sensor_timeouts
@@ -60,7 +60,7 @@ string state
 string cause
 string fault
 bool sent
-Decision[] decision  # one where the policy looked anew
+Decision[] decision  # one where an image was processed
 float64[] targets
 float64[] kp
 float64[] kd
@@ -109,7 +109,7 @@ PIXELS = {1: "mono8", 3: "rgb8", 4: "8UC4"}  # by channels; the last is RGB-D
 def messages(
     step: ControlStep, joint_names: tuple[str, ...], session: int, changed: bool
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(topic, content) of all messages of a step, `STEP` the last; of the state, if `changed`."""
+    """(topic, content) of all messages of a step, `STEP` last; the state only if it `changed`."""
     reading, command = step.inputs.reading, step.command
     header = _header(reading.time_s)
     joints = _joint_state(header, joint_names, reading.joint_angles, reading.joint_velocities)
@@ -125,12 +125,12 @@ def messages(
 
 
 def state_message(state: str, cause: str) -> dict[str, str]:
-    """Of topic `STATE`; one behind a step's `STEP` says how the controller has ended."""
+    """Message of topic `STATE`; one after a step's `STEP` says how the controller ended."""
     return {"data": f"{state}: {cause}"}
 
 
 def _step(step: ControlStep, session: int) -> dict[str, Any]:
-    """All else that a step depends on, and what came of it."""
+    """Remaining inputs of a step, and its results."""
     inputs, command, settings = step.inputs, step.command, step.settings
     timeouts = settings["sensor_timeouts"].items()
     decision = step.decision

@@ -1,4 +1,4 @@
-"""Reading a recording back: the inputs of every step, bit for bit, and what came of them."""
+"""Reader of recordings: inputs of every control step, bit for bit, and their results."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from pixelgait.robot.spec import Array
 
 
 class DamagedError(Exception):
-    """Bytes of a recording are not those that were written."""
+    """The bytes of a recording are corrupt."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedStep:
-    """A control step, as it was."""
+    """A control step as it was recorded."""
 
     inputs: Inputs
-    session: int  # the controller began anew with each
+    session: int  # the controller was reset at the start of each
     driver_timeout_s: float
-    motors_enabled: bool  # or nobody did, and joints need not follow
+    motors_enabled: bool  # otherwise joints need not follow
     sensor_timeouts: dict[str, SensorTimeouts]
     targets: Array
     kp: Array
@@ -40,46 +40,46 @@ class RecordedStep:
     state: str
     cause: str  # of the state
     fault: str | None
-    looked: bool  # anew
-    took_us: float  # from when its readings were fetched until the command was out
-    sent: bool  # or withheld, because the robot had been let go
-    lost: int = 0  # steps right before it that are not in the file
+    decided: bool  # an image was processed
+    took_us: float  # from fetching the readings to sending the command
+    sent: bool  # otherwise withheld: the robot had been released
+    lost: int = 0  # missing steps right before it
 
 
 @dataclass
 class Recording:
-    """All steps of a file, the bundle's files, and what else was said of it."""
+    """All steps of a file, the files of its bundle, and metadata."""
 
     path: Path
     steps: list[RecordedStep] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
     about: dict[str, str] = field(default_factory=dict)
-    finished: bool = True  # or its writer was killed
-    damaged: bool = False  # behind the last of these steps
+    finished: bool = True  # otherwise the writer was killed
+    damaged: bool = False  # after the last of these steps
     joint_names: tuple[str, ...] = ()
     endings: dict[int, str] = field(default_factory=dict)  # by session: state and cause
 
     @property
     def lost(self) -> int:
-        """Steps that are missing between others, or before them."""
+        """Number of missing steps."""
         return sum(step.lost for step in self.steps)
 
     @property
     def complete(self) -> bool:
-        """Whether it ends as it should, and no step is missing."""
+        """Whether the file was finished and no step is missing."""
         return self.finished and not self.lost
 
 
 def read_recording(path: Path) -> Recording:
-    """A recording, also one that was cut short or is damaged: what comes before that.
+    """Read a recording; of a truncated or damaged one the part before the damage.
 
     Raises:
-        UserError: it is none, or damaged from the beginning.
+        UserError: if the file is no recording, or damaged from the beginning.
     """
     recording = Recording(path)
-    messages: dict[str, Any] = {}  # of the step that is being read, by topic
+    messages: dict[str, Any] = {}  # of the current step, by topic
     image: Image | None = None
-    awaited = 0  # number of the next step
+    expected = 0  # number of the next step
     try:
         for topic, content, number in _records(recording):
             if topic == STATE and JOINTS not in messages and recording.steps:
@@ -92,8 +92,8 @@ def read_recording(path: Path) -> Recording:
                 image = _image(messages[SEEN], content.image_time_s)
             recording.joint_names = tuple(messages[JOINTS].name)
             step = _step(content, messages, image)
-            recording.steps.append(replace(step, lost=max(0, number - awaited)))
-            messages, awaited = {}, number + 1
+            recording.steps.append(replace(step, lost=max(0, number - expected)))
+            messages, expected = {}, number + 1
     except DamagedError:
         recording.damaged = True
         if not recording.steps:
@@ -106,12 +106,10 @@ def read_recording(path: Path) -> Recording:
 
 
 def _records(recording: Recording) -> Iterator[tuple[str, Any, int]]:
-    """(topic, decoded message, number of its step) in the order of the file.
-
-    Keeps attachments and metadata.
+    """(topic, decoded message, step number) in file order. Stores attachments and metadata.
 
     Raises:
-        DamagedError: behind what was yielded.
+        DamagedError: if the following bytes are corrupt.
     """
     from mcap.exceptions import McapError
     from mcap.records import Attachment, Channel, DataEnd, Message, Metadata, Schema
@@ -145,7 +143,7 @@ def _records(recording: Recording) -> Iterator[tuple[str, Any, int]]:
                     return
     except OSError as error:
         raise UserError(f"{recording.path}: {error.strerror}") from None
-    except (McapError, EOFError, struct.error):  # cut short: what came before counts
+    except (McapError, EOFError, struct.error):  # truncated: the records before count
         return
     except (CRCValidationError, ZstdError, OverflowError, MemoryError, UnicodeError) as error:
         raise DamagedError from error
@@ -165,7 +163,7 @@ def _step(step: Any, messages: dict[str, Any], image: Image | None) -> RecordedS
         np.array(joints.velocity),
         np.array((q.x, q.y, q.z, q.w)),
         np.array((w.x, w.y, w.z)),
-        partial(_seen, image),
+        partial(_require_image, image),
         np.array(step.odometry) if len(step.odometry) else None,
     )
     where = (step.goal_position[0], step.goal_position[1]) if len(step.goal_position) else None
@@ -187,7 +185,7 @@ def _step(step: Any, messages: dict[str, Any], image: Image | None) -> RecordedS
         state=step.state,
         cause=step.cause,
         fault=step.fault or None,
-        looked=not math.isnan(step.image_time_s),
+        decided=not math.isnan(step.image_time_s),
         took_us=step.took_us,
         sent=step.sent,
     )
@@ -198,7 +196,7 @@ def _image(message: Any, time_s: float) -> Image:
     return Image(pixels.reshape(message.height, message.width, -1), time_s)
 
 
-def _seen(image: Image | None) -> Image:
+def _require_image(image: Image | None) -> Image:
     if image is None:
-        raise UserError("nothing had been looked at so far in this recording")
+        raise UserError("no image was processed before this step of the recording")
     return image

@@ -1,8 +1,7 @@
-"""The recorder's side of the control loop: it hands steps over and waits for nobody.
+"""Recorder of control steps: passes them to a writer process without blocking the control loop.
 
-A thread of its own passes them on to a process of its own, which encodes and writes them: neither
-the interpreter's lock nor a slow disk reaches the control thread, and a controller that is killed
-leaves a complete file.
+A thread passes steps to the process that encodes and writes them. Neither the interpreter's lock
+nor a slow disk delays the control thread, and a killed controller leaves a complete file.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes, require_writable
 from pixelgait.robot.runtime.control_loop import ControlStep
 
-MOST_WAITING = 1000  # steps, 10 s: then the disk is too slow, and steps are lost
-CLOSE_S = 20.0  # for what waits; twice that with a disk that does not answer
-SUFFIX, MAGIC = ".mcap", b"\x89MCAP0\r\n"  # with which such a file begins
+MOST_WAITING = 1000  # steps, 10 s; further ones are lost
+CLOSE_S = 20.0  # to write the waiting steps; twice as long if the disk hangs
+SUFFIX, MAGIC = ".mcap", b"\x89MCAP0\r\n"  # first bytes of a recording
 
 
 class Recorder:
-    """Writes steps to an MCAP file, from another process.
+    """Writes steps to an MCAP file from another process.
 
-    `problem` says why the recording has ended early, or is not complete, or is None. The last step
-    of a session is never `lost`: its number tells a reader of those before it. Before
-    the first, not `begun`, there is no file, or still an older one.
+    `problem` says why the recording ended early or is incomplete; None: it did not. The last step
+    of a session is never `lost`: its number tells a reader how many were lost before it. Until the
+    first step (`begun`) the file does not exist, or is an older recording.
 
     Raises:
-        UserError: the library mcap is missing, or see `require_recordable`.
+        UserError: if the library mcap is missing, or as `require_recordable`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -48,13 +47,13 @@ class Recorder:
         self.begun = False
         self._before = _content_of(path)
         self.lost = 0  # steps
-        self._lost_last: ControlStep | None = None  # if it is the newest that was handed over
-        self._told: set[str] = set()
-        self._anothers = False  # what is there
-        self._bundle: tuple[str, str] | None = None  # name and hash of the one that is recorded
+        self._lost_last: ControlStep | None = None  # the newest step, if it was lost
+        self._reported: set[str] = set()
+        self._locked = False  # another process writes the file
+        self._bundle: tuple[str, str] | None = None  # name and hash of the recorded one
         self._queue: queue.SimpleQueue[tuple[str, Any] | None] = queue.SimpleQueue()
         command = [sys.executable, "-m", "pixelgait.robot.recording.writer", str(path)]
-        # In a session of its own: Ctrl-C is the controller's, which then says that it is over.
+        # In a session of its own: only the controller receives Ctrl-C, and closes the recording.
         self._writer = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -66,12 +65,11 @@ class Recorder:
         self._thread.start()
 
     def begin(self, bundle: Bundle) -> None:
-        """A controller of this bundle starts anew.
+        """Start a session: a controller of this bundle begins.
 
-        A recording is of one bundle: it ends where another one walks, or the files of this one are
-        no longer those that walk.
+        A recording holds one bundle. It ends if another bundle walks, or the files have changed.
         """
-        self._hand_over_the_last()
+        self._pass_last_lost()
         try:
             files = self._files(bundle)
         except UserError as error:
@@ -89,21 +87,21 @@ class Recorder:
         self._queue.put(("begin", {"files": files, "about": about, "joint_names": names}))
 
     def _files(self, bundle: Bundle) -> dict[str, bytes]:
-        """Of the bundle that is recorded; raises UserError if it is another, or has changed."""
+        """Files of the bundle; raises UserError if another is recorded, or files have changed."""
         this = str(bundle.contract["name"]), str(bundle.contract["sha256"])
         self._bundle = self._bundle or this
         if this != self._bundle:
-            raise UserError(f"it is of bundle '{self._bundle[0]}', and another one walks now")
+            raise UserError(f"it holds bundle '{self._bundle[0]}', and another one walks now")
         return _as_loaded(bundle)
 
     def end(self, cause: str) -> None:
-        """The controller was stopped, or has stopped, for this cause; the next may begin."""
-        self._hand_over_the_last()
+        """End a session: the controller has stopped for this cause."""
+        self._pass_last_lost()
         if self.problem is None:
             self._queue.put(("end", cause))
 
     def step(self, step: ControlStep) -> None:
-        """Hand a step over; from the control thread."""
+        """Queue a step; called by the control thread."""
         self.begun = True
         if self.problem is not None:
             return
@@ -114,19 +112,19 @@ class Recorder:
         self._lost_last = None
         self._queue.put(("step", step))
 
-    def news(self) -> list[str]:
-        """What has gone wrong since the last call, for people: steps that are lost, or the end."""
+    def new_problems(self) -> list[str]:
+        """Problems since the last call: steps were lost, or the recording has ended."""
         gap = (
             f"{self.path}: the recording has a gap, disk or processor are too slow"
             if self.lost
             else None
         )
-        new = [each for each in (gap, self.problem) if each and each not in self._told]
-        self._told.update(new)
+        new = [each for each in (gap, self.problem) if each and each not in self._reported]
+        self._reported.update(new)
         return new
 
-    def _hand_over_the_last(self) -> None:
-        """Of the steps that were lost the last one is not."""
+    def _pass_last_lost(self) -> None:
+        """Queue the last step after all, if it was lost."""
         last, self._lost_last = self._lost_last, None
         if last is not None:
             self._queue.put(("step", last))
@@ -134,20 +132,20 @@ class Recorder:
 
     @property
     def written(self) -> bool:
-        """Whether the file that is there holds steps of this recorder."""
+        """Whether the file holds steps of this recorder."""
         there = _content_of(self.path)
-        return self.begun and not self._anothers and there not in (None, self._before)
+        return self.begun and not self._locked and there not in (None, self._before)
 
     def close(self) -> None:
         """Finish the file."""
-        self._hand_over_the_last()
+        self._pass_last_lost()
         self._queue.put(None)
         try:
             self._writer.wait(CLOSE_S)
         except subprocess.TimeoutExpired:
             self.problem = self.problem or f"{self.path}: the recording could not be finished"
             self._writer.kill()
-        self._thread.join(CLOSE_S)  # it says why the writer has ended
+        self._thread.join(CLOSE_S)  # it sets `problem` if the writer failed
         if self.lost:
             self.problem = (
                 self.problem
@@ -155,7 +153,7 @@ class Recorder:
             )
 
     def _pass_on(self) -> None:
-        """In the recorder's thread."""
+        """Pass queued items to the writer process; runs in the recorder's thread."""
         assert self._writer.stdin is not None
         assert self._writer.stderr is not None
         try:
@@ -167,13 +165,13 @@ class Recorder:
             pass
         said = self._writer.stderr.read().decode(errors="replace").strip()
         if (code := self._writer.wait()) != 0:
-            self._anothers = code == errno.EWOULDBLOCK  # it ends with the error's number
+            self._locked = code == errno.EWOULDBLOCK  # the exit code is the error number
             reason = said.splitlines()[-1] if said else "its process was killed"
             self.problem = self.problem or f"the recording has ended: {reason}"
 
 
 def _as_loaded(bundle: Bundle) -> dict[str, bytes]:
-    """A bundle's files; raises UserError if they have changed since it was loaded."""
+    """Files of a bundle; raises UserError if they have changed since it was loaded."""
     files = {CONTRACT: json_bytes(bundle.contract)}
     for name in FILES:
         path, wanted = bundle.folder / name, bundle.contract["files"][name]
@@ -185,7 +183,7 @@ def _as_loaded(bundle: Bundle) -> dict[str, bytes]:
 
 
 def _content_of(path: Path) -> tuple[int, ...] | None:
-    """What changes with a file's content; None if there is no file, or an empty one."""
+    """Values that change with a file's content; None: no file, or an empty one."""
     if not path.is_file():
         return None
     found = path.stat()
@@ -193,31 +191,30 @@ def _content_of(path: Path) -> tuple[int, ...] | None:
 
 
 def require_recordable(path: Path) -> None:
-    """To be called before a walk: only an older recording may be replaced by that of it.
+    """Check before a walk that a recording can be written there.
 
     Raises:
-        UserError: the file is not called .mcap, something else than a recording is there, or the
-            recording that is there is write-protected.
-        OSError: no file can be made in its folder.
+        UserError: if the file is not called .mcap, is no recording, or is write-protected.
+        OSError: if no file can be made in its folder.
     """
     if path.suffix != SUFFIX:
         raise UserError(f"--record {path}: expected a file {SUFFIX}")
     if path.is_file():
         try:
-            with path.open("r+b") as file:  # as the writer will, who is not heard before a step
+            with path.open("r+b") as file:  # as the writer does, but only at the first step
                 begins = file.read(len(MAGIC))
         except OSError as error:
             raise UserError(
-                f"--record {path}: the file that is there cannot be overwritten ({error.strerror})"
+                f"--record {path}: the existing file cannot be overwritten ({error.strerror})"
             ) from None
         if begins not in (b"", MAGIC):
-            raise UserError(f"--record {path}: no recording is there, it would be overwritten")
+            raise UserError(f"--record {path}: the existing file is no recording, it would be lost")
     if not path.is_char_device():  # a link to /dev/full is a full disk
         require_writable(path, "record")
 
 
 def require_library() -> None:
-    """Raise a UserError where MCAP files can be neither written nor read."""
+    """Raises UserError if the library for MCAP files is missing."""
     try:
         import mcap_ros2  # noqa: F401
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""pixelgait-replay: feed a recording to the controller once more, and compare its commands."""
+"""pixelgait-replay: feed a recording to the controller again and compare its commands."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from pixelgait.robot.runtime.state_machine import Operation
 from pixelgait.robot.safety.supervisor import SensorTimeouts
 from pixelgait.robot.spec import ROBOTS
 
-MOST_TOLD = 5  # differences in the terminal
-# What another processor or onnxruntime may round otherwise: golden outputs may be off by 1e-5, of
-# graphs that are fed with their own phase. Of shipped recordings it was 3e-7.
+MOST_SHOWN = 5  # differences in the terminal
+# Rounding of another processor or onnxruntime: golden outputs may be off by 1e-5, and the phase is
+# fed back. Shipped recordings differed by 3e-7.
 ROUNDING_RAD = 1e-4
 
 
@@ -34,13 +34,13 @@ ROUNDING_RAD = 1e-4
 class ReplayConfig:
     """Feed a recording of pixelgait-run --record to the controller, and compare its commands.
 
-    With the bundle that was recorded, commands must be the same, but for the last bits on another
-    processor or onnxruntime: exit code 1 if they are not. With another, the report says where they
+    With the recorded bundle commands must be equal, except for the last bits on another processor
+    or onnxruntime; otherwise the exit code is 1. With another bundle the report says where they
     differ.
     """
 
     recording: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
-    """An MCAP file; one that was cut short will do."""
+    """An MCAP file; it may be truncated."""
     bundle: str | None = None
     """Folder or name of another bundle; by default the one in the recording."""
     json: Path | None = None
@@ -53,11 +53,11 @@ def main() -> None:
 
 
 def report(config: ReplayConfig) -> None:
-    """Replay, print the report, write it where it is asked for.
+    """Replay, print the report, and write it if asked.
 
     Raises:
-        UserError: the file is no recording, a bundle cannot be used, or the bundle that was
-            recorded commands something else.
+        UserError: if the file is no recording, a bundle cannot be used, or the commands of the
+            recorded bundle differ.
     """
     require_library()
     check_outputs(("json", config.json), inputs=[config.recording, *_bundle_files(config.bundle)])
@@ -77,16 +77,16 @@ def report(config: ReplayConfig) -> None:
 
 
 def _bundle_files(name: str | None) -> list[Path]:
-    """What a bundle of that name is made of; nothing where it is in the recording."""
+    """Files of the bundle of that name; none if it is in the recording."""
     folders = () if name is None else (Path(name), SHIPPED / name)
     return [folder / file for folder in folders for file in (CONTRACT, *FILES)]
 
 
 def recorded_bundle(recording: Recording, folder: Path) -> Bundle:
-    """The bundle that is in a recording.
+    """Load the bundle in a recording, by way of `folder`.
 
     Raises:
-        UserError: there is none, or it cannot be used here.
+        UserError: if there is none, or it cannot be used here.
     """
     for name in (CONTRACT, *FILES):
         if name not in recording.files:
@@ -97,35 +97,34 @@ def recorded_bundle(recording: Recording, folder: Path) -> Bundle:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A step that was recorded, and the same once more.
+    """A recorded step and its replay.
 
-    Behind a gap there is no `result` before the controller begins anew: nobody knows what state it
-    was in, nor what it saw last.
+    After a gap `result` is None until the next session: the controller's state is unknown.
     """
 
     recorded: RecordedStep
     result: ControlResult | None
-    operation: Operation  # as this step has left it; the next one changes it
+    operation: Operation  # after this step; the next one changes it
 
 
 def replayed(recording: Recording, bundle: Bundle) -> Iterator[Replayed]:
-    """Feed every step to a controller of this bundle, but none behind a gap; see `Replayed`.
+    """Feed the steps to a controller of this bundle, except after a gap; see `Replayed`.
 
     Raises:
-        UserError: the bundle is for a robot with other joints, or its policy wants images of
-            another shape than there are.
+        UserError: if the bundle is for a robot with other joints, or its policy expects images of
+            another shape.
     """
     _require_robot(recording, bundle)
     operation, session, known = None, -1, True
     sensor_timeouts: dict[str, SensorTimeouts] = {}
     for step in recording.steps:
         if (
-            step.looked
+            step.decided
             and (shape := step.inputs.reading.image().pixels.shape) != bundle.image_shape
         ):
             raise UserError(
                 f"{recording.path}: images of shape {shape} were recorded, "
-                f"bundle '{bundle.contract['name']}' wants {bundle.image_shape}"
+                f"bundle '{bundle.contract['name']}' expects {bundle.image_shape}"
             )
         sensor_timeouts.update(step.sensor_timeouts)
         if operation is None or step.session != session:
@@ -142,7 +141,7 @@ def replayed(recording: Recording, bundle: Bundle) -> Iterator[Replayed]:
 
 
 def _require_robot(recording: Recording, bundle: Bundle) -> None:
-    """Raise a UserError if the bundle is for another robot than was recorded."""
+    """Raises UserError if the bundle is for another robot than the recorded one."""
     if recording.joint_names != bundle.spec.joint_names:
         known = {spec.joint_names: spec.name for spec in ROBOTS.values()}
         raise UserError(
@@ -152,10 +151,10 @@ def _require_robot(recording: Recording, bundle: Bundle) -> None:
 
 
 def replay(recording: Recording, bundle: Bundle) -> dict[str, Any]:
-    """The controller's commands for what was recorded, against those that were.
+    """Compare the controller's commands with the recorded ones; returns the report.
 
     Raises:
-        UserError: see `replayed`.
+        UserError: as `replayed`.
     """
     differences: list[dict[str, Any]] = []
     rounded: list[float] = []
@@ -192,7 +191,7 @@ def replay(recording: Recording, bundle: Bundle) -> dict[str, Any]:
 def _difference(
     step: RecordedStep, command: JointCommand, operation: Operation
 ) -> dict[str, Any] | None:
-    """What is not as it was recorded, in any bit; `rounded` if that is no more than rounding."""
+    """Differences from the recorded step, None if bit-equal; `rounded`: within rounding."""
     recorded = step.targets, step.kp, step.kd
     same_targets, *same = [
         one.tobytes() == two.tobytes()
@@ -217,11 +216,11 @@ def format_figures(figures: dict[str, Any]) -> str:
     """The report for a terminal."""
     first = f"{figures['recording']}: {figures['steps']} steps of {figures['recorded_bundle']}"
     end = "" if figures["complete"] or figures["lost"] else ", cut short"
-    lines = [first + (", the file is damaged behind them" if figures["damaged"] else end)]
+    lines = [first + (", the file is damaged after them" if figures["damaged"] else end)]
     lines += [f"ended: {ending}" for ending in figures["endings"]]
     if figures["lost"]:
         rest = figures["steps"] - figures["compared"]
-        lines.append(f"{figures['lost']} steps are missing, {rest} behind a gap are not compared")
+        lines.append(f"{figures['lost']} steps are missing, {rest} after a gap are not compared")
     if not figures["compared"]:
         lines.append("nothing could be compared")
         return "\n".join(lines)
@@ -235,7 +234,7 @@ def format_figures(figures: dict[str, Any]) -> str:
     lines.append(
         f"{figures['bundle']} commands something else in {figures['different']} steps, {most}"
     )
-    for each in figures["differences"][:MOST_TOLD]:
+    for each in figures["differences"][:MOST_SHOWN]:
         what = f"targets by {each['targets_rad']:.3g} rad"
         for name in ("state", "fault"):
             if each[name] != each[f"recorded_{name}"]:

@@ -1,4 +1,4 @@
-"""The process that writes a recording: steps from standard input to an MCAP file."""
+"""Writer process of a recording: steps from standard input to an MCAP file."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from pixelgait.robot.recording.messages import STATE, TYPES, messages, state_mes
 from pixelgait.robot.runtime.control_loop import ControlStep
 from pixelgait.robot.runtime.operator_commands import RobotState
 
-CHUNK_BYTES = 64 << 10  # what a kill of this process costs at most: about 0.2 s
+CHUNK_BYTES = 64 << 10  # lost at most if this process is killed: about 0.2 s
 NICENESS = 10
 
 
 class StepWriter:
-    """Writes one file; what is in it can be read whenever the process ends."""
+    """Writes one file, which can be read whenever the process ends."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._writer = Writer(file, chunk_size=CHUNK_BYTES, compression=CompressionType.ZSTD)
@@ -40,7 +40,7 @@ class StepWriter:
         self._session = self._first = self._next = 0  # numbers of steps, over all sessions
 
     def begin(self, files: dict[str, bytes], about: dict[str, str], names: tuple[str, ...]) -> None:
-        """A controller starts anew: its bundle, and what else a replay should know."""
+        """Start a session: store the bundle's files and metadata."""
         for name, data in files.items():
             self._writer.add_attachment(0, 0, name, "application/octet-stream", data)
         self._writer.add_metadata("pixelgait", about)
@@ -48,7 +48,7 @@ class StepWriter:
         self._session, self._first = self._session + 1, self._next
 
     def step(self, step: ControlStep) -> None:
-        """All messages of a step carry its number: where one is missing, a step was lost."""
+        """Write all messages of a step with its number: a missing number is a lost step."""
         self._now_ns = round(step.inputs.reading.time_s * 1e9)
         state, self._state = self._state, step.state
         changed, number = state != step.state, self._first + step.number
@@ -57,7 +57,7 @@ class StepWriter:
         self._next = number + 1
 
     def end(self, cause: str) -> None:
-        """The controller damps and ends; nothing is said of one that has not taken a step."""
+        """Write the cause of a session's end, if the session has any step."""
         if self._next > self._first:
             self._write(STATE, state_message(RobotState.LIMP.value, cause), self._next - 1)
 
@@ -66,31 +66,31 @@ class StepWriter:
         self._writer.write_message(topic, schema, content, self._now_ns, sequence=number)
 
     def finish(self) -> None:
-        """The index at the end, which makes reading fast."""
+        """Write the index at the end of the file."""
         self._writer.finish()
 
 
 def main() -> None:
-    """Until standard input ends, whoever else is told to end: systemd tells all of a service."""
+    """Runs until standard input ends. Signals are ignored: systemd sends them to all processes."""
     for number in ENDING:
         signal.signal(number, signal.SIG_IGN)
     os.nice(NICENESS)
-    path, passed_on = Path(sys.argv[1]), items(sys.stdin.buffer)
+    path, received = Path(sys.argv[1]), items(sys.stdin.buffer)
     try:
-        write(path, passed_on)
+        write(path, received)
     except OSError as error:
         print(f"{path}: {error.strerror}", file=sys.stderr)
         sys.exit(error.errno or 1)
 
 
-def write(path: Path, passed_on: Iterator[tuple[str, Any]]) -> None:
-    """All of it; once there is a step, an older recording has another name.
+def write(path: Path, received: Iterator[tuple[str, Any]]) -> None:
+    """Write all items. At the first step an older recording is renamed.
 
     Raises:
-        OSError: it cannot be written, or somebody else is writing it.
+        OSError: if the file cannot be written, or another process writes it.
     """
     begun: list[tuple[str, Any]] = []
-    for item in passed_on:
+    for item in received:
         begun.append(item)
         if item[0] == "step":
             break
@@ -100,22 +100,22 @@ def write(path: Path, passed_on: Iterator[tuple[str, Any]]) -> None:
         keep_older(path)
     with alone(path), path.open("wb") as file:
         writer = StepWriter(file)
-        for kind, content in chain(begun, passed_on):
+        for kind, content in chain(begun, received):
             if kind == "begin":
                 writer.begin(content["files"], content["about"], content["joint_names"])
             elif kind == "end":
                 writer.end(content)
             else:
                 writer.step(content)
-            file.flush()  # of chunks that are complete
+            file.flush()  # complete chunks
         writer.finish()
 
 
 def keep_older(path: Path) -> None:
-    """Rename what is there: who is restarted after a fault does not write over how it came to it.
+    """Rename an older recording: a restart after a fault must not overwrite the record of it.
 
     Raises:
-        OSError: it cannot be renamed.
+        OSError: if it cannot be renamed.
     """
     if path.is_file() and path.stat().st_size:
         names = (path.with_stem(f"{path.stem}-{number}") for number in count(1))
@@ -124,10 +124,10 @@ def keep_older(path: Path) -> None:
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Nobody else records there meanwhile, who would cut off what is in the file.
+    """Lock the file against another recorder, which would truncate it.
 
     Raises:
-        OSError: somebody does.
+        OSError: if another process holds the lock.
     """
     with path.open("ab") as held:
         try:
@@ -140,7 +140,7 @@ def alone(path: Path) -> Iterator[None]:
 
 
 def items(pipe: IO[bytes]) -> Iterator[tuple[str, Any]]:
-    """What the recorder passes on, until it ends, or its process was killed in a word."""
+    """Items from the recorder, until it ends or is killed."""
     while True:
         try:
             yield pickle.load(pipe)

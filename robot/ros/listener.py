@@ -1,7 +1,4 @@
-"""What a controller's node and its robot publish, as a viewer is told of it.
-
-It subscribes, and nothing else: nobody is told or ordered anything.
-"""
+"""Viewer entries of a live walk: subscribes to the topics of node and robot, publishes nothing."""
 
 from __future__ import annotations
 
@@ -48,15 +45,15 @@ from pixelgait.robot.viewing.entries import (
     joint_entries,
 )
 
-PLAIN_SHAPE = (240, 320, 3)  # of camera images, if nobody says what the policy sees
-ATTENDED_S = 2.0  # after a drawn image nobody needs the plain ones for so long; ours
+PLAIN_SHAPE = (240, 320, 3)  # of camera images without a bundle
+ATTENDED_S = 2.0  # plain images are hidden for so long after one with attention; assumption
 SPIN_S = 0.05
-FRAME_S = 0.1  # between images: nobody looks at more
+FRAME_S = 0.1  # between images
 LEVELS = {diagnostics.OK: INFO, diagnostics.WARN: WARN}  # others are errors
-FOREIGN = "not understood, is it another program's or of another version?"
-# A controller waits for nobody who listens: best effort, and half a second of commands.
+FOREIGN = "unexpected content: published by another program or version?"
+# Best effort, so that the controller never waits for this node; half a second of commands.
 EVERY_COMMAND = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
-TOLD = ros2.latched(10)  # the last one also late
+STATUS_QOS = ros2.latched(10)
 TOPICS: dict[str, tuple[Any, Any]] = {  # besides the camera's: type, quality of service
     ros2.JOINT_STATES: (ros2.JointState, ros2.NEWEST_QOS),
     ros2.JOINT_COMMAND: (ros2.JointState, EVERY_COMMAND),
@@ -65,17 +62,17 @@ TOPICS: dict[str, tuple[Any, Any]] = {  # besides the camera's: type, quality of
     f"{NODE}/{topic_names.DECISION}": (Float64MultiArray, 10),
     f"{NODE}/{topic_names.DISTANCE}": (Float64, 10),
     f"{NODE}/{topic_names.LATENCY}": (Float64MultiArray, 10),
-    f"{NODE}/{topic_names.STATE}": (String, TOLD),
-    f"{NODE}/{topic_names.SENSORS}": (String, TOLD),
+    f"{NODE}/{topic_names.STATE}": (String, STATUS_QOS),
+    f"{NODE}/{topic_names.SENSORS}": (String, STATUS_QOS),
     diagnostics.TOPIC: (DiagnosticArray, 10),
 }
 
 
 class Listener:
-    """Hears all that can be shown, and passes it on to `write`.
+    """Receives all topics that can be shown and passes their entries to `write`.
 
-    Of the `bundle` that walks it knows the robot and what of an image the policy sees; without one
-    the robot is an A1, and images are shown in 320 x 240 pixels of their middle.
+    Robot and image shape are those of the `bundle` that walks. Without one the robot is an A1, and
+    images are cropped to 320 x 240 pixels.
     """
 
     def __init__(
@@ -88,44 +85,44 @@ class Listener:
         self._spec = A1 if bundle is None else bundle.spec
         self._camera = RosCamera(PLAIN_SHAPE if bundle is None else bundle.image_shape)
         self._drawn_s = self._pictured_s = -math.inf  # monotonic
-        self._levels: dict[str, bytes] = {}  # by what is diagnosed
-        self._problems: dict[str, str] = {}  # by topic, told last
+        self._levels: dict[str, bytes] = {}  # by name of the status
+        self._problems: dict[str, str] = {}  # by topic, reported last
         self._node = ros2.rclpy.create_node(
             "pixelgait_view", context=context, enable_rosout=False, start_parameter_services=False
         )
-        # Of the node in this namespace: all robots diagnose themselves on the same topic.
+        # Prefix of the node in this namespace: all robots share the topic of diagnostics.
         self._own = f"{self._node.get_namespace().rstrip('/')}/{NODE}: ".lstrip("/")
         images = dict.fromkeys(self._camera.topics, (ros2.Image, ros2.NEWEST_QOS))
         for topic, (kind, quality) in {**TOPICS, **images}.items():
-            hear = partial(self._hear, topic)
-            self._node.create_subscription(kind, topic, hear, quality)
+            receive = partial(self._receive, topic)
+            self._node.create_subscription(kind, topic, receive, quality)
         self._executor = SingleThreadedExecutor(context=context)
         self._executor.add_node(self._node)
 
     def listen(self, seconds: float = 0.1) -> None:
-        """Pass on what arrives within so long."""
+        """Process what arrives within this time."""
         end_s = time.monotonic() + seconds
         while time.monotonic() < end_s:
-            # Always as long: with another timeout rclpy begins anew, and the last topics starve.
+            # Always the same timeout: rclpy starts over with another one, and later topics starve.
             self._executor.spin_once(timeout_sec=SPIN_S)
 
     def close(self) -> None:
-        """Leave the topics."""
+        """Destroy the node and its subscriptions."""
         self._executor.shutdown()
         self._node.destroy_node()
 
-    def _hear(self, topic: str, message: Any) -> None:
-        """What does not fit the robot is a line of the log, and not the end."""
+    def _receive(self, topic: str, message: Any) -> None:
+        """Write the entries of a message; one that does not fit the robot becomes a log line."""
         try:
             entries = list(self._entries(topic, message))
         except UserError as error:
-            entries = self._odd(topic, str(error))
-        except (ValueError, LookupError):  # the topic's type, but not what this version puts there
-            entries = self._odd(topic, FOREIGN)
+            entries = self._problem(topic, str(error))
+        except (ValueError, LookupError):  # the right type with unexpected content
+            entries = self._problem(topic, FOREIGN)
         self._write(entries)
 
-    def _odd(self, topic: str, problem: str) -> list[Entry]:
-        """Told once for each topic, until it is something else there."""
+    def _problem(self, topic: str, problem: str) -> list[Entry]:
+        """Log line of a topic's problem, once until it changes."""
         if self._problems.get(topic) == problem:
             return []
         self._problems[topic] = problem
@@ -148,10 +145,10 @@ class Listener:
         return node_entries(topic.removeprefix(f"{NODE}/"), message, now_s)
 
     def _joints(self, what: str, message: Any) -> list[Numbers]:
-        """Angles, or targets: none of a robot that is damped.
+        """Entries of joint angles or targets; a damped robot has no targets.
 
         Raises:
-            UserError: a joint or a value is missing.
+            UserError: if a joint or a value is missing.
         """
         angles = np.full(len(self._spec.joint_names), np.nan)
         if message.position:
@@ -162,7 +159,7 @@ class Listener:
         return joint_entries(self._spec, what, ros2.seconds(message.header.stamp), angles)
 
     def _plain(self, topic: str, message: Any) -> list[Picture]:
-        """The camera's image where nobody draws on it what is attended to."""
+        """The camera's image, unless one with attention was published recently."""
         complete, now_s = self._camera.put(topic, message), time.monotonic()
         soon = now_s - self._pictured_s < FRAME_S
         if not complete or soon or now_s - self._drawn_s < ATTENDED_S:
@@ -171,7 +168,7 @@ class Listener:
         return [Picture(CAMERA, image.time_s, draw_attention(policy_image(image.pixels), None))]
 
     def _diagnosed(self, message: Any, now_s: float) -> Iterator[Entry]:
-        """A line where a level has changed; how old what sensors say is."""
+        """Log lines of changed levels, and sensor ages."""
         own = [status for status in message.status if status.name.startswith(self._own)]
         for status in own:
             if self._levels.get(status.name, diagnostics.OK) != status.level:
@@ -189,7 +186,7 @@ def _pairs(status: Any) -> Iterator[tuple[str, str]]:
 
 
 def node_entries(topic: str, message: Any, now_s: float) -> Iterator[Entry]:
-    """What the node says of itself, on a topic of its own."""
+    """Entries of a status topic of the node."""
     if topic == topic_names.STATE:
         yield Line(LOG, now_s, message.data, INFO)
     elif topic == topic_names.SENSORS:
@@ -205,12 +202,12 @@ def node_entries(topic: str, message: Any, now_s: float) -> Iterator[Entry]:
 
 
 def _latency(message: Any, now_s: float) -> Iterator[Numbers]:
-    """Of the last second: a row for every stage, the last for the period; see `LatencyTopic`."""
+    """Latencies of the last second: a row per stage, the last is the period; see `LatencyTopic`."""
     (*stages, _), columns = (dimension.label.split(",") for dimension in message.layout.dim)
     table = np.reshape(message.data, (len(stages) + 1, len(columns)))
-    spoken = [column.replace("_us", " [us]") for column in columns]
-    yield Numbers(PERIOD, now_s, tuple(spoken), tuple(table[-1].tolist()))
+    titles = [column.replace("_us", " [us]") for column in columns]
+    yield Numbers(PERIOD, now_s, tuple(titles), tuple(table[-1].tolist()))
     for path, column in ((LATENCY, "p99_us"), (LONGEST, "max_us")):
         i = columns.index(column)
-        names = tuple(f"{stage} {spoken[i]}" for stage in stages)
+        names = tuple(f"{stage} {titles[i]}" for stage in stages)
         yield Numbers(path, now_s, names, tuple(table[:-1, i].tolist()))

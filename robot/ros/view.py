@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""pixelgait-view: a recorded walk, or one that happens now, in Rerun."""
+"""pixelgait-view: a recorded or live walk in Rerun."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ SUFFIX = ".rrd"
 
 @dataclass(frozen=True)
 class ViewConfig:
-    """Look at a walk in Rerun: the camera with what was attended to, commands, joints, latency.
+    """Show a walk in Rerun: camera with attention, commands, joints, latency.
 
-    Of a recording everything, on its own clock; attention and decisions come from its bundle once
-    more. Live what pixelgait-run publishes, until Ctrl-C: nothing is published or ordered. Rerun's
+    A recording is shown completely, on its own clock; its bundle is run again for attention and
+    decisions. Live shows what pixelgait-run publishes, until Ctrl-C, and publishes nothing. Rerun's
     usage data is off.
     """
 
     source: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE|live")]
-    """An MCAP file of pixelgait-run --record, or `live`. Arguments for ROS go behind --ros-args."""
+    """An MCAP file of pixelgait-run --record, or `live`. Arguments for ROS follow --ros-args."""
     bundle: str | None = None
-    """Folder or name of a bundle: instead of the one in the recording; live the one that walks,
-    without it the robot is an A1, its camera in colour."""
+    """Folder or name of a bundle: instead of the recorded one. Live: the bundle that walks; without
+    it an A1 with a colour camera is assumed."""
     save: Path | None = None
     """Write an .rrd file there, instead of opening a window."""
 
@@ -53,12 +53,12 @@ def main() -> None:
 
 
 def view(config: ViewConfig) -> None:
-    """Show a recording until the window is closed, what happens now until Ctrl-C, or write it.
+    """Show a recording until the window is closed, a live walk until Ctrl-C, or write a file.
 
     Raises:
-        UserError: the file is no recording, a bundle cannot be used, there is no display, nothing
-            can be written there, or ROS 2 is not installed.
-        ModuleNotFoundError: Rerun is not installed.
+        UserError: if the file is no recording, a bundle cannot be used, there is no display, the
+            file cannot be written, or ROS 2 is not installed.
+        ModuleNotFoundError: if Rerun is not installed.
     """
     if config.save is not None:
         require_writable(config.save, "save")
@@ -111,7 +111,7 @@ def show_live(config: ViewConfig) -> None:
 
 @contextmanager
 def _viewer(save: Path | None) -> Iterator[tuple[RerunLog, subprocess.Popen[bytes] | None]]:
-    """Where entries go, and the window's process if there is one."""
+    """The log for entries, and the window's process if there is one."""
     if save is None:
         with shown() as pair:
             yield pair

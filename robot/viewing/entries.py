@@ -1,4 +1,4 @@
-"""What a viewer is told of a walk, as plain data, and how its window is divided."""
+"""Entries of a viewer as plain data: numbers, pictures and log lines, and the plots they fill."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LATENCY, LONGEST, PERIOD = "latency", "longest", "period"
 ANGLE, TARGET = "angle", "target"
 INFO, WARN, ERROR = "INFO", "WARN", "ERROR"
 
-# Name of a plot: the path of what is drawn in it, with all below.
+# Plot title: path of the entries drawn in it, with all paths below.
 PLOTS = {
     "Latent command": COMMAND,
     "Duration of a decision": DURATION,
@@ -35,11 +35,11 @@ PLOTS = {
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Numbers of one time; those that are not known are NaN."""
+    """Numbers at one time; unknown ones are NaN."""
 
     path: str
     time_s: float
-    names: tuple[str, ...]  # with units, the same for every entry of a path
+    names: tuple[str, ...]  # with units; equal for all entries of a path
     values: tuple[float, ...]
 
 
@@ -66,29 +66,29 @@ Entry = Numbers | Picture | Line
 
 
 def command_entry(time_s: float, speed: float, yaw_rate: float) -> Numbers:
-    """What a latent command asks for [m/s, rad/s]; NaN: none is followed."""
+    """Entry of a latent command [m/s, rad/s]; NaN: none is followed."""
     return Numbers(COMMAND, time_s, ("speed [m/s]", "yaw rate [rad/s]"), (speed, yaw_rate))
 
 
 def duration_entry(time_s: float, duration_s: float) -> Numbers:
-    """For how long a decision holds [s]."""
+    """Entry of a decision's duration [s]."""
     return Numbers(DURATION, time_s, ("duration [s]",), (duration_s,))
 
 
 def goal_entry(time_s: float, distance_m: float, bearing_rad: float) -> Numbers:
-    """Where the destination is; NaN: nobody knows. Ahead has a bearing alone."""
+    """Entry of the goal, relative to the robot; NaN: unknown. Ahead has a bearing alone."""
     return Numbers(GOAL, time_s, ("distance [m]", "bearing [rad]"), (distance_m, bearing_rad))
 
 
 def ages_entry(time_s: float, ages: Mapping[str, float]) -> Numbers:
-    """How old what each sensor says is [s]; inf, as of one that never has said anything, is NaN."""
+    """Entry of every sensor's age [s]; infinite (no message yet) becomes NaN."""
     names = tuple(f"{sensor} [s]" for sensor in ages)
     known = (age if math.isfinite(age) else math.nan for age in ages.values())
     return Numbers(AGES, time_s, names, tuple(known))
 
 
 def joint_entries(spec: RobotSpec, what: str, time_s: float, angles: Array) -> list[Numbers]:
-    """An entry a leg: joint angles (12,) [rad] that are `what`, ANGLE or TARGET."""
+    """One entry per leg of joint angles (12,) [rad]; `what` is ANGLE or TARGET."""
     entries = []
     for leg, first in zip(LEGS, range(0, len(spec.joint_names), 3), strict=True):
         own = slice(first, first + 3)
@@ -99,6 +99,6 @@ def joint_entries(spec: RobotSpec, what: str, time_s: float, angles: Array) -> l
     return entries
 
 
-def stage_level(stage: SensorHealth) -> str:
-    """How bad it is that a sensor is in this stage."""
-    return {SensorHealth.FRESH: INFO, SensorHealth.DEAD: ERROR}.get(stage, WARN)
+def health_level(health: SensorHealth) -> str:
+    """Log level of a sensor's health."""
+    return {SensorHealth.FRESH: INFO, SensorHealth.DEAD: ERROR}.get(health, WARN)

@@ -1,4 +1,4 @@
-"""A recording, step by step, as a viewer is told of it."""
+"""Viewer entries of a recording, step by step."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from pixelgait.robot.viewing.entries import (
     command_entry,
     duration_entry,
     goal_entry,
+    health_level,
     joint_entries,
-    stage_level,
 )
 
 
 def recorded_entries(recording: Recording, bundle: Bundle) -> Iterator[Entry]:
-    """All of a recording, on its own clock; the bundle says what it attended to and decided.
+    """Entries of a recording, on its own clock. Decisions and attention come from the bundle.
 
-    With the bundle that was recorded that is what was decided then, but for rounding. Behind a gap
-    nobody knows, until the controller begins anew.
+    With the recorded bundle they are those of the walk, except for rounding. After a gap they are
+    unknown until the next session.
 
     Raises:
-        UserError: the bundle is for another robot, or its policy wants other images.
+        UserError: if the bundle is for another robot, or its policy expects other images.
     """
     changes = _Changes(recording.steps[0])
     last = {step.session: step for step in recording.steps}
@@ -59,13 +59,13 @@ def recorded_entries(recording: Recording, bundle: Bundle) -> Iterator[Entry]:
             yield from _ending(step.recorded, recording)
     if recording.damaged:
         end_s = recording.steps[-1].inputs.reading.time_s
-        yield Line(LOG, end_s, "the file is damaged behind this step", WARN)
+        yield Line(LOG, end_s, "the file is damaged after this step", WARN)
 
 
 def _ending(step: RecordedStep, recording: Recording) -> Iterator[Entry]:
-    """Why there is no step behind this one; nothing where the controller was killed."""
-    if (said := recording.endings.get(step.session)) is not None:
-        yield Line(LOG, step.inputs.reading.time_s, said, INFO)
+    """Cause of a session's end; none if the controller was killed."""
+    if (cause := recording.endings.get(step.session)) is not None:
+        yield Line(LOG, step.inputs.reading.time_s, cause, INFO)
 
 
 def _decision(step: Replayed, bundle: Bundle) -> Iterator[Entry]:
@@ -77,7 +77,7 @@ def _decision(step: Replayed, bundle: Bundle) -> Iterator[Entry]:
         return
     decision = result.decision
     yield duration_entry(time_s, decision.duration_steps * bundle.control_dt_s)
-    if "ahead" in bundle.takes:  # it has begun: nothing changes by asking
+    if "ahead" in bundle.takes:  # has no side effect after the start
         ahead = step.operation.controller.goal(step.recorded.inputs.reading)
         if ahead is not None:
             yield goal_entry(time_s, math.nan, ahead[1])
@@ -85,7 +85,7 @@ def _decision(step: Replayed, bundle: Bundle) -> Iterator[Entry]:
 
 
 def _numbers(step: RecordedStep, spec: RobotSpec) -> Iterator[Entry]:
-    """Of a command that was withheld nothing: the driver had let go."""
+    """Joints, gains, ages and times of a step. A withheld command has no targets and gains."""
     reading, stiff = step.inputs.reading, step.sent and bool(step.kp.any())
     time_s = reading.time_s
     yield from joint_entries(spec, ANGLE, time_s, reading.joint_angles)
@@ -111,21 +111,21 @@ def _goal(goal_position: tuple[float, float], reading: Reading) -> tuple[float, 
 
 
 class _Changes:
-    """What is told in words: states with their causes, faults, stages of the sensors."""
+    """Log lines of a recording: changes of state, fault and sensor health."""
 
     def __init__(self, first: RecordedStep) -> None:
         self._sensor_timeouts = dict(first.sensor_timeouts)
-        self._stages = SensorStatus(self._sensor_timeouts)
+        self._sensors = SensorStatus(self._sensor_timeouts)
         self._state = self._fault = ""
 
     def of(self, step: RecordedStep) -> Iterator[Entry]:
-        """All that this step has changed."""
+        """Lines for what this step has changed."""
         time_s = step.inputs.reading.time_s
-        self._sensor_timeouts.update(step.sensor_timeouts)  # somebody may have set it
-        self._stages.look(step.inputs.ages, {}, time_s)
-        while self._stages.changes:
-            stage, text = self._stages.changes.popleft()
-            yield Line(LOG, time_s, text, stage_level(stage))
+        self._sensor_timeouts.update(step.sensor_timeouts)  # may be set at runtime
+        self._sensors.look(step.inputs.ages, {}, time_s)
+        while self._sensors.changes:
+            health, text = self._sensors.changes.popleft()
+            yield Line(LOG, time_s, text, health_level(health))
         if step.lost:
             yield Line(LOG, time_s, f"{step.lost} steps are missing before this one", WARN)
         if step.state != self._state:

@@ -1,7 +1,4 @@
-"""Entries to Rerun, its file or its window; the only file that knows the library.
-
-What is told is decided elsewhere, and tested without it: 0.8 GB.
-"""
+"""Rerun output: entries to its window or file. Only this file imports the library (0.8 GB)."""
 
 from __future__ import annotations
 
@@ -39,22 +36,22 @@ from pixelgait.robot.viewing.entries import (
 )
 
 TIME = "time"
-MOST_WAITING = 20_000  # entries; sent one by one they take 0.2 ms each, in columns 1 us
-START_S = 30.0  # of a window on a slow machine
-# Of a leg's joints, from the body down: targets are paler than angles. Elsewhere Rerun chooses.
+MOST_WAITING = 20_000  # entries; single ones take 0.2 ms each, columns 1 us
+START_S = 30.0  # until the window opens on a slow machine
+# Colours of a leg's joints, from the body down: targets are paler than angles.
 COLOURS = {
     ANGLE: [(230, 80, 60), (80, 190, 90), (90, 140, 255)],
     TARGET: [(250, 180, 170), (180, 230, 180), (190, 210, 255)],
 }
-HOLD = (COMMAND, DURATION)  # until the next one, instead of a line from one to the other
-CROWDED = (JOINTS, GAINS)  # legends would hide the lines; the mouse names them
+HOLD = (COMMAND, DURATION)  # drawn as steps
+CROWDED = (JOINTS, GAINS)  # without a legend, which would hide the lines
 NO_WINDOW = "Rerun's window does not open, python -m rerun_cli says why: --save FILE.rrd"
-CLOSED = (None, 0, -signal.SIGINT, -signal.SIGTERM)  # how a window ends that people close
-THIS_COMPUTER = "127.0.0.1"  # by default the window listens to everybody
+CLOSED = (None, 0, -signal.SIGINT, -signal.SIGTERM)  # exit codes of a window that was closed
+THIS_COMPUTER = "127.0.0.1"  # by default the window accepts connections from the network
 
 
 class RerunLog:
-    """Hands entries to Rerun, in columns: they wait until `flush`, or until they are many."""
+    """Passes entries to Rerun in columns: at `flush`, or when many are waiting."""
 
     def __init__(self, recording: Any, rerun: Any) -> None:
         self._recording, self._rerun = recording, rerun
@@ -63,7 +60,7 @@ class RerunLog:
         self._count = 0
 
     def write(self, entries: Iterable[Entry]) -> None:
-        """Take entries; those of a path are of one kind."""
+        """Queue entries; all entries of a path are of one kind."""
         for entry in entries:
             self._waiting.setdefault(entry.path, []).append(entry)
             self._count += 1
@@ -71,7 +68,7 @@ class RerunLog:
                 self.flush()
 
     def flush(self) -> None:
-        """Send all that waits; the window makes room for what is new in it."""
+        """Send all waiting entries; the window is divided anew for new plots."""
         before = len(self._named)
         for path, entries in self._waiting.items():
             times = [entry.time_s for entry in entries]
@@ -105,7 +102,7 @@ class RerunLog:
             self._recording.log(entry.path, series, static=True)
 
     def _draw(self, path: str, entries: list[Entry]) -> None:
-        """Few, and of any size."""
+        """Send pictures one by one, as their sizes may differ."""
         for entry in entries:
             assert isinstance(entry, Picture)
             self._recording.set_time(TIME, timestamp=entry.time_s)
@@ -113,15 +110,15 @@ class RerunLog:
 
 
 def _library() -> Any:
-    """Rerun, its usage data off.
+    """Rerun with its usage data off.
 
     Raises:
-        ModuleNotFoundError: it is not installed.
+        ModuleNotFoundError: if it is not installed.
     """
-    # Nothing is reported where CI is set (re_analytics, Pipeline::new), in the window neither,
-    # which inherits it. Another switch there is only in a file below the home folder.
+    # Where CI is set, Rerun reports no usage data (re_analytics, Pipeline::new). The window
+    # inherits it. The only other switch is a file below the home folder.
     os.environ.setdefault("CI", "1")
-    # What goes wrong is said here, in one line; that the window was closed is known to who did it.
+    # Errors are reported here in one line; Rerun's own lines also report a window that was closed.
     os.environ.setdefault("RUST_LOG", "off")
     import rerun
 
@@ -129,7 +126,7 @@ def _library() -> Any:
 
 
 def _blueprint(paths: set[str]) -> Any:
-    """Camera on the left, plots of what there is on the right, words below."""
+    """Layout: camera on the left, plots with entries on the right, log lines below."""
     import rerun.blueprint as views
 
     plots = [
@@ -141,19 +138,19 @@ def _blueprint(paths: set[str]) -> Any:
         for name, path in PLOTS.items()
         if any(f"{each}/".startswith(f"{path}/") for each in paths)
     ]
-    camera = views.Spatial2DView(name="What the policy saw, red: attended to", origin=CAMERA)
+    camera = views.Spatial2DView(name="Policy image, attention in red", origin=CAMERA)
     above = views.Horizontal(camera, views.Grid(*plots, grid_columns=3), column_shares=[1, 3])
-    words = views.TextLogView(name="States, faults, sensors", origin=LOG)
-    return views.Blueprint(views.Vertical(above, words, row_shares=[4, 1]), collapse_panels=True)
+    lines = views.TextLogView(name="States, faults, sensors", origin=LOG)
+    return views.Blueprint(views.Vertical(above, lines, row_shares=[4, 1]), collapse_panels=True)
 
 
 @contextmanager
 def saved(path: Path) -> Iterator[RerunLog]:
-    """A log that becomes a file, whole or not at all.
+    """A log to a file, which is written completely or not at all.
 
     Raises:
-        ModuleNotFoundError: Rerun is not installed.
-        UserError: the file could not be written.
+        ModuleNotFoundError: if Rerun is not installed.
+        UserError: if the file could not be written.
     """
     rerun = _library()
     with replacing(path) as aside:
@@ -171,11 +168,11 @@ def saved(path: Path) -> Iterator[RerunLog]:
 
 @contextmanager
 def shown() -> Iterator[tuple[RerunLog, subprocess.Popen[bytes]]]:
-    """A log in a window of its own, and the window's process, which ends with this one.
+    """A log to a new window, and the window's process, which ends with this one.
 
     Raises:
-        ModuleNotFoundError: Rerun is not installed.
-        UserError: its window does not open, or ends with an error.
+        ModuleNotFoundError: if Rerun is not installed.
+        UserError: if its window does not open, or ends with an error.
     """
     rerun = _library()
     port = _free_port()
@@ -200,7 +197,7 @@ def _window(port: int) -> subprocess.Popen[bytes]:
     address = ("--bind", THIS_COMPUTER, "--port", str(port), "--hide-welcome-screen")
     return subprocess.Popen(
         [str(program), *address],
-        stdout=subprocess.DEVNULL,  # its address, its renderer and more
+        stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         preexec_fn=partial(die_with_parent, os.getpid()),
     )

@@ -148,7 +148,7 @@ def test_what_went_into_a_step_comes_back_in_every_bit(tmp_path: Path) -> None:
     one, two = read_recording(file).steps
     for recorded, step in ((one, full), (two, bare)):
         same_bits(recorded, step)
-    assert (one.looked, two.looked) == (True, False)
+    assert (one.decided, two.decided) == (True, False)
     assert (one.sent, two.sent) == (True, False)
     assert read_recording(file).joint_names == load_bundle("navigator").spec.joint_names
     assert one.inputs.reading.image().time_s == two.inputs.reading.image().time_s == THIRD
@@ -250,12 +250,12 @@ def test_steps_that_are_lost_are_told_at_once(
     with closing(recorder):
         recorder.begin(load_bundle("navigator"))
         recorder.step(full)
-        assert recorder.news() == []
+        assert recorder.new_problems() == []
         monkeypatch.setattr(recorder_module, "MOST_WAITING", 0)  # a disk that stalls
         for number in range(1, 6):
             recorder.step(replace(full, number=number))
             gap = f"{file}: the recording has a gap, disk or processor are too slow"
-            assert recorder.news() == ([gap] if number == 1 else [])
+            assert recorder.new_problems() == ([gap] if number == 1 else [])
     assert recorder.problem == f"{file}: 4 steps were lost, disk or processor were too slow"
     recording = read_recording(file)
     assert [step.lost for step in recording.steps] == [0, 4]
@@ -296,7 +296,7 @@ def test_who_records_where_another_does_leaves_it_to_him(tmp_path: Path) -> None
             second.begin(load_bundle("navigator"))
             second.step(as_handed_over(full))
         told = f"the recording has ended: {first.path}: another process records there"
-        assert second.news() == [told]
+        assert second.new_problems() == [told]
         first.step(as_handed_over(replace(full, number=1)))
     assert first.problem is None
     assert (first.written, second.written) == (True, False)
@@ -327,7 +327,7 @@ def test_a_recording_ends_where_another_bundle_walks(tmp_path: Path) -> None:
             recorder.begin(load_bundle(bundle))
             recorder.step(as_handed_over(full))
             recorder.end("deactivated")
-    told = "it is of bundle 'navigator', and another one walks now"
+    told = "it holds bundle 'navigator', and another one walks now"
     assert recorder.problem == f"the recording has ended: {told}"
     recording = read_recording(tmp_path / "first.mcap")
     assert (recording.complete, len(recording.steps)) == (True, 1)
@@ -413,7 +413,7 @@ def test_a_recording_that_is_write_protected_is_refused_before_the_walk(
     monkeypatch.setattr("io.open", as_for_users)
     with pytest.raises(UserError) as refused:
         require_recordable(file)
-    told = "the file that is there cannot be overwritten (Permission denied)"
+    told = "the existing file cannot be overwritten (Permission denied)"
     assert str(refused.value) == f"--record {file}: {told}"
     assert file.read_bytes() == before
 

@@ -83,7 +83,7 @@ def test_behind_a_gap_nothing_is_compared_before_the_next_activation(
     assert (figures["lost"], figures["compared"]) == (lost, first + len(steps))
     assert not figures["different"]
     rest = len(steps) - first - lost
-    told = f"{lost} steps are missing, {rest} behind a gap are not compared"
+    told = f"{lost} steps are missing, {rest} after a gap are not compared"
     assert told in format_figures(figures).splitlines()
 
 
@@ -110,7 +110,7 @@ def test_a_damaged_recording_is_said_to_be() -> None:
     recording = read_recording(RECORDINGS / "walk.mcap")
     recording.finished, recording.damaged = False, True
     first, *_ = format_figures(replay(recording, load_bundle("walk"))).splitlines()
-    assert first.endswith(" steps of walk, the file is damaged behind them")
+    assert first.endswith(" steps of walk, the file is damaged after them")
 
 
 @pytest.mark.parametrize("policy", ["walk-go2", "walk-laikago"])

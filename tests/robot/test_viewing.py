@@ -198,7 +198,7 @@ def test_how_it_ended_is_told_behind_the_last_step() -> None:
 def test_damage_of_the_file_is_told_where_it_is() -> None:
     recording = walk("iap")
     recording.damaged = True
-    assert lines(told(recording, "iap"))[-1] == ("WARN", "the file is damaged behind this step")
+    assert lines(told(recording, "iap"))[-1] == ("WARN", "the file is damaged after this step")
 
 
 def test_a_bundle_of_another_robot_is_not_shown() -> None:
@@ -224,7 +224,7 @@ def test_names_have_units_and_every_path_its_place() -> None:
 
 def test_another_policy_may_look_at_it_if_its_camera_fits() -> None:
     assert told(walk("iap"), "sit")
-    with pytest.raises(UserError, match=r"\(32, 32, 3\) were recorded, bundle 'iap-depth' wants"):
+    with pytest.raises(UserError, match=r"\(32, 32, 3\) were recorded, bundle 'iap-depth' expects"):
         told(walk("iap"), "iap-depth")
 
 

@@ -159,7 +159,7 @@ def test_what_another_program_says_on_our_topics_is_a_line_of_the_log(client: Cl
     for topic, message in foreign:
         listener._hear(topic, message)
     said = [entry.text for entry in entries if isinstance(entry, Line)]
-    odd = "not understood, is it another program's or of another version?"
+    odd = "unexpected content: published by another program or version?"
     assert said[:3] == [
         *(f"pixelgait/{name}: {odd}" for name in ("decision", "latency")),
         f"/diagnostics: {odd}",

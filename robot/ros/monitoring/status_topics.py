@@ -47,7 +47,7 @@ class StatusTopics:
                 self._logger.info(line)
             else:
                 self._logger.warning(line)
-        for line in self._recorder.news() if self._recorder else ():
+        for line in self._recorder.new_problems() if self._recorder else ():
             self._logger.warning(line)
         while loop.changes:
             state, cause = loop.changes.popleft()
