@@ -1,4 +1,4 @@
-"""Backdrops: what is seen where a scene ends, a picture all around; training and test kinds."""
+"""Backdrops: procedural panoramas behind a scene, of training and of test kinds."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def backdrop_colours(
 
 
 def _sky(rng: np.random.Generator, low: tuple[float, ...], high: tuple[float, ...]) -> Array:
-    """From the colour at the horizon to the one above, each a little different every time."""
+    """A gradient from about one colour at the horizon to about another above."""
     ends = np.clip(np.array((low, high)) + rng.normal(0.0, 0.06, (2, 3)), 0.0, 1.0)
     share = np.clip(ELEVATION / rng.uniform(0.4, 1.2), 0.0, 1.0)[..., None]
     return np.asarray(ends[0] + share * (ends[1] - ends[0]) + np.zeros((*SIZE, 1)))
 
 
 def _over(picture: Array, mask: Array, colour: Array) -> Array:
-    """Paint colour (3,) or (ROWS, COLUMNS, 3) where the mask (0 to 1) says."""
+    """Blend a colour (3,) or (ROWS, COLUMNS, 3) over the picture by a mask from 0 to 1."""
     return np.asarray(picture + mask[..., None] * (colour - picture))
 
 
@@ -51,20 +51,20 @@ def _skyline(rng: np.random.Generator, exponent: float, low: float, high: float)
 
 
 def clear(rng: np.random.Generator) -> Array:
-    """No cloud."""
+    """A sky without clouds."""
     sky = _sky(rng, (0.85, 0.9, 0.95), (0.35, 0.55, 0.9))
     ground = np.clip(rng.normal(0.4, 0.1, 3), 0.0, 1.0)
     return _over(sky, (ELEVATION < 0.0) + np.zeros(SIZE), ground)
 
 
 def clouds(rng: np.random.Generator) -> Array:
-    """White ones."""
+    """White clouds."""
     sky, cover = clear(rng), smooth(rng, 1.8, 2.0, SIZE)
     return _over(sky, np.clip(cover, 0.0, 1.0) * (ELEVATION > 0.0), np.full(3, rng.uniform(0.6, 1)))
 
 
 def hills(rng: np.random.Generator) -> Array:
-    """Three ranges, one behind the other."""
+    """Three ranges of hills, one behind the other."""
     picture = clouds(rng) if chance(rng, 0.5) else clear(rng)
     for layer in range(3):
         line = _skyline(rng, 1.8, 0.0, 0.35 - 0.1 * layer)
@@ -109,7 +109,7 @@ def hall(rng: np.random.Generator) -> Array:
 
 
 def mountains(rng: np.random.Generator) -> Array:
-    """Jagged, with snow."""
+    """Jagged mountains with snow."""
     picture = _sky(rng, (0.9, 0.9, 0.9), (0.45, 0.6, 0.8))
     line = _skyline(rng, 1.1, 0.1, rng.uniform(0.4, 0.8))
     rock = np.clip(rng.normal(0.35, 0.06, 3) + 0.08 * smooth(rng, 1.0, 1.0, SIZE)[..., None], 0, 1)
@@ -119,7 +119,7 @@ def mountains(rng: np.random.Generator) -> Array:
 
 
 def sunset(rng: np.random.Generator) -> Array:
-    """Bands of cloud before a sky that glows on one side."""
+    """Bands of cloud in front of a sky that glows on one side."""
     picture = _sky(rng, (0.95, 0.55, 0.25), (0.25, 0.2, 0.4))
     bands = np.clip(smooth(rng, 1.5, 5.0, SIZE), 0.0, 1.0)
     picture = _over(picture, bands, np.array((0.4, 0.2, 0.3)))
@@ -129,7 +129,7 @@ def sunset(rng: np.random.Generator) -> Array:
 
 
 def racks(rng: np.random.Generator) -> Array:
-    """A warehouse: uprights, shelves and what lies on them."""
+    """A warehouse: uprights, shelves and boxes."""
     n, m = int(rng.integers(40, 100)), rng.uniform(8.0, 14.0)
     boxes = 0.2 + rng.uniform(0.1, 0.7, (16, n, 1)) * (0.9, 0.75, 0.55)
     boxes += rng.normal(0.0, 0.05, boxes.shape)

@@ -1,4 +1,4 @@
-"""An episode's look, drawn: a material for every surface, light, haze, exposure and backdrop."""
+"""Appearance of an episode: materials of surfaces, light, haze, exposure, backdrop and motion."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from pixelgait.sim.rendering.noise import chance
 from pixelgait.sim.world.appearance import AppearanceSeed, AppearanceSet
 from pixelgait.sim.world.scene import Box, Shape
 
-# All ours, and wider than what a robot meets between dusk, a window's light and noon.
+# All assumptions, wider than the range between dusk, light through a window and noon.
 SUN_ELEVATION_RAD = (0.35, math.pi / 2.0)
-AMBIENT, DIFFUSE = (0.3, 0.7), (0.2, 0.8)  # light from everywhere, and from the sun
-WARM, COOL = np.array((1.0, 0.8, 0.6)), np.array((0.8, 0.9, 1.0))  # white balances that are off
-MEAN = 0.38  # that an exposure right for all surfaces gives; and factors by which it is off
+AMBIENT, DIFFUSE = (0.3, 0.7), (0.2, 0.8)  # ambient light, and that of the sun
+WARM, COOL = np.array((1.0, 0.8, 0.6)), np.array((0.8, 0.9, 1.0))  # extremes of white balance
+MEAN = 0.38  # brightness at the right exposure; and factors by which exposure is off
 EXPOSURE = (0.5, 1.6)
 HIGHEST_EXPOSURE = 4.0
-SHADOWS, HAZE, SCATTERED = 0.6, 0.3, 0.3  # shares of the episodes that have them
-OWN_MATERIALS = 7  # where things are not of one material by kind, there are so many
+SHADOWS, HAZE, SCATTERED = 0.6, 0.3, 0.3  # shares of the episodes
+OWN_MATERIALS = 7  # of movable shapes in scattered episodes
 VISIBILITY_M = (8.0, 40.0)  # in haze
-MARK_M = 0.01  # what is no higher is a mark on the floor, and keeps its colour
+MARK_M = 0.01  # lower boxes are marks on the floor, and keep their colour
 SETS: dict[AppearanceSet, int] = {"train": 0, "test": 1}
 # Motion within an episode, after the Distracting Control Suite (Stone et al. 2021, arXiv
 # 2101.02722): there a video plays behind the scene, and the camera walks at random, rolling by at
@@ -38,9 +38,9 @@ SHAKE_PERIOD_S = (1.5, 5.0)  # assumption
 
 @dataclass(frozen=True, slots=True)
 class Light:
-    """A sun, and light from everywhere."""
+    """Sun and ambient light."""
 
-    towards: Floats  # (3,) the sun, of length 1
+    towards: Floats  # (3,) unit vector to the sun
     sun: Floats  # (3,) RGB
     ambient: Floats  # (3,) RGB
     shadows: bool
@@ -76,12 +76,12 @@ class Motion:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeAppearance:
-    """What a `Look` stands for, of a scene with K shapes in m materials."""
+    """Drawn appearance of a scene with K shapes in m materials."""
 
     texels: Floats  # (m TEXELS, 3), one material after another
     turns: Floats  # (4, m) from metres on a surface to widths of the pattern, row by row
     widths_per_m: Floats  # (m,)
-    which: NDArray[np.int32]  # (K,) a shape's material
+    which: NDArray[np.int32]  # (K,) material of each shape
     light: Light
     backdrop: Floats  # (ROWS, COLUMNS, 3)
     haze: Floats  # (3,) RGB
@@ -89,17 +89,17 @@ class EpisodeAppearance:
 
     @classmethod
     def of(cls, appearance: AppearanceSeed, geometry: Geometry) -> EpisodeAppearance:
-        """The same for the same look and scene."""
+        """The appearance that a seed stands for in a scene."""
         rng = np.random.default_rng((SETS[appearance.kind], appearance.number))
         palette = Palette.draw(rng)
         made: dict[object, int] = {}
         materials: list[Material] = []
         which = []
-        # Most surfaces of a kind are of one material; now and then no two things are.
+        # Shapes of a kind share a material, but in scattered episodes the movable ones differ.
         scattered = chance(rng, SCATTERED)
         for i, shape in enumerate(geometry.shapes):
             if geometry.away[i]:
-                which.append(0)  # whatever: it is never seen
+                which.append(0)  # never seen
                 continue
             own = i % OWN_MATERIALS if scattered and i >= geometry.first_movable else None
             kind = _kind(shape, own)
@@ -118,7 +118,7 @@ class EpisodeAppearance:
             np.array(which, np.int32),
             _light(rng, np.mean([material.texels[-1] for material in materials], axis=0)),
             backdrop,
-            np.asarray(backdrop[12:20].mean(axis=(0, 1))),  # the horizon's
+            np.asarray(backdrop[12:20].mean(axis=(0, 1))),  # at the horizon
             float(rng.uniform(*VISIBILITY_M)) if hazy else math.inf,
         )
 
@@ -142,7 +142,7 @@ def _material(
 
 
 def _light(rng: np.random.Generator, mean: Floats) -> Light:
-    """Of surfaces that are of this colour (3,) on average: a camera's exposure answers to both."""
+    """Draw light, and the exposure for surfaces of this mean colour (3,)."""
     azimuth, up = rng.uniform(0.0, 2.0 * math.pi), rng.uniform(*SUN_ELEVATION_RAD)
     towards = (math.cos(up) * math.cos(azimuth), math.cos(up) * math.sin(azimuth), math.sin(up))
     colour = WARM + rng.random() * (COOL - WARM)

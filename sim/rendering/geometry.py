@@ -1,6 +1,6 @@
-"""The shapes of a scene as arrays: where they are, which way they face, and who looks at them.
+"""Geometry of a scene as arrays: poses and bounds of its shapes, and pinhole views of them.
 
-Arrays of places and directions are (3, n) float32: three long rows are quick to compute with.
+Arrays of points and directions are (3, n) float32: three long rows are fast to compute with.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from pixelgait.sim.world.scene import (
 )
 
 Floats = NDArray[np.float32]
-SKY, FOREIGN = -1, -2  # what no shape of the scene is seen in; what is none, as a robot's leg
-PADDING_M = 0.01  # above and below a height field: where it is lowest, rays end within its bounds
+SKY, FOREIGN = -1, -2  # no shape; a shape that is not of the scene, such as a robot's leg
+PADDING_M = 0.01  # above and below a height field, so that rays end within its bounds
 PLANE = ((0.0, 0.0, -0.5), (1000.0, 1000.0, 0.5))  # a plane as a box: middle and halves [m]
 
 
 class View(NamedTuple):
-    """A pinhole camera somewhere: n pixels, `far_m` ahead at most."""
+    """A pinhole camera in the world with n pixels and a range of `far_m` ahead."""
 
     eye: Floats  # (3,) [m]
     forward: Floats  # (3,)
-    rays: Floats  # (3, n) of length 1
-    ahead: Floats  # (n,) their parts along `forward`
-    pixel_rad: float  # how wide a pixel is
+    rays: Floats  # (3, n) unit vectors
+    ahead: Floats  # (n,) their components along `forward`
+    pixel_rad: float  # width of a pixel
     far_m: float
 
 
 class Hits(NamedTuple):
-    """What the n pixels of an image show."""
+    """The shape in each of the n pixels of an image."""
 
     shapes: NDArray[np.intp]  # (n,) of the scene, fixed ones first, or SKY or FOREIGN
-    distances: Floats  # (n,) [m] from the eye; anything in the sky
+    distances: Floats  # (n,) [m] from the eye; undefined in the sky
 
 
 class Geometry:
-    """K shapes as boxes: a plane's, a height field's bounds; a mesh has none."""
+    """Bounding boxes of K shapes: of boxes, planes and height fields; meshes have none."""
 
     def __init__(self, scene: Scene) -> None:
         self.shapes: Sequence[Shape] = (*scene.fixed, *scene.movable)
@@ -58,7 +58,7 @@ class Geometry:
         self.half = np.zeros((count, 3), np.float32)
         self.middle = np.zeros((count, 3), np.float32)  # of the box
         self.axes = np.tile(np.eye(3, dtype=np.float32), (count, 1, 1))  # rows: x, y, z of a box
-        self.away = np.zeros(count, bool)  # what a mixture has put away
+        self.away = np.zeros(count, bool)  # shapes that a mixture does not use
         self._lift = np.zeros(count)  # of the box's middle above the shape's origin
         for i, shape in enumerate(self.shapes):
             self._add(i, shape)
@@ -68,12 +68,12 @@ class Geometry:
         self.has_mesh = any(isinstance(shape, Mesh) for shape in self.shapes)
 
     def lay_out(self, layout: Layout) -> None:
-        """Put the movable shapes where they are in an episode."""
+        """Put the movable shapes at their poses in an episode."""
         for i, pose in enumerate(layout.movable):
             self.place(i, pose)
 
     def place(self, movable: int, pose: Pose) -> None:
-        """Put one of them somewhere."""
+        """Put a movable shape at a pose."""
         self._place(self.first_movable + movable, pose)
 
     def table(self) -> Floats:
@@ -102,7 +102,7 @@ class Geometry:
 
 
 def within(view: View, middle: Floats, radius: Floats) -> NDArray[np.bool_]:
-    """Which balls around (K, 3), seen from the eye, reach into the cone around a view."""
+    """Which spheres around points (K, 3), relative to the eye, intersect the cone of a view."""
     half_angle = math.acos(min(1.0, float(view.ahead.min())))
     distance = np.maximum(np.linalg.norm(middle, axis=1), 1e-6)
     cosine = np.clip((middle @ view.forward) / distance, -1.0, 1.0)
@@ -112,9 +112,9 @@ def within(view: View, middle: Floats, radius: Floats) -> NDArray[np.bool_]:
 
 
 def slabs(axes: Floats, middle: Floats, half: Floats, directions: Floats) -> tuple[Floats, Floats]:
-    """Where rays (3, n) from the origin enter and leave k boxes around (k, 3): (k, n) each [m].
+    """Distances (k, n) [m] at which rays (3, n) from the origin enter and leave k boxes.
 
-    Kay and Kajiya 1986: a ray is in a box where it is between all three pairs of its faces.
+    Slab method (Kay and Kajiya 1986): a ray is in a box between all three pairs of its faces.
     """
     k = len(axes)
     along = axes.transpose(1, 0, 2).reshape(-1, 3) @ directions  # (3 k, n)

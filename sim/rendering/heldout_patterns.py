@@ -1,4 +1,4 @@
-"""Kinds of pattern that no policy is trained on; see `training_patterns` for what a pattern is."""
+"""Held-out surface patterns, for testing only; see `training_patterns` for their format."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ LETTERS = np.array(list("ABCDEFGHKLMNPRSTUXZ0123456789"))
 
 
 def herringbone(rng: np.random.Generator) -> Array:
-    """Parquet: short boards, every second column of them aslant the other way."""
+    """Parquet: short boards, aslant the other way in every second column."""
     v, u = grid()
     n = int(rng.integers(1, 3))
-    way = np.where(np.floor(2 * n * u) % 2 < 1, 1.0, -1.0)
-    along = 8 * n * v + way * 4 * n * u
+    side = np.where(np.floor(2 * n * u) % 2 < 1, 1.0, -1.0)
+    along = 8 * n * v + side * 4 * n * u
     boards = rng.uniform(0.0, 1.0, 16 * n)[np.floor(along).astype(int) % (8 * n)]
     seams = (along % 1 < 0.14) | ((2 * n * u) % 1 < 0.06)
     return np.asarray(np.where(seams, 2.0, boards))
@@ -39,7 +39,7 @@ def hexagons(rng: np.random.Generator) -> Array:
 
 
 def dots(rng: np.random.Generator) -> Array:
-    """Round ones, in rows."""
+    """Round dots in rows."""
     v, u = grid()
     n, radius = int(rng.integers(2, 7)), rng.uniform(0.2, 0.42)
     return np.asarray(np.hypot(n * v % 1 - 0.5, n * u % 1 - 0.5) < radius, dtype=float)
@@ -54,7 +54,7 @@ def marble(rng: np.random.Generator) -> Array:
 
 
 def weave(rng: np.random.Generator) -> Array:
-    """Baskets, mats: strands that go over and under each other."""
+    """Baskets and mats: strands over and under each other."""
     v, u = grid()
     n = 2 * int(rng.integers(1, 5))
     over = (np.floor(n * v) + np.floor(n * u)) % 2 < 1

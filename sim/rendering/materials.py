@@ -1,4 +1,4 @@
-"""Materials: a pattern in three colours, at every size a camera may see it in."""
+"""Materials of surfaces: patterns in three colours, with mip maps."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ PATTERNS: dict[AppearanceSet, tuple[Pattern, ...]] = {
     "train": TRAINING_PATTERNS,
     "test": UNSEEN_PATTERNS,
 }
-# A pattern and its halves, quarters ... one after another: what is far off is shown as small as it
-# is seen (Williams 1983, mip maps). Real pixels average; single texels of a far wall are noise.
+# Mip maps (Williams 1983): a pattern and its halves, quarters ... one after another. Real pixels
+# average over an area; single texels of a far wall would be noise.
 LEVELS = PIXELS.bit_length()
 SIDES = PIXELS >> np.arange(LEVELS, dtype=np.int32)
 OFFSETS = np.concatenate(([0], np.cumsum(SIDES**2))).astype(np.int32)
 TEXELS = int(OFFSETS[-1])
 TILE_M = (0.3, 3.0)  # a pattern's width
 GRAIN = 0.02  # standard deviation of the noise over every pattern, of 1
-ASLANT = 0.3  # share of the surfaces whose pattern is turned by any angle; the others by 0 or 90
+ASLANT = 0.3  # share of the patterns turned by any angle; the others by 0 or 90 degrees
 
 
 class Material(NamedTuple):
-    """What a surface is covered with."""
+    """The material of a surface."""
 
     texels: NDArray[np.float32]  # (TEXELS, 3) colours 0 to 1, see OFFSETS
     turn: NDArray[np.float32]  # (2, 2) from metres on a surface to widths of the pattern
@@ -40,16 +40,16 @@ class Material(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """Which colours an episode's surfaces have."""
+    """Colours of an episode's surfaces."""
 
-    hue: float  # of all surfaces, and how far they differ from it
-    hues: float
-    saturation: tuple[float, float]  # exponents: most things are rather grey
-    value: tuple[float, float]
+    hue: float  # mean of all surfaces
+    hues: float  # spread around it
+    saturation: tuple[float, float]  # beta distribution: most surfaces are rather grey
+    value: tuple[float, float]  # range
 
     @classmethod
     def draw(cls, rng: np.random.Generator) -> Palette:
-        """Half of all places are muted, a quarter is bright, a quarter in about one colour."""
+        """Draw a palette: half are muted, a quarter is bright, a quarter is in about one colour."""
         which, hue = rng.random(), float(rng.random())
         dark = float(rng.uniform(0.1, 0.4))
         value = (dark, float(rng.uniform(dark + 0.3, 0.95)))
@@ -60,7 +60,7 @@ class Palette:
         return cls(hue, 0.06, (1.2, 3.0), value)
 
     def colours(self, rng: np.random.Generator) -> Array:
-        """Three of one surface (3, 3)."""
+        """Draw the three colours (3, 3) of a surface."""
         hue = self.hue + self.hues * rng.uniform(-0.5, 0.5)
         saturation, value = rng.beta(*self.saturation), rng.uniform(*self.value)
         step = rng.uniform(0.06, 0.45) * (1.0 if value < 0.45 else -1.0)
@@ -75,7 +75,7 @@ class Palette:
 def draw_material(
     rng: np.random.Generator, appearance: AppearanceSet, palette: Palette
 ) -> Material:
-    """One of a set."""
+    """Draw a material of a set."""
     patterns = PATTERNS[appearance]
     colour = draw_pattern(rng, patterns[rng.integers(len(patterns))], palette.colours(rng))
     tile_m = math.exp(rng.uniform(*np.log(TILE_M)))
@@ -97,12 +97,12 @@ def draw_pattern(rng: np.random.Generator, pattern: Pattern, colours: Array) -> 
 
 
 def in_one_colour(colour: tuple[float, float, float]) -> Material:
-    """A surface that shall look as its scene says."""
+    """A material of one colour."""
     return Material(np.full((TEXELS, 3), colour, np.float32), np.eye(2, dtype=np.float32))
 
 
 def _levels(pattern: Array) -> NDArray[np.float32]:
-    """A pattern (PIXELS, PIXELS, 3) and all smaller ones, (TEXELS, 3)."""
+    """Mip maps (TEXELS, 3) of a pattern (PIXELS, PIXELS, 3)."""
     made = [pattern.astype(np.float32)]
     while len(made[-1]) > 1:
         half = len(made[-1]) // 2

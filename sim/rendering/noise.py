@@ -1,4 +1,4 @@
-"""Periodic random fields: what patterns that fit to themselves on all sides are made of."""
+"""Periodic random fields for patterns and backdrops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PIXELS = 64  # a side of a pattern
 
 @cache
 def grid() -> tuple[Array, Array]:
-    """Up and along, 0 to 1, (PIXELS, PIXELS) each."""
+    """Coordinates up and along from 0 to 1, (PIXELS, PIXELS) each."""
     v, u = (np.mgrid[:PIXELS, :PIXELS] + 0.5) / PIXELS
     return v, u
 
@@ -30,9 +30,9 @@ def smooth(
     stretch: float = 1.0,
     shape: tuple[int, int] = (PIXELS, PIXELS),
 ) -> Array:
-    """Noise of mean 0 and standard deviation 1 whose amplitudes fall with frequency.
+    """Noise of mean 0 and standard deviation 1; amplitudes fall with frequency to the `exponent`.
 
-    The higher the exponent, the smoother; above 1, `stretch` draws it out along the rows' axis.
+    A `stretch` above 1 draws it out along the rows' axis.
     """
     spectrum = np.fft.rfft2(rng.standard_normal(shape))
     spectrum /= _frequencies(*shape, stretch) ** exponent
@@ -42,7 +42,7 @@ def smooth(
 
 
 def cells(rng: np.random.Generator, count: int) -> tuple[Array, Array, Array]:
-    """Which of so many random points is nearest, how near it and the second are: (P, P) each."""
+    """Index of the nearest random point, distances to it and to the second, (P, P) each."""
     v, u = (axis.ravel()[:, None] for axis in grid())
     points = rng.uniform(0.0, 1.0, (count, 2))
     away = [np.abs(axis - points[:, i]) for i, axis in enumerate((v, u))]

@@ -1,6 +1,6 @@
-"""Colours of what a camera sees in a look: materials, light, shadows, haze and backdrop.
+"""Renderer of colours: materials, light, shadows, haze and backdrop of an episode's appearance.
 
-One painter for every simulator: each says what its pixels show, this how that looks.
+It serves every simulator: each says which shape its pixels show, the painter computes the colour.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from pixelgait.sim.rendering.ray_casting import AT_ONCE, FieldSurface, cast, por
 from pixelgait.sim.world.appearance import AppearanceSeed
 from pixelgait.sim.world.scene import HeightField, Layout, Mesh, Pose, Scene
 
-OFF_M = 2e-3  # rays to the sun start this far off a surface, so that it does not shade itself
-FROM_ABOVE = 0.25  # how much more of the ambient light what faces up has than what faces aside
-GRAZING = 0.05  # least cosine: what is seen at a lower angle is no smaller for it
+OFF_M = 2e-3  # distance of shadow rays from their surface, so that it does not shade itself
+FROM_ABOVE = 0.25  # additional share of ambient light on surfaces that face up
+GRAZING = 0.05  # least cosine of the angle that pixels see a surface at
 PIXELS_AT_ONCE = 4096
 
 
 class Surfaces(NamedTuple):
-    """Points of the scene's own shapes, m of them."""
+    """m points on the scene's own shapes."""
 
     shapes: NDArray[np.intp]  # (m,)
     points: Floats  # (3, m) [m]
     normals: Floats  # (3, m)
-    along: Floats  # (m,) where on a face they are [m]
+    along: Floats  # (m,) coordinates on the face [m]
     across: Floats
-    seen_m: Floats  # (m,) how much of the face a pixel sees
+    seen_m: Floats  # (m,) width of the face in a pixel
 
 
 class Painter:
@@ -64,18 +64,20 @@ class Painter:
         return None if self.motion is None else self.motion.camera_offset(self.time_s)
 
     def move(self, movable: int, pose: Pose) -> None:
-        """Something swings."""
+        """Put a movable shape at a pose."""
         self.geometry.place(movable, pose)
 
     def cast(self, view: View) -> Hits | None:
-        """What a view shows, without a simulator; None in a scene with a mesh."""
+        """Shapes in a view, without a simulator; None in a scene with a mesh."""
         return None if self.geometry.has_mesh else cast(self.geometry, self._fields, view)
 
     def paint(
         self, view: View, hits: Hits, foreign: NDArray[np.uint8] | None = None
     ) -> NDArray[np.uint8]:
-        """Colours (n, 3) of a view; `foreign` (n, 3) are those of what is not of the scene, and of
-        meshes, as a simulator shows them."""
+        """Colours (n, 3) of a view.
+
+        `foreign` (n, 3) are a simulator's colours of meshes and of shapes outside the scene.
+        """
         assert self._appearance is not None
         if self._drawn is None:
             self._drawn = EpisodeAppearance.of(self._appearance, self.geometry)
@@ -83,9 +85,9 @@ class Painter:
         for start in range(0, len(hits.shapes), PIXELS_AT_ONCE):
             some = slice(start, start + PIXELS_AT_ONCE)
             part = Hits(hits.shapes[some], hits.distances[some])
-            seen = view._replace(rays=view.rays[:, some])
-            theirs = None if foreign is None else foreign[some]
-            parts.append(self._paint(self._drawn, seen, part, theirs))
+            part_view = view._replace(rays=view.rays[:, some])
+            others = None if foreign is None else foreign[some]
+            parts.append(self._paint(self._drawn, part_view, part, others))
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
     def _paint(
@@ -93,14 +95,14 @@ class Painter:
     ) -> NDArray[np.uint8]:
         shapes, light = hits.shapes, drawn.light
         colours = np.zeros((len(shapes), 3), np.float32)
-        theirs = shapes == FOREIGN
+        is_foreign = shapes == FOREIGN
         if self.geometry.has_mesh:
-            theirs |= (shapes >= 0) & self._mesh[shapes]
-        own = ((shapes >= 0) & ~theirs).nonzero()[0]
+            is_foreign |= (shapes >= 0) & self._mesh[shapes]
+        own = ((shapes >= 0) & ~is_foreign).nonzero()[0]
         colours[own] = self._lit(drawn, self._surfaces(view, hits, own))
-        if foreign is not None and theirs.any():
+        if foreign is not None and is_foreign.any():
             tint = np.minimum(light.ambient + 0.5 * light.sun, 1.2)
-            colours[theirs] = foreign[theirs] / np.float32(255.0) * tint
+            colours[is_foreign] = foreign[is_foreign] / np.float32(255.0) * tint
         if np.isfinite(drawn.visibility_m):
             clear = np.exp(hits.distances[:, None] / np.float32(-drawn.visibility_m))
             colours = drawn.haze + clear * (colours - drawn.haze)
@@ -111,12 +113,12 @@ class Painter:
         return np.minimum(colours, np.float32(255.0), out=colours).astype(np.uint8)
 
     def _surfaces(self, view: View, hits: Hits, own: NDArray[np.intp]) -> Surfaces:
-        """What pixels show that show the scene's own shapes."""
+        """Surfaces in the pixels `own`, which show the scene's own shapes."""
         shapes, distances, rays = hits.shapes[own], hits.distances[own], view.rays[:, own]
         geometry = self.geometry
         points = view.eye[:, None] + distances * rays
-        its = geometry.table().take(shapes, axis=1)
-        away, half, (cos, sin) = points - its[:3], its[3:6], its[6:]
+        table = geometry.table().take(shapes, axis=1)
+        away, half, (cos, sin) = points - table[:3], table[3:6], table[6:]
         x, y, z = cos * away[0] + sin * away[1], cos * away[1] - sin * away[0], away[2]
         room = [half[i] - np.abs(local) for i, local in enumerate((x, y, z))]
         # A box's face is that nearest to the point; a height field has its own.
@@ -156,7 +158,7 @@ class Painter:
         return np.asarray(brightness)
 
     def _shaded(self, points: Floats, towards: Floats) -> NDArray[np.bool_]:
-        """Which points (3, n) some box keeps the sun from."""
+        """Which points (3, n) are in the shadow of a box."""
         shaded = np.zeros(points.shape[1], bool)
         geometry = self.geometry
         for some in portions(self._casters(points, towards)):
@@ -174,7 +176,7 @@ class Painter:
         return shaded
 
     def _casters(self, points: Floats, towards: Floats) -> NDArray[np.intp]:
-        """Boxes high and near enough to shade any of the points."""
+        """Boxes that are high and near enough to shade any of the points."""
         geometry = self.geometry
         if len(geometry.solid) <= AT_ONCE or not points.size:
             return np.flatnonzero(geometry.solid)
@@ -188,7 +190,7 @@ class Painter:
 
 
 def _texels(drawn: EpisodeAppearance, surfaces: Surfaces) -> Floats:
-    """Colours (m, 3) of the materials where pixels see them."""
+    """Colours (m, 3) of the materials at the points, from the mip map of their size."""
     which = drawn.which[surfaces.shapes]
     a, b, c, d = drawn.turns.take(which, axis=1)
     u = a * surfaces.along + b * surfaces.across  # in widths of the pattern

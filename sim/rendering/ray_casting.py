@@ -1,4 +1,4 @@
-"""Rays of a camera against boxes, planes and height fields: images without a simulator."""
+"""Ray casting at boxes, planes and height fields: images without a simulator."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pixelgait.sim.rendering.geometry import SKY, Floats, Geometry, Hits, View, 
 from pixelgait.sim.world.scene import HeightField
 
 STEPS, HALVINGS = 20, 5  # along a ray between a height field's lowest and highest point
-AT_ONCE = 16  # boxes: what they need stays in the processor's cache
+AT_ONCE = 16  # boxes, so that their arrays stay in the processor's cache
 
 
 def cast(geometry: Geometry, fields: Mapping[int, FieldSurface], view: View) -> Hits:
-    """What the rays meet of a scene without a mesh; nothing further ahead than the view goes."""
+    """The first shape of a scene without meshes that each ray of a view hits."""
     middle = geometry.middle - view.eye
     near = geometry.solid
     if len(near) > AT_ONCE or fields:
@@ -38,14 +38,14 @@ def cast(geometry: Geometry, fields: Mapping[int, FieldSurface], view: View) -> 
 
 
 def portions(boxes: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
-    """All of them, some at once."""
+    """Indices of boxes, `AT_ONCE` at a time."""
     return (boxes[i : i + AT_ONCE] for i in range(0, len(boxes), AT_ONCE))
 
 
 def _keep(
     nearest: Floats, shapes: NDArray[np.intp], enters: Floats, leaves: Floats, which: int
 ) -> None:
-    """Where rays enter something before what they have met so far, they meet it instead."""
+    """Replace the nearest hits where rays enter another shape earlier."""
     closer = enters < nearest
     closer &= enters < leaves
     closer &= enters > 0.0
@@ -54,7 +54,7 @@ def _keep(
 
 
 class FieldSurface:
-    """A height field in its own frame, the middle of its bounds being the origin."""
+    """A height field in its own frame, with the middle of its bounds as the origin."""
 
     def __init__(self, field: HeightField) -> None:
         heights = field.heights_m.astype(np.float32)
@@ -66,7 +66,7 @@ class FieldSurface:
         self._normals = normals / np.linalg.norm(normals, axis=0)
 
     def meet(self, eye: Floats, rays: Floats, enters: Floats, leaves: Floats) -> Floats:
-        """How far along rays (3, n) from an eye (3,) it is, between two distances (n,); or inf."""
+        """Distances (n,) along rays (3, n) from an eye (3,) to the first hit in a range, or inf."""
         found = np.full(rays.shape[1], np.inf, np.float32)
         which = np.flatnonzero(enters < leaves)
         start, end, along = enters[which], leaves[which], rays[:, which]
@@ -84,14 +84,14 @@ class FieldSurface:
         return found
 
     def normals(self, local: Floats) -> Floats:
-        """Which way it faces at points (3, n)."""
+        """Unit normals (3, n) at points (3, n)."""
         rows, columns = self._shape
         row = np.clip(np.rint(local[0] / self._cell_m + (rows - 1) / 2), 0, rows - 1)
         column = np.clip(np.rint(local[1] / self._cell_m + (columns - 1) / 2), 0, columns - 1)
         return np.asarray(self._normals[:, (row * columns + column).astype(np.intp)])
 
     def _above(self, eye: Floats, along: Floats, distances: Floats) -> Floats:
-        """How high points at distances (..., n) on rays (3, n) are above it."""
+        """Heights [m] above the field of points at distances (..., n) on rays (3, n)."""
         rows, columns = self._shape
         x = (eye[0] + distances * along[0]) / self._cell_m + (rows - 1) / 2
         y = (eye[1] + distances * along[1]) / self._cell_m + (columns - 1) / 2

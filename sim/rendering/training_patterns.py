@@ -1,7 +1,7 @@
-"""Kinds of pattern that policies are trained on; none of them is in `unseen_patterns`.
+"""Surface patterns for training; none of them is in `heldout_patterns`.
 
-A pattern is (PIXELS, PIXELS) from 0 to 2: where a surface has its first, second and third colour,
-and what lies between them. It fits to itself on all sides.
+A pattern (PIXELS, PIXELS) is periodic, with values from 0 to 2: 0, 1 and 2 are the first, second
+and third colour of a surface.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Pattern = Callable[[np.random.Generator], Array]
 
 
 def plain(rng: np.random.Generator) -> Array:
-    """Paint, hardly soiled."""
+    """Paint with faint stains."""
     return np.asarray(0.1 * np.abs(smooth(rng, 1.5)))
 
 
@@ -33,7 +33,7 @@ def granite(rng: np.random.Generator) -> Array:
 
 
 def stripes(rng: np.random.Generator) -> Array:
-    """Along v."""
+    """Stripes along v."""
     _, u = grid()
     n, share = int(rng.integers(1, 9)), rng.uniform(0.2, 0.8)
     third = (np.floor(n * u) % 2) * float(chance(rng, 0.3))
@@ -61,7 +61,7 @@ def tiles(rng: np.random.Generator) -> Array:
 
 
 def planks(rng: np.random.Generator) -> Array:
-    """Boards along v, their grain too."""
+    """Boards with their grain along v."""
     _, u = grid()
     n = int(rng.integers(2, 9))
     grain = 0.25 * smooth(rng, 1.0, 6.0)
@@ -88,7 +88,7 @@ def blots(rng: np.random.Generator) -> Array:
 
 
 def posters(rng: np.random.Generator) -> Array:
-    """Rectangles stuck on a plain wall, each with something on it."""
+    """Textured rectangles on a plain wall."""
     wall = plain(rng)
     for _ in range(int(rng.integers(2, 8))):
         height, width = rng.integers(8, 30, 2).tolist()

@@ -1,4 +1,4 @@
-"""Scenes by name, and what one needs to write another: see `docs/scenes.md`."""
+"""Building blocks of scenes: see `docs/scenes.md`."""
 
 from pixelgait.sim.world.scene import Box, HeightField, Layout, Mesh, Plane, Pose, Scene, Swing
 

@@ -1,4 +1,4 @@
-"""Flat ground."""
+"""Flat ground without an end."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pixelgait.sim.world.scene import FRICTION, ORIGIN, Layout, Plane, Scene
 
 
 class FlatGround(Scene):
-    """An endless flat floor."""
+    """An endless level plane."""
 
     name = "flat"
 
     def __init__(self, difficulty: float = 0.0, friction: float = FRICTION) -> None:
-        del difficulty  # flat is flat
+        del difficulty  # there is only one
         self.fixed = (Plane(friction=friction),)
 
     def layout(self, rng: np.random.Generator) -> Layout:

@@ -1,4 +1,4 @@
-"""A mixture: another kind of scene in every episode, drawn by weight."""
+"""Mixture of scenes: every episode draws one of several kinds by weight."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ from pixelgait.sim.world.scene import (
     Shape,
 )
 
-PLANE = Box(Pose(0.0, 0.0, -0.5), (60.0, 60.0, 0.5), (0.84, 0.89, 1.0))  # instead of an endless one
+PLANE = Box(
+    Pose(0.0, 0.0, -0.5), (60.0, 60.0, 0.5), (0.84, 0.89, 1.0)
+)  # instead of an endless plane
 
 
 class Mixture(SceneWrapper):
-    """All kinds in one world; an episode places the shapes of one of them.
+    """Several kinds of scene in one world; an episode places the shapes of one of them.
 
     Raises:
-        UserError: a kind has triangles, or some kinds tell a destination and others do not.
+        UserError: if a kind has meshes, or only some kinds have a goal position.
     """
 
     name = "mixture"
@@ -37,10 +39,10 @@ class Mixture(SceneWrapper):
         self.kinds = [scene for scene, _ in kinds]
         weights = np.array([weight for _, weight in kinds])
         self.shares = weights / weights.sum()
-        told = {scene.has_goal_position for scene in self.kinds}
-        if len(told) > 1:
-            raise UserError(f"{self.name}: some of its scenes tell a destination, others do not")
-        self.has_goal_position = told.pop()
+        has_goal_position = {scene.has_goal_position for scene in self.kinds}
+        if len(has_goal_position) > 1:
+            raise UserError(f"{self.name}: only some of its scenes have a goal position")
+        self.has_goal_position = has_goal_position.pop()
         self.scene = self.kinds[0]  # in the last layout
         fixed = [[_movable(self, shape) for shape in scene.fixed] for scene in self.kinds]
         self._fixed_poses = [[shape.pose for shape in shapes] for shapes in fixed]
@@ -51,7 +53,7 @@ class Mixture(SceneWrapper):
         ]
 
     def layout(self, rng: np.random.Generator) -> Layout:
-        """Draw a kind, then its layout; all other kinds are away."""
+        """Draw a kind, then its layout; the shapes of all other kinds are away."""
         which = int(rng.choice(len(self.kinds), p=self.shares))
         self.scene = self.kinds[which]
         layout = self._laid_out(rng)
@@ -69,7 +71,7 @@ class Mixture(SceneWrapper):
 
 
 def _movable(mixture: Mixture, shape: Shape) -> Box | HeightField:
-    """A fixed shape as one that can be put away."""
+    """A fixed shape as a movable one."""
     if isinstance(shape, Mesh):
-        raise UserError(f"{mixture.name}: scanned houses cannot be part of it")
+        raise UserError(f"{mixture.name}: scanned houses cannot be part of a mixture")
     return replace(PLANE, friction=shape.friction) if isinstance(shape, Plane) else shape

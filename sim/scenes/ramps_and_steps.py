@@ -1,4 +1,4 @@
-"""Ramps and steps across the whole width, up and down again, time after time."""
+"""Ramps and steps: strips along x that lead up and down again."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from pixelgait.sim.scenes.courses.raised_platform import (
 from pixelgait.sim.scenes.rough import COLOUR
 from pixelgait.sim.world.scene import Box, HeightField, Layout, Pose, Scene
 
-START_M = 1.5  # level around the start, either way along
+START_M = 1.5  # level ground around the start, ahead and behind
 LENGTH_M, HALF_WIDTH_M = 15.0, 2.4
-START_SHIFT_M, START_YAW_RAD = 0.3, 0.1  # either way: every episode another start
+START_SHIFT_M, START_YAW_RAD = 0.3, 0.1  # ranges of the start, to either side
 SURROUNDINGS = Box(Pose(0.0, 0.0, -PLATFORM_HEIGHT_M - 0.5), (30, 30, 0.5), GROUND_COLOUR)
 
-STEEPEST_RAD = float(np.radians(20.0))  # ramps at difficulty 1, growing with it
-RAMP_M = 1.5  # along x, of each ramp and of what is level between two
+STEEPEST_RAD = float(np.radians(20.0))  # ramps at difficulty 1, proportional to it
+RAMP_M = 1.5  # length along x of a ramp, and of the level ground between two
 CELL_M = 0.15
 
-HIGHEST_M = 0.06  # a step at difficulty 1, growing with it
+HIGHEST_M = 0.06  # a step at difficulty 1, proportional to it
 TREAD_M = 0.5
-FLIGHT = (0, 1, 2, 3, 3, 2, 1, 0)  # its treads' heights, in steps
-TREAD_COLOURS = (PLATFORM_COLOUR, (0.55, 0.53, 0.48))  # of every other one
+FLIGHT = (0, 1, 2, 3, 3, 2, 1, 0)  # heights of its treads, in steps
+TREAD_COLOURS = (PLATFORM_COLOUR, (0.55, 0.53, 0.48))  # in turn
 
 
 class RampsAndSteps(Scene):
@@ -36,7 +36,7 @@ class RampsAndSteps(Scene):
     goal_m = 12.0
 
     def layout(self, rng: np.random.Generator) -> Layout:
-        """The robot starts near the middle, looking about ahead."""
+        """Draw a start near the middle, heading about ahead."""
         x, y = rng.uniform(-START_SHIFT_M, START_SHIFT_M, 2).tolist()
         return Layout(Pose(x, y, 0.0, float(rng.uniform(-START_YAW_RAD, START_YAW_RAD))))
 
@@ -46,7 +46,7 @@ class RampsAndSteps(Scene):
 
     @abstractmethod
     def _height_m(self, x: float) -> float:
-        """Of the ground there [m]."""
+        """Height of the ground at x [m]."""
 
 
 class Ramps(RampsAndSteps):

@@ -26,8 +26,8 @@ from pixelgait.sim.scenes.user_scene import load_user_scene
 from pixelgait.sim.world.appearance import AppearanceOption, AppearanceSet
 from pixelgait.sim.world.scene import Scene, WithAppearance, require_difficulty
 
-# Kinds of the mixture, and how often each comes: those that are walked ahead, by what there is to
-# see. Ramps and rough ground are part of what `walk` can do at half of a mixture's difficulty.
+# Kinds of the mixture and their weights: scenes without a goal position, more weight for those with
+# more to see. `walk` masters ramps and rough ground at half of a mixture's difficulty.
 MIXED = {
     ObstacleCourse.name: 2.0,
     Gates.name: 2.0,
@@ -42,9 +42,9 @@ MIXED = {
 }
 GENTLER = {Ramps.name: 0.5, Rough.name: 0.5}  # share of the difficulty in the mixture
 
-HOUSES = (Rooms.name, Gibson.name)  # where a destination is told
-MEDIUM = 0.5  # the difficulty, where none is said
-Move = Callable[[Path], Path]  # moves a file or folder; says where it is then
+HOUSES = (Rooms.name, Gibson.name)  # with a goal position
+MEDIUM = 0.5  # the default difficulty
+Move = Callable[[Path], Path]  # moves a file or folder and returns its new path
 
 SCENES: dict[str, Callable[[float], Scene]] = {
     FlatGround.name: FlatGround,
@@ -69,14 +69,17 @@ def make_scene(
     difficulty: float = MEDIUM,
     appearance: AppearanceOption = "nominal",
 ) -> Scene:
-    """A scene by name; `mixture:KIND,...` is one of several in every episode, `gibson:FOLDER` a
-    scanned house, `FILE.py` a scene of the user's own.
+    """Make a scene by name.
 
-    With `looks`, visual randomisation: materials, light and backdrop of the training or test set.
+    Args:
+        name: A key of `SCENES`; `mixture:KIND,...`, one of several in every episode;
+            `gibson:FOLDER`, a scanned house; or `FILE.py`, a user scene.
+        difficulty: From 0 to 1.
+        appearance: Visual randomisation with the training or test set; "nominal" for none.
 
     Raises:
-        UserError: there is no such scene or appearance, it cannot be read, or the difficulty is
-            not in [0, 1].
+        UserError: if there is no such scene or appearance, a file cannot be read, or the difficulty
+            is not in [0, 1].
     """
     require_difficulty(difficulty)
     _require("appearance", appearance, get_args(AppearanceOption))
@@ -96,17 +99,17 @@ def make_scene(
 
 
 def _require(what: str, value: object, known: tuple[object, ...]) -> None:
-    """Raises UserError if a value is none of those that are known."""
+    """Raises UserError if a value is not among the known ones."""
     if value not in known:
         names = ", ".join(str(each) for each in known)
         raise UserError(f"unknown {what} {value!r}, choose from {names}")
 
 
 def is_graded(name: str) -> bool:
-    """Whether a scene can be easier or harder: flat ground is flat, a house as it was scanned.
+    """Whether a scene depends on the difficulty, unlike flat ground and scanned houses.
 
     Raises:
-        UserError: it is a mixture of something else than kinds and weights.
+        UserError: if the weights of a mixture cannot be parsed.
     """
     if name.startswith(f"{Mixture.name}:"):
         return any(map(is_graded, _weights(name)))
@@ -114,7 +117,7 @@ def is_graded(name: str) -> bool:
 
 
 def moved_scene(name: str, move: Move) -> str:
-    """The name of the same scene, after the files and folders it names were moved."""
+    """The name of the same scene after its files and folders have been moved."""
     kind, colon, rest = name.partition(":")
     if kind == Gibson.name and colon:
         return f"{kind}:{move(Path(rest))}"
@@ -124,7 +127,7 @@ def moved_scene(name: str, move: Move) -> str:
 
 
 def _moved_part(part: str, move: Move) -> str:
-    """KIND=WEIGHT or -KIND of a mixture."""
+    """`moved_scene` of a part KIND=WEIGHT or -KIND of a mixture."""
     kind, sign, weight = _kind_and_weight(part)
     out = "-" if kind.startswith("-") else ""
     return f"{out}{moved_scene(kind.removeprefix(out), move)}{sign}{weight}"
@@ -138,7 +141,7 @@ def _mixture(name: str, difficulty: float) -> Mixture:
 
 
 def _weights(name: str) -> dict[str, float]:
-    """How often a mixture's kinds come: `all` are the usual ones, -KIND takes one out."""
+    """Weights of a mixture's kinds: `all` are those of `MIXED`, -KIND removes one."""
     _, colon, listed = name.partition(":")
     weights: dict[str, float] = {}
     for part in listed.split(",") if colon else ["all"]:
@@ -147,19 +150,19 @@ def _weights(name: str) -> dict[str, float]:
             raise UserError(f"{name}: a kind is empty, expected {Mixture.name}:KIND=WEIGHT,...")
         if kind.startswith("-"):
             if kind[1:] not in weights or weight:
-                raise UserError(f"{name}: there is no {part[1:]} to take out")
+                raise UserError(f"{name}: there is no {part[1:]} to remove")
             del weights[kind[1:]]
         else:
             share = _weight(name, weight or "1")
             kinds = MIXED if kind == "all" else {kind: 1.0}
             weights |= {each: share * usual for each, usual in kinds.items()}
     if not weights:
-        raise UserError(f"{name}: nothing is left")
+        raise UserError(f"{name}: no kind is left")
     return weights
 
 
 def _kind_and_weight(part: str) -> tuple[str, str, str]:
-    """KIND, = and WEIGHT of a mixture's part; a file may lie in a folder called rate=0.1."""
+    """KIND, = and WEIGHT of a mixture's part; a folder may be called rate=0.1."""
     kind, sign, weight = part.rpartition("=")
     return (part, "", "") if not sign or part.endswith(".py") else (kind, sign, weight)
 

@@ -1,4 +1,4 @@
-"""Rough ground: a height field, of which every episode sees another part."""
+"""Rough ground: a height field that every episode shifts and turns."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ BUMP_M = 0.2  # the bumps' size: standard deviation of the blur
 ROUGHNESS_M = (0.003, 0.025)
 CLIP = 2.5  # standard deviations: no height beyond, so that a standing robot is never low
 MIDDLE_M = 5.0  # of the field, along x
-SLIDE_M = 2.0  # the field moves by as much, either way along and across
-FOOTPRINT_M = 0.4  # around the start: no foot begins inside the ground
+SLIDE_M = 2.0  # largest shift of the field, along and across
+FOOTPRINT_M = 0.4  # radius around the start, so that no foot begins inside the ground
 COLOUR = (0.70, 0.60, 0.42)
 NOISE_SEED = 0
 
 
 class Rough(Scene):
-    """Uneven ground around z = 0: one field, slid and turned by 180 degrees at random."""
+    """Uneven ground around z = 0: one field, shifted and turned by 0 or 180 degrees."""
 
     name = "rough"
     goal_m = 12.0
@@ -40,7 +40,7 @@ class Rough(Scene):
         self.field = ORIGIN  # in the last layout
 
     def layout(self, rng: np.random.Generator) -> Layout:
-        """Slide and turn the field; the robot starts on what is then below it."""
+        """Shift and turn the field; the robot starts on top of it."""
         dx, dy = rng.uniform(-SLIDE_M, SLIDE_M, 2).tolist()
         field = Pose(MIDDLE_M + dx, dy, 0.0, math.pi if rng.random() < 0.5 else 0.0)
         self.field = field
@@ -56,7 +56,7 @@ class Rough(Scene):
         return interpolate(self.heights, (along + half_x) / GRID_M, (across + half_y) / GRID_M)
 
     def _highest(self, field: Pose) -> float:
-        """The highest ground around the start [m]."""
+        """Height of the highest ground around the start [m]."""
         sign = 1.0 if field.yaw == 0.0 else -1.0
         x, y = ((np.arange(n) - (n - 1) / 2) * sign * GRID_M for n in GRID_POINTS)
         near = np.hypot(field.x + x[:, None], field.y + y) < FOOTPRINT_M

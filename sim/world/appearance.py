@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-LIGHT = (-0.4, 0.0, 1.0)  # towards it: from behind; left and right are lit alike
+LIGHT = (-0.4, 0.0, 1.0)  # towards the light: from behind, so that left and right are lit alike
 
 AppearanceSet = Literal["train", "test"]  # without a kind of pattern or backdrop in common
-# The moving ones: the same draws, but backdrop and camera move within an episode.
+# moving: the same draws, but backdrop and camera move within an episode.
 AppearanceOption = Literal["nominal", "train", "test", "train-moving", "test-moving"]
 
 

@@ -1,4 +1,4 @@
-"""Floor plans, drawn from a seed: a corridor with rooms on both sides, doors and furniture."""
+"""Floor plans drawn from a seed: a corridor with rooms on both sides, doors and furniture."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ WALL_M = 0.12  # thick
 BESIDE_DOOR_M = 0.5  # wall on either side of a door, at least
 SECOND_DOOR = 0.4  # probability of a door between two neighbouring rooms
 KEEP_CLEAR_M = 0.7  # between furniture, and around doors
-DARTS = 20  # tries to place a piece of furniture
+TRIES = 20  # to place a piece of furniture
 MARGIN_M = 0.5  # of the map, around the house
 
-WallLine = tuple[float, float, float, float]  # axis-aligned, from x, y to x, y [m]: its middle line
+WallLine = tuple[float, float, float, float]  # axis-aligned middle line, from x, y to x, y [m]
 Rectangle = tuple[float, float, float, float]  # lowest x, lowest y, highest x, highest y [m]
 
 
@@ -40,10 +40,10 @@ class FloorPlan:
 
     size_m: float
     walls: list[WallLine]
-    furniture: list[Pose | None]  # of the pieces asked for; None where there was no room
+    furniture: list[Pose | None]  # of every piece; None if it did not fit
 
     def traversable(self, pieces: list[tuple[float, float]]) -> NDArray[np.uint8]:
-        """Gibson's map (n, n): 255 where one can walk, 0 outside and in what stands there.
+        """Map (n, n) in Gibson's format: 255 where a robot can walk, 0 outside and in obstacles.
 
         `pieces` are the half lengths and widths of the furniture [m].
         """
@@ -64,7 +64,7 @@ class FloorPlan:
 def draw_plan(
     rng: np.random.Generator, difficulty: float, pieces: list[tuple[float, float]]
 ) -> FloorPlan:
-    """A floor plan for as many pieces of furniture, given by half length and half width [m]."""
+    """Draw a floor plan for pieces of furniture, given by half length and half width [m]."""
     length, width = (
         float(np.interp(difficulty, (0, 1), pair)) for pair in zip(*SIZE_M, strict=True)
     )
@@ -120,13 +120,13 @@ def _rooms(
 
 
 def _door(rng: np.random.Generator, low: float, high: float, width: float) -> tuple[float, float]:
-    """Where a door is in a wall from low to high: both its sides."""
+    """Both sides of a door in a wall from low to high."""
     at = float(rng.uniform(low + BESIDE_DOOR_M, high - BESIDE_DOOR_M - width))
     return at, at + width
 
 
 def _between(low: float, high: float, gaps: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """What gaps, in their order, leave of the range from low to high."""
+    """The range from low to high without some gaps in ascending order."""
     starts = [low, *(end for _, end in gaps)]
     return list(zip(starts, [*(start for start, _ in gaps), high], strict=True))
 
@@ -137,16 +137,16 @@ def _furnish(
     doors: list[tuple[float, float]],
     pieces: list[tuple[float, float]],
 ) -> list[Pose | None]:
-    """Put every piece against a wall of some room, clear of doors and of what stands there."""
+    """Put every piece against a wall of a room, clear of doors and of other pieces."""
     placed: list[Pose | None] = []
-    taken = [np.array((x, y, x, y)) for x, y in doors]
+    occupied = [np.array((x, y, x, y)) for x, y in doors]
     for half_m in pieces:
         placed.append(None)
-        for _ in range(DARTS):
+        for _ in range(TRIES):
             pose, box = _against_a_wall(rng, rooms[rng.integers(len(rooms))], half_m)
-            if _nearest(box, np.array(taken)) > KEEP_CLEAR_M:
+            if _nearest(box, np.array(occupied)) > KEEP_CLEAR_M:
                 placed[-1] = pose
-                taken.append(box)
+                occupied.append(box)
                 break
     return placed
 
@@ -154,7 +154,7 @@ def _furnish(
 def _against_a_wall(
     rng: np.random.Generator, room: Rectangle, half_m: tuple[float, float]
 ) -> tuple[Pose, Array]:
-    """A pose of a piece with its long side at a wall of the room; where it then is (4,)."""
+    """Draw a pose of a piece with its long side at a wall; also the rectangle it covers (4,)."""
     low, high = np.array(room[:2]) + WALL_M / 2, np.array(room[2:]) - WALL_M / 2
     along = int(rng.integers(2))  # the wall's axis
     half = np.array(half_m if along == 0 else half_m[::-1])

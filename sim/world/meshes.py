@@ -1,4 +1,4 @@
-"""Triangle meshes: of boxes that have to carry a texture, and what a file of one has to hold."""
+"""Triangle meshes: faces of textured boxes, and checks of OBJ files and pictures."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 
 from pixelgait.robot.spec import Array
 
-AROUND = np.array(((-1, -1), (1, -1), (1, 1), (-1, 1)))  # a face's corners, one after another
+CORNERS = np.array(((-1, -1), (1, -1), (1, 1), (-1, 1)))  # of a face, in order
 TWO_TRIANGLES = np.array(((0, 1, 2), (0, 2, 3)))
 TRIANGLES = (4 * np.arange(6)[:, None, None] + TWO_TRIANGLES).reshape(12, 3)
 
 
 def box_corners(half_m: tuple[float, float, float]) -> tuple[Array, Array]:
-    """Corners and normals (6, 4, 3) of the faces, anticlockwise as seen from outside."""
+    """Corners and normals (6, 4, 3) of a box's faces, anticlockwise as seen from outside."""
     corners, normals = np.zeros((6, 4, 3)), np.zeros((6, 4, 3))
     for face in range(6):
         axis, side = face // 2, 1 - 2 * (face % 2)
@@ -23,24 +23,24 @@ def box_corners(half_m: tuple[float, float, float]) -> tuple[Array, Array]:
         normals[face, :, axis] = corners[face, :, axis] = side
         # (first, second, axis) is right-handed for x and z, left-handed for y.
         order = side if axis != 1 else -side
-        corners[face][:, [first, second]] = AROUND[::order]
+        corners[face][:, [first, second]] = CORNERS[::order]
     return corners * half_m, normals
 
 
 def box_uv(local: Array, normals: Array) -> Array:
-    """Where points of a box's surface are on its faces, (n, 2) [m]: along, and up or across.
+    """Coordinates (n, 2) [m] of surface points on their faces of a box: along, and up or across.
 
-    `local` and `normals` are (n, 3), both in the box's frame.
+    `local` and `normals` are (n, 3) in the box's frame.
     """
     along = np.array(((1, 2), (0, 2), (0, 1)))[np.abs(normals).argmax(axis=1)]
     return np.take_along_axis(local, along, axis=1)
 
 
 def check_faces(path: Path) -> None:
-    """PyBullet would crash on a face with a vertex that does not exist.
+    """Check the faces of an OBJ file: PyBullet crashes on a vertex that does not exist.
 
     Raises:
-        ValueError: the OBJ file has such a face, or none at all.
+        ValueError: if a face has such a vertex, or there is no face.
     """
     vertices, highest = 0, 0
     has_faces = False
@@ -62,12 +62,12 @@ def check_faces(path: Path) -> None:
 
 
 def is_picture(path: Path) -> bool:
-    """Whether a texture can be read."""
+    """Whether OpenCV can read a file as a picture."""
     return bool(cv2.haveImageReader(str(path)))
 
 
 def _corners(path: Path, line: str) -> list[int]:
-    """The vertices of a face, counted from 1, or from the last one back."""
+    """Vertices of a face, counted from 1, or negative from the last one back."""
     try:
         return [int(corner.partition("/")[0]) for corner in line.split()[1:]]
     except ValueError:

@@ -1,4 +1,4 @@
-"""Obstacles: which of a scene's shapes stand in a robot's way, and which are its ground."""
+"""Obstacles: the shapes of a scene that a robot can run into, and those that are ground."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from pixelgait.sim.world.scene import (
     interpolate,
 )
 
-LEAST_HEIGHT_M = 0.02  # above the ground: nothing lower is an obstacle; ours
-STANCE_M = (0.2, 0.1)  # half of what any robot's feet stand around; ours
-LOW_M = 0.25  # lower than any robot; ours
+LEAST_HEIGHT_M = 0.02  # assumption: nothing lower above the ground is an obstacle
+STANCE_M = (0.2, 0.1)  # assumption: half the area between any robot's feet
+LOW_M = 0.25  # assumption: lower than any robot
 
 
 def are_obstacles(scene: Scene, layout: Layout) -> list[bool]:
-    """Of the scene's shapes, fixed ones first, whether they rise above the ground they stand on.
+    """Whether each of the scene's shapes, fixed ones first, rises above the ground it stands on.
 
-    Planes and height fields are ground. Of a mesh it is a matter of where: see `is_above_ground`.
+    Planes and height fields are ground. For a mesh it depends on the place: see `is_above_ground`.
     """
     return [_is_obstacle(scene, shape, pose) for shape, pose in _placed(scene, layout)]
 
 
 @dataclass(frozen=True, slots=True)
 class MovingObstacle:
-    """An obstacle that swings."""
+    """A swinging obstacle."""
 
     box: Box
     middle: Pose
@@ -47,16 +47,16 @@ class MovingObstacle:
 
     @property
     def fastest_m_per_s(self) -> float:
-        """Its speed in the middle of its way."""
+        """Its horizontal speed in the middle."""
         return 2.0 * math.pi * math.hypot(*self.swing.reach_m[:2]) / self.swing.period_s
 
     def pose(self, time_s: float) -> Pose:
-        """Where it is so long after the reset."""
+        """Pose at a time after the reset [s]."""
         return self.swing.pose(self.middle, time_s)
 
 
 class Obstacles:
-    """Upright boxes seen from above; those that move stand where they were moved to last."""
+    """Footprints of upright boxes; moving ones are where `move` has put them."""
 
     def __init__(
         self, staying: list[tuple[Box, Pose]], moving: Sequence[MovingObstacle] = ()
@@ -70,14 +70,16 @@ class Obstacles:
         self.cos, self.sin = np.cos(yaw), np.sin(yaw)
 
     def move(self, time_s: float) -> None:
-        """Put what moves where it is so long after the reset."""
+        """Put moving obstacles where they are at a time after the reset [s]."""
         for i, mover in enumerate(self.moving, len(self.centre) - len(self.moving)):
             pose = mover.pose(time_s)
             self.centre[i, 0] = pose.x, pose.y
 
     def depth(self, points: Array, moving: bool = False) -> float:
-        """How far any of the points (n, 2) is inside a box [m]; outside, minus the distance to the
-        nearest one, or less than that. Of all boxes, or of those that move."""
+        """Greatest depth [m] of points (n, 2) inside the boxes, or inside the moving ones alone.
+
+        Outside it is negative, and its absolute value at most the distance to the nearest box.
+        """
         which = slice(len(self.centre) - len(self.moving) if moving else 0, None)
         if len(self.centre[which]) == 0:
             return -math.inf
@@ -88,16 +90,16 @@ class Obstacles:
 
 
 def obstacle_boxes(scene: Scene, layout: Layout, height_m: float) -> list[tuple[Box, Pose]]:
-    """Boxes that stay, and that a robot so high can run into, on the ground where they are.
+    """Static boxes that a robot of this height can run into, with their poses.
 
-    Neither what hovers above it, nor what is below its floor. Of a mesh those it collides by.
+    Without boxes above the robot or below its ground; with the collision boxes of meshes.
     """
     moving = {len(scene.fixed) + swing.shape for swing in layout.swings}
     placed = zip(_placed(scene, layout), are_obstacles(scene, layout), strict=True)
     boxes = [
         (shape, pose)
-        for i, ((shape, pose), hinders) in enumerate(placed)
-        if hinders and isinstance(shape, Box) and pose is not None and i not in moving
+        for i, ((shape, pose), is_obstacle) in enumerate(placed)
+        if is_obstacle and isinstance(shape, Box) and pose is not None and i not in moving
     ]
     meshes = [shape for shape in scene.fixed if isinstance(shape, Mesh)]
     boxes += [(box, box.pose) for mesh in meshes for box in mesh.boxes]
@@ -105,7 +107,7 @@ def obstacle_boxes(scene: Scene, layout: Layout, height_m: float) -> list[tuple[
 
 
 def moving_obstacles(scene: Scene, layout: Layout, height_m: float) -> list[MovingObstacle]:
-    """Boxes that swing, and that such a robot can run into where they are in the middle."""
+    """Swinging boxes that a robot of this height can run into, judged by their middle pose."""
     found = []
     for swing in layout.swings:
         box, middle = scene.movable[swing.shape], layout.movable[swing.shape]
@@ -117,17 +119,17 @@ def moving_obstacles(scene: Scene, layout: Layout, height_m: float) -> list[Movi
 
 
 def is_above_ground(scene: Scene, point: tuple[float, float, float]) -> bool:
-    """Whether what is at a point (x, y, z) [m] is too high to be ground."""
+    """Whether a point (x, y, z) [m] is higher than the ground."""
     x, y, z = point
     ground = scene.ground_m(x, y)
     return ground is None or z > ground + LEAST_HEIGHT_M
 
 
 def has_support(scene: Scene, layout: Layout, off_m: float) -> bool:
-    """Whether a shape is below the start; its top may be off the start's height by so much."""
+    """Whether the top of a shape is at the start, within `off_m` of its height."""
     for shape, pose in _placed(scene, layout):
         if not isinstance(shape, (Box, HeightField)) or pose is None:
-            return True  # planes have no end, and of a mesh it is not looked for
+            return True  # planes are endless; meshes are not searched
         top_m = _top_m(shape, pose, layout.start)
         if top_m is not None and abs(top_m - layout.start.z) <= off_m:
             return True
@@ -135,7 +137,7 @@ def has_support(scene: Scene, layout: Layout, off_m: float) -> bool:
 
 
 def _top_m(shape: Box | HeightField, pose: Pose, at: Pose) -> float | None:
-    """How high a shape is there [m]; None: it is not there."""
+    """Height of a shape's top at a place [m]; None: it does not cover the place."""
     if isinstance(shape, Box):
         here = _covers(_outline(pose, np.array(shape.half_m[:2])), at.x, at.y)
         return pose.z + shape.half_m[2] if here else None
@@ -148,7 +150,7 @@ def _top_m(shape: Box | HeightField, pose: Pose, at: Pose) -> float | None:
 
 
 def box_at_start(scene: Scene, layout: Layout) -> Pose | None:
-    """Where a box is that reaches into a robot at the start; None: there is none."""
+    """Pose of a box that intersects a robot at the start; None: there is none."""
     robot = _outline(layout.start, np.array(STANCE_M))
     for box, pose in obstacle_boxes(scene, layout, LOW_M):
         if cv2.intersectConvexConvex(robot, _outline(pose, np.array(box.half_m[:2])))[0] > 0.0:
@@ -157,7 +159,7 @@ def box_at_start(scene: Scene, layout: Layout) -> Pose | None:
 
 
 def box_at(scene: Scene, layout: Layout, x: float, y: float) -> Pose | None:
-    """Where a box is in which a robot would have to stand at (x, y); None: there is none."""
+    """Pose of an obstacle box that covers (x, y); None: there is none."""
     for box, pose in obstacle_boxes(scene, layout, LOW_M):
         if _covers(_outline(pose, np.array(box.half_m[:2])), x, y):
             return pose
@@ -165,23 +167,23 @@ def box_at(scene: Scene, layout: Layout, x: float, y: float) -> Pose | None:
 
 
 def _outline(pose: Pose, half_m: Array) -> NDArray[np.float32]:
-    """Corners (4, 2) [m] seen from above."""
+    """Corners (4, 2) [m] of a footprint."""
     return corners(pose, half_m).astype(np.float32)
 
 
 def _covers(outline: NDArray[np.float32], x: float, y: float) -> bool:
-    """Whether a place lies in an outline, or on its edge."""
+    """Whether a place is within an outline or on its edge."""
     return cv2.pointPolygonTest(outline, (x, y), False) >= 0.0
 
 
 def _placed(scene: Scene, layout: Layout) -> list[tuple[Shape, Pose | None]]:
-    """All shapes, fixed ones first, with their poses if they have any."""
+    """All shapes, fixed ones first, with their poses, None for those without one."""
     fixed = [(shape, getattr(shape, "pose", None)) for shape in scene.fixed]
     return [*fixed, *zip(scene.movable, layout.movable, strict=True)]
 
 
 def _is_at_height(scene: Scene, box: Box, pose: Pose, layout: Layout, height_m: float) -> bool:
-    """Where there is no ground below its middle, by the ground the robot starts from."""
+    """Whether a box overlaps the robot's height above the ground there, or above the start's."""
     ground_m = scene.ground_m(pose.x, pose.y)
     floor_m = layout.start.z if ground_m is None else ground_m
     low, high = floor_m + LEAST_HEIGHT_M, floor_m + height_m
@@ -195,7 +197,7 @@ def _is_obstacle(scene: Scene, shape: Shape, pose: Pose | None) -> bool:
 
 
 def along(polygon: Array, every_m: float) -> Array:
-    """Points (n, 2) on the edges of a polygon (m, 2): its corners, and between them so dense."""
+    """Points (n, 2) on the edges of a polygon (m, 2): its corners, and at most `every_m` apart."""
     edges = zip(polygon, np.roll(polygon, -1, axis=0), strict=True)
     counts = [(a, b, 1 + int(np.hypot(*(b - a)) / every_m)) for a, b in edges]
     return np.vstack([np.linspace(a, b, count, endpoint=False) for a, b, count in counts])

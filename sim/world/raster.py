@@ -1,4 +1,4 @@
-"""A map of where a robot can walk, from the shapes of any scene, as it is laid out."""
+"""Traversability map of any scene, rasterised from the shapes of a layout."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from pixelgait.sim.world.traversability import (
     TraversabilityMap,
 )
 
-REACH_M = 16.0  # from the start: as far as a map goes where the ground has no end
-STEP_M = 0.07  # higher ones between two cells are no way: more than the shipped scenes' stairs
+REACH_M = 16.0  # from the start: extent of a map on endless ground
+STEP_M = 0.07  # highest step between two cells: more than those of the shipped scenes' stairs
 
 
 def walk_map(scene: Scene, layout: Layout, height_m: float) -> TraversabilityMap:
-    """Of the ground around a layout's start, for a robot so high [m].
+    """Map of the ground around a layout's start, for a robot of a height [m].
 
     Raises:
-        UserError: the robot cannot even turn where it starts.
+        UserError: if there is no room to turn.
     """
-    # Walls of houses stand on whole cells: a grid that does not would make doors narrower.
+    # Walls of houses are aligned with whole cells: another grid would make doors narrower.
     corner = np.floor(np.array((layout.start.x, layout.start.y)) / CELL_M) * CELL_M - REACH_M
     ground = _ground(scene, layout, corner)
     rows, columns = np.nonzero(ground)
@@ -48,13 +48,13 @@ def walk_map(scene: Scene, layout: Layout, height_m: float) -> TraversabilityMap
 
 
 def _ground(scene: Scene, layout: Layout, corner: Array) -> NDArray[np.uint8]:
-    """1 for every cell that ground leads to from the start: (n, n), the start in its middle.
+    """1 for every cell (n, n) that can be reached over ground from the start, in the middle.
 
     `corner` (2,) is the least x, y [m].
     """
     middle = round(REACH_M / CELL_M)
     n = 2 * middle
-    across = n + 2  # cells are numbered row by row, with an edge around them that is never entered
+    across = n + 2  # cells are numbered row by row, within an edge that is never entered
     x, y = (low + (np.arange(-1, n + 1) + 0.5) * CELL_M for low in corner)
     xs, ys = x.tolist(), y.tolist()
     entered = np.pad(np.zeros((n, n), bool), 1, constant_values=True).ravel().tolist()

@@ -1,6 +1,6 @@
-"""Scenes: where a robot can be, described once and built by every simulator in its own way.
+"""Scenes: surroundings of a robot, described once and built by every simulator in its own way.
 
-A new one is a file with a class like FlatGround: docs/scenes.md shows how.
+A new scene is a file with a class like FlatGround: see docs/scenes.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ APPEARANCE_SEEDS = 2**31  # of a set
 
 @dataclass(frozen=True, slots=True)
 class Pose:
-    """Somewhere upright: position [m] and heading [rad]."""
+    """An upright pose: position [m] and heading [rad]."""
 
     x: float
     y: float
@@ -33,7 +33,7 @@ class Pose:
     yaw: float = 0.0
 
     def points(self, local: Array) -> Array:
-        """Points (n, 2) [m] of this pose's frame in the world."""
+        """Points (n, 2) [m] from this pose's frame to the world's."""
         cos, sin = math.cos(self.yaw), math.sin(self.yaw)
         return np.asarray(local @ np.array(((cos, sin), (-sin, cos))) + (self.x, self.y))
 
@@ -57,21 +57,21 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """The endless horizontal plane z = 0, drawn in PyBullet's chequers."""
+    """The endless plane z = 0, drawn in PyBullet's chequers."""
 
     friction: float = FRICTION
 
 
 ORIGIN = Pose(0.0, 0.0, 0.0)
-STORE = Pose(0.0, 0.0, -10.0)  # out of sight and reach: for movable shapes an episode does not use
-AWAY = Pose(0.0, 0.0, -100.0)  # further than cameras see: for whole grounds it does not use
+STORE = Pose(0.0, 0.0, -10.0)  # out of sight and reach: of movable shapes not in use
+AWAY = Pose(0.0, 0.0, -100.0)  # beyond the cameras' range: of whole grounds not in use
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeightField:
     """Uneven ground, its middle and height 0 at `pose`.
 
-    `heights_m` (n, m) are those of points `cell_m` apart, n along x and m along y.
+    `heights_m` (n, m) belong to points `cell_m` apart, n along x and m along y.
     """
 
     heights_m: Array
@@ -83,10 +83,9 @@ class HeightField:
 
 @dataclass(frozen=True, slots=True)
 class Mesh:
-    """Triangles from OBJ files in metres, z up; concave ones too.
+    """Triangles from OBJ files in metres, z up, also concave.
 
-    Who cannot collide with such triangles collides with invisible boxes instead, their poses in the
-    world.
+    MuJoCo and gliding robots collide with invisible `boxes` instead, with poses in the world.
     """
 
     visual: Path
@@ -101,14 +100,14 @@ Shape = Box | Plane | HeightField | Mesh
 
 @dataclass(frozen=True, slots=True)
 class Swing:
-    """A movable shape that goes to and fro, `reach_m` along x, y and z either way of its pose."""
+    """A movable shape that oscillates about its pose, by `reach_m` along x, y and z."""
 
-    shape: int  # which of the movable ones
+    shape: int  # index into the movable shapes
     reach_m: tuple[float, float, float]
     period_s: float
 
     def pose(self, middle: Pose, time_s: float) -> Pose:
-        """Where it is so long after the reset."""
+        """Pose at a time after the reset [s]."""
         share = math.sin(2.0 * math.pi * time_s / self.period_s)
         x, y, z = (share * reach for reach in self.reach_m)
         return Pose(middle.x + x, middle.y + y, middle.z + z, middle.yaw)
@@ -116,12 +115,12 @@ class Swing:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What is different in every episode."""
+    """The part of a scene that is drawn anew in every episode."""
 
-    start: Pose  # of the robot: the ground below it
-    movable: Sequence[Pose] = ()  # where the scene's movable shapes are
+    start: Pose  # the ground below the robot
+    movable: Sequence[Pose] = ()  # of the scene's movable shapes
     swings: Sequence[Swing] = ()
-    appearance: AppearanceSeed | None = None  # None: plain, as the scene says
+    appearance: AppearanceSeed | None = None  # None: the shapes' own colours
 
 
 def interpolate(grid: Array, row: float, column: float) -> float:
@@ -133,43 +132,43 @@ def interpolate(grid: Array, row: float, column: float) -> float:
 
 
 class Scene(ABC):
-    """Surroundings of one robot. Built once per body, laid out anew at every reset.
+    """Surroundings of one robot, built once per body and laid out anew at every reset.
 
-    What a scene does not say of itself is that of level ground at z = 0, walked along x without
-    an end. Goal, progress, destination and ground are those of the last layout.
+    The defaults describe level ground at z = 0, walked along x without an end. Goal, progress and
+    ground are those of the last layout.
     """
 
     name: str
-    goal_m: float = math.inf  # the progress that is a success
-    fixed: Sequence[Shape] = ()  # what is the same in every episode
-    movable: Sequence[Box | HeightField] = ()  # what a layout places; their own poses do not count
-    has_goal_position: bool = False  # whether every layout has one
-    goal_position: Array | None = None  # (2,) x, y [m]: where the robot is told to go
+    goal_m: float = math.inf  # progress of a success
+    fixed: Sequence[Shape] = ()  # the same in every episode
+    movable: Sequence[Box | HeightField] = ()  # placed by layouts, whatever their own poses
+    has_goal_position: bool = False  # whether every layout sets it
+    goal_position: Array | None = None  # (2,) x, y [m]
 
     @abstractmethod
     def layout(self, rng: np.random.Generator) -> Layout:
         """Draw an episode's layout."""
 
     def progress_m(self, x: float, y: float) -> float:
-        """How far (x, y) is on the way to the goal, from an origin of the scene's choice."""
+        """Progress towards the goal at (x, y) [m], from an origin of the scene's choice."""
         return x
 
     def path_length_m(self, x: float, y: float) -> float:
-        """How long the shortest way to the destination is [m]; progress may be rougher."""
+        """Length of the shortest path from (x, y) to the goal [m]; progress may be rougher."""
         return -self.progress_m(x, y)
 
     def ground_m(self, x: float, y: float) -> float | None:
-        """Height of the ground at (x, y), whatever stands on it; None: nothing to walk on."""
+        """Height of the ground at (x, y) [m], without obstacles; None: no ground."""
         return 0.0
 
 
 class SceneWrapper(Scene):
-    """A scene around another one, `scene`, which says what is where."""
+    """A scene with the geometry of another one, `scene`."""
 
     scene: Scene
 
     def _laid_out(self, rng: np.random.Generator) -> Layout:
-        """Its layout; goal and destination are those of that from then on."""
+        """Layout of the wrapped scene, whose goal becomes this one's."""
         layout = self.scene.layout(rng)
         self.goal_m, self.goal_position = self.scene.goal_m, self.scene.goal_position
         return layout
@@ -201,6 +200,6 @@ class WithAppearance(SceneWrapper):
 
 
 def require_difficulty(difficulty: float) -> None:
-    """Raises UserError if a difficulty is not in [0, 1]."""
+    """Raises UserError if a difficulty is not a number from 0 to 1."""
     if not isinstance(difficulty, Real) or not 0.0 <= difficulty <= 1.0:
         raise UserError(f"difficulty is {difficulty!r}, expected 0 to 1")

@@ -1,4 +1,4 @@
-"""Textures, made from a seed: patterns that repeat over whatever they cover."""
+"""Procedural textures from a seed: periodic patterns in two colours."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GRAIN = 0.04  # standard deviation of the noise over every pattern
 
 @dataclass(frozen=True, slots=True)
 class Texture:
-    """A square tile of two colours, `tile_m` wide, that fits to itself on all sides."""
+    """A periodic square tile in two colours, `tile_m` wide."""
 
     pattern: Pattern
     colours: tuple[Colour, Colour]
@@ -32,7 +32,7 @@ class Texture:
 
 @cache
 def tile(texture: Texture) -> NDArray[np.uint8]:
-    """Its pixels (TILE_PIXELS, TILE_PIXELS, 3) RGB: columns along the surface, rows upwards."""
+    """RGB pixels (TILE_PIXELS, TILE_PIXELS, 3): columns along the surface, rows upwards."""
     rng = np.random.default_rng(texture.seed)
     share = PATTERNS[texture.pattern](rng)[:, :, None]
     one, other = np.array(texture.colours)
@@ -42,7 +42,7 @@ def tile(texture: Texture) -> NDArray[np.uint8]:
 
 @cache
 def chequers() -> NDArray[np.uint8]:
-    """PyBullet's plane, pixels as of `tile`: squares of 1 m, light blue and white."""
+    """Pixels of PyBullet's plane, as of `tile`: light blue and white squares of 1 m."""
     up, along = np.indices((TILE_PIXELS, TILE_PIXELS)) * 2 // TILE_PIXELS
     colours = np.array(((173, 199, 255), (255, 255, 255)), dtype=np.uint8)
     return np.asarray(colours[(up + along) % 2])

@@ -1,7 +1,7 @@
-"""Traversability map of where a robot can walk indoors, and geodesic distances on it.
+"""Traversability map: free cells for a robot, geodesic distances and shortest paths.
 
-Maps are Gibson's: 0.01 m a pixel, white where one can walk, rows along y and columns along x
-(iGibson, `indoor_scene.py`). Where nothing else is said the world's origin is in their middle.
+Maps have Gibson's format: 0.01 m a pixel, white where a robot can walk, rows along y and columns
+along x (iGibson, `indoor_scene.py`), with the world's origin in the middle by default.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ PIXEL_M = 0.01
 CELL_PIXELS = 10
 CELL_M = PIXEL_M * CELL_PIXELS  # iGibson's resolution for planning
 # Chamfer distances with steps of 5 straight and 7 diagonally (Borgefors 1986): at most 8 % more
-# than the shortest way.
+# than the shortest path.
 STRAIGHT, DIAGONAL = 5, 7
 HALF_WIDTH_M = 0.25  # of a trotting A1
 CLEARANCE_M = HALF_WIDTH_M + 0.02  # of a robot's middle
 TURNING_M = 0.40  # more than half of its length, and of a Laikago's
-# A teacher keeps clear of walls, for students who will come nearer than they were shown: what a
-# cell counts without room to turn, and with less than a metre across; ours.
+# Costs of a cell without room to turn, and of one with less than a metre across: the teacher keeps
+# clear of walls, because its students will come nearer than it does. Assumption.
 TIGHT, NARROW, ROOMY_M = 3, 2, 0.50
-SAMPLES = 4  # per cell of a straight line, which counts as much as they do on average
+SAMPLES = 4  # per cell of a straight line, whose cost is their mean
 
 Cell = tuple[int, int]  # row, column
 
@@ -36,8 +36,7 @@ Cell = tuple[int, int]  # row, column
 class TraversabilityMap:
     """The largest connected area in which a robot can walk, or the one around a place.
 
-    Its middle can be in cells that are `free`, `clearance_m` from all else; in `turnable` ones it
-    can turn on the spot.
+    `free` cells have `clearance_m` around them, `turnable` ones enough room to turn on the spot.
     """
 
     def __init__(
@@ -47,15 +46,15 @@ class TraversabilityMap:
         around_m: tuple[float, float] | None = None,
         clearance_m: float = CLEARANCE_M,
     ) -> None:
-        """From a map (n, m), its corner of least x, y [m], and a place x, y [m] to walk from.
+        """Build from a map (n, m), its corner of least x, y [m], and a place x, y [m] inside.
 
         Raises:
-            ValueError: nowhere is there room.
+            ValueError: if there is no room to turn anywhere.
         """
         height_m, width_m = PIXEL_M * traversable.shape[0], PIXEL_M * traversable.shape[1]
         self.corner_m = corner_m or (-width_m / 2.0, -height_m / 2.0)
         self.size_m = (width_m, height_m)
-        # Half as fine is a quarter of the work; only what is all white stays so.
+        # At half the resolution, a quarter of the work; a pixel stays white if all of it is.
         coarse = cv2.resize(traversable, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)
         walkable = np.pad((coarse == 255).astype(np.uint8), 1)  # the map's edge is a wall
         clear = cv2.distanceTransform(walkable, cv2.DIST_L2, 3)[1:-1, 1:-1]  # within 4 %
@@ -72,7 +71,7 @@ class TraversabilityMap:
         self._counts = np.where(cells > ROOMY_M, 1, np.where(self.turnable, NARROW, TIGHT))
         if not self.turnable.any():
             raise ValueError(f"nowhere on the map is there {TURNING_M} m of room all around")
-        # Every cell's nearest free one: near walls, where a robot's middle may still come.
+        # The nearest free cell of every cell: a robot's middle may still come near walls.
         away, nearest = cv2.distanceTransformWithLabels(
             (~self.free).astype(np.uint8), cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL
         )
@@ -104,18 +103,18 @@ class TraversabilityMap:
         return bool(low_x < x < low_x + width and low_y < y < low_y + height)
 
     def draw(self, rng: np.random.Generator) -> Cell:
-        """Any free cell."""
+        """Draw a free cell."""
         return _cell(self.cells[rng.integers(len(self.cells))])
 
     def geodesic_distances(self, goal: Cell) -> Array:
-        """How long the way to a free cell is from every other, (rows, columns) [m].
+        """Length of the path from every cell to a free one, (rows, columns) [m].
 
-        From a cell that is not free, by way of the nearest that is.
+        Paths from cells that are not free lead through the nearest free one.
         """
         return self._distances(np.array([goal]), np.ones(self.free.shape, dtype=np.int64))
 
     def costs_to_go(self, goals: NDArray[np.int64]) -> Array:
-        """The same to the nearest of free cells (n, 2), but what is tight counts for more."""
+        """As `geodesic_distances`, to the nearest of free cells (n, 2); narrow cells cost more."""
         return self._distances(goals, self._counts)
 
     def _distances(self, goals: NDArray[np.int64], costs: NDArray[np.int64]) -> Array:
@@ -123,7 +122,7 @@ class TraversabilityMap:
         return np.asarray(steps[self._nearest] * (CELL_M / STRAIGHT) + self._away_m)
 
     def geodesic_distance(self, distances: Array, x: float, y: float) -> float:
-        """How long the way from a point is [m], given `geodesic_distances` the goal."""
+        """Length of the path from a point [m], given the `geodesic_distances` to the goal."""
         (low_x, low_y), (rows, columns) = self.corner_m, distances.shape
         row, column = (y - low_y) / CELL_M - 0.5, (x - low_x) / CELL_M - 0.5
         return interpolate(
@@ -131,30 +130,30 @@ class TraversabilityMap:
         )
 
     def path(self, distances: Array, start: Cell) -> list[Cell]:
-        """The way from a free cell to the goal, cell by cell, given `geodesic_distances` it."""
+        """Cells of the path from a free one to the goal, given the `geodesic_distances` to it."""
         path = [start]
         while distances[path[-1]] > 0.0:
             path.append(self._next(distances, path[-1]))
         return path
 
     def ahead(self, costs: Array, x: float, y: float, near: int, far: int) -> tuple[float, float]:
-        """A place to walk to from a point straight away: x, y [m]; not beyond the goal.
+        """A place x, y [m] to steer to from a point, on the path given by `costs_to_go`.
 
-        Of the places on the way, given `costs_to_go`, the last within `far` cells to which a
-        straight line counts no more than the way does, but at least the one after `near` cells.
+        It is the last one within `far` cells to which a straight line costs no more than the path,
+        but at least the one after `near` cells, and not beyond the goal.
         """
-        way = [self.cell(x, y)]
-        while len(way) <= far and costs[way[-1]] > 0.0:
-            way.append(self._next(costs, way[-1]))
-        places = np.array([self.place(cell) for cell in way])
-        counted = costs[way[0]] - np.array([costs[cell] for cell in way])
+        path = [self.cell(x, y)]
+        while len(path) <= far and costs[path[-1]] > 0.0:
+            path.append(self._next(costs, path[-1]))
+        places = np.array([self.place(cell) for cell in path])
+        path_costs = costs[path[0]] - np.array([costs[cell] for cell in path])
         lines = self._straight_costs(np.array((x, y)), places)
-        straight = np.flatnonzero(lines <= 1.02 * counted)  # its diagonals are 1 % too short
-        place_x, place_y = places[min(max([near, *straight]), len(way) - 1)].tolist()
+        straight = np.flatnonzero(lines <= 1.02 * path_costs)  # whose diagonals are 1 % too short
+        place_x, place_y = places[min(max([near, *straight]), len(path) - 1)].tolist()
         return place_x, place_y
 
     def _straight_costs(self, start: Array, ends: Array) -> Array:
-        """What straight lines from a point (2,) to places (n, 2) count (n,) [m]."""
+        """Costs (n,) [m] of straight lines from a point (2,) to places (n, 2)."""
         away = ends - start
         shares = np.linspace(0.0, 1.0, 1 + SAMPLES * len(ends))
         cells = ((start + shares[:, None, None] * away - self.corner_m) / CELL_M).astype(np.int64)
@@ -163,7 +162,7 @@ class TraversabilityMap:
         return np.asarray(counts.mean(0) * np.hypot(*away.T))
 
     def _next(self, distances: Array, cell: Cell) -> Cell:
-        """The next cell on the way: of the free ones around, or of the nearest further off."""
+        """The next cell on the path: among the free ones around, or the nearest further off."""
         row, column = cell
         rows, columns = distances.shape
         for reach in range(1, max(rows, columns)):
@@ -180,9 +179,9 @@ class TraversabilityMap:
 def _waves(
     free: NDArray[np.bool_], goals: NDArray[np.int64], costs: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Steps from every free cell to the nearest of goals (n, 2), -1 where there is no way.
+    """Steps from every free cell to the nearest of goals (n, 2), -1 where there is no path.
 
-    Dial's algorithm; a step to a cell counts as many times as its cost.
+    Dial's algorithm; a step to a cell is multiplied by the cell's cost.
     """
     room = np.pad(free, 1)  # so that no neighbour lies in another row
     width = room.shape[1]
@@ -200,7 +199,7 @@ def _waves(
         if len(wave):
             count = np.arange(len(wave))
             first[wave] = count
-            wave = wave[first[wave] == count]  # every cell once: quicker than sorting
+            wave = wave[first[wave] == count]  # every cell once: faster than sorting
             unreached[wave], steps[wave] = False, now
             for length, moves in ((STRAIGHT, straight), (DIAGONAL, diagonal)):
                 reached = (wave + moves).ravel()
@@ -210,7 +209,7 @@ def _waves(
 
 
 def _nearest_label(labels: NDArray[np.int32], cell: Cell) -> int:
-    """Of the labelled (not 0) cell next to one; 0 if there is none."""
+    """Label of the labelled (not 0) cell nearest to a cell; 0 if there is none."""
     labelled = np.argwhere(labels)
     if not len(labelled):
         return 0

@@ -83,11 +83,11 @@ def test_lists_add_take_out_and_weigh(tmp_path: Path) -> None:
     [
         ("mixture:gates=0", "weight 0 is not a number above 0"),
         ("mixture:gates=x", "weight x is not"),
-        ("mixture:-gates", "no gates to take out"),
-        ("mixture:gates,-gates=3", "no gates=3 to take out"),
-        ("mixture:gates,-gates", "nothing is left"),
+        ("mixture:-gates", "no gates to remove"),
+        ("mixture:gates,-gates=3", "no gates=3 to remove"),
+        ("mixture:gates,-gates", "no kind is left"),
         ("mixture:nothing", "unknown scene 'nothing'"),
-        ("mixture:gates,rooms", "some of its scenes tell a destination"),
+        ("mixture:gates,rooms", "only some of its scenes have a goal position"),
     ],
 )
 def test_bad_lists_get_one_line(name: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Boxes strewn over a platform by Poisson-disc sampling, with ground around each of them."""
+"""Poisson-disc placement of boxes on a platform, with free ground around each of them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pixelgait.robot.spec import Array
 from pixelgait.sim.scenes.courses.raised_platform import LENGTH_M, WIDTH_M
 from pixelgait.sim.world.scene import STORE, Box, Pose
 
-# Free ground between any two boxes, edge to edge of their circumscribed circles. More than a
-# robot's width (0.5 m): however they lie, no row of boxes can close the platform.
+# Free ground between the circumscribed circles of any two boxes. It is more than a robot's width
+# (0.5 m), so that no row of boxes can close the platform.
 GAP_M = 0.6
-FIRST_M, LAST_M = 1.5, LENGTH_M - 1.5  # along x, where boxes' middles are
-ASIDE_M = WIDTH_M / 2 - 0.25  # and across, either way
-AHEAD_M = (1.8, 3.5)  # one box always stands this far ahead of the robot
-DARTS = 100  # tries to place one box
+FIRST_M, LAST_M = 1.5, LENGTH_M - 1.5  # range of the boxes' middles along x
+ASIDE_M = WIDTH_M / 2 - 0.25  # and across, to either side
+AHEAD_M = (1.8, 3.5)  # distance of the box that is always straight ahead
+TRIES = 100  # to place one box
 
 Place = tuple[float, float]  # x, y [m]
 
@@ -25,9 +25,9 @@ Place = tuple[float, float]  # x, y [m]
 def place_boxes(
     rng: np.random.Generator, start: Pose, boxes: Sequence[Box], turns: tuple[float, float]
 ) -> list[Pose]:
-    """Where boxes are that are thrown one by one where there is room, each turned within `turns`.
+    """Poses of boxes that are placed one by one where there is room, each turned within `turns`.
 
-    The first is straight ahead of the robot; for whom there is no room is in the store.
+    The first is straight ahead of the robot; boxes without room are in the store.
     """
     ahead = float(rng.uniform(*AHEAD_M))
     place: Place | None
@@ -37,7 +37,7 @@ def place_boxes(
     poses = []
     for box in boxes:
         if places:
-            place = _throw(rng, np.array(places), np.array(radii) + _radius(box) + GAP_M)
+            place = _free_place(rng, np.array(places), np.array(radii) + _radius(box) + GAP_M)
         if place is None:
             poses.append(STORE)
             continue
@@ -48,13 +48,13 @@ def place_boxes(
 
 
 def _radius(box: Box) -> float:
-    """Of the circle around its outline [m]."""
+    """Radius of the circle around a footprint [m]."""
     return math.hypot(*box.half_m[:2])
 
 
-def _throw(rng: np.random.Generator, places: Array, distances: Array) -> Place | None:
+def _free_place(rng: np.random.Generator, places: Array, distances: Array) -> Place | None:
     """A random place at least `distances` (n,) from `places` (n, 2), if one is found."""
-    darts = rng.uniform((FIRST_M, -ASIDE_M), (LAST_M, ASIDE_M), (DARTS, 2))
-    apart = np.linalg.norm(darts[:, None] - places, axis=2) > distances
+    tries = rng.uniform((FIRST_M, -ASIDE_M), (LAST_M, ASIDE_M), (TRIES, 2))
+    apart = np.linalg.norm(tries[:, None] - places, axis=2) > distances
     free = apart.all(axis=1).nonzero()[0]
-    return (float(darts[free[0], 0]), float(darts[free[0], 1])) if len(free) else None
+    return (float(tries[free[0], 0]), float(tries[free[0], 1])) if len(free) else None

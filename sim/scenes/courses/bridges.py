@@ -17,12 +17,12 @@ START_M, LENGTH_M = -1.0, 13.0
 WIDE_M = 3.0
 NARROW_M = (1.5, 1.0)  # wide, at difficulty 0 and 1
 WIDE_LENGTH_M, BRIDGE_M = (2.2, 1.8), (1.2, 2.2)  # along x, at difficulty 0 and 1
-EDGE_M = 0.1  # of the wide platform, at least, beside where a bridge begins
+EDGE_M = 0.1  # least width of the wide platform beside a bridge
 OVERLAP_M = 0.02  # of one platform into the next: no gap
 
 
 class Bridges(Scene):
-    """Platforms along x, wide, narrow, wide, narrow ...; nothing stands on them."""
+    """Wide and narrow platforms in turn along x, without obstacles."""
 
     name = "bridges"
     goal_m = LENGTH_M - 1.0

@@ -1,4 +1,4 @@
-"""Clutter: boxes of many sizes strewn over a platform."""
+"""Clutter: boxes of many sizes all over a platform."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pixelgait.sim.scenes.courses.box_placement import place_boxes
 from pixelgait.sim.scenes.courses.raised_platform import OnPlatform
 from pixelgait.sim.world.scene import STORE, Box, Layout
 
-BOX_COUNTS = (6, 20)  # at difficulty 0 and 1; 20 are about as many as find room
+BOX_COUNTS = (6, 20)  # at difficulty 0 and 1; hardly more than 20 fit
 HALF_SIDE_M = (0.08, 0.25)
 HALF_HEIGHT_M = (0.15, 0.40)
 SIZES_SEED = 0
@@ -18,7 +18,7 @@ COLOURS = ((0.20, 0.35, 0.70), (0.70, 0.60, 0.15), (0.55, 0.20, 0.50))
 
 
 class Clutter(OnPlatform):
-    """Platform along x with boxes; their sizes stay, their places are new in every episode."""
+    """Platform along x with boxes, which have the same sizes and new places in every episode."""
 
     name = "clutter"
 
@@ -28,7 +28,7 @@ class Clutter(OnPlatform):
         self.movable: list[Box] = [_box(rng, i) for i in range(count)]
 
     def layout(self, rng: np.random.Generator) -> Layout:
-        """Throw box by box where there is room; the first straight ahead of the robot."""
+        """Place box by box where there is room; the first straight ahead of the robot."""
         start = self.platform.start(rng)
         return Layout(start, place_boxes(rng, start, self.movable, (0.0, math.pi)))
 

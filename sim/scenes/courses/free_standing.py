@@ -1,4 +1,4 @@
-"""Free-standing walls, each turned its own way, with ground all around them."""
+"""Free-standing walls at many angles, with free ground all around them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WALL_COUNTS = (4, 10)  # at difficulty 0 and 1
 SHORTEST_M, LONGEST_M = (0.15, 0.3), (0.3, 0.55)  # half lengths, at difficulty 0 and 1
 HALF_THICKNESS_M = (0.04, 0.12)
 HALF_HEIGHT_M = (0.2, 0.6)
-SKEW_RAD = 1.0  # from straight across, either way
+SKEW_RAD = 1.0  # from straight across, to either side
 SIZES_SEED = 1
 COLOURS = ((0.70, 0.45, 0.20), (0.30, 0.50, 0.35), (0.60, 0.60, 0.65))
 

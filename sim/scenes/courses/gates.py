@@ -12,12 +12,12 @@ FIRST_M = 2.5
 # At difficulty 0 and 1. A trotting robot is 0.5 m wide.
 GAP_M = (1.3, 0.85)
 SPACING_M = (3.0, 2.2)
-EDGE_M = 0.1  # of platform, at least, beside a gap
+EDGE_M = 0.1  # least width of the platform beside a gap
 COLOUR = (0.25, 0.35, 0.65)
 
 
 class Gates(OnPlatform):
-    """Platform along x; every gate has its gap somewhere else."""
+    """Platform along x; the gap of every gate is drawn."""
 
     name = "gates"
 

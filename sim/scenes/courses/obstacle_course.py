@@ -9,8 +9,8 @@ import numpy as np
 from pixelgait.sim.scenes.courses.raised_platform import LENGTH_M, WIDTH_M, OnPlatform
 from pixelgait.sim.world.scene import Box, Layout, Pose
 
-# The paper gives no sizes; these are ours. Medium difficulty (0.5): walls over 40 to 50 % of a 3 m
-# wide platform, every 2.5 m.
+# Assumption: the paper gives no sizes. Medium difficulty (0.5): walls over 40 to 50 % of a 3 m wide
+# platform, every 2.5 m.
 WALL_THICKNESS_M = 0.16
 WALL_HEIGHT_M = 0.8
 FIRST_WALL_M = 2.5

@@ -1,4 +1,4 @@
-"""Passers-by: things as large as people that go to and fro across the way."""
+"""Passers-by: boxes as large as people that go to and fro across the path."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pixelgait.sim.world.scene import ORIGIN, Box, Layout, Plane, Pose, Scene, S
 
 PEOPLE = 4
 FIRST_M, APART_M = 2.0, 2.0  # along x
-REACH_M = 2.0  # across, either way of a middle that lies as far aside as this, at most
-ASIDE_M = 1.0
-SPEED_M_PER_S = (0.2, 1.0)  # at most, at difficulty 0 and 1; people stroll at 1
-SLOWER = (1.0, 1.5)  # their periods, of the shortest
+REACH_M = 2.0  # across, to either side of their middles
+ASIDE_M = 1.0  # of their middles, at most
+SPEED_M_PER_S = (0.2, 1.0)  # maximum, at difficulty 0 and 1; people stroll at 1
+SLOWER = (1.0, 1.5)  # factor on the shortest period
 HALF_M = (0.15, 0.25, 0.85)
 COLOUR = (0.2, 0.3, 0.6)
 
 
 class PassersBy(Scene):
-    """Every two metres one of them, each at another place of its way."""
+    """A passer-by every two metres."""
 
     name = "passers-by"
     goal_m = FIRST_M + PEOPLE * APART_M  # along x
@@ -31,7 +31,7 @@ class PassersBy(Scene):
         self.period_s = 2.0 * math.pi * REACH_M / speed
 
     def layout(self, rng: np.random.Generator) -> Layout:
-        """Draw where each of them goes to and fro, how fast, and to which side first."""
+        """Draw the middle, period and first direction of every passer-by."""
         people, swings = [], []
         for i in range(PEOPLE):
             aside = float(rng.uniform(-ASIDE_M, ASIDE_M))

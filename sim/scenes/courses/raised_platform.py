@@ -1,4 +1,4 @@
-"""A platform along x with its top at z = 0, above lower surroundings: the ground of courses."""
+"""Raised platform along x with its top at z = 0: the ground of obstacle courses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from pixelgait.sim.world.scene import Box, Pose, Scene
 
-# Of courses; the IAP paper gives no sizes, these are ours.
+# Assumption: the IAP paper gives no sizes.
 WIDTH_M, LENGTH_M = 3.0, 13.0  # ahead of the robot
 START_M = 1.0  # behind it
 PLATFORM_HEIGHT_M = 1.0  # the surroundings lie this much lower
@@ -34,17 +34,17 @@ class Platform:
         )
 
     def start(self, rng: np.random.Generator) -> Pose:
-        """Where a robot begins: near the middle, looking about ahead."""
+        """Draw a start near the middle, heading about ahead."""
         return Pose(0.0, float(rng.uniform(-0.5, 0.5)), 0.0, float(rng.uniform(-0.2, 0.2)))
 
     def ground_m(self, x: float, y: float) -> float | None:
-        """Its height at (x, y), None beside it."""
+        """Height at (x, y) [m]; None beside the platform."""
         on_it = -self.start_m < x < self.length_m and abs(y) < self.width_m / 2
         return 0.0 if on_it else None
 
 
 class OnPlatform(Scene):
-    """Obstacles on a platform; who is past them has walked all of it but a metre."""
+    """A platform with obstacles; the goal is a metre before its end."""
 
     platform = Platform(WIDTH_M, LENGTH_M)
     fixed = platform.boxes()

@@ -16,7 +16,7 @@ HALF_WALL_M = (0.08, 0.34)
 SPACING_M = (2.4, 1.6)  # between rows, at difficulty 0 and 1
 FIRST_ROW_M = 2.0
 SIDE_M = 0.9  # of a side wall's middle from the platform's
-SHIFT_M = 0.1  # of a row, either way along and across
+SHIFT_M = 0.1  # of a row, at most, along and across
 COLOUR = (0.80, 0.50, 0.10)
 
 
@@ -44,5 +44,5 @@ class Slalom(OnPlatform):
 
 
 def _row(i: int) -> tuple[float, ...]:
-    """Where the walls of row i are across the platform."""
+    """Positions of the walls of row i across the platform [m]."""
     return (0.0,) if i % 2 == 0 else (-SIDE_M, SIDE_M)

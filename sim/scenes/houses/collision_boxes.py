@@ -1,7 +1,6 @@
-"""Collision boxes from a traversability map: they stand where one cannot walk.
+"""Collision boxes of a scanned house, from the blocked cells of its traversability map.
 
-For those who cannot collide with the triangles of a scanned house: MuJoCo, which would fill them to
-their convex hull, and the gliding robot.
+For MuJoCo, which would replace the house's triangles by their convex hull, and for gliding robots.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from pixelgait.robot.spec import Array
 from pixelgait.sim.world.scene import Box, Pose
 from pixelgait.sim.world.traversability import PIXEL_M
 
-FINEST_CELL_PIXELS = 2  # as fine as `TraversabilityMap` looks for room, or coarser by powers of two
-MAX_BOXES = 1000  # of a floor; as many nearly double the time of a physics step
+FINEST_CELL_PIXELS = 2  # as fine as `TraversabilityMap`; or coarser by powers of two
+MAX_BOXES = 1000  # of a floor; that many nearly double the time of a physics step
 HEIGHT_M = 1.0  # higher than a robot, lower than the next storey
 UNSEEN = (1.0, 1.0, 1.0)
 
@@ -23,9 +22,9 @@ CellRectangle = tuple[int, int, int, int]  # first row, first column, rows and c
 
 
 def collision_boxes(traversable: NDArray[np.uint8], floor_m: float) -> list[Box]:
-    """Invisible boxes on a floor at this height [m], where its map (n, n) is not white.
+    """Invisible boxes on a floor at a height [m], where its map (n, n) is not white.
 
-    A cell that is not all white is filled, so a box reaches beyond the black by less than a cell.
+    A cell that is not all white is filled, so boxes exceed the blocked area by less than a cell.
     """
     pixels = FINEST_CELL_PIXELS
     while len(rectangles := covering_rectangles(_blocked(traversable, pixels))) > MAX_BOXES:
@@ -36,7 +35,7 @@ def collision_boxes(traversable: NDArray[np.uint8], floor_m: float) -> list[Box]
 
 
 def _blocked(traversable: NDArray[np.uint8], pixels: int) -> NDArray[np.bool_]:
-    """Cells of so many pixels' side that are not all white."""
+    """Which cells of `pixels` x `pixels` are not all white."""
     beyond = -len(traversable) % pixels
     whole = np.pad(traversable != 255, (0, beyond))
     cells = len(whole) // pixels
@@ -44,7 +43,7 @@ def _blocked(traversable: NDArray[np.uint8], pixels: int) -> NDArray[np.bool_]:
 
 
 def _box(low: Array, high: Array, floor_m: float) -> Box:
-    """Over a rectangle between two corners (y, x) [m]."""
+    """A box over a rectangle between two corners (y, x) [m]."""
     (y, x), (half_y, half_x) = (low + high) / 2.0, (high - low) / 2.0
     half_m = (float(half_x), float(half_y), HEIGHT_M / 2.0)
     pose = Pose(float(x), float(y), floor_m + HEIGHT_M / 2.0)
@@ -52,10 +51,10 @@ def _box(low: Array, high: Array, floor_m: float) -> Box:
 
 
 def covering_rectangles(cells: NDArray[np.bool_]) -> list[CellRectangle]:
-    """Rectangles that together are the cells (n, m).
+    """Rectangles whose union are the cells (n, m).
 
-    Each is grown from the deepest cell that is left, over others too: walls aslant become squares
-    of their thickness, which one cannot slip between, not strips as thin as a cell.
+    Each is grown from the deepest cell that is left, and may overlap others. So diagonal walls
+    become squares of their thickness without gaps, not strips as thin as a cell.
     """
     padded = np.pad(cells.astype(np.uint8), 1)
     depth = cv2.distanceTransform(padded, cv2.DIST_C, 3)[1:-1, 1:-1].astype(int)
@@ -78,7 +77,7 @@ def covering_rectangles(cells: NDArray[np.bool_]) -> list[CellRectangle]:
 
 
 def _runs(cells: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the run of cells in its row that a cell is part of starts and ends, (n, m) each."""
+    """Start and end of the run of cells in its row around every cell, (n, m) each."""
     columns = np.arange(cells.shape[1])
     start = np.maximum.accumulate(np.where(cells, 0, columns + 1), axis=1)
     end = np.minimum.accumulate(np.where(cells, len(columns), columns)[:, ::-1], axis=1)[:, ::-1]

@@ -1,12 +1,11 @@
 """Scanned houses: the user's own copies of Gibson, iGibson or Matterport3D scenes.
 
-A folder in the layout of iGibson's data set (its `docs/dataset.md`): `mesh_z_up.obj`, its .mtl and
-texture, maybe `mesh_z_up_downsampled.obj` for contacts, `floors.txt` with one height a line, and
-`floor_trav_N.png`, a map for each of them. The data sets' licences forbid to pass them on;
-`pixelgait.sim.scenes.houses.write_house` writes houses of its own in the same layout.
+A folder has the layout of iGibson's data set (its `docs/dataset.md`): `mesh_z_up.obj`, its .mtl and
+texture, optionally `mesh_z_up_downsampled.obj` for contacts, `floors.txt` with one height a line,
+and a map `floor_trav_N.png` for each floor. The data sets' licences forbid redistribution;
+`pixelgait.sim.scenes.houses.write_house` writes generated houses in the same layout.
 
-The walls of all floors stand in a scene at once: floors have to be further apart than a robot is
-high.
+The walls of all floors are in a scene at once: floors must be further apart than a robot is high.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from pixelgait.sim.world.traversability import TraversabilityMap
 
 MESH, DOWNSAMPLED, FLOORS = "mesh_z_up.obj", "mesh_z_up_downsampled.obj", "floors.txt"
 MAP = "floor_trav_{}.png"  # of a floor, counted from 0
-# As in iGibson, an unseen level floor lies over the bumpy one of the scan, this much higher.
+# Height of an invisible level floor above the bumpy one of the scan, as in iGibson.
 LEVEL_M = 0.02
 SLAB_HALF_M = 0.05
 
 
 class Gibson(Indoor):
-    """A scanned house: every episode another floor of it, start and goal."""
+    """A scanned house; every episode draws a floor, a start and a goal."""
 
     name = "gibson"
 
@@ -41,7 +40,7 @@ class Gibson(Indoor):
         """Read the folder.
 
         Raises:
-            UserError: something in it is missing or cannot be read.
+            UserError: if a file is missing or cannot be read.
         """
         mesh, downsampled = folder / MESH, folder / DOWNSAMPLED
         for path in (folder, mesh, folder / FLOORS):
@@ -93,7 +92,7 @@ def _texture(mesh: Path) -> Path | None:
 
 
 def _named(path: Path, keyword: str) -> Path | None:
-    """The file that the first line with a keyword names, beside the one it stands in."""
+    """The file that the first line with a keyword names, in the same folder."""
     with path.open(errors="replace") as lines:
         for line in lines:
             if line.startswith(f"{keyword} "):

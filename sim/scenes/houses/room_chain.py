@@ -18,13 +18,13 @@ from pixelgait.sim.world.scene import STORE, Box, Layout, Pose, Scene
 START_M, LENGTH_M, WIDTH_M = -1.0, 13.0, 3.6
 FIRST_M = 2.5
 SPACING_M = (4.0, 3.0)  # between the walls across, at difficulty 0 and 1
-BESIDE_DOOR_M = 0.3  # of wall, at least
-FURNISHED = (0.4, 1.0)  # share of the places for furniture that are taken
+BESIDE_DOOR_M = 0.3  # least width of the wall beside a door
+FURNISHED = (0.4, 1.0)  # share of rooms with furniture, at difficulty 0 and 1
 ASIDE_M = 0.01  # between furniture and the wall
 
 
 class RoomChain(Scene):
-    """A house without a corridor, along x: doors and furniture are elsewhere in every episode."""
+    """A house without a corridor along x; doors and furniture are drawn in every episode."""
 
     name = "room-chain"
     goal_m = LENGTH_M - 1.0
@@ -51,17 +51,17 @@ class RoomChain(Scene):
         self.movable = [*across, *self.furniture]
 
     def layout(self, rng: np.random.Generator) -> Layout:
-        """A door in every wall across; furniture half-way between walls, on one side."""
+        """Draw a door in every wall across, and furniture half-way between walls, on one side."""
         walls, pieces = [], []
         reach = (WIDTH_M - self.door_m) / 2 - BESIDE_DOOR_M
         spacing = self.wall_x[1] - self.wall_x[0]
         for x, piece in zip(self.wall_x, self.furniture, strict=True):
             door, aside = float(rng.uniform(-reach, reach)), (self.door_m + WIDTH_M) / 2
             walls += [Pose(x, door + side * aside, HEIGHT_M / 2) for side in (-1, 1)]
-            side, taken = rng.choice((-1.0, 1.0)), rng.random() < self.furnished
+            side, is_placed = rng.choice((-1.0, 1.0)), rng.random() < self.furnished
             y = float(side) * (WIDTH_M / 2 - piece.half_m[1] - ASIDE_M)
             there = Pose(x + spacing / 2, y, piece.half_m[2])
-            pieces.append(there if taken and there.x < LENGTH_M - 1.0 else STORE)
+            pieces.append(there if is_placed and there.x < LENGTH_M - 1.0 else STORE)
         start = Pose(0.0, float(rng.uniform(-0.6, 0.6)), 0.0, float(rng.uniform(-0.3, 0.3)))
         return Layout(start, [*walls, *pieces])
 

@@ -1,4 +1,4 @@
-"""Rooms: another floor plan in every episode, built from wall elements as from bricks."""
+"""Rooms: a new floor plan in every episode, built from wall elements."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ from pixelgait.sim.world.texture import Texture
 from pixelgait.sim.world.traversability import TraversabilityMap
 
 HEIGHT_M = 2.4
-# Elements overlap so that a wall is as long as it should be; every wall is longer than the short
-# ones.
+# Elements overlap where a wall is no multiple of them; every wall is longer than a short one.
 LONG_M, SHORT_M = 1.5, 0.5
 ELEMENT_COUNTS = ((40, 20), (80, 40))  # long and short, at difficulty 0 and 1
-ASIDE_M = 0.001  # from the wall's middle, in turn: surfaces in one plane show shreds of both
+ASIDE_M = 0.001  # from the wall's middle, in turn: coplanar surfaces would flicker
 WALL_TEXTURE = Texture("bricks", ((0.66, 0.40, 0.30), (0.80, 0.76, 0.70)), tile_m=2.0)
 FLOOR_TEXTURE = Texture("planks", ((0.62, 0.50, 0.36), (0.36, 0.27, 0.18)), tile_m=2.0)
 FLOOR_COLOUR, WALL_COLOUR = (0.52, 0.41, 0.29), (0.69, 0.48, 0.38)  # their means
@@ -42,7 +41,7 @@ PIECES = (
 
 
 class Rooms(Indoor):
-    """A house with a corridor, rooms, doors and furniture, and a green mark to walk to."""
+    """A house with a corridor, rooms, doors and furniture, and a green mark at the goal."""
 
     name = "rooms"
 
@@ -70,7 +69,7 @@ class Rooms(Indoor):
         return Layout(start, [mark, *standing(plan, self.furniture), *walls])
 
     def _plan(self, rng: np.random.Generator) -> FloorPlan:
-        """The next one there are enough elements for."""
+        """The next plan for which there are enough elements."""
         while True:
             plan = draw_plan(rng, self.difficulty, [box.half_m[:2] for box in self.furniture])
             long, short = elements(plan)
@@ -79,14 +78,14 @@ class Rooms(Indoor):
 
 
 def furniture(difficulty: float) -> list[Box]:
-    """The pieces of a house, wherever they are going to be."""
+    """The pieces of furniture of a house, still in the store."""
     count = round(float(np.interp(difficulty, (0.0, 1.0), FURNITURE_COUNTS)))
     kinds = [PIECES[i % len(PIECES)] for i in range(count)]
     return [Box(STORE, half, colour, texture=texture) for half, colour, texture in kinds]
 
 
 def standing(plan: FloorPlan, pieces: list[Box]) -> list[Pose]:
-    """Where the pieces' middles are in a plan."""
+    """Poses of the pieces in a plan."""
     return [
         STORE if pose is None else Pose(pose.x, pose.y, piece.half_m[2], pose.yaw)
         for pose, piece in zip(plan.furniture, pieces, strict=True)
@@ -94,7 +93,7 @@ def standing(plan: FloorPlan, pieces: list[Box]) -> list[Pose]:
 
 
 def elements(plan: FloorPlan) -> tuple[list[Pose], list[Pose]]:
-    """Poses of the long and of the short elements a plan's walls are made of."""
+    """Poses of the long and of the short wall elements of a plan."""
     long: list[Pose] = []
     short: list[Pose] = []
     for x0, y0, x1, y1 in plan.walls:
@@ -117,5 +116,5 @@ def wall(length_m: float) -> Box:
 
 
 def slab(half_m: float) -> Box:
-    """The floor: its top is z = 0."""
+    """A floor with its top at z = 0."""
     return Box(Pose(0.0, 0.0, -0.25), (half_m, half_m, 0.25), FLOOR_COLOUR, texture=FLOOR_TEXTURE)

@@ -1,4 +1,4 @@
-"""Write a floor plan as a folder in Gibson's layout: a textured mesh, floor heights and a map."""
+"""Writer of generated houses in Gibson's layout: a textured mesh, floor heights and a map."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class WriteConfig:
     """
 
     folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER")]
-    """Made if it is not there."""
+    """Folder to write; it is created if missing."""
     seed: Seed = FIRST_EVALUATION_SEED
-    """Another floor plan for every seed; one below 9000 may have been learned by, in `rooms`."""
+    """Seed of the floor plan; those below 9000 are training seeds of `rooms`."""
     difficulty: Annotated[float, Range(0.0, 1.0)] = 0.5
     """Number of rooms, width of doors and furniture, 0 to 1."""
 
@@ -50,10 +50,10 @@ def main() -> None:
 
 
 def write(config: WriteConfig) -> None:
-    """Write the house and say what to do with it.
+    """Write the house and print a command that uses it.
 
     Raises:
-        UserError: a number makes no sense.
+        UserError: if an option is out of range.
     """
     write_rooms(config.folder, config.seed, config.difficulty)
     print(f"walk in it: pixelgait-eval navigator --scene gibson:{config.folder}")
@@ -63,8 +63,8 @@ def write_rooms(folder: Path, seed: int, difficulty: float) -> None:
     """Draw a floor plan from the seed and write it.
 
     Raises:
-        UserError: the difficulty is not in [0, 1].
-        OSError: the folder cannot be written.
+        UserError: if the difficulty is not in [0, 1].
+        OSError: if the folder cannot be written.
     """
     require_difficulty(difficulty)
     pieces = furniture(difficulty)
@@ -80,7 +80,7 @@ def write_rooms(folder: Path, seed: int, difficulty: float) -> None:
 
 
 def _boxes(plan: FloorPlan, pieces: list[Box]) -> list[Box]:
-    """Floor, walls and furniture where they stand."""
+    """Floor, walls and furniture at their poses."""
     boxes = [slab(plan.size_m / 2)]
     for x0, y0, x1, y1 in plan.walls:
         middle = Pose((x0 + x1) / 2, (y0 + y1) / 2, HEIGHT_M / 2, 0.0 if y0 == y1 else np.pi / 2)
@@ -90,7 +90,7 @@ def _boxes(plan: FloorPlan, pieces: list[Box]) -> list[Box]:
 
 
 def _obj(boxes: list[Box], textures: list[Texture]) -> str:
-    """The mesh: faces cut into squares of one tile, each showing one cell of the texture."""
+    """OBJ mesh with faces cut into squares of one tile, each showing one cell of the texture."""
     lines = [f"mtllib {MATERIAL}", "usemtl house"]
     count = 0
     for box in boxes:
@@ -110,7 +110,7 @@ def _obj(boxes: list[Box], textures: list[Texture]) -> str:
 
 
 def _patches(box: Box, tile_m: float) -> list[tuple[Array, Array]]:
-    """Corners (4, 3) in the world and their places on a tile (4, 2), 0 to 1, of all patches."""
+    """Corners (4, 3) in the world and coordinates on a tile (4, 2), 0 to 1, of all patches."""
     patches = []
     for face, normals in zip(*box_corners(box.half_m), strict=True):
         origin, along, up = face[0], face[1] - face[0], face[3] - face[0]
@@ -126,7 +126,7 @@ def _patches(box: Box, tile_m: float) -> list[tuple[Array, Array]]:
 
 
 def _cuts(side: Array, tile_m: float) -> list[float]:
-    """Where a side (3,) is cut into pieces of a tile and a rest, 0 to 1."""
+    """Cuts of a side (3,) into pieces of one tile and a remainder, 0 to 1."""
     length_m = float(np.linalg.norm(side))
     return [*(np.arange(0.0, length_m - 1e-6, tile_m) / length_m).tolist(), 1.0]
 
