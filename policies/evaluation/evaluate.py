@@ -165,7 +165,9 @@ def run_episodes(config: EvalConfig) -> Iterator[Episode]:
     body.close()
     seeds = range(config.seed, config.seed + config.episodes)
     with config.open_pool(_start, config, body.spec.name) as pool:
-        yield from tqdm(pool.imap(_run, seeds), total=len(seeds), unit="episode")
+        # No smoothing: workers finish in bursts, so only the mean over all predicts the end.
+        episodes = pool.imap(_run, seeds)
+        yield from tqdm(episodes, total=len(seeds), unit="episode", smoothing=0)
         if pool.replaced:
             print(f"{pool.replaced} workers died; their episodes were repeated", file=sys.stderr)
 

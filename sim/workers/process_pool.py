@@ -52,7 +52,8 @@ class Pool(ABC):
 
         jobs = list(jobs)
         off = None if label else True  # None: where there is no terminal
-        yield from tqdm(self._imap(function, jobs), label, len(jobs), leave=False, disable=off)
+        results = self._imap(function, jobs)
+        yield from tqdm(results, label, len(jobs), leave=False, disable=off, smoothing=0)
 
     @abstractmethod
     def _imap(self, function: Callable[[Any], Any], jobs: list[Any]) -> Iterator[Any]:
