@@ -1,4 +1,4 @@
-"""One episode: body, controller and task in the loop that every rollout and evaluation uses."""
+"""Episode loop of every rollout and evaluation: controller, body and task."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from pixelgait.sim.tasks.task import Task, fallen, progress_m
 if TYPE_CHECKING:
     from pixelgait.sim.engines.kinematic_body import KinematicBody
 
-SAMPLE_STEPS = 10  # every tenth step is kept: path and observation statistics
+SAMPLE_STEPS = 10  # every tenth step is logged: path and observation statistics
 
 
 @dataclass(slots=True)
 class Contacts:
-    """How a robot, its legs and its trunk, has touched anything but the ground."""
+    """Contacts of trunk and legs with anything but the ground."""
 
-    count: int = 0  # how often it began to
+    count: int = 0
     time_s: float = 0.0
     impulse_n_s: float = 0.0  # normal force over time; 0 for robots without mass
     _touching: bool = False
 
     def add(self, force_n: float | None) -> None:
-        """Of one control step, see `Walker.touching`."""
+        """Add a control step with the force of `RobotBase.touching`."""
         if force_n is not None:
             self.count += not self._touching
             self.time_s += CONTROL_DT_S
@@ -49,30 +49,30 @@ class Contacts:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """What came of one episode."""
+    """Result of one episode."""
 
     seed: int
-    success: bool | None  # reached the goal on its feet; None: there is none
-    distance_m: float  # advance along x, or along the way to the scene's goal
+    success: bool | None  # reached the goal without a fall; None: the scene has no goal
+    distance_m: float  # advance along x, or along the path to the goal position
     return_m: float
-    fell: bool  # or was damped: what it lies down of is in `fault`
-    fault: str | None  # why the supervisor damped it, if it did
-    images: int  # frames the high level asked for
+    fell: bool  # or was damped by the supervisor
+    fault: str | None  # why the supervisor damped the robot
+    images: int  # processed by the high level
     steps: int
     path: Array  # (n, 2) x, y [m]
     observations: Array  # (n, 20) inputs of the low level
     decisions: Array  # (images, 3) latent command (2), duration [control steps]
-    metrics: dict[str, float]  # what else the task measured
+    metrics: dict[str, float]  # further figures of the task
     contacts: Contacts
 
     @property
     def collision_free_success(self) -> bool | None:
-        """Reached the goal, if there is one, and touched nothing but the ground on the way."""
+        """Whether the goal was reached without contacts; None: the scene has no goal."""
         return self.success and self.contacts.count == 0
 
 
 class EpisodeLog:
-    """What is noted down while an episode runs."""
+    """Collects the result while an episode runs."""
 
     def __init__(self, body: RobotBase) -> None:
         self.body = body
@@ -85,7 +85,7 @@ class EpisodeLog:
         self._decisions: list[tuple[float, ...]] = []
 
     def before_step(self) -> bool:
-        """A step begins; whether it is one of those whose observation shall be kept."""
+        """Start a control step; return whether its observation shall be logged."""
         self.steps += 1
         sampled = self.steps % SAMPLE_STEPS == 1
         if sampled:
@@ -93,19 +93,20 @@ class EpisodeLog:
         return sampled
 
     def observed(self, observation: Array) -> None:
-        """The low level's inputs (20,); a broken sensor must not spoil the statistics."""
+        """Log the low level's inputs (20,), unless a faulty sensor makes them non-finite."""
         if np.isfinite(observation).all():
             self._observations.append(observation)
 
     def after_step(self, reward: float, result: ControlResult | ScheduledDecision) -> None:
+        """Log a control step: reward, contacts, and the decision if it was taken now."""
         self._return_m += reward
         self._contacts.add(self.body.touching())
         decision = result.decision
-        if decision and result.image:  # of this step
+        if decision and result.image:
             self._decisions.append((*decision.latent, decision.duration_steps))
 
     def episode(self, seed: int, task: Task, fell: bool, fault: str | None) -> Episode:
-        """All of it, once the episode is over."""
+        """The result of an episode that is over."""
         self._path.append(self.body.pose()[0][:2])
         return Episode(
             seed=seed,
@@ -131,7 +132,15 @@ def run_episode(
     seed: int,
     watch: Callable[[int, ControlResult], None] | None = None,
 ) -> Episode:
-    """Run the controller on the body until the task is over; `watch` is called after every step."""
+    """Run a controller on a body in the episode of a seed, until the task is over.
+
+    Args:
+        controller: both levels and the supervisor.
+        body: the simulated robot in its scene.
+        task: gives the reward, and ends the episode.
+        seed: of everything that is drawn.
+        watch: called after every control step with its number, from 1, and result.
+    """
     reading = body.reset(seed)
     controller.reset()
     controller.go_to(body.scene.goal_position)
@@ -153,9 +162,9 @@ def run_episode(
 
 
 def glide_episode(high_level: HighLevel, body: KinematicBody, task: Task, seed: int) -> Episode:
-    """One episode of a high level without legs below it; see `sim.tasks.episode.run_episode`.
+    """As `run_episode`, for a robot without legs: no low level, no supervisor.
 
-    Decisions are scheduled as the controller's are; there is nothing to move, nor to supervise.
+    Decisions are scheduled as in a controller.
     """
     reading = body.reset(seed)
     scheduler = DecisionScheduler(high_level)

@@ -1,4 +1,4 @@
-"""Manoeuvres: what a low level does under a constant command, and what motors and feet bear."""
+"""Manoeuvres: motion of a low level under a constant velocity command, loads of motors and feet."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from pixelgait.robot.spec import Array
 from pixelgait.sim.body.interface import SUBSTEPS, JointLoads, SimulatedBody
 from pixelgait.sim.tasks.task import fallen, planar_pose, planar_velocity
 
-# All ours.
-SETTLE_S = 1.5  # after the command has come, before anything is measured
-LEAST_POSES = 2  # from one to the next is a velocity
-LEAST_AIR_STEPS = 10  # of physics: shorter ones are a foot that trembles
+# All assumptions.
+SETTLE_S = 1.5  # after the command, before anything is measured
+LEAST_POSES = 2  # a velocity needs two
+LEAST_AIR_STEPS = 10  # of physics: a shorter flight is a trembling foot
 IMPACT_STEPS = 10  # of physics (20 ms) after a touch-down: when its force peaks
 AT_LIMIT = 0.99  # share of a limit from which on it counts as reached
 
 
 @dataclass(frozen=True, slots=True)
 class TrackingResult:
-    """What came of a constant command. Means but where it says otherwise."""
+    """Result of a constant command; means unless stated otherwise."""
 
     speed: float  # [m/s]
     yaw_rate: float  # [rad/s]
-    travelled_m: float  # from where it settled, as the crow flies
-    aside_m: float  # most, from the line on which it was put down
+    travelled_m: float  # straight line, from where it settled
+    aside_m: float  # largest, off the line on which it started
     power_w: float  # mechanical, of either sign
-    transport: float  # cost of: positive work over weight times way
-    touch_down_m_per_s: float  # median; not a number if no foot left the ground
+    transport: float  # cost of transport: positive work over weight times path
+    touch_down_m_per_s: float  # median; nan if no foot left the ground
     impact: float  # peak force on a foot after a touch-down, 95th percentile [body weights]
     torque_nm: float  # highest
-    at_limits: float  # share of the motors' time at their limit of torque
+    at_limits: float  # share of the motors' time at their torque limit
     target_step_rad: float  # largest in a control step
     on_all_feet: float  # share of the time
     fell: bool
@@ -46,12 +46,17 @@ class TrackingResult:
 def walk(
     controller: Controller, body: SimulatedBody, speed: float, yaw_rate: float, seconds: float
 ) -> TrackingResult:
-    """Drive a body for so long under a command of speed [m/s] and yaw rate [rad/s].
+    """Drive a body under a constant velocity command, from rest in its scene's layout of seed 0.
 
-    It starts at rest in its scene's layout of seed 0.
+    Args:
+        controller: its high level is not used.
+        body: the simulated robot.
+        speed: [m/s]
+        yaw_rate: [rad/s]
+        seconds: measured, after `SETTLE_S`.
 
     Raises:
-        UserError: it falls before there is anything to measure.
+        UserError: if the robot falls before there is anything to measure.
     """
     command = latent_for(speed, yaw_rate)
     reading = body.reset(0)
@@ -73,27 +78,27 @@ def walk(
             break
     if len(poses) < LEAST_POSES:
         raise UserError(
-            f"told to walk at {speed:.2f} m/s and to turn at {yaw_rate:.2f} rad/s it fell within "
-            f"{SETTLE_S:g} s: nothing to measure, so train it longer"
+            f"commanded {speed:.2f} m/s and {yaw_rate:.2f} rad/s, the robot fell within "
+            f"{SETTLE_S:g} s: train it longer"
         )
-    return _walked(body, start, np.array(poses), np.array(targets), loads)
+    return _tracking_result(body, start, np.array(poses), np.array(targets), loads)
 
 
 def _physics(body: SimulatedBody, command: JointCommand) -> Iterator[JointLoads]:
-    """One control step."""
+    """Take one control step; yield the loads after each physics step."""
     for _ in range(SUBSTEPS):
         body.step(command)
         yield body.loads()
 
 
-def _walked(
+def _tracking_result(
     body: SimulatedBody, start: Array, poses: Array, targets: Array, loads: list[JointLoads]
 ) -> TrackingResult:
     torques, speeds, forces, sinking = (np.array(part) for part in zip(*loads, strict=True))
     velocities = np.array([planar_velocity(a, b) for a, b in pairwise(poses)])
     speed, _, yaw_rate = velocities.mean(0).tolist()
     power = torques * speeds
-    weight = float(forces.sum(1).mean())  # what the feet bear on average
+    weight = float(forces.sum(1).mean())  # mean load of the feet
     landings = list(_landings(forces, sinking))
     limits = body.spec.torque_limit_nm * AT_LIMIT
     aside = (poses[:, :2] - start[:2]) @ (-np.sin(start[2]), np.cos(start[2]))
@@ -117,7 +122,7 @@ def _walked(
 
 
 def _landings(forces: Array, sinking: Array) -> Iterator[tuple[float, float]]:
-    """Of every touch-down the foot's speed before [m/s] and its peak force after [N]."""
+    """For each touch-down the foot's speed before [m/s] and its peak force after [N]."""
     for foot_forces, foot_sinking in zip(forces.T, sinking.T, strict=True):
         in_air = 0
         for step, force in enumerate(foot_forces):

@@ -17,25 +17,25 @@ from pixelgait.sim.world.seeds import Stream
 AHEAD = np.array((1.0, 0.0))  # the latent command of full speed, straight on
 # Anderson et al. 2018 (arXiv 1807.06757), section 3: twice the robot's width of 0.18 m in Habitat.
 REACHED_M = 0.36
-NEAR_M = 0.5  # a laxer success, for comparison
-STOPPED_STEPS, STOPPED_M = 50, 0.05  # stands: half a second within so much
-# What is walked is the way of the mean place over so long, about a gait's cycle: summed up in
-# pieces of 10 ms a trotting base's sway, and a standing one's, would be 2 % of it.
+NEAR_M = 0.5  # a weaker criterion, for comparison
+STOPPED_STEPS, STOPPED_M = 50, 0.05  # stopped: within 5 cm for half a second
+# The path walked is that of the mean position over about a gait cycle: in steps of 10 ms a base's
+# sway would add 2 %.
 SWAY_STEPS = STOPPED_STEPS
 
 
 class Forward:
-    """Capped velocity along x (IAP paper, eq. 11 and 12) or towards the goal of the scene: a
-    return reads as metres. Touching anything but the ground may cost `contact_cost_m_per_s`.
+    """Walk ahead: the reward is the capped progress through the scene (IAP paper, eq. 11 and 12).
 
-    The episode ends with a fall, at the scene's goal, or after `patience_steps` without advance:
-    then it is `stuck`.
+    A return is in metres. Contacts with anything but the ground may cost `contact_cost_m_per_s`.
+    The episode ends with a fall, at the scene's goal, or after `stall_steps` without advance: then
+    the robot is `stuck`.
     """
 
-    CAP_M_PER_S = 0.6  # the paper does not give its own
-    ADVANCE_M = 0.1  # less is swaying; ours
-    SHOVE_M_PER_S = 0.2  # at the start, in a random direction: no two episodes are alike
-    stall_steps: float = 600  # of control: 6 s, ten times as long as it takes; ours
+    CAP_M_PER_S = 0.6  # assumption: the paper gives none
+    ADVANCE_M = 0.1  # less is swaying; assumption
+    SHOVE_M_PER_S = 0.2  # at the start, in a random direction: no two episodes are equal
+    stall_steps: float = 600  # 6 s, ten times as long as ADVANCE_M takes; assumption
 
     def __init__(self, steps: int, contact_cost_m_per_s: float = 0.0) -> None:
         self.steps = steps
@@ -53,7 +53,7 @@ class Forward:
 
     @classmethod
     def shove(cls, seed: int) -> Array:
-        """The push (3,) [m/s] at the start of the episode of a seed."""
+        """The push (3,) [m/s] at the start of a seed's episode."""
         return drawn_push(cls.SHOVE_M_PER_S, Stream.TASK.rng(seed))
 
     def step(self, body: RobotBase) -> tuple[float, bool]:
@@ -84,17 +84,17 @@ class Forward:
 
 
 def navigation_task(scene: Scene, steps: int, contact_cost_m_per_s: float = 0.0) -> Forward:
-    """The task of a scene: to its destination, if it tells one, else ahead."""
+    """The task of a scene: to its goal position, if it has one, else ahead."""
     task = Navigate if scene.has_goal_position else Forward
     return task(steps, contact_cost_m_per_s=contact_cost_m_per_s)
 
 
 class Navigate(Forward):
-    """Advance along the way that is left, until the robot has stopped at the destination.
+    """Walk to the goal position and stop there: the reward is the advance along the shortest path.
 
-    `spl` is success weighted by path length (Anderson et al. 2018, section 4): the geodesic way
-    from start to destination over what was walked, if that is more; the base's sway is no way. Who
-    comes back out of a wrong room has not advanced for a while: only time ends an episode there.
+    `spl` is success weighted by path length (Anderson et al. 2018, section 4): the geodesic path
+    from start to goal over the path walked, if that is longer. There is no stall: on the way back
+    out of a wrong room a robot does not advance for a while.
     """
 
     stall_steps = math.inf
@@ -117,10 +117,10 @@ class Navigate(Forward):
         return reward, over or self.succeeded()
 
     def _at_goal(self, body: RobotBase) -> bool:
-        return False  # being there is not enough
+        return False  # it has to stop there as well
 
     def succeeded(self) -> bool:
-        """Whether the robot has stopped at its destination."""
+        """Whether the robot has stopped at its goal position."""
         return self._stopped_within(REACHED_M)
 
     def _stopped_within(self, reached_m: float) -> bool:
@@ -129,14 +129,14 @@ class Navigate(Forward):
         return bool(stopped and self._remaining_m() < reached_m)
 
     def _remaining_m(self) -> float:
-        """As the crow flies [m]."""
+        """Straight-line distance [m]."""
         return float(np.hypot(*(self.goal_position - self._places[-1])))
 
     def metrics(self, fell: bool) -> dict[str, float]:
-        """SPL, whether and how far from the destination it ended [m], its way [m] and time [s]."""
-        way = self._path_length_m / max(self._walked_m, self._path_length_m)
+        """SPL, weaker success, distance to the goal position [m], path walked [m] and time [s]."""
+        efficiency = self._path_length_m / max(self._walked_m, self._path_length_m)
         return {
-            "spl": way * (self.succeeded() and not fell),
+            "spl": efficiency * (self.succeeded() and not fell),
             "near_rate": float(self._stopped_within(NEAR_M) and not fell),
             "remaining_m": self._remaining_m(),
             "walked_m": self._walked_m,

@@ -1,4 +1,4 @@
-"""Tasks: the reward of an episode and when it ends, judged by the true pose."""
+"""Task interface: reward and end of an episode, by the true pose; geometry all tasks share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FALLEN_HEIGHT_M = 0.13  # or the base this low above the ground (Minitaur's limi
 
 
 class Task(Protocol):
-    """Rewards one episode on a body."""
+    """Gives the reward of one episode, and ends it."""
 
     steps: int  # control steps an episode lasts at most
 
@@ -27,30 +27,30 @@ class Task(Protocol):
     def step(self, body: RobotBase) -> tuple[float, bool]:
         """Reward of the control step just taken, and whether the episode is over.
 
-        Judged by what the simulator knows, never by sensors: those may be noisy, late or broken.
+        By the simulator's true state: sensors may be noisy, late or faulty.
         """
 
     def succeeded(self) -> bool | None:
-        """Whether the robot, if it is on its feet, is where it should be; None: nowhere is."""
+        """Whether the goal is reached, falls aside; None: there is no goal."""
 
     def metrics(self, fell: bool) -> dict[str, float]:
-        """Further figures of the episode, in which the robot fell, or was damped, or did not."""
+        """Further figures of the episode; `fell`: the robot fell or was damped."""
 
 
 def fallen(body: RobotBase) -> bool:
-    """Whether the robot has tipped over, sunk down, or left the ground it can walk on."""
+    """Whether the robot has tipped over, sunk down, or left the walkable ground."""
     (x, y, z), orientation = body.pose()
     ground = body.scene.ground_m(x, y)
     return ground is None or off_its_feet(z - ground, orientation)
 
 
 def off_its_feet(height_m: float, orientation: Sequence[float]) -> bool:
-    """Whether a base so high above the ground, with this orientation (4,), has fallen."""
+    """Whether a base at this height above ground [m] and orientation (4,) has fallen."""
     return up_z(orientation) < TIPPED_UP_Z or height_m < FALLEN_HEIGHT_M
 
 
 def progress_m(body: RobotBase) -> float:
-    """How far the robot is on its way through the scene [m]."""
+    """Progress of the robot through the scene [m]."""
     (x, y, _), _ = body.pose()
     return body.scene.progress_m(x, y)
 
@@ -68,15 +68,15 @@ def planar_velocity(before: Array, after: Array) -> Array:
 
 
 def in_base_frame(moved: Any, cos: Any, sin: Any) -> tuple[Any, Any, Any]:
-    """Forward, left and turn of a motion x, y, heading (3,), by cosine and sine of the heading.
+    """Forward, left and turn of a motion x, y, heading, by cosine and sine of the heading.
 
-    Of n robots (3, n), with cosines and sines (n,).
+    For one robot (3,), or n robots (3, n) with cosines and sines (n,).
     """
     dx, dy, turn = moved
     return dx * cos + dy * sin, dy * cos - dx * sin, wrap_angle(turn)
 
 
 def drawn_push(speed: float, rng: np.random.Generator) -> Array:
-    """A velocity (3,) of so many m/s in a random horizontal direction, for `Walker.push`."""
+    """A velocity (3,) of this speed [m/s] in a random horizontal direction, for `push`."""
     angle = rng.uniform(0.0, 2.0 * math.pi)
     return speed * np.array((math.cos(angle), math.sin(angle), 0.0))
