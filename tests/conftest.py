@@ -20,7 +20,7 @@ from pixelgait.policies.runs.run import Checkpoint, Run
 from pixelgait.robot.bundle import CONTRACT
 from pixelgait.robot.control.gait import PARAMETERS, STRIDE
 from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS
-from pixelgait.robot.ros.common.discovery import OF_WHEELS
+from pixelgait.robot.ros.common.discovery import WHEEL_VARIABLES
 from pixelgait.sim.scenes.houses.write_house import write_rooms
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -139,7 +139,7 @@ def children(pid: int) -> list[int]:
 
 def child_environment() -> dict[str, str]:
     """The environment for a child Python, without what ROS wheels set for this process."""
-    return {key: value for key, value in os.environ.items() if key not in OF_WHEELS}
+    return {key: value for key, value in os.environ.items() if key not in WHEEL_VARIABLES}
 
 
 def alive(pid: int) -> bool:

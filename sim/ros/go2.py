@@ -1,6 +1,6 @@
-"""A stand-in's joints and IMU on a Go2's own DDS: as strict as the robot is.
+"""Simulated Go2 on its own DDS: low state and command, motion switcher and sport service.
 
-The body behind it may be any quadruped with its legs in the order of Unitree's.
+The body behind it may be any quadruped with legs in Unitree's order.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from pixelgait.robot.unitree.services import (
 from pixelgait.sim.body.interface import PHYSICS_DT_S
 from pixelgait.sim.ros.motor_commands import limp, stiff
 
-OWN_PROGRAM = "normal"  # what moves the motors until it is released: sport_mode
-NOT_IMPLEMENTED, MALFORMED = 3203, 3204  # as the robot's services answer
-SERVICE_STEPS = 25  # physics steps between looks for requests: 50 ms
+OWN_PROGRAM = "normal"  # has the motors until it is released: sport_mode
+NOT_IMPLEMENTED, MALFORMED = 3203, 3204  # the robot's error codes
+SERVICE_STEPS = 25  # physics steps between two checks for requests: 50 ms
 LIE_S = 1.8  # from standing to the ground, as in the vendor's stand example
-WARM_DEG_C, CHARGED_PERCENT, VOLTS = 30, 80, 28.8  # of a robot that is well
+WARM_DEG_C, CHARGED_PERCENT, VOLTS = 30, 80, 28.8  # healthy values
 
 
 class Go2Wire:
     """Publishes rt/lowstate, takes rt/lowcmd once the motion switcher has released the motors.
 
-    Commands with a wrong checksum, head or level are dropped without a word, as by the robot; so
-    are those with values that are not finite, of which nobody knows what the robot does.
+    Commands with a wrong checksum, head or level are dropped silently, as by the robot. So are
+    commands with values that are not finite; the robot's reaction to these is not published.
     """
 
     def __init__(self, bus: Bus, spec: RobotSpec) -> None:
@@ -62,37 +62,37 @@ class Go2Wire:
             for name in (SWITCHER, SPORT)
             for asked, answered in (topics(name),)
         }
-        self._let(OWN_PROGRAM)
-        self._down = 0  # steps since it was told to lie down; 0 as long as it stands
-        self.refused = 0  # commands
+        self._assign_motors(OWN_PROGRAM)
+        self._down = 0  # steps since the request to lie down; 0 while it stands
+        self.refused = 0  # number of dropped commands
         self._began_s, self._steps = raw_s(), 0
         self._newest: go2.Record | None = None
         self._received_s = 0.0
 
     def command(self) -> JointCommand | None:
-        """None while the robot's own program lets it stand."""
+        """The motors' current command; None while the robot's own program holds it standing."""
         self._steps += 1
         if self._steps % SERVICE_STEPS == 0:
             self._serve()
         record = newest(self._reader)
-        if record is not None and self._motors_enabled(record):
+        if record is not None and self._accepts(record):
             self._newest, self._received_s = record, time.monotonic()
         if self.program:
             return self._lie_down() if self._down else None
-        # The robot lets go as well; after how long is not published.
+        # The real robot has a time-out, too; its length is not published.
         if self._newest is None or time.monotonic() - self._received_s > DRIVER_TIMEOUT_S:
             return limp(self._spec)
         return motor_command(self._newest, len(self._spec.joint_names))
 
-    def _motors_enabled(self, record: go2.Record) -> bool:
+    def _accepts(self, record: go2.Record) -> bool:
         framed = tuple(record["head"]) == go2.HEAD and record["level_flag"] == go2.LOW_LEVEL
-        whole = framed and record["crc"] == go2.checksum(record) and _finite(record)
-        motors_enabled = whole and not self.program
-        self.refused += not motors_enabled
-        return motors_enabled
+        valid = framed and record["crc"] == go2.checksum(record) and _finite(record)
+        accepted = valid and not self.program
+        self.refused += not accepted
+        return accepted
 
     def publish(self, now_ns: int, reading: Reading, lost: Container[str]) -> None:
-        """After every physics step; joints and IMU are lost together, as they come."""
+        """Publish after a physics step; joints and IMU are lost together, being one message."""
         if "joints" in lost or "imu" in lost:
             return
         record = self._codec.new()
@@ -107,21 +107,21 @@ class Go2Wire:
         motors["q"], motors["dq"] = reading.joint_angles, reading.joint_velocities
         record["bms_state"]["soc"], record["power_v"] = CHARGED_PERCENT, VOLTS
         record["tick"] = round((raw_s() - self._began_s) * 1e3)
-        self._tell(record)
+        self._write(record)
 
-    def _tell(self, record: go2.Record) -> None:
+    def _write(self, record: go2.Record) -> None:
         record["crc"] = go2.checksum(record)
         self._writer.write(self._states(record))
 
     def _lie_down(self) -> JointCommand:
-        """As the robot's own program does, which then holds it there."""
+        """A motion to the lying pose, which is then held, as by the robot's own program."""
         self._down += 1
         share = min(1.0, self._down * PHYSICS_DT_S / LIE_S)
         standing, lying = self._spec.default_pose_rad, lying_pose(self._spec)
         return stiff(self._spec, standing + share * (lying - standing))
 
     def _serve(self) -> None:
-        """Answer what the motion switcher and the robot's own program are asked."""
+        """Answer requests to the motion switcher and the sport service."""
         for service, (requests, responses) in self._services.items():
             for request in requests.take(N=10):
                 if (header := getattr(request, "header", None)) is None:
@@ -137,30 +137,30 @@ class Go2Wire:
             return 0, {"form": "0", "name": self.program}
         if api == RELEASE_MODE:
             self._newest, self._down = None, 0
-            self._let("")
+            self._assign_motors("")
             return 0, {}
         if api == SELECT_MODE:
             try:
-                self._let(str(json.loads(parameter)["name"]))
+                self._assign_motors(str(json.loads(parameter)["name"]))
             except (ValueError, KeyError, TypeError):
                 return MALFORMED, {}
             return 0, {}
         return NOT_IMPLEMENTED, {}
 
-    def _let(self, program: str) -> None:
-        """Have the motors, or nobody: a program's writer is there as long as it has them."""
+    def _assign_motors(self, program: str) -> None:
+        """Assign the motors to a program, or to none (""); only that program has a writer."""
         self.program = program
         self._own = self._bus.writer(COMMAND, self._commands) if program else None
 
     def _move(self, api: int) -> int:
-        """What the robot's own program answers, which does nothing else but lie down."""
+        """Code of the sport service, which can only lie down."""
         if api != STAND_DOWN or not self.program:
             return NOT_IMPLEMENTED
         self._down = self._down or 1
         return 0
 
     def close(self) -> None:
-        """Leave the bus."""
+        """Close the bus."""
         self._bus.close()
 
 
@@ -170,7 +170,7 @@ def _finite(record: go2.Record) -> bool:
 
 
 def motor_command(record: go2.Record, joints: int) -> JointCommand:
-    """What motors make of their slots: torque = tau + kp (q - q') + kd (dq - dq')."""
+    """A command from the motor slots: torque = tau + kp (q - q') + kd (dq - dq')."""
     motors = record["motor_cmd"][:joints].copy()
     motors["kp"][motors["q"] >= go2.NO_POSITION] = 0.0
     motors["kd"][motors["dq"] >= go2.NO_SPEED] = 0.0

@@ -1,4 +1,4 @@
-"""A stand-in's joints and IMU on ROS 2 topics."""
+"""Joints, IMU and motors of a simulated robot on ROS 2 topics."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.sim.ros.motor_commands import damped, stiff
 
-TOLD_EVERY_S = 10.0  # of commands that were dropped
+LOG_PERIOD_S = 10.0  # of dropped commands
 
 
 class SensorTopics:
-    """Publishes joint_states, the joints in any order, and imu/data."""
+    """Publishes joint_states, in a given order of joints, and imu/data."""
 
     def __init__(self, node: Any, names: Sequence[str], order: Sequence[int]) -> None:
         self._names, self._order = [names[i] for i in order], list(order)
@@ -25,7 +25,7 @@ class SensorTopics:
         self._imu = node.create_publisher(ros2.Imu, ros2.IMU, ros2.SENSOR_QOS)
 
     def publish(self, now_ns: int, reading: Reading, lost: Container[str]) -> None:
-        """After every physics step."""
+        """Publish after a physics step."""
         if "joints" not in lost:
             message = ros2.JointState()
             message.header.stamp = ros2.stamp(now_ns)
@@ -42,8 +42,8 @@ class SensorTopics:
 class TopicWire:
     """Publishes joint_states and imu/data, takes joint_command.
 
-    Its motors are stiff where a command gives a position, and damp where it gives none, where it
-    answers an old reading, or none comes. What is no command for them is dropped, and told.
+    The motors are stiff if the command has positions. They damp if it has none, answers an old
+    reading, or is missing. An invalid command is dropped and logged.
     """
 
     def __init__(self, node: Any, spec: RobotSpec) -> None:
@@ -54,7 +54,7 @@ class TopicWire:
         self._newest: tuple[float, Any] | None = None
 
     def command(self) -> JointCommand | None:
-        """What the motors do about the newest command."""
+        """The motors' command for the newest message; None before the first."""
         if self._newest is None:
             return None
         spec = self._spec
@@ -70,30 +70,30 @@ class TopicWire:
         return stiff(spec, np.asarray(message.position)[order], effort)
 
     def close(self) -> None:
-        """The node leaves its topics itself."""
+        """Nothing: the node destroys its own topics."""
 
     def _keep(self, message: Any) -> None:
         if problem := unusable(message, self._spec.joint_names):
-            tell_dropped(self._node, problem)
+            log_dropped(self._node, problem)
         else:
             self._newest = (time.monotonic(), message)
 
 
-def tell_dropped(node: Any, problem: str) -> None:
-    """One line about a command that the robot does not obey, and then none for a while."""
-    told = f"a command was dropped: {problem}"
-    node.get_logger().error(told, throttle_duration_sec=TOLD_EVERY_S)
+def log_dropped(node: Any, problem: str) -> None:
+    """Log that a command was dropped, at most every `LOG_PERIOD_S`."""
+    line = f"a command was dropped: {problem}"
+    node.get_logger().error(line, throttle_duration_sec=LOG_PERIOD_S)
 
 
 def unusable(message: Any, wanted: Sequence[str]) -> str | None:
-    """Why a JointState commands no robot with these joints, or None."""
+    """Why a JointState is no valid command for these joints, or None."""
     lengths = {len(message.name), len(message.position), len(message.effort)}
     if not lengths <= {0, len(message.name)}:
         return "it needs one position, one effort or none for every name"
     if message.position and (missing := [name for name in wanted if name not in message.name]):
         return f"it lacks {', '.join(missing)}"
-    if twice := ros2.duplicates(message.name, wanted):
-        return f"it names {', '.join(twice)} twice"
+    if repeated := ros2.duplicates(message.name, wanted):
+        return f"it names {', '.join(repeated)} twice"
     if not np.isfinite((*message.position, *message.effort)).all():
         return "a value is not finite"
     return None

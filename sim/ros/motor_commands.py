@@ -1,4 +1,4 @@
-"""What a stand-in's motors do, whatever wire has told them to."""
+"""Motor commands of a simulated robot: stiff, damped or limp."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pixelgait.robot.spec import Array, RobotSpec
 
 
 def stiff(spec: RobotSpec, targets: Array, feed_forward: Array | None = None) -> JointCommand:
-    """Towards targets (12,) [rad] with the robot's own gains, and with torques (12,) [Nm]."""
+    """Targets (12,) [rad] with the robot's own gains, and feed-forward torques (12,) [Nm]."""
     effort = np.zeros_like(targets) if feed_forward is None else feed_forward
     return JointCommand(0.0, targets, spec.kp_nm_per_rad, spec.kd_nms_per_rad, effort)
 
 
 def damped(spec: RobotSpec) -> JointCommand:
-    """They resist motion, and no more."""
+    """Damping without stiffness."""
     zeros = np.zeros(len(spec.joint_names))
     return JointCommand(0.0, zeros, zeros, zeros + spec.damping_nms_per_rad, zeros)
 
 
 def limp(spec: RobotSpec) -> JointCommand:
-    """They do nothing at all."""
+    """No torque at all."""
     zeros = np.zeros(len(spec.joint_names))
     return JointCommand(0.0, zeros, zeros, zeros, zeros)

@@ -1,4 +1,4 @@
-"""A stand-in behind ros2_control: a joint_state_broadcaster's topic, and a controller's."""
+"""Simulated robot behind ros2_control: joint_state_broadcaster and a position controller."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from pixelgait.robot.ros.address import Ros2Control
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.links.ros2_control import kind_of
 from pixelgait.robot.spec import Array, RobotSpec
-from pixelgait.sim.ros.joint_topics import SensorTopics, tell_dropped
+from pixelgait.sim.ros.joint_topics import SensorTopics, log_dropped
 from pixelgait.sim.ros.motor_commands import stiff
 
 
 class Ros2ControlWire:
-    """Publishes joint_states and imu/data; takes commands as a controller of positions does.
+    """Publishes joint_states and imu/data; takes commands like a position controller.
 
-    That has a node of its own, which tells its joints. As with a real one, the last target holds
-    for ever, and a message of another length is dropped; so is, here alone, one that is not finite.
-    Joint states and commands are each in an order of their own.
+    The controller has a node of its own, with a parameter for its joints. As with a real one, the
+    last target holds for ever and a message of another length is dropped. Values that are not
+    finite are dropped, too, unlike there. Joint states and commands have different joint orders.
     """
 
-    interfaces: Any = "position"  # what the controller says that it commands
+    interfaces: Any = "position"  # the controller's command interfaces
 
     def __init__(self, node: Any, spec: RobotSpec, address: Ros2Control) -> None:
         self._spec, kind = spec, kind_of(address.trajectories)
         names = spec.joint_names
-        # By name, as from a map.
+        # Sorted by name.
         self.publish = SensorTopics(node, names, np.argsort(names).tolist()).publish
         joints = controller_joints(spec)
-        self._places = ros2.joint_order(joints, names)
+        self._order = ros2.joint_order(joints, names)
         self._targets: Any = None
         self._node = Node(address.controller, namespace=node.get_namespace())
         self._node.declare_parameter("joints", joints, ignore_override=True)
@@ -49,7 +49,7 @@ class Ros2ControlWire:
         self._thread.start()
 
     def command(self) -> JointCommand | None:
-        """None before the first command: the hardware holds it as it stands."""
+        """The motors' command; None before the first one: the hardware holds the robot standing."""
         return None if self._targets is None else stiff(self._spec, self._targets)
 
     def close(self) -> None:
@@ -60,19 +60,19 @@ class Ros2ControlWire:
 
     def _keep(self, message: Any) -> None:
         try:
-            targets = self._told(message)
+            targets = self._parse(message)
         except ValueError as why:
-            tell_dropped(self._node, str(why))
+            log_dropped(self._node, str(why))
         else:
             self._targets = targets
 
-    def _told(self, message: Any) -> Array:
+    def _parse(self, message: Any) -> Array:
         """The targets (12,) [rad] of a message, in the robot's order.
 
         Raises:
-            ValueError: it is no command.
+            ValueError: the message is no valid command.
         """
-        return self._in_order(message.data, self._places)
+        return self._in_order(message.data, self._order)
 
     def _in_order(self, values: Any, places: Any) -> Array:
         if len(values) != len(places):
@@ -84,14 +84,14 @@ class Ros2ControlWire:
 
 
 class TrajectoryWire(Ros2ControlWire):
-    """A joint_trajectory_controller, of trajectories that have one point, due at once.
+    """A joint_trajectory_controller that takes trajectories of one point, due at once.
 
-    A real one takes others too, and holds its joints from its activation on.
+    A real one takes others, too, and holds its joints from its activation on.
     """
 
     interfaces = ("position",)
 
-    def _told(self, message: Any) -> Array:
+    def _parse(self, message: Any) -> Array:
         names = self._spec.joint_names
         if sorted(message.joint_names) != sorted(names):
             raise ValueError(f"it names {', '.join(message.joint_names) or 'no joint'}")
@@ -104,12 +104,12 @@ class TrajectoryWire(Ros2ControlWire):
 
 
 def wire_of(address: Ros2Control, node: Any, spec: RobotSpec) -> Ros2ControlWire:
-    """With the controller that is expected there."""
+    """The wire with the controller of this address."""
     wire = TrajectoryWire if address.trajectories else Ros2ControlWire
     return wire(node, spec, address)
 
 
 def controller_joints(spec: RobotSpec) -> list[str]:
-    """In the controller's order: legs from behind, as somebody may have written them down."""
+    """The joints in the controller's order: the legs reversed, to differ from the robot's."""
     names = spec.joint_names
     return [name for leg in reversed(range(0, len(names), 3)) for name in names[leg : leg + 3]]

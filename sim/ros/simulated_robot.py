@@ -1,4 +1,4 @@
-"""The stand-in robot: a simulated body behind the wire of a real one, in real time."""
+"""Simulated robot in real time, behind the topics or the DDS of a real one."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from pixelgait.sim.body.legged_body import standing
 from pixelgait.sim.body.odometry import DriftingOdometry
 
 CAMERA_STEPS = round(1.0 / 30.0 / PHYSICS_DT_S)  # 30 Hz
-BASE, EYE = "base_link", "camera_optical_frame"  # REP 105, 103
+BASE, CAMERA_FRAME = "base_link", "camera_optical_frame"  # REP 105, 103
 ODOMETRY_STEPS = round(0.02 / PHYSICS_DT_S)  # 50 Hz
 
 
 class Wire(Protocol):
-    """How a simulated robot speaks of its joints and IMU, and is commanded."""
+    """Interface of a simulated robot's joints, IMU and motors."""
 
     def command(self) -> JointCommand | None:
-        """What the motors do now; None before anybody has commanded them."""
+        """The motors' current command; None before the first one."""
 
     def publish(self, now_ns: int, reading: Reading, lost: Container[str]) -> None:
-        """A reading after a physics step, but for what sensors are lost to a fault."""
+        """Publish a reading after a physics step, without the sensors `lost` to a fault."""
 
     def close(self) -> None: ...
 
 
 class SimulatedRobot(Node):
-    """Publishes joints and IMU after every physics step, images at 30 Hz, truth at 50 Hz.
+    """Publishes joints and IMU after every physics step, images at 30 Hz, ground truth at 50 Hz.
 
-    Colour and depth show the same instant; nothing is rendered that nobody has subscribed.
-    Joints and IMU go over a wire of the robot's kind, made with this node.
-    Its motors close the PD loop every physics step, like a motor driver.
+    Colour and depth show the same instant; images are rendered only for subscribers. `make_wire`
+    creates the interface of joints, IMU and motors for this node. The PD loop is closed in every
+    physics step, as in a motor driver.
     """
 
     def __init__(
@@ -68,15 +68,15 @@ class SimulatedRobot(Node):
             topic: self.create_publisher(CameraInfo, f"{topic.rpartition('/')[0]}/camera_info", 1)
             for topic in (ros2.COLOUR, ros2.DEPTH)
         }
-        publish_mount(self, BASE, EYE, body.spec.camera)
+        publish_mount(self, BASE, CAMERA_FRAME, body.spec.camera)
         self._truth = self.create_publisher(Odometry, "ground_truth/odom", sensor)
         self._odometry, self._drifting = self.create_publisher(Odometry, "odom", sensor), odometry
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="physics")
         body.reset(seed)
-        self.seen = (body.time_s, body.pose(), body.joint_angles())  # now, whatever sensors tell
+        self.seen = (body.time_s, body.pose(), body.joint_angles())  # the newest, without faults
         self.fault: str | None = None
-        self.late = 0  # physics steps that began after the next was due
+        self.late = 0  # number of physics steps that began late
         self.path: list[tuple[float, ...]] = []  # time [s], base pose (7), joint angles (12)
         self.simulated_s: list[float] = []  # since the reset, of each row
 
@@ -98,13 +98,13 @@ class SimulatedRobot(Node):
     def _run(self) -> None:
         try:
             self._simulate()
-        except Exception as error:  # the node must not go on without its physics
+        except Exception as error:  # the node must not continue without physics
             self.fault = f"{type(error).__name__}: {error}"
 
     def _simulate(self) -> None:
         rate = RateKeeper(PHYSICS_DT_S)
         step = 0
-        # Until the first command the robot stands, as after a real robot's own stand-up.
+        # Until the first command it stands, like a real robot after its own stand-up.
         at_first = standing(self.body.spec)
         while not self._stop.is_set():
             self.body.step(self._wire.command() or at_first)
@@ -116,7 +116,7 @@ class SimulatedRobot(Node):
 
     def _publish(self, step: int, reading: Reading) -> None:
         now = int(self.get_clock().now().nanoseconds)
-        lost = self.body.ages()  # of faults: whose sensors say nothing
+        lost = self.body.ages()  # sensors that are silent, by a fault
         self._wire.publish(now, reading, lost)
         if step % CAMERA_STEPS == 0 and "camera" not in lost:
             self._publish_images(now, reading)
@@ -133,10 +133,10 @@ class SimulatedRobot(Node):
 
     def _info(self, now: int) -> Any:
         camera = self.body.camera
-        return camera_info(now, EYE, camera.height, camera.width, self.body.spec.camera)
+        return camera_info(now, CAMERA_FRAME, camera.height, camera.width, self.body.spec.camera)
 
     def _publish_images(self, now: int, reading: Reading) -> None:
-        """Faults of a camera act where colour alone is subscribed: then it is the reading's."""
+        """Publish images. Camera faults act only if colour alone is subscribed: on the reading."""
         colour, depth = (p.get_subscription_count() > 0 for p in (self._colour, self._depth))
         if depth and colour:
             pixels, metres = self.body.render_both()
@@ -146,10 +146,10 @@ class SimulatedRobot(Node):
             image = reading.image()
             pixels, now = image.pixels, now - round((self.body.time_s - image.time_s) * 1e9)
         if depth:
-            self._depth.publish(ros2.image_message(now, EYE, metres))
+            self._depth.publish(ros2.image_message(now, CAMERA_FRAME, metres))
             self._infos[ros2.DEPTH].publish(self._info(now))
         if colour:
-            self._colour.publish(ros2.image_message(now, EYE, pixels))
+            self._colour.publish(ros2.image_message(now, CAMERA_FRAME, pixels))
             self._infos[ros2.COLOUR].publish(self._info(now))
 
 
@@ -167,11 +167,11 @@ def _odometry(
 
 
 def camera_info(time_ns: int, frame: str, height: int, width: int, mount: CameraMount) -> Any:
-    """The message of a camera without distortion, with square pixels."""
+    """The CameraInfo of a camera without distortion, with square pixels."""
     info = CameraInfo(height=height, width=width, distortion_model="plumb_bob", d=[0.0] * 5)
     info.header.stamp, info.header.frame_id = ros2.stamp(time_ns), frame
     focal = height / 2.0 / math.tan(mount.vertical_fov_rad / 2.0)
-    x, y = (width - 1) / 2.0, (height - 1) / 2.0  # the middle: pixels' centres are whole numbers
+    x, y = (width - 1) / 2.0, (height - 1) / 2.0  # pixel centres are at integer coordinates
     info.k = [focal, 0.0, x, 0.0, focal, y, 0.0, 0.0, 1.0]
     info.r = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]
     info.p = [focal, 0.0, x, 0.0, 0.0, focal, y, 0.0, 0.0, 0.0, 1.0, 0.0]
@@ -179,7 +179,7 @@ def camera_info(time_ns: int, frame: str, height: int, width: int, mount: Camera
 
 
 def publish_mount(node: Any, base_frame: str, frame: str, mount: CameraMount) -> None:
-    """Say where a camera with an optical frame sits, once for all, where there is tf2_msgs."""
+    """Publish the pose of the camera's optical frame, latched; nothing without tf2_msgs."""
     if TFMessage is None:
         return
     half = mount.pitch_down_rad / 2.0
@@ -188,7 +188,7 @@ def publish_mount(node: Any, base_frame: str, frame: str, mount: CameraMount) ->
     sent.header.frame_id, sent.header.stamp = base_frame, node.get_clock().now().to_msg()
     t, q = sent.transform.translation, sent.transform.rotation
     t.x, t.y, t.z = mount.position_m
-    # A pitch about the base's y, then the turn that lets z look ahead: (-1, 1, -1, 1) / 2.
+    # A pitch about the base's y axis, then the rotation to an optical frame: (-1, 1, -1, 1) / 2.
     q.x, q.y, q.z, q.w = (-c - s) / 2.0, (c + s) / 2.0, (s - c) / 2.0, (c - s) / 2.0
     publisher = node.create_publisher(TFMessage, TF_STATIC, ros2.latched(MAX_MESSAGES))
     publisher.publish(TFMessage(transforms=[sent]))

@@ -55,7 +55,7 @@ class Bent(standin.Go2Wire):
             return 7008, {}
         return super()._answer(service, api, parameter)
 
-    def _tell(self, record):
+    def _write(self, record):
         if self.silent:
             return
         record["wireless_remote"][2:4] = list(self.buttons.to_bytes(2, "little"))

@@ -126,7 +126,7 @@ def test_a_real_robot_is_rehearsed_unless_told_otherwise(
     assert run.wait(20) == 0
     assert listener.heard().heard == 0
     assert run.stdout is not None
-    assert "dry run: only with --arm" in run.stdout.read()
+    assert "dry run: a real robot is commanded" in run.stdout.read()
 
 
 def test_the_remote_arms_and_stops(

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S
-from pixelgait.robot.ros.common.discovery import HERE, PROFILES, REACH
+from pixelgait.robot.ros.common.discovery import DISCOVERY_VARIABLES, LOCAL_VALUES, PROFILES
 from tests.ros.support import AUTO, PATIENT, WALKING, Client, FakeRobot, Processes, told
 
 # Another node that publishes a topic of joints, from a process of its own.
@@ -449,7 +449,7 @@ def test_a_joystick_of_another_type_is_told_of(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("chosen", [{}, *({name: value} for name, value in HERE.items())])
+@pytest.mark.parametrize("chosen", [{}, *({name: value} for name, value in LOCAL_VALUES.items())])
 def test_sockets_are_open_on_this_computer_alone(
     processes: Processes,
     iap_bundle: Path,
@@ -458,7 +458,7 @@ def test_sockets_are_open_on_this_computer_alone(
     chosen: dict[str, str],
 ) -> None:
     """Nor is it shared memory, whether somebody has asked for this computer alone or not."""
-    reach = (*REACH, "RMW_IMPLEMENTATION")
+    reach = (*DISCOVERY_VARIABLES, "RMW_IMPLEMENTATION")
     kept = {k: v for k, v in processes.environment.items() if k not in reach}
     processes.environment.clear()
     processes.environment.update(kept | chosen)

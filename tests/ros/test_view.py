@@ -106,7 +106,7 @@ def test_positions_that_are_missing_are_a_line_of_the_log(client: Client) -> Non
     listener = Listener(entries.extend, None, client.context)
     message = ros2.joint_command(1, A1.joint_names, np.zeros(5), np.zeros(12))
     for topic in (ros2.JOINT_STATES, ros2.JOINT_COMMAND):
-        listener._hear(topic, message)
+        listener._receive(topic, message)
     listener.close()
     said = [entry.text for entry in entries if isinstance(entry, Line)]
     assert said[0] == f"{ros2.JOINT_STATES}: joint states need one position for every name"
@@ -124,8 +124,8 @@ def test_pictures_go_on_after_the_clock_was_set_back(
     picture = ros2.image_message(1, "camera", np.zeros((32, 32, 3), np.uint8))
     for now_s in (1000.0, 940.0):
         monkeypatch.setattr(ros2, "now_s", lambda _, now_s=now_s: now_s)
-        listener._hear(ros2.COLOUR, picture)
-        listener._hear(ros2.COLOUR, picture)  # too soon
+        listener._receive(ros2.COLOUR, picture)
+        listener._receive(ros2.COLOUR, picture)  # too soon
         time.sleep(module.FRAME_S)
     listener.close()
     assert [type(entry) for entry in entries] == [Picture, Picture]
@@ -157,7 +157,7 @@ def test_what_another_program_says_on_our_topics_is_a_line_of_the_log(client: Cl
     entries: list[Entry] = []
     listener = Listener(entries.extend, None, client.context)
     for topic, message in foreign:
-        listener._hear(topic, message)
+        listener._receive(topic, message)
     said = [entry.text for entry in entries if isinstance(entry, Line)]
     odd = "unexpected content: published by another program or version?"
     assert said[:3] == [
@@ -165,7 +165,7 @@ def test_what_another_program_says_on_our_topics_is_a_line_of_the_log(client: Cl
         f"/diagnostics: {odd}",
     ]
     assert [type(entry) for entry in entries[:3]] == 3 * [Line]  # each is told once
-    listener._hear("pixelgait/decision", Float64MultiArray(data=[0.1, 0.2, 0.3]))
+    listener._receive("pixelgait/decision", Float64MultiArray(data=[0.1, 0.2, 0.3]))
     assert {"command", "decision"} <= {entry.path for entry in entries}
     listener.close()
 

@@ -1,4 +1,4 @@
-"""Processes that talk over ROS 2 among themselves alone."""
+"""Isolated discovery: ROS 2 domains and environments that stay on this computer."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-# Fast DDS's, up to version 2 (Jazzy) and from 3 on (Kilted).
+# Variables of Fast DDS up to version 2 (Jazzy), and from 3 on (Kilted).
 PROFILES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")
-# How far a ROS process reaches, where somebody has chosen.
-REACH = (
+# Variables that choose the discovery range of a ROS process.
+DISCOVERY_VARIABLES = (
     *("ROS_AUTOMATIC_DISCOVERY_RANGE", "ROS_LOCALHOST_ONLY", "ROS_STATIC_PEERS"),
     *(*PROFILES, "ROS_DISCOVERY_SERVER"),
 )
-# What keeps it on this computer, which ours are anyway.
-HERE = {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST", "ROS_LOCALHOST_ONLY": "1"}
-# ROS wheels set these for the process that has imported them; a child must set its own.
-OF_WHEELS = ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH")
+# Values that keep it on this computer, the default of this package.
+LOCAL_VALUES = {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST", "ROS_LOCALHOST_ONLY": "1"}
+# Set by ROS wheels for the importing process; a child process must set its own.
+WHEEL_VARIABLES = ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH")
 
-# Of DDS: above 101 its ports may be those that Linux lends to others.
+# Domains above 101 may use ports of Linux's ephemeral range.
 DOMAINS = itertools.cycle(random.sample(range(1, 102), 101))
 
 
 class OwnDomain:
-    """A DDS domain that no other of our processes is on, until `close` or the end of this one."""
+    """A DDS domain reserved on this computer, until `close` or the end of this process."""
 
     def __init__(self, numbers: Iterator[int] = DOMAINS) -> None:
-        """Take the next of these without end: of who was killed in one, others know for a while."""
+        """Take the next free number: a domain in which a process was killed stays busy for long."""
         for self.number in numbers:
-            # A name in Linux's abstract namespace reaches as far as the loopback interface, leaves
-            # no file, and goes with its process.
+            # A name in Linux's abstract namespace is valid in the network namespace, as loopback
+            # is; it leaves no file and ends with its process.
             self._held = socket.socket(socket.AF_UNIX)
             try:
                 self._held.bind(f"\0pixelgait-domain-{self.number}")
@@ -41,17 +41,21 @@ class OwnDomain:
                 self._held.close()
 
     def close(self) -> None:
-        """Leave it to others."""
+        """Release the domain."""
         self._held.close()
 
 
-def stays_here() -> bool:
-    """Whether nobody has chosen how far ROS reaches, or this computer alone."""
-    return all(os.environ[name] == HERE.get(name) for name in REACH if name in os.environ)
+def is_local() -> bool:
+    """Whether the environment keeps ROS on this computer, or chooses no range."""
+    there = (name for name in DISCOVERY_VARIABLES if name in os.environ)
+    return all(os.environ[name] == LOCAL_VALUES.get(name) for name in there)
 
 
 def private_environment(domain: int, log: Path) -> dict[str, str]:
-    """For processes on a ROS domain of their own, which stay on this computer whatever the shell
-    has chosen: a robot elsewhere may be on the same domain."""
-    kept = {key: value for key, value in os.environ.items() if key not in (*REACH, *OF_WHEELS)}
+    """An environment for processes on a domain of their own that stay on this computer.
+
+    The shell's discovery range is dropped: a robot elsewhere may be on the same domain.
+    """
+    dropped = (*DISCOVERY_VARIABLES, *WHEEL_VARIABLES)
+    kept = {key: value for key, value in os.environ.items() if key not in dropped}
     return kept | {"ROS_DOMAIN_ID": str(domain), "ROS_LOG_DIR": str(log)}

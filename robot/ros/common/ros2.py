@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.cli.processes import ENDING
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.ros.common.discovery import PROFILES, stays_here
+from pixelgait.robot.ros.common.discovery import PROFILES, is_local
 from pixelgait.robot.ros.common.topic_names import COLOUR, DEPTH, IMU, JOINT_STATES
 from pixelgait.robot.spec import ROBOTS, Array
 
 # Control traffic stays on this computer unless the environment says otherwise.
 LOOPBACK = Path(__file__).resolve().with_name("loopback.xml")
-if stays_here():
+if is_local():
     os.environ.pop("ROS_LOCALHOST_ONLY", None)
     if os.environ.get("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp") == "rmw_fastrtps_cpp":
         os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SYSTEM_DEFAULT"  # as the profile says

@@ -1,4 +1,4 @@
-"""Names of a robot's topics, and what a contract calls the sensors behind them."""
+"""Topic names, and the contract's names of the sensors behind them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ CAMERA_TOPICS = {COLOUR: CAMERA, DEPTH: CAMERA}
 TOPICS = {**BODY, **CAMERA_TOPICS}
 ODOMETRY = "odom"
 NODE = "pixelgait"
-# What the node tells of itself, in its own name space.
+# Status topics in the node's own namespace.
 DECISION, LATENCY, DISTANCE = "decision", "latency", "distance_to_goal"
 STATE, SENSORS = "state", "sensors"

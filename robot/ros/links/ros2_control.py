@@ -1,4 +1,4 @@
-"""A robot behind ros2_control: joint states and IMU in, targets for a controller out."""
+"""Driver over ros2_control: joint_states and imu/data in, position targets to a controller out."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from pixelgait.robot.ros.links.topic_driver import TopicSensors
 from pixelgait.robot.runtime.realtime import RateKeeper
 from pixelgait.robot.spec import Array, RobotSpec
 
-ANSWER_S = 10.0  # until a controller has said what it commands
-LOOK_S = 0.1  # how often who waits for it looks whether the node shall stop
-SETTLE_S = 3.0  # for a robot to sink from standing to the ground; ours
-# The fastest a target yields: how fast an encoder that lies moves its leg, and a robot sinks; ours.
+ANSWER_S = 10.0  # for the controller's parameter service
+POLL_S = 0.1  # between two checks whether the node was stopped
+SETTLE_S = 3.0  # for a robot to sink from standing to the ground; assumption
+# Limits how fast a robot sinks, and how fast a faulty encoder moves its leg; assumption.
 YIELD_RAD_PER_S = 2.0
 
 
 class Ros2ControlDriver(TopicSensors):
-    """The `Driver` behind joint_states, imu/data and a controller of positions.
+    """The `Driver` of joint_states, imu/data and a position controller.
 
-    Gains and feed-forward are the hardware's own. No position damps, and a controller holds its
-    last target for ever. So what damps are targets that yield: they follow the joints, so far
-    behind them that the stiffness resists motion as damping would. Of joints of which nothing is
-    heard they stay where those were, and of angles that cannot be true where they are.
+    Gains and feed-forward are the hardware's own. A controller holds its last target for ever, so
+    damping is emulated by targets that yield: they follow the joints with a lag, such that the
+    stiffness resists motion as damping would. While joint states are missing or impossible the
+    targets stay.
     """
 
     def __init__(
@@ -46,26 +46,25 @@ class Ros2ControlDriver(TopicSensors):
         self.commands = f"{controller}/{kind.topic}"
         self._service = f"{controller}/get_parameters"
         self._joints = list(spec.joint_names)  # in the controller's order
-        self._places = np.arange(len(self._joints))  # where those stand in ours
+        self._controller_order = np.arange(len(self._joints))  # their indices in the robot's order
         self._targets: Array | None = None  # sent last (12,) [rad]; None before stiff ones
-        self._stop = Event()  # ends what it waits for
-        # What follows an angle with a delay T pulls at it by kp T times its speed, besides the
-        # hardware's own kd.
+        self._stop = Event()  # ends all waiting
+        # A target that follows an angle with a lag T acts as damping kp T, added to the hardware's.
         missing = np.maximum(spec.damping_nms_per_rad - spec.kd_nms_per_rad, 0.0)
-        self._share = CONTROL_DT_S / (CONTROL_DT_S + missing / spec.kp_nm_per_rad)  # of the way
+        self._share = CONTROL_DT_S / (CONTROL_DT_S + missing / spec.kp_nm_per_rad)  # per step
         self._publisher: Any = None
-        self._parameters: Any = None  # the controller's service; it goes with the controller
+        self._parameters: Any = None  # client of the controller's service, to notice its end
 
     def acquire(self, stop: Event) -> None:
-        """Learn in which order the controller takes its joints.
+        """Ask the controller for its interface and joint order.
 
         Raises:
-            UserError: it does not answer, or commands something else than this robot's positions,
-                or `stop` came first.
+            UserError: it does not answer, does not command this robot's joint positions, or `stop`
+                was set first.
         """
         self._targets, self._stop = None, stop
-        self._joints = joints = self._commanded()
-        self._places = ros2.joint_order(list(self.spec.joint_names), tuple(joints))
+        self._joints = joints = self._controlled_joints()
+        self._controller_order = ros2.joint_order(list(self.spec.joint_names), tuple(joints))
         self._refuse_tolerances(self._kind.tolerances(joints))
         if self._publisher is None:
             create = self._node.create_publisher
@@ -73,48 +72,52 @@ class Ros2ControlDriver(TopicSensors):
             self._parameters = self._node.create_client(GetParameters, self._service)
 
     def take_motors(self, stop: Event) -> None:
-        """The controller has them, and keeps them."""
+        """Nothing: the controller has the motors."""
 
     def conflicting_publisher(self, commanding: bool) -> str | None:
-        """Who walks on without a controller does not know that the robot stands still."""
+        """That the controller has ended, so that commands have no receiver, or None."""
         if self._parameters is None or self._parameters.service_is_ready():
             return None
-        return f"controller {self._controller} is gone: nobody obeys"
+        return f"controller {self._controller} is gone: commands have no receiver"
 
-    def _commanded(self) -> list[str]:
-        """The joints of the controller, in its order: the robot's."""
+    def _controlled_joints(self) -> list[str]:
+        """The robot's joints in the controller's order."""
         named, interfaces = self._ask("joints", self._kind.interfaces)
         if not self._kind.positions(interfaces):
             raise UserError(f"{self._controller} is no {self._kind.what} of positions")
         wanted, joints = self.spec.joint_names, list(named.string_array_value)
         if sorted(joints) != sorted(wanted):
-            ours, theirs = ", ".join(wanted), ", ".join(joints)
-            raise UserError(f"{self._controller} commands {theirs}; the bundle's joints are {ours}")
+            there, needed = ", ".join(joints), ", ".join(wanted)
+            raise UserError(
+                f"{self._controller} commands {there}; the bundle's joints are {needed}"
+            )
         return joints
 
     def _refuse_tolerances(self, names: list[str]) -> None:
         for name, value in zip(names, self._ask(*names), strict=True):
             if value.double_value:
-                told = f"{name} is {value.double_value:g}"
-                raise UserError(f"{self._controller}: {told}, it must be 0: soft legs would freeze")
+                found = f"{name} is {value.double_value:g}"
+                raise UserError(
+                    f"{self._controller}: {found}, it must be 0: soft legs would freeze"
+                )
 
     def _ask(self, *parameters: str) -> list[Any]:
-        """What the controller says of these parameters, (n,): of ones it does not know, nothing."""
+        """The controller's values of these parameters, (n,); empty values for unknown ones."""
         if not parameters:
             return []
-        node = ros2.quiet_node(self._node, f"{self._node.get_name()}_asks")
+        node = ros2.quiet_node(self._node, f"{self._node.get_name()}_client")
         executor = SingleThreadedExecutor(context=node.context)
         try:
             service = node.create_client(GetParameters, self._service)
             if self._wait(service.wait_for_service):
-                asked = service.call_async(GetParameters.Request(names=list(parameters)))
+                future = service.call_async(GetParameters.Request(names=list(parameters)))
 
-                def answered(seconds: float) -> bool:
-                    ros2.rclpy.spin_until_future_complete(node, asked, executor, seconds)
-                    return bool(asked.done())
+                def done(seconds: float) -> bool:
+                    ros2.rclpy.spin_until_future_complete(node, future, executor, seconds)
+                    return bool(future.done())
 
-                if self._wait(answered):
-                    values = list(asked.result().values)  # rclcpp: all, or none
+                if self._wait(done):
+                    values = list(future.result().values)  # rclcpp: all, or none
                     return values or [ParameterValue() for _ in parameters]
             raise UserError(f"controller {self._controller} does not answer for {ANSWER_S:.0f} s")
         finally:
@@ -122,28 +125,28 @@ class Ros2ControlDriver(TopicSensors):
             node.destroy_node()
 
     def _wait(self, until: Callable[[float], bool]) -> bool:
-        """Whether it came, which is asked with a time to wait for it [s], within `ANSWER_S`.
+        """Call `until` with a time-out [s] until it returns True; False after `ANSWER_S`.
 
         Raises:
             UserError: the node was stopped first.
         """
         deadline_s = time.monotonic() + ANSWER_S
         while time.monotonic() < deadline_s:
-            if until(LOOK_S):
+            if until(POLL_S):
                 return True
             if self._stop.is_set():
                 raise UserError(f"stopped before controller {self._controller} answered")
         return False
 
     def send(self, command: JointCommand) -> None:
-        """Nothing before the first command that makes joints stiff."""
+        """Publish the targets; nothing before the first stiff command."""
         if command.kp.any():
             self._publish(command.targets)
         else:
             self._yield()
 
     def settle(self) -> None:
-        """Nobody will command the robot any more: let it sink to the ground."""
+        """Let the robot sink to the ground after the last command."""
         rate = RateKeeper(CONTROL_DT_S)
         for _ in range(0 if self._targets is None else round(SETTLE_S / CONTROL_DT_S)):
             with suppress(UserError):
@@ -152,46 +155,46 @@ class Ros2ControlDriver(TopicSensors):
             rate.wait()
 
     def _yield(self) -> None:
-        """Targets one step nearer to the joints."""
+        """Publish targets that are one step nearer to the joint angles."""
         targets, spec = self._targets, self.spec
         if targets is None:
             return
-        with suppress(UserError):  # joints that are not all there: the targets stay
+        with suppress(UserError):  # incomplete joint states: the targets stay
             angles, _ = self.joints()
             within = (spec.joint_lower_rad <= angles) & (angles <= spec.joint_upper_rad)  # no NaN
-            way = np.where(within, self._share * (angles - targets), 0.0)
-            most = YIELD_RAD_PER_S * CONTROL_DT_S
-            targets = targets + np.clip(way, -most, most)
+            change = np.where(within, self._share * (angles - targets), 0.0)
+            limit = YIELD_RAD_PER_S * CONTROL_DT_S
+            targets = targets + np.clip(change, -limit, limit)
         self._publish(targets)
 
     def _publish(self, targets: Array) -> None:
         self._targets = targets
-        told = targets[self._places].tolist()
-        self._publisher.publish(self._kind.message(self._joints, told))
+        ordered = targets[self._controller_order].tolist()
+        self._publisher.publish(self._kind.message(self._joints, ordered))
 
     def close(self) -> None:
-        """Leave the topic; the controller holds the robot where it lies."""
+        """Destroy publisher and client; the controller holds the robot where it lies."""
         if self._publisher is not None:
             self._node.destroy_publisher(self._publisher)
             self._node.destroy_client(self._parameters)
 
 
 class Controller(Protocol):
-    """A kind of controller: how it is recognised, and what it is told."""
+    """A kind of controller: how it is recognised, and its command message."""
 
     what: str
     message_type: type
     topic: str  # in the controller's own namespace
-    interfaces: str  # its parameter that says what it commands, beside `joints`
+    interfaces: str  # its parameter that names the command interfaces
 
     def positions(self, interfaces: Any) -> bool:
-        """Whether it commands positions and nothing else, by the value of that parameter."""
+        """Whether it commands positions only, by the value of that parameter."""
 
     def tolerances(self, joints: Sequence[str]) -> list[str]:
-        """Its parameters by which it may refuse to obey; each must be 0."""
+        """Its parameters of path tolerances, each of which must be 0."""
 
     def message(self, joints: Sequence[str], targets: Sequence[float]) -> Any:
-        """Targets [rad] of these joints, all of them and in the controller's order, from now on."""
+        """The command of targets [rad] for all joints, in the controller's order."""
 
 
 class ForwardController:
@@ -215,10 +218,9 @@ class ForwardController:
 class TrajectoryController:
     """joint_trajectory_controller.
 
-    Each trajectory has one point, due at once: the controller neither interpolates, which a policy
-    has not been trained with, nor goes on with what an emergency stop has ended. The stamp is 0,
-    which means now: any other is past when it arrives, and drops the trajectory, or, by a clock
-    that is ahead, delays it.
+    Each trajectory has one point, due at once: the controller neither interpolates, which would
+    differ from training, nor continues a motion after an emergency stop. The stamp is 0, which
+    means now; another stamp would drop the trajectory as past or, with a clock ahead, delay it.
     """
 
     what = "joint_trajectory_controller"
@@ -230,7 +232,7 @@ class TrajectoryController:
         return list(interfaces.string_array_value) == ["position"]
 
     def tolerances(self, joints: Sequence[str]) -> list[str]:
-        """A leg that is farther from its target is held where it is: soft ones would freeze."""
+        """The path tolerances: beyond them a leg is held where it is, so soft legs would freeze."""
         return [f"constraints.{joint}.trajectory" for joint in joints]
 
     def message(self, joints: Sequence[str], targets: Sequence[float]) -> Any:
@@ -239,5 +241,5 @@ class TrajectoryController:
 
 
 def kind_of(trajectories: bool) -> Controller:
-    """A controller that takes trajectories, or one that takes arrays."""
+    """The kind of controller that takes trajectories, or the one that takes arrays."""
     return TrajectoryController() if trajectories else ForwardController()
