@@ -1,4 +1,4 @@
-"""A walk that is recorded, for pixelgait-replay: robot.launch.py or sim.launch.py with a file.
+"""A recorded walk for pixelgait-replay: robot.launch.py or sim.launch.py with --record.
 
 ros2 launch pixelgait record.launch.py record:=walk.mcap
 ros2 launch pixelgait record.launch.py what:=sim record:=walk.mcap

@@ -8,24 +8,24 @@ from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
-# Of pixelgait-run, by their names on its command line.
+# Options of pixelgait-run.
 FLAGS = (
-    ("auto_arm", "false", "Stand up and walk without being asked: for a simulated robot."),
-    ("arm", "false", "Let a real robot's motors be commanded; else ros2_control, go2 run dry."),
-    ("dry_run", "false", "Command nobody, publish joint_command_dry_run instead."),
+    ("auto_arm", "false", "Stand up and walk without an operator: for a simulated robot."),
+    ("arm", "false", "Allow commands to a real robot's motors; else ros2_control, go2 run dry."),
+    ("dry_run", "false", "Command no motor, publish joint_command_dry_run instead."),
     ("autostart", "true", "Configure and activate at once, or wait for lifecycle transitions."),
     ("realtime", "true", "Ask for real-time priority."),
 )
 OPTIONS = (
     ("link", "ros", "ros, ros2-control, joint-trajectory, or go2:INTERFACE: a Go2's own DDS."),
-    ("pilot", "bundle", "bundle, policy or cmd_vel: who says where to."),
-    ("goal", "", "Walk there first: 'x y' [m] in odom's frame."),
-    ("duration", "0.0", "Stop after walking so many seconds; 0 to go on."),
+    ("pilot", "bundle", "bundle, policy or cmd_vel: source of the velocity command."),
+    ("goal", "", "First goal: 'x y' [m] in odom's frame."),
+    ("duration", "0.0", "Stop after walking so many seconds; 0: never."),
     ("out", "", "Folder for latency.json and decisions.npz."),
-    ("cores", "", "Run on these processor cores alone: '2 3'."),
+    ("cores", "", "Processor cores to run on: '2 3'."),
     ("record", "", "Record to this MCAP file; needs the extra record."),
 )
-SEVERAL = ("goal", "cores")  # numbers; all else is one word, whatever blanks are in it
+SEVERAL = ("goal", "cores")  # options with several values, separated by blanks
 ARGUMENTS = (
     ("bundle", "rover", "Folder of a policy bundle, or the name of a shipped one."),
     *FLAGS,
@@ -33,17 +33,17 @@ ARGUMENTS = (
     ("namespace", "", "Namespace of all nodes."),
     ("params_file", "", "YAML file with parameters of the node pixelgait."),
     ("log_level", "info", "debug, info, warn, error or fatal."),
-    ("respawn", "false", "Start the controller again whenever it has ended: disarmed."),
+    ("respawn", "false", "Restart the controller, disarmed, whenever it has ended."),
 )
 RESPAWN_DELAY_S = 2.0
-SPOKEN = {"true": True, "1": True, "false": False, "0": False}
+TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
 def is_true(name: str, text: str) -> bool:
-    """An argument that is true or false: what is neither must not pass for false."""
-    if text.lower() not in SPOKEN:
+    """The value of an argument that must be true or false."""
+    if text.lower() not in TRUTH:
         raise RuntimeError(f"{name} is '{text}', needs true or false")
-    return SPOKEN[text.lower()]
+    return TRUTH[text.lower()]
 
 
 def controller(context: LaunchContext) -> list[LaunchDescriptionEntity]:
@@ -58,7 +58,9 @@ def controller(context: LaunchContext) -> list[LaunchDescriptionEntity]:
             arguments += [f"--{name.replace('_', '-')}", *several]
     respawn = is_true("respawn", value["respawn"])
     if respawn and "--auto-arm" in arguments:
-        raise RuntimeError("respawn with auto_arm: it would stand up by itself after a fault")
+        raise RuntimeError(
+            "respawn with auto_arm: the robot would stand up by itself after a fault"
+        )
     return [
         Node(
             package="pixelgait",
@@ -70,7 +72,7 @@ def controller(context: LaunchContext) -> list[LaunchDescriptionEntity]:
             parameters=[value["params_file"]] if value["params_file"] else [],
             respawn=respawn,
             respawn_delay=RESPAWN_DELAY_S,
-            # Whoever launched it shall see that nobody controls the robot any more.
+            # The end of the controller must be visible to the user.
             on_exit=None if respawn else Shutdown(reason="the controller has ended"),
         )
     ]

@@ -1,4 +1,4 @@
-"""A simulated robot and its controller: robot.launch.py with a robot of its own.
+"""A simulated robot and its controller: robot.launch.py and pixelgait-sim.
 
 ros2 launch pixelgait sim.launch.py bundle:=rover scene:=obstacle-course
 """
@@ -20,32 +20,32 @@ from launch_ros.actions import Node
 
 ROBOT = str(Path(__file__).with_name("robot.launch.py"))
 is_true = run_path(ROBOT)["is_true"]
-# Of pixelgait-sim, by their names on its command line.
+# Options of pixelgait-sim.
 OPTIONS = (
-    ("scene", "obstacle-course", "Where it stands."),
-    ("difficulty", "", "Of that scene, 0 to 1; if it has but one, none."),
+    ("scene", "obstacle-course", "The scene."),
+    ("difficulty", "", "Difficulty of the scene, 0 to 1, where it has several."),
     ("appearance", "", "train or test: other textures, light and sky every time."),
     ("robot", "a1", "a1, mini_cheetah, laikago or go2."),
     ("body", "pybullet", "Simulator: pybullet or mujoco."),
-    ("seed", "10000", "Lays the scene out."),
-    ("faults", "", "Sensors that fail: 'mixed', or as of pixelgait-eval."),
-    ("camera", "32 48", "Height and width of its images [pixels]."),
-    ("odom_scale", "1.0", "Factor on the lengths that odom measures."),
-    ("odom_turn", "0.0", "How far odom's heading turns away on every metre [rad]."),
+    ("seed", "10000", "Seed of the scene's layout."),
+    ("faults", "", "Sensor faults: 'mixed', or as for pixelgait-eval."),
+    ("camera", "32 48", "Height and width of the images [pixels]."),
+    ("odom_scale", "1.0", "Scale error of odom's lengths (factor)."),
+    ("odom_turn", "0.0", "Drift of odom's heading [rad/m]."),
     ("odom_noise", "0.0", "Noise of odom, standard deviation [m], of its heading [rad]."),
     ("link", "ros", "ros, ros2-control, joint-trajectory, or go2:lo: a Go2's own DDS."),
     ("sim_out", "", "Folder for trajectory.npz."),
-    ("video", "", "Film where it was, once it has stopped: .mp4, .gif, or .png."),
+    ("video", "", "Film of the walk, rendered at the end: .mp4, .gif, or .png."),
 )
-SEVERAL = ("faults", "camera")  # all else is one word, whatever blanks are in it
-FILMING_S = "600"  # before it is told again to end
+SEVERAL = ("faults", "camera")  # options with several values, separated by blanks
+FILMING_S = "600"  # before the next signal
 ARGUMENTS = (
-    ("auto_arm", "true", "Stand up and walk without being asked."),
+    ("auto_arm", "true", "Stand up and walk without an operator."),
     ("arm", "", "true, or false for a dry run; by default true where ros2_control needs it."),
-    ("dry_run", "false", "Command nobody, publish joint_command_dry_run instead."),
+    ("dry_run", "false", "Command no motor, publish joint_command_dry_run instead."),
     ("namespace", "", "Namespace of all nodes."),
     ("realtime", "true", "Ask for real-time priority."),
-    ("gui", "false", "Watch it in the simulator's own window."),
+    ("gui", "false", "Show the robot in the simulator's window."),
     ("log_level", "info", "debug, info, warn, error or fatal."),
     *OPTIONS,
 )
@@ -54,7 +54,7 @@ ARGUMENTS = (
 def simulated_robot(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     value = {name: LaunchConfiguration(name).perform(context) for name, _, _ in ARGUMENTS}
     truth = {name: is_true(name, value[name]) for name in ("dry_run", "gui", "realtime")}
-    # A window is never real-time: beside --gui the command refuses --realtime.
+    # A window excludes real-time priority: the command refuses --realtime with --gui.
     arguments = ["--gui"] if truth["gui"] else []
     if not (truth["gui"] and truth["realtime"]):
         arguments.append("--realtime" if truth["realtime"] else "--no-realtime")

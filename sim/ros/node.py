@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""pixelgait-sim: the stand-in robot as a ROS 2 node."""
+"""pixelgait-sim: a simulated robot as a ROS 2 node."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     from pixelgait.sim.viewing.live_view import WindowProcess
 
 TRAJECTORY = "trajectory.npz"
-SPIN_S = 0.03  # a window wants to be told of 30 moments a second
-LATE_STEPS = 500  # a second's worth: below that nobody would notice
+SPIN_S = 0.03  # a window is updated 30 times a second
+MAX_LATE_STEPS = 500  # without a warning: the steps of one second
 
 
 @dataclass(frozen=True)
 class SimConfig(SceneOptions):
-    """Stand in for a robot: simulate one in real time behind its ROS 2 topics.
+    """Simulate a robot in real time behind the topics of a real one.
 
     Publishes joint_states and imu/data at 500 Hz, camera/color/image_raw (rgb8) and
     camera/depth/image_rect_raw (32FC1) at 30 Hz where they are subscribed, odom (frame odom) and
     ground_truth/odom (frame map) at 50 Hz, whose frames coincide at the start; takes joint_command.
-    Arguments for ROS go behind --ros-args.
+    Arguments for ROS follow --ros-args.
     """
 
     APART = (("--gui", "--realtime"),)
@@ -54,34 +54,33 @@ class SimConfig(SceneOptions):
     body: str = "pybullet"
     """Simulator: pybullet or mujoco."""
     seed: Seed = FIRST_EVALUATION_SEED
-    """Lays the scene out."""
+    """Seed of the scene's layout."""
     faults: tuple[str, ...] = ()
-    """Sensors that fail, as of pixelgait-eval: joints-spike:at=5,for=1, or mixed. Faults of the
-    camera act on colour where nobody has subscribed depth."""
+    """Sensor faults, as for pixelgait-eval: joints-spike:at=5,for=1, or mixed. Camera faults act on
+    colour images while depth has no subscriber."""
     camera: Annotated[tuple[int, int], Range(1, 1024)] = (32, 48)
-    """Height and width of the camera images [pixels], of which a policy sees the middle. Above
-    64 x 64 rendering one takes longer than a physics step (2 ms)."""
+    """Height and width of the camera images [pixels]; a policy sees the middle. Rendering more than
+    64 x 64 takes longer than a physics step (2 ms)."""
     odom_scale: Annotated[float, Range(0.5, 2.0)] = 1.0
-    """Factor on the lengths that odom measures: 1.02 believes to be 2 % further."""
+    """Scale error of odom's lengths: 1.02 measures 2 % too much."""
     odom_turn: Annotated[float, Range(-1.0, 1.0)] = 0.0
-    """How far the heading of odom turns away on every metre [rad]."""
+    """Drift of odom's heading [rad/m]."""
     odom_noise: Annotated[float, Range(0.0, 1.0)] = 0.0
-    """Standard deviation of the noise of every odom, which adds nothing up: of x and y [m], and of
-    the heading as many [rad]."""
+    """Standard deviation of odom's noise, without drift: of x, y [m] and the heading [rad]."""
     gui: bool = False
-    """Show the robot in the simulator's own window; then without real-time priority."""
+    """Show the robot in the simulator's window, without real-time priority."""
     link: str = "ros"
-    """How to reach it: ros, by topics; ros2-control, by its forward_position_controller, or
-    joint-trajectory, by its joint_trajectory_controller; or go2:lo, a Unitree Go2's own DDS, whose
-    motors have to be released first. Camera and odometry by topics in any case."""
+    """How to reach it: ros, topics; ros2-control, its forward_position_controller, or
+    joint-trajectory, its joint_trajectory_controller; or go2:lo, a Unitree Go2's own DDS, whose
+    motors must be released first. Camera and odometry are topics with every link."""
     any_interface: bool = False
     """Allow a simulated Go2 on another interface than lo, where a real robot may be."""
     out: Path | None = None
-    """Folder for trajectory.npz, where the robot was."""
+    """Folder for trajectory.npz, the robot's poses."""
     video: Path | None = None
-    """Film where the robot was (.mp4 or .gif; .png for a strip of frames), once it has stopped."""
+    """Film of the walk (.mp4 or .gif; .png for a strip of frames), rendered at the end."""
     realtime: bool = True
-    """Ask for real-time priority; without the right to it, warn and go on."""
+    """Ask for real-time priority; without permission, warn and continue."""
 
 
 def main() -> None:
@@ -93,8 +92,8 @@ def run(config: SimConfig) -> None:
     """Simulate until SIGINT or SIGTERM.
 
     Raises:
-        UserError: unknown scene, robot or simulator, no pixels, unwritable folder, ROS 2 not
-            installed.
+        UserError: the scene, robot or simulator is unknown, an output cannot be written, a Go2 is
+            simulated on a real robot's interface, or ROS 2 is not installed.
     """
     address = parse_link(config.link)
     scene = config.make_scene()
@@ -120,7 +119,7 @@ def run(config: SimConfig) -> None:
         raise UserError(f"stand-in robot stopped: {node.fault}")
     if closed is not None:
         raise closed
-    if node.late > LATE_STEPS:
+    if node.late > MAX_LATE_STEPS:
         late = f"{node.late} physics steps began late, the robot was slower than real time"
         print(f"warning: {late}: end other programs, see docs/robot/timing.md")
 
@@ -134,10 +133,10 @@ def _window(config: SimConfig, robot: RobotSpec) -> AbstractContextManager[Windo
 
 
 def _film(config: SimConfig, path: Path, node: SimulatedRobot) -> None:
-    """Film where the robot was. Nothing is real-time any more, and Ctrl-C ends it.
+    """Render the film, without real-time priority; Ctrl-C ends it.
 
     Raises:
-        UserError: it was nowhere yet.
+        UserError: there is no pose yet.
     """
     from pixelgait.robot.ros.common.ros2 import install_signal_handlers
     from pixelgait.robot.runtime.realtime import give_up_priority
@@ -156,13 +155,12 @@ def _film(config: SimConfig, path: Path, node: SimulatedRobot) -> None:
 def _serve(
     config: SimConfig, address: Address, body: SimulatedBody, window: WindowProcess | None
 ) -> tuple[SimulatedRobot, KeyboardInterrupt | None]:
-    """Be the robot until SIGINT or SIGTERM; see `run`. Returns it, stopped, and what the window
-    said if its user has closed it."""
+    """Run the robot until SIGINT or SIGTERM; returns it, and the interrupt of a closed window."""
     from pixelgait.robot.ros.common import ros2
     from pixelgait.robot.runtime.realtime import request_priority
     from pixelgait.sim.ros.simulated_robot import SimulatedRobot
 
-    # Who watches needs the cores for graphics, too.
+    # A window needs the cores for graphics, too.
     refusal = request_priority() if config.realtime and window is None else None
     stop = ros2.start(sys.argv)
     rng = Stream.ODOMETRY.rng(config.seed)
@@ -182,9 +180,9 @@ def _serve(
         while not (stop.is_set() or node.fault):
             try:
                 executor.spin_once(timeout_sec=SPIN_S)
-            except Exception as error:  # a malformed request is none of the robot's
-                told = f"{type(error).__name__}: {error}"
-                node.get_logger().error(f"a request was not understood: {told}")
+            except Exception as error:  # a malformed request must not affect the robot
+                reason = f"{type(error).__name__}: {error}"
+                node.get_logger().error(f"a request was not understood: {reason}")
             if window is not None:
                 window.show(config.seed, *node.seen)
     except KeyboardInterrupt as stopped:
@@ -201,7 +199,7 @@ def _serve(
 
 
 def wire_on(address: Address) -> Callable[[Any, RobotSpec], Wire]:
-    """What makes a wire beside a node, for a robot; only where it is wanted DDS is imported."""
+    """A factory of the wire for this address; DDS is imported only for a Go2."""
     if isinstance(address, Go2):
         from pixelgait.robot.unitree.dds import Bus
         from pixelgait.sim.ros.go2 import Go2Wire
