@@ -19,9 +19,10 @@ from pixelgait.robot.files import json_bytes, write_atomic
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.profiling.comparison import format_comparison, read_report
 from pixelgait.robot.profiling.page import page
-from pixelgait.robot.runtime.cache_warmup import CacheWarmup
 from pixelgait.robot.runtime.latency import LatencyProfiler, format_table
-from pixelgait.robot.runtime.realtime import RateKeeper, request_priority
+from pixelgait.robot.runtime.realtime import request_priority
+from pixelgait.robot.runtime.timing import CacheWarmup, RateKeeper
+from pixelgait.robot.spec import Array
 
 
 @dataclass(frozen=True)
@@ -113,14 +114,15 @@ def run_loop(bundle: Bundle, seconds: float, rng: np.random.Generator) -> Latenc
     period_s = bundle.control_dt_s
     profiler = LatencyProfiler(period_s, ())
     controller = bundle.controller(stopwatch=profiler)
-    cache_warmup, reading = CacheWarmup(controller), None
+    cache_warmup = CacheWarmup(controller)
+    walked: tuple[Reading, Array] | None = None
     images = rng.integers(0, 256, (16, *bundle.image_shape), dtype=np.uint8)
     rate = RateKeeper(period_s)
     for tick in range(round(seconds / period_s)):
         profiler.start()
         profiler.start_lap()
-        if reading is not None:
-            cache_warmup.run(reading)
+        if walked is not None:
+            cache_warmup.run(*walked)
             profiler.lap("cache_warmup")
         now = time.monotonic()
         reading = Reading(
@@ -132,7 +134,8 @@ def run_loop(bundle: Bundle, seconds: float, rng: np.random.Generator) -> Latenc
             partial(Image, images[tick % len(images)], now),
         )
         profiler.start_lap()
-        controller.step(reading)
+        latent = controller.step(reading).latent
+        walked = None if latent is None else (reading, latent)
         profiler.stages["sensor_to_command"].record(round((time.monotonic() - now) * 1e9))
         profiler.missed_deadlines(rate.wait())
     return profiler

@@ -15,8 +15,7 @@ import numpy as np
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.recording.messages import IMU, JOINTS, SEEN, STATE, STEP
-from pixelgait.robot.runtime.operator_commands import OperatorCommands, RobotState
-from pixelgait.robot.runtime.state_machine import Inputs
+from pixelgait.robot.runtime.state_machine import Inputs, OperatorCommands, RobotState
 from pixelgait.robot.safety.supervisor import SensorTimeouts
 from pixelgait.robot.spec import Array
 

@@ -20,7 +20,7 @@ from mcap_ros2.writer import Writer
 from pixelgait.robot.cli.processes import ENDING
 from pixelgait.robot.recording.messages import STATE, TYPES, messages, state_message
 from pixelgait.robot.runtime.control_loop import ControlStep
-from pixelgait.robot.runtime.operator_commands import RobotState
+from pixelgait.robot.runtime.state_machine import RobotState
 
 CHUNK_BYTES = 64 << 10  # lost at most if this process is killed: about 0.2 s
 NICENESS = 10

@@ -28,7 +28,7 @@ from pixelgait.robot.ros.parameters import (
     NodeOptions,
     Parameters,
 )
-from pixelgait.robot.runtime.operator_commands import Operator
+from pixelgait.robot.runtime.state_machine import Operator
 from pixelgait.robot.unitree.address import Go2
 
 CAMERA_WAIT_S = 1.0  # for known publishers of camera_info, /tf_static; some stay silent; assumption

@@ -18,11 +18,15 @@ from pixelgait.robot.ros.monitoring.diagnostics import PERIOD_S, Diagnostics
 from pixelgait.robot.ros.monitoring.report import AttentionTopic, busy_computer, report
 from pixelgait.robot.ros.monitoring.status_topics import DecisionTopic, LatencyTopic, StatusTopics
 from pixelgait.robot.ros.parameters import DRIVER_TIMEOUT, NodeOptions, Parameters
-from pixelgait.robot.runtime.control_loop import SENSOR_WAIT_S, ControlLoop
-from pixelgait.robot.runtime.decision_log import MOST_BYTES
+from pixelgait.robot.runtime.control_loop import (
+    MAX_DECISION_BYTES,
+    SENSOR_WAIT_S,
+    ControlLoop,
+    LoopOptions,
+)
 from pixelgait.robot.runtime.latency import LatencyProfiler
-from pixelgait.robot.runtime.operator_commands import Operator, RobotState
-from pixelgait.robot.runtime.realtime import freeze_collector, take_turns
+from pixelgait.robot.runtime.realtime import freeze_collector, shorten_switch_interval
+from pixelgait.robot.runtime.state_machine import Operator, RobotState
 
 DISCOVERY_S = 3.0  # until all earlier nodes are discovered; up to 2.6 s were measured
 WATCH_PERIOD_S = 0.1
@@ -149,7 +153,7 @@ class ControllerNode(LifecycleNode):
             self._wait_for_conflicts()
             self.loop = self._make_loop()
             freeze_collector()
-            take_turns()
+            shorten_switch_interval()
             self.loop.start()
             self._wait_for(self.loop)
             for unknown in self.connections.camera_unknown():
@@ -193,12 +197,14 @@ class ControllerNode(LifecycleNode):
             profiler,
             period_s,
             self.operator,
-            self.connections.pilot,
-            self.parameters.seconds(DRIVER_TIMEOUT),
-            needs_goal=self.connections.goal is not None,
-            keep_bytes=MOST_BYTES if self.options.out else 0,
-            record=None if recorder is None else recorder.step,
-            admit=self.connections.admit,
+            LoopOptions(
+                driver_timeout_s=self.parameters.seconds(DRIVER_TIMEOUT),
+                needs_goal=self.connections.goal is not None,
+                pilot=self.connections.pilot,
+                keep_bytes=MAX_DECISION_BYTES if self.options.out else 0,
+                record=None if recorder is None else recorder.step,
+                admit=self.connections.admit,
+            ),
         )
 
     def _wait_for(self, loop: ControlLoop) -> None:

@@ -1,63 +1,120 @@
-"""The control loop on board: clock, thread and wire around what the robot does step by step."""
+"""Control loop on board: wait, read, decide, check, send, a hundred times a second."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from pixelgait.robot.control.controller import Controller, ControlResult, Decision
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S, Image, JointCommand, Link, Reading
-from pixelgait.robot.runtime.cache_warmup import CacheWarmup
-from pixelgait.robot.runtime.decision_log import MOST_BYTES, Decisions
 from pixelgait.robot.runtime.latency import LatencyProfiler
-from pixelgait.robot.runtime.operator_commands import STIFF, Operator, RobotState
-from pixelgait.robot.runtime.realtime import RateKeeper, elapsed_s, raise_priority
-from pixelgait.robot.runtime.sensor_status import SensorStatus
-from pixelgait.robot.runtime.sensor_sync import SensorSync
-from pixelgait.robot.runtime.state_machine import Inputs, Operation
+from pixelgait.robot.runtime.realtime import raise_priority
+from pixelgait.robot.runtime.state_machine import STIFF, Inputs, Operation, Operator, RobotState
+from pixelgait.robot.runtime.timing import CacheWarmup, RateKeeper, SensorSync, elapsed_s
+from pixelgait.robot.safety.sensor_age import SensorStatus
 from pixelgait.robot.safety.supervisor import without_camera
 from pixelgait.robot.spec import Array
 
-SENSOR_WAIT_S = 15.0  # discovery on loopback was seen to take up to 2.6 s; a robot boots slower
-SILENCE_S = 2.0  # after so long a wait people are told what for
+SENSOR_WAIT_S = 15.0  # discovery on loopback took up to 2.6 s; a robot boots more slowly
+SILENCE_S = 2.0  # after such a wait the missing sensors are reported
 DAMP_MESSAGES = 5
-DEACTIVATED = "deactivated"  # why a loop has ended that was told to
+DEACTIVATED = "deactivated"  # why a loop ended that was stopped
+# Assumption: more than an hour of short decisions by 32 x 32 pixels.
+MAX_DECISION_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class ControlStep:
-    """All of a control step, for a recording: what went in, what came of it, what was set then."""
+    """Record of a control step: its inputs, its results, and the settings that applied."""
 
     inputs: Inputs
     command: JointCommand
-    sent: bool  # or withheld, because the robot had been let go
+    sent: bool  # False: damped instead, because the driver had timed out
     state: str
     cause: str
     fault: str | None
-    image: Image | None  # as the policy saw it, if it looked anew
-    decision: Decision | None  # of that look
+    image: Image | None  # as the policy saw it, if it was asked in this step
+    decision: Decision | None  # on that image
     settings: dict[str, Any]
-    took_us: float  # from when its readings were fetched until the command was out
+    took_us: float  # from the last poll of the link until the command was out
     number: int  # of the loop's steps, from 0
 
 
-class ControlLoop:
-    """Operates the robot behind a link, in a thread and at a rate of its own.
+class Decisions:
+    """Log of images and decisions: the newest, and earlier ones up to `keep_bytes` in all.
 
-    `operator` says what people want, `pilot` where to if that is not the policy's own high level;
-    that may be one that `needs_destination`.
-    `fault` says why the loop has ended on its own, or is None. Of `decisions` the newest is
-    remembered, and those before as long as all are no more than `keep_bytes`; `record` is given
-    every step, in the control thread, and `admit` is called there before anything moves, with an
-    event that is set once the loop shall end: a UserError of its is a fault. Others may set
-    `driver_timeout_s` and the supervisor's patience at any time: every step goes by what they were
-    at its begin.
+    One thread adds; others may read.
+    """
+
+    def __init__(self, keep_bytes: int) -> None:
+        self._keep_bytes, self._kept_bytes = keep_bytes, 0
+        self._kept: deque[tuple[Image, Decision]] = deque()
+
+    def add(self, image: Image, decision: Decision) -> None:
+        """Append the newest, and drop the oldest ones."""
+        self._kept.append((image, decision))
+        self._kept_bytes += _size_bytes(image, decision)
+        while self._kept_bytes > self._keep_bytes and len(self._kept) > 1:
+            self._kept_bytes -= _size_bytes(*self._kept.popleft())
+
+    @property
+    def newest(self) -> tuple[Image, Decision] | None:
+        """None before the first."""
+        return self._kept[-1] if self._kept else None
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __iter__(self) -> Iterator[tuple[Image, Decision]]:
+        return iter(list(self._kept))
+
+
+def _size_bytes(image: Image, decision: Decision) -> int:
+    attention = decision.attention
+    return image.pixels.nbytes + (0 if attention is None else attention.nbytes)
+
+
+@dataclass(frozen=True)
+class LoopOptions:
+    """Options of a `ControlLoop`."""
+
+    driver_timeout_s: float = DRIVER_TIMEOUT_S  # initial value; the loop's attribute may be set
+    needs_goal: bool = False  # stand until the operator sets a goal
+    pilot: Callable[[], Array] | None = None  # latent commands (2,) that replace the high level
+    keep_bytes: int = MAX_DECISION_BYTES  # of the decision log
+    record: Callable[[ControlStep], None] | None = None  # called after every step
+    # Called once all sensors send, before anything moves, with the event that ends the loop.
+    # A UserError it raises is a fault.
+    admit: Callable[[threading.Event], None] = lambda _: None
+
+
+class ControlLoop:
+    """Runs a controller on the robot behind a link, in a thread of its own.
+
+    Every period:
+
+        wait    for the deadline, and for a reading that is due in a moment
+        read    sensors, their ages, operator commands, settings
+        decide  on a command: state machine, controller, supervisor
+        check   sensor health, state and faults; disarm a robot that was damped by its driver
+        send    the command, or damping if the driver has timed out meanwhile
+
+    Life cycle: `start` once, then `stop`, or until `fault` says why it ended by itself. The last
+    messages damp the robot, whatever happened.
+
+    Threads:
+
+    * The control thread owns link, controller, profiler, operation and rate; `record` and `admit`
+      run in it.
+    * Any thread may call `start`, `stop`, `fail` and the operator's methods, and may read all
+      attributes. `changes` and `sensor_status.changes` may be emptied by one other thread.
+    * Any thread may set `driver_timeout_s`, and entries of the mapping `sensor_timeouts` that the
+      supervisor was made with: a step goes by their values at its begin.
     """
 
     def __init__(
@@ -67,36 +124,30 @@ class ControlLoop:
         profiler: LatencyProfiler,
         period_s: float,
         operator: Operator,
-        pilot: Callable[[], Array] | None = None,
-        driver_timeout_s: float = DRIVER_TIMEOUT_S,
-        needs_goal: bool = False,
-        keep_bytes: int = MOST_BYTES,
-        record: Callable[[ControlStep], None] | None = None,
-        admit: Callable[[threading.Event], None] = lambda _: None,
+        options: LoopOptions | None = None,
     ) -> None:
+        options = options or LoopOptions()
         self.link, self.controller, self.profiler = link, controller, profiler
-        self.operator, self.pilot, self._record, self._admit = operator, pilot, record, admit
-        self.operation = Operation(controller, driver_timeout_s, needs_goal)
-        self.driver_timeout_s = driver_timeout_s
-        self._sensor_timeouts = controller.supervisor.sensor_timeouts  # as others set it
+        self.operator, self.options, self.period_s = operator, options, period_s
+        self.operation = Operation(controller, options.driver_timeout_s, options.needs_goal)
+        self.driver_timeout_s = options.driver_timeout_s
+        self._sensor_timeouts = controller.supervisor.sensor_timeouts  # other threads may set them
         self._settings: dict[str, Any] = {}  # of this step
-        self._cache_warmup = CacheWarmup(controller)
         self.rate = RateKeeper(period_s)
-        self._pace = SensorSync(link, self.rate, profiler)
-        self.period_s = period_s
-        self.decisions = Decisions(keep_bytes)
-        self.changes: deque[tuple[RobotState, str]] = deque(
-            maxlen=100
-        )  # of state, with their causes
-        self.watch = SensorStatus(controller.supervisor.sensor_timeouts)  # of the sensors
+        self._sensor_sync = SensorSync(link, self.rate, profiler)
+        self._cache_warmup = CacheWarmup(controller)
+        self._walked: tuple[Reading, Array] | None = None  # last step: reading, latent command (2,)
+        self.decisions = Decisions(options.keep_bytes)
+        self.changes: deque[tuple[RobotState, str]] = deque(maxlen=100)  # states and causes
+        self.sensor_status = SensorStatus(self._sensor_timeouts)
         self.sensing = threading.Event()  # all sensors send
-        self.missing: tuple[str, ...] = ()  # those that did not after `SILENCE_S`
+        self.missing: tuple[str, ...] = ()  # sensors that did not after `SILENCE_S`
         self.walking_since: float | None = None  # monotonic [s]
         self.fault: str | None = None
-        self.steps = self.misses = 0  # of all its steps; deadlines that passed
-        self._stalls = 0  # of the operation, that have been minded
-        self._sent_s = 0.0  # when the last command was handed over, see `elapsed_s`
-        self._late_s = 0.0  # a gap that was noticed only when a command was ready, or out
+        self.steps = self.misses = 0  # all steps; deadlines missed
+        self._stalls = 0  # of the operation, after the last step
+        self._sent_s = 0.0  # when the last command was sent, see `elapsed_s`
+        self._late_s = 0.0  # a gap that was noticed only when sending
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="control")
 
@@ -121,20 +172,20 @@ class ControlLoop:
                 self._operate()
         except UserError as error:
             self.fault = str(error)
-        except Exception as error:  # whatever it is, the robot must not keep its last command
+        except Exception as error:  # the robot must not keep its last command
             self.fault = f"{type(error).__name__}: {error}"
         finally:
             self._damp()
 
     def _wait_for_sensors(self) -> bool:
-        """Whether all sensors send, and a first image can be used, before anyone stops the loop."""
+        """Wait until all sensors send and the first image is usable; False if stopped meanwhile."""
         began_s = time.monotonic()
         self.link.forget()
         while missing := self.controller.supervisor.silent(self.link.ages()):
             if self._stop.wait(0.01):
                 return False
             self.link.take()
-            self._take_settings()
+            self._apply_settings()
             waited_s = time.monotonic() - began_s
             if waited_s > SILENCE_S and not self.missing:
                 self.missing = tuple(missing)
@@ -143,12 +194,12 @@ class ControlLoop:
                 raise UserError(
                     f"no message on {', '.join(missing)} for {SENSOR_WAIT_S:.0f} s{warnings}"
                 )
-        if self.pilot is None:
-            self.link.read().image()  # one that cannot be used is refused
+        if self.options.pilot is None:
+            self.link.read().image()  # an unusable image raises a UserError
         try:
-            self._admit(self._stop)
+            self.options.admit(self._stop)
         except UserError:
-            if not self._stop.is_set():  # else it was told to end, and says so
+            if not self._stop.is_set():  # otherwise it says that it was interrupted
                 raise
         return not self._stop.is_set()
 
@@ -157,132 +208,139 @@ class ControlLoop:
         self.operator.begin()
         self.rate.restart()
         self._sent_s = elapsed_s()
-        self._note(RobotState.LIMP, "all sensors send")
+        self._enter(RobotState.LIMP, "all sensors send")
         self.sensing.set()
-        reading: Reading | None = None
         while self.fault is None and not self._stop.is_set():
-            began_s = self._pace.take(partial(self._warm_caches, reading))
-            self.profiler.start()
-            reading = self._read()
-            gap_s, self._late_s = max(self._late_s, elapsed_s() - self._sent_s), 0.0
-            latent = self.pilot() if self.pilot else None
-            inputs = Inputs(reading, self.link.ages(), self.operator.commands, gap_s, latent)
-            self._take_settings()
-            result = self.operation.step(inputs)
-            self.watch.look(inputs.ages, self.link.warnings(), began_s)
-            self._follow_state()
-            if result.image is not None and result.decision is not None:
-                self.decisions.add(result.image, result.decision)
-            self._mind_who_let_go(inputs.ages)
-            sent = self._send(result.command, inputs.ages)
-            if self._record is not None:
-                self._record(self._step(inputs, result, sent, began_s))
+            self._step()
             missed = self.rate.wait()
             self.profiler.missed_deadlines(missed)
             self.steps, self.misses = self.steps + 1, self.misses + missed
 
-    def _warm_caches(self, reading: Reading | None) -> None:
-        """The step of the last reading once more, of a robot that walks."""
-        if reading is not None and self.operation.state is RobotState.WALKING:
+    def _step(self) -> None:
+        polled_s = self._wait()
+        inputs = self._read()
+        result = self._decide(inputs)
+        self._check(inputs.ages, polled_s)
+        sent = self._send(result.command)
+        if self.options.record is not None:
+            self.options.record(self._recorded(inputs, result, sent, polled_s))
+
+    def _wait(self) -> float:
+        """Wait for a reading that is due; returns when the link was polled last [s]."""
+        return self._sensor_sync.wait(self._warm_caches)
+
+    def _warm_caches(self) -> None:
+        if self._walked is not None:
             self.profiler.start_lap()
-            self._cache_warmup.run(reading)
+            self._cache_warmup.run(*self._walked)
             self.profiler.lap("cache_warmup")
 
-    def _read(self) -> Reading:
-        """The newest values, whose age is recorded."""
+    def _read(self) -> Inputs:
+        """Collect the inputs of a step, and record the sensors' ages."""
+        self.profiler.start()
         reading = self.link.read()
         now = self.link.now_s()
         for sensor, stamp in self.link.stamps().items():
             self.profiler.sensor_age[sensor].record(round((now - stamp) * 1e9))
         self.profiler.lap("read")
-        return reading
+        gap_s, self._late_s = max(self._late_s, elapsed_s() - self._sent_s), 0.0
+        latent = self.options.pilot() if self.options.pilot else None
+        inputs = Inputs(reading, self.link.ages(), self.operator.commands, gap_s, latent)
+        self._apply_settings()
+        return inputs
 
-    def _take_settings(self) -> None:
-        """For one step: what others set meanwhile counts from the next one on."""
-        controller, sensor_timeouts = self.controller, dict(self._sensor_timeouts)
-        controller.supervisor.sensor_timeouts = sensor_timeouts
+    def _apply_settings(self) -> None:
+        """Copy the settings for one step: a value that changes meanwhile applies from the next."""
+        supervisor, sensor_timeouts = self.controller.supervisor, dict(self._sensor_timeouts)
+        supervisor.sensor_timeouts = sensor_timeouts
         self.operation.driver_timeout_s = self.driver_timeout_s
         self._settings = {
             "sensor_timeouts": sensor_timeouts,
             "driver_timeout_s": self.operation.driver_timeout_s,
-            "motors_enabled": controller.supervisor.motors_enabled,
+            "motors_enabled": supervisor.motors_enabled,
         }
 
-    def _step(
-        self, inputs: Inputs, result: ControlResult, sent: bool, began_s: float
-    ) -> ControlStep:
+    def _decide(self, inputs: Inputs) -> ControlResult:
+        result = self.operation.step(inputs)
+        self._walked = None if result.latent is None else (inputs.reading, result.latent)
+        if result.image is not None and result.decision is not None:
+            self.decisions.add(result.image, result.decision)
+        return result
+
+    def _check(self, ages: Mapping[str, float], polled_s: float) -> None:
+        """Report sensor health and state; disarm a robot that lies; end the loop on a fault."""
         operation, supervisor = self.operation, self.controller.supervisor
-        return ControlStep(
-            inputs=replace(inputs, reading=replace(inputs.reading, image=_recorded)),
-            command=result.command,
-            sent=sent,
-            state=operation.state.value,
-            cause=operation.cause,
-            fault=supervisor.fault,
-            image=result.image,
-            decision=None if result.image is None else result.decision,
-            settings=self._settings,
-            took_us=round((time.monotonic() - began_s) * 1e6, 1),
-            number=self.steps,
-        )
-
-    def _send(self, command: JointCommand, ages: Mapping[str, float]) -> bool:
-        """Send a command, but nothing stiff to a driver that has let go meanwhile: False then."""
-        fault = self.controller.supervisor.fault
-        if fault is not None and self.fault is None:
-            silent = self.controller.supervisor.silent(ages)
-            self.fault = fault + self._warnings(silent[:1])
-        before_s, self._sent_s = self._sent_s, elapsed_s()
-        late = self._note_gap(self._sent_s - before_s)
-        if late:
-            command = self.controller.supervisor.damp(command.time_s)
-        self.profiler.start_lap()
-        self.link.send(command)
-        # When it came through nobody knows if that took long: it may be only now.
-        self._note_gap(elapsed_s() - before_s)
-        self.profiler.lap("publish")
-        age = self.link.now_s() - command.time_s
-        self.profiler.stages["sensor_to_command"].record(round(age * 1e9))
-        return not late
-
-    def _note_gap(self, gap_s: float) -> bool:
-        """Whether the driver of a stiff robot has let go in so long [s]; the next step heeds it."""
-        late = gap_s > self.operation.driver_timeout_s and self.operation.state in STIFF
-        if late:
-            self._late_s = gap_s
-        return late
-
-    def _follow_state(self) -> None:
-        """Tell others what the robot does now."""
-        operation = self.operation
+        self.sensor_status.update(ages, self.link.warnings(), polled_s)
         if operation.state is not self.operator.state:
-            self._note(operation.state, operation.cause)
+            self._enter(operation.state, operation.cause)
             self._cache_warmup.reset()
             if operation.state is RobotState.WALKING and self.walking_since is None:
                 self.profiler.reset()
                 self.profiler.start()
                 self.walking_since = time.monotonic()
+        self._disarm_if_down(ages)
+        if supervisor.fault is not None and self.fault is None:
+            self.fault = supervisor.fault + self._warnings(supervisor.silent(ages)[:1])
 
-    def _mind_who_let_go(self, ages: Mapping[str, float]) -> None:
-        """A robot that has been let go, or tells nothing, gets stiff by new orders alone."""
+    def _disarm_if_down(self, ages: Mapping[str, float]) -> None:
+        """After a stall, or without sensors while limp, only new commands make the robot stiff."""
         operation, supervisor = self.operation, self.controller.supervisor
         stalls, self._stalls = self._stalls, operation.stalls
         silent = [] if operation.state in STIFF else supervisor.silent(without_camera(ages))
-        if (operation.stalls > stalls or silent) and self.operator.let_go():
+        if (operation.stalls > stalls or silent) and self.operator.revoke():
             why = f"{silent[0]} is silent" if silent else "it has let go"
             self.changes.append((operation.state, f"disarmed, {why}"))
 
-    def _note(self, state: RobotState, cause: str) -> None:
+    def _send(self, command: JointCommand) -> bool:
+        """Send the command; False: damping instead, because the driver had timed out meanwhile."""
+        before_s, self._sent_s = self._sent_s, elapsed_s()
+        late = self._is_late(self._sent_s - before_s)
+        if late:
+            command = self.controller.supervisor.damp(command.time_s)
+        self.profiler.start_lap()
+        self.link.send(command)
+        # If sending took long, the command may have arrived only now.
+        self._is_late(elapsed_s() - before_s)
+        self.profiler.lap("publish")
+        age = self.link.now_s() - command.time_s
+        self.profiler.stages["sensor_to_command"].record(round(age * 1e9))
+        return not late
+
+    def _is_late(self, gap_s: float) -> bool:
+        """Whether the driver of a stiff robot has timed out; if so the next step stalls."""
+        late = gap_s > self.operation.driver_timeout_s and self.operation.state in STIFF
+        if late:
+            self._late_s = gap_s
+        return late
+
+    def _recorded(
+        self, inputs: Inputs, result: ControlResult, sent: bool, polled_s: float
+    ) -> ControlStep:
+        return ControlStep(
+            inputs=replace(inputs, reading=replace(inputs.reading, image=_no_image)),
+            command=result.command,
+            sent=sent,
+            state=self.operation.state.value,
+            cause=self.operation.cause,
+            fault=self.controller.supervisor.fault,
+            image=result.image,
+            decision=None if result.image is None else result.decision,
+            settings=self._settings,
+            took_us=round((time.monotonic() - polled_s) * 1e6, 1),
+            number=self.steps,
+        )
+
+    def _enter(self, state: RobotState, cause: str) -> None:
         self.operator.state = state
         self.changes.append((state, cause))
 
     def _warnings(self, sensors: list[str]) -> str:
-        """What is odd about what arrives from these sensors, as the end of a sentence."""
+        """The link's warnings about these sensors, as the end of a sentence."""
         warnings = self.link.warnings()
         return "".join(f"; {name}: {warnings[name]}" for name in sensors if name in warnings)
 
     def _damp(self) -> None:
-        """Whatever has happened: the last messages damp. They need no reading."""
+        """Send the last messages, which damp; they need no reading."""
         for _ in range(DAMP_MESSAGES):
             try:
                 self.link.send(self.controller.supervisor.damp(self.link.now_s()))
@@ -293,5 +351,5 @@ class ControlLoop:
         self.operator.state = None
 
 
-def _recorded() -> Image:
+def _no_image() -> Image:
     raise UserError("the image of a recorded step is beside it")

@@ -1,15 +1,18 @@
-"""Latency as data: fixed-size histograms of every stage from sensor stamp to joint command.
+"""Latency profiler: histograms of every stage from sensor stamp to joint command; stall causes.
 
-Recording allocates nothing that grows and takes about a microsecond, so it stays on in production.
+Recording takes about a microsecond and constant memory, so it is always on.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
+import threading
 import time
 from array import array
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +20,6 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from pixelgait.robot.control.controller import Stopwatch
-from pixelgait.robot.runtime.realtime import StallWatch
 
 # Log-linear buckets (as HdrHistogram): 128 per octave, so a percentile is exact within 0.8 %.
 SUB_BITS = 7
@@ -37,6 +39,7 @@ STAGES = {
     "cache_warmup": "last step run again while waiting, to keep caches warm",
 }
 COMPUTE = ("observe", "low_level", "safety")  # in every step; the last one ends it
+CAUSES = ("garbage collection", "scheduler", "publishing", "own code", "waiting")  # of stalls
 
 
 class Histogram:
@@ -64,7 +67,7 @@ class Histogram:
         return min(self.max_ns, int(percentile_ns(np.array(self.counts), fraction)))
 
     def coarse(self) -> list[list[float]]:
-        """[upper edge [us], count] of 8 buckets an octave, where there are any."""
+        """[upper edge [us], count] of every non-empty bucket, 8 an octave."""
         counts = np.array(self.counts).reshape(-1, 1 << SUB_BITS - 3).sum(1)
         return [
             [_upper_edge_ns(((row + 1) << SUB_BITS - 3) - 1) / 1e3, int(counts[row])]
@@ -81,7 +84,7 @@ class Histogram:
 
 
 def percentile_ns(counts: NDArray[np.uint64], fraction: float) -> float:
-    """Upper edge [ns] of the bucket of `Histogram.counts` that holds this fraction; NaN of none."""
+    """Upper edge [ns] of the bucket of `Histogram.counts` with this fraction; NaN if empty."""
     seen = np.cumsum(counts)
     if not seen[-1]:
         return float("nan")
@@ -93,8 +96,86 @@ def _upper_edge_ns(bucket: int) -> int:
     return ((bucket - (shift << SUB_BITS) + 1) << shift) - 1
 
 
+class GarbageClock:
+    """Total time of garbage collections in all threads [ns]."""
+
+    def __init__(self) -> None:
+        self.total_ns = self._since_ns = 0
+        gc.callbacks.append(self._count)
+
+    def _count(self, phase: str, _: object) -> None:
+        now = time.monotonic_ns()
+        if phase == "start":
+            self._since_ns = now
+        else:
+            self.total_ns += now - self._since_ns
+
+
+@cache
+def garbage_clock() -> GarbageClock:
+    """The process's garbage clock, which runs from the first call on."""
+    return GarbageClock()
+
+
+class StallWatch:
+    """Attributes late steps of a loop to causes: the largest share of the time since the last step.
+
+    Causes: garbage was collected, the thread was ready but had no core (scheduler), it published,
+    or it computed. All else is waiting: for the interpreter lock, for a disk, or because the
+    process was stopped. The loop's own thread calls `begin`.
+    """
+
+    def __init__(self, period_ns: int) -> None:
+        self.late_ns = period_ns // 2  # later than that is a stall
+        self._period_ns = period_ns
+        self.counts = dict.fromkeys(CAUSES, 0)
+        self.longest_ns = dict.fromkeys(CAUSES, 0)
+        self.publishing_ns = 0  # in this step, set by the profiler
+        self._garbage = garbage_clock()
+        self._thread: int | None = None
+        self._before = (0, 0, 0, 0)
+
+    def begin(self) -> None:
+        """A step begins."""
+        if self._thread != threading.get_ident():
+            self._thread = threading.get_ident()
+            path = f"/proc/self/task/{threading.get_native_id()}/schedstat"
+            self._waits = open(path, "rb", buffering=0) if os.path.exists(path) else None  # noqa: SIM115
+            self._before = self._clocks()
+            return
+        before, now = self._before, self._clocks()
+        self._before = now
+        took, collected, waited, computed = (b - a for a, b in zip(before, now, strict=True))
+        published, self.publishing_ns = self.publishing_ns, 0
+        late = took - self._period_ns
+        if late <= self.late_ns:
+            return
+        own = max(0, computed - collected - published)
+        rest = max(0, late - collected - waited - published - own)
+        shares = dict(zip(CAUSES, (collected, waited, published, own, rest), strict=True))
+        cause = max(shares, key=shares.__getitem__)
+        self.counts[cause] += 1
+        self.longest_ns[cause] = max(self.longest_ns[cause], late)
+
+    def summary(self) -> dict[str, dict[str, float]]:
+        """Count and longest [us] of each cause that occurred."""
+        return {
+            cause: {"count": count, "max_us": self.longest_ns[cause] / 1e3}
+            for cause, count in self.counts.items()
+            if count
+        }
+
+    def _clocks(self) -> tuple[int, int, int, int]:
+        """Clocks [ns]: monotonic time, garbage collection, waiting for a core, computation."""
+        waited = 0
+        if self._waits is not None:
+            self._waits.seek(0)
+            waited = int(self._waits.read(100).split()[1])
+        return time.monotonic_ns(), self._garbage.total_ns, waited, time.thread_time_ns()
+
+
 class LatencyProfiler(Stopwatch):
-    """Times the stages of a control loop, its period, its deadlines and the age of its sensors."""
+    """Times the stages of a control loop, its period, deadlines, stalls and sensor ages."""
 
     def __init__(self, period_s: float, sensors: tuple[str, ...]) -> None:
         self.period_ns = round(period_s * 1e9)
@@ -113,7 +194,7 @@ class LatencyProfiler(Stopwatch):
         self._lap_ns = self._compute_ns = 0
 
     def start(self) -> None:
-        """A control step begins: it has what it answers."""
+        """A control step begins, with a reading to answer."""
         self.stalls.begin()
         now = time.monotonic_ns()
         if self.ticks:
@@ -123,11 +204,11 @@ class LatencyProfiler(Stopwatch):
         self._compute_ns = 0
 
     def start_lap(self) -> None:
-        """What has happened since the last stage belongs to none."""
+        """Begin a stage now: the time since the last one is not counted."""
         self._lap_ns = time.monotonic_ns()
 
     def lap(self, stage: str) -> None:
-        """The named stage has ended; it began at `start_lap` or at the last lap."""
+        """End the named stage, which began at `start_lap` or at the last lap."""
         now = time.monotonic_ns()
         took, self._lap_ns = now - self._lap_ns, now
         self.stages[stage].record(took)
@@ -139,7 +220,7 @@ class LatencyProfiler(Stopwatch):
                 self.stages["compute"].record(self._compute_ns)
 
     def missed_deadlines(self, count: int) -> None:
-        """So many steps were due, and were not begun in time."""
+        """Count deadlines that passed before their step began."""
         self.deadline_misses += count
 
     def report(self, contract: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,7 +245,7 @@ class LatencyProfiler(Stopwatch):
 
 
 def machine() -> dict[str, Any]:
-    """What a latency means nothing without."""
+    """The machine that the latencies were measured on."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),

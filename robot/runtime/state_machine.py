@@ -1,13 +1,17 @@
-"""What a robot on board does, step by step: limp, stand up, ready, walk, lie down, stopped.
+"""State machine of a robot on board: limp, standing up, ready, walking, lying down, stopped.
 
-`Operation` has neither a clock nor a wire: the same inputs give the same commands, in the control
-loop and from a recording.
+An operator commands it (`Operator`), `Operation` executes it step by step. `Operation` has neither
+a clock nor a link: the same inputs give the same commands, in the control loop and in a replay.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import count
+from typing import Any
 
 import numpy as np
 
@@ -22,40 +26,169 @@ from pixelgait.robot.interface import (
     JointCommand,
     Reading,
 )
-from pixelgait.robot.runtime.operator_commands import STIFF, OperatorCommands, RobotState
 from pixelgait.robot.safety.supervisor import without_camera
 from pixelgait.robot.spec import Array
 
-LIE_S = 1.5  # from the pose in which it stands to the ground; ours
-REST_S = 1.0  # damped after a stall: what the driver let fall has come to lie; ours
-# Ours. Each time the robot falls, rests and stands up: every 10 s, and it gets nowhere.
-MOST_STALLS = 6  # within a minute of its own steps
-LONGEST_STALL_S = 3.0  # then people may be at the robot, and do not expect it to stand up; ours
-MINUTE = round(60.0 / CONTROL_DT_S)
-# How far a joint may be from where it should stand when the robot has stood up, and how much later
-# it may be there. Simulated robots are up to 0.45 rad off at the end of the way, laden and on
-# slippery ground, 0.23 rad half a second later; a joint that stayed where it lay, 0.4 to 1. Ours.
+LIE_S = 1.5  # assumption: duration of lying down, from the standing pose
+REST_S = 1.0  # assumption: damped after a stall, until the robot has come to rest on the ground
+# Assumption: in each stall the robot falls, rests and stands up again, which takes 10 s.
+MAX_STALLS = 6  # within a minute of the loop's own steps
+LONGEST_STALL_S = 3.0  # assumption: then people may be at the robot
+STEPS_A_MINUTE = round(60.0 / CONTROL_DT_S)
+# Assumptions: the largest error of a joint when the robot has stood up, and how much later it must
+# be met. Simulated robots, laden and on slippery ground, are up to 0.45 rad off at the end of the
+# motion, 0.23 rad half a second later; a joint that stayed where it lay is off by 0.4 to 1 rad.
 FAR_RAD, LATE_S = 0.35, 1.0
+
+
+class RobotState(str, Enum):
+    """States of the robot."""
+
+    LIMP = "limp"  # damped, no stiffness
+    STANDING_UP = "standing up"
+    READY = "ready"  # stands in the default pose
+    WALKING = "walking"
+    LYING_DOWN = "lying down"
+    STOPPED = "stopped"  # damped until the emergency stop is reset
+
+
+STIFF = (RobotState.STANDING_UP, RobotState.READY, RobotState.WALKING, RobotState.LYING_DOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorCommands:
+    """Commands of the operator: no stiffness before `armed`, nor while `stop` names a reason."""
+
+    armed: bool = False
+    wanted: RobotState = RobotState.LIMP  # or READY, WALKING
+    stop: str | None = None
+    goal_position: tuple[float, float] | None = None  # x, y [m] in the odometry's frame
+    goal_number: int = 0  # changes with each goal, even if the position does not
+
+
+class Operator:
+    """Accepts operator commands from any thread; refuses those that do not fit the robot's state.
+
+    Every command returns (accepted, what follows or why not).
+
+    Args:
+        auto: arm, stand up and walk without a command, but not after an emergency stop.
+        first: initial goal position, x, y [m] in the odometry's frame.
+    """
+
+    def __init__(self, auto: bool = False, first: tuple[float, float] | None = None) -> None:
+        self.auto, self.first = auto, first
+        self.commands = OperatorCommands()
+        self.state: RobotState | None = None  # set by the control loop; None: there is none
+        self._numbers = count(1)  # of goals; continues after a stop
+        self._lock = threading.RLock()
+
+    def begin(self) -> None:
+        """A control loop starts: earlier commands are void, except for an emergency stop."""
+        with self._lock:
+            if self.commands.stop is None:
+                self.commands = (
+                    OperatorCommands(True, RobotState.WALKING) if self.auto else OperatorCommands()
+                )
+            first, self.first = self.first, None
+            if first is not None:
+                self.go_to(first)
+
+    def arm(self) -> tuple[bool, str]:
+        """Permit stiff joints; nothing moves yet."""
+        return self._command(RobotState.LIMP, "armed", (RobotState.LIMP,), armed=True)
+
+    def disarm(self) -> tuple[bool, str]:
+        """Revoke `arm`; the robot must lie."""
+        return self._command(RobotState.LIMP, "disarmed", (RobotState.LIMP,), armed=False)
+
+    def stand_up(self) -> tuple[bool, str]:
+        """Stand in the default pose, from any joint angles or from walking."""
+        return self._command(RobotState.READY, "standing up")
+
+    def walk(self) -> tuple[bool, str]:
+        """Let the policy walk; the robot must stand."""
+        allowed = (RobotState.READY, RobotState.WALKING, RobotState.STANDING_UP)
+        return self._command(RobotState.WALKING, "walking", allowed)
+
+    def lie_down(self) -> tuple[bool, str]:
+        """Fold the legs, then damp; the goal is void."""
+        return self._command(RobotState.LIMP, "lying down", goal_position=None)
+
+    def go_to(self, goal_position: tuple[float, float] | None) -> tuple[bool, str]:
+        """Set the goal position x, y [m] in the odometry's frame; None: stand."""
+        with self._lock:
+            if goal_position is not None and (stop := self.commands.stop) is not None:
+                return False, f"stopped by {stop}: reset the emergency stop first"
+            before, self.first = self.commands.goal_position or self.first, None
+            number = next(self._numbers)
+            self.commands = replace(self.commands, goal_position=goal_position, goal_number=number)
+        if goal_position is None:
+            return before is not None, "stands" if before else "had no goal"
+        return True, "on the way as soon as it walks"
+
+    def emergency_stop(self, cause: str) -> tuple[bool, str]:
+        """Damp within a control step, in every state, until `reset_stop`."""
+        with self._lock:
+            self.commands, self.first = OperatorCommands(stop=self.commands.stop or cause), None
+        return True, f"stopped by {self.commands.stop}"
+
+    def reset_stop(self) -> tuple[bool, str]:
+        """End an emergency stop: the robot is limp and disarmed."""
+        with self._lock:
+            if self.commands.stop is None or self.state not in (None, RobotState.STOPPED):
+                return False, "not stopped"  # or not yet: the next step stops it
+            self.commands = OperatorCommands()
+        return True, "limp and disarmed"
+
+    def revoke(self) -> bool:
+        """Disarm and drop the goal, unless `auto`; returns whether the robot was armed."""
+        with self._lock:
+            armed = self.commands.armed and not self.auto
+            if armed:
+                self.commands = OperatorCommands()
+        return armed
+
+    def _command(
+        self,
+        wanted: RobotState,
+        answer: str,
+        allowed_in: tuple[RobotState, ...] = tuple(RobotState),
+        **changes: Any,
+    ) -> tuple[bool, str]:
+        with self._lock:
+            before = self.commands
+            if before.stop is not None:
+                return False, f"stopped by {before.stop}: reset the emergency stop first"
+            if "armed" not in changes and not before.armed:
+                return False, "not armed"
+            if self.state is None:
+                return False, "nobody operates the robot: the node is not active"
+            if self.state not in allowed_in:
+                return False, f"the robot is {self.state.value}"
+            self.commands = replace(before, wanted=wanted, **changes)
+        return True, answer
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """All that a step depends on."""
+    """All inputs of a control step."""
 
     reading: Reading
     ages: Mapping[str, float]  # of the sensors [s]
     commands: OperatorCommands
-    gap_s: float = 0.0  # since the last command went out
-    latent: Array | None = None  # somebody else's instead of the policy's high level
+    gap_s: float = 0.0  # since the last command was sent
+    latent: Array | None = None  # (2,) velocity command that replaces the high level
 
 
 class Operation:
-    """Runs a controller as it is told to.
+    """Executes operator commands: a controller while walking, poses otherwise, damping when limp.
 
-    `state` and `cause` say what the robot does and why. Nothing is stiff that was damped for longer
-    than `driver_timeout_s`, unless it has stood up from there: `MOST_STALLS` times within a minute
-    are a fault, and so is one longer than `LONGEST_STALL_S`. A policy that `needs_destination`
-    stands until it is told one.
+    `state` and `cause` are the robot's state and why it was entered.
+
+    A gap between two commands beyond `driver_timeout_s` is a stall: the motors' driver has damped
+    the robot. It rests, then stands up from there. `MAX_STALLS` within a minute are a fault, and so
+    is one of more than `LONGEST_STALL_S`. A policy with `needs_goal` stands until there is a goal.
     """
 
     def __init__(
@@ -68,30 +201,30 @@ class Operation:
         self.supervisor = controller.supervisor
         self.driver_timeout_s = driver_timeout_s
         self.state, self.cause = RobotState.LIMP, "started"
-        self.stalls = 0  # of the loop itself, while something was stiff
-        self._stalled: tuple[int, ...] = ()  # the newest, by the number of steps before
-        self._taken = 0  # steps
+        self.stalls = 0  # of the loop, while the robot was stiff
+        self._stalled: tuple[int, ...] = ()  # step numbers of the newest stalls
+        self._step_number = 0
         spec = controller.supervisor.spec
         self._standing, self._lying = standing_targets(spec), lying_pose(spec)
         self._from = self._last = self._standing  # targets (12,) [rad]
         self._steps = 0  # in this state
-        self._firm = 0  # stiff steps since it began to stand up
-        self._rest = 0  # steps until it may stand up
-        self._told = 0  # number of the destination
+        self._stiff_steps = 0  # since it began to stand up
+        self._rest_steps = 0  # until it may stand up
+        self._goal_number = 0  # of the controller's goal
 
     def step(self, inputs: Inputs) -> ControlResult:
-        """One control step; after a `supervisor.fault` the robot stays damped."""
+        """Execute a control step; after a `supervisor.fault` all commands damp."""
         self._advance(inputs)
         walking = self.state is RobotState.WALKING
         result = self._walk(inputs) if walking else ControlResult(self._pose_command(inputs))
         self._steps += 1
-        self._taken += 1
+        self._step_number += 1
         if result.command.kp.any():
             self._last = result.command.targets
         return result
 
     def _advance(self, inputs: Inputs) -> None:
-        """Into the state that orders, time and a stall of our own lead to."""
+        """Enter the next state: by emergency stop, stall, operator command or time."""
         commands = inputs.commands
         if commands.stop is not None:
             self._enter(RobotState.STOPPED, f"emergency stop by {commands.stop}")
@@ -101,35 +234,35 @@ class Operation:
             self._enter(
                 RobotState.LIMP, f"no command for {inputs.gap_s:.2f} s: the robot has let go"
             )
-            self._rest_or_give_up(inputs.gap_s)
+            self._count_stall(inputs.gap_s)
         else:
-            self._follow(commands, inputs.reading)
+            self._follow_commands(commands, inputs.reading)
 
     @property
     def recent_stalls(self) -> int:
-        """Of the last minute, by its own steps; from any thread."""
-        return sum(self._taken - before < MINUTE for before in self._stalled)
+        """Stalls of the last minute, counted by steps; from any thread."""
+        return sum(self._step_number - step < STEPS_A_MINUTE for step in self._stalled)
 
-    def _rest_or_give_up(self, gap_s: float) -> None:
-        """After a stall: what the driver let fall comes to lie, then stands up, unless in vain."""
+    def _count_stall(self, gap_s: float) -> None:
+        """Rest before standing up again; too long or too frequent stalls are a fault."""
         self.stalls += 1
-        self._stalled = (*self._stalled[1 - MOST_STALLS :], self._taken)
-        self._rest = round(REST_S / CONTROL_DT_S)
+        self._stalled = (*self._stalled[1 - MAX_STALLS :], self._step_number)
+        self._rest_steps = round(REST_S / CONTROL_DT_S)
         if gap_s > LONGEST_STALL_S:
             self.supervisor.fail(f"held up for {gap_s:.0f} s: somebody may be at the robot")
-        elif (times := self.recent_stalls) >= MOST_STALLS:
+        elif (times := self.recent_stalls) >= MAX_STALLS:
             self.supervisor.fail(f"held up {times} times within a minute: it would fall again")
 
-    def _follow(self, commands: OperatorCommands, reading: Reading) -> None:
+    def _follow_commands(self, commands: OperatorCommands, reading: Reading) -> None:
         wanted, state = commands.wanted, self.state
         if state is RobotState.LIMP:
-            rested = self._rest == 1
-            self._rest = max(0, self._rest - 1)
-            rises = commands.armed and wanted is not RobotState.LIMP and not self._rest
+            rested = self._rest_steps == 1
+            self._rest_steps = max(0, self._rest_steps - 1)
+            rises = commands.armed and wanted is not RobotState.LIMP and not self._rest_steps
             if self.supervisor.watch(reading, rises) and rises:
                 self.supervisor.rise()
                 self.controller.begin()
-                self._from, self._firm = reading.joint_angles, 0
+                self._from, self._stiff_steps = reading.joint_angles, 0
                 self._enter(RobotState.STANDING_UP, "has rested" if rested else "ordered")
         elif state is RobotState.LYING_DOWN:
             if self._steps * CONTROL_DT_S >= LIE_S:
@@ -146,18 +279,17 @@ class Operation:
             self._enter(RobotState.READY, "ordered")
 
     def _check_the_stand(self, reading: Reading) -> None:
-        """Of a robot that stands up: whether it has, or never will."""
+        """End standing up once all joints are near their targets; too late is a fault."""
         late_s = self._steps * CONTROL_DT_S - STAND_S
         if late_s < 0.0:
             return
-        off = np.abs(reading.joint_angles - self._standing)
-        if (
-            not off.max() > FAR_RAD or not self.supervisor.motors_enabled
-        ):  # nan is somebody else's fault
+        error = np.abs(reading.joint_angles - self._standing)
+        # nan: the sensor checks report it
+        if not error.max() > FAR_RAD or not self.supervisor.motors_enabled:
             self._enter(RobotState.READY, "stands")
         elif late_s >= LATE_S:
-            name = self.supervisor.spec.joint_names[int(off.argmax())]
-            self.supervisor.fail(f"{name} is {off.max():.2f} rad from where it should stand")
+            name = self.supervisor.spec.joint_names[int(error.argmax())]
+            self.supervisor.fail(f"{name} is {error.max():.2f} rad from where it should stand")
 
     def _enter(self, state: RobotState, cause: str) -> None:
         if state is not self.state:
@@ -166,32 +298,32 @@ class Operation:
     def _walk(self, inputs: Inputs) -> ControlResult:
         latent = inputs.latent
         if latent is None and self.needs_goal:
-            latent = self._towards(inputs.commands)
+            latent = self._set_goal(inputs.commands)
         if latent is None:
             return self.controller.step(inputs.reading, inputs.ages)
         return self.controller.follow(latent, inputs.reading, inputs.ages)
+
+    def _set_goal(self, commands: OperatorCommands) -> Array | None:
+        """Pass the goal to the controller; returns the latent command (2,) if there is none."""
+        if commands.goal_position is None:
+            self.controller.go_to(None)
+            return STAND
+        before, self._goal_number = self._goal_number, commands.goal_number
+        if self.controller.goal_position is None or self._goal_number != before:
+            self.controller.go_to(np.array(commands.goal_position))
+        return None
 
     def _pose_command(self, inputs: Inputs) -> JointCommand:
         """Command of a robot that stands up, stands, lies down or is limp."""
         reading, ages = inputs.reading, inputs.ages
         if self.state not in STIFF:
             return self.supervisor.damp(reading.time_s)
-        if self.state is RobotState.LYING_DOWN:  # who needs no eyes is not dropped for want of them
+        if self.state is RobotState.LYING_DOWN:  # goes on without a camera
             ages = without_camera(ages)
         command = self.supervisor.review(reading, self._targets(), ages)
-        self._firm += 1
-        share = min(1.0, self._firm * CONTROL_DT_S / FADE_S)  # also of who lies down at once
+        self._stiff_steps += 1
+        share = min(1.0, self._stiff_steps * CONTROL_DT_S / FADE_S)  # also if it lies down at once
         return replace(command, kp=share * command.kp)
-
-    def _towards(self, commands: OperatorCommands) -> Array | None:
-        """Tell the controller where to; what to do instead of walking there, if it is nowhere."""
-        if commands.goal_position is None:
-            self.controller.go_to(None)
-            return STAND
-        before, self._told = self._told, commands.goal_number
-        if self.controller.goal_position is None or self._told != before:
-            self.controller.go_to(np.array(commands.goal_position))
-        return None
 
     def _targets(self) -> Array:
         """Joint targets (12,) [rad] of a robot that stands up, stands, or lies down."""

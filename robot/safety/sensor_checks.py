@@ -1,4 +1,7 @@
-"""Plausibility of readings: what a command may rely on, and what is wrong with the rest."""
+"""Sensor checks: which joint and IMU readings a command may rely on; unpowered motors.
+
+A reading in doubt is bridged for a few control steps; what stays wrong is a fault.
+"""
 
 from __future__ import annotations
 
@@ -12,34 +15,41 @@ from pixelgait.robot.interface import CONTROL_DT_S, Reading
 from pixelgait.robot.rotation import Vector
 from pixelgait.robot.spec import Array, RobotSpec
 
-# What is believed of a joint. All numbers are ours; behind each, what was measured at most: with
-# shipped policies (both simulators, randomised, courses, rough ground, pushes, falls), then of an
-# A1 that random weights make flail.
-LIMIT_TOLERANCE_RAD = 0.3  # beyond a limit: none, 0.01
-SPEED_TOLERANCE = 1.5  # times the highest speed, which blows can exceed: 0.55, 0.96
+# Limits of joint readings are assumptions. Each comment has the largest value measured with shipped
+# policies (both simulators, randomised, courses, rough ground, pushes, falls), then that of an A1
+# that random weights make flail.
+LIMIT_TOLERANCE_RAD = 0.3  # beyond a joint limit: none, 0.01
+SPEED_TOLERANCE = 1.5  # times the highest speed, which impacts can exceed: 0.55, 0.96
 JUMP_TOLERANCE_RAD = 0.25  # beyond what the highest speed allows: none, none
-DRIFT_TOLERANCE_RAD = 0.4  # of the position from its own velocity: 0.14, 0.17
-DRIFT_S = 0.1  # over about so long
-DRIFT_RAD_PER_S = 10.0  # more while bridged: a velocity says less of a longer way
-MOST_GAP_S = 0.025  # between readings whose velocities still add up to the way in between
-LONGEST_GAP_S = 1.0  # a clock that leaps further has been set
+DRIFT_TOLERANCE_RAD = 0.4  # of the angle from its integrated velocity: 0.14, 0.17
+DRIFT_S = 0.1  # time constant of that drift
+DRIFT_RAD_PER_S = 10.0  # added while bridged: the integral gets worse with time
+MAX_GAP_S = 0.025  # between readings whose velocities can be integrated
+LONGEST_GAP_S = 1.0  # a clock that leaps further was set
 STUCK_S, STUCK_RAD = 0.25, 0.2  # exactly the same value, while the target moved so far
-# What stood still before has so long to answer: motors that are as late as they were trained with,
-# 40 ms at most (`motors.trained_delay_s` in the contract), and two readings.
+# A joint at rest has so long to move: the largest motor delay in training, 40 ms
+# (`motors.trained_delay_s` in the contract), and two readings.
 ANSWER_S = 0.06
-# Of an IMU, how far the orientation may drift from its own rate, over about so long: 0.01, or 0.08
-# with the noise and bias of randomised robots.
+# Drift of the orientation from the integrated rate, and its time constant: 0.01 rad, or 0.08 with
+# the noise and bias of randomised robots.
 IMU_DRIFT_RAD, IMU_DRIFT_S = 0.35, 0.5
-MOST_IMU_GAP_S = 0.05  # an IMU of 20 Hz and more; its rate says less of what turned in longer
-MOST_BRIDGED = 4  # bad readings of a joint, 40 ms, before they are a fault
+MAX_IMU_GAP_S = 0.05  # an IMU of 20 Hz and more; over longer gaps its rate cannot be integrated
+MAX_BRIDGED = 4  # bad readings of a joint, 40 ms, before they are a fault
+# Motion check, assumptions. When standing up, walking and lying down, shipped low levels (four
+# robots, both simulators, randomised, rough ground, pushes) kept all joints at rest for at most
+# 0.01 s after a target moved.
+REST_RAD = 0.02  # motion below this is rest; encoder noise is a tenth of it
+TARGET_MOVED_RAD = 0.2  # how far a target has moved since
+REST_S = 0.25  # longest rest then, by the readings' stamps: silence is no rest
+MAX_REST_STEP_S = 0.025  # longest rest that two successive readings prove
 
 
 class JointMonitor:
-    """Judges joint readings before a command relies on them, and keeps the last that can be.
+    """Checks joint readings before a command relies on them, and keeps the last trusted ones.
 
-    `angles` and `velocities` (12,) are the newest reading's, but of a joint in doubt the last
-    trusted angle, at rest. A joint is in doubt for one reading if that cannot be true; for good,
-    which is a fault, if most of them cannot. `trusted` says whether there has been a good one.
+    `angles` and `velocities` (12,) are those of the newest reading; a joint in doubt keeps its last
+    trusted angle, at rest. A joint is `suspect` for one reading if its value is impossible; most of
+    its readings being impossible is a fault. `trusted` says whether there was a good reading.
     """
 
     def __init__(self, spec: RobotSpec) -> None:
@@ -47,7 +57,7 @@ class JointMonitor:
         joints = len(spec.joint_names)
         lower, upper = spec.joint_lower_rad, spec.joint_upper_rad
         self._middle = (lower + upper) / 2.0
-        # Rows of both: position, velocity, way since the joint was trusted, drift from velocity.
+        # Rows of both: angle, velocity, motion since the joint was trusted, drift from velocity.
         self._found, self._bounds = np.zeros((4, joints)), np.zeros((4, joints))
         self._bounds[0] = (upper - lower) / 2.0 + LIMIT_TOLERANCE_RAD
         self._bounds[1] = SPEED_TOLERANCE * spec.velocity_limit_rad_per_s
@@ -56,7 +66,7 @@ class JointMonitor:
         self._last, self._seen = np.zeros(joints), np.zeros(joints)
         self._drift, self._new_drift, self._trusted_s = (np.zeros(joints) for _ in range(3))
         self._still_since_s, self._low, self._high = (np.zeros(joints) for _ in range(3))
-        self._told_s = np.zeros(joints)  # when the target had not yet moved by as much as matters
+        self._target_rest_s = np.zeros(joints)  # last time the target was near where it began
         self._bad = np.zeros(joints, dtype=np.int64)
         self.reset()
 
@@ -72,7 +82,7 @@ class JointMonitor:
         self._found.fill(0.0)
 
     def filtered(self, angles: Array) -> Array:
-        """These joint angles (12,) [rad]; the last trusted one of a joint that cannot be there."""
+        """These joint angles (12,) [rad], with the last trusted one where it is impossible."""
         if not self.trusted:
             return angles
         far = np.abs(angles - self._last) > self._bounds[2]
@@ -80,7 +90,7 @@ class JointMonitor:
         return np.where(far, self._last, angles)
 
     def judge(self, reading: Reading, sent: Array) -> str | None:
-        """What is wrong with a joint for good; `sent` are the targets (12,) it has [rad]."""
+        """Check a reading, given the joints' targets (12,) [rad]; returns a fault, or None."""
         angles, velocities = reading.joint_angles, reading.joint_velocities
         step_s = self._advance(reading.time_s)
         found = self._found
@@ -101,34 +111,34 @@ class JointMonitor:
         return None
 
     def _trust(self, reading: Reading, step_s: float) -> None:
-        """Rely on all of it."""
+        """Rely on all joints."""
         self.trusted, self.suspect = True, False
         self.angles, self.velocities = reading.joint_angles, reading.joint_velocities
         self._last[:] = self.angles
-        if step_s > 0.0:  # stamps that stand still say nothing of the drift
+        if step_s > 0.0:  # a repeated stamp leaves the drift as it is
             self._drift[:] = self._new_drift
 
     def _advance(self, stamp_s: float) -> float:
-        """Time since the last reading [s]: 0 for the same once more, or an older one."""
+        """Time since the last reading [s]: 0 for a repeated or an older one."""
         step_s = max(0.0, stamp_s - self._stamp_s)  # this order takes NaN for 0
         self._stamp_s, self._last_s = stamp_s, self._clock_s
         self._clock_s += min(step_s, LONGEST_GAP_S)
         return step_s
 
     def _reachable(self, elapsed_s: Array | float) -> Array:
-        """How far every joint (12,) can get in that time [rad]."""
+        """How far every joint (12,) can move in that time [rad]."""
         return JUMP_TOLERANCE_RAD + self.spec.velocity_limit_rad_per_s * elapsed_s
 
     def _compare(self, angles: Array, velocities: Array, step_s: float) -> None:
-        """With the last trusted reading: the way there, and what velocities say of it."""
-        way, drift = self._found[2], self._new_drift
-        np.subtract(angles, self._last, out=way)
-        if step_s > MOST_GAP_S:
+        """Motion since the last trusted reading, and its drift from the integrated velocities."""
+        moved, drift = self._found[2], self._new_drift
+        np.subtract(angles, self._last, out=moved)
+        if step_s > MAX_GAP_S:
             drift.fill(0.0)
         else:
             elapsed_s = self._clock_s - (self._trusted_s if self._recovering else self._last_s)
             np.multiply(self._drift, 1.0 - step_s / DRIFT_S, out=drift)
-            drift += way
+            drift += moved
             drift -= velocities * elapsed_s
         self._found[3] = drift
 
@@ -146,16 +156,17 @@ class JointMonitor:
         self._low[changed] = self._high[changed] = sent[changed]
         np.minimum(self._low, sent, out=self._low)
         np.maximum(self._high, sent, out=self._high)
-        np.copyto(self._told_s, self._clock_s, where=self._high - self._low <= STUCK_RAD)
+        at_rest = self._high - self._low <= STUCK_RAD
+        np.copyto(self._target_rest_s, self._clock_s, where=at_rest)
         stuck = self._clock_s - self._still_since_s >= STUCK_S
-        stuck &= self._clock_s - self._told_s >= ANSWER_S
+        stuck &= self._clock_s - self._target_rest_s >= ANSWER_S
         if not np.count_nonzero(stuck):
             return None
         name, angle = self.spec.joint_names[np.argmax(stuck)], angles[np.argmax(stuck)]
         return f"{name} stuck at {angle:.2f} rad while its target moves"
 
     def _judge_joints(self, reading: Reading, step_s: float) -> str | None:
-        """Judge joint by joint: bridge those in doubt, or say what is wrong with one."""
+        """Check joint by joint: bridge those in doubt, or return the fault of one."""
         if not self._recovering:
             self._trusted_s.fill(self._last_s)
         elapsed_s = np.maximum(self._clock_s - self._trusted_s, CONTROL_DT_S)
@@ -165,11 +176,11 @@ class JointMonitor:
         bad = np.logical_or.reduce(self._found > bounds, axis=0)
         good = np.logical_not(bad)
         self._count(bad)
-        if self._bad.max() > MOST_BRIDGED:
+        if self._bad.max() > MAX_BRIDGED:
             excess = (self._found / bounds).max(axis=0)
-            worst = int(np.argmax(np.where(self._bad > MOST_BRIDGED, excess, 0.0)))
-            what = self._reason(worst, reading, elapsed_s, bounds)
-            return f"{self.spec.joint_names[worst]} {what}"
+            worst = int(np.argmax(np.where(self._bad > MAX_BRIDGED, excess, 0.0)))
+            reason = self._reason(worst, reading, elapsed_s, bounds)
+            return f"{self.spec.joint_names[worst]} {reason}"
         self.suspect = bool(np.count_nonzero(bad))
         self.trusted = self.trusted or not self.suspect
         np.copyto(self._last, reading.joint_angles, where=good)
@@ -181,7 +192,7 @@ class JointMonitor:
         return None
 
     def _count(self, bad: NDArray[np.bool_] | int) -> None:
-        """One more for every joint that is bad (12,), one less for every other."""
+        """Add one to the counter of every bad joint (12,), subtract one from all others."""
         self._bad += 2 * bad - 1
         np.maximum(self._bad, 0, out=self._bad)
         self._recovering = bool(np.count_nonzero(self._bad))
@@ -189,27 +200,26 @@ class JointMonitor:
     def _reason(self, joint: int, reading: Reading, elapsed_s: Array, bounds: Array) -> str:
         spec, angle = self.spec, float(reading.joint_angles[joint])
         lower, upper = float(spec.joint_lower_rad[joint]), float(spec.joint_upper_rad[joint])
-        position, velocity, way, _ = (self._found > bounds)[:, joint]
-        if position:
+        beyond_limit, too_fast, jumps, _ = (self._found > bounds)[:, joint]
+        if beyond_limit:
             in_degrees = abs(angle) > math.tau and lower <= math.radians(angle) <= upper
             hint = ": degrees instead of radians?" if in_degrees else ""
             return f"reads {_number(angle)} rad, limits are {lower:.2f} to {upper:.2f}{hint}"
-        if velocity:
+        if too_fast:
             speed = _number(abs(float(reading.joint_velocities[joint])), 1)
             most = spec.velocity_limit_rad_per_s[joint]
             return f"turns at {speed} rad/s, at most {most:.1f} is possible"
-        if way:
+        if jumps:
             return f"jumps by {self._found[2, joint]:.2f} rad in {1e3 * elapsed_s[joint]:.0f} ms"
         moved = angle - self._last[joint]
-        said = moved - self._new_drift[joint]
-        return f"moves by {moved:.2f} rad where its velocity says {said:.2f}"
+        integrated = moved - self._new_drift[joint]
+        return f"moves by {moved:.2f} rad where its velocity says {integrated:.2f}"
 
 
 class ImuMonitor:
-    """Notices an IMU that shows the same again and again, or whose rate and orientation differ.
+    """Detects an IMU that is frozen, or whose orientation contradicts its rate.
 
-    Readings have one clock, the joints': what is looked at more often than joints or IMU send
-    counts once, whatever their rates.
+    Readings are stamped by the joints' clock. A reading that is read twice counts once.
     """
 
     def __init__(self) -> None:
@@ -219,33 +229,33 @@ class ImuMonitor:
         """Forget all readings."""
         self._last: tuple[float, ...] | None = None  # orientation (4), rate (3)
         self._stamp_s = self._changed_s = self._still_s = self._moving_s = 0.0
-        self._drift = (0.0, 0.0, 0.0)  # of the orientation from the rate [rad]
+        self._drift = (0.0, 0.0, 0.0)  # of the orientation from the integrated rate [rad]
         self._bad = 0
-        self._low = self._high = np.zeros(0)  # joint angles since it shows the same
+        self._low = self._high = np.zeros(0)  # range of joint angles since the IMU is frozen
 
     def judge(self, reading: Reading) -> str | None:
-        """What is wrong with the IMU for good; its orientation is a unit quaternion."""
+        """Check a reading whose orientation is a unit quaternion; returns a fault, or None."""
         values = (*reading.orientation.tolist(), *reading.angular_velocity.tolist())
         last, step_s = self._last, reading.time_s - self._stamp_s
         if last is not None and step_s == 0.0:
             return None
-        self._stamp_s, steady = reading.time_s, 0.0 < step_s <= MOST_GAP_S
+        self._stamp_s, steady = reading.time_s, 0.0 < step_s <= MAX_GAP_S
         if steady and values == last:
             return self._find_frozen(reading.joint_angles, step_s)
         since_s, self._changed_s = reading.time_s - self._changed_s, reading.time_s
         self._last, self._still_s = values, 0.0
-        if last is None or not steady or since_s > MOST_IMU_GAP_S:
+        if last is None or not steady or since_s > MAX_IMU_GAP_S:
             self._drift, self._bad = (0.0, 0.0, 0.0), 0
             return None
         self._drift = x, y, z = _imu_drift(self._drift, last, values, since_s)
         distance = math.sqrt(x * x + y * y + z * z)
         self._bad = self._bad + 1 if distance > IMU_DRIFT_RAD else 0
-        if self._bad > MOST_BRIDGED:
+        if self._bad > MAX_BRIDGED:
             return f"the IMU turns by {distance:.2f} rad more, or less, than its rate says"
         return None
 
     def _find_frozen(self, angles: Array, step_s: float) -> str | None:
-        """It shows exactly the same, though the robot moves."""
+        """Fault of an IMU that reads exactly the same although the robot moves."""
         if not self._still_s:
             self._low, self._high = angles, angles
             self._moving_s = 0.0
@@ -258,7 +268,7 @@ class ImuMonitor:
 
 
 def _imu_drift(drift: Vector, last: Sequence[float], now: Sequence[float], dt_s: float) -> Vector:
-    """How far the orientation is from the integrated rate (3,) [rad], a step later.
+    """Drift of the orientation from the integrated rate (3,) [rad], a step later.
 
     `last` and `now` (7,) are orientation (4) and rate (3) of two readings.
     """
@@ -286,3 +296,35 @@ def _turn(last: Sequence[float], now: Sequence[float]) -> Vector:
 
 def _number(value: float, digits: int = 2) -> str:
     return f"{value:.{digits}f}" if abs(value) < 1e6 else f"{value:.1e}"
+
+
+class MotionCheck:
+    """Detects unpowered motors: no joint moves although its target does.
+
+    One joint may be held by an obstacle, but a powered robot never keeps all of them still. The
+    fault must come while nothing moves: when power returns, full torque would be applied at once.
+    """
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all readings."""
+        self._at: Array | None = None  # where the joints (12,) came to rest [rad]
+        self._rest_s = self._stamp_s = 0.0  # rest since the targets moved; the last stamp
+
+    def judge(self, reading: Reading, sent: Array) -> str | None:
+        """Check a reading, given the joints' targets (12,) [rad]; returns a fault, or None."""
+        angles, step_s = reading.joint_angles, reading.time_s - self._stamp_s
+        self._stamp_s = reading.time_s
+        if self._at is None or np.abs(angles - self._at).max() > REST_RAD:
+            self._at, self._low, self._high, self._rest_s = angles, sent, sent, 0.0
+            return None
+        self._low, self._high = np.minimum(self._low, sent), np.maximum(self._high, sent)
+        target_moved_rad = (self._high - self._low).max()
+        if target_moved_rad > TARGET_MOVED_RAD:
+            self._rest_s += min(max(step_s, 0.0), MAX_REST_STEP_S)
+        if self._rest_s <= REST_S:
+            return None
+        moved = f"{target_moved_rad:.2f} rad"
+        return f"no joint turns, though targets move by {moved}: have motors power?"

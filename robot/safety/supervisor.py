@@ -1,4 +1,4 @@
-"""The safety supervisor: the last word on every command, and the only one on what damps a robot."""
+"""Safety supervisor: limits every command, and damps the robot on a fault."""
 
 from __future__ import annotations
 
@@ -13,22 +13,26 @@ import numpy as np
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import CONTROL_DT_S, JointCommand, Reading
 from pixelgait.robot.rotation import is_unit, up_z
-from pixelgait.robot.safety.motion_check import MotionCheck
-from pixelgait.robot.safety.sensor_checks import MOST_BRIDGED, ImuMonitor, JointMonitor
+from pixelgait.robot.safety.sensor_checks import (
+    MAX_BRIDGED,
+    ImuMonitor,
+    JointMonitor,
+    MotionCheck,
+)
 from pixelgait.robot.spec import Array, RobotSpec
 
 
 class SensorHealth(IntEnum):
-    """How far what a sensor says can be relied on, by its age."""
+    """Health of a sensor by the age of its data."""
 
     FRESH = 0
-    AGEING = 1  # nothing new is decided, the last decision holds
+    AGEING = 1  # no new decision, the last one holds
     STALE = 2  # the robot slows to a stand
-    DEAD = 3  # it is damped
+    DEAD = 3  # the robot is damped
 
 
 class SensorTimeouts(NamedTuple):
-    """From which ages on a sensor is ageing, stale, dead [s]."""
+    """Ages beyond which a sensor is ageing, stale, dead [s]."""
 
     ageing_s: float
     stale_s: float
@@ -36,11 +40,11 @@ class SensorTimeouts(NamedTuple):
 
     @property
     def ordered(self) -> bool:
-        """Whether a sensor ages before it is stale, and is stale before it is dead."""
+        """Whether all are positive, finite and in order."""
         return 0.0 < self.ageing_s <= self.stale_s <= self.dead_s < math.inf
 
     def sensor_health(self, age_s: float) -> SensorHealth:
-        """Of what is so old; an age that is not a number is dead."""
+        """Health at this age; a nan counts as dead."""
         if age_s <= self.ageing_s and age_s <= self.dead_s:
             return SensorHealth.FRESH
         if not age_s <= self.dead_s:
@@ -48,10 +52,11 @@ class SensorTimeouts(NamedTuple):
         return SensorHealth.STALE if age_s > self.stale_s else SensorHealth.AGEING
 
 
-# The controller's; a link calls what brings its images so, or camera/..., by the topic.
+# Name of the camera among the sensors; a link may have several, named camera/TOPIC.
 CAMERA = "camera"
-# All ours. The robot falls within tenths of a second without its joints, but not without its eyes:
-# the camera may miss a few dozen frames. Until it is stale it walks 0.3 m unseeing at full speed.
+# Assumptions. Without joint readings a robot falls within tenths of a second, without images it
+# does not: the camera may miss a few dozen frames. Until it is stale the robot walks 0.3 m without
+# images at full speed.
 SENSOR_TIMEOUTS: Mapping[str, SensorTimeouts] = MappingProxyType(
     {
         "joints": SensorTimeouts(0.03, 0.06, 0.1),
@@ -62,24 +67,27 @@ SENSOR_TIMEOUTS: Mapping[str, SensorTimeouts] = MappingProxyType(
 NO_AGES: Mapping[str, float] = MappingProxyType({})
 TILT_LIMIT_RAD = 1.2  # ends an episode in Google's Laikago v2 environment
 LEAST_UP_Z = math.cos(TILT_LIMIT_RAD)
-# To stand up from, [rad] of tilt: ramps have 0.35 at most, who lies on a side has 1 and more. Ours.
+# Assumption: largest tilt to stand up from; ramps have 0.35 rad at most, a robot on its side 1 rad.
 LEAST_UP_Z_TO_RISE = math.cos(0.6)
 NOT_FINITE = "a sensor value is not finite"
 
 
 def without_camera(ages: Mapping[str, float]) -> dict[str, float]:
-    """The ages [s] of a robot's sensors without those of its camera."""
+    """Ages [s] of all sensors except cameras."""
     return {name: age for name, age in ages.items() if name.split("/")[0] != CAMERA}
 
 
 class Supervisor:
-    """Keeps targets to torque, joint and speed limits; damps, for good, when something is wrong.
+    """Limits joint targets by torque, joint range and speed; damps for good on a fault.
 
-    No command of stiff joints is outside the joint limits, and none moves a target faster than
-    `target_speed_limit_rad_per_s`, whatever is read. `fault` names why the robot is damped, or is
-    None. Only `reset` and `rise` clear it. `bridged` counts readings with joints, or an
-    orientation, that were not believed. `patience` says of every sensor by name what its age means.
-    Where nobody shall obey (`obeyed` is false), no joint is stuck.
+    Whatever is read, no stiff command leaves the joint limits or moves a target faster than
+    `target_speed_limit_rad_per_s`.
+
+    Attributes:
+        fault: why the robot is damped, or None; only `reset` and `rise` clear it.
+        bridged: number of readings with joints, or an orientation, that were not trusted.
+        sensor_timeouts: time-outs by sensor name.
+        motors_enabled: False for a rehearsal without motors: joints then never count as stuck.
     """
 
     def __init__(
@@ -88,7 +96,7 @@ class Supervisor:
         self.spec = spec
         self.sensor_timeouts = sensor_timeouts
         self.motors_enabled = True
-        self._joints, self._imu, self._obedience = JointMonitor(spec), ImuMonitor(), MotionCheck()
+        self._joints, self._imu, self._motion = JointMonitor(spec), ImuMonitor(), MotionCheck()
         self._zeros = np.zeros(len(spec.joint_names))
         self._damping = np.full(len(spec.joint_names), spec.damping_nms_per_rad)
         self._inverse_kp = 1.0 / spec.kp_nm_per_rad
@@ -99,30 +107,30 @@ class Supervisor:
     def reset(self) -> None:
         """Start anew: no fault, no reading, no command sent."""
         self._joints.reset()
-        self._unreadable = 0  # readings in a row, of a robot that lies
+        self._unreadable = 0  # successive readings of a limp robot that are not finite
         self.rise()
 
     def rise(self) -> None:
-        """Start anew from where the joints are: no fault, no command sent."""
+        """Start anew with a robot that stands up: no fault, no command sent; readings are kept."""
         self.fault: str | None = None
         self.bridged = self._bad_imu = 0
         self._imu.reset()
-        self._obedience.reset()
+        self._motion.reset()
         self._sent: Array | None = None
 
     def fail(self, reason: str) -> None:
-        """Damp for good, for a reason that others have found; the first one is kept."""
+        """Damp for good, for a reason found elsewhere; the first reason is kept."""
         self.fault = self.fault or reason
 
     def filtered(self, joint_angles: Array) -> Array:
-        """Joint angles (12,) [rad] that a policy may see, before they are judged."""
+        """Joint angles (12,) [rad] for the policy, with impossible ones replaced."""
         return self._joints.filtered(joint_angles)
 
     def watch(self, reading: Reading, rises: bool = False) -> bool:
-        """Of a robot that lies limp: whether its joint angles can be believed.
+        """Check a reading of a limp robot; returns whether its joint angles can be trusted.
 
-        Whoever lets it stand up from there must not begin with one reading in which all is wrong.
-        What is wrong for good is a fault if it `rises`, that is, would if it could be believed.
+        Standing up begins at these angles. If the robot `rises`, that is, would stand up now, what
+        is wrong for good is a fault.
         """
         joints, q = self._joints, reading.joint_angles
         finite = _finite(q, reading.joint_velocities)
@@ -130,7 +138,7 @@ class Supervisor:
         wrong = joints.judge(reading, q) if finite else NOT_FINITE
         if wrong is not None:
             joints.reset()
-            if rises and (finite or self._unreadable > MOST_BRIDGED):
+            if rises and (finite or self._unreadable > MAX_BRIDGED):
                 self.fault = wrong
         elif rises and (up := up_z(reading.orientation.tolist())) < LEAST_UP_Z_TO_RISE:
             self.fault = f"{_tilted(up)}: it cannot stand up from there"
@@ -138,7 +146,7 @@ class Supervisor:
         return joints.trusted and not joints.suspect
 
     def sensor_health(self, ages: Mapping[str, float]) -> SensorHealth:
-        """The worst of sensors with these ages [s]."""
+        """The worst health of sensors with these ages [s]."""
         sensor_timeouts = self.sensor_timeouts
         return max(
             (sensor_timeouts[n].sensor_health(age) for n, age in ages.items()),
@@ -146,7 +154,7 @@ class Supervisor:
         )
 
     def silent(self, ages: Mapping[str, float]) -> list[str]:
-        """Of sensors with these ages [s], those that have been silent for too long."""
+        """Names of the dead sensors among those with these ages [s]."""
         return [name for name, age in ages.items() if not age <= self.sensor_timeouts[name].dead_s]
 
     def review(
@@ -154,16 +162,20 @@ class Supervisor:
     ) -> JointCommand:
         """The command to send for the low level's joint targets (12,) [rad].
 
-        `ages` are those of the sensors behind the reading [s]; see `Body.ages`. Until joints were
-        read that can be believed, it damps without a fault.
+        Until there is a trusted joint reading it damps, without a fault.
+
+        Args:
+            reading: the sensor values that the targets answer.
+            targets: joint targets (12,) [rad].
+            ages: of the sensors behind the reading [s]; see `Body.ages`.
         """
         if self.fault is None:
-            with np.errstate(over="ignore"):  # of values as large as a float can be
+            with np.errstate(over="ignore"):  # of values near the largest float
                 self.fault = self._find_silence(ages) or self._find_fault(reading, targets)
         if self.fault is not None or not self._joints.trusted:
             return self.damp(reading.time_s)
         self.bridged += self._joints.suspect or self._bad_imu > 0
-        # Targets for a body that stands as no body can: the last ones are better.
+        # The targets answer an impossible orientation: repeat the last ones.
         held = self._sent if self._bad_imu else None
         self._sent = self._limit(targets if held is None else held)
         spec = self.spec
@@ -172,7 +184,7 @@ class Supervisor:
         )
 
     def damp(self, time_s: float) -> JointCommand:
-        """No stiffness, only damping: the robot sinks to the ground. Needs no reading."""
+        """A command without stiffness: the robot sinks to the ground. Needs no reading."""
         return JointCommand(time_s, self._zeros, self._zeros, self._damping, self._zeros)
 
     def _find_silence(self, ages: Mapping[str, float]) -> str | None:
@@ -198,14 +210,15 @@ class Supervisor:
                 return warning
         else:
             self._bad_imu += 1
-            if self._bad_imu > MOST_BRIDGED or self._sent is None:
+            if self._bad_imu > MAX_BRIDGED or self._sent is None:
                 return "the IMU's orientation is no unit quaternion"
         sent = q if self._sent is None or not self.motors_enabled else self._sent
-        return self._joints.judge(reading, sent) or self._obedience.judge(reading, sent)
+        return self._joints.judge(reading, sent) or self._motion.judge(reading, sent)
 
     def _limit(self, targets: Array) -> Array:
-        """Targets so near that the PD torque keeps its limits, within the joint limits, and near
-        the last ones: those were within the joint limits, so this keeps them.
+        """Limit targets (12,) [rad] by PD torque, then joint range, then speed.
+
+        The last targets were within the joint range, so the speed limit keeps them there.
         """
         spec, q = self.spec, self._joints.angles
         hold = q + spec.kd_nms_per_rad * self._joints.velocities * self._inverse_kp  # no torque
@@ -221,20 +234,20 @@ def _tilted(up: float) -> str:
 
 
 def _finite(*vectors: Array) -> bool:
-    """Whether all values are: huge ones may have no square."""
+    """Whether all values are finite, even if their squares are not."""
     return all(np.isfinite(vector).all() for vector in vectors)
 
 
 def sensor_timeouts_contract() -> dict[str, dict[str, float]]:
-    """What a contract says of ages."""
+    """The default time-outs as they stand in a contract."""
     return {name: sensor_timeouts._asdict() for name, sensor_timeouts in SENSOR_TIMEOUTS.items()}
 
 
 def sensor_timeouts_of(contract: Mapping[str, Any]) -> Mapping[str, SensorTimeouts]:
-    """What a contract says of ages.
+    """Sensor time-outs of a contract.
 
     Raises:
-        UserError: it says something else than seconds above 0, in that order.
+        UserError: if they are not positive numbers in order.
     """
     try:
         sensor_timeouts = {
@@ -250,14 +263,14 @@ def sensor_timeouts_of(contract: Mapping[str, Any]) -> Mapping[str, SensorTimeou
     )
 
 
-def _ages(said: Any) -> SensorTimeouts:
-    """Of one sensor, as floats: JSON of other programs may say 2 for 2.0, and a parameter of ROS is
-    of the type that it begins with, which could then not be set to 1.5.
+def _ages(entry: Any) -> SensorTimeouts:
+    """Time-outs of one sensor, as floats: JSON may have 2 for 2.0, and the type of a ROS parameter
+    is that of its initial value.
 
     Raises:
-        TypeError, OverflowError: these are not its ages, or no numbers that a float can be.
+        TypeError, OverflowError: if the entry has other keys, or values that are no float.
     """
-    ages = SensorTimeouts(**said)
+    ages = SensorTimeouts(**entry)
     if not all(type(age) in (int, float) for age in ages):  # a bool is an int too
         raise TypeError
     return SensorTimeouts(*map(float, ages))

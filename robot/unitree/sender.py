@@ -12,7 +12,7 @@ from cyclonedds.pub import DataWriter
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import JointCommand
-from pixelgait.robot.runtime.realtime import RateKeeper, elapsed_s
+from pixelgait.robot.runtime.timing import RateKeeper, elapsed_s
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.address import HOLD_S

@@ -14,7 +14,7 @@ from pixelgait.robot.interface import Reading
 from pixelgait.robot.recording.reader import RecordedStep, Recording
 from pixelgait.robot.recording.replay import Replayed, replayed
 from pixelgait.robot.runtime.attention_overlay import draw_attention
-from pixelgait.robot.runtime.sensor_status import SensorStatus
+from pixelgait.robot.safety.sensor_age import SensorStatus
 from pixelgait.robot.spec import RobotSpec
 from pixelgait.robot.viewing.entries import (
     ANGLE,
@@ -122,7 +122,7 @@ class _Changes:
         """Lines for what this step has changed."""
         time_s = step.inputs.reading.time_s
         self._sensor_timeouts.update(step.sensor_timeouts)  # may be set at runtime
-        self._sensors.look(step.inputs.ages, {}, time_s)
+        self._sensors.update(step.inputs.ages, {}, time_s)
         while self._sensors.changes:
             health, text = self._sensors.changes.popleft()
             yield Line(LOG, time_s, text, health_level(health))

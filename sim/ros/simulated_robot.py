@@ -18,7 +18,7 @@ from pixelgait.robot.interface import JointCommand, Reading
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.monitoring.camera_mount import MAX_MESSAGES, TF_STATIC, TFMessage
 from pixelgait.robot.rotation import heading, upright
-from pixelgait.robot.runtime.realtime import RateKeeper
+from pixelgait.robot.runtime.timing import RateKeeper
 from pixelgait.robot.spec import CameraMount, RobotSpec
 from pixelgait.sim.body.interface import PHYSICS_DT_S, SimulatedBody
 from pixelgait.sim.body.legged_body import standing

@@ -34,8 +34,7 @@ from pixelgait.robot.bundle import (
 )
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.runtime.operator_commands import OperatorCommands, RobotState
-from pixelgait.robot.runtime.state_machine import Inputs, Operation
+from pixelgait.robot.runtime.state_machine import Inputs, Operation, OperatorCommands, RobotState
 from pixelgait.robot.spec import A1, GO2, ROBOTS
 from tests.conftest import make_bundle
 from tests.helpers import change_contract

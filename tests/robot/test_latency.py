@@ -13,15 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixelgait.robot.runtime import realtime
+from pixelgait.robot.runtime import latency
 from pixelgait.robot.runtime.latency import (
     COMPUTE,
     STAGES,
     Histogram,
     LatencyProfiler,
+    StallWatch,
     format_table,
 )
-from pixelgait.robot.runtime.realtime import StallWatch, pin
+from pixelgait.robot.runtime.realtime import pin
 
 
 @pytest.mark.parametrize("scale_ns", [50, 5_000, 5_000_000])
@@ -101,10 +102,10 @@ class Clocks:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_ns = self.total_ns = self.waited_ns = self.computed_ns = 0
         there = SimpleNamespace(path=SimpleNamespace(exists=lambda _: True))
-        monkeypatch.setattr(realtime, "os", there)
-        monkeypatch.setattr(realtime, "open", lambda *_, **__: self, raising=False)
-        monkeypatch.setattr(realtime, "time", self)
-        monkeypatch.setattr(realtime, "garbage_clock", lambda: self)
+        monkeypatch.setattr(latency, "os", there)
+        monkeypatch.setattr(latency, "open", lambda *_, **__: self, raising=False)
+        monkeypatch.setattr(latency, "time", self)
+        monkeypatch.setattr(latency, "garbage_clock", lambda: self)
 
     def monotonic_ns(self) -> int:
         return self.now_ns

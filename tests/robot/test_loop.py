@@ -15,9 +15,9 @@ from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S, Image, JointCommand, Link, Reading
 from pixelgait.robot.runtime import control_loop, state_machine
-from pixelgait.robot.runtime.control_loop import ControlLoop, ControlStep
+from pixelgait.robot.runtime.control_loop import ControlLoop, ControlStep, LoopOptions
 from pixelgait.robot.runtime.latency import COMPUTE, LatencyProfiler
-from pixelgait.robot.runtime.operator_commands import Operator, RobotState
+from pixelgait.robot.runtime.state_machine import Operator, RobotState
 from pixelgait.robot.safety.supervisor import SENSOR_TIMEOUTS, SensorTimeouts, Supervisor
 from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.pybullet_body import PyBulletBody
@@ -84,7 +84,7 @@ def start(link: Link, auto: bool = True, **options: Any) -> ControlLoop:
         lambda *_: Decision(np.zeros(2), 20, ATTENTION), low_level, Supervisor(A1), profiler
     )
     options.setdefault("driver_timeout_s", 2.0)  # whoever runs tests may stall
-    loop = ControlLoop(link, controller, profiler, PERIOD_S, Operator(auto), **options)
+    loop = ControlLoop(link, controller, profiler, PERIOD_S, Operator(auto), LoopOptions(**options))
     loop.start()
     return loop
 
@@ -296,9 +296,8 @@ def test_what_is_set_during_a_step_counts_from_the_next_on() -> None:
     low_level = LinearLowLevel.from_weights(A1, np.zeros(LOW_LEVEL_WEIGHTS))
     profiler = LatencyProfiler(PERIOD_S, SENSORS)
     controller = Controller(decide, low_level, Supervisor(A1, sensor_timeouts))
-    loop = ControlLoop(
-        link, controller, profiler, PERIOD_S, Operator(auto=True), record=steps.append
-    )
+    options = LoopOptions(record=steps.append)
+    loop = ControlLoop(link, controller, profiler, PERIOD_S, Operator(auto=True), options)
     link.sending = lambda: setattr(loop, "driver_timeout_s", loop.driver_timeout_s + 1.0)
     loop.start()
     wait_for(lambda: loop.fault)

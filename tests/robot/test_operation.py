@@ -20,19 +20,20 @@ from pixelgait.robot.interface import (
     JointCommand,
     Reading,
 )
-from pixelgait.robot.runtime.operator_commands import Operator, OperatorCommands, RobotState
-from pixelgait.robot.runtime.realtime import RateKeeper
-from pixelgait.robot.runtime.sensor_status import SensorStatus
 from pixelgait.robot.runtime.state_machine import (
     LATE_S,
     LIE_S,
-    MOST_STALLS,
+    MAX_STALLS,
     REST_S,
     Inputs,
     Operation,
+    Operator,
+    OperatorCommands,
+    RobotState,
 )
-from pixelgait.robot.safety.sensor_age import Freshness, PictureWatch
-from pixelgait.robot.safety.sensor_checks import MOST_BRIDGED
+from pixelgait.robot.runtime.timing import RateKeeper
+from pixelgait.robot.safety.sensor_age import Freshness, FrozenImageCheck, SensorStatus
+from pixelgait.robot.safety.sensor_checks import MAX_BRIDGED
 from pixelgait.robot.safety.supervisor import SENSOR_TIMEOUTS, SensorHealth, Supervisor
 from pixelgait.robot.spec import A1, ROBOTS
 from tests.conftest import trotting_weights
@@ -144,7 +145,7 @@ def test_told_to_stand_up_where_no_joint_is_it_says_why_it_does_not(
     robot.off_rad[1] = off_rad
     robot.run(OperatorCommands(), lies_s)  # while nobody wants anything of it, nothing is a fault
     robot.fault = ANY
-    robot.run(READY, CONTROL_DT_S * (MOST_BRIDGED + 1))
+    robot.run(READY, CONTROL_DT_S * (MAX_BRIDGED + 1))
     assert (robot.operation.supervisor.fault or "").startswith(fault)
     assert robot.state is RobotState.LIMP
     assert not any(command.kp.any() for command in robot.sent)
@@ -263,8 +264,8 @@ def stalls(robot: Robot, every_s: float, times: int) -> None:
 
 def test_a_robot_that_is_held_up_now_and_then_goes_on_for_ever() -> None:
     robot = Robot()
-    stalls(robot, 60.0 / (MOST_STALLS - 1), times=3 * MOST_STALLS)
-    assert robot.operation.recent_stalls == MOST_STALLS - 1
+    stalls(robot, 60.0 / (MAX_STALLS - 1), times=3 * MAX_STALLS)
+    assert robot.operation.recent_stalls == MAX_STALLS - 1
     robot.run(WALK, 61.0)
     assert robot.state is RobotState.WALKING
     assert robot.operation.recent_stalls == 0
@@ -272,7 +273,7 @@ def test_a_robot_that_is_held_up_now_and_then_goes_on_for_ever() -> None:
 
 def test_a_robot_that_is_held_up_all_the_time_gives_up_limp() -> None:
     robot = Robot()
-    stalls(robot, 3.0, times=MOST_STALLS - 1)
+    stalls(robot, 3.0, times=MAX_STALLS - 1)
     robot.run(WALK, 3.0)
     robot.fault = "held up 6 times within a minute: it would fall again"
     assert not robot.step(WALK, gap_s=0.2).kp.any()
@@ -372,7 +373,7 @@ def test_stages_are_told_with_their_cause_and_do_not_flicker() -> None:
     watch = SensorStatus(SENSOR_TIMEOUTS)
     for step in range(300):  # an age that comes and goes around the limit, then for good
         age_s = 0.035 if step % 3 == 0 and step < 100 else 0.01
-        watch.look({"imu": age_s, "camera": 0.0}, {}, CONTROL_DT_S * step)
+        watch.update({"imu": age_s, "camera": 0.0}, {}, CONTROL_DT_S * step)
     assert [line for _, line in watch.changes] == [
         "imu is ageing, the last decision holds: nothing new for 0.04 s",
         "camera is fresh: it sends",
@@ -380,7 +381,9 @@ def test_stages_are_told_with_their_cause_and_do_not_flicker() -> None:
     ]
     watch.changes.clear()
     for step in range(120):
-        watch.look({"camera": 0.02 * step}, {"camera": "what arrives is odd"}, CONTROL_DT_S * step)
+        watch.update(
+            {"camera": 0.02 * step}, {"camera": "what arrives is odd"}, CONTROL_DT_S * step
+        )
     assert [stage for stage, _ in watch.changes] == [
         SensorHealth.AGEING,
         SensorHealth.STALE,
@@ -392,17 +395,17 @@ def test_stages_are_told_with_their_cause_and_do_not_flicker() -> None:
 
 
 def test_the_same_picture_is_odd_while_joints_move_and_only_then() -> None:
-    watch, rng = PictureWatch(), np.random.default_rng(0)
+    watch, rng = FrozenImageCheck(), np.random.default_rng(0)
     still, moved = np.zeros(12), np.linspace(0.0, 0.3, 12)
     picture, other = (rng.integers(0, 256, 3072, dtype=np.uint8).tobytes() for _ in range(2))
-    assert not any(watch.frozen(picture, still + 1e-3 * step) for step in range(100))
-    assert "the same picture" in str(watch.frozen(picture, moved))
-    assert "by 0.30 rad" in str(watch.frozen(picture, still))  # a gait comes back to where it was
-    assert watch.frozen(other, still) is None
-    assert watch.frozen(picture, moved) is None
+    assert not any(watch.judge(picture, still + 1e-3 * step) for step in range(100))
+    assert "the same picture" in str(watch.judge(picture, moved))
+    assert "by 0.30 rad" in str(watch.judge(picture, still))  # a gait comes back to where it was
+    assert watch.judge(other, still) is None
+    assert watch.judge(picture, moved) is None
     sensor = Freshness("camera")
     assert sensor.arrived(100.0, 100.0, 10.0)
-    assert not sensor.arrived(100.5, 100.5, 10.5, odd="the same")
+    assert not sensor.arrived(100.5, 100.5, 10.5, warning="the same")
     assert (sensor.age_s(10.5), sensor.warning) == (0.5, "the same")
 
 

@@ -15,12 +15,11 @@ import pytest
 from pixelgait.robot.control.controller import Controller, Decision
 from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.interface import Image, JointCommand, Reading
-from pixelgait.robot.runtime import realtime, sensor_sync
-from pixelgait.robot.runtime.control_loop import ControlLoop
+from pixelgait.robot.runtime import realtime, timing
+from pixelgait.robot.runtime.control_loop import ControlLoop, LoopOptions
 from pixelgait.robot.runtime.latency import LatencyProfiler
-from pixelgait.robot.runtime.operator_commands import Operator
-from pixelgait.robot.runtime.realtime import RateKeeper
-from pixelgait.robot.runtime.sensor_sync import SensorSync
+from pixelgait.robot.runtime.state_machine import Operator
+from pixelgait.robot.runtime.timing import RateKeeper, SensorSync
 from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1, Array
 
@@ -152,8 +151,7 @@ def walk(monkeypatch: pytest.MonkeyPatch) -> Walk:
             monotonic_ns=lambda: round(robot.now * 1e9),
             sleep=robot.sleep,
         )
-        monkeypatch.setattr(sensor_sync, "time", clock)
-        monkeypatch.setattr(realtime, "time", clock)
+        monkeypatch.setattr(timing, "time", clock)
         rate, rows = RateKeeper(PERIOD_S), []
         keeper = SensorSync(robot, rate, robot.profiler)
         for step in range(SETTLE + steps):
@@ -162,7 +160,7 @@ def walk(monkeypatch: pytest.MonkeyPatch) -> Walk:
             if step == SETTLE:
                 robot.profiler.reset()
             began_s = robot.now
-            taken_s = keeper.take(lambda: robot.sleep(robot.meanwhile_s))
+            taken_s = keeper.wait(lambda: robot.sleep(robot.meanwhile_s))
             ages_s = [robot.now - robot.stamps()[sensor] for sensor in robot.sensors]
             robot.now += COMPUTE_S
             rows.append((*ages_s, began_s, taken_s - began_s, rate.wait()))
@@ -173,15 +171,13 @@ def walk(monkeypatch: pytest.MonkeyPatch) -> Walk:
 
 def fresh(steps: Steps, jitter_s: float = 0.0) -> bool:
     """Whether every reading was taken within two looks of its arrival."""
-    return bool(
-        steps.ages_s.max() < TRAVEL_S + jitter_s + 2 * (sensor_sync.POLL_S + WAKE_S + TAKE_S)
-    )
+    return bool(steps.ages_s.max() < TRAVEL_S + jitter_s + 2 * (timing.POLL_S + WAKE_S + TAKE_S))
 
 
 def rate_kept(steps: Steps) -> bool:
     """Whether steps begin at the loop's own rate, or nearly so."""
     off = np.diff(steps.begins_s) - PERIOD_S
-    return bool(np.abs(off).max() <= sensor_sync.MOST_SHIFT_S + 1e-9 and not steps.missed.any())
+    return bool(np.abs(off).max() <= timing.MAX_SHIFT_S + 1e-9 and not steps.missed.any())
 
 
 @pytest.mark.parametrize("jitter_s", [0.0, 0.3e-3])
@@ -193,9 +189,7 @@ def test_readings_are_as_young_as_they_can_be(walk: Walk, rate_hz: float, jitter
         assert fresh(steps, jitter_s)
         assert steps.imu_ages_s.max() < steps.ages_s.max() + TAKE_S
         assert rate_kept(steps)
-        assert (
-            np.median(steps.waits_s) < 3 * sensor_sync.MARGIN_S
-        )  # it has moved to where they come
+        assert np.median(steps.waits_s) < 3 * timing.MARGIN_S  # it has moved to where they come
 
 
 @pytest.mark.parametrize("rate_hz", [20, 30, 60, 80, 98, 99, 101, 102, 125, 150, 250, 333, 617])
@@ -231,7 +225,7 @@ def test_what_is_done_meanwhile_is_done_before_the_reading_comes(walk: Walk, bus
     robot.meanwhile_s = busy_s
     steps = walk(robot)
     assert fresh(steps)
-    assert np.median(steps.waits_s) < busy_s + WAKE_S + 3 * sensor_sync.MARGIN_S
+    assert np.median(steps.waits_s) < busy_s + WAKE_S + 3 * timing.MARGIN_S
 
 
 @pytest.mark.parametrize("busy_s", [0.3e-3, 1.5e-3])
@@ -280,7 +274,7 @@ def test_silence_costs_no_more_than_the_patience(walk: Walk, rate_hz: float) -> 
     robot = Robot(rate_hz)
     robot.then = lambda: setattr(robot, "spacing_s", 1e9)
     steps = walk(robot)
-    assert steps.waits_s.max() < 1.2 * sensor_sync.WAIT_SHARE * PERIOD_S
+    assert steps.waits_s.max() < 1.2 * timing.WAIT_SHARE * PERIOD_S
     assert rate_kept(steps)
 
 
@@ -288,7 +282,7 @@ def test_a_repeated_stamp_is_no_reading(walk: Walk) -> None:
     robot = Robot(500)
     robot.then = lambda: setattr(robot, "stuck", True)
     steps = walk(robot)
-    assert steps.waits_s.max() < 1.2 * sensor_sync.WAIT_SHARE * PERIOD_S
+    assert steps.waits_s.max() < 1.2 * timing.WAIT_SHARE * PERIOD_S
     assert rate_kept(steps)
 
 
@@ -323,9 +317,8 @@ def test_the_loop_waits_and_rehearses_before_it_takes() -> None:
     controller = Controller(
         lambda *_: Decision(np.zeros(2), 20), low_level, Supervisor(A1), profiler
     )
-    loop = ControlLoop(
-        link, controller, profiler, PERIOD_S, Operator(auto=True), driver_timeout_s=2.0
-    )
+    options = LoopOptions(driver_timeout_s=2.0)
+    loop = ControlLoop(link, controller, profiler, PERIOD_S, Operator(auto=True), options)
     loop.start()
     deadline_s = time.monotonic() + 30.0
     while loop.fault is None and time.monotonic() < deadline_s:
@@ -343,8 +336,8 @@ def test_the_loop_waits_and_rehearses_before_it_takes() -> None:
 
 def test_no_thread_keeps_the_interpreter_from_others() -> None:
     before_s = sys.getswitchinterval()
-    realtime.take_turns()
+    realtime.shorten_switch_interval()
     try:
-        assert sys.getswitchinterval() == pytest.approx(realtime.TURN_S)
+        assert sys.getswitchinterval() == pytest.approx(realtime.SWITCH_INTERVAL_S)
     finally:
         sys.setswitchinterval(before_s)

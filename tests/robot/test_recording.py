@@ -38,8 +38,7 @@ from pixelgait.robot.recording.reader import RecordedStep, read_recording
 from pixelgait.robot.recording.recorder import Recorder, require_recordable
 from pixelgait.robot.recording.writer import StepWriter
 from pixelgait.robot.runtime.control_loop import ControlStep
-from pixelgait.robot.runtime.operator_commands import OperatorCommands, RobotState
-from pixelgait.robot.runtime.state_machine import Inputs
+from pixelgait.robot.runtime.state_machine import Inputs, OperatorCommands, RobotState
 from pixelgait.robot.safety.supervisor import SensorTimeouts
 from tests.conftest import child_environment
 from tests.helpers import documented_keys

@@ -9,7 +9,7 @@ import pytest
 
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.interface import Image, Reading
-from pixelgait.robot.runtime.cache_warmup import CacheWarmup
+from pixelgait.robot.runtime.timing import CacheWarmup
 from tests.robot.test_supervisor import walking
 
 STEPS = 120
@@ -30,7 +30,7 @@ def commands(warmed: bool, wrong: dict[int, Reading]) -> tuple[list[bytes], str 
         found.append(result.command.targets.tobytes())
         images += result.image is not None
         if warmed:
-            cache_warmup.run(replace(read, image=unseen))
+            cache_warmup.run(replace(read, image=unseen), result.latent)
     return found, controller.supervisor.fault, images
 
 

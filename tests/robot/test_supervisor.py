@@ -16,8 +16,7 @@ from pixelgait.robot.control.controller import Controller, Decision
 from pixelgait.robot.control.low_level import LinearLowLevel, latent_for
 from pixelgait.robot.interface import CONTROL_DT_S, Image, JointCommand, Reading
 from pixelgait.robot.rotation import turned
-from pixelgait.robot.runtime.operator_commands import OperatorCommands, RobotState
-from pixelgait.robot.runtime.state_machine import Inputs, Operation
+from pixelgait.robot.runtime.state_machine import Inputs, Operation, OperatorCommands, RobotState
 from pixelgait.robot.safety.sensor_checks import ImuMonitor
 from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1, ROBOTS, RobotSpec

@@ -17,7 +17,7 @@ from cyclonedds.topic import Topic
 
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.ros.address import Ros2Control, Topics, parse_link
-from pixelgait.robot.runtime.operator_commands import Operator, RobotState
+from pixelgait.robot.runtime.state_machine import Operator, RobotState
 from pixelgait.robot.spec import A1
 from pixelgait.robot.spec import GO2 as GO2_SPEC
 from pixelgait.robot.unitree import messages as go2

@@ -23,8 +23,7 @@ from pixelgait.robot.recording.reader import read_recording
 from pixelgait.robot.recording.writer import StepWriter
 from pixelgait.robot.ros.commands.goal import JUMP_REPORT_S, OdometryJumps
 from pixelgait.robot.runtime.control_loop import ControlStep
-from pixelgait.robot.runtime.operator_commands import Operator, RobotState
-from pixelgait.robot.runtime.state_machine import Inputs, Operation
+from pixelgait.robot.runtime.state_machine import Inputs, Operation, Operator, RobotState
 from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1
 

@@ -551,23 +551,23 @@ def test_a_picture_that_stays_is_no_doubt_once_joints_are_known_by_name(client: 
     """Of a driver that names them in another order: nothing has moved."""
     from pixelgait.robot.ros.common import ros2
     from pixelgait.robot.ros.links.topic_driver import TopicSensors
-    from pixelgait.robot.safety.sensor_age import PictureWatch
+    from pixelgait.robot.safety.sensor_age import FrozenImageCheck
 
-    spec, watch, picture = ROBOTS["a1"], PictureWatch(), bytes(range(48))
+    spec, watch, picture = ROBOTS["a1"], FrozenImageCheck(), bytes(range(48))
     sensors = TopicSensors(ros2.quiet_node(client.node, "quiet"), spec)
     angles = dict(zip(spec.joint_names, spec.default_pose_rad.tolist(), strict=True))
     names = sorted(spec.joint_names)
     message = ros2.JointState(name=names, position=[angles[name] for name in names])
     message.velocity = [0.0] * len(names)
     sensors._messages.newest[ros2.JOINT_STATES] = message
-    assert watch.frozen(picture, sensors.angles()) is None
+    assert watch.judge(picture, sensors.angles()) is None
     np.testing.assert_array_equal(sensors.joints()[0], spec.default_pose_rad)
     np.testing.assert_array_equal(sensors.angles(), spec.default_pose_rad)
-    assert watch.frozen(picture, sensors.angles()) is None
+    assert watch.judge(picture, sensors.angles()) is None
     message.name, message.position = [*names, "gripper"], [*message.position, 0.7]
     message.velocity = [0.0] * len(message.name)
     sensors.joints()
-    assert watch.frozen(picture, sensors.angles()) is None
+    assert watch.judge(picture, sensors.angles()) is None
 
 
 def test_joints_are_matched_by_name() -> None:

@@ -19,8 +19,8 @@ from pixelgait.robot.control.observation import goal_vector
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.topic_names import DISTANCE, ODOMETRY
 from pixelgait.robot.rotation import heading, is_unit, wrap_angle
-from pixelgait.robot.runtime.operator_commands import Operator, RobotState
-from pixelgait.robot.safety.sensor_age import Freshness, Seen
+from pixelgait.robot.runtime.state_machine import Operator, RobotState
+from pixelgait.robot.safety.sensor_age import Freshness, SensorReport
 from pixelgait.robot.safety.supervisor import SensorHealth
 from pixelgait.robot.spec import Array
 
@@ -206,12 +206,12 @@ class GoalCommand:
             return True, "no goal"
         return True, "arrived" if self._arrived else f"{remaining_m:.2f} m to the goal"
 
-    def seen(self) -> Seen:
+    def seen(self) -> SensorReport:
         """The odometry's sensor health: fresh, or stale (the robot stands), never dead."""
         age_s = self._freshness.age_s(time.monotonic())
         health = SensorHealth.STALE if self._missing() else SensorHealth.FRESH
         warning = self._freshness.warning or self.odometry_conflict or self._unusable
-        return Seen(health, age_s, warning, self._received)
+        return SensorReport(health, age_s, warning, self._received)
 
     def distance_m(self) -> float | None:
         """Distance to the goal [m]; None without a goal or a pose. From any thread."""

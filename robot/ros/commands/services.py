@@ -12,7 +12,7 @@ from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from pixelgait.robot.ros.common import ros2
-from pixelgait.robot.runtime.operator_commands import Operator
+from pixelgait.robot.runtime.state_machine import Operator
 
 STOP = "emergency_stop"
 # An emergency stop must arrive from every publisher: best effort matches all of them, reliable

@@ -26,7 +26,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import Image
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.links.topic_driver import NewestMessages
-from pixelgait.robot.safety.sensor_age import Freshness, PictureWatch
+from pixelgait.robot.safety.sensor_age import Freshness, FrozenImageCheck
 from pixelgait.robot.spec import Array
 
 TOPICS = {"rgb8": (ros2.COLOUR,), "depth": (ros2.DEPTH,), "rgbd": (ros2.COLOUR, ros2.DEPTH)}
@@ -224,7 +224,7 @@ class CameraTopics:
         self._node, self.camera = node, RosCamera(image_shape)
         self.sensors = self.camera.topics
         self._messages = NewestMessages(node, dict.fromkeys(self.sensors, ros2.Image))
-        self._pictures = {topic: PictureWatch() for topic in self.sensors}
+        self._pictures = {topic: FrozenImageCheck() for topic in self.sensors}
         self._pair = Freshness(PAIR) if len(self.sensors) > 1 else None
         self._pairs = 0  # number of complete RGB-D images
 
@@ -247,7 +247,7 @@ class CameraTopics:
         height, width, _ = self.camera.image_shape
         if topic == ros2.DEPTH and is_empty_depth(message, height, width):
             return EMPTY_DEPTH
-        return self._pictures[topic].frozen(message.data, joints)
+        return self._pictures[topic].judge(message.data, joints)
 
     @property
     def received(self) -> Mapping[str, int]:

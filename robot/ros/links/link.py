@@ -11,7 +11,7 @@ from pixelgait.robot.interface import Image, JointCommand, Reading
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.links.camera import CameraTopics
 from pixelgait.robot.ros.links.topic_driver import CommandTopic
-from pixelgait.robot.safety.sensor_age import Seen
+from pixelgait.robot.safety.sensor_age import SensorReport
 from pixelgait.robot.spec import Array
 
 Value = TypeVar("Value")
@@ -97,7 +97,7 @@ class RosLink:
         self.also_take: list[Callable[[], None]] = []
         self.also_forget: Callable[[], None] = lambda: None
         self.odometry: Callable[[], Array | None] = lambda: None  # (3,), see `Reading`
-        self.odometry_seen: Callable[[], Seen] | None = None  # if the policy needs odometry
+        self.odometry_seen: Callable[[], SensorReport] | None = None  # if the policy needs odometry
         self.driver, self.camera = driver, camera
         self._node, self._shadow = node, shadow
         self._parts: tuple[Driver | CameraTopics, ...] = (

@@ -19,7 +19,7 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import CONTROL_DT_S, JointCommand
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.links.topic_driver import TopicSensors
-from pixelgait.robot.runtime.realtime import RateKeeper
+from pixelgait.robot.runtime.timing import RateKeeper
 from pixelgait.robot.spec import Array, RobotSpec
 
 ANSWER_S = 10.0  # for the controller's parameter service

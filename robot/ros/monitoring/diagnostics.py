@@ -11,8 +11,8 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from pixelgait.robot.ros.common.topic_names import NODE, ODOMETRY
 from pixelgait.robot.ros.links.link import RosLink
 from pixelgait.robot.runtime.control_loop import ControlLoop
-from pixelgait.robot.runtime.operator_commands import RobotState
-from pixelgait.robot.safety.sensor_age import Seen
+from pixelgait.robot.runtime.state_machine import RobotState
+from pixelgait.robot.safety.sensor_age import SensorReport
 from pixelgait.robot.safety.supervisor import SensorHealth
 
 TOPIC = "/diagnostics"  # absolute, as every ROS tool expects it; may be remapped
@@ -102,7 +102,7 @@ class Diagnostics:
             statuses.append(self._sensor(sensor, each, taken_hz))
         return statuses
 
-    def _sensor(self, sensor: str, seen: Seen, taken_hz: float) -> DiagnosticStatus:
+    def _sensor(self, sensor: str, seen: SensorReport, taken_hz: float) -> DiagnosticStatus:
         # Odometry is never dead: without it the robot stands.
         gone = seen.sensor_health is (
             SensorHealth.STALE if sensor == ODOMETRY else SensorHealth.DEAD
@@ -125,12 +125,12 @@ class Diagnostics:
         return status
 
 
-def _seen(loop: ControlLoop, link: RosLink) -> dict[str, Seen]:
+def _seen(loop: ControlLoop, link: RosLink) -> dict[str, SensorReport]:
     """Health of every sensor, of a pair of cameras, and of odometry if the policy needs it."""
     warnings, ages, received = link.warnings(), link.ages(), link.received
     sensor_timeouts = loop.controller.supervisor.sensor_timeouts
     seen = {
-        sensor: Seen(
+        sensor: SensorReport(
             sensor_timeouts[sensor].sensor_health(ages[sensor]),
             ages[sensor],
             warnings.get(sensor),

@@ -40,8 +40,8 @@ class StatusTopics:
 
     def publish(self, loop: ControlLoop) -> None:
         """Publish and log all changes; called in the executor's thread."""
-        while loop.watch.changes:
-            health, line = loop.watch.changes.popleft()
+        while loop.sensor_status.changes:
+            health, line = loop.sensor_status.changes.popleft()
             self._sensors.publish(String(data=line))
             if health is SensorHealth.FRESH:  # rclpy allows one severity per line of code
                 self._logger.info(line)
