@@ -1,4 +1,4 @@
-"""Options that several commands share: where episodes happen, what goes wrong, who works."""
+"""Command-line options that several commands share: scene, disturbances and workers."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ FILMS = (".mp4", ".gif", ".png")  # the last one a strip of frames
 
 
 def check_film(video: Path | None) -> None:
-    """Raises UserError if what --video names is no film; whether it can be written is not seen."""
+    """Raises UserError if --video names no film; not whether it can be written."""
     if video is not None and video.suffix not in FILMS:
         raise UserError(f"--video {video}: expected a file {', '.join(FILMS)}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SceneOptions:
-    """Where the robot is."""
+    """The scene."""
 
     scene: str = "obstacle-course"
-    """One of the scenes by name, as obstacle-course, gates, free-standing, slalom, clutter or
-    rooms; mixture, another one in every episode, or mixture:KIND=WEIGHT,... (all: the usual ones;
-    -KIND: without it); gibson:FOLDER, a house in Gibson's layout; FILE.py, a scene of your own."""
+    """Name of a scene, such as obstacle-course, gates, free-standing, slalom, clutter or rooms;
+    mixture for another kind in every episode, or mixture:KIND=WEIGHT,... (all: the usual kinds;
+    -KIND: without that one); gibson:FOLDER for a Gibson house; FILE.py for your own scene."""
     difficulty: Annotated[float, Range(0.0, 1.0)] = MEDIUM
-    """Difficulty of the scene, 0 to 1; flat and gibson:FOLDER have but one."""
+    """Difficulty of the scene, 0 to 1; no effect with flat and gibson:FOLDER."""
     appearance: AppearanceOption = "nominal"
     """Appearance of the scene: its own colours (nominal), or surfaces, light and backdrop of the
     training or test set, drawn anew every episode; moving: with a camera that shakes before a
@@ -48,63 +48,63 @@ class SceneOptions:
             raise UserError(f"--difficulty has no effect with --scene {self.scene}")
 
     def make_scene(self) -> Scene:
-        """The scene asked for.
+        """The scene of these options.
 
         Raises:
-            UserError: there is none, it cannot be read, or an option does not go with another.
+            UserError: if it is unknown or unreadable, or options exclude each other.
         """
         return make_scene(self.scene, self.difficulty, self.appearance)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DisturbanceOptions:
-    """What differs from an ideal robot."""
+    """Deviations from an ideal robot."""
 
     randomise: bool = False
-    """Draw body, motors, delays, sensor noise and the camera's flaws anew every episode."""
+    """Domain randomisation: draw body, motors, delays, sensor noise and camera flaws every
+    episode."""
     delays_from: Path | None = None
-    """Latency report (latency.json) whose delays --randomise shall use."""
+    """Latency report (latency.json) whose delays --randomise uses."""
     faults: tuple[str, ...] = ()
-    """What sensors fail: SENSOR-KIND[:at=S,for=S,by=S], as in camera-frozen:at=2,for=1, several of
-    them, or mixed for short ones of every kind. joints and imu: frozen, late, lost, nan, spike;
-    joints: degrees, offset, stuck as well; camera: frozen, late, lost, black,
-    mirrored."""
+    """Sensor faults SENSOR-KIND[:at=S,for=S,by=S], such as camera-frozen:at=2,for=1, or mixed for
+    short ones of every kind. joints and imu: frozen, late, lost, nan, spike; joints also: degrees,
+    offset, stuck; camera: frozen, late, lost, black, mirrored."""
 
     def make_randomisation(self) -> Randomisation | None:
-        """What is drawn anew every episode; None: nothing.
+        """Ranges of the domain randomisation; None: there is none.
 
         Raises:
-            UserError: delays without randomisation, or a file that is not a latency report.
+            UserError: if delays are given without --randomise, or are no latency report.
         """
         return make_randomisation(self.randomise, self.delays_from)
 
     def make_faults(self) -> tuple[Fault, ...]:
-        """Faults of the sensors, the mixed schedule as such.
+        """Sensor faults; mixed is one of them.
 
         Raises:
-            UserError: a text is no fault.
+            UserError: if a text is no fault.
         """
         return parse_faults(self.faults)
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerOptions:
-    """Who does the work."""
+    """The worker processes."""
 
     APART: ClassVar[tuple[tuple[str, str], ...]] = (("--workers", "--cluster"),)
 
     workers: Workers = 2
     """Worker processes."""
     cluster: str | None = None
-    """Instead of them the CPUs of a Ray cluster that this machine is part of: auto or HOST:PORT."""
+    """Use the CPUs of the Ray cluster that this machine is part of instead: auto or HOST:PORT."""
 
     def open_pool(
         self, initialise: Callable[[Argument], None], argument: Argument, robot: str
     ) -> Pool:
-        """Workers, initialised with an argument; they simulate this robot.
+        """Start workers that simulate this robot, each initialised with the argument.
 
         Raises:
-            UserError: Ray is not installed, or there is no such cluster.
+            UserError: if Ray is not installed, or there is no such cluster.
         """
         if self.cluster is None:
             return WorkerPool(self.workers, initialise, argument)

@@ -247,7 +247,7 @@ def test_a_goal_policy_evaluated_without_goals_is_noted(
     command: Command, line: str, told: bool
 ) -> None:
     done = command("pixelgait-eval", *line.split(), "--episodes", "1", "--seconds", "0.1")
-    note = "note: this policy can be told a place to go to, and 'obstacle-course' has none"
+    note = "note: this policy has a goal input, but scene 'obstacle-course' has no goal position"
     assert (note in done.stderr) == told
 
 
@@ -457,7 +457,9 @@ def test_episodes_with_training_seeds_are_reported_as_such(
         *("--seed", seed, "--json", "figures.json"),
     )
     assert done.returncode == 0, done.stderr
-    warned = "warning: seeds below 9000 are of training, 9000 to 9999 of validation" in done.stderr
+    warned = (
+        "warning: seeds below 9000 are for training, 9000 to 9999 for validation" in done.stderr
+    )
     assert warned == (known != ["evaluation"])
     assert strict_json(tmp_path / "figures.json")["seeds_of"] == known
 
@@ -467,7 +469,7 @@ def test_a_scene_without_a_goal_reports_no_success_rate(command: Command, tmp_pa
     (tmp_path / "endless.py").write_text(text.replace("goal_m = 4.0", "length_m = 4.0"))
     line = ("pixelgait-eval", "walk", "--seconds", 0.1, "--episodes", 1, "--scene")
     done = command(*line, "endless.py")
-    assert "note: scene 'endless.py' has no goal_m to be reached, so no success rate" in done.stderr
+    assert "note: scene 'endless.py' has no goal_m, so there is no success rate" in done.stderr
     assert "success_rate" not in done.stdout
     assert "goal_m" not in command(*line, ROOT / "examples" / "wall.py").stderr
 

@@ -53,7 +53,7 @@ def _report(config: EvalConfig, name: str) -> None:
     described = {**_described(config, bundle), "bundle": name}
     if (note := config.note(bundle)) is not None:
         print(note, file=sys.stderr)
-    if (warning := config.seen_before()) is not None:
+    if (warning := config.seed_warning()) is not None:
         print(warning, file=sys.stderr)
     episodes: list[Episode] = []
     try:

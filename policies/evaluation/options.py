@@ -1,4 +1,4 @@
-"""What pixelgait-eval is asked for, and which options go together."""
+"""Options of pixelgait-eval, and the checks which of them go together."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ MOST_S = 3600.0  # of an episode
 class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
     """Evaluate a policy bundle over many episodes, with 95 % intervals and baselines.
 
-    Task forward: how far along the scene, by camera; indoors, whether it stops at its destination.
-    Task follow: how well the low level follows
-    speed and yaw-rate commands that change every second, under pushes (scene flat or rough).
+    Task forward: how far the robot walks through the scene by its camera; indoors, whether it stops
+    at the goal position. Task follow: how well the low level tracks velocity commands that change
+    every second, under pushes (scene flat or rough).
 
-    A baseline keeps the low level and replaces what the high level sees or decides. Ctrl-C ends
-    the evaluation with the figures of the episodes that are done.
+    A baseline keeps the low level and replaces the images or decisions of the high level. Ctrl-C
+    ends the evaluation with the figures of the episodes that are done.
     """
 
     APART = (*WorkerOptions.APART, ("--gui", "--workers"), ("--gui", "--cluster"))
@@ -52,37 +52,37 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
     bundle: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="BUNDLE|RUN")]
     """Folder of a policy bundle or of a training run, or the name of a shipped bundle."""
     task: Literal["forward", "follow"] = "forward"
-    """What is evaluated, see above."""
+    """Task to evaluate: see above."""
     baseline: Baseline | None = None
-    """Instead of the policy: blind (one gray image), freeze-image (the first image for ever),
-    no-goal (straight ahead, wherever the destination is), forgetful (nothing is remembered),
-    straight (to the destination, seeing nothing), bug (so, and along the walls it meets), teacher
-    (a map instead of a camera) or random (random commands)."""
+    """Instead of the policy: blind (a grey image), freeze-image (the first image of the episode),
+    no-goal (the goal is always straight ahead), forgetful (no memory), straight (turn to the goal
+    and walk, without a camera), bug (the same, and along walls in the way), teacher (a map instead
+    of a camera) or random (random commands)."""
     episodes: Episodes = 100
-    """How many are walked, each another one."""
+    """Number of episodes."""
     seed: Seed = FIRST_EVALUATION_SEED
-    """Seed of the first episode; from 10000 on no training has seen them."""
+    """Seed of the first episode; seeds from 10000 on are never used for training."""
     seconds: Annotated[float, Range(CONTROL_DT_S, MOST_S)] = 60.0
-    """Longest episode."""
+    """Longest episode [s]."""
     body: str = "pybullet"
     """Simulator: pybullet or mujoco."""
     robot: str | None = None
-    """The robot the bundle must be for; by default the one it names."""
+    """Robot that the bundle must be for; by default the one it names."""
     camera_pitch: Annotated[float, Range(-45.0, 45.0)] = 0.0
-    """How much further down the camera looks than the policy was made for [degrees]."""
+    """Additional pitch of the camera, downwards [degrees]."""
     camera_roll: Annotated[float, Range(-180.0, 180.0)] = 0.0
-    """How far to the right the camera is turned about its line of sight [degrees]."""
+    """Additional roll of the camera, clockwise about its line of sight [degrees]."""
     json: Path | None = None
-    """Write the figures there."""
+    """Write the figures to this file."""
     video: Path | None = None
-    """Film the first episode (.mp4 or .gif; .png for a strip of frames)."""
+    """Film the first episode to this file (.mp4 or .gif; .png for a strip of frames)."""
     video_episodes: Annotated[int, Range(1, 16)] = 1
-    """How many episodes the film shows, side by side."""
+    """Number of episodes in the film, side by side."""
     gui: bool = False
-    """Watch the episodes in the simulator's own window, one after the other, in real time."""
+    """Show the episodes in the simulator's window, one after the other, in real time."""
 
     def check(self) -> None:
-        """Raises UserError if a value makes no sense, or a file cannot be written."""
+        """Raises UserError if a value is invalid, or an output file cannot be written."""
         check_values(self)
         episodes = max(self.episodes, self.video_episodes)
         if self.seed + episodes - 1 > LARGEST_SEED:
@@ -96,12 +96,10 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
             self._check_appearance(f"--baseline {self.baseline}")
         open_ground = self.scene in (FlatGround.name, Rough.name) and self.baseline is None
         if self.task == "follow" and not open_ground:
-            raise UserError(
-                "--task follow gives the commands itself: --scene flat or rough, no --baseline"
-            )
+            raise UserError("--task follow needs --scene flat or rough, and no --baseline")
         check_film(self.video)
         if self.video is None and self.video_episodes != 1:
-            raise UserError("--video-episodes says what --video shows: give both")
+            raise UserError("--video-episodes has no effect without --video")
         if self.gui:
             from pixelgait.sim.viewing.live_view import require_display
 
@@ -109,7 +107,7 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
         check_outputs(("json", self.json), ("video", self.video), inputs=self._read())
 
     def _read(self) -> list[Path]:
-        """Files that are read, and must not be written over."""
+        """Files that are read, and must not be overwritten."""
         named = [Path(self.bundle), SHIPPED / self.bundle]
 
         def note(path: Path) -> Path:
@@ -130,56 +128,61 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
         if self.task == "follow" or self.baseline in BLIND_BASELINES:
             return
         if self.baseline == "no-goal" and not {"goal", "ahead"} & set(bundle.takes):
-            raise UserError("--baseline no-goal: this policy is not told where to go")
+            raise UserError("--baseline no-goal: this policy has no goal input")
         if "ahead" in bundle.takes and self.make_scene().has_goal_position:
-            raise UserError(f"--scene {self.scene} tells a destination, this policy walks ahead")
+            raise UserError(
+                f"--scene {self.scene} has a goal position, the policy only walks ahead"
+            )
         if self.baseline == "forgetful" and "state" not in bundle.takes:
             raise UserError("--baseline forgetful: this policy has no memory")
-        if not _looks(bundle):
+        if not _uses_images(bundle):
             if self.baseline in ("blind", "freeze-image"):
                 raise UserError(f"--baseline {self.baseline}: this policy uses no images")
             self._check_appearance("this policy")
 
     def note(self, bundle: Bundle) -> str | None:
-        """What may not be meant: a scene of one's own in which there is nothing to reach, looks for
-        who sees none, and a policy that is told places, where there is none to tell."""
+        """A line on options that may not be meant.
+
+        A user's scene without a goal, an appearance for a depth policy, or a policy with a goal
+        input in a scene without a goal position.
+        """
         if self.scene.endswith(".py") and _is_endless(self.make_scene()):
-            return f"note: scene '{self.scene}' has no goal_m to be reached, so no success rate"
+            return f"note: scene '{self.scene}' has no goal_m, so there is no success rate"
         if self.appearance in ("train", "test") and bundle.image_shape[2] == CHANNELS["depth"]:
-            return "note: this policy sees depth alone, of which --appearance changes nothing"
+            return "note: --appearance has no effect: this policy sees depth only"
         sees = self.task != "follow" and self.baseline not in (*BLIND_BASELINES, "no-goal")
         if not sees or "goal" not in bundle.takes or self.make_scene().has_goal_position:
             return None
-        return f"note: this policy can be told a place to go to, and '{self.scene}' has none"
+        return f"note: this policy has a goal input, but scene '{self.scene}' has no goal position"
 
     def seeds_of(self) -> list[str]:
-        """What the seeds of the episodes are for, see `ranges_of`."""
+        """Uses of the episodes' seeds, see `ranges_of`."""
         return ranges_of(range(self.seed, self.seed + self.episodes))
 
-    def seen_before(self) -> str | None:
-        """What is to be known of figures on episodes that are not new to whoever was trained."""
+    def seed_warning(self) -> str | None:
+        """A warning if a policy may have been trained on these episodes."""
         if self.seeds_of() == ["evaluation"]:
             return None
         return (
-            f"warning: seeds below {len(TRAINING)} are of training, {VALIDATION[0]} to "
-            f"{VALIDATION[-1]} of validation: a policy may have learned by these episodes; "
-            f"--seed {FIRST_EVALUATION_SEED} and above are new to it"
+            f"warning: seeds below {len(TRAINING)} are for training, {VALIDATION[0]} to "
+            f"{VALIDATION[-1]} for validation: the policy may have been trained on these episodes; "
+            f"take --seed {FIRST_EVALUATION_SEED} or above"
         )
 
     def _check_appearance(self, who: str) -> None:
         """Raises UserError if images shall be changed although `who` uses none."""
-        seen = {
+        changed = {
             "camera-pitch": self.camera_pitch != 0.0,
             "camera-roll": self.camera_roll != 0.0,
             "appearance": self.appearance != "nominal",
         }
-        for name, asked in seen.items():
-            if asked:
+        for name, given in changed.items():
+            if given:
                 raise UserError(f"--{name} has no effect: {who} uses no images")
         require_camera(self.make_faults(), who)
 
     def moved(self, move: Move) -> EvalConfig:
-        """The same, its files moved."""
+        """A copy of these options, for files that `move` moves."""
         return replace(
             self,
             bundle=str(move(find_bundle(self.bundle))),
@@ -189,12 +192,12 @@ class EvalConfig(DisturbanceOptions, SceneOptions, WorkerOptions):
 
 
 def _is_endless(scene: Scene) -> bool:
-    """Whether there is nothing in it to be reached."""
+    """Whether a scene has neither a goal line nor a goal position."""
     return math.isinf(scene.goal_m) and not scene.has_goal_position
 
 
-def _looks(bundle: Bundle) -> bool:
-    """Whether a bundle's high level looks at its images: noise is not what darkness is to it."""
+def _uses_images(bundle: Bundle) -> bool:
+    """Whether a bundle's high level uses its images: noise and darkness give different outputs."""
     noise = np.random.default_rng(0).integers(0, 256, bundle.image_shape, np.uint8)
     first, second = (bundle.high_level(image) for image in (noise, np.zeros_like(noise)))
     outputs = (first.latent, second.latent), (first.attention, second.attention)
