@@ -1,4 +1,4 @@
-"""The table of faults: what goes wrong on the wire, in the processes, by people; what must follow."""
+"""Cases of the fault table: faults of sensors, network, processes and operators, with outcomes."""
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ from tests.faults.changes import (
 )
 from tests.faults.go2 import GO2_FAULTS
 from tests.faults.observer import joins, order, other, stopped_for
-from tests.faults.robot import Misled
+from tests.faults.robot import InvalidCommand
 from tests.faults.ros2_control import ROS2_CONTROL_FAULTS
 from tests.faults.trial import ENDS, FOLDER, REFUSES, RESTS, STAYS, WALKS, Case, Trial
 
-MOST_BYTES = 10_000  # more than it has said by then, less than its report
+MOST_BYTES = 10_000  # more than the output so far, less than the report
 SEES_DEPTH = "iap-depth"
-TOLD, TO = "navigator", ("--auto-arm", "--goal", "5", "0")
+WITH_GOAL, GOAL = "navigator", ("--auto-arm", "--goal", "5", "0")
 
 
 def full_disk(trial: Trial) -> None:
-    """No file of the controller's can grow any more; then it shall end, and write its report."""
+    """No file of the controller can grow any more; then it ends, and has to write its report."""
     assert trial.controller is not None
     resource.prlimit(trial.controller.pid, resource.RLIMIT_FSIZE, (MOST_BYTES,) * 2)
     trial.signal(signal.SIGINT)
 
 
 def full_disk_of_the_recorder(trial: Trial) -> None:
-    """A process of its own writes the recording."""
+    """The file of the recorder's process cannot grow any more."""
     assert trial.controller is not None
     pid = trial.controller.pid
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
@@ -74,7 +74,7 @@ def stop_by_topic(trial: Trial) -> None:
 
 
 def goal(x: float, y: float, frame: str = "odom") -> Callable[[Trial], None]:
-    """Somebody tells another one."""
+    """Fault: another node publishes a goal."""
     from geometry_msgs.msg import PoseStamped
 
     def inject(trial: Trial) -> None:
@@ -115,12 +115,12 @@ UPSIDE_DOWN = assign(orientation__x=1.0, orientation__w=0.0)
 TILTED = assign(orientation__x=math.sin(0.75), orientation__w=math.cos(0.75))
 TURN = {"orientation__z": math.sin(1.5), "orientation__w": math.cos(1.5), "orientation__x": 0.0}
 IMU_VALUES = "orientation", "angular_velocity"
-TURN_RAD_PER_S = 2.0  # an error of half of it would be found
+TURN_RAD_PER_S = 2.0  # an error of half of it would be detected
 YUV = assign(encoding="yuv422")
 
 
 def other_lens(trial: Trial) -> None:
-    """A camera that sees twice as far to all sides; calibrated, once a second."""
+    """A camera with a wider lens, which publishes its calibration."""
     from dataclasses import replace
 
     from pixelgait.sim.ros.simulated_robot import camera_info
@@ -210,10 +210,10 @@ CAMERAS = [
     Case("depth that is NaN in half of its pixels", on("depth", depth(half_blind)), WALKS, watch_s=4.0, bundle=SEES_DEPTH),
 ]  # fmt: skip
 OTHERS = [
-    Case("a second publisher of joint states", other("joint_states"), says="/somebody_else", watch_s=6.0),
-    Case("a second publisher, of a gripper's joints", other("joint_states", talks=True), says="/somebody_else", watch_s=6.0),
-    Case("a second publisher of IMU data", other("imu/data"), says="/somebody_else", watch_s=6.0),
-    Case("a second controller", other("joint_command"), says="another node commands the joints: /somebody_else", watch_s=6.0),
+    Case("a second publisher of joint states", other("joint_states"), says="/other_node", watch_s=6.0),
+    Case("a second publisher, of a gripper's joints", other("joint_states", publishes=True), says="/other_node", watch_s=6.0),
+    Case("a second publisher of IMU data", other("imu/data"), says="/other_node", watch_s=6.0),
+    Case("a second controller", other("joint_command"), says="another node commands the joints: /other_node", watch_s=6.0),
     Case("five participants join", joins, WALKS, watch_s=5.0),
     Case("an invalid transition", transition(1), WALKS),
     Case("parameters of no type", wrong_parameter, WALKS, "a request was not understood"),
@@ -231,19 +231,19 @@ PROCESSES = [
     Case("deactivate", transition(4)),
     Case("shutdown", transition(7)),
 ]  # fmt: skip
-told = partial(Case, bundle=TOLD, arguments=TO)
+with_goal = partial(Case, bundle=WITH_GOAL, arguments=GOAL)
 GOALS = [
-    told("odometry silent", on("odom", silent), STAYS, "odom: silent for"),
-    told("odometry silent for 0.3 s", for_a_while("odom", silent, 0.3), WALKS),
-    told("odometry that is NaN", on("odom", assign(pose__pose__position__x=math.nan)), STAYS, "not finite"),
-    told("orientation all 0", on("odom", assign(pose__pose__orientation__w=0.0)), STAYS, "no unit quaternion"),
-    told("odometry without stamps", on("odom", assign(header__stamp=ros2.stamp(0))), says="is not stamped"),
-    told("odometry stamped 5 s ago", on("odom", shifted(-5.0)), STAYS, "stamped 5."),
-    told("odometry in another frame", on("odom", assign(header__frame_id="map")), STAYS, "its frame was 'odom' and is 'map'"),
-    told("odometry that jumps by 2 m, for good", on("odom", assign(pose__pose__position__y=2.0)), WALKS, "odom: jumped by 2 m"),
-    told("a goal that is NaN", goal(math.nan, 0.0), WALKS, "refused, x, y are nan"),
-    told("a goal in another frame", goal(2.0, 0.0, "map"), WALKS, "refused, its frame is 'map'"),
-    told("an unreachable goal, as in a wall", lambda t: None, STAYS, "given up, no nearer", arguments=(*TO, "--ros-args", "-p", "goal_timeout_s:=3.0"), watch_s=4.0),
+    with_goal("odometry silent", on("odom", silent), STAYS, "odom: silent for"),
+    with_goal("odometry silent for 0.3 s", for_a_while("odom", silent, 0.3), WALKS),
+    with_goal("odometry that is NaN", on("odom", assign(pose__pose__position__x=math.nan)), STAYS, "not finite"),
+    with_goal("orientation all 0", on("odom", assign(pose__pose__orientation__w=0.0)), STAYS, "no unit quaternion"),
+    with_goal("odometry without stamps", on("odom", assign(header__stamp=ros2.stamp(0))), says="is not stamped"),
+    with_goal("odometry stamped 5 s ago", on("odom", shifted(-5.0)), STAYS, "stamped 5."),
+    with_goal("odometry in another frame", on("odom", assign(header__frame_id="map")), STAYS, "its frame was 'odom' and is 'map'"),
+    with_goal("odometry that jumps by 2 m, for good", on("odom", assign(pose__pose__position__y=2.0)), WALKS, "odom: jumped by 2 m"),
+    with_goal("a goal that is NaN", goal(math.nan, 0.0), WALKS, "refused, x, y are nan"),
+    with_goal("a goal in another frame", goal(2.0, 0.0, "map"), WALKS, "refused, its frame is 'map'"),
+    with_goal("an unreachable goal, as in a wall", lambda t: None, STAYS, "given up, no nearer", arguments=(*GOAL, "--ros-args", "-p", "goal_timeout_s:=3.0"), watch_s=4.0),
 ]  # fmt: skip
 STARTS = [
     Case("no robot", on("joints", silent), REFUSES, "no message on joint_states", True, 25.0),
@@ -251,24 +251,24 @@ STARTS = [
     Case("tilted by 1.5 rad", on("imu", TILTED), REFUSES, "tilted by", True, 15.0),
     Case("images of an unknown encoding", on("camera", YUV), REFUSES, "'yuv422'", True, 15.0),
     Case("without stamps", on("joints", assign(header__stamp=ros2.stamp(0))), REFUSES, "not stamped", True, 15.0),
-    Case("a second controller", other("joint_command"), REFUSES, "/somebody_else", True, 30.0),
-    Case("a second publisher of joint states", other("joint_states"), REFUSES, "joint_states has 2 publishers: /driver, /somebody_else", True, 30.0),
-    Case("a second publisher of IMU data", other("imu/data"), REFUSES, "imu/data has 2 publishers: /driver, /somebody_else", True, 30.0),
+    Case("a second controller", other("joint_command"), REFUSES, "/other_node", True, 30.0),
+    Case("a second publisher of joint states", other("joint_states"), REFUSES, "joint_states has 2 publishers: /driver, /other_node", True, 30.0),
+    Case("a second publisher of IMU data", other("imu/data"), REFUSES, "imu/data has 2 publishers: /driver, /other_node", True, 30.0),
     Case("depth that is NaN", on("depth", depth(blind)), REFUSES, "measures nothing", True, 25.0, bundle=SEES_DEPTH),
     Case("a camera of another lens", other_lens, REFUSES, "the policy would see 1.78 rad high", True, 15.0),
     Case("not armed", lambda t: None, REFUSES, "limp: ", True, 10.0, ()),
     Case("sim time", lambda t: None, REFUSES, "use_sim_time is not", True, 10.0, ("--auto-arm", "--ros-args", "-p", "use_sim_time:=true")),
 ]  # fmt: skip
 COMMANDS = [
-    Misled("a position that is NaN", one("position", lambda _: math.nan), "not finite"),
-    Misled("a position that is inf", one("position", lambda _: math.inf), "not finite"),
-    Misled("an effort that is NaN", one("effort", lambda _: math.nan), "not finite"),
-    Misled("fewer positions than names", lambda m: assign(position=m.position[:-1])(m), "for every name"),
-    Misled("more positions than names", lambda m: assign(position=[*m.position, 0.0])(m), "for every name"),
-    Misled("fewer efforts than names", lambda m: assign(effort=m.effort[:-1])(m), "for every name"),
-    Misled("names of another robot", lambda m: assign(name=[f"x{n}" for n in m.name])(m), "lacks FR_hip_joint"),
+    InvalidCommand("a position that is NaN", one("position", lambda _: math.nan), "not finite"),
+    InvalidCommand("a position that is inf", one("position", lambda _: math.inf), "not finite"),
+    InvalidCommand("an effort that is NaN", one("effort", lambda _: math.nan), "not finite"),
+    InvalidCommand("fewer positions than names", lambda m: assign(position=m.position[:-1])(m), "for every name"),
+    InvalidCommand("more positions than names", lambda m: assign(position=[*m.position, 0.0])(m), "for every name"),
+    InvalidCommand("fewer efforts than names", lambda m: assign(effort=m.effort[:-1])(m), "for every name"),
+    InvalidCommand("names of another robot", lambda m: assign(name=[f"x{n}" for n in m.name])(m), "lacks FR_hip_joint"),
 ]  # fmt: skip
-GROUPS: dict[str, list[Case] | list[Misled]] = {
+GROUPS: dict[str, list[Case] | list[InvalidCommand]] = {
     "Joints": JOINTS,
     "IMU": IMUS,
     "Silence and stamps": TIMES,

@@ -1,4 +1,4 @@
-"""What can be done to a robot's messages: every function makes one wrong, or all of a sensor's."""
+"""Changes of a robot's messages, for faults of sensors."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Change = Callable[[Any], Any]
 
 
 def on(sensor: str, change: Change) -> Callable[[Trial], None]:
-    """A fault of one sensor's messages."""
+    """Fault: all messages of a sensor are changed."""
     return lambda trial: trial.alter(**{sensor: change})
 
 
 def each(values: str, function: Callable[[np.ndarray[Any, Any]], Any]) -> Change:
-    """Positions or velocities of joints become something else."""
+    """Apply a function to the positions or velocities of all joints."""
 
     def change(message: Any) -> Any:
         setattr(message, values, np.asarray(function(np.array(getattr(message, values)))).tolist())
@@ -33,7 +33,7 @@ def each(values: str, function: Callable[[np.ndarray[Any, Any]], Any]) -> Change
 
 
 def one(values: str, function: Callable[[float], float]) -> Change:
-    """The same of one joint."""
+    """Apply a function to the position or velocity of one joint."""
 
     def of_all(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         array[HIP] = function(float(array[HIP]))
@@ -47,7 +47,7 @@ def degrees(message: Any) -> Any:
 
 
 def assign(**values: Any) -> Change:
-    """Fields of a message, by their dotted names with `__` for the dot, get these values."""
+    """Assign values to fields of a message, by dotted names with `__` for the dot."""
 
     def change(message: Any) -> Any:
         for name, value in values.items():
@@ -62,7 +62,7 @@ def assign(**values: Any) -> Change:
 
 
 def shifted(seconds: float) -> Change:
-    """Stamped so much later."""
+    """Shift the time stamp."""
 
     def change(message: Any) -> Any:
         stamp = ros2.nanoseconds(message.header.stamp) + round(seconds * 1e9)
@@ -73,7 +73,7 @@ def shifted(seconds: float) -> Change:
 
 
 def silent(_: Any) -> None:
-    """Nothing is said."""
+    """Drop the message."""
 
 
 def for_a_while(sensor: str, change: Change, seconds: float) -> Callable[[Trial], None]:
@@ -85,12 +85,12 @@ def for_a_while(sensor: str, change: Change, seconds: float) -> Callable[[Trial]
 
 
 def once(sensor: str, change: Change) -> Callable[[Trial], None]:
-    """For three messages: one of them is what the control step sees."""
+    """Fault of three messages: a control step reads one of them."""
     return for_a_while(sensor, change, 0.012)
 
 
 def frozen(*names: str) -> Change:
-    """These values of the first message again and again, stamped as new."""
+    """Repeat values of the first message, with new stamps."""
     first: Any = None
 
     def change(message: Any) -> Any:
@@ -104,7 +104,7 @@ def frozen(*names: str) -> Change:
 
 
 def turning(rad_per_s: float) -> Change:
-    """Of a perfect IMU: the robot turns to the left as well."""
+    """Add a turn to the left, as a perfect IMU would measure it."""
     first_s: float | None = None
 
     def change(message: Any) -> Any:
@@ -140,7 +140,7 @@ def drifting(trial: Trial, sensor: str) -> None:
 
 
 def every(count: int, change: Change = lambda message: message) -> Change:
-    """One message of so many, changed."""
+    """Pass every so manyth message, changed."""
     numbers = itertools.count()
     return lambda message: change(message) if next(numbers) % count == 0 else None
 
@@ -177,13 +177,13 @@ _FLIPS = itertools.count()
 
 
 def stuck(message: Any) -> Any:
-    """One joint shows the same again and again, and no velocity."""
+    """One joint repeats its position, without a velocity."""
     message.position[HIP], message.velocity[HIP] = 1.0, 0.0
     return message
 
 
 def depth(function: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]) -> Change:
-    """A 32FC1 image shows another depth (H, W) [m]."""
+    """Apply a function to a depth image (H, W) [m] of encoding 32FC1."""
 
     def change(message: Any) -> Any:
         before = np.frombuffer(message.data, np.float32).reshape(message.height, message.width)
@@ -198,12 +198,12 @@ def blind(metres: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def blind_inside(metres: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Twice as wide; what was measured is on the left and right of what a policy sees."""
+    """Twice as wide; only the parts left and right of the policy's view have depth."""
     width = metres.shape[1]
     nothing = blind(metres)
     return np.hstack((metres[:, : width // 2], nothing, metres[:, width // 2 :]))
 
 
 def half_blind(metres: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Every pixel by a coin."""
+    """A random half of the pixels is NaN."""
     return np.where(np.random.default_rng().random(metres.shape) < 0.5, np.float32(np.nan), metres)

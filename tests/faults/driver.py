@@ -1,4 +1,4 @@
-"""A robot's driver without a robot, for faults on the wire: joints that follow commands."""
+"""Fake driver for faults on the wire: simulated joints follow commands, messages can be altered."""
 
 from __future__ import annotations
 
@@ -20,45 +20,45 @@ from pixelgait.robot.runtime.timing import RateKeeper
 from pixelgait.robot.spec import Array, RobotSpec
 
 PERIOD_S = 0.005
-FOLLOW_S = 0.03  # joints are behind their targets by about so long
-SINK_S = 0.5  # damped, they sink
+FOLLOW_S = 0.03  # lag of joints behind their targets
+SINK_S = 0.5  # time constant of damped joints towards the lying pose
 IMAGE_EVERY = 6  # periods: 33 Hz
 DEPTHS_M = 0.5, 3.0
-ROCK_RAD, ROCK_HZ = 0.03, 2.0  # it rolls from side to side, as its IMU says
-STILL_S, STILL_RAD = 0.5, 0.02  # who has not moved by more, for so long, is at rest
+ROCK_RAD, ROCK_HZ = 0.03, 2.0  # roll that the IMU reports
+STILL_S, STILL_RAD = 0.5, 0.02  # at rest: no target has moved by more for so long
 
-Alter = Callable[[str, Any], Any]  # topic, message -> message, or None to say nothing
+Alter = Callable[[str, Any], Any]  # topic, message -> message, or None to send nothing
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """A joint command, as it came over the wire."""
+class ReceivedCommand:
+    """A joint command as it was received."""
 
     time_s: float  # of its arrival, monotonic
     sent_s: float  # by its stamp
     position: Array | None  # (12,) [rad]; None: damp
-    yields: bool = False  # a position, but one that only follows the joint, instead of damping
+    yields: bool = False  # the position only follows the joint, instead of damping
 
     @property
     def damps(self) -> bool:
-        """Whether it resists motion, and no more."""
+        """Whether the robot is damped by it, or follows its joints."""
         return self.position is None or self.yields
 
 
-def at_rest(heard: Sequence[Heard]) -> bool:
-    """Whether no stiff target has moved in the end."""
-    last = [each.position for each in heard if each.time_s > heard[-1].time_s - STILL_S]
+def at_rest(received: Sequence[ReceivedCommand]) -> bool:
+    """Whether no stiff target has moved at the end."""
+    last = [each.position for each in received if each.time_s > received[-1].time_s - STILL_S]
     return bool(np.ptp(np.array(last), axis=0).max() < STILL_RAD)
 
 
-def hear(command: Any) -> Heard:
-    """What a `JointState` on the topic of commands says."""
+def parse_command(command: Any) -> ReceivedCommand:
+    """A command from a `JointState` that arrives now."""
     position = np.array(command.position) if command.position else None
-    return Heard(time.monotonic(), ros2.seconds(command.header.stamp), position)
+    return ReceivedCommand(time.monotonic(), ros2.seconds(command.header.stamp), position)
 
 
-def taken(subscription: Any, kind: Any) -> Iterator[tuple[Any, dict[str, int]]]:
-    """All messages that have arrived, with what is known of each; an executor would not say it."""
+def take_all(subscription: Any, kind: Any) -> Iterator[tuple[Any, dict[str, int]]]:
+    """All messages that have arrived, with their time stamps, which executors do not pass on."""
     while True:
         with subscription.handle:
             found = subscription.handle.take_message(kind, False)
@@ -68,17 +68,16 @@ def taken(subscription: Any, kind: Any) -> Iterator[tuple[Any, dict[str, int]]]:
 
 
 class FakeDriver:
-    """Publishes joint states, IMU, odometry and what the policy looks at; keeps all commands.
+    """Publishes joint states, IMU, odometry and images in a thread of its own; keeps all commands.
 
-    However it is told to walk, it stays where it is. `alter` sees every message. In a thread of its
-    own; `node` is spun by others.
+    The robot never leaves its place. `alter` is applied to every message. The caller spins `node`.
     """
 
     def __init__(self, node: Any, spec: RobotSpec, image_shape: tuple[int, int, int]) -> None:
         self.spec, self.image_shape, self._node = spec, image_shape, node
         self.alter: Alter = lambda topic, message: message
-        self.also: Callable[[], None] = lambda: None  # said beside every image
-        self.heard: list[Heard] = []
+        self.also: Callable[[], None] = lambda: None  # called with every image
+        self.received: list[ReceivedCommand] = []
         self._angles = spec.default_pose_rad.copy()
         self._lying = lying_pose(spec)
         self._rng = np.random.default_rng(0)
@@ -89,7 +88,7 @@ class FakeDriver:
             topic: node.create_publisher(kind, topic, ros2.SENSOR_QOS)
             for topic, kind in kinds.items()
         }
-        # Taken by hand: an executor would not say when it had come.
+        # Taken by hand: an executor does not pass on the time of arrival.
         self._listener = ros2.quiet_node(node, "observer")
         self._commands = self._listener.create_subscription(
             ros2.JointState, ros2.JOINT_COMMAND, lambda _: None, 100
@@ -112,8 +111,8 @@ class FakeDriver:
             rate.wait()
 
     def _listen(self) -> None:
-        for message, _ in taken(self._commands, ros2.JointState):
-            self.heard.append(hear(message))
+        for message, _ in take_all(self._commands, ros2.JointState):
+            self.received.append(parse_command(message))
 
     def _publish(self, tick: int) -> None:
         velocities = self._velocities()
@@ -128,29 +127,29 @@ class FakeDriver:
         half = ROCK_RAD * np.sin(phase) / 2.0
         orientation = np.array((np.sin(half), 0.0, 0.0, np.cos(half)))
         rate = np.array((ROCK_RAD * turn * np.cos(phase), 0.0, 0.0))
-        self._say(ros2.JOINT_STATES, joints)
-        self._say(ros2.IMU, ros2.imu_message(now, "imu", orientation, rate))
+        self._send(ros2.JOINT_STATES, joints)
+        self._send(ros2.IMU, ros2.imu_message(now, "imu", orientation, rate))
         odometry = Odometry()
         odometry.header.stamp, odometry.header.frame_id = ros2.stamp(now), "odom"
         odometry.pose.pose.orientation.w = 1.0
-        self._say(ODOMETRY, odometry)
+        self._send(ODOMETRY, odometry)
         if tick % IMAGE_EVERY == 0:
             for topic in self._cameras:
-                self._say(topic, ros2.image_message(now, "camera", self._picture(topic)))
+                self._send(topic, ros2.image_message(now, "camera", self._picture(topic)))
             self.also()
 
     def _picture(self, topic: str) -> Any:
-        """Noise: colours (H, W, 3) uint8, or depth (H, W) float32 [m]."""
+        """Random image: colours (H, W, 3) uint8, or depth (H, W) float32 [m]."""
         height, width, _ = self.image_shape
         if topic == ros2.DEPTH:
             return self._rng.uniform(*DEPTHS_M, (height, width)).astype(np.float32)
         return self._rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
 
     def _velocities(self) -> Array:
-        """Of the joints (12,) [rad/s]: towards their targets, or to the ground."""
-        last = self.heard[-1] if self.heard else None
-        obeys = last is not None and time.monotonic() - last.time_s < DRIVER_TIMEOUT_S
-        if last is not None and obeys and last.position is not None:
+        """Joint velocities (12,) [rad/s], towards the targets or the lying pose."""
+        last = self.received[-1] if self.received else None
+        current = last is not None and time.monotonic() - last.time_s < DRIVER_TIMEOUT_S
+        if last is not None and current and last.position is not None:
             wanted = (last.position - self._angles) / FOLLOW_S
         elif last is not None:
             wanted = (self._lying - self._angles) / SINK_S
@@ -159,7 +158,7 @@ class FakeDriver:
         most = 0.8 * self.spec.velocity_limit_rad_per_s
         return np.asarray(np.clip(wanted, -most, most))
 
-    def _say(self, topic: str, message: Any) -> None:
+    def _send(self, topic: str, message: Any) -> None:
         altered = self.alter(topic, message)
         if altered is not None:
             self._publishers[topic].publish(altered)

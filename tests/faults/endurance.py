@@ -1,7 +1,7 @@
-"""`make endurance`: courses under faults for as long as one likes, then kill, stop and join events.
+"""Endurance test (`make endurance`): courses under faults, then random kill, stop and join events.
 
-One controller process walks course after course, under lifecycle management: its memory must not
-grow. Then random events: after each the robot must be safe, as seen by who hears its commands.
+One controller process walks course after course under lifecycle management: its memory must not
+grow. After each random event the robot must be safe, as judged by its received commands.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from tests.faults.events import survive
 
 @dataclass(frozen=True)
 class EnduranceConfig:
-    """Walk through courses under faults, then survive random events; exit code 1 if it does not."""
+    """Walk courses under faults, then survive random events; exit code 1 if a check fails."""
 
     bundle: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="BUNDLE")] = "iap"
     """Folder of a policy bundle, or the name of a shipped one; it must see by colour alone."""
     minutes: Annotated[float, Range(0.0, 1e4)] = 30.0
-    """Of courses."""
+    """Duration of the courses [min]."""
     events: Annotated[int, Range(0, 10**6)] = 200
-    """Kill, stop, join and the like."""
+    """Number of random events: kill, stop, join and others."""
     seed: Seed = 0
-    """Draws the events."""
+    """Seed of the events."""
     json: Path | None = None
     """Write the figures there."""
 
@@ -46,7 +46,7 @@ def report(config: EnduranceConfig) -> None:
     """Run both parts.
 
     Raises:
-        UserError: something did not hold; the message says what.
+        UserError: if a check fails; the message says which.
     """
     if config.json is not None:
         require_writable(config.json)
@@ -62,8 +62,8 @@ def report(config: EnduranceConfig) -> None:
     parts = (figures[part] for part in ("courses", "events") if part in figures)
     problems = [each for part in parts for each in part["wrong"]]
     if problems:
-        raise UserError(f"{len(problems)} did not hold: {'; '.join(problems[:3])}")
-    print("all held")
+        raise UserError(f"{len(problems)} checks failed: {'; '.join(problems[:3])}")
+    print("all checks passed")
 
 
 if __name__ == "__main__":

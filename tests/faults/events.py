@@ -1,4 +1,4 @@
-"""Random events, kill, stop, join and the like: after each the robot must be safe."""
+"""Endurance under random events (kill, stop, join ...): after each the robot must be safe."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import DRIVER_TIMEOUT_S
 from pixelgait.robot.ros.common import ros2
 from tests.faults.changes import silent
-from tests.faults.driver import Heard
+from tests.faults.driver import ReceivedCommand
 from tests.faults.observer import JOIN, OTHER
 from tests.faults.trial import START_S, Case, Trial, worst
 
-SETTLE_S = 1.5  # after an event; whatever damps does so within a third of a second
+SETTLE_S = 1.5  # after an event; damping takes a third of a second
 
 
 def survive(bundle: Bundle, count: int, seed: int, folder: Path) -> dict[str, Any]:
-    """Random events; after each the robot walks on, is damped, or nobody commands it stiffly."""
+    """Random events; after each the robot walks on, is damped, or receives no stiff command."""
     rng = random.Random(seed)
     trial = Trial(Case("events", lambda _: None), bundle, folder)
     found: Counter[str] = Counter()
@@ -36,7 +36,7 @@ def survive(bundle: Bundle, count: int, seed: int, folder: Path) -> dict[str, An
             walk(trial, bundle)
             name = rng.choice(sorted(EVENTS))
             act, must_damp = EVENTS[name]
-            before, since = len(trial.driver.heard), time.monotonic()
+            before, since = len(trial.driver.received), time.monotonic()
             act(trial, rng)
             trial.spin(SETTLE_S, lambda: False)
             problem = judge(trial, before, since, time.monotonic(), must_damp)
@@ -45,7 +45,7 @@ def survive(bundle: Bundle, count: int, seed: int, folder: Path) -> dict[str, An
                 wrong.append(f"event {number}, {name}: {problem}")
                 tqdm.write(wrong[-1])
     finally:
-        if "Traceback" in trial.said():
+        if "Traceback" in trial.printed():
             wrong.append("a traceback was printed")
         trial.close()
     print(", ".join(f"{name} {times}" for name, times in sorted(found.items())))
@@ -53,7 +53,7 @@ def survive(bundle: Bundle, count: int, seed: int, folder: Path) -> dict[str, An
 
 
 def walk(trial: Trial, bundle: Bundle) -> None:
-    """Whatever has happened: the robot walks again, if need be under a new controller."""
+    """Make the robot walk again, under a new controller if needed."""
     from std_srvs.srv import Trigger
 
     trial.alter()
@@ -79,14 +79,14 @@ def walk(trial: Trial, bundle: Bundle) -> None:
 
 
 def judge(trial: Trial, before: int, since_s: float, now_s: float, must_damp: bool) -> str | None:
-    """What is wrong after an event, as its driver heard it by now; None: it is safe."""
-    outside, jump = worst(trial.driver.heard[before:], trial.bundle)
+    """Problem after an event, from the received commands; None: the robot is safe."""
+    outside, jump = worst(trial.driver.received[before:], trial.bundle)
     if outside > 1e-9 or jump > 1.001:
-        return f"commands {outside:.2g} rad outside limits, or steps {jump:.2f} of what is allowed"
-    # Before it there is what came before the event: a gap begins there.
-    if gap_s := stiff_after(trial.driver.heard[max(0, before - 1) :]):
+        return f"commands {outside:.2g} rad outside limits, or steps of {jump:.2f} times the limit"
+    # A gap begins with the last command before the event.
+    if gap_s := stiff_after(trial.driver.received[max(0, before - 1) :]):
         return f"stiff again after {gap_s:.2f} s without a command"
-    newest = trial.driver.heard[-1]
+    newest = trial.driver.received[-1]
     stiff = newest.position is not None and now_s - newest.time_s < 0.2
     if stiff and must_damp:
         return f"still stiff {now_s - since_s:.1f} s later"
@@ -95,21 +95,21 @@ def judge(trial: Trial, before: int, since_s: float, now_s: float, must_damp: bo
     return None
 
 
-def stiff_after(heard: Sequence[Heard]) -> float | None:
-    """After how long without a command that a driver obeys [s] a stiff robot was stiff again, if
-    that is longer than a driver waits: the robot has fallen by then, and must be damped first.
+def stiff_after(received: Sequence[ReceivedCommand]) -> float | None:
+    """Longest time without an applied command [s] after which a stiff robot was stiff again, if it
+    exceeds the driver's time-out: the robot has fallen by then, and must be damped first.
 
-    What was under way when its sender was stopped is too old to be obeyed. Stamps must have the gap
-    as well: an observer that is held up itself hears all that was said meanwhile, late.
+    A driver drops commands that were in transit while their sender was stopped. The stamps must
+    have the gap as well: a stalled observer receives all commands of the meantime late.
     """
-    least_s = min((each.time_s - each.sent_s for each in heard), default=0.0)  # clocks differ
-    motors_enabled: Heard | None = None
-    for before, each in itertools.pairwise(heard):
+    least_s = min((each.time_s - each.sent_s for each in received), default=0.0)  # clocks differ
+    applied: ReceivedCommand | None = None
+    for before, each in itertools.pairwise(received):
         if before.time_s - before.sent_s - least_s <= DRIVER_TIMEOUT_S:
-            motors_enabled = before
-        if motors_enabled is None or motors_enabled.position is None or each.position is None:
+            applied = before
+        if applied is None or applied.position is None or each.position is None:
             continue
-        gap_s = each.time_s - motors_enabled.time_s
+        gap_s = each.time_s - applied.time_s
         if min(gap_s, each.sent_s - before.sent_s) > DRIVER_TIMEOUT_S:
             return gap_s
     return None
@@ -150,7 +150,7 @@ def _second(trial: Trial, _: random.Random) -> None:
     trial.spin(5.0, trial.ended)
 
 
-# What happens, and whether the robot must be damped, or left alone, after it.
+# Action, and whether the robot must be damped, or receive nothing, after it.
 EVENTS: dict[str, tuple[Callable[[Trial, random.Random], None], bool]] = {
     "kill -9": (_signal(signal.SIGKILL), True),
     "SIGINT": (_signal(signal.SIGINT), True),

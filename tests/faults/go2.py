@@ -1,4 +1,4 @@
-"""Faults of a Unitree Go2 over its own DDS, where one more program hears what is commanded."""
+"""Faults of a Unitree Go2 over DDS, where one more program receives all commands."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from pixelgait.robot.ros.address import parse_link
 from pixelgait.robot.ros.common.discovery import OwnDomain
 from pixelgait.robot.unitree import messages as go2
 from pixelgait.robot.unitree.driver import STOP
-from tests.faults.driver import Heard
-from tests.faults.observer import Ears, order, stopped_for
+from tests.faults.driver import ReceivedCommand
+from tests.faults.observer import CommandMonitor, order, stopped_for
 from tests.faults.trial import DAMPS, ENDS, RESTS, SILENT, SINKS, WALKS, Case, StandInTrial, tells
 
-# None of ROS 2's and of the tests'.
+# Domains that neither ROS 2 nor the tests use.
 DOMAINS = itertools.cycle(random.sample(range(151, 201), 50))
-KEPT = 2000  # commands between two looks: 4 s of them
+KEPT = 2000  # commands between two reads: 4 s
 DECIMALS = 6  # of an angle as float32
 
-# Somebody else who can command the motors, and does every so many seconds, or never.
+# Another program that can command the motors, and does so every given seconds.
 MEDDLE = """
 import sys, time
 from pixelgait.robot.ros.address import parse_link
@@ -38,8 +38,8 @@ while True:
     time.sleep(float(sys.argv[2]))
     writer.write(kind(go2.Codec(go2.LOW_CMD).new()))
 """
-# The stand-in, whose states tell as well what standard input says: lines as "buttons 4". Where it
-# is stubborn its own program does not let go: the motion switcher answers that this has failed.
+# The simulated robot with states altered by lines on standard input, as "buttons 4". With "stubborn
+# 1" the robot's own program keeps the motors: the motion switcher answers with an error.
 BENT = """
 import sys, threading
 from pixelgait.robot.unitree import messages as go2
@@ -65,21 +65,21 @@ class Bent(standin.Go2Wire):
         record["crc"] = go2.checksum(record) ^ self.damage
         self._writer.write(self._states(record))
 
-def heed():
+def read_input():
     for line in sys.stdin:
         name, value = line.split()
         setattr(Bent, name, int(value))
 
 standin.Go2Wire = Bent
-threading.Thread(target=heed, daemon=True).start()
+threading.Thread(target=read_input, daemon=True).start()
 node.main()
 """
 
 
-class BusEars(Ears):
-    """One more program on the bus, which hears all commands.
+class BusMonitor(CommandMonitor):
+    """One more program on the bus, which receives all commands.
 
-    Of what has no head nothing is kept: it is somebody else's, and no robot obeys it.
+    Commands without the head are dropped, as a robot drops them.
     """
 
     period_s = 0.001
@@ -91,7 +91,7 @@ class BusEars(Ears):
         from pixelgait.robot.unitree.sender import COMMAND
 
         super().__init__()
-        self.heard: list[Heard] = []
+        self.received: list[ReceivedCommand] = []
         self.wrong = 0  # commands that a robot drops
         self._joints = joints
         self._bus = Bus(parse_link(link))  # type: ignore[arg-type]
@@ -103,12 +103,12 @@ class BusEars(Ears):
         super().close()
         self._bus.close()
 
-    def hear(self) -> None:
+    def receive(self) -> None:
         for sample in self._reader.take(N=KEPT):
             if hasattr(sample, "record") and tuple(sample.record["head"]) == go2.HEAD:
-                self._hear(sample.record, sample.sample_info.source_timestamp / 1e9)
+                self._receive(sample.record, sample.sample_info.source_timestamp / 1e9)
 
-    def _hear(self, record: go2.Record, sent_s: float) -> None:
+    def _receive(self, record: go2.Record, sent_s: float) -> None:
         whole = record["level_flag"] == go2.LOW_LEVEL and record["crc"] == go2.checksum(record)
         motors = record["motor_cmd"][: self._joints]
         stiff, resists = bool(motors["kp"].any()), bool(motors["kd"].any())
@@ -116,11 +116,11 @@ class BusEars(Ears):
             self.wrong += 1
             return
         targets = motors["q"].astype(np.float64).round(DECIMALS) if stiff else None
-        self.heard.append(Heard(time.monotonic(), sent_s, targets))
+        self.received.append(ReceivedCommand(time.monotonic(), sent_s, targets))
 
 
 class Go2Trial(StandInTrial):
-    """One over a Go2's DDS, in a domain of its own."""
+    """A trial over a Go2's DDS, in a domain of its own."""
 
     script = BENT
 
@@ -128,42 +128,42 @@ class Go2Trial(StandInTrial):
         super().__init__(case, bundle, folder)
         self._dds = OwnDomain(DOMAINS)
         self.link = f"{case.link}:{self._dds.number}"
-        self._ears = BusEars(self.link, len(bundle.spec.joint_names))
+        self._monitor = BusMonitor(self.link, len(bundle.spec.joint_names))
 
     @property
-    def heard(self) -> Sequence[Heard]:
-        return self._ears.heard
+    def received(self) -> Sequence[ReceivedCommand]:
+        return self._monitor.received
 
     def problem(self) -> str:
-        wrong = self._ears.wrong
+        wrong = self._monitor.wrong
         return super().problem() or (f"{wrong} commands that a robot drops" if wrong else "")
 
     def close(self) -> None:
         """End all processes of this case."""
-        self._ears.close()
+        self._monitor.close()
         super().close()
         self._dds.close()
 
 
 def denies(trial: Go2Trial) -> None:
-    """The robot's own program keeps the motors."""
+    """Fault: the robot's own program keeps the motors."""
     trial.start_robot()
     trial.tell("stubborn 1")
 
 
 def meddles(trial: Go2Trial, every_s: float = 0.01) -> None:
-    """Another program commands the motors so often."""
+    """Fault: another program commands the motors."""
     trial.start("-c", MEDDLE, trial.link, str(every_s))
 
 
 def could_meddle(trial: Go2Trial) -> None:
-    """It has not commanded them so far."""
+    """Fault: another program could command the motors."""
     trial.start_robot()
     meddles(trial, 1000.0)
 
 
 def garbled(trial: Go2Trial) -> None:
-    """From the first state on."""
+    """Fault: every state has a wrong checksum."""
     trial.start_robot()
     trial.tell("damage 1")
 

@@ -1,4 +1,4 @@
-"""Processes on a ROS domain of their own, and a node that watches them."""
+"""Observer of processes on a ROS domain of their own, and faults that need no other file."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pixelgait.robot.cli.processes import die_with_parent
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.discovery import OwnDomain, private_environment
 
-# Somebody else who publishes on a topic, or could.
+# Another node that publishes on a topic, or only could.
 OTHER = """
 import sys
 from std_msgs.msg import Float64MultiArray
 from pixelgait.robot.ros.common import ros2
 ros2.rclpy.init()
-node = ros2.rclpy.create_node("somebody_else")
+node = ros2.rclpy.create_node("other_node")
 kind = {"imu/data": ros2.Imu, "joint_states": ros2.JointState, "joint_command": ros2.JointState}
 kind = kind.get(sys.argv[1], Float64MultiArray)
 publisher = node.create_publisher(kind, sys.argv[1], 1)
@@ -34,7 +34,7 @@ def publish():
         message.header.stamp = node.get_clock().now().to_msg()
     if kind is ros2.JointState:
         message.name, message.position, message.velocity = ["gripper"], [0.0], [0.0]
-    if sys.argv[2] == "talk":
+    if sys.argv[2] == "publish":
         publisher.publish(message)
 node.create_timer(0.02, publish)
 ros2.rclpy.spin(node)
@@ -48,30 +48,30 @@ for _ in range(10):
 """
 
 
-class Ears(ABC):
-    """Hears what others say, in a thread of its own, from `listen` to `close`."""
+class CommandMonitor(ABC):
+    """Receives commands in a thread of its own, from `listen` to `close`."""
 
-    period_s: ClassVar[float]  # between looks at what has arrived
+    period_s: ClassVar[float]  # between two calls of `receive`
 
     def __init__(self) -> None:
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._listen, name="ears")
+        self._thread = threading.Thread(target=self._listen, name="monitor")
 
     @abstractmethod
-    def hear(self) -> None:
-        """All that has arrived since the last look."""
+    def receive(self) -> None:
+        """Store what has arrived since the last call."""
 
     def listen(self) -> None:
         self._thread.start()
 
     def close(self) -> None:
-        """Hear no more."""
+        """Stop receiving."""
         self._stop.set()
         self._thread.join()
 
     def _listen(self) -> None:
         while not self._stop.wait(self.period_s):
-            self.hear()
+            self.receive()
 
 
 class Observer:
@@ -102,14 +102,14 @@ class Observer:
         return bool(self.states) and self.states[-1].startswith("walking")
 
     def standing(self) -> bool:
-        """Or walking."""
+        """Whether the robot stands or walks."""
         return bool(self.states) and self.states[-1].startswith(("ready", "walking"))
 
     def ended(self) -> bool:
         return self.controller is not None and self.controller.poll() is not None
 
     def start(self, *arguments: str, output: Any = subprocess.DEVNULL) -> subprocess.Popen[str]:
-        """Another Python of this case."""
+        """Start another Python process, which ends with this one."""
         process = subprocess.Popen(
             [sys.executable, *arguments],
             stdin=subprocess.PIPE,
@@ -122,21 +122,21 @@ class Observer:
         self.others.append(process)
         return process
 
-    def said(self) -> str:
-        """All that the controller has printed; by name, as it goes on where the file stands."""
+    def printed(self) -> str:
+        """All output of the controller, read by name: the open file is at its end."""
         return Path(self.output.name).read_text()
 
     def signal(self, number: int) -> None:
-        """To the controller."""
+        """Send a signal to the controller."""
         assert self.controller is not None
         self.controller.send_signal(number)
 
-    def call(self, kind: Any, name: str, request: Any, patience_s: float = 10.0) -> Any:
+    def call(self, kind: Any, name: str, request: Any, timeout_s: float = 10.0) -> Any:
         """Call a service of the controller; None if it does not answer."""
         client = self.node.create_client(kind, f"pixelgait/{name}")
-        client.wait_for_service(patience_s)
+        client.wait_for_service(timeout_s)
         future = client.call_async(request)
-        self.spin(patience_s, future.done)
+        self.spin(timeout_s, future.done)
         return future.result() if future.done() else None
 
     def spin(self, seconds: float, until: Callable[[], object]) -> None:
@@ -156,25 +156,25 @@ class Observer:
         self.output.close()
 
 
-def other(topic: str, talks: bool = False) -> Callable[[Observer], None]:
-    """Somebody else can publish there, and does if it `talks`."""
+def other(topic: str, publishes: bool = False) -> Callable[[Observer], None]:
+    """Fault: another node can publish on a topic, and does if it `publishes`."""
 
     def inject(trial: Observer) -> None:
         before = trial.node.count_publishers(topic)
-        trial.start("-c", OTHER, topic, "talk" if talks else "listen")
+        trial.start("-c", OTHER, topic, "publish" if publishes else "idle")
         trial.spin(10.0, lambda: trial.node.count_publishers(topic) > before)
 
     return inject
 
 
 def joins(trial: Observer) -> None:
-    """Five participants come and go."""
+    """Fault: five participants come and go."""
     for _ in range(5):
         trial.start("-c", JOIN)
 
 
 def stopped_for(seconds: float) -> Callable[[Observer], None]:
-    """The controller does not run for so long."""
+    """Fault: the controller is stopped for so long."""
 
     def inject(trial: Observer) -> None:
         trial.signal(signal.SIGSTOP)
@@ -185,7 +185,7 @@ def stopped_for(seconds: float) -> Callable[[Observer], None]:
 
 
 def order(name: str) -> Callable[[Observer], object]:
-    """One of the operator's services is called."""
+    """Call one of the operator's services."""
     from std_srvs.srv import Trigger
 
     return lambda trial: trial.call(Trigger, name, Trigger.Request())

@@ -1,4 +1,4 @@
-"""Commands that are none, sent to the simulated robot by somebody else while it stands."""
+"""Invalid commands to the simulated robot, from another node while the robot stands."""
 
 from __future__ import annotations
 
@@ -19,12 +19,17 @@ from tests.faults.trial import FALLEN, GRACE_S, START_S, Outcome, errors
 
 COMMAND_PERIOD_S, OTHER_PERIOD_S = 0.01, 0.02
 WATCH_S = 2.0
-STANDS, FALLS, DIES, GARBLED = "stands on", "falls", "ends", "tells joint angles that are none"
+STANDS, FALLS, DIES, GARBLED = (
+    "stands on",
+    "falls",
+    "ends",
+    "publishes NaN or infinite angles",
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Misled:
-    """What somebody makes of a command before it is sent, and what must be said of it."""
+class InvalidCommand:
+    """A change that makes a command invalid, and the expected error."""
 
     name: str
     alter: Callable[[Any], Any]
@@ -32,7 +37,7 @@ class Misled:
     link: ClassVar[str] = "ros"
 
     def run(self, bundle: Bundle) -> Outcome:
-        """Between processes of its own."""
+        """Run the trial."""
         with tempfile.TemporaryDirectory() as folder:
             trial = RobotTrial(self, bundle.spec, Path(folder))
             try:
@@ -42,28 +47,28 @@ class Misled:
 
 
 class RobotTrial(Observer):
-    """A simulated robot, one who tells it to stand, and somebody else."""
+    """A simulated robot, a node that commands it to stand, and another node."""
 
-    def __init__(self, case: Misled, spec: RobotSpec, folder: Path) -> None:
+    def __init__(self, case: InvalidCommand, spec: RobotSpec, folder: Path) -> None:
         super().__init__(folder)
         self.case, self.spec = case, spec
         self.angles: list[Sequence[float]] = []
         self.heights: list[float] = []
         sensor = ros2.SENSOR_QOS
-        self.node.create_subscription(ros2.JointState, ros2.JOINT_STATES, self._hear, sensor)
+        self.node.create_subscription(ros2.JointState, ros2.JOINT_STATES, self._receive, sensor)
         self.node.create_subscription(Odometry, "ground_truth/odom", self._see, sensor)
         self._publisher = self.node.create_publisher(
             ros2.JointState, ros2.JOINT_COMMAND, ros2.COMMAND_QOS
         )
         self.node.create_timer(COMMAND_PERIOD_S, lambda: self._publisher.publish(self._stand()))
-        self._other = ros2.rclpy.create_node("somebody_else", context=self.context)
+        self._other = ros2.rclpy.create_node("other_node", context=self.context)
         self._wrong = self._other.create_publisher(
             ros2.JointState, ros2.JOINT_COMMAND, ros2.COMMAND_QOS
         )
         self.executor.add_node(self._other)
 
     def run(self) -> Outcome:
-        """Start, wait until it stands by commands, mislead it, watch."""
+        """Start, wait until the robot stands by commands, send invalid ones, watch."""
         command = ("-m", "pixelgait.sim.ros.node", "--scene", "flat", "--robot", self.spec.name)
         self.controller = self.start(*command, output=self.output)
         self.spin(START_S, lambda: self.heights or self.ended())
@@ -82,7 +87,7 @@ class RobotTrial(Observer):
         self._other.destroy_node()
         super().close()
 
-    def _hear(self, message: Any) -> None:
+    def _receive(self, message: Any) -> None:
         self.angles.append(message.position)
 
     def _see(self, message: Any) -> None:
@@ -94,7 +99,7 @@ class RobotTrial(Observer):
         return ros2.joint_command(now, names, pose, np.zeros(len(names)))
 
     def _outcome(self) -> Outcome:
-        case, spec, said = self.case, self.spec, self.said()
+        case, spec, output = self.case, self.spec, self.printed()
         angles = np.array(self.angles)
         beyond = 0.0
         if self.ended() or not self.angles:
@@ -106,9 +111,9 @@ class RobotTrial(Observer):
             beyond = max(0.0, float(outside.max()))
             stands = min(self.heights) > FALLEN * spec.stand_height_m
             happened = STANDS if stands else FALLS
-        told = errors(said)
-        words = told[-1] if told else ""
-        if "Traceback" in said:
+        found = errors(output)
+        words = found[-1] if found else ""
+        if "Traceback" in output:
             words = "a traceback"
-        passed = happened == STANDS and len(told) == 1 and case.says in words
+        passed = happened == STANDS and len(found) == 1 and case.says in words
         return Outcome(case.name, STANDS, happened, None, beyond, 0.0, words, passed)

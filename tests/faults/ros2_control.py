@@ -1,4 +1,4 @@
-"""Faults of a robot behind ros2_control, whose controller holds the last target for ever."""
+"""Faults of a robot behind ros2_control, whose controller holds the last target."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from pixelgait.robot.ros.links.ros2_control import YIELD_RAD_PER_S
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.ros.ros2_control import controller_joints
 from tests.faults.changes import assign, degrees, each, silent
-from tests.faults.driver import Heard, taken
-from tests.faults.observer import Ears, order, other, stopped_for
+from tests.faults.driver import ReceivedCommand, take_all
+from tests.faults.observer import CommandMonitor, order, other, stopped_for
 from tests.faults.trial import (
     DAMPS,
     ENDS,
@@ -40,21 +40,21 @@ from tests.faults.trial import (
 )
 
 CONTROLLER = CONTROLLERS["ros2-control"]
-LEGS = "ros2-control:legs"  # where the controller that is looked for is not
+LEGS = "ros2-control:legs"  # a controller of another name
 COMMANDS = f"{CONTROLLER}/commands"
-YIELDS = "yields"  # where others damp
-KEPT = 1000  # messages between two looks: 2 s of joint states
-LATELY_S = 0.1  # before a target: when the joints that it follows were told of
-FOLLOWING = 10  # targets in a row that follow joints are no accident of a walk
+YIELDS = "yields"  # instead of damping
+KEPT = 1000  # messages between two reads: 2 s of joint states
+LATELY_S = 0.1  # age of the joint states that a target may follow
+FOLLOWING = 10  # targets in a row that follow the joints: more than a walk has by chance
 ROUNDING_RAD = 1e-9
-# The stand-in, whose messages become what standard input says: lines as "joints nan".
+# The simulated robot with messages altered by lines on standard input, as "joints nan".
 BENT = """
 import sys, threading
 from tests.faults.ros2_control import CHANGES
 from pixelgait.sim.ros import node
 from pixelgait.sim.ros import ros2_control as standin
 
-told = {}
+changes = {}
 
 class Bent(standin.SensorTopics):
     def __init__(self, *arguments):
@@ -64,25 +64,25 @@ class Bent(standin.SensorTopics):
 
 class Wire(standin.Ros2ControlWire):
     def command(self):
-        if told.pop("controller", None):
+        if changes.pop("controller", None):
             self._executor.remove_node(self._node)
             self._node.destroy_node()
         return super().command()
 
 def bend(sensor, publisher):
-    say = publisher.publish
+    send = publisher.publish
     def publish(message):
-        bent = CHANGES[told[sensor]](message) if sensor in told else message
+        bent = CHANGES[changes[sensor]](message) if sensor in changes else message
         if bent is not None:
-            say(bent)
+            send(bent)
     publisher.publish = publish
 
-def heed():
+def read_input():
     for line in sys.stdin:
-        told.update([line.split()])
+        changes.update([line.split()])
 
 standin.SensorTopics, standin.Ros2ControlWire = Bent, Wire
-threading.Thread(target=heed, daemon=True).start()
+threading.Thread(target=read_input, daemon=True).start()
 node.main()
 """
 CHANGES: dict[str, Callable[[Any], Any]] = {
@@ -93,8 +93,8 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-class TopicEars(Ears):
-    """A node of its own that hears all targets and what joints are said to do."""
+class TopicMonitor(CommandMonitor):
+    """A node that receives all targets and joint states."""
 
     period_s = 0.002
 
@@ -102,7 +102,7 @@ class TopicEars(Ears):
         super().__init__()
         self._spec = spec
         self._places = ros2.joint_order(controller_joints(spec), spec.joint_names)
-        self.targets: list[Heard] = []
+        self.targets: list[ReceivedCommand] = []
         self.angles: list[tuple[float, Array]] = []  # when sent [s], and (12,) [rad] or NaN
         self._node = ros2.quiet_node(beside, "observer")
         listen = self._node.create_subscription
@@ -115,38 +115,40 @@ class TopicEars(Ears):
         super().close()
         self._node.destroy_node()
 
-    def hear(self) -> None:
-        for message, told in taken(self._joints, ros2.JointState):
-            self.angles.append((told["source_timestamp"] / 1e9, self._believable(message)))
-        for message, told in taken(self._commands, Float64MultiArray):
+    def receive(self) -> None:
+        for message, info in take_all(self._joints, ros2.JointState):
+            self.angles.append((info["source_timestamp"] / 1e9, self._plausible(message)))
+        for message, info in take_all(self._commands, Float64MultiArray):
             target = np.array(message.data)[self._places]
-            sent_s = told["source_timestamp"] / 1e9
-            self.targets.append(Heard(time.monotonic(), sent_s, target))
+            sent_s = info["source_timestamp"] / 1e9
+            self.targets.append(ReceivedCommand(time.monotonic(), sent_s, target))
 
-    def _believable(self, message: Any) -> Array:
+    def _plausible(self, message: Any) -> Array:
         """Angles of joints by their names (12,) [rad], NaN where they cannot be."""
-        spec, told = self._spec, dict(zip(message.name, message.position, strict=True))
-        angles = np.array([told.get(name, np.nan) for name in spec.joint_names])
+        spec, known = self._spec, dict(zip(message.name, message.position, strict=True))
+        angles = np.array([known.get(name, np.nan) for name in spec.joint_names])
         possible = (spec.joint_lower_rad <= angles) & (angles <= spec.joint_upper_rad)
         return np.where(possible, angles, np.nan)
 
 
-def follows(before: Heard, target: Heard, angles: Array) -> bool:
-    """Whether a target only follows joints that were there lately (n, 12) [rad], or holds."""
+def follows(before: ReceivedCommand, target: ReceivedCommand, angles: Array) -> bool:
+    """Whether a target only follows recent joint angles (n, 12) [rad], or holds."""
     assert before.position is not None
     assert target.position is not None
     step, place = target.position - before.position, before.position
-    ways = np.nan_to_num(angles - place, nan=0.0)  # of a joint of which nothing is known: none
-    ahead, back = ways.max(0, initial=0.0), ways.min(0, initial=0.0)
+    offsets = np.nan_to_num(angles - place, nan=0.0)  # of an unknown joint: none
+    ahead, back = offsets.max(0, initial=0.0), offsets.min(0, initial=0.0)
     slow = np.abs(step) <= YIELD_RAD_PER_S * CONTROL_DT_S + ROUNDING_RAD
     return bool((slow & (back - ROUNDING_RAD <= step) & (step <= ahead + ROUNDING_RAD)).all())
 
 
-def yielding(targets: Sequence[Heard], angles: Sequence[tuple[float, Array]]) -> list[Heard]:
-    """The same, and which of them belong to a row of those that follow the joints.
+def yielding(
+    targets: Sequence[ReceivedCommand], angles: Sequence[tuple[float, Array]]
+) -> list[ReceivedCommand]:
+    """Targets, marked as yielding where several in a row follow the joints.
 
-    No position damps; so it must be seen in how targets move, by when they and the joint states
-    were sent: a busy observer hears many at once.
+    No position damps, so yielding shows in how targets move. Times of sending count, because a busy
+    observer receives many messages at once.
     """
     if not angles:
         return list(targets)
@@ -156,7 +158,7 @@ def yielding(targets: Sequence[Heard], angles: Sequence[tuple[float, Array]]) ->
     for before, target in itertools.pairwise(targets):
         first, last = np.searchsorted(times, (target.sent_s - LATELY_S, target.sent_s))
         follow.append(follows(before, target, places[max(0, first - 1) : last]))
-    found: list[Heard] = []
+    found: list[ReceivedCommand] = []
     pairs = zip(follow, targets, strict=True)
     for follows_joints, row in itertools.groupby(pairs, lambda pair: pair[0]):
         members = [target for _, target in row]
@@ -166,25 +168,26 @@ def yielding(targets: Sequence[Heard], angles: Sequence[tuple[float, Array]]) ->
 
 
 class Ros2ControlTrial(StandInTrial):
-    """One over ros2_control."""
+    """A trial over ros2_control."""
 
     script = BENT
 
     def __init__(self, case: Case, bundle: Bundle, folder: Path) -> None:
         super().__init__(case, bundle, folder)
-        self._ears = TopicEars(self.node, bundle.spec)
+        self._monitor = TopicMonitor(self.node, bundle.spec)
 
     @property
-    def heard(self) -> Sequence[Heard]:
-        return yielding(list(self._ears.targets), list(self._ears.angles))
+    def received(self) -> Sequence[ReceivedCommand]:
+        return yielding(list(self._monitor.targets), list(self._monitor.angles))
 
-    def happening(self, after: Sequence[Heard], began_s: float) -> tuple[str, float | None]:
+    def happening(
+        self, after: Sequence[ReceivedCommand], began_s: float
+    ) -> tuple[str, float | None]:
         happened, reaction_s = super().happening(after, began_s)
         return happened.replace(DAMPS, YIELDS), reaction_s
 
     def claim(self, joints: Sequence[str], interface: str) -> None:
-        """Here is a controller of the name that is looked for, with other joints or commands; the
-        robot's own has another name."""
+        """Start a controller of the expected name with other joints or commands."""
         self.start_robot(LEGS)
         controller = Node(CONTROLLER, context=self.context)
         controller.declare_parameter("joints", list(joints))
@@ -193,33 +196,33 @@ class Ros2ControlTrial(StandInTrial):
 
     def close(self) -> None:
         """End all processes of this case."""
-        self._ears.close()
+        self._monitor.close()
         super().close()
 
 
 def elsewhere(trial: Ros2ControlTrial) -> None:
-    """The robot's controller has another name."""
+    """Fault: the robot's controller has another name."""
     trial.start_robot(LEGS)
 
 
 def commanded(trial: Ros2ControlTrial) -> None:
-    """Somebody else could command the controller."""
+    """Fault: another node could command the controller."""
     trial.start_robot()
     other(COMMANDS)(trial)
 
 
 def of_others(trial: Ros2ControlTrial) -> None:
-    """The controller is another robot's."""
+    """Fault: the controller is of another robot."""
     trial.claim([f"joint_{number}" for number in range(12)], "position")
 
 
 def of_efforts(trial: Ros2ControlTrial) -> None:
-    """The controller takes torques."""
+    """Fault: the controller takes torques."""
     trial.claim(trial.bundle.spec.joint_names, "effort")
 
 
 STOP, LONELY = order("emergency_stop"), StandInTrial.start_robot
-OTHER = "another node commands the joints: /somebody_else"
+OTHER = "another node commands the joints: /other_node"
 GONE = f"controller {CONTROLLER} is gone"
 row = partial(
     Case,
@@ -233,7 +236,7 @@ start = partial(row, expected=SILENT, at_start=True, watch_s=40.0)
 ROS2_CONTROL_FAULTS = [
     row("joint states end", tells("joints silent"), YIELDS + STANDS, "joint_states is silent"),
     row("positions that are NaN", tells("joints nan"), YIELDS + STANDS, "not finite"),
-    # Until they are found out, 50 ms, legs may have been led where they do not carry any more.
+    # Detected after 50 ms: legs may have moved to where they do not carry any more.
     row("positions in degrees", tells("joints degrees"), YIELDS, "degrees instead"),
     row("names of another robot", tells("joints another"), YIELDS + STANDS, "joint states lack"),
     row("IMU data end", tells("imu silent"), YIELDS + SINKS, "imu/data is silent"),

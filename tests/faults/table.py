@@ -1,4 +1,4 @@
-"""`make faults`: every fault between real processes, as a table; an error if one ends wrongly."""
+"""Fault table (`make faults`): every fault between real processes; an error if one ends wrongly."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ What differs between the groups:
 
 @dataclass(frozen=True)
 class FaultsConfig:
-    """Every fault between real processes: what happens, how soon, and the worst command seen."""
+    """Run every fault between real processes; report reaction, its time and the worst command."""
 
     bundle: str = "iap"
     only: str = ""
-    """Faults whose group and name hold this text."""
+    """Only faults whose group and name contain this text."""
     page: Path | None = None
-    """Write the table there; of `--only` some, the other rows stay."""
+    """Write the table there; with `--only` the other rows stay."""
     json: Path | None = None
     """Write the figures there."""
 
@@ -72,11 +72,11 @@ def main() -> None:
 
 
 def report(config: FaultsConfig) -> None:
-    """Run the table.
+    """Run the chosen faults and write the table.
 
     Raises:
-        UserError: a fault ended otherwise than it must, there is none of that name, or something
-            that it takes is not installed.
+        UserError: if a fault has an unexpected outcome, none is of that name, or a library is
+            missing.
     """
     check_outputs(("page", config.page), ("json", config.json))
     bundle = load_bundle(config.bundle)
@@ -89,7 +89,7 @@ def report(config: FaultsConfig) -> None:
     if not chosen:
         raise UserError(f"no fault is called '{config.only}'")
     for _, case in chosen:
-        parse_link(case.link)  # not after a quarter of an hour
+        parse_link(case.link)  # fail before the first fault runs
     found: dict[Row, Outcome] = {}
     for group, case in tqdm(chosen, unit="fault"):
         found[group, case.name] = outcome = case.run(bundle)
@@ -102,13 +102,13 @@ def report(config: FaultsConfig) -> None:
         rows = [{"group": group, **asdict(each)} for (group, _), each in found.items()]
         write_atomic(config.json, json_bytes(rows))
     wrong = sum(not each.passed for each in found.values())
-    print(f"{len(chosen)} faults, {wrong} ended otherwise than they must")
+    print(f"{len(chosen)} faults, {wrong} with an unexpected outcome")
     if wrong:
-        raise UserError(f"{wrong} of {len(chosen)} faults ended otherwise than they must")
+        raise UserError(f"{wrong} of {len(chosen)} faults had an unexpected outcome")
 
 
 def page(bundle: str, lines: Mapping[Row, str]) -> str:
-    """The table in Markdown, of the rows there are."""
+    """The page in Markdown, with the given rows."""
     parts = [HEAD.format(bundle=bundle)]
     for group, cases in GROUPS.items():
         rows = [lines[group, case.name] for case in cases if (group, case.name) in lines]
@@ -118,7 +118,7 @@ def page(bundle: str, lines: Mapping[Row, str]) -> str:
 
 
 def written(path: Path) -> dict[Row, str]:
-    """The rows of a page, if there is one."""
+    """Rows of an existing page."""
     found: dict[Row, str] = {}
     group = ""
     for each in path.read_text().splitlines() if path.exists() else ():
@@ -130,7 +130,7 @@ def written(path: Path) -> dict[Row, str]:
 
 
 def line(outcome: Outcome) -> str:
-    """A row of it."""
+    """Cells of a row, in Markdown."""
     reaction = "" if outcome.reaction_ms is None else f"{outcome.reaction_ms:.0f} ms"
     what = outcome.happened
     if outcome.happened != outcome.expected:

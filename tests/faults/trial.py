@@ -1,4 +1,4 @@
-"""One fault between real processes: the controller's, and the robot's, which others watch."""
+"""Trial of one fault between real processes: the controller's and the robot's."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.ros.commands.cmd_vel import VELOCITY
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.topic_names import ODOMETRY
-from tests.faults.driver import FakeDriver, Heard, at_rest
+from tests.faults.driver import FakeDriver, ReceivedCommand, at_rest
 from tests.faults.observer import Observer
 
-START_S = 40.0  # to walk; discovery takes seconds, a busy machine more
-WALK_S = 1.0  # before something goes wrong
+START_S = 40.0  # until the robot walks, on a busy machine
+WALK_S = 1.0  # before the fault
 ATTEMPTS = 3
 FOLDER = "FOLDER"
-GRACE_S = 0.3  # after the end of a process, for its last commands to arrive
+GRACE_S = 0.3  # for the last commands of a process to arrive
 DAMPS, WALKS, RESTS, REFUSES, ENDS = (
     *("damps", "walks on", "damps, then stands up again"),
     *("never stiff", "ends without a word"),
 )
-STAYS = "stands"  # stiff, without a step: looked for where it is expected
-SILENT = "sends nothing"  # where a robot's own program has the motors, not even damping
-# What must become of a robot with a body, behind the words for what its controller does.
+STAYS = "stands"  # stiff, without a step; checked where it is expected
+SILENT = "sends nothing"  # not even damping: the robot's own program has the motors
+# Fate of a simulated body, after the reaction of its controller.
 SINKS, STANDS = "; the robot sinks", "; the robot stands"
-FALLEN = 0.7  # of the height at which it stands
-AHEAD_M_PER_S, AHEAD_PERIOD_S = 0.2, 0.1  # what a policy without eyes is told
+FALLEN = 0.7  # share of the standing height
+AHEAD_M_PER_S, AHEAD_PERIOD_S = 0.2, 0.1  # velocity command of a policy without a camera
 
 
 class WalkTrial(Observer, ABC):
@@ -48,26 +48,26 @@ class WalkTrial(Observer, ABC):
         super().__init__(folder)
         self.case, self.bundle, self.folder = case, bundle, folder
         self.link = case.link
-        self.injected = False  # yet; and not if a machine that stalled has ended the walk before
+        self.injected = False  # False if a stall of the machine ended the walk before
 
     @property
     @abstractmethod
-    def heard(self) -> Sequence[Heard]:
-        """All commands so far that a robot would obey."""
+    def received(self) -> Sequence[ReceivedCommand]:
+        """All commands so far that a robot would apply."""
 
     def start_robot(self) -> None:
-        """Before the controller; if `at_start`, the case itself says who is there."""
+        """Start the robot before the controller; if `at_start`, the case does so itself."""
 
     def problem(self) -> str:
-        """What must not be, whatever the case, or nothing."""
-        return "a traceback" if "Traceback" in self.said() else ""
+        """A problem that no case may have; empty: none."""
+        return "a traceback" if "Traceback" in self.printed() else ""
 
     def fate(self, began_s: float) -> str:
-        """What has become of the robot's body since then (monotonic), if it has one."""
+        """Fate of the robot's body since then (monotonic); empty: it has none."""
         return ""
 
-    def refused(self, after: Sequence[Heard]) -> str:
-        """What it did after a start at which it was never stiff, by what was heard."""
+    def refused(self, after: Sequence[ReceivedCommand]) -> str:
+        """Reaction after a start without a stiff command, from the received commands."""
         return REFUSES
 
     def run(self) -> Outcome:
@@ -90,23 +90,23 @@ class WalkTrial(Observer, ABC):
             case.inject(self)
         self.spin(case.watch_s, self.ended)
         self.spin(GRACE_S, lambda: False)
-        spoke = any(each.time_s >= began_s for each in self.heard)  # or it was about to end
-        self.injected = walked and (spoke or case.at_start or case.expected.startswith(ENDS))
+        sent = any(each.time_s >= began_s for each in self.received)  # or it was about to end
+        self.injected = walked and (sent or case.at_start or case.expected.startswith(ENDS))
         return self._outcome(began_s)
 
     def _outcome(self, began_s: float) -> Outcome:
-        case, heard = self.case, list(self.heard)
-        after = [each for each in heard if each.time_s >= began_s]
+        case, received = self.case, list(self.received)
+        after = [each for each in received if each.time_s >= began_s]
         happened, reaction_s = self.happening(after, began_s)
         if case.expected.endswith((SINKS, STANDS)):
             happened += self.fate(began_s)
-        said = self.said()
-        lines = errors(said)
+        output = self.printed()
+        lines = errors(output)
         words = lines[-1] if lines else ""
         if case.says and case.says not in words:
-            told = (*said.splitlines(), *self.states)
-            words = next((s for s in reversed(told) if case.says in s), words).split("]: ", 1)[-1]
-        outside, jump = worst(heard, self.bundle)
+            texts = (*output.splitlines(), *self.states)
+            words = next((s for s in reversed(texts) if case.says in s), words).split("]: ", 1)[-1]
+        outside, jump = worst(received, self.bundle)
         if happened != case.expected and lines and lines[-1] not in words:
             words += f"; {lines[-1]}"  # why, perhaps
         problem = self.problem()
@@ -117,12 +117,14 @@ class WalkTrial(Observer, ABC):
         return Outcome(case.name, case.expected, happened, reaction, outside, jump, words, passed)
 
     def _without_places(self, words: str) -> str:
-        """What differs from machine to machine."""
+        """Text without names that differ between machines."""
         words = words.replace(str(self.folder), FOLDER).replace(f"{self.bundle.folder}/", "")
         return words.replace(f" on {socket.gethostname()})", ")")
 
-    def happening(self, after: Sequence[Heard], began_s: float) -> tuple[str, float | None]:
-        """In words, and after how long the robot was damped [s]."""
+    def happening(
+        self, after: Sequence[ReceivedCommand], began_s: float
+    ) -> tuple[str, float | None]:
+        """Reaction in words, and the time until the robot was damped [s]."""
         damped = next((i for i, each in enumerate(after) if each.damps), None)
         stiff = [i for i, each in enumerate(after) if not each.damps]
         if not stiff and (self.case.at_start or not after):
@@ -137,18 +139,18 @@ class WalkTrial(Observer, ABC):
 
 
 class Trial(WalkTrial):
-    """One on ROS 2 topics, whose robot is this process: a driver that says what it is told to."""
+    """A trial on ROS 2 topics with the fake driver of this process."""
 
     def __init__(self, case: Case, bundle: Bundle, folder: Path) -> None:
         super().__init__(case, bundle, folder)
         self.driver = FakeDriver(self.node, bundle.spec, bundle.image_shape)
 
     @property
-    def heard(self) -> Sequence[Heard]:
-        return self.driver.heard
+    def received(self) -> Sequence[ReceivedCommand]:
+        return self.driver.received
 
     def alter(self, **changes: Callable[[Any], Any]) -> None:
-        """What becomes of messages from now on: of `joints`, `imu`, `camera`, `depth` or `odom`."""
+        """Change messages from now on: of `joints`, `imu`, `camera`, `depth` or `odom`."""
         topics = dict(joints=ros2.JOINT_STATES, imu=ros2.IMU, camera=ros2.COLOUR, depth=ros2.DEPTH)
         topics |= dict(odom=ODOMETRY)
         by_topic = {topics[sensor]: change for sensor, change in changes.items()}
@@ -161,9 +163,9 @@ class Trial(WalkTrial):
 
 
 class StandInTrial(WalkTrial):
-    """One whose robot is simulated in a process of its own, behind the wire of a real one.
+    """A trial with a robot simulated in a process of its own, over a real robot's link.
 
-    `script` runs it, and bends what it says as standard input tells.
+    `script` runs it, and alters its messages as lines on standard input say.
     """
 
     script: ClassVar[str]
@@ -179,28 +181,28 @@ class StandInTrial(WalkTrial):
         self.node.create_timer(AHEAD_PERIOD_S, lambda: velocity.publish(ahead))
 
     def start_robot(self, link: str = "") -> None:
-        """Until it stands: the controller waits for its answers, but not for ever."""
+        """Start the robot and wait until it stands."""
         where = ("--robot", self.bundle.spec.name, "--scene", "flat", "--link", link or self.link)
         self.robot = self.start("-c", self.script, *where)
         self.spin(START_S, lambda: self._heights)
 
     def tell(self, line: str) -> None:
-        """To the robot's process."""
+        """Write a line to the robot's process."""
         assert self.robot is not None
         assert self.robot.stdin is not None
         self.robot.stdin.write(f"{line}\n")
         self.robot.stdin.flush()
 
     def vanish(self) -> None:
-        """The robot's process is killed."""
+        """Kill the robot's process."""
         assert self.robot is not None
         self.robot.kill()
 
-    def refused(self, after: Sequence[Heard]) -> str:
+    def refused(self, after: Sequence[ReceivedCommand]) -> str:
         return REFUSES if after else SILENT
 
     def fate(self, began_s: float) -> str:
-        """Whether it has sunk; nothing of a robot that is gone."""
+        """Whether the robot has sunk; empty if its process has ended."""
         if self.robot is None or self.robot.poll() is not None:
             return ""
         lowest = min((height for time_s, height in self._heights if time_s >= began_s), default=0.0)
@@ -212,27 +214,26 @@ class StandInTrial(WalkTrial):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What goes wrong, and what must come of it.
+    """A fault and its expected outcome.
 
-    `inject` is called with the trial when the robot walks, or before the controller starts where
-    it must not get as far (`at_start`).
+    `inject` is called with the trial when the robot walks, or before the controller starts
+    (`at_start`).
     """
 
     name: str
     inject: Callable[[Any], object]
     expected: str = DAMPS
-    says: str = ""  # in its last words, the state's cause, or another line
+    says: str = ""  # part of the last error, the state's cause, or another line
     at_start: bool = False
     watch_s: float = 2.0
     arguments: tuple[str, ...] = ("--auto-arm",)  # `FOLDER` in them is one of the case's own
-    bundle: str = ""  # what walks, if not that of all cases
+    bundle: str = ""  # instead of the bundle of all cases
     link: str = "ros"
     trial: Callable[[Case, Bundle, Path], WalkTrial] = Trial
 
     def run(self, bundle: Bundle) -> Outcome:
-        """Between processes of its own; again where the machine held them up before the fault, or
-        where they must walk on: what is not the fault's may have stopped them, but hardly every
-        time.
+        """Run the trial, several times if needed: a stall of the machine may stop the robot before
+        the fault, or where it must walk on.
         """
         bundle = load_bundle(self.bundle) if self.bundle else bundle
         for _ in range(ATTEMPTS):
@@ -249,21 +250,21 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of it, as seen from the robot's side of the wire."""
+    """Outcome of a fault, measured on the robot's side of the link."""
 
     case: str
     expected: str
     happened: str
     reaction_ms: float | None  # until the first command that damps
-    outside_rad: float  # the worst stiff command beyond the joint limits
-    jump: float  # the farthest a stiff target went in a step, of what is allowed
+    outside_rad: float  # largest excess of a stiff command over the joint limits
+    jump: float  # largest step of a stiff target, as a share of the limit
     says: str
     passed: bool
 
 
-def errors(said: str) -> list[str]:
-    """What a process has logged as an error, or ended with."""
-    lines = said.splitlines()
+def errors(output: str) -> list[str]:
+    """Errors that a process has logged, or ended with."""
+    lines = output.splitlines()
     return [
         line.removeprefix("error: ").split("]: ", 1)[-1]
         for line in lines
@@ -271,15 +272,15 @@ def errors(said: str) -> list[str]:
     ]
 
 
-def worst(heard: Sequence[Heard], bundle: Bundle) -> tuple[float, float]:
-    """How far stiff commands were outside the limits [rad], and how far targets went in a step, as
-    a share of what is allowed.
+def worst(received: Sequence[ReceivedCommand], bundle: Bundle) -> tuple[float, float]:
+    """Largest excess of stiff commands over the joint limits [rad], and largest step of a target as
+    a share of the limit.
 
-    Only between those sent within a step of each other, the first of them not late itself: what a
-    busy observer misses, also one sent just after a late one, must not look like a leap.
+    Steps count between commands sent within a control step of each other, the first not late
+    itself: a busy observer misses commands, also one sent just after a late one.
     """
     spec = bundle.spec
-    stiff = [each for each in heard if each.position is not None]
+    stiff = [each for each in received if each.position is not None]
     if not stiff:
         return 0.0, 0.0
     targets = np.array([each.position for each in stiff])
@@ -292,7 +293,7 @@ def worst(heard: Sequence[Heard], bundle: Bundle) -> tuple[float, float]:
 
 
 def tells(line: str) -> Callable[[StandInTrial], None]:
-    """A fault of which the robot's process is told."""
+    """Fault: a line to the robot's process."""
     return lambda trial: trial.tell(line)
 
 

@@ -11,7 +11,7 @@ CONFIGURE, ACTIVATE, DEACTIVATE = 1, 3, 4  # lifecycle_msgs/Transition
 OTHER = """
 from pixelgait.robot.ros.common import ros2
 stop = ros2.start()
-node = ros2.rclpy.create_node("somebody_else")
+node = ros2.rclpy.create_node("other_node")
 publisher = node.create_publisher(ros2.JointState, ros2.JOINT_COMMAND, 1)
 stop.wait()
 """
@@ -50,5 +50,5 @@ def test_a_second_controller_is_noticed_while_the_node_waits_for_its_sensors(
     processes.script(OTHER)
     client.spin(lambda: run.poll() is not None)
     said = run.stdout.read()
-    assert "\nerror: another node commands the joints: /somebody_else\n" in said
+    assert "\nerror: another node commands the joints: /other_node\n" in said
     assert not any(command.position for command in client.commands)

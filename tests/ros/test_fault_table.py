@@ -1,4 +1,4 @@
-"""The table of faults runs, and says when a fault ends otherwise than it must."""
+"""The fault table: rows are measured, and unexpected outcomes are reported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pixelgait.robot.ros.common.discovery import OwnDomain, private_environment
 from pixelgait.robot.ros.common.ros2 import LOOPBACK
 from pixelgait.robot.spec import A1
 from tests.faults.cases import GROUPS, JOINTS
-from tests.faults.driver import Heard
+from tests.faults.driver import ReceivedCommand
 from tests.faults.events import judge, survive
 from tests.faults.go2 import GO2_FAULTS
 from tests.faults.ros2_control import yielding
@@ -75,12 +75,12 @@ def test_single_rows_of_a_page_are_renewed(tmp_path: Path) -> None:
         "ros2_control: the controller is unloaded",
     ],
 )
-def test_faults_that_once_ended_wrongly(name: str) -> None:
+def test_faults_that_were_once_mishandled(name: str) -> None:
     report(FaultsConfig(only=name))
 
 
 @pytest.mark.slow
-def test_what_ends_wrongly_is_told() -> None:
+def test_an_unexpected_outcome_is_reported() -> None:
     case = next(each for each in JOINTS if each.name == "a velocity that is inf")
     assert not replace(case, expected=WALKS).run(load_bundle("iap")).passed
     assert not replace(case, says="something else").run(load_bundle("iap")).passed
@@ -89,8 +89,8 @@ def test_what_ends_wrongly_is_told() -> None:
 
 
 @pytest.mark.slow
-def test_a_walk_that_ends_before_its_fault_is_walked_again() -> None:
-    """A machine that stalled has stopped the controller: what happens is not the fault's."""
+def test_a_walk_that_ends_before_its_fault_is_repeated() -> None:
+    """A stall of the machine has stopped the controller."""
     trials = []
 
     class Stalled(Trial):
@@ -112,8 +112,8 @@ def test_a_walk_that_ends_before_its_fault_is_walked_again() -> None:
 
 
 @pytest.mark.slow
-def test_what_a_link_does_otherwise_is_told() -> None:
-    """Before anything was sent, and of what was."""
+def test_a_different_reaction_on_another_link_is_reported() -> None:
+    """With and without any command."""
     cases = {case.name: case for case in GO2_FAULTS}
     other = cases["a bundle of another robot"]
     outcome = replace(other, expected=DAMPS).run(load_bundle("iap"))
@@ -125,13 +125,13 @@ def test_what_a_link_does_otherwise_is_told() -> None:
     assert killed.outside_rad == 0.0
 
 
-def test_targets_that_yield_are_told_from_those_that_walk() -> None:
-    """Where no position damps: a row of them goes to where the joints are, or stays."""
+def test_yielding_targets_are_distinguished_from_walking_ones() -> None:
+    """Several yielding targets in a row follow the joints, or hold."""
     times = np.arange(0.0, 0.5, 0.01)
     hanging = [(time_s, POSE - 0.3) for time_s in times]
 
     def yields(positions: list[Any], joints: list[Any] = hanging) -> list[bool]:
-        targets = [Heard(t, t, each) for t, each in zip(times, positions, strict=True)]
+        targets = [ReceivedCommand(t, t, each) for t, each in zip(times, positions, strict=True)]
         return [each.damps for each in yielding(targets, joints)]
 
     count = len(times)
@@ -142,8 +142,8 @@ def test_targets_that_yield_are_told_from_those_that_walk() -> None:
     assert not any(yields(sinks, [(time_s, POSE + 0.3) for time_s in times]))  # away from them
     assert all(yields([POSE] * count, [(time_s, POSE * np.nan) for time_s in times])[1:])
     assert not any(yields(walks[:45] + [walks[44]] * 5))  # too few
-    late = [Heard(times[-1], t, each) for t, each in zip(times, sinks, strict=True)]
-    assert [each.damps for each in yielding(late, hanging)] == yields(sinks)  # heard all at once
+    late = [ReceivedCommand(times[-1], t, each) for t, each in zip(times, sinks, strict=True)]
+    assert [each.damps for each in yielding(late, hanging)] == yields(sinks)  # received all at once
 
 
 def test_faults_are_many_and_named_once() -> None:
@@ -152,7 +152,7 @@ def test_faults_are_many_and_named_once() -> None:
     assert len(set(names)) == len(names)
 
 
-def test_events_are_judged_by_what_the_driver_hears(tmp_path: Path) -> None:
+def test_events_are_judged_by_the_commands_received(tmp_path: Path) -> None:
     figures = survive(load_bundle("iap"), count=1, seed=2, folder=tmp_path)
     assert sum(figures["events"].values()) == 1
     assert not figures["wrong"]
@@ -164,28 +164,28 @@ CLOCKS_S = 1e6  # between that of stamps and that of arrivals
 
 def commands(
     since_s: float, count: int, position: Any = POSE, late_s: float = 0.001
-) -> list[Heard]:
-    """So many, 10 ms apart, heard a while after they were stamped."""
+) -> list[ReceivedCommand]:
+    """Commands 10 ms apart, received some time after their stamps."""
     times = [since_s + 0.01 * step for step in range(count)]
-    return [Heard(time_s, time_s - late_s + CLOCKS_S, position) for time_s in times]
+    return [ReceivedCommand(time_s, time_s - late_s + CLOCKS_S, position) for time_s in times]
 
 
-def judged(heard: list[Heard], must_damp: bool = False) -> str | None:
-    """Right after the newest command, of an event before the first but one."""
-    driver, now_s = SimpleNamespace(heard=heard), heard[-1].time_s
+def judged(received: list[ReceivedCommand], must_damp: bool = False) -> str | None:
+    """Judgement right after the newest command, of an event before the second one."""
+    driver, now_s = SimpleNamespace(received=received), received[-1].time_s
     trial = SimpleNamespace(driver=driver, bundle=load_bundle("iap"), ended=lambda: False)
     return judge(trial, 1, now_s - 1.0, now_s, must_damp)  # type: ignore[arg-type]
 
 
-def test_a_robot_that_stays_stiff_is_told() -> None:
-    heard = commands(99.0, 100)
-    assert judged(heard) is None
-    assert "still stiff" in str(judged(heard, must_damp=True))
-    heard[50] = replace(heard[50], position=POSE + 3.0)
-    assert "outside limits" in str(judged(heard))
+def test_a_robot_that_stays_stiff_is_reported() -> None:
+    received = commands(99.0, 100)
+    assert judged(received) is None
+    assert "still stiff" in str(judged(received, must_damp=True))
+    received[50] = replace(received[50], position=POSE + 3.0)
+    assert "outside limits" in str(judged(received))
 
 
-def test_a_robot_that_is_stiff_again_though_its_driver_has_let_go_is_told() -> None:
+def test_a_robot_that_is_stiff_again_after_the_driver_timeout_is_reported() -> None:
     before = commands(10.0, 100)  # the last at 10.99 s
     under_way = commands(11.49, 1, late_s=0.5)
     again = "stiff again after 0.51 s without a command"
@@ -196,19 +196,19 @@ def test_a_robot_that_is_stiff_again_though_its_driver_has_let_go_is_told() -> N
     assert judged(before + under_way + commands(11.5, 5, None) + commands(11.55, 20)) is None
 
 
-def test_what_a_driver_bears_is_no_fault() -> None:
+def test_gaps_within_the_driver_timeout_are_no_fault() -> None:
     before = commands(10.0, 100)
     assert judged(before + commands(11.08, 20)) is None  # held up for 0.09 s
     limp = commands(10.0, 100, position=None)
     assert judged(limp + commands(11.5, 20)) is None  # it stands up from where it lies
-    late = [replace(each, time_s=11.5) for each in commands(11.0, 50)]  # heard all at once
+    late = [replace(each, time_s=11.5) for each in commands(11.0, 50)]  # received all at once
     assert judged(before + late + commands(11.51, 20)) is None
 
 
 def test_processes_of_a_trial_stay_on_this_computer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the shell has chosen: a robot elsewhere may be on the same domain."""
+    """Regardless of the environment: a real robot may use the same domain."""
     monkeypatch.setenv("ROS_STATIC_PEERS", "10.0.0.1")
     monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET")
     environment = private_environment(7, tmp_path)
@@ -222,7 +222,7 @@ def test_processes_of_a_trial_stay_on_this_computer(
     assert done.stdout.strip() == str(["7", None, *2 * [str(LOOPBACK)]])
 
 
-def test_a_domain_is_of_one_process_until_it_ends() -> None:
+def test_a_domain_belongs_to_one_process_until_it_ends() -> None:
     code = "import itertools; from pixelgait.robot.ros.common.discovery import OwnDomain; "
     code += "held = OwnDomain(itertools.count(300)); print(held.number, flush=True); input()"
     line = [sys.executable, "-c", code]
@@ -238,13 +238,15 @@ def test_a_domain_is_of_one_process_until_it_ends() -> None:
     ours.close()
 
 
-def test_a_command_that_nobody_heard_is_no_leap() -> None:
-    """One just after a late one is easily lost; among those on time a leap is one."""
+def test_a_lost_command_is_no_jump() -> None:
+    """A command just after a late one may be lost; jumps count among those on time."""
     bundle, most = load_bundle("iap"), A1.target_speed_limit_rad_per_s * CONTROL_DT_S
 
     def jump(last: float) -> float:
         steps = {0.00: 0.0, 0.01: 1.0, 0.029: 2.0, 0.04: 4.0, 0.05: last}  # that of 0.03 s is lost
-        return worst([Heard(t, t, POSE + each * most) for t, each in steps.items()], bundle)[1]
+        return worst(
+            [ReceivedCommand(t, t, POSE + each * most) for t, each in steps.items()], bundle
+        )[1]
 
     assert jump(5.0) == pytest.approx(1.0)
     assert jump(5.5) == pytest.approx(1.5)

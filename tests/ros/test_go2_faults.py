@@ -105,7 +105,7 @@ def diagnostics(client: Client) -> list[Any]:
 
 
 @pytest.mark.slow
-def test_somebody_else_who_begins_to_command_the_motors(
+def test_other_node_who_begins_to_command_the_motors(
     processes: Processes, client: Client, link: str, heights: list[float]
 ) -> None:
     processes.start("pixelgait-sim", *FLAT, "--link", link)

@@ -25,7 +25,7 @@ OTHER = """
 import sys
 from pixelgait.robot.ros.common import ros2
 ros2.rclpy.init()
-node = ros2.rclpy.create_node("somebody_else")
+node = ros2.rclpy.create_node("other_node")
 publisher = node.create_publisher(ros2.JointState, sys.argv[1], 1)
 def publish():
     message = ros2.JointState(name=["gripper"], position=[0.0], velocity=[0.0])
@@ -46,10 +46,10 @@ ros2.rclpy.spin(node)
         ),
         ("joint_states", "talk", "joint_states has 2 publishers"),  # whatever was noticed first
         ("imu/data", "listen", "imu/data has 2 publishers"),
-        ("joint_command", "listen", "another node commands the joints: /somebody_else"),
+        ("joint_command", "listen", "another node commands the joints: /other_node"),
     ],
 )
-def test_somebody_else_on_the_topics_is_noticed_while_walking(
+def test_other_node_on_the_topics_is_noticed_while_walking(
     processes: Processes,
     iap_bundle: Path,
     client: Client,
@@ -67,7 +67,7 @@ def test_somebody_else_on_the_topics_is_noticed_while_walking(
     said = run.stdout.read()
     assert run.returncode == 1
     assert reason in said
-    assert "/somebody_else" in said
+    assert "/other_node" in said
 
 
 def test_a_second_controller_does_not_start(

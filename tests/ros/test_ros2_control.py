@@ -135,7 +135,7 @@ def test_joint_states_that_end_or_lie_end_in_a_pose_that_was_seen(
         np.testing.assert_allclose(end[-1], sagging, atol=seen_rad)
 
 
-def test_somebody_else_who_commands_the_controller_ends_the_walk(
+def test_other_node_who_commands_the_controller_ends_the_walk(
     processes: Processes, client: Client, robot: FakeRobot
 ) -> None:
     from std_msgs.msg import Float64MultiArray
