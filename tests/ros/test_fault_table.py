@@ -214,7 +214,7 @@ def test_processes_of_a_trial_stay_on_this_computer(
     environment = private_environment(7, tmp_path)
     profiles = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")  # 2, and 3
     names = ("ROS_DOMAIN_ID", "ROS_STATIC_PEERS", *profiles)
-    code = "import os; from pixelgait.robot.ros2.wire import common; "
+    code = "import os; from pixelgait.robot.ros.common import ros2; "
     code += f"print([os.environ.get(name) for name in {names}])"
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
