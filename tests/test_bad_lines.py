@@ -365,10 +365,13 @@ OTHERS = [
     ("pixelgait-eval iap --robot spot", "unknown robot 'spot'"),
     ("pixelgait-eval iap --robot go2", "made for robot 'a1', not for 'go2'"),
     ("pixelgait-eval iap --task follow", "--task follow"),
-    ("pixelgait-eval iap --faults camera-tired", "is no fault"),
+    ("pixelgait-eval iap --faults camera-tired", "is not a fault"),
     ("pixelgait-eval iap --faults camera-frozen:at=nan", "each at least 0"),
-    ("pixelgait-eval iap --faults camera-frozen:at=1,at=2", "says at twice"),
-    ("pixelgait-eval iap --faults camera-black:by=3", "by is how late, which black is not"),
+    ("pixelgait-eval iap --faults camera-frozen:at=1,at=2", "has at twice"),
+    (
+        "pixelgait-eval iap --faults camera-black:by=3",
+        "by is the delay of kind late, black has none",
+    ),
     ("pixelgait-eval iap --faults imu-nan:for=0", "over before it begins: for is 0"),
     (
         "pixelgait-eval iap --seconds 10 --faults imu-nan:at=20",

@@ -1,4 +1,4 @@
-"""The camera of a robot, as data: where it sits and what it gives. Engines render it."""
+"""Camera model of a robot: mount, lens and image format. Engines render its images."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from pixelgait.robot.spec import Array, CameraMount
 from pixelgait.sim.rendering.geometry import Floats, View
 from pixelgait.sim.world.appearance import LIGHT
 
-NEAR_M, FAR_M = 0.01, 30.0  # ours: within its housing, and beyond what depth cameras measure
+NEAR_M, FAR_M = 0.01, 30.0  # assumption: within the housing; beyond any depth camera's range
 
-CAMERAS = 8  # whose rays are kept: randomised ones are new in every episode; ours
+CACHED_CAMERAS = 8  # assumption; randomised cameras are new in every episode
 
 Kind = Literal["rgb", "depth", "rgbd"]
-CHANNELS: dict[Kind, int] = {"rgb": 3, "depth": 1, "rgbd": 4}  # of what a policy sees
+CHANNELS: dict[Kind, int] = {"rgb": 3, "depth": 1, "rgbd": 4}  # of a policy's image
 KIND_OF_CHANNELS = {channels: kind for kind, channels in CHANNELS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Camera:
-    """A pinhole camera, which looks through the pixels' centres.
+    """A pinhole camera with rays through the pixels' centres.
 
     Images are (height, width, 3) uint8 RGB; or (height, width) float32 depth, metres along the
-    optical axis, `FAR_M` where nothing is nearer; or (height, width, 4) uint8, both in one: RGB and
-    `depth_bytes`, aligned pixel by pixel.
+    optical axis, `FAR_M` at most; or (height, width, 4) uint8 RGB-D: RGB and `depth_bytes`, aligned
+    pixel by pixel.
     """
 
     mount: CameraMount
     width: int = 32
     height: int = 32
     kind: Kind = "rgb"
-    light: tuple[float, float, float] = LIGHT  # towards it
-    yaw_rad: float = 0.0  # to the left, and about its axis to the right: of a crooked mount
-    roll_rad: float = 0.0
+    light: tuple[float, float, float] = LIGHT  # direction towards the light
+    yaw_rad: float = 0.0  # error of the mount, to the left
+    roll_rad: float = 0.0  # error of the mount about the optical axis, to the right
 
     def moved(
         self,
@@ -64,7 +64,7 @@ class Camera:
         return self.moved((x, y, z), pitch, yaw, roll)
 
     def with_field_of_view(self, vertical_rad: float | None) -> Camera:
-        """The camera with another lens; None: its own."""
+        """The camera with another vertical field of view [rad]; None: unchanged."""
         if vertical_rad is None:
             return self
         return replace(self, mount=replace(self.mount, vertical_fov_rad=vertical_rad))
@@ -75,12 +75,12 @@ class Camera:
         cos, sin = math.cos(down), math.sin(down)
         ahead, above = np.array((cos, 0.0, -sin)), np.array((sin, 0.0, cos))
         if self.yaw_rad or self.roll_rad:
-            ahead, above = self._crooked(ahead, above)
+            ahead, above = self._with_mount_error(ahead, above)
         forward, up = rotation @ ahead, rotation @ above
         return np.asarray(position) + rotation @ self.mount.position_m, forward, up
 
-    def _crooked(self, ahead: Array, above: Array) -> tuple[Array, Array]:
-        """These directions, turned left about the base's z axis and rolled about the first."""
+    def _with_mount_error(self, ahead: Array, above: Array) -> tuple[Array, Array]:
+        """Forward and up, yawed about the base's z axis and rolled about forward."""
         cos, sin = math.cos(self.roll_rad), math.sin(self.roll_rad)
         above = cos * above + sin * np.cross(ahead, above)
         cos, sin = math.cos(self.yaw_rad), math.sin(self.yaw_rad)
@@ -89,7 +89,7 @@ class Camera:
 
     @property
     def focal_pixels(self) -> float:
-        """Focal length, in pixels."""
+        """Focal length [pixels]."""
         return self.height / 2.0 / math.tan(self.mount.vertical_fov_rad / 2.0)
 
     @property
@@ -98,9 +98,9 @@ class Camera:
         return _rays(self.mount.vertical_fov_rad, self.height, self.width)
 
     def view(self, position: tuple[float, ...], rotation: Array) -> View:
-        """What a painter needs to know of the camera on a base at xyz [m], rotated (3, 3)."""
+        """View of the camera on a base at xyz [m], rotated (3, 3), for a painter."""
         eye, forward, up = self.axes(position, rotation)
-        right = (  # np.cross takes as long as the rest
+        right = (  # np.cross would take as long as the rest
             forward[1] * up[2] - forward[2] * up[1],
             forward[2] * up[0] - forward[0] * up[2],
             forward[0] * up[1] - forward[1] * up[0],
@@ -114,12 +114,12 @@ class Camera:
 
 
 def camera_for(mount: CameraMount, image_shape: tuple[int, int, int]) -> Camera:
-    """The camera of a policy that sees images of this shape (H, W, C)."""
+    """The camera for a policy's image shape (H, W, C)."""
     height, width, channels = image_shape
     return Camera(mount, width, height, KIND_OF_CHANNELS[channels])
 
 
-@lru_cache(maxsize=CAMERAS)
+@lru_cache(maxsize=CACHED_CAMERAS)
 def _rays(vertical_fov_rad: float, height: int, width: int) -> Array:
     """Unit rays (H W, 3) through the pixels' centres: forward, right, up."""
     half = np.tan(vertical_fov_rad / 2.0)
@@ -130,7 +130,7 @@ def _rays(vertical_fov_rad: float, height: int, width: int) -> Array:
     return np.asarray(rays / np.linalg.norm(rays, axis=1, keepdims=True))
 
 
-@lru_cache(maxsize=CAMERAS)
+@lru_cache(maxsize=CACHED_CAMERAS)
 def _rays_float32(vertical_fov_rad: float, height: int, width: int) -> Floats:
-    """The same, (3, H W)."""
+    """`_rays` transposed, (3, H W) float32."""
     return np.ascontiguousarray(_rays(vertical_fov_rad, height, width).T, dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Fault injection: a body whose sensors fail, between a simulator and the controller."""
+"""Fault injection: a wrapper of a simulated body that degrades its sensor readings."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from pixelgait.sim.body.sensors import nearer_quaternion
 from pixelgait.sim.world.scene import Layout
 from pixelgait.sim.world.seeds import Stream
 
-# Ours: one reading in five has one value off by up to 1 (rad, rad/s).
+# Assumption: one reading in five has one value off by up to 1 (rad, rad/s).
 SPIKE_CHANCE, SPIKE = 0.2, 1.0
-OFFSET_RAD = 2.0  # ours
-AHEAD_S = 5.0  # longer than a fault of the mixed schedule needs to know what came before it
+OFFSET_RAD = 2.0  # assumption
+AHEAD_S = 5.0  # of a fault's start: longer than its history in the mixed schedule
 
 
 class FaultyBody:
-    """A `SimulatedBody` around another one, with faults in its readings."""
+    """A `SimulatedBody` that adds faults to the readings of another one."""
 
     def __init__(self, body: SimulatedBody, faults: tuple[Fault, ...]) -> None:
         self.body = body
@@ -33,7 +33,7 @@ class FaultyBody:
         self.spec, self.scene, self.camera = body.spec, body.scene, body.camera
         self._failures: list[Failure] = []
         self._coming: Iterator[Failure] = iter(())
-        self._next: Failure | None = None  # of those that come
+        self._next: Failure | None = None  # in `_coming`
 
     @property
     def time_s(self) -> float:
@@ -58,11 +58,11 @@ class FaultyBody:
         return self._failing(reading)
 
     def read(self) -> Reading:
-        """What is left of the body's reading."""
+        """The body's reading with its faults."""
         return self._failing(self.body.read())
 
     def ages(self) -> dict[str, float]:
-        """For how long lost sensors have been silent [s]."""
+        """Ages of lost sensors [s]."""
         now = self.time_s
         lost = [f.fault for f in self._failures if f.fault.kind == "lost"]
         sensors = dict.fromkeys(fault.sensor for fault in lost if fault.acts(now))
@@ -71,7 +71,7 @@ class FaultyBody:
     def _failing(self, reading: Reading) -> Reading:
         now = self.time_s
         while self._next is not None and self._next.fault.start_s < now + AHEAD_S:
-            # Or an hour of the mixed schedule would be a thousand of them in every reading.
+            # Otherwise an hour of the mixed schedule would mean a thousand faults in every reading.
             self._failures = [f for f in self._failures if now < f.fault.end_s + AHEAD_S]
             self._failures.append(self._next)
             self._next = next(self._coming, None)
@@ -125,12 +125,12 @@ class FailingSensor:
     def __init__(self, fault: Fault, rng: np.random.Generator) -> None:
         self.fault, self.rng = fault, rng
         self._history = History(max(1.0, fault.by_s))
-        self._last_s = 0.0  # before the fault
+        self._last_s = 0.0  # time of the last reading before the fault
         self._orientation = np.zeros(4)  # newest in the history
-        self._encoder: int | None = None  # that fails, of kinds offset and stuck
+        self._encoder: int | None = None  # index of the one that fails, of kinds offset and stuck
 
     def degrade(self, reading: Reading, now_s: float) -> Reading:
-        """The reading at this time, as the fault leaves it."""
+        """The reading with the fault, at a time since the reset [s]."""
         values = _values(reading, self.fault.sensor)
         acts = self.fault.acts(now_s)
         if self.fault.kind == "late" or not acts or self._history.empty:
@@ -138,12 +138,14 @@ class FailingSensor:
         if not acts:
             self._last_s = reading.time_s
             return reading
-        if self.fault.kind == "lost" and self.fault.sensor == "joints":  # a reading has their stamp
+        if (
+            self.fault.kind == "lost" and self.fault.sensor == "joints"
+        ):  # a reading has their time stamp
             reading = replace(reading, time_s=self._last_s)
         return _with(reading, self.fault.sensor, self._failed(values, now_s))
 
     def _continuous(self, values: Array) -> Array:
-        """The same, an IMU's orientation as the quaternion that is nearer to the one before."""
+        """The values, with an IMU's orientation as a quaternion near to the one before."""
         if self.fault.sensor != "imu":
             return values
         self._orientation = nearer_quaternion(values[:4], self._orientation)
@@ -162,7 +164,7 @@ class FailingSensor:
             return np.degrees(values)
         if self.fault.kind in ("offset", "stuck"):
             return self._failed_encoder(values, now_s)
-        return self._history.at(now_s)  # frozen or lost: what came last
+        return self._history.at(now_s)  # frozen or lost: the last values
 
     def _failed_encoder(self, values: Array, now_s: float) -> Array:
         """One leg's hip encoder fails: the second of its three joints."""
@@ -177,26 +179,28 @@ class FailingSensor:
 
 
 class FailingCamera:
-    """A camera with one fault. It is rendered only when asked, but for what a fault must keep."""
+    """A camera with one fault, rendered on demand unless the fault must keep an image."""
 
     def __init__(self, fault: Fault) -> None:
         self.fault = fault
-        self._late: DelayLine[Image] | None = None  # its first image is the last good one
+        self._late: DelayLine[Image] | None = (
+            None  # its first image is the last one before the fault
+        )
 
     def degrade(self, reading: Reading, now_s: float) -> Reading:
-        """The reading at this time, with the image the fault leaves."""
+        """The reading with the faulty image, at a time since the reset [s]."""
         if not self.fault.acts(now_s):
             self._late = None
             return reading
-        fault, take = self.fault, reading.image
+        fault, capture = self.fault, reading.image
         if fault.kind == "black":
-            return replace(reading, image=lambda: _black(take()))
+            return replace(reading, image=lambda: _black(capture()))
         if fault.kind == "mirrored":
-            return replace(reading, image=lambda: _mirrored(take()))
+            return replace(reading, image=lambda: _mirrored(capture()))
         if self._late is None:
-            self._late = DelayLine(take(), fault.by_s)
+            self._late = DelayLine(capture(), fault.by_s)
         elif fault.kind == "late":
-            self._late.put(now_s, take())
+            self._late.put(now_s, capture())
         image = self._late.at(now_s)
         if fault.kind == "frozen":
             image = replace(image, time_s=now_s)
@@ -207,14 +211,14 @@ Failure = FailingSensor | FailingCamera
 
 
 def _failure(fault: Fault, seed: int, number: int) -> Failure:
-    """What fails by a fault, by its number of an episode's."""
+    """The failing sensor of a fault, by the fault's number in the episode."""
     if fault.sensor == "camera":
         return FailingCamera(fault)
     return FailingSensor(fault, Stream.FAILING_SENSOR.rng(seed, number))
 
 
 def _silent_since(sensor: str, lost: list[Fault], now_s: float) -> float:
-    """When it fell silent [s]: it stays so where one fault begins before another is over."""
+    """Time [s] since which a sensor is silent, over faults that overlap."""
     since_s = now_s
     while earlier := [
         fault.start_s
@@ -234,14 +238,14 @@ def _mirrored(image: Image) -> Image:
 
 
 def _values(reading: Reading, sensor: str) -> Array:
-    """What a sensor measured: joint angles and velocities, or orientation and rate."""
+    """Measured values: joint angles and velocities, or orientation and angular velocity."""
     if sensor == "joints":
         return np.concatenate((reading.joint_angles, reading.joint_velocities))
     return np.concatenate((reading.orientation, reading.angular_velocity))
 
 
 def _with(reading: Reading, sensor: str, values: Array) -> Reading:
-    """The reading with other values of a sensor, see `_values`."""
+    """The reading with other `_values` of a sensor."""
     if sensor == "joints":
         angles, velocities = np.split(values, 2)
         return replace(reading, joint_angles=angles, joint_velocities=velocities)

@@ -1,4 +1,4 @@
-"""Interface of simulated robots: what they offer beyond a real one's, and constants all share."""
+"""Interface of simulated robots, beyond that of a real one, and their common constants."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from pixelgait.sim.world.scene import Layout, Scene
 PHYSICS_DT_S = 0.002  # 2 ms, as in Google's envs_v2
 SUBSTEPS = round(CONTROL_DT_S / PHYSICS_DT_S)
 GRAVITY_Z_M_PER_S2 = -9.8
-START_ABOVE_M = 0.01  # the feet start this far above the ground; ours
+START_ABOVE_M = 0.01  # assumption: height of the feet above the ground at the start
 
 
 class BasePose(NamedTuple):
-    """Where a base is in the world."""
+    """Pose of a base in the world."""
 
     position: Vector  # [m]
     orientation: Quaternion  # xyzw
 
 
 class JointLoads(NamedTuple):
-    """What motors and feet bear in a physics step."""
+    """Loads of motors and feet in a physics step."""
 
     torques: Array  # (12,) of the motors [Nm]
     speeds: Array  # (12,) of the joints [rad/s]
-    foot_forces: Array  # (4,) between each leg and whatever it stands on or touches [N]
+    foot_forces: Array  # (4,) contact forces of each leg [N]
     foot_sinking: Array  # (4,) vertical speed of each foot, downwards positive [m/s]
 
 
 class RobotBase(Protocol):
-    """A robot in a scene, as tasks see it."""
+    """A robot in a scene, as tasks need it."""
 
     spec: RobotSpec
     scene: Scene
@@ -47,36 +47,36 @@ class RobotBase(Protocol):
 
     @property
     def layout(self) -> Layout:
-        """The scene's, of this episode."""
+        """Layout of the scene in this episode."""
 
     def pose(self) -> BasePose:
-        """Where the base is."""
+        """True pose of the base."""
 
     def touching(self) -> float | None:
         """Normal force [N] between the robot and obstacles now; None if it touches none."""
 
     def joint_angles(self) -> Array:
-        """Where the joints are (12,) [rad], whatever sensors say."""
+        """True joint angles (12,) [rad]."""
 
     def loads(self) -> JointLoads:
-        """What motors and feet bear at this instant; nothing, of a robot without legs."""
+        """Loads of motors and feet at this instant; zeros for a gliding robot."""
 
     def push(self, velocity: Array) -> None:
         """Kick the base: add a velocity (3,) [m/s]."""
 
 
 class SimulatedBody(Body, RobotBase, Protocol):
-    """One robot in one scene, with what a simulator knows and a robot does not.
+    """One robot in one scene, with the ground truth of a simulator.
 
-    `reset` lays the scene out from the seed; whatever ran before, an episode depends on nothing
-    else, bit for bit.
+    `reset` lays the scene out from the seed. An episode depends on nothing but the seed, bit for
+    bit, regardless of earlier ones.
     """
 
     camera: Camera
 
     @property
     def seed(self) -> int:
-        """Of this episode; before the first reset there is none."""
+        """Seed of this episode; undefined before the first reset."""
 
     def place(self, position: Vector, orientation: Quaternion) -> None:
         """Put the base at a pose, at rest."""
@@ -84,12 +84,11 @@ class SimulatedBody(Body, RobotBase, Protocol):
     def step(self, command: JointCommand) -> None:
         """One physics step; `apply` is `SUBSTEPS` of them under one command.
 
-        The command takes its delay to reach the motors; what swings in the scene follows every
-        `SUBSTEPS`.
+        The command reaches the motors after its delay; swinging shapes move in every physics step.
         """
 
     def render(self) -> Image:
-        """What the camera, as it sits in this episode, sees at this instant."""
+        """Image of this episode's camera at this instant."""
 
     def render_rgb(self) -> NDArray[np.uint8]:
         """Colours (H, W, 3) of this instant, whatever the camera's kind."""

@@ -45,10 +45,10 @@ class EngineScene(Protocol):
         """Lay the scene out; returns where the robot starts."""
 
     def move(self, time_s: float) -> None:
-        """Put what swings where it is so long after the reset."""
+        """Put swinging shapes at their poses at a time after the reset [s]."""
 
     def render(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
-        """What the camera sees (see `Camera`) in this episode from a base at this pose."""
+        """Image of a camera (see `Camera`) on a base at this pose."""
 
     def render_both(
         self, camera: Camera, pose: BasePose
@@ -57,7 +57,7 @@ class EngineScene(Protocol):
 
 
 class LeggedBody(ABC):
-    """A `SimulatedBody` but for its engine. A `Randomisation` draws its robot anew."""
+    """A `SimulatedBody` without its engine. A `Randomisation` draws another robot every episode."""
 
     seed: int  # of this episode
     _scene: EngineScene
@@ -79,9 +79,9 @@ class LeggedBody(ABC):
         self._sensors: Sensors | None = None  # None: ideal ones
         self._stand = standing(spec)  # until the first command arrives
         self._commands = DelayLine(self._stand)
-        self._command: JointCommand | None = None  # that `_motors` are under
+        self._command: JointCommand | None = None  # of `_motors`
         self._motors: list[Motor] = []
-        self._damped = False  # its motors do nothing else
+        self._damped = False  # whether the motors only damp
         self._torques: list[float] = [0.0] * len(spec.joint_names)  # in the last physics step
 
     def reset(self, seed: int) -> Reading:
@@ -94,7 +94,7 @@ class LeggedBody(ABC):
             joints = len(self.spec.joint_names)
             self._sensors = Sensors(self._sample, self.camera, self._scene.render, seed, joints)
         self._commands = DelayLine(self._stand, self._sample.delay_s)
-        self._command = None  # its motors were those of another episode
+        self._command = None  # `_motors` are those of the last episode
         self.time_s = 0.0
         self._restore()
         start = self._scene.reset(Stream.LAYOUT.rng(seed))
@@ -104,7 +104,7 @@ class LeggedBody(ABC):
         return self.read()
 
     def read(self) -> Reading:
-        """Sensor values of this instant, as this episode's sensors give them."""
+        """Sensor values of this instant, by this episode's sensor models."""
         pose = self.pose()
         (x, y, _), orientation = pose
         odometry = np.array((x, y, heading(orientation)))
@@ -113,11 +113,11 @@ class LeggedBody(ABC):
 
     @property
     def layout(self) -> Layout:
-        """The scene's, of this episode."""
+        """Layout of the scene in this episode."""
         return self._scene.layout
 
     def ages(self) -> Mapping[str, float]:
-        """No sensor here ever falls silent."""
+        """No ages: simulated sensors are never silent."""
         return NO_AGES
 
     def apply(self, command: JointCommand) -> None:
@@ -131,7 +131,7 @@ class LeggedBody(ABC):
         self._physics(1)
 
     def _physics(self, steps: int) -> None:
-        """So many physics steps under what has reached the motors."""
+        """Physics steps under the commands that have reached the motors."""
         for _ in range(steps):
             command = self._commands.at(self.time_s)
             if command is not self._command:
@@ -144,30 +144,29 @@ class LeggedBody(ABC):
             self._tick()
 
     def _settle(self, damped: bool) -> None:
-        """Let joints come to rest whose motors do nothing but damp, from now on.
+        """Switch to stable damping while the motors only damp.
 
-        Explicit damping diverges where kd dt / inertia is above 2, and of light legs without a load
-        it is: 3.2 at an A1's knees, 4.2 at a Go2's.
+        Explicit damping diverges if kd dt / inertia exceeds 2, as for light legs without a load:
+        3.2 at an A1's knees, 4.2 at a Go2's.
         """
         if damped != self._damped:
             self._damped = damped
             self._damp(self.spec.damping_nms_per_rad if damped else 0.0)
 
     def _tick(self) -> None:
-        """A physics step is over.
+        """End a physics step: advance the clock and swinging shapes.
 
-        What swings moves in each: a wall that leapt a control step's way would be within the robot,
-        and throw it out.
+        A wall that moved by a whole control step at once would intersect the robot and throw it.
         """
         self.time_s += PHYSICS_DT_S
         self._scene.move(self.time_s)
 
     def joint_angles(self) -> Array:
-        """Where the joints are (12,) [rad], whatever sensors say."""
+        """True joint angles (12,) [rad]."""
         return np.array(self._joints()[0])
 
     def render(self) -> Image:
-        """What the camera, as it sits in this episode, sees at this instant."""
+        """Image of this episode's camera at this instant."""
         return Image(self._scene.render(self._mounted, self.pose()), self.time_s)
 
     def render_rgb(self) -> NDArray[np.uint8]:
@@ -177,7 +176,7 @@ class LeggedBody(ABC):
         return self.render_both()[0]
 
     def render_depth(self) -> NDArray[np.float32]:
-        """Depth (H, W) [m] of this instant, whatever the camera's kind; no look is painted."""
+        """Depth (H, W) [m] of this instant, whatever the camera's kind."""
         depth: NDArray[np.float32] = self._scene.render(
             replace(self._mounted, kind="depth"), self.pose()
         )
@@ -189,10 +188,10 @@ class LeggedBody(ABC):
 
     @property
     def _mounted(self) -> Camera:
-        """The camera as it sits in this episode."""
+        """The camera with this episode's mount errors."""
         return self.camera if self._sensors is None else self._sensors.camera.camera
 
-    # What an engine adds.
+    # Implemented by engines.
 
     @abstractmethod
     def close(self) -> None:
@@ -200,7 +199,7 @@ class LeggedBody(ABC):
 
     @abstractmethod
     def pose(self) -> BasePose:
-        """Where the base is."""
+        """True pose of the base."""
 
     @abstractmethod
     def place(self, position: Vector, orientation: Quaternion) -> None:
@@ -216,15 +215,15 @@ class LeggedBody(ABC):
 
     @abstractmethod
     def loads(self) -> JointLoads:
-        """What motors and feet bear at this instant."""
+        """Loads of motors and feet at this instant."""
 
     @abstractmethod
     def advance(self) -> None:
-        """One physics step of the engine alone, with the torques that are set."""
+        """One physics step of the engine alone, with the set torques."""
 
     @abstractmethod
     def _damp(self, kd: float) -> None:
-        """Motors do nothing but damp from now on, by about so much [Nm s/rad]; 0: no longer."""
+        """Damp the joints by about `kd` [Nm s/rad] and nothing else; 0: stop damping."""
 
     @abstractmethod
     def _measure(self, pose: BasePose) -> Reading:
@@ -240,15 +239,15 @@ class LeggedBody(ABC):
 
     @abstractmethod
     def _randomise(self, sample: Sample) -> None:
-        """Give the body what was drawn for this episode; always from pristine values."""
+        """Apply an episode's sample to the body, from its original values."""
 
     @abstractmethod
     def _restore(self) -> None:
-        """Forget what ran before."""
+        """Restore the state before the first episode."""
 
     @abstractmethod
     def _set_joints(self, angles: Array) -> None:
-        """Bend the joints to these angles (12,) [rad], at rest."""
+        """Set the joints to angles (12,) [rad], at rest."""
 
 
 def motors_under(command: JointCommand, spec: RobotSpec, sample: Sample) -> list[Motor]:

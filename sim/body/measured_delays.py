@@ -1,4 +1,4 @@
-"""Measured delays to train with: ranges from a latency report instead of a guess."""
+"""Measured delays for domain randomisation: ranges from a latency report."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from pixelgait.robot.files import read_json
 from pixelgait.robot.ros.common.topic_names import COLOUR, DEPTH
 from pixelgait.sim.body.randomisation import Randomisation, Range
 
-# Between the controller and the motors and back lies a bus that no report of ours sees: a value
-# waits up to one cycle before it is sent, in either direction. Unitree's low-level link has 500 Hz.
+# Latency reports do not include the bus to the motors: in either direction a value waits up to one
+# cycle before it is sent. Unitree's low-level link runs at 500 Hz.
 BUS_PERIOD_S = 0.002
 BUS_DELAY_S = (0.0, 2 * BUS_PERIOD_S)
 FRAME_S = 1.0 / 30.0
-LONGEST_S = 1.0  # of a delay that a robot could be operated with; ours
+LONGEST_S = 1.0  # assumption: largest delay that a robot can be operated with
 
 
 def make_randomisation(randomise: bool, delays_from: Path | None) -> Randomisation | None:
-    """What the options --randomise and --delays-from ask for.
+    """Randomisation of the options --randomise and --delays-from; None without.
 
     Raises:
-        UserError: delays without randomisation, or a file that is not a latency report.
+        UserError: if there are delays without randomisation, or the file is no latency report.
     """
     if not randomise:
         if delays_from is not None:
-            raise UserError("--delays-from sets what --randomise draws: give both")
+            raise UserError("--delays-from has no effect without --randomise")
         return None
     if delays_from is None:
         return Randomisation()
@@ -35,29 +35,26 @@ def make_randomisation(randomise: bool, delays_from: Path | None) -> Randomisati
 
 
 def require_camera(delays_from: Path | None) -> None:
-    """Raises UserError if a latency report has no camera, for robots of which nothing else is late.
-
-    Also if it is no latency report.
-    """
+    """Raises UserError if a latency report is invalid or has no camera, for gliding robots."""
     if delays_from is None:
         return
     usual = Randomisation()
     if with_measured_delays(usual, delays_from).camera_latency_s == usual.camera_latency_s:
         raise UserError(
-            f"--delays-from {delays_from}: no camera was measured in it, and nothing else is late "
-            "of robots that glide; pixelgait-run --out writes one with a camera on ROS 2 topics"
+            f"--delays-from {delays_from}: no camera was measured in it, and gliding robots have "
+            "no other delay; pixelgait-run --out writes one with a camera on ROS 2 topics"
         )
 
 
 def with_measured_delays(randomisation: Randomisation, path: Path) -> Randomisation:
     """The randomisation with the delays of a latency report (latency.json).
 
-    Commands: from the median to the 99th percentile of `sensor_to_command`, plus the bus. Camera,
-    where it was measured: the age of the newest image runs from its latency to a frame more, so
-    half a frame less than the median to a whole one less than the 99th percentile.
+    Commands are late by the median to the 99th percentile of `sensor_to_command`, plus the bus. The
+    age of the newest image ranges from the camera's latency to a frame more: the latency is from
+    half a frame below the median to a frame below the 99th percentile.
 
     Raises:
-        UserError: the file is not a latency report, or nothing was measured.
+        UserError: if the file is not a latency report, or nothing was measured.
     """
     report = read_json(path)
     low, high = _range_s(report.get("stages"), "sensor_to_command", path)

@@ -1,8 +1,8 @@
-"""Domain randomisation: robots that differ in body, motors, senses and eyes, drawn from a seed.
+"""Domain randomisation: ranges of body, motors, sensors and camera, drawn anew every episode.
 
-Tan et al. is their paper of 2018 (arXiv 1804.10332), Table 1; legged_gym's are its published
-defaults (Rudin et al. 2021, arXiv 2109.11978). The camera is that of an Intel RealSense D435, a
-common one on quadrupeds. A range that is ours was not measured: it is to hold what we expect.
+Sources: Tan et al. 2018 (arXiv 1804.10332), Table 1; the defaults of legged_gym (Rudin et al. 2021,
+arXiv 2109.11978); for the camera the Intel RealSense D435, common on quadrupeds. Ranges without a
+source are assumptions.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one episode's robot is like; by default, as ideal as without randomisation."""
+    """Parameters of one episode's robot; the defaults are those without randomisation."""
 
     mass: float = 1.0
     inertia: float = 1.0
     strength: float = 1.0
-    friction: float = 0.5  # what PyBullet gives a URDF that says nothing of contact
+    friction: float = 0.5  # PyBullet's default for a URDF without contact parameters
     delay_s: float = 0.0
     imu_bias_rad: float = 0.0
     imu_noise_rad: float = 0.0
@@ -42,7 +42,7 @@ class Sample:
     camera_left_m: float = 0.0
     camera_up_m: float = 0.0
     camera_pitch_rad: float = 0.0
-    depth_range_m: float = 100.0  # farther than anything
+    depth_range_m: float = 100.0  # beyond any surface
     depth_holes: float = 0.0
     odometry_scale: float = 1.0
     odometry_turn_rad_per_m: float = 0.0
@@ -65,12 +65,12 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Randomisation:
-    """Ranges that every episode draws uniformly from."""
+    """Ranges of the uniform distributions that every episode draws from."""
 
     mass: Range = (0.8, 1.2)
     """Factor on the mass of all links: Tan et al."""
     inertia: Range = (0.5, 1.5)
-    """Factor on the inertia of all links, beside that of the mass: Tan et al."""
+    """Factor on the inertia of all links, in addition to that of the mass: Tan et al."""
     strength: Range = (0.8, 1.2)
     """Factor on motor torques and their limits: Tan et al."""
     friction: Range = (0.5, 1.25)
@@ -80,25 +80,24 @@ class Randomisation:
     imu_bias_rad: Range = (-0.05, 0.05)
     """Constant error of roll, and of pitch: Tan et al."""
     imu_noise_rad: Range = (0.0, 0.02)
-    """Standard deviation of roll and pitch: ours. Tan et al. go to 0.05 with a filter behind it."""
+    """Standard deviation of roll and pitch: assumption; Tan et al. go to 0.05 before a filter."""
     rate_noise_rad_per_s: Range = (0.0, 0.2)
-    """Standard deviation of the angular velocity: up to the bound of legged_gym's even noise."""
+    """Standard deviation of the angular velocity: up to the bound of legged_gym's uniform noise."""
     encoder_noise_rad: Range = (0.0, 0.01)
     """Standard deviation of the joint angles: likewise legged_gym's."""
     torque_drop: Range = (0.0, 1.0)
-    """Share of the torque that is gone at the joint's highest speed: 0, a motor equally strong at
-    every speed; 1, the line from stall torque to no-load speed of Isaac Lab's DCMotor. Ours: any
-    motor in between."""
+    """Share of the torque that is lost at the joint's highest speed: 0, a motor equally strong at
+    every speed; 1, the line from stall torque to no-load speed of Isaac Lab's DCMotor."""
     rate_bias_rad_per_s: Range = (0.0, 0.02)
-    """Constant error of the angular velocity, up or down: ours, 1 deg/s, a usual zero-rate
+    """Constant error of the angular velocity, up or down: 1 deg/s, a usual zero-rate
     offset of a MEMS gyroscope."""
     imu_delay_s: Range = (0.0, 0.01)
-    """Age of orientation and angular velocity when they are read: ours, at most a control step."""
+    """Age of orientation and angular velocity when they are read: at most a control step."""
     encoder_bias_rad: Range = (0.0, 0.02)
-    """Largest constant error of a joint angle, every joint has its own: ours, a degree of
+    """Largest constant error of a joint angle, another one for every joint: a degree of
     calibration."""
     encoder_delay_s: Range = (0.0, 0.01)
-    """Age of joint angles and velocities when they are read: ours, at most a control step."""
+    """Age of joint angles and velocities when they are read: at most a control step."""
     camera_latency_s: Range = (0.02, 0.12)
     """From exposure to the controller: 66 ms on average for the D435's colour, 9 ms for depth
     (realsense-ros, issue 2686), 60 to 140 ms under load (librealsense, issue 1242)."""
@@ -106,70 +105,70 @@ class Randomisation:
     """Between frames: the D435's usual 30 Hz, or 15 Hz where USB or light allow no more (an
     exposure of 62.5 ms: librealsense, issue 7242)."""
     camera_dropout: Range = (0.0, 0.05)
-    """Share of the frames that never arrive: ours, up to one in twenty."""
+    """Share of the frames that never arrive."""
     camera_gain: Range = (0.7, 1.3)
-    """Factor on the brightness: ours, exposure that is off by about half a stop."""
+    """Factor on the brightness: exposure that is off by about half a stop."""
     camera_noise: Range = (0.0, 8.0)
-    """Standard deviation of a pixel's colours, of 255: ours, up to 3 %, a visible grain."""
+    """Standard deviation of a pixel's colours, of 255: up to 3 %, a visible grain."""
     depth_error_per_m: Range = (0.001, 0.01)
     """Standard deviation of depth over its square. The D435's data sheet allows 2 % at 2 m, which
     is 0.01: 0.2 pixels at 848 x 480. At best matching errs by 0.032 pixels (librealsense, issue
     3904): 0.001 at 1280 x 720."""
     camera_ahead_m: Range = (-0.01, 0.01)
-    """Error of the camera's mount, as left and up: ours, a centimetre of bracket."""
+    """Error of the camera's mount; likewise left and up: a centimetre of bracket."""
     camera_left_m: Range = (-0.01, 0.01)
     camera_up_m: Range = (-0.01, 0.01)
     camera_pitch_rad: Range = (-0.05, 0.05)
-    """Error of the mount's pitch: ours, 3 degrees; Extreme Parkour's code (arXiv 2309.14341) draws
-    5 either way."""
+    """Error of the mount's pitch: 3 degrees; Extreme Parkour's code (arXiv 2309.14341) draws up to 5
+    degrees."""
     depth_range_m: Range = (4.0, 10.0)
     """Beyond it no depth is measured: the D435 ends at about 10 m (its data sheet), at less on dark
-    and shiny surfaces and in sunlight; 4 m are ours, a little beyond what policies see."""
+    and shiny surfaces and in sunlight; 4 m are an assumption, a little beyond policies' range."""
     depth_holes: Range = (0.0, 0.05)
-    """Share of the pixels that could not be matched; what fills them is what fills a robot's. Ours:
-    single ones, beside the bands and patches below."""
+    """Share of single pixels without a match, in addition to the bands and patches below; they are
+    filled as on a robot."""
     odometry_scale: Range = (0.97, 1.03)
     """Factor on the lengths odometry measures. Leg odometry fused with an IMU drifts by about 1 to
-    3 % of the way (Camurri et al. 2020, Pronto, doi 10.3389/frobt.2020.00068)."""
+    3 % of the distance (Camurri et al. 2020, Pronto, doi 10.3389/frobt.2020.00068)."""
     odometry_turn_rad_per_m: Range = (-0.005, 0.005)
-    """How far its heading turns away on every metre: a Go2's loop of 120 m that ends 2.2 m beside
-    its start (arXiv 2602.17393) is 0.001, if nothing but that was wrong; ours is five times it."""
+    """Drift of odometry's heading per metre: a Go2's loop of 120 m that ends 2.2 m beside its start
+    (arXiv 2602.17393) would be 0.001; this is five times as much."""
     camera_yaw_rad: Range = (-0.03, 0.03)
-    """Error of the mount to the left, and about the camera's axis: ours, 2 degrees."""
+    """Error of the mount to the left, and about the camera's axis: 2 degrees."""
     camera_roll_rad: Range = (-0.03, 0.03)
     camera_zoom: Range = (0.95, 1.05)
     """Factor on the field of view: 3 degrees of 58 (the D435's data sheet)."""
     camera_shutter_s: Range = (0.001, 0.02)
-    """How long a frame is exposed; what turns in that time is blurred. Ours: from daylight to
-    indoors, up to two thirds of a period of 30 Hz."""
+    """Exposure time, which blurs turns: from daylight to indoors, up to two thirds of a period of
+    30 Hz."""
     camera_exposure: Range = (0.0, 0.8)
-    """How much of a change of the scene's brightness automatic exposure undoes, and how late: ours,
-    from none to most, within a frame or two to half a second."""
+    """Share of a change of brightness that automatic exposure undoes, and its lag: from none to most,
+    within a frame or two to half a second."""
     camera_exposure_lag_s: Range = (0.05, 0.6)
     camera_red: Range = (0.85, 1.15)
-    """White balance: factors on red and blue; ours, a visible tint, as of a lamp."""
+    """White balance: factors on red and blue; a visible tint, as from a lamp."""
     camera_blue: Range = (0.85, 1.15)
     camera_vignetting: Range = (0.0, 0.3)
-    """Share of the light that is missing in the corners: ours, about half of the 0.55 that
-    cos^4 of 35 degrees lacks: lenses make up for much of it."""
+    """Share of the light that is missing in the corners: about half of the 0.55 that cos^4 of 35
+    degrees lacks; lenses compensate for much of it."""
     depth_baseline_m: Range = (0.045, 0.055)
-    """Between the eyes of the stereo camera, 50 mm in a D435 (its data sheet); 10 % either way are
-    ours. What only one of them sees is a hole, a band on the left of whatever is near."""
+    """Between the imagers of the stereo camera: 50 mm in a D435 (its data sheet) +- 10 %. Points
+    visible to one of them alone are holes: bands on the left of near surfaces."""
     depth_step_per_m: Range = (0.0007, 0.0028)
-    """Of inverse depth between two values: a 32nd of a pixel (Grunnet-Jepsen et al., Subpixel
-    linearity improvement for D400) is 0.0015 for a D435 at 848 x 480; half and twice that, ours."""
+    """Quantisation of inverse depth: a 32nd of a pixel (Grunnet-Jepsen et al., Subpixel
+    linearity improvement for D400) is 0.0015 for a D435 at 848 x 480; from half to twice that."""
     depth_nearest_m: Range = (0.08, 0.25)
     """Nothing nearer is measured: its disparity is beyond the 126 pixels that are searched
     (librealsense, issue 2885), at 424 x 240, and at 1280 x 720."""
     depth_patches: Range = (0.0, 0.05)
-    """Share of the picture that shines, or is too dark to be matched, in patches of an eighth of
-    its sides: ours, three of 64 at most on average."""
+    """Share of the picture that is too shiny or dark to be matched, in patches of an eighth of its
+    sides: three of 64 at most on average."""
     depth_flying: Range = (0.0, 0.5)
-    """Share of the pixels at edges that lie between front and back: ours, up to every other."""
+    """Share of the pixels at edges that lie between front and back."""
     heading_drift_rad_per_s: Range = (-0.002, 0.002)
-    """How fast the IMU's heading turns away, which without a compass nothing corrects: ours, 7 deg
-    a minute, what is left of an offset of 1 deg/s once it was measured at a stand."""
+    """Drift of the IMU's heading, which is not corrected without a compass: 7 deg a minute, the rest
+    of an offset of 1 deg/s after calibration at a standstill."""
 
     def sample(self, rng: np.random.Generator) -> Sample:
-        """One robot."""
+        """Draw a robot."""
         return Sample(**{f.name: float(rng.uniform(*getattr(self, f.name))) for f in fields(self)})

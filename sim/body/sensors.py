@@ -1,4 +1,4 @@
-"""Sensor models: biased, noisy and late values, and a camera with a clock of its own."""
+"""Sensor models: biased, noisy and late values, and a camera with its own frame rate."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from pixelgait.sim.body.odometry import DriftingOdometry
 from pixelgait.sim.body.randomisation import Sample
 from pixelgait.sim.world.seeds import Stream
 
-WIDEST_RAD = np.radians(179.0)  # a flat picture is narrower than half the world
-Renderer = Callable[[Camera, BasePose], NDArray[Any]]  # renders what a camera sees from a base
+WIDEST_RAD = np.radians(179.0)  # a pinhole's field of view is below 180 degrees
+Renderer = Callable[[Camera, BasePose], NDArray[Any]]  # image of a camera on a base
 
 
 class Sensors:
-    """One episode's sensors: what a sample says of them, with noise drawn from a seed.
+    """One episode's sensors, parametrised by a sample, with noise drawn from a seed.
 
-    Readings are stamped with the time they are read: their own age is what a controller does not
-    know. Images carry the time of their exposure.
+    Readings are stamped with the time of reading: a controller does not know their age. Images
+    carry the time of their exposure.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Sensors:
         self._odometry = DriftingOdometry(sample.odometry_scale, sample.odometry_turn_rad_per_m)
 
     def read(self, true: Reading, pose: BasePose) -> Reading:
-        """The reading as these sensors give it, for a base at this pose."""
+        """A true reading as these sensors measure it, for a base at this pose."""
         sample, rng, now = self.sample, self._rng, true.time_s
         self._joints.add(now, np.concatenate((true.joint_angles, true.joint_velocities)))
         self._orientation = nearer_quaternion(true.orientation, self._orientation)
@@ -71,15 +71,15 @@ class Sensors:
 
 
 def nearer_quaternion(orientation: Array, last: Array) -> Array:
-    """The quaternion (4,) or its negative, one orientation: what is between must not turn over."""
+    """The quaternion (4,) or its negative, whichever is nearer to `last`: for interpolation."""
     return -orientation if orientation @ last < 0.0 else orientation
 
 
 class CameraStream:
-    """Frames at a camera's own rate, some lost, each late. Only what is asked for is rendered.
+    """Frames at a camera's own rate, some lost, each late; rendered on demand.
 
-    A frame shows the scene from where the base was at its exposure; shapes that move by themselves
-    are shown where they are now.
+    A frame shows the scene from the base's pose at its exposure, with swinging shapes at their
+    present poses.
     """
 
     def __init__(self, sample: Sample, camera: Camera, view: Renderer, seed: int) -> None:
@@ -91,11 +91,11 @@ class CameraStream:
         self._exposure_control = AutomaticExposure(
             sample.camera_exposure, sample.camera_exposure_lag_s
         )
-        self._poses = History(2.0)  # a measured latency of 1 s, frames that were dropped, a shutter
+        self._poses = History(2.0)  # for a latency of 1 s, lost frames and the shutter
         self._orientation = np.zeros(4)
 
     def observe(self, time_s: float, pose: BasePose) -> None:
-        """Keep where the base is now."""
+        """Record the pose of the base at a time [s]."""
         self._orientation = nearer_quaternion(np.array(pose.orientation), self._orientation)
         self._poses.add(time_s, np.concatenate((pose.position, self._orientation)))
 
@@ -114,7 +114,7 @@ class CameraStream:
         return Image(captured(pixels, self.sample, focal, rng, motion, brightness), time_s)
 
     def _motion(self, time_s: float) -> tuple[float, float]:
-        """How far the picture turns away while the shutter is open [pixels], left and up."""
+        """Motion of the picture while the shutter is open [pixels], left and up."""
         if not self.sample.camera_shutter_s:
             return 0.0, 0.0
         opened_s = time_s - self.sample.camera_shutter_s
@@ -125,7 +125,7 @@ class CameraStream:
         return yaw, -pitch
 
     def _exposure(self, now_s: float) -> tuple[float, np.random.Generator]:
-        """When the newest frame was exposed [s], and its own random numbers.
+        """Time of exposure of the newest frame [s], and its random generator.
 
         The first frame, at 0 s, is never lost: a robot does not start without one.
         """
@@ -149,8 +149,19 @@ def captured(
     motion: tuple[float, float] = (0.0, 0.0),
     brightness: float = 1.0,
 ) -> NDArray[Any]:
-    """An ideal frame as this camera takes it, moving by so many pixels meanwhile: colours blurred,
-    tinted, darker in the corners and noisy, depth as stereo measures it with its holes filled."""
+    """An ideal frame as a randomised camera captures it.
+
+    Colours are blurred, tinted, darker in the corners and noisy; depth has the errors of a stereo
+    camera, with its holes filled.
+
+    Args:
+        pixels: The ideal frame, see `Camera`.
+        sample: The camera's parameters.
+        focal_pixels: Focal length.
+        rng: Source of noise.
+        motion: Motion of the picture during the exposure [pixels], left and up.
+        brightness: Factor of automatic exposure.
+    """
     if pixels.dtype == np.float32:  # depth [m]
         return fill_holes(apply_stereo(pixels, _stereo(sample), focal_pixels, rng))
     lens = Lens(
@@ -163,7 +174,7 @@ def captured(
     colours = apply_camera(pixels[..., :3], lens, motion, brightness, rng)
     if pixels.shape[2] == 3:
         return colours
-    # Bytes say no more than that something is beyond their range: there it counts as measured.
+    # Bytes saturate at their range: those pixels count as measured.
     far = pixels[..., 3] == 255
     depth = np.where(far, FAR_M, pixels[..., 3] * (DEPTH_RANGE_M / 255.0))
     stereo = replace(_stereo(sample), cuts=False)

@@ -299,7 +299,7 @@ NO_IMAGE = "image_size is None: appearance, camera and field_of_view_rad have no
             for seconds in (0.0, float("nan"), float("inf"))
         ),
         ("Walk", {"appearance": "dark"}, "unknown appearance 'dark', choose from nominal, train"),
-        ("Walk", {"faults": (3,)}, "--faults: 3 is no fault, expected SENSOR-KIND"),
+        ("Walk", {"faults": (3,)}, "--faults: 3 is not a fault, expected SENSOR-KIND"),
         ("Steer", {"difficulty": float("nan")}, "difficulty"),
         ("Steer", {"difficulty": "hard"}, "difficulty is 'hard', expected 0 to 1"),
         ("Steer", {"low_level": ""}, "bundle '': "),

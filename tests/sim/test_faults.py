@@ -336,8 +336,8 @@ def test_eval_refuses_in_one_line(tmp_path: Path) -> None:
     other.write_text("{}")
     plain = EvalConfig("iap", episodes=1)
     for config, message in (
-        (replace(plain, faults=("camera-nan",)), "--faults: 'camera-nan' is no fault"),
-        (replace(plain, delays_from=other), "--delays-from sets what --randomise draws"),
+        (replace(plain, faults=("camera-nan",)), "--faults: 'camera-nan' is not a fault"),
+        (replace(plain, delays_from=other), "--delays-from has no effect without --randomise"),
         (replace(plain, delays_from=other, randomise=True), "other.json: not a latency report"),
         (replace(plain, robot="go2"), "made for robot 'a1', not for 'go2'"),
     ):

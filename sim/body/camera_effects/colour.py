@@ -1,4 +1,4 @@
-"""Colours as a camera takes them: blurred by motion, dark in the corners, tinted, exposed late."""
+"""Colour effects of a camera: motion blur, vignetting, white balance, noise, automatic exposure."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from numpy.typing import NDArray
 
 from pixelgait.robot.spec import Array
 
-# All of these are ours.
-# Pictures that a blurred one is the mean of: at full turn 32 pixels move by less than one.
+# Assumptions. Blur is the mean of this many pictures; at the fastest turn a picture of 32 pixels
+# moves by less than one.
 BLUR_TAPS = 5
-UNSEEN_PIXELS = 0.1  # of motion, that nobody would see in bytes
-MOST_EXPOSED = 2.0  # by so much automatic exposure is off at most: a stop, still a picture
+UNSEEN_PIXELS = 0.1  # motion below the resolution of bytes
+MOST_EXPOSED = 2.0  # largest error of automatic exposure: one stop
 
 
 @dataclass(frozen=True, slots=True)
 class Lens:
-    """A lens and the sensor behind it; as it stands here, an ideal one."""
+    """Lens and image sensor, ideal by default."""
 
     gain: float = 1.0
     noise: float = 0.0  # standard deviation of a pixel's colours, of 255
     red: float = 1.0  # white balance: factors
     blue: float = 1.0
-    vignetting: float = 0.0  # how much of the light the corners lack
+    vignetting: float = 0.0  # share of the light missing in the corners
 
 
 def apply_camera(
@@ -36,10 +36,10 @@ def apply_camera(
     exposure: float,
     rng: np.random.Generator,
 ) -> NDArray[np.uint8]:
-    """An ideal frame (H, W, 3) as this camera takes it.
+    """An ideal frame (H, W, 3) with the effects of a camera.
 
-    `motion` is how far the picture moves while the shutter is open [pixels], right and down;
-    `exposure` a factor on the brightness beside the lens's own.
+    `motion` is that of the picture while the shutter is open [pixels], right and down; `exposure` a
+    factor on the brightness in addition to the lens's gain.
     """
     values: Array = _blurred(pixels.astype(np.float32), *motion).astype(np.float64)
     tint = np.array((lens.red, 1.0, lens.blue)) * lens.gain * exposure
@@ -49,9 +49,9 @@ def apply_camera(
 
 
 class AutomaticExposure:
-    """Follows the brightness of what it sees, late: what the robot turns to is too dark or bright.
+    """Automatic exposure: follows the brightness of the scene with a lag.
 
-    The first frame is well exposed; `strength` 0 is a fixed exposure, 1 would undo all changes.
+    The first frame is exposed correctly; `strength` 0 is a fixed exposure, 1 undoes all changes.
     """
 
     def __init__(self, strength: float, lag_s: float) -> None:
@@ -61,10 +61,12 @@ class AutomaticExposure:
         self._factor = 1.0
 
     def factor(self, pixels: NDArray[np.uint8], time_s: float) -> float:
-        """On the brightness of a frame; the same again for a frame that is asked for again."""
+        """Factor on the brightness of a frame; repeated calls for a frame return the same."""
         if time_s == self._time_s:
             return self._factor
-        mean = max(1.0, float(pixels.mean()))  # of 255, ours: black has no exposure
+        mean = max(
+            1.0, float(pixels.mean())
+        )  # assumption: at least 1 of 255, black has no exposure
         if self._first == 0.0:
             self._first = self._level = mean
         else:
@@ -77,8 +79,7 @@ class AutomaticExposure:
 
 
 def _vignette(strength: float, height: int, width: int) -> Array:
-    """Share of the light (H, W): all of it in the middle. It falls by the square of the distance to
-    that, as cos^4 does at first."""
+    """Share of the light (H, W); it falls with the squared distance to the middle, about as cos^4."""
     v = np.linspace(-1.0, 1.0, height)[:, None]
     u = np.linspace(-1.0, 1.0, width)
     return np.asarray(1.0 - strength * (u * u + v * v) / 2.0)
