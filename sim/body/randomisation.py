@@ -119,8 +119,8 @@ class Randomisation:
     camera_left_m: Range = (-0.01, 0.01)
     camera_up_m: Range = (-0.01, 0.01)
     camera_pitch_rad: Range = (-0.05, 0.05)
-    """Error of the mount's pitch: 3 degrees; Extreme Parkour's code (arXiv 2309.14341) draws up to 5
-    degrees."""
+    """Error of the mount's pitch: 3 degrees; Extreme Parkour's code (arXiv 2309.14341) draws
+    up to 5 degrees."""
     depth_range_m: Range = (4.0, 10.0)
     """Beyond it no depth is measured: the D435 ends at about 10 m (its data sheet), at less on dark
     and shiny surfaces and in sunlight; 4 m are an assumption, a little beyond policies' range."""
@@ -142,7 +142,7 @@ class Randomisation:
     """Exposure time, which blurs turns: from daylight to indoors, up to two thirds of a period of
     30 Hz."""
     camera_exposure: Range = (0.0, 0.8)
-    """Share of a change of brightness that automatic exposure undoes, and its lag: from none to most,
+    """Share of a change of brightness that automatic exposure undoes, and its lag: none to most,
     within a frame or two to half a second."""
     camera_exposure_lag_s: Range = (0.05, 0.6)
     camera_red: Range = (0.85, 1.15)
@@ -166,8 +166,8 @@ class Randomisation:
     depth_flying: Range = (0.0, 0.5)
     """Share of the pixels at edges that lie between front and back."""
     heading_drift_rad_per_s: Range = (-0.002, 0.002)
-    """Drift of the IMU's heading, which is not corrected without a compass: 7 deg a minute, the rest
-    of an offset of 1 deg/s after calibration at a standstill."""
+    """Drift of the IMU's heading, which is not corrected without a compass: 7 deg a minute, the
+    rest of an offset of 1 deg/s after calibration at a standstill."""
 
     def sample(self, rng: np.random.Generator) -> Sample:
         """Draw a robot."""

@@ -79,7 +79,7 @@ class AutomaticExposure:
 
 
 def _vignette(strength: float, height: int, width: int) -> Array:
-    """Share of the light (H, W); it falls with the squared distance to the middle, about as cos^4."""
+    """Share of the light (H, W); falls with the squared distance to the middle, about as cos^4."""
     v = np.linspace(-1.0, 1.0, height)[:, None]
     u = np.linspace(-1.0, 1.0, width)
     return np.asarray(1.0 - strength * (u * u + v * v) / 2.0)
