@@ -19,15 +19,13 @@ from pixelgait.policies.runs.run import Checkpoint, Run, find_run
 from pixelgait.policies.runs.trained import body_of, robot_of, trained_low_level
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.cli.options import parse
-from pixelgait.robot.control.controller import Controller, Decision
+from pixelgait.robot.control.controller import MAX_SPEED_M_PER_S, Controller, Decision, latent_for
 from pixelgait.robot.control.gait import STRIDE
 from pixelgait.robot.control.low_level import (
     LOW_LEVEL_WEIGHTS,
-    MAX_SPEED_M_PER_S,
     RESIDUAL_SIZE,
     LinearLowLevel,
     features,
-    latent_for,
 )
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import locked

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from pixelgait.robot.bundle.folder import FILES, BundleError
-from pixelgait.robot.control.controller import HIGH_LEVEL_CONTRACT
+from pixelgait.robot.control.controller import HEADING_HOLD, HIGH_LEVEL_CONTRACT
 from pixelgait.robot.control.gait import standing_targets
-from pixelgait.robot.control.low_level import HEADING_HOLD, LOW_LEVEL_CONTRACT
+from pixelgait.robot.control.low_level import LOW_LEVEL_CONTRACT
 from pixelgait.robot.control.observation import IMU, camera_contract
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import file_sha256

@@ -12,14 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.control.low_level import (
-    MAX_SPEED_M_PER_S,
-    MAX_YAW_RATE_RAD_PER_S,
-    SLOW_S,
-    STAND,
-    HeadingHold,
-    slower,
-)
 from pixelgait.robot.control.observation import NO_GOAL, goal_vector, imu_vector, policy_image
 from pixelgait.robot.interface import CONTROL_DT_S, Image, JointCommand, Reading
 from pixelgait.robot.rotation import heading, is_unit, wrap_angle
@@ -32,6 +24,11 @@ from pixelgait.robot.safety.supervisor import (
     Supervisor,
 )
 from pixelgait.robot.spec import Array
+
+# A latent command is a velocity command: (-1..1, -1..1) are speed 0..max and yaw rate -max..max.
+MAX_SPEED_M_PER_S = 0.6
+MAX_YAW_RATE_RAD_PER_S = 1.0
+SLOW_S = 0.3  # assumption: from full speed to a stand, when a sensor is stale
 
 SHORTEST_STEPS, LONGEST_STEPS = 10, 800  # of a decision (IAP paper, section 5.3)
 # Distance to a goal by odometry: within the 0.36 m of Habitat's point goals in spite of its error.
@@ -54,6 +51,76 @@ HIGH_LEVEL_CONTRACT = {
     "arrival_m": ARRIVAL_M,
     "odometry_timeout_s": ODOMETRY_TIMEOUT_S,
     "state": "start with 0, feed next_state back; anew when the goal changes",
+}
+
+
+def commanded(latent: Array) -> tuple[float, float]:
+    """Speed [m/s] and yaw rate [rad/s] of a latent command (2,)."""
+    speed = (float(latent[0]) + 1.0) / 2.0 * MAX_SPEED_M_PER_S
+    return speed, float(latent[1]) * MAX_YAW_RATE_RAD_PER_S
+
+
+def latent_for(speed: float, yaw_rate: float) -> Array:
+    """The latent command (2,) for a speed [m/s] and a yaw rate [rad/s], within its range."""
+    latent = (2.0 * speed / MAX_SPEED_M_PER_S - 1.0, yaw_rate / MAX_YAW_RATE_RAD_PER_S)
+    return np.clip(latent, -1.0, 1.0)
+
+
+STAND = latent_for(speed=0.0, yaw_rate=0.0)
+
+
+def slower(latent: Array) -> Array:
+    """The next latent command (2,) when slowing to a stand within `SLOW_S`."""
+    speed, yaw_rate = commanded(latent)
+    share = CONTROL_DT_S / SLOW_S
+    turn = max(0.0, abs(yaw_rate) - share * MAX_YAW_RATE_RAD_PER_S)
+    return latent_for(max(0.0, speed - share * MAX_SPEED_M_PER_S), math.copysign(turn, yaw_rate))
+
+
+class HeadingHold:
+    """Heading controller: corrects the yaw rate of latent commands by the heading error.
+
+    No gait turns by exactly the commanded yaw rate on every robot and ground, and without feedback
+    a robot drifts aside when it walks straight ahead. The reference heading is the integral of the
+    commanded yaw rate, low-pass filtered with `LAG_S`. A proportional term corrects the error.
+    """
+
+    GAIN_PER_S = 2.0
+    MOST_RAD = 0.25  # limits the correction to 0.5 rad/s, as for a robot held by a wall
+    LAG_S = 0.2
+    FASTEST_RAD_PER_S = 5.0  # a faster change is the IMU's, not the robot's
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Hold the present heading."""
+        self.error_rad = 0.0
+        self._yaw_rate = 0.0  # of the reference heading
+        self._heading: float | None = None
+
+    def corrected(self, latent: Array, orientation: Array) -> Array:
+        """The corrected latent command (2,); its yaw rate may exceed the range by half."""
+        before, self._heading = self._heading, heading(orientation.tolist())
+        speed, yaw_rate = commanded(latent)
+        if before is None or (speed == 0.0 and yaw_rate == 0.0):  # a standing robot does not turn
+            self.error_rad = self._yaw_rate = 0.0
+            return latent
+        self._yaw_rate += (yaw_rate - self._yaw_rate) * CONTROL_DT_S / self.LAG_S
+        turned, fastest = wrap_angle(self._heading - before), self.FASTEST_RAD_PER_S * CONTROL_DT_S
+        if abs(turned) <= fastest:  # false for a nan as well
+            error = self.error_rad + self._yaw_rate * CONTROL_DT_S - turned
+            self.error_rad = min(max(error, -self.MOST_RAD), self.MOST_RAD)
+        more = self.GAIN_PER_S * self.error_rad / MAX_YAW_RATE_RAD_PER_S
+        return np.array((latent[0], latent[1] + more))
+
+
+# As it stands in the contract.
+HEADING_HOLD = {
+    "gain_per_s": HeadingHold.GAIN_PER_S,
+    "most_rad": HeadingHold.MOST_RAD,
+    "lag_s": HeadingHold.LAG_S,
+    "fastest_rad_per_s": HeadingHold.FASTEST_RAD_PER_S,
 }
 
 

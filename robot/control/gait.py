@@ -1,4 +1,4 @@
-"""PMTG trajectory generator (Iscen et al. 2018) as a pure function: phase in, phase out.
+"""Gait generator: PMTG trajectory generator (Iscen et al. 2018) as a pure function of the phase.
 
 Per leg, with leg phase phi in [0, 2 pi), stance for phi < pi, swing (foot in the air) after:
 
@@ -7,14 +7,14 @@ Per leg, with leg phase phi in [0, 2 pi), stance for phi < pi, swing (foot in th
                E = h - A_lift sin(phi)^2    in swing
     abduction  B = A_b cos(phi)
 
-The paper lifts by sin(phi), which leaves and meets the ground at its highest speed: feet came down
-at 1.3 m/s. Squared, they leave and meet it at rest.
+The paper lifts by sin(phi): feet leave and meet the ground at their highest speed, and came down at
+1.3 m/s. With the square they leave and meet it at rest.
 
 A_s and A_b of each leg follow from two numbers: half the distance the body shall travel and half
 the angle it shall turn while a foot is on the ground. A linear low level cannot multiply its latent
-command with the phase; through these two it still modulates stride and turn. Open loop on the A1
-they reach 1.5 m/s and, at 2.5 Hz, turn on the spot with 3.5 rad/s: with 0.8 by a difference in
-stride between left and right alone, with 1.5 by the abduction alone (`make gait-study`).
+command with the phase; with these two it still modulates stride and turn. In open loop the A1
+reaches 1.5 m/s and, at 2.5 Hz, turns on the spot at 3.5 rad/s (0.8 rad/s by a difference in stride
+between left and right alone, 1.5 rad/s by the abduction alone; `make gait-study`).
 
 A leg pose (B, S, E), all [rad], is added to the robot's default pose (convention of Google's PMTG
 code):
@@ -28,24 +28,22 @@ positive extension lengthen the leg, whatever a URDF's axes are. The share r = 1
 equal length, keeps the hip-to-foot line at angle S from its default, so swing turns the leg and
 extension only changes its length; for unequal links r makes that true near the default pose.
 
-Legs that hold a position by a soft spring give way under their load, a Go2's by 6 cm in a trot, and
-what its feet do on the ground is no longer what the generator asks for. Where
-`RobotSpec.carried_kg` is set, the targets of a leg in stance are offset by the torque that bears
-its share of the weight (J^T F, F vertical at the foot in the default pose) over the joint's
-stiffness. As an offset it needs no torque on the wire.
+**Load compensation.** Legs of low joint stiffness give way under their load, a Go2's by 6 cm in a
+trot, and the feet no longer follow the generator. If `RobotSpec.carried_kg` is set, the targets of
+a leg in stance are offset by the torque that bears its share of the weight (J^T F, F vertical at
+the foot in the default pose) over the joint's stiffness. An offset needs no feed-forward torque.
 
-The softest legs are also late, by damping over stiffness and by their inertia, and stand later than
-the generator has them stand. A torque does not wait for them: it would press a leg down that is
-still in the air, and leave one that still stands. So it comes by `RobotSpec.load_lag_s` later.
+**Lag.** The softest legs also lag behind the generator, by damping over stiffness and by their
+inertia. An offset in time with the generator would press a leg down that is still in the air, and
+release one that still stands. So it comes `RobotSpec.load_lag_s` later.
 
-How heavy a robot is, with all that it carries, and how strong its motors are, such legs feel: all
-knees together are as far behind their targets as bearing it takes, whatever the offsets are. Over a
-gait cycle what else there is cancels out. Where `RobotSpec.load_felt_s` is set, the surplus over
-the weight that is expected, smoothed over so long, is carried along besides the phase.
+**Load estimate.** The position error of all knees together measures the robot's weight relative to
+the strength of its motors, whatever the offsets are; other causes cancel out over a gait cycle. If
+`RobotSpec.load_felt_s` is set, the surplus over the expected weight, low-pass filtered with that
+time constant, is carried from step to step besides the phase.
 
-What depends on the phase is written once for numpy and torch (`xp` is the module to use), so the
-exported graph is the code that was trained; and for one robot or many at once, whose arrays have
-leading axes (...).
+All that depends on the phase is written once for numpy and torch (`xp` is the module to use), so
+the exported graph is the code that was trained. Arrays may have leading axes (...).
 """
 
 from __future__ import annotations
@@ -61,12 +59,12 @@ TWO_PI = 2.0 * np.pi
 TROT = np.array([0.0, 0.5, 0.5, 0.0])  # offsets of FR, FL, RR, RL as fractions of the period
 LEG_BY_LEG = np.arange(12).reshape(3, 4).T.ravel()  # from all abductions, swings, extensions
 A_STANCE_RAD = -0.02  # Google tg_simple.py: the stance leg gives way a little
-FOLDED_RAD = -0.8  # extension of the legs of a robot that lies; ours
+FOLDED_RAD = -0.8  # assumption: extension of the legs of a robot that lies
 GRAVITY_M_PER_S2 = 9.81
-LOADING = 4.0  # a leg takes its load within asin(1 / 4), a twelfth of its stance; ours
-LEAST_SURPLUS, MOST_SURPLUS = -0.5, 1.0  # of the weight: who is lifted, or overloaded; ours
+LOADING = 4.0  # assumption: a leg takes its load within asin(1 / 4), a twelfth of its stance
+MIN_SURPLUS, MAX_SURPLUS = -0.5, 1.0  # assumption: of the weight, when lifted or overloaded
 
-# What a policy modulates, with its range: (name, at action -1, at action +1).
+# Gait parameters of a policy: (name, value at action -1, value at action +1).
 PARAMETERS = (
     ("frequency_hz", 1.0, 3.0),
     ("stride_m", -0.12, 0.12),
@@ -83,9 +81,9 @@ PARAMETER_HIGH = np.array([high for _, _, high in PARAMETERS])
 
 @cache
 def amplitude_map(spec: RobotSpec) -> Array:
-    """(12, 7): from the parameters to (A_b, A_s, h) of every leg [rad].
+    """(12, 7): maps the parameters to (A_b, A_s, h) of every leg [rad].
 
-    While a foot stands, the body moves by its stride and turns about its middle, so the foot at
+    While a foot stands, the body moves by its stride and turns about its centre. So the foot at
     (x, y) moves back by stride - turn y and sideways by turn x; divided by the leg's length these
     are angles.
     """
@@ -101,17 +99,17 @@ def amplitude_map(spec: RobotSpec) -> Array:
 
 
 def mapped(matrix: Any, vectors: Any) -> Any:
-    """A matrix (m, n) times vectors (..., n), each rounded as it would be alone."""
+    """Multiply a matrix (m, n) with vectors (..., n); each result is rounded as for one vector."""
     return matrix @ vectors if vectors.ndim == 1 else (matrix @ vectors[..., None])[..., 0]
 
 
 def column(parameters: Any, which: int) -> Any:
-    """One of parameters (..., 7), (..., 1)."""
+    """A column (..., 1) of the parameters (..., 7)."""
     return parameters[..., which : which + 1]
 
 
 def leg_phases(phase: Any, duty: Any, xp: Any = np) -> Any:
-    """Phase of each leg, (..., 4) [rad], from the master phase and the duty (..., 1) [rad].
+    """Phase of each leg (..., 4) [rad], from the master phase (..., 1) [rad] and the duty (..., 1).
 
     The master phase runs uniformly; each leg spends the fraction `duty` of its period in
     [0, pi) (stance) and the rest in [pi, 2 pi) (swing), as t' in the PMTG paper's appendix.
@@ -124,7 +122,7 @@ def leg_phases(phase: Any, duty: Any, xp: Any = np) -> Any:
 def leg_poses(spec: RobotSpec, phase: Any, parameters: Any, xp: Any = np) -> Any:
     """Leg poses (..., 12) [rad]: (abduction, swing, extension) per leg.
 
-    Phase (..., 1), parameters (..., 7).
+    From the phase (..., 1) [rad] and the parameters (..., 7).
     """
     phi = leg_phases(phase, column(parameters, DUTY), xp)
     cos, sin = xp.cos(phi), xp.sin(phi)
@@ -136,11 +134,9 @@ def leg_poses(spec: RobotSpec, phase: Any, parameters: Any, xp: Any = np) -> Any
 
 
 def loads(phase: Any, duty: Any, step: Any, xp: Any = np) -> Any:
-    """Share of the weight that each leg bears, (..., 4).
+    """Share of the weight that each leg bears (..., 4).
 
-    At a phase (..., 1), with a duty and a share of a step (..., 1).
-
-    Who takes no step (0) stands on all legs.
+    From phase [rad], duty and step scale, (..., 1) each; at a step scale of 0 all legs stand.
     """
     stance = LOADING * xp.sin(leg_phases(phase, duty, xp))
     stance = xp.minimum(xp.maximum(stance, xp.asarray(0.0)), xp.asarray(1.0))
@@ -148,21 +144,21 @@ def loads(phase: Any, duty: Any, step: Any, xp: Any = np) -> Any:
     return stance / xp.maximum(stance.sum(-1)[..., None], xp.asarray(1.0))
 
 
-def surplus(spec: RobotSpec, before: Any, behind: Any, dt_s: float, xp: Any = np) -> Any:
-    """How much more than expected the legs bear (..., 1), as a share of the weight.
+def surplus(spec: RobotSpec, before: Any, errors: Any, dt_s: float, xp: Any = np) -> Any:
+    """Load in excess of the expected weight (..., 1), as a share of it.
 
-    From that of a control step before, and how far joint angles (..., 12) are behind their targets
-    [rad].
+    From that of the last control step, and the joints' position errors (..., 12) [rad], target
+    minus angle.
     """
-    knees = behind[..., 2] + behind[..., 5] + behind[..., 8] + behind[..., 11]
+    knees = errors[..., 2] + errors[..., 5] + errors[..., 8] + errors[..., 11]
     felt = knees[..., None] / float(load_map(spec)[2, 0]) - 1.0
     after = before + (dt_s / spec.load_felt_s) * (felt - before)
-    return xp.minimum(xp.maximum(after, xp.asarray(LEAST_SURPLUS)), xp.asarray(MOST_SURPLUS))
+    return xp.minimum(xp.maximum(after, xp.asarray(MIN_SURPLUS)), xp.asarray(MAX_SURPLUS))
 
 
 @cache
 def load_map(spec: RobotSpec) -> Array:
-    """(12, 4): from the legs' shares of the weight to offsets of the joint targets [rad]."""
+    """(12, 4): maps the legs' shares of the weight to offsets of the joint targets [rad]."""
     abduction_m, knee_m = spec.load_levers_m
     weight_n = spec.carried_kg * GRAVITY_M_PER_S2
     torques = np.zeros((len(LEGS), 3, len(LEGS)))  # [Nm]
@@ -193,7 +189,7 @@ def next_phase(phase: Any, frequency_hz: Any, dt_s: float, xp: Any = np) -> Any:
 
 @cache
 def joint_map(spec: RobotSpec) -> Array:
-    """From leg poses to joint offsets of all legs, (12, 12); see above."""
+    """(12, 12): maps leg poses to joint offsets, see the module's docstring."""
     one = np.array(
         [
             [1.0, 0.0, 0.0],

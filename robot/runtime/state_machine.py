@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from pixelgait.robot.control.controller import Controller, ControlResult
+from pixelgait.robot.control.controller import STAND, Controller, ControlResult
 from pixelgait.robot.control.gait import lying_pose, standing_targets
-from pixelgait.robot.control.low_level import STAND
 from pixelgait.robot.interface import (
     CONTROL_DT_S,
     DRIVER_TIMEOUT_S,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from pixelgait.robot.bundle import Bundle
-from pixelgait.robot.control.low_level import commanded
+from pixelgait.robot.control.controller import commanded
 from pixelgait.robot.control.observation import goal_vector
 from pixelgait.robot.interface import Reading
 from pixelgait.robot.recording.reader import RecordedStep, Recording

@@ -13,15 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.control.controller import Decision
+from pixelgait.robot.control.controller import Decision, HeadingHold
 from pixelgait.robot.control.gait import mapped
-from pixelgait.robot.control.low_level import (
-    HeadingHold,
-    LinearLowLevel,
-    act,
-    features,
-    with_surplus,
-)
+from pixelgait.robot.control.low_level import LinearLowLevel, act, features, with_surplus
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.rotation import UNIT_TOLERANCE, roll_pitch
 from pixelgait.robot.safety.sensor_checks import (

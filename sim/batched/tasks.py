@@ -12,8 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.control.controller import Decision
-from pixelgait.robot.control.low_level import commanded
+from pixelgait.robot.control.controller import Decision, commanded
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.rotation import heading
 from pixelgait.robot.spec import Array

@@ -14,11 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pixelgait.robot.control.low_level import (
-    LEAST_COMMAND,
-    MAX_SPEED_M_PER_S,
-    MAX_YAW_RATE_RAD_PER_S,
-)
+from pixelgait.robot.control.controller import MAX_SPEED_M_PER_S, MAX_YAW_RATE_RAD_PER_S
+from pixelgait.robot.control.low_level import LEAST_COMMAND
 
 # Fitted to these measurements.
 STRIDE_HZ = 2.62

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.control.low_level import MAX_SPEED_M_PER_S, commanded
+from pixelgait.robot.control.controller import MAX_SPEED_M_PER_S, commanded
 from pixelgait.robot.interface import CONTROL_DT_S, Image, Reading
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import Array, RobotSpec

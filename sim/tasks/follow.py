@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pixelgait.robot.control.controller import Decision
-from pixelgait.robot.control.low_level import STAND, commanded
+from pixelgait.robot.control.controller import STAND, Decision, commanded
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import Array, RobotSpec
 from pixelgait.sim.body.interface import JointLoads, RobotBase

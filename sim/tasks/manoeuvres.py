@@ -8,8 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from pixelgait.robot.control.controller import Controller
-from pixelgait.robot.control.low_level import latent_for
+from pixelgait.robot.control.controller import Controller, latent_for
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import CONTROL_DT_S, JointCommand
 from pixelgait.robot.spec import Array

@@ -7,11 +7,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from pixelgait.robot.control.controller import ARRIVAL_M, Decision
-from pixelgait.robot.control.low_level import (
+from pixelgait.robot.control.controller import (
+    ARRIVAL_M,
     MAX_SPEED_M_PER_S,
     MAX_YAW_RATE_RAD_PER_S,
     STAND,
+    Decision,
     latent_for,
 )
 from pixelgait.robot.errors import UserError

@@ -8,15 +8,18 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.bundle import load_bundle
-from pixelgait.robot.control.controller import LONGEST_STEPS, SHORTEST_STEPS, Controller, Decision
-from pixelgait.robot.control.low_level import (
+from pixelgait.robot.control.controller import (
+    LONGEST_STEPS,
     MAX_SPEED_M_PER_S,
     MAX_YAW_RATE_RAD_PER_S,
+    SHORTEST_STEPS,
     STAND,
-    LinearLowLevel,
+    Controller,
+    Decision,
     commanded,
     latent_for,
 )
+from pixelgait.robot.control.low_level import LinearLowLevel
 from pixelgait.robot.control.observation import NO_GOAL
 from pixelgait.robot.interface import Image, Reading
 from pixelgait.robot.rotation import upright

@@ -9,17 +9,15 @@ import torch
 from pixelgait.policies.low_level import LinearGraph
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.robot.control import gait
-from pixelgait.robot.control.controller import Controller, Decision
+from pixelgait.robot.control.controller import STAND, Controller, Decision, latent_for
 from pixelgait.robot.control.gait import joint_map
 from pixelgait.robot.control.low_level import (
     INPUT_SIZE,
     LOW_LEVEL_WEIGHTS,
     OUTPUT_SIZE,
-    STAND,
     LinearLowLevel,
     features,
-    latent_for,
-    share_of_step,
+    step_scale,
 )
 from pixelgait.robot.interface import JointCommand
 from pixelgait.robot.safety.supervisor import Supervisor
@@ -91,13 +89,13 @@ def test_who_is_told_to_stand_keeps_the_default_pose() -> None:
 
 
 def test_the_share_of_a_step_grows_with_the_command() -> None:
-    assert share_of_step(STAND) == 0.0
-    assert share_of_step(latent_for(speed=0.06, yaw_rate=0.0)) == pytest.approx(1.0)
-    assert share_of_step(latent_for(speed=0.0, yaw_rate=-0.1)) == pytest.approx(1.0)
-    assert share_of_step(latent_for(speed=0.6, yaw_rate=1.0)) == 1.0
-    half = share_of_step(latent_for(speed=0.03, yaw_rate=0.05))
+    assert step_scale(STAND) == 0.0
+    assert step_scale(latent_for(speed=0.06, yaw_rate=0.0)) == pytest.approx(1.0)
+    assert step_scale(latent_for(speed=0.0, yaw_rate=-0.1)) == pytest.approx(1.0)
+    assert step_scale(latent_for(speed=0.6, yaw_rate=1.0)) == 1.0
+    half = step_scale(latent_for(speed=0.03, yaw_rate=0.05))
     assert half == pytest.approx(0.5)
-    mirrored = share_of_step(latent_for(speed=0.03, yaw_rate=-0.05))
+    mirrored = step_scale(latent_for(speed=0.03, yaw_rate=-0.05))
     assert mirrored == half
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from pixelgait.robot.control.low_level import STAND, HeadingHold, commanded, latent_for
+from pixelgait.robot.control.controller import STAND, HeadingHold, commanded, latent_for
 from pixelgait.robot.rotation import heading, upright, wrap_angle
 
 DT_S = 0.01
@@ -58,15 +58,15 @@ def test_a_turn_begins_without_overshoot() -> None:
 def test_a_stand_is_left_alone_and_forgets() -> None:
     turner = Turner(gain=0.5)
     turner.turn(latent_for(0.0, 1.0), 2.0)
-    assert turner.hold.missing_rad > 0.1
+    assert turner.hold.error_rad > 0.1
     np.testing.assert_array_equal(turner.hold.corrected(STAND, np.array(upright(1.0))), STAND)
-    assert turner.hold.missing_rad == 0.0
+    assert turner.hold.error_rad == 0.0
 
 
 def test_held_against_a_wall_it_asks_for_no_more_than_its_limit() -> None:
     turner = Turner(gain=0.0)
     turner.turn(latent_for(0.3, 0.5), 30.0)
-    assert turner.hold.missing_rad == HeadingHold.MOST_RAD
+    assert turner.hold.error_rad == HeadingHold.MOST_RAD
 
 
 def test_a_heading_that_jumps_or_is_none_changes_nothing() -> None:

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.bundle import load_bundle
-from pixelgait.robot.control.controller import Controller, Decision
-from pixelgait.robot.control.low_level import LinearLowLevel, latent_for
+from pixelgait.robot.control.controller import Controller, Decision, latent_for
+from pixelgait.robot.control.low_level import LinearLowLevel
 from pixelgait.robot.interface import CONTROL_DT_S, Image, JointCommand, Reading
 from pixelgait.robot.rotation import turned
 from pixelgait.robot.runtime.state_machine import Inputs, Operation, OperatorCommands, RobotState

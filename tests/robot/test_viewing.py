@@ -20,8 +20,7 @@ from mcap.reader import make_reader
 from mcap_ros2.decoder import DecoderFactory
 
 from pixelgait.robot.bundle import load_bundle
-from pixelgait.robot.control.controller import Decision
-from pixelgait.robot.control.low_level import commanded
+from pixelgait.robot.control.controller import Decision, commanded
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.recording.messages import COMMAND, JOINTS, TYPES
 from pixelgait.robot.recording.reader import Recording, read_recording

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixelgait.robot.control.controller import Controller, ControlResult, Decision
-from pixelgait.robot.control.low_level import (
-    LOW_LEVEL_WEIGHTS,
+from pixelgait.robot.control.controller import (
     MAX_SPEED_M_PER_S,
     MAX_YAW_RATE_RAD_PER_S,
-    LinearLowLevel,
+    Controller,
+    ControlResult,
+    Decision,
     commanded,
     latent_for,
 )
+from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.interface import CONTROL_DT_S, STAND_S, Image, JointCommand, Reading
 from pixelgait.robot.recording.reader import read_recording
 from pixelgait.robot.recording.writer import StepWriter

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pixelgait.robot.control.low_level import STAND, commanded
+from pixelgait.robot.control.controller import STAND, commanded
 from tests.ros.test_goals import Wire
 
 LONG_S = 60.0

@@ -12,7 +12,8 @@ import pytest
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.training.rollouts.plan import Plan
 from pixelgait.policies.training.rollouts.worker import Job, RolloutWorker
-from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS, HeadingHold, LinearLowLevel
+from pixelgait.robot.control.controller import HeadingHold
+from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.interface import CONTROL_DT_S, Image, Reading
 from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1, ROBOTS, RobotSpec

@@ -13,14 +13,12 @@ import numpy as np
 import pytest
 
 from pixelgait.robot.control import gait
-from pixelgait.robot.control.controller import Controller, Decision
+from pixelgait.robot.control.controller import STAND, Controller, Decision, latent_for
 from pixelgait.robot.control.low_level import (
     INPUT_SIZE,
     LOW_LEVEL_WEIGHTS,
     OUTPUT_SIZE,
-    STAND,
     LinearLowLevel,
-    latent_for,
 )
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.interface import JointCommand

@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 import pytest
 
-from pixelgait.robot.control.low_level import latent_for
+from pixelgait.robot.control.controller import latent_for
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.spec import A1, Array
 from pixelgait.sim.body.camera import Camera

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pixelgait.policies.evaluation.metrics import figures_of, wilson
-from pixelgait.robot.control.controller import Controller, Decision
-from pixelgait.robot.control.low_level import LinearLowLevel, latent_for
+from pixelgait.robot.control.controller import Controller, Decision, latent_for
+from pixelgait.robot.control.low_level import LinearLowLevel
 from pixelgait.robot.rotation import upright
 from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1

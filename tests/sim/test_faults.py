@@ -17,8 +17,8 @@ from pixelgait.policies.evaluation.evaluate import evaluate
 from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.policies.training.configs import FollowConfig, ImitateConfig
 from pixelgait.policies.training.session import train
-from pixelgait.robot.control.controller import Controller, ControlResult, Decision
-from pixelgait.robot.control.low_level import STAND, LinearLowLevel
+from pixelgait.robot.control.controller import STAND, Controller, ControlResult, Decision
+from pixelgait.robot.control.low_level import LinearLowLevel
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import json_bytes
 from pixelgait.robot.interface import Image, JointCommand, Reading

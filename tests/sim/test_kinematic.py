@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from pixelgait.policies.runs.trained import trained_low_level
-from pixelgait.robot.control.controller import Controller, Decision
-from pixelgait.robot.control.low_level import latent_for
+from pixelgait.robot.control.controller import Controller, Decision, latent_for
 from pixelgait.robot.rotation import heading, wrap_angle
 from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1, ROBOTS, Array

@@ -10,8 +10,8 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from pixelgait.policies.evaluation.metrics import figures_of, wilson
-from pixelgait.robot.control.controller import Controller
-from pixelgait.robot.control.low_level import LinearLowLevel, commanded, latent_for
+from pixelgait.robot.control.controller import Controller, commanded, latent_for
+from pixelgait.robot.control.low_level import LinearLowLevel
 from pixelgait.robot.safety.supervisor import Supervisor
 from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.pybullet_body import PyBulletBody

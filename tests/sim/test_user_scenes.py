@@ -13,7 +13,7 @@ import pytest
 
 from pixelgait.policies.evaluation.evaluate import evaluate
 from pixelgait.policies.evaluation.options import EvalConfig
-from pixelgait.robot.control.low_level import latent_for
+from pixelgait.robot.control.controller import latent_for
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import A1
 from pixelgait.sim.engines.kinematic_body import KinematicBody

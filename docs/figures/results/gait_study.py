@@ -23,9 +23,8 @@ from pixelgait.policies.runs.curve_picture import picture_of
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.cli.options import parse
 from pixelgait.robot.control import gait
-from pixelgait.robot.control.controller import Controller, Decision, LowLevel
+from pixelgait.robot.control.controller import Controller, Decision, LowLevel, latent_for
 from pixelgait.robot.control.gait import joint_map
-from pixelgait.robot.control.low_level import latent_for
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable, write_atomic
 from pixelgait.robot.interface import CONTROL_DT_S

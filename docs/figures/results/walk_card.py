@@ -16,7 +16,7 @@ from pixelgait.export.markdown_sections import (
 )
 from pixelgait.robot.bundle import Bundle, load_bundle
 from pixelgait.robot.cli.options import parse
-from pixelgait.robot.control.low_level import MAX_SPEED_M_PER_S, MAX_YAW_RATE_RAD_PER_S
+from pixelgait.robot.control.controller import MAX_SPEED_M_PER_S, MAX_YAW_RATE_RAD_PER_S
 from pixelgait.robot.errors import run_command
 from pixelgait.sim.engines.mujoco_model import foot_friction
 from pixelgait.sim.engines.registry import BODIES, make_body

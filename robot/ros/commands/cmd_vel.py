@@ -9,7 +9,7 @@ from typing import Any
 
 from geometry_msgs.msg import Twist, TwistStamped
 
-from pixelgait.robot.control.low_level import STAND, latent_for
+from pixelgait.robot.control.controller import STAND, latent_for
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.spec import Array
 

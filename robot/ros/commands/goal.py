@@ -13,8 +13,7 @@ from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
 from std_msgs.msg import Float64
 
-from pixelgait.robot.control.controller import ARRIVAL_M
-from pixelgait.robot.control.low_level import MAX_SPEED_M_PER_S, MAX_YAW_RATE_RAD_PER_S
+from pixelgait.robot.control.controller import ARRIVAL_M, MAX_SPEED_M_PER_S, MAX_YAW_RATE_RAD_PER_S
 from pixelgait.robot.control.observation import goal_vector
 from pixelgait.robot.ros.common import ros2
 from pixelgait.robot.ros.common.topic_names import DISTANCE, ODOMETRY

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension, String
 
-from pixelgait.robot.control.low_level import commanded
+from pixelgait.robot.control.controller import commanded
 from pixelgait.robot.interface import Image
 from pixelgait.robot.recording.recorder import Recorder
 from pixelgait.robot.ros.common import ros2
