@@ -576,7 +576,7 @@ def test_ctrl_c_reports_the_episodes_that_are_done(
     assert 0 < done < EPISODES == figures["requested_episodes"]
     assert "success_rate" in output
     assert f"{done} episodes" in output
-    assert (tmp_path / "progress").read_text().endswith("interrupted, 40 were asked for\n")
+    assert (tmp_path / "progress").read_text().endswith("interrupted, 40 episodes were requested\n")
 
 
 def test_an_evaluation_that_is_killed_leaves_no_workers(

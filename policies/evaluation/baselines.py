@@ -1,4 +1,4 @@
-"""Baselines of an evaluation: what the high level sees or decides is replaced, the rest kept."""
+"""Baselines of an evaluation: replace the images or decisions of the high level."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def files_sha256(*modules: ModuleType) -> str:
 
 
 def make_baseline(baseline: Baseline | None, policy: HighLevel, body: SimulatedBody) -> HighLevel:
-    """A baseline in place of the policy's high level; None: that itself."""
+    """The high level of a baseline; None: the policy's own."""
     match baseline:
         case "teacher":
             return Teacher(body).decide
@@ -75,12 +75,12 @@ def make_baseline(baseline: Baseline | None, policy: HighLevel, body: SimulatedB
 
 
 def _straight(image: NDArray[np.uint8], goal: Array, state: MemoryState) -> Decision:
-    """Turns to the goal and walks there, whatever is in between."""
+    """Turn to the goal and walk, through whatever is in between."""
     return steer(float(goal[1]))
 
 
 class _Random:
-    """A random command every second, by the episode's seed alone."""
+    """A random command every second, from the episode's seed alone."""
 
     def __init__(self, body: SimulatedBody) -> None:
         self.body = body
@@ -88,13 +88,13 @@ class _Random:
         self.rng: np.random.Generator
 
     def __call__(self, image: NDArray[np.uint8], goal: Array, state: MemoryState) -> Decision:
-        if self._layout is not self.body.layout:  # whatever ran before does not count
+        if self._layout is not self.body.layout:  # a new episode
             self._layout, self.rng = self.body.layout, Stream.COMMANDS.rng(self.body.seed)
         return Decision(self.rng.uniform(-1.0, 1.0, 2), 100)
 
 
 class _Frozen:
-    """Shows the policy the first image of the episode for ever."""
+    """Gives the policy the first image of the episode in every decision."""
 
     def __init__(self, policy: HighLevel, body: SimulatedBody) -> None:
         self.policy, self.body = policy, body

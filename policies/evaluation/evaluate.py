@@ -1,4 +1,4 @@
-"""pixelgait-eval: how well a policy bundle does on courses it has never seen."""
+"""pixelgait-eval: evaluation of a policy bundle over many unseen episodes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def report(config: EvalConfig) -> None:
 
     Raises:
         UserError: see `run_episodes`.
-        KeyboardInterrupt: on Ctrl-C, after the report on the episodes that were done, if any.
+        KeyboardInterrupt: on Ctrl-C, after the report on the episodes that are done, if any.
     """
     config.check()
     with as_bundle(config.bundle) as bundle:
@@ -48,7 +48,7 @@ def report(config: EvalConfig) -> None:
 
 
 def _report(config: EvalConfig, name: str) -> None:
-    """The report on a bundle that is called so."""
+    """Report on a bundle under this name."""
     bundle = load_bundle(config.bundle)
     described = {**_described(config, bundle), "bundle": name}
     if (note := config.note(bundle)) is not None:
@@ -70,14 +70,14 @@ def _report(config: EvalConfig, name: str) -> None:
         write_atomic(config.json, json_bytes(figures))
         print(f"wrote {config.json}")
     if len(episodes) < config.episodes:
-        raise KeyboardInterrupt(f"{config.episodes} were asked for")
+        raise KeyboardInterrupt(f"{config.episodes} episodes were requested")
     if config.video is not None:
         film(config, config.video)
         print(f"wrote {config.video}")
 
 
 def evaluate(config: EvalConfig) -> dict[str, Any]:
-    """Figures over all episodes, in the stable schema of the command.
+    """Figures over all episodes, in the schema of --json.
 
     Raises:
         UserError: see `run_episodes`.
@@ -87,10 +87,10 @@ def evaluate(config: EvalConfig) -> dict[str, Any]:
 
 
 def describe(config: EvalConfig) -> dict[str, Any]:
-    """What is evaluated, by what: the head of the figures in JSON.
+    """Head of the figures in JSON: the options and the versions.
 
     Raises:
-        BundleError: there is no such bundle.
+        BundleError: if there is no such bundle.
     """
     return _described(config, load_bundle(config.bundle))
 
@@ -100,7 +100,7 @@ def _described(config: EvalConfig, bundle: Bundle) -> dict[str, Any]:
 
 
 def evaluation_key(config: EvalConfig, bundle: Bundle) -> dict[str, Any]:
-    """What is evaluated, by what; not by which version of the code."""
+    """The evaluation as figures name it: policy and options, but no version of the code."""
     return {
         "bundle": config.bundle,
         "sha256": bundle.contract["sha256"],
@@ -123,7 +123,7 @@ def evaluation_key(config: EvalConfig, bundle: Bundle) -> dict[str, Any]:
 
 
 def format_description(described: dict[str, Any]) -> str:
-    """What was evaluated, in a line."""
+    """The evaluation in a line."""
     parts = [
         f"{described['bundle']} ({described['sha256'][:8]}) on {described['robot']}",
         f"task {described['task']}",
@@ -153,15 +153,15 @@ def film(config: EvalConfig, path: Path) -> None:
 
 
 def run_episodes(config: EvalConfig) -> Iterator[Episode]:
-    """All episodes in the order of their seeds, each as soon as it is there, from worker processes.
+    """Run all episodes in worker processes; yields them in the order of their seeds.
 
     Raises:
-        UserError: bundle, scene, body or another value cannot be used; there is no such cluster.
+        UserError: if a value cannot be used, or there is no such cluster.
     """
     from tqdm import tqdm
 
     config.check()
-    _, body, _ = player(config)  # whatever cannot be used shows here, not in the workers
+    _, body, _ = player(config)  # raises here what would be raised in the workers
     body.close()
     seeds = range(config.seed, config.seed + config.episodes)
     with config.open_pool(_start, config, body.spec.name) as pool:
@@ -173,7 +173,7 @@ def run_episodes(config: EvalConfig) -> Iterator[Episode]:
 
 
 def watch_episodes(config: EvalConfig) -> Iterator[Episode]:
-    """As `run_episodes`, but in a window, in real time."""
+    """Run all episodes in a window, in real time."""
     from pixelgait.sim.viewing.live_view import RealTime, opened, view_of
 
     controller, body, task = player(config)
@@ -183,10 +183,10 @@ def watch_episodes(config: EvalConfig) -> Iterator[Episode]:
 
 
 def player(config: EvalConfig) -> tuple[Controller, SimulatedBody, Task]:
-    """Controller, body and task of an evaluation, for this process.
+    """Controller, body and task of an evaluation.
 
     Raises:
-        UserError: bundle, scene, body or another value cannot be used.
+        UserError: if bundle, scene, body or another value cannot be used.
     """
     bundle = load_bundle(config.bundle, find_robot(config.robot) if config.robot else None)
     config.check_bundle(bundle)

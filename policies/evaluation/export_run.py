@@ -1,4 +1,4 @@
-"""Training runs where a bundle is wanted: exported aside, as long as they are needed."""
+"""Temporary bundles of training runs, for commands that need a bundle."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
 from pixelgait.robot.spec import A1
 
-# The console script, wherever it may be: it says what has to be installed.
+# The console script, by its module; it reports what has to be installed.
 EXPORT = "import sys; sys.argv[0] = 'pixelgait-export'; "
 EXPORT += "from pixelgait.robot.cli.commands import main; main()"
 
 
 @contextmanager
 def as_bundle(name: str) -> Iterator[str]:
-    """A bundle's name as it is; of a run folder a bundle aside, gone when the context ends.
+    """The name of a bundle, or the folder of a temporary one that is exported from a run.
 
-    A high level that learned without a low level stands on the one shipped for its robot.
+    A high level that was trained without a low level gets the one shipped for its robot.
 
     Raises:
-        UserError: the run cannot be exported, or the folder holds several.
+        UserError: if the run cannot be exported, or the folder holds several runs.
     """
     folder = Path(name)
     if not (SHIPPED / name / CONTRACT).is_file():
@@ -41,7 +41,7 @@ def as_bundle(name: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="pixelgait-") as aside:
         levels = levels_of(folder)
         print(f"exporting {name}: {' '.join(levels)}", file=sys.stderr)
-        # A process of its own: exporting needs torch, evaluating does not.
+        # In a process of its own: exporting needs torch, evaluating does not.
         line = [sys.executable, "-c", EXPORT, *levels, "--out", aside]
         start = partial(die_with_parent, os.getpid())
         done = subprocess.run(line, capture_output=True, text=True, check=False, preexec_fn=start)
@@ -54,7 +54,7 @@ def as_bundle(name: str) -> Iterator[str]:
 
 
 def levels_of(run: Path) -> list[str]:
-    """The options of pixelgait-export that say which levels a run's policy has."""
+    """Options of pixelgait-export for the levels of a run's policy."""
     config = read_json(run / CONFIG)
     task = config.get("task")
     if task in ("walk", "follow"):

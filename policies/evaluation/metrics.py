@@ -1,4 +1,4 @@
-"""Figures of an evaluation: means and rates over episodes, each with its 95 % interval."""
+"""Evaluation metrics: means and rates over episodes, with 95 % intervals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from pixelgait.sim.tasks.episode import Episode
 
 Z95 = 1.96  # two-sided 95 % of a normal distribution
-# And of Student's, of 1 degree of freedom and more; beyond them the normal is 4 % narrower at most.
+# Student's t of 1, 2, ... degrees of freedom; beyond, the normal is 4 % narrower at most.
 T95 = (
     *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
     *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
@@ -21,10 +21,10 @@ Interval = tuple[float | None, float | None]  # None: unknown, from a single epi
 
 
 def figures_of(episodes: Sequence[Episode]) -> dict[str, Any]:
-    """Means with 95 % intervals: Wilson for rates, Student for the others. At least one episode.
+    """Means with 95 % intervals of at least one episode: Wilson's for rates, else Student's.
 
-    Measures of the task (tracking errors) stand beside the stable ones under their own names, rates
-    among them; each counts the episodes that have it, as success those with something to reach.
+    Metrics of the task have their own names, which end in `_rate` for rates. A metric counts the
+    episodes that have it: success, for example, those with a goal.
     """
     rates: dict[str, Sequence[float]] = {
         **_successes(episodes),
@@ -53,18 +53,18 @@ def figures_of(episodes: Sequence[Episode]) -> dict[str, Any]:
 
 
 def _successes(episodes: Sequence[Episode]) -> dict[str, list[float]]:
-    """Who succeeded, and who cleanly, of those who had something to reach."""
-    told = [e for e in episodes if e.success is not None]
-    if not told:
+    """Success and collision-free success of the episodes with a goal."""
+    with_goal = [e for e in episodes if e.success is not None]
+    if not with_goal:
         return {}
     return {
-        "success_rate": [bool(e.success) for e in told],
-        "collision_free_rate": [bool(e.collision_free_success) for e in told],
+        "success_rate": [bool(e.success) for e in with_goal],
+        "collision_free_rate": [bool(e.collision_free_success) for e in with_goal],
     }
 
 
 def wilson(count: int, n: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a rate: `count` of `n`, at least one."""
+    """Wilson's 95 % interval of a rate: `count` of `n` > 0."""
     rate, z2 = count / n, Z95 * Z95
     centre = (rate + z2 / (2 * n)) / (1 + z2 / n)
     half = Z95 * math.sqrt(rate * (1 - rate) / n + z2 / (4 * n * n)) / (1 + z2 / n)
@@ -72,7 +72,7 @@ def wilson(count: int, n: int) -> tuple[float, float]:
 
 
 def format_figures(figures: dict[str, Any]) -> str:
-    """A line per figure, for a terminal."""
+    """A line for each metric."""
     lines = []
     for name, interval in figures["interval_95"].items():
         low, high = ("?" if end is None else f"{end:.2f}" for end in interval)
@@ -81,7 +81,7 @@ def format_figures(figures: dict[str, Any]) -> str:
 
 
 def _student(series: Sequence[float]) -> Interval:
-    """95 % interval of a mean, by Student's distribution, of many values by the normal one."""
+    """95 % interval of a mean, by Student's distribution or, of many values, the normal one."""
     if len(series) < 2:
         return None, None
     width = T95[len(series) - 2] if len(series) - 2 < len(T95) else Z95

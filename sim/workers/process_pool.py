@@ -1,4 +1,4 @@
-"""Worker pool: jobs in processes; a worker that dies is replaced and its jobs are repeated."""
+"""Worker pool: runs jobs in processes; replaces workers that die and repeats their jobs."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from pixelgait.robot.cli.processes import deferred_interrupt, start_fork_server,
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import Readable
 
-WHY_LOST = (  # most often
+LIKELY_CAUSE = (
     'too little memory, or a script without `if __name__ == "__main__":`, which multiprocessing '
     "needs"
 )
-MOST_DEATHS = 5  # in a row: then something is wrong that repeating does not mend
-AHEAD = 64  # jobs for each worker that are handed over before the first one's result is there
+MOST_DEATHS = 5  # in a row: then repeating does not help
+QUEUED_JOBS = 64  # per worker
 
 
 class Pool(ABC):
-    """Maps a function over jobs in workers, each of which was initialised before its first job.
+    """Maps a function over jobs in workers that are initialised once.
 
-    Jobs are pure: episodes depend on nothing but policy and seed. So a repeated job gives the same
-    result, whichever worker does it.
+    Jobs are pure: an episode depends only on policy and seed, so a repeated job gives the same
+    result in any worker.
     """
 
     replaced = 0  # workers that died
@@ -37,21 +37,21 @@ class Pool(ABC):
     def map(
         self, function: Callable[[Any], Any], jobs: Iterable[Any], label: str = ""
     ) -> list[Any]:
-        """Results in the order of the jobs; with a label a passing bar on a terminal shows how far.
+        """Results in the order of the jobs; with a label, a progress bar on a terminal.
 
         Raises:
-            UserError: workers die again and again.
+            UserError: if workers die again and again.
         """
         return list(self.imap(function, jobs, label))
 
     def imap(
         self, function: Callable[[Any], Any], jobs: Iterable[Any], label: str = ""
     ) -> Iterator[Any]:
-        """As `map`, each result as soon as it and all before it are there."""
+        """As `map`, but yields each result as soon as it and all before it are there."""
         from tqdm import tqdm
 
         jobs = list(jobs)
-        off = None if label else True  # None: where there is no terminal
+        off = None if label else True  # None: no bar without a terminal
         results = self._imap(function, jobs)
         yield from tqdm(results, label, len(jobs), leave=False, disable=off, smoothing=0)
 
@@ -61,16 +61,16 @@ class Pool(ABC):
 
     @property
     @abstractmethod
-    def hands(self) -> int:
-        """How many jobs can be done at a time now, about."""
+    def capacity(self) -> int:
+        """Number of jobs that can run at once now, about."""
 
     @abstractmethod
     def shared(self, file: Path) -> Readable:
-        """For jobs: a file that will not change any more, to be read wherever they are done."""
+        """A file that no longer changes, readable by jobs wherever they run."""
 
     @abstractmethod
     def close(self) -> None:
-        """End the workers, once they have done what they are at."""
+        """End the workers after their present jobs."""
 
     def abort(self) -> None:
         """End the workers at once."""
@@ -87,7 +87,7 @@ class Pool(ABC):
 
 
 class WorkerPool(Pool):
-    """Workers are processes; each calls `initialise(*arguments)` once, before its first job."""
+    """Workers are processes; each calls `initialise(*arguments)` before its first job."""
 
     def __init__(self, workers: int, initialise: Callable[..., None], *arguments: Any) -> None:
         self._workers = workers
@@ -96,7 +96,7 @@ class WorkerPool(Pool):
         self._executor = self._start()
 
     @property
-    def hands(self) -> int:
+    def capacity(self) -> int:
         return self._workers
 
     def shared(self, file: Path) -> Readable:
@@ -107,7 +107,7 @@ class WorkerPool(Pool):
         while done < len(jobs):
             try:
                 submitted = (self._submit(function, job) for job in jobs[done:])
-                futures = deque(islice(submitted, AHEAD * self._workers))
+                futures = deque(islice(submitted, QUEUED_JOBS * self._workers))
                 while futures:
                     result = futures.popleft().result()
                     futures.extend(islice(submitted, 1))
@@ -119,7 +119,7 @@ class WorkerPool(Pool):
                 self.replaced += 1
                 if deaths >= MOST_DEATHS:
                     died = f"workers died {deaths} times in a row, see above"
-                    raise UserError(f"{died}: {WHY_LOST}") from None
+                    raise UserError(f"{died}: {LIKELY_CAUSE}") from None
                 self._executor.shutdown(wait=False, cancel_futures=True)
                 self._executor = self._start()
 
@@ -132,7 +132,7 @@ class WorkerPool(Pool):
         self._executor.shutdown(wait=True, cancel_futures=True)
 
     def _submit(self, function: Callable[[Any], Any], job: Any) -> Future[Any]:
-        """Hand over a job, which may start a worker; of one half started nobody would know."""
+        """Submit a job; an interrupt must not come while that starts a worker."""
         with deferred_interrupt():
             return self._executor.submit(function, job)
 
@@ -149,6 +149,6 @@ class WorkerPool(Pool):
 def _initialise(
     lifeline: Connection, initialise: Callable[..., None], arguments: tuple[Any, ...]
 ) -> None:
-    """Besides the thread that works one that ends this process when the parent does or says so."""
+    """Initialise a worker, which ends with its parent or the lifeline."""
     watch_parent(lifeline)
     initialise(*arguments)

@@ -1,12 +1,12 @@
-"""Jobs on a Ray cluster, behind the same `map` as the worker pool.
+"""Ray cluster as a worker pool: jobs are Ray tasks, results come in the order of the jobs.
 
-A job is a Ray task. Ray finds it a free CPU, whenever there is one: nodes may join, die, and go
-until none is left. What was lost with a worker is repeated here, and counted. Results come in the
-order of the jobs, so it is all the same who has done them.
+Nodes may join, die and leave at any time, even all of them. Jobs that are lost with a worker are
+repeated and counted.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shlex
@@ -19,23 +19,25 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from pixelgait.robot.cli.processes import silence_stderr
 from pixelgait.robot.cli.provenance import code_sha256, version
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import Readable, file_sha256
 from pixelgait.robot.spec import find_robot
 from pixelgait.sim.scenes.registry import Move
 from pixelgait.sim.workers.process_pool import MOST_DEATHS, Pool
-from pixelgait.sim.workers.ray_connection import connect
 
 FOLDERS = ("robot", "sim", "policies")  # whose code workers run
 LIBRARIES = ("numpy", "torch", "pybullet", "mujoco", "onnxruntime", "opencv-python-headless")
-WAIT_S = 10.0  # for a first worker, before the user is told that there is none
-BATCH_S = 0.2  # of work in a task at least: a task costs Ray some milliseconds
+CONNECT_S = 5.0
+WAIT_S = 10.0  # for a first worker, before a message that there is none
+BATCH_S = 0.2  # least work in a task: its overhead is some milliseconds
 
-# Ray ends whoever has lost its raylet, without a word to Python: somebody else has the last one.
+# Ray kills a process that has lost its raylet without calling Python: a shell prints this instead.
 LAST_WORDS = (
     "\nerror: the cluster's node on this machine has died, or this command was killed: "
     "pixelgait-train --out RUN --resume goes on"
@@ -45,16 +47,21 @@ Argument = TypeVar("Argument", bound="Movable")
 
 
 class Movable(Protocol):
-    """What workers are initialised with, and may name files."""
+    """Argument that workers are initialised with; it may name files."""
 
     def moved(self: Argument, move: Move) -> Argument:
-        """The same, its files moved."""
+        """A copy of it, for files that `move` moves."""
 
 
 class ClusterPool(Pool):
-    """Workers are all CPUs of a cluster; each calls `initialise(argument)` once, before its first
-    job. The files that the argument names travel with it; the URDF of the robot that they simulate
-    does not, and must be the same everywhere."""
+    """All CPUs of a Ray cluster; each worker calls `initialise(argument)` before its first job.
+
+    Files that the argument names are sent with it. The URDF of the simulated robot is not, and must
+    be the same on every node.
+
+    Raises:
+        UserError: if Ray is not installed, there is no such cluster, or it refuses the connection.
+    """
 
     def __init__(
         self,
@@ -63,23 +70,22 @@ class ClusterPool(Pool):
         argument: Argument,
         robot: str,
     ) -> None:
-        """Raises UserError if Ray is not installed, or no such cluster is there or lets us in."""
         with tempfile.TemporaryDirectory(prefix="pixelgait-") as aside:
             argument = argument.moved(_packer(Path(aside)))
             self._ray = connect(address, aside if os.listdir(aside) else None)
         self._task = self._ray.remote(num_cpus=1, max_retries=0)(_work)
         self._start = self._ray.put((installation(robot), robot, initialise, argument))
         self._shared: dict[Path, Readable] = {}
-        self._job_s: dict[Callable[[Any], Any], float] = {}  # how long one took the last time
+        self._job_s: dict[Callable[[Any], Any], float] = {}  # mean duration in the last `map`
         self._workers: set[RayWorker] = set()
-        self._work_s = self._held_s = 0.0  # what workers did; how long they were there to do it
-        # It reads to the end of a pipe that ends with this process, however that does.
+        self._work_s = self._held_s = 0.0  # of all workers: at work, and until their last result
+        # It reads a pipe that ends with this process, however that ends.
         survivor = f"read goodbye || echo {shlex.quote(LAST_WORDS)} >&2"
         self._survivor = subprocess.Popen(["sh", "-c", survivor], stdin=subprocess.PIPE)
 
     @property
-    def hands(self) -> int:
-        """CPUs of the nodes that are there now; nobody waits for none."""
+    def capacity(self) -> int:
+        """CPUs of the present nodes; at least 1."""
         return max(1, int(self._ray.cluster_resources().get("CPU", 0.0)))
 
     def shared(self, file: Path) -> Readable:
@@ -88,7 +94,7 @@ class ClusterPool(Pool):
         return self._shared[file]
 
     def close(self) -> None:
-        """Leave the cluster, which ends what it still does for us; says how it was used."""
+        """Leave the cluster, which ends pending tasks; report how it was used."""
         if self._held_s:
             nodes = {worker.node for worker in self._workers}
             died = f", {self.replaced} died" if self.replaced else ""
@@ -105,7 +111,7 @@ class ClusterPool(Pool):
         batches = [jobs[i : i + size] for i in range(0, len(jobs), size)]
         deaths = [0] * len(batches)
         started, work_s = time.monotonic(), 0.0
-        last: dict[RayWorker, float] = {}  # when it gave its latest result
+        last: dict[RayWorker, float] = {}  # time of its latest result [s]
         pending = {self._submit(function, batch): i for i, batch in enumerate(batches)}
         done: dict[int, list[Any]] = {}
         given = 0
@@ -132,30 +138,30 @@ class ClusterPool(Pool):
         self._job_s[function] = work_s / max(len(jobs), 1)
 
     def _batch_size(self, function: Callable[[Any], Any], jobs: int) -> int:
-        """How many jobs go into a task: some time's worth, but two tasks for every CPU."""
+        """Jobs of a task: `BATCH_S` of work, but at least two tasks for each CPU."""
         if function not in self._job_s:
             return 1
-        fair = jobs // (2 * self.hands)
+        fair = jobs // (2 * self.capacity)
         return max(1, min(int(BATCH_S / max(self._job_s[function], 1e-6)), fair))
 
     def _submit(self, function: Callable[[Any], Any], batch: list[Any]) -> Any:
         return self._task.remote([self._start, self._ray.put((function, batch))])
 
     def _next(self, refs: list[Any]) -> list[Any]:
-        """The next that is done, or has failed; one line where nobody is there to do it."""
-        told = False
+        """Wait for the next task that is done or failed; report once if there is no CPU."""
+        reported = False
         while not (done := self._ray.wait(refs, timeout=WAIT_S)[0]):
-            if not told and not self._ray.cluster_resources().get("CPU"):
+            if not reported and not self._ray.cluster_resources().get("CPU"):
                 print("cluster: no CPU at present, waiting for a node", file=sys.stderr)
-                told = True
+                reported = True
         return list(done)
 
     def _result(self, ref: Any) -> tuple[list[Any], float, RayWorker]:
-        """Of a task.
+        """Results of a task, seconds of work, and its worker.
 
         Raises:
-            LostWorkerError: there is none, and nobody's fault but the worker's.
-            UserError: the job says so, or the worker is another version.
+            LostWorkerError: if the worker died.
+            UserError: if the job raised it, or the worker has another version.
         """
         from ray.exceptions import RayError, RayTaskError
 
@@ -173,6 +179,56 @@ class ClusterPool(Pool):
         except RayError as error:
             raise LostWorkerError(str(error).splitlines()[0]) from None
         return result
+
+
+def connect(address: str, folder: str | None) -> Any:
+    """Connect to a cluster, whose workers run in a copy of the folder; returns the ray module.
+
+    A socket and one request come first: Ray itself would retry for minutes.
+
+    Raises:
+        UserError: if Ray is not installed, there is no such cluster, or it refuses the connection.
+    """
+    try:
+        import ray
+        from ray._private.services import canonicalize_bootstrap_address_or_die
+        from ray.exceptions import RayError
+    except ModuleNotFoundError as error:
+        need = f"--cluster needs {error.name}: in the checkout, pip install -e '.[cluster]'"
+        raise UserError(need) from None
+    try:
+        head = canonicalize_bootstrap_address_or_die(address)
+        host, _, port = head.rpartition(":")
+        socket.create_connection((host, int(port)), CONNECT_S).close()
+    except (OSError, ValueError) as error:
+        raise UserError(f"--cluster {address}: {error}") from None
+    try:
+        _request(head)
+        ray.init(
+            address,
+            runtime_env={"working_dir": folder} if folder else None,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    except (OSError, RuntimeError, ValueError, RayError) as error:
+        why = str(error).splitlines()[0].split(". ")[0]  # the rest is on making tokens
+        need = "this machine must be part of the cluster, with its token and RAY_AUTH_MODE=token"
+        raise UserError(f"--cluster {address}: {why}; {need}") from None
+    return ray
+
+
+def _request(head: str) -> None:
+    """Send one request that needs the cluster's token, where Ray sends 20.
+
+    Raises:
+        RuntimeError, RayError: if there is no token here, or another one.
+    """
+    from ray._private.authentication import authentication_token_setup
+
+    # Without a token the client would abort this process.
+    authentication_token_setup.ensure_token_if_auth_enabled(create_token_if_missing=False)
+    with silence_stderr():  # errors are raised as well
+        import_module("ray._raylet").GcsClient(address=head)  # missing in Ray's stubs
 
 
 SAME = "every node needs the same (docs/cluster.md)"
@@ -210,9 +266,8 @@ class SharedFile:
 
 @cache
 def installation(robot: str) -> dict[str, str]:
-    """What figures depend on to the last bit: the code, libraries by their versions, and the URDF
-    of the robot by its content."""
-    from pixelgait.sim.engines.urdf import find_urdf  # who asks for --help needs no simulator
+    """Versions that figures depend on, bit for bit: code, libraries and the robot's URDF."""
+    from pixelgait.sim.engines.urdf import find_urdf  # late: --help needs no simulator
 
     code = f"{version()} (code {code_sha256(FOLDERS)[:8]})"
     try:
@@ -224,7 +279,7 @@ def installation(robot: str) -> dict[str, str]:
 
 
 def _packer(folder: Path) -> Move:
-    """Moves by copying to a folder, in which workers will be."""
+    """A move that copies files to a folder, in which workers will run."""
 
     def pack(path: Path) -> Path:
         place = Path(str(len(os.listdir(folder)))) / path.name
@@ -240,10 +295,10 @@ _started: Any = None  # what this worker was initialised with
 
 
 def _work(refs: list[Any]) -> tuple[list[Any], float, RayWorker]:
-    """Results of a batch of jobs, seconds they took, and who has done them: in a worker.
+    """Run a batch of jobs in a worker; returns results, seconds of work, and the worker.
 
-    What to start with and the batch are fetched here, by reference: another version of this package
-    may not even understand them.
+    The references are resolved here, where an error can be reported: a worker with another version
+    of this package may not be able to unpickle them.
     """
     global _started
     import ray

@@ -39,7 +39,7 @@ from pixelgait.robot.spec import LAIKAGO
 from pixelgait.sim.engines.urdf import find_urdf
 from pixelgait.sim.workers.ray_pool import ClusterPool
 from tests.conftest import Command, child_environment, children
-from tests.export.test_speed import SHORT
+from tests.figures.test_speed import SHORT
 from tests.policies import jobs
 from tests.test_architecture import ROOT
 from tests.test_commands import WITHOUT

@@ -33,7 +33,7 @@ def cpus(cluster: str) -> int:
     """
     asked = replace(WALKS, cluster=cluster)
     with asked.open_pool(_nothing, asked, A1.name) as pool:
-        return pool.hands
+        return pool.capacity
 
 
 def _nothing(_: EvalConfig) -> None:

@@ -191,7 +191,7 @@ def evaluate(pool: Pool, plan: Plan, jobs: Sequence[Job], label: str) -> list[li
     """
     from tqdm import tqdm
 
-    size = min(MOST_AT_ONCE, math.ceil(len(jobs) / pool.hands)) if plan.batched else 1
+    size = min(MOST_AT_ONCE, math.ceil(len(jobs) / pool.capacity)) if plan.batched else 1
     shares = [jobs[i : i + size] for i in range(0, len(jobs), size)]
     found: list[list[Episode]] = []
     total = sum(len(job.seeds) for job in jobs)
