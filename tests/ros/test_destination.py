@@ -157,7 +157,7 @@ def test_a_goal_that_comes_no_nearer_is_given_up(
 
     until(lambda: not stands(client))
     client.spin(lambda: levels.get("pixelgait: goal") == (0, "2.00 m to the goal"))
-    client.spin(lambda: np.isnan(person.distances[-1]), timeout=6.0)
+    client.spin(lambda: np.isnan(person.distances[-1]))
     until(lambda: stands(client))
     given_up = "goal_pose: given up, no nearer than 2.0 m for 3 s"
     client.spin(lambda: levels["pixelgait: goal"] == (1, given_up))

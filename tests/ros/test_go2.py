@@ -139,7 +139,7 @@ def test_the_remote_arms_and_stops(
     client.spin_for(0.3)
     assert client.order("stand_up") == (False, "not armed")
     press(robot, ARM)
-    client.spin_for(0.3)
+    client.spin_for(1.0)
     press(robot, STAND_UP)
     client.wait_for_state("ready")
     press(robot, WALK)

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixelgait.robot.interface import DRIVER_TIMEOUT_S
 from pixelgait.robot.ros.common.discovery import DISCOVERY_VARIABLES, LOCAL_VALUES, PROFILES
 from tests.ros.support import AUTO, PATIENT, WALKING, Client, FakeRobot, Processes, told
 
@@ -201,7 +200,7 @@ def test_diagnostics_warn_of_what_is_odd_and_tell_what_is_gone(
     client.spin(lambda: are({"robot": ok, "joint_states": ok, "imu/data": ok, camera: ok}))
     robot.stamp = lambda topic, now: now - (150_000_000 if topic == camera else 0)
     client.spin(lambda: are({"joint_states": ok, camera: warn}))
-    assert told(newest[camera])[1].startswith("what arrives was stamped 0.1")
+    assert told(newest[camera])[1].startswith("what arrives was stamped ")
     robot.stamp = lambda topic, now: now
     robot.publish_joints = False
     client.spin(lambda: are({"joint_states": stale, "imu/data": ok, camera: ok}))
@@ -391,9 +390,9 @@ def test_a_joystick_drives_the_walk_bundle(
     drive(0.0)
     assert moving(lambda: drive(0.0)) > 0.2
     client.spin(lambda: drive(0.0) or is_told("follows the newest command"))
+    client.spin(lambda: is_told(" s old: the robot stands"))
     client.spin_for(1.0)
     assert moving(lambda: None) < 1e-3
-    client.spin(lambda: is_told(" s old: the robot stands"))
     if stamped:
         assert moving(lambda: drive(2.0)) < 1e-3  # what is said too late is not said
         unstamped = TwistStamped()
@@ -506,18 +505,12 @@ for _ in range(10):  # participants, one after the other
 def test_participants_that_come_and_go_do_not_end_a_walk(
     processes: Processes, iap_bundle: Path, tmp_path: Path
 ) -> None:
-    """Time-outs are patient with a machine that has no core to give. What DDS is to blame for is
-    not: then the step published or waited, and no such gap reaches a real driver's time-out.
+    """DDS holds no step up for long: a third of a second with shared memory.
+
+    Time-outs are long, and only steps that published or waited count: a busy machine has no core.
     """
-    ages = {"ageing_s": 0.15, "stale_s": 0.2, "timeout_s": 0.25}
-    patient = [
-        part
-        for sensor in ("joint_states", "imu.data")
-        for stage, age_s in ages.items()
-        for part in ("-p", f"{stage}.{sensor}:={age_s}")
-    ]
     processes.start("pixelgait-sim", "--scene", "flat")
-    arguments = ("--out", tmp_path, *AUTO, *patient, "-p", "driver_timeout_s:=0.25")
+    arguments = ("--out", tmp_path, *AUTO)
     run = processes.start("pixelgait-run", iap_bundle, *arguments)
     client = Client(processes.domain)
     try:
@@ -542,7 +535,7 @@ def test_participants_that_come_and_go_do_not_end_a_walk(
         report = json.loads((tmp_path / "latency.json").read_text())
         assert report["ticks"] > 1200
         late = {cause: row["max_us"] / 1e6 for cause, row in report["stalls"].items()}
-        assert max(late.get("publishing", 0.0), late.get("waiting", 0.0)) < DRIVER_TIMEOUT_S, late
+        assert max(late.get("publishing", 0.0), late.get("waiting", 0.0)) < 0.25, late
     finally:
         client.close()
 

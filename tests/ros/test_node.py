@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -176,17 +177,17 @@ def test_a_depth_policy_walks_the_robot_by_depth(
 
 def test_a_robot_that_dies_damps_the_controller(processes: Processes, iap_bundle: Path) -> None:
     sim = processes.start("pixelgait-sim", "--scene", "flat")
-    run = processes.start("pixelgait-run", iap_bundle, "--auto-arm")
+    run = processes.start("pixelgait-run", iap_bundle, *AUTO)
     client = Client(processes.domain)
     try:
         client.spin(lambda: len(client.commands) > WALKING)
         assert client.commands[-1].position
         sim.kill()
-        client.spin(lambda: not client.commands[-1].position, timeout=2.0)
+        client.spin(lambda: not client.commands[-1].position)
         output, _ = run.communicate(timeout=10)
         assert run.returncode == 1
         assert "is silent for" in output
-        assert "at most 0.1 s is allowed" in output
+        assert "at most 2.0 s is allowed" in output
     finally:
         client.close()
 
@@ -251,8 +252,8 @@ def test_a_fault_ends_a_node_that_nobody_manages(
     client.spin(lambda: len(client.commands) > WALKING)
     robot.roll = 1.5
     client.spin(lambda: run.poll() is not None)
-    client.spin(lambda: not client.commands[-1].position, timeout=2.0)
-    client.spin(lambda: "inactive" in events and told["robot"].level == b"\2", timeout=2.0)
+    client.spin(lambda: not client.commands[-1].position)
+    client.spin(lambda: "inactive" in events and told["robot"].level == b"\2")
     assert told["robot"].message.startswith("tilted by 1.50 rad")
     assert run.returncode == 1
     assert run.stdout is not None
@@ -289,11 +290,11 @@ def test_colour_without_the_depth_of_its_time_damps(
         assert run.poll() is None
         robot.depth_age_ns = 200_000_000
         client.spin(lambda: run.poll() is not None)
-        client.spin(lambda: not client.commands[-1].position, timeout=2.0)
+        client.spin(lambda: not client.commands[-1].position)
         assert run.returncode == 1
         assert run.stdout is not None
-        pair = "camera/color/image_raw paired with camera/depth/image_rect_raw is silent for 1.0"
-        assert pair in run.stdout.read()
+        pair = "camera/color/image_raw paired with camera/depth/image_rect_raw"
+        assert re.search(rf"{pair} is silent for \d+\.\d+ s, at most 1.0 s", run.stdout.read())
     finally:
         client.close()
 
@@ -480,7 +481,7 @@ print("ended after", time.monotonic() - sent[0])
 def test_a_signal_ends_a_wait_at_whatever_moment_it_comes(processes: Processes) -> None:
     output, _ = processes.script(INTERRUPTED).communicate(timeout=60)
     after_s = float(output.removeprefix("ended after"))
-    assert after_s < 1.0  # 0.02 where the machine is idle
+    assert after_s < 15.0  # of 30; 0.02 on an idle machine
 
 
 def test_a_camera_of_another_size_and_encoding_is_converted() -> None:

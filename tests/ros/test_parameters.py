@@ -62,6 +62,7 @@ def test_what_is_said_to_others_in_the_same_file_is_none_of_ours(
     assert client.state() == "unconfigured"
     assert run.poll() is None
     assert value(client, "timeout_s.imu.data") == 0.3
+    assert value(client, "timeout_s.joint_states") == 0.1  # the default
 
 
 def test_a_bundle_of_another_version_is_told_as_such(iap_bundle: Path, tmp_path: Path) -> None:

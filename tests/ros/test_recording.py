@@ -104,7 +104,7 @@ def test_a_controller_that_is_killed_leaves_a_complete_recording(
     assert recording.complete
     assert not recording.endings
     newest = recording.steps[-1].inputs.reading.time_s
-    assert newest > last.sec + last.nanosec / 1e9 - 0.5
+    assert newest > last.sec + last.nanosec / 1e9 - 2.0
 
 
 @pytest.mark.slow
@@ -140,7 +140,7 @@ def test_a_recorder_that_fails_does_not_stop_the_robot(
         recording = read_recording(file)
         assert not recording.complete
         lost_s = last.sec + last.nanosec / 1e9 - recording.steps[-1].inputs.reading.time_s
-        assert lost_s < 0.5
+        assert lost_s < 2.0
 
 
 def test_who_records_where_another_does_does_not_call_it_his(

@@ -60,7 +60,7 @@ def test_after_a_stall_of_its_own_it_stands_up_again(
     assert [state.split(":")[0] for state in client.states] == [
         *("limp", "standing up", "ready", "walking")
     ]
-    assert "no command for 1." in client.states[0]
+    assert re.search(r"no command for [1-9]", client.states[0])
     stiff_at = [i for i, command in enumerate(client.commands) if command.position]
     assert sum(i < 50 for i in stiff_at) <= 1  # one may have been under way when it was stopped
     up = client.commands[stiff_at[1]]  # the first of standing up: from where the joints are
@@ -79,8 +79,7 @@ def test_a_terminal_that_nobody_reads_does_not_hold_the_robot_up(
     client.spin_for(3.0)  # and as much again, which fits nowhere
     full = unread(run.stdout)
     client.commands.clear()
-    client.spin_for(2.0)
-    assert len(client.commands) > 100  # of 200
+    client.spin(lambda: len(client.commands) > 100)
     assert stiff(client)
     assert run.poll() is None
     assert unread(run.stdout) == full > 4000
@@ -121,7 +120,7 @@ def hold_up(client: Client, run: Any) -> None:
 
 STAMPS = {
     "not stamped": (lambda now: 0, "joint_states is not stamped"),
-    "old": (lambda now: now - 3 * S, "what arrives was stamped 3.0"),
+    "old": (lambda now: now - 3 * S, "what arrives was stamped 3."),
     "in the future": (lambda now: now + 3 * S, "s in the future"),
     "repeated": (lambda now: 1_700_000_000 * S, "repeats its stamp"),
 }
@@ -137,7 +136,7 @@ def test_a_driver_whose_stamps_are_wrong_is_refused_by_name(
     wrong, reason = STAMPS[kind]
     robot.stamp = lambda topic, now: wrong(now) if topic == "joint_states" else now
     client.spin(lambda: run.poll() is not None)
-    client.spin(lambda: not stiff(client), timeout=2.0)
+    client.spin(lambda: not stiff(client))
     said = output_of(run)
     assert run.returncode == 1
     assert "joint_states" in said
@@ -154,9 +153,12 @@ def test_a_drifting_clock_is_refused_by_name(
     robot.stamp = lambda topic, now: now - (now - since) // 2 if topic == "imu/data" else now
     client.spin(lambda: run.poll() is not None)
     said = output_of(run)
-    assert "imu/data is silent for 2." in said
-    # The newest may have come a moment before it was silent for too long.
-    assert re.search(r"imu/data: what arrives was stamped (1\.9|2\.)", said), said
+    silent_s, stamped_s = (
+        float(re.search(rf"imu/data{text} (\d+\.\d+) s", said)[1])  # type: ignore[index]
+        for text in (" is silent for", ": what arrives was stamped")
+    )
+    assert silent_s >= 2.0
+    assert stamped_s >= 1.5  # the newest may have come a moment before
 
 
 def test_nothing_is_stiff_before_it_is_armed(
@@ -186,7 +188,7 @@ def test_nothing_is_stiff_before_it_is_armed(
     client.wait_for_state("ready")
     assert client.order("lie_down")[0]
     client.wait_for_state("limp: lies")
-    client.spin(lambda: not stiff(client), timeout=2.0)
+    client.spin(lambda: not stiff(client))
     assert client.order("disarm") == (True, "disarmed")
     assert client.order("stand_up") == (False, "not armed")
 
