@@ -36,8 +36,8 @@ from pixelgait.policies.high_level import HIDDEN, HighLevelNetwork, flat_weights
 from pixelgait.policies.low_level import LinearGraph
 from pixelgait.policies.runs.run import find_run
 from pixelgait.policies.runs.trained import provenance_of, trained_low_level
-from pixelgait.policies.training.imitation.fitting import find_device
-from pixelgait.policies.training.rollouts.plan import DeviceName
+from pixelgait.policies.training.fitting import find_device
+from pixelgait.policies.training.plan import DeviceName
 from pixelgait.robot.cli.options import (
     Count,
     Episodes,

@@ -39,8 +39,8 @@ LAYERS = (
     ("sim.tasks", "sim.workers"),
     ("policies.runs", "sim"),
     ("sim.viewing", "sim.batched"),
-    ("sim.environments", "sim.ros", "policies.evaluation", "policies.training.rollouts"),
-    ("sim.benchmarks", "policies.training.evolution", "policies.training.imitation"),
+    ("sim.environments", "sim.ros", "policies.evaluation"),
+    ("sim.benchmarks",),
     ("policies.training", "export"),
     ("export.encoder_profile", "export.demo"),
 )

@@ -14,9 +14,9 @@ import pytest
 
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs.run import Checkpoint, Run
-from pixelgait.policies.training.base_configs import TrainConfig
-from pixelgait.policies.training.configs import (
+from pixelgait.policies.training.config import (
     ImitateConfig,
+    TrainConfig,
     WalkConfig,
 )
 from pixelgait.robot.bundle import SHIPPED
@@ -173,7 +173,7 @@ IGNORED = [
     ("pixelgait-eval iap --workers=2 --cluster auto", "--workers and --cluster: one"),
     ("pixelgait-eval iap --json f.gif --video ./f.gif", "--json is the same file"),
     ("pixelgait-eval flipped --json flipped/curve.json", "what is read is the same file"),
-    ("pixelgait-eval odd --json odd/config.json", "what is read is the same file"),
+    ("pixelgait-eval odd --json odd/config.yaml", "what is read is the same file"),
     ("pixelgait-eval iap --scene mixture:floor.py --json ./floor.py", "what is read is the same"),
     (
         "pixelgait-eval iap --randomise --delays-from slow.json --json slow.json",
@@ -459,7 +459,7 @@ OTHERS = [
     ("pixelgait-train --out nan --resume", "not finite"),
     ("pixelgait-train --out sized --resume", "12 weights"),
     ("pixelgait-train --out unknown --resume", "unknown encoder 'ear'"),
-    ("pixelgait-train --out odd --resume", "config.json: not that of a training run"),
+    ("pixelgait-train --out odd --resume", "config.yaml: not that of a training run"),
     ("pixelgait-train --out unreal --resume", "--es.noise is"),
     ("pixelgait-train --out listed --resume", "listed/config.json: not that of a training run"),
     ("pixelgait-train --out spelled --resume", "seed is 'seven', expected int"),
@@ -545,14 +545,14 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / "flipped" / name).write_bytes(data)
         (folder / "random" / name).write_bytes(bytes(range(1, 200)))
     (folder / "empty" / "best.npz").unlink()
-    config = folder / "cut" / "config.json"
+    config = folder / "cut" / "config.yaml"
     config.write_text(config.read_text()[:20])
-    (folder / "list" / "config.json").write_text("[]")
-    (folder / "taskless" / "config.json").write_text("{}")
-    (folder / "odd" / "config.json").write_text('{"task": "walk", "es": {"charm": 1}}')
-    (folder / "unreal" / "config.json").write_text('{"task": "walk", "es": {"noise": 1e999}}')
+    (folder / "list" / "config.yaml").write_text("[]")
+    (folder / "taskless" / "config.yaml").write_text("{}")
+    (folder / "odd" / "config.yaml").write_text('{"task": "walk", "es": {"charm": 1}}')
+    (folder / "unreal" / "config.yaml").write_text('{"task": "walk", "es": {"noise": 1e999}}')
     for name, entry in ENTRIES.items():
-        (folder / name / "config.json").write_text(f'{{"task": "walk", {entry}}}')
+        (folder / name / "config.yaml").write_text(f'{{"task": "walk", {entry}}}')
     return folder
 
 

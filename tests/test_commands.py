@@ -292,7 +292,7 @@ def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
         ("pixelgait-train imitate --out run --memory elman:8", ["elman:8", "gru:SIZE"]),
         ("pixelgait-train joint --out run --scene nowhere", ["unknown scene 'nowhere'"]),
         ("pixelgait-train joint --out run --curriculum -1", ["--curriculum is -1"]),
-        ("pixelgait-train course --out run --low-level gone", ["gone", "config.json is missing"]),
+        ("pixelgait-train course --out run --low-level gone", ["gone", "config.yaml is missing"]),
         ("pixelgait-train walk --out run --resume", ["nothing to resume"]),
         ("pixelgait-train walk --out run --seed -1", ["--seed is -1"]),
         ("pixelgait-train walk --out run --start EMPTY", ["not a checkpoint"]),
@@ -304,7 +304,7 @@ def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
         ("pixelgait-export --low-level gone --high-level gone --out b", ["gone"]),
         (
             "pixelgait-export --low-level gone --out b",
-            ["gone", "config.json", "(shipped: walk, walk-go2, walk-laikago, walk-mini-cheetah)"],
+            ["gone", "config.yaml", "(shipped: walk, walk-go2, walk-laikago, walk-mini-cheetah)"],
         ),
         ("pixelgait-export --low-level walk --high-level sit --encoder iap --out b", ["give one"]),
         ("pixelgait-export --low-level walk --seed -1 --out b", ["--seed is -1"]),
@@ -377,7 +377,7 @@ def test_a_missing_library_is_named_with_its_extra(
 def test_evaluating_a_run_names_the_export_options(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('no torch', name='torch')")
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "config.json").write_text('{"task": "walk"}')
+    (tmp_path / "run" / "config.yaml").write_text('{"task": "walk"}')
     script = Path(sys.executable).with_name("pixelgait-eval")
     done = subprocess.run(
         [script, "run", "--task", "follow", "--scene", "flat"],

@@ -15,10 +15,10 @@ import pytest
 
 from pixelgait.policies.high_level import Architecture, HighLevelNetwork
 from pixelgait.policies.runs.trained import trained_high_level
-from pixelgait.policies.training.imitation.worker_jobs import Course, collect
-from pixelgait.policies.training.rollouts import worker
-from pixelgait.policies.training.rollouts.plan import Plan
-from pixelgait.policies.training.rollouts.worker import Worker
+from pixelgait.policies.training import rollouts as worker
+from pixelgait.policies.training.dagger import Course, collect
+from pixelgait.policies.training.plan import Plan
+from pixelgait.policies.training.rollouts import Worker
 from pixelgait.robot.bundle import BundleError, load_bundle
 from pixelgait.robot.control.observation import DEPTH_RANGE_M, depth_bytes, fill_holes
 from pixelgait.robot.errors import UserError

@@ -23,7 +23,7 @@ from pixelgait.export import parity
 from pixelgait.export.onnx_graphs import HighLevelGraph, high_level_graph
 from pixelgait.policies.encoder_registry import ENCODERS
 from pixelgait.policies.high_level import Architecture, make_high_level
-from pixelgait.policies.training.imitation.fitting import has_gradient
+from pixelgait.policies.training.fitting import has_gradient
 from pixelgait.robot.bundle import HIGH_LEVEL, LOW_LEVEL, SHIPPED, load_bundle
 from pixelgait.robot.cli.commands import COMMANDS
 from pixelgait.robot.errors import UserError

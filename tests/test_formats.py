@@ -12,11 +12,11 @@ import pytest
 
 from pixelgait.policies.evaluation.evaluate import evaluate
 from pixelgait.policies.evaluation.options import EvalConfig
-from pixelgait.policies.training.base_configs import (
-    BUDGET,
+from pixelgait.policies.runs.run import Run
+from pixelgait.policies.training.config import (
+    KINDS,
     PLACE,
 )
-from pixelgait.policies.training.configs import KINDS
 from tests.conftest import Command
 from tests.helpers import documented_keys
 
@@ -48,13 +48,11 @@ def test_a_run_is_as_documented(command: Command, tmp_path: Path, line: str) -> 
     task, *options = line.split()
     done = command("pixelgait-train", task, "--out", "run", *options)
     assert done.returncode == 0, done.stderr
-    config, code, (row,) = (
-        json.loads((tmp_path / "run" / f"{name}.json").read_text())
-        for name in ("config", "git", "curve")
+    code, (row,) = (
+        json.loads((tmp_path / "run" / f"{name}.json").read_text()) for name in ("git", "curve")
     )
-    asked = {field.name for field in fields(KINDS[task])} - {*PLACE, *BUDGET}
-    assert config.keys() == asked | documented_keys("Configuration")
-    assert config["budget"].keys() == documented_keys("Configuration", "budget")
+    asked = {field.name for field in fields(KINDS[task])} - {*PLACE}
+    assert Run(tmp_path / "run").config.keys() == asked | documented_keys("Configuration")
     assert code.keys() == documented_keys("Code")
     keys = documented_keys("Learning curve") - set.union(*OWN.values()) | OWN[task]
     whole = {key for key in keys if key == "iteration" or "/" in key}

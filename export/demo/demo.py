@@ -19,9 +19,9 @@ from pixelgait.policies.evaluation.evaluate import evaluate
 from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.policies.runs.curve_picture import draw_curve
 from pixelgait.policies.runs.run import Run
-from pixelgait.policies.training.configs import FollowConfig
-from pixelgait.policies.training.rollouts.validation import straight_ahead
-from pixelgait.policies.training.session import train
+from pixelgait.policies.training.config import FollowConfig
+from pixelgait.policies.training.loop import train
+from pixelgait.policies.training.rollouts import straight_ahead
 from pixelgait.robot.bundle import SHIPPED, load_bundle, shipped_low_level
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import LOCK, locked

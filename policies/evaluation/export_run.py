@@ -11,11 +11,10 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from pixelgait.policies.runs.run import CONFIG, refuse_many
+from pixelgait.policies.runs.run import CONFIG, read_yaml, refuse_many
 from pixelgait.robot.bundle import CONTRACT, SHIPPED, shipped_low_level
 from pixelgait.robot.cli.processes import die_with_parent
 from pixelgait.robot.errors import UserError
-from pixelgait.robot.files import read_json
 from pixelgait.robot.spec import A1
 
 # The console script, by its module; it reports what has to be installed.
@@ -55,7 +54,7 @@ def as_bundle(name: str) -> Iterator[str]:
 
 def levels_of(run: Path) -> list[str]:
     """Options of pixelgait-export for the levels of a run's policy."""
-    config = read_json(run / CONFIG)
+    config = read_yaml(run / CONFIG)
     task = config.get("task")
     if task in ("walk", "follow"):
         return ["--low-level", str(run)]

@@ -1,4 +1,4 @@
-"""Run folders: configuration, git state, checkpoints, learning curve. All writes are atomic."""
+"""Run folders: configuration, git state, checkpoints, learning curve; all writes are atomic."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import io
 import json
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs.curve_picture import PICTURE
@@ -32,35 +33,35 @@ from pixelgait.robot.files import (
 )
 from pixelgait.robot.spec import Array
 
-CONFIG, GIT, CURVE = "config.json", "git.json", "curve.json"
+CONFIG, GIT, CURVE, BEST = "config.yaml", "git.json", "curve.json", "best.npz"
 LOW_LEVEL, DELAYS, SCENES = "low_level", "delays.json", "scenes"  # copies in the run folder
-BEGUN = {CONFIG, GIT, LOW_LEVEL, DELAYS, SCENES}  # in it before its first checkpoint
-# What makes a folder a run or a bundle, and may not be written over.
-KEPT = (CONFIG, GIT, CURVE, "best.npz", "last.npz", CONTRACT, *FILES)
-MOST_NAMED = 9  # of the runs in a folder that is none
+BEGUN = {CONFIG, GIT, LOW_LEVEL, DELAYS, SCENES}  # written before the first checkpoint
+# Files of a run or a bundle, which no output may overwrite.
+KEPT = (CONFIG, GIT, CURVE, BEST, "last.npz", CONTRACT, *FILES)
+MOST_NAMED = 9  # runs that an error message lists
 
-# Arrays of a checkpoint file that are not the trainer's own.
+# Arrays of a checkpoint file besides the trainer's own.
 COMMON = ("weights", "count", "mean", "squares", "iteration", "best_score", "curve")
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Everything training needs to go on exactly where it was."""
+    """Everything that training needs to continue exactly where it was."""
 
     weights: Array
     normaliser: Normaliser
     iteration: int
     curve: list[dict[str, float]]  # figures, one row per iteration
     best_score: float
-    state: dict[str, Array]  # what else the trainer needs, by its own names
+    state: dict[str, Array]  # further arrays of the trainer, by its own names
 
     @classmethod
     def first(cls, weights: Array, normaliser: Normaliser, **state: Array) -> Checkpoint:
-        """Before the first iteration."""
+        """A checkpoint before the first iteration."""
         return cls(weights, normaliser, 0, [], -np.inf, state)
 
     def check(self) -> None:
-        """Raises ValueError if its arrays cannot be those of a policy."""
+        """Raises ValueError if the arrays cannot be those of a policy."""
         if self.weights.ndim != 1 or not np.isfinite(self.weights).all():
             raise ValueError("its weights are not finite numbers in a row")
         for name, values in self.state.items():
@@ -84,28 +85,28 @@ class Run:
         """A new run folder.
 
         Raises:
-            UserError: the folder already holds a run, or something else.
+            UserError: if the folder already holds a run, or other files.
         """
         if (folder / "last.npz").exists():
             again = f"pixelgait-train --out {folder} --resume"
             raise UserError(f"{folder} already holds a run; {again} continues it")
         remove_leftovers(folder, *KEPT, DELAYS, PICTURE)
         held = {path.name for path in folder.iterdir()} - {LOCK} if folder.exists() else set()
-        if CONFIG in held and cls(folder).config:  # a run that was killed before it
+        if CONFIG in held and cls(folder).config:  # a run killed before its first checkpoint
             held -= BEGUN
         if held:
-            raise UserError(f"{folder} holds something else ({min(held)}), choose another")
+            raise UserError(f"{folder} holds other files ({min(held)}), choose another folder")
         _remove_copies(folder)
-        write_atomic(folder / CONFIG, json_bytes(config))
+        write_atomic(folder / CONFIG, yaml_bytes(config))
         write_atomic(folder / GIT, json_bytes({**git_state(), "version": version()}))
         return cls(folder)
 
     @classmethod
     def begun(cls, folder: Path, config: dict[str, Any]) -> Run:
-        """An existing run; what `config` says must be what it was started with.
+        """An existing run, to be continued with the configuration it was started with.
 
         Raises:
-            UserError: there is no run, or the configuration differs.
+            UserError: if there is no run, or a setting in `config` differs.
         """
         started = read_run_config(folder)
         wanted = json.loads(json_bytes(config))
@@ -119,13 +120,13 @@ class Run:
         return cls(folder)
 
     def resume(self, budget: dict[str, Any]) -> None:
-        """Note when it shall end now, and by which code it goes on, if that is another."""
-        write_atomic(self.folder / CONFIG, json_bytes({**self.config, "budget": budget}))
+        """Record the new budget, and the code's version if it has changed."""
+        write_atomic(self.folder / CONFIG, yaml_bytes({**self.config, **budget}))
         remove_leftovers(self.folder, *KEPT, DELAYS, PICTURE)
         self._note_code()
 
     def _note_code(self) -> None:
-        """Beside the code that began it, under `resumed`, every other one."""
+        """Record further versions of the code under `resumed` of git.json."""
         begun = read_json(self.folder / GIT)
         later = begun.pop("resumed", [])
         now = {**git_state(), "version": version()}
@@ -134,10 +135,10 @@ class Run:
             write_atomic(self.folder / GIT, json_bytes(noted))
             changed = " with changes" if now["modified"] else ""
             other = f"commit {now['commit']}{changed}, it began at {begun['commit']}"
-            print(f"warning: {self.folder} goes on at {other}", file=sys.stderr)
+            print(f"warning: {self.folder} continues at {other}", file=sys.stderr)
 
     def save(self, checkpoint: Checkpoint, name: str = "last") -> None:
-        """Write a checkpoint, with the last one the learning curve."""
+        """Write a checkpoint; with the last one also the learning curve."""
         arrays: dict[str, Any] = {
             "weights": checkpoint.weights,
             "count": checkpoint.normaliser.count,
@@ -149,24 +150,24 @@ class Run:
             **checkpoint.state,
         }
         write_arrays(self.folder / f"{name}.npz", **arrays)
-        if name == "last":  # the best may be calibrated long after, and ends earlier
+        if name == "last":  # the best ends earlier, and may be calibrated long after
             self.save_curve(checkpoint)
 
     def save_curve(self, checkpoint: Checkpoint) -> None:
-        """Write the learning curve beside the checkpoint, which has it as well."""
+        """Write the learning curve, which the checkpoint holds as well, as a file of its own."""
         write_atomic(self.folder / CURVE, json_bytes(checkpoint.curve))
 
     def load(self, name: str = "last") -> Checkpoint:
         return load_checkpoint(self.folder / f"{name}.npz")
 
     def is_done(self, iterations: int) -> bool:
-        """Whether so many iterations are, and all that a run leaves is there.
+        """Whether all iterations are done and all files of a finished run are there.
 
-        Who was killed right behind the last checkpoint has left a shorter curve, or no best, or no
+        A run killed right after its last checkpoint lacks the newest curve, the best, or the
         picture.
 
         Raises:
-            UserError: there is no checkpoint.
+            UserError: if there is no checkpoint.
         """
         last, curve = self.load(), self.folder / CURVE
         left = all((self.folder / name).exists() for name in ("best.npz", PICTURE))
@@ -176,21 +177,54 @@ class Run:
 
     @property
     def config(self) -> dict[str, Any]:
-        """What the run was started with.
+        """Settings that the run was started with.
 
         Raises:
-            UserError: config.json is not that of a run.
+            UserError: if config.yaml is not that of a run.
         """
-        config = read_json(self.folder / CONFIG)
+        config = read_yaml(self.folder / CONFIG)
         if not isinstance(config.get("task"), str):
             raise UserError(f"{self.folder / CONFIG}: names no task, not that of a training run")
         return config
 
 
-def write_arrays(path: Path, **arrays: Any) -> None:
-    """Write arrays as `numpy.savez_compressed`, atomically; Ctrl-C waits until they are written.
+class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
+    """Writes a list in one line."""
 
-    An interrupt on its way to the archive would end as an error of the archive.
+
+_Dumper.add_representer(
+    list, lambda dumper, values: dumper.represent_sequence("tag:yaml.org,2002:seq", values, True)
+)
+
+
+def yaml_bytes(content: Mapping[str, Any]) -> bytes:
+    """Settings as YAML; tuples as lists."""
+    plain = json.loads(json.dumps(content))
+    text: str = yaml.dump(plain, Dumper=_Dumper, sort_keys=False)
+    return text.encode()
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Settings of a YAML file.
+
+    Raises:
+        UserError: if the file is missing or damaged, or does not hold keys and values.
+    """
+    try:
+        content = yaml.safe_load(path.read_bytes())
+    except FileNotFoundError:
+        raise UserError(f"{path} is missing") from None
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as cause:
+        raise UserError(f"{path}: not readable as YAML ({' '.join(str(cause).split())})") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{path}: expected keys and values (YAML)")
+    return content
+
+
+def write_arrays(path: Path, **arrays: Any) -> None:
+    """Write arrays as `numpy.savez_compressed`, atomically; Ctrl-C is deferred until then.
+
+    The archive would report an interrupt as an error of its own.
     """
     with interrupt_later(), replacing(path) as aside, aside.open("wb") as file:
         np.savez_compressed(file, **arrays)
@@ -198,35 +232,31 @@ def write_arrays(path: Path, **arrays: Any) -> None:
 
 @contextmanager
 def reading_arrays(file: Readable, what: str) -> Iterator[Any]:
-    """Arrays as `write_arrays` writes them, by name, for a block that makes `what` of them.
+    """Arrays of a file by `write_arrays`, by name, for a block that makes `what` of them.
 
     Raises:
-        UserError: the file is damaged, or the block finds that it is something else.
-        OSError: it cannot be read.
+        UserError: if the file is damaged, or the block raises an exception.
+        OSError: if it cannot be read.
     """
     content = io.BytesIO(file.read_bytes())
     try:
         with np.load(content, allow_pickle=False) as data:
             yield data
-    except Exception as error:  # whatever numpy, zipfile or zlib trip over in a damaged file
-        # numpy's advice to allow pickles is no advice for a file that should hold none
+    except Exception as error:  # a damaged file raises many kinds in numpy, zipfile and zlib
+        # numpy's advice to allow pickles does not apply: the file should hold none
         why = "" if "pickle" in str(error) else f" ({' '.join(str(error).split())})"
         raise UserError(f"{file}: not {what}{why}") from None
 
 
 def checked_figures(row: Any) -> dict[str, float]:
-    """Figures as JSON holds them.
-
-    Raises:
-        ValueError: they are no object of numbers.
-    """
+    """Figures from JSON; raises ValueError unless they are an object of numbers."""
     if not isinstance(row, dict) or not all(type(each) in (int, float) for each in row.values()):
         raise ValueError(f"{row} are no figures by name")
     return row
 
 
 def _remove_copies(folder: Path) -> None:
-    """Remove what a run without a checkpoint had copied: the next one may not need it."""
+    """Remove the copies of a run without a checkpoint: the next run may not need them."""
     (folder / DELAYS).unlink(missing_ok=True)
     for name in (LOW_LEVEL, SCENES):
         if (folder / name).exists():
@@ -234,10 +264,10 @@ def _remove_copies(folder: Path) -> None:
 
 
 def read_run_config(folder: Path) -> dict[str, Any]:
-    """What a run that can go on was started with.
+    """Settings of a run that can be resumed.
 
     Raises:
-        UserError: there is no such run, or there are several.
+        UserError: if there is no such run, or there are several.
     """
     if not (folder / "last.npz").exists():
         refuse_many(folder)
@@ -249,7 +279,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint; no pickle involved.
 
     Raises:
-        UserError: the file is not a checkpoint, or one of numbers that are none.
+        UserError: if the file is not a checkpoint, or holds NaN or infinity.
     """
     if not path.exists():
         raise UserError(f"{path}: there is no such checkpoint")
@@ -267,10 +297,10 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 
 def find_run(path: Path, level: str) -> Path:
-    """The run folder of a level: the path itself, or what lies beside the bundle of that name.
+    """The run folder of a level: the path itself, or the run beside the bundle of that name.
 
     Raises:
-        UserError: there is none, or there are several.
+        UserError: if there is none, or there are several.
     """
     for folder in (path / level, path, SHIPPED / path / level):
         if (folder / CONFIG).is_file():
@@ -278,13 +308,13 @@ def find_run(path: Path, level: str) -> Path:
     refuse_many(path)
     shipped = sorted(folder.parent.name for folder in SHIPPED.glob(f"*/{level}"))
     raise UserError(
-        f"{path}: not a run folder, config.json is missing; nor a bundle with a {level} run beside "
+        f"{path}: not a run folder, {CONFIG} is missing; nor a bundle with a {level} run beside "
         f"it (shipped: {', '.join(shipped)})"
     )
 
 
 def refuse_many(folder: Path) -> None:
-    """Raises UserError if a folder holds runs, as a recipe's does, and is none; it names them."""
+    """Raises UserError, which names the runs, if a folder holds runs and is not one itself."""
     runs = sorted(str(file.parent) for file in folder.glob(f"*/{CONFIG}"))
     if runs and not any((folder / name).is_file() for name in (CONFIG, CONTRACT)):
         named = runs if len(runs) <= MOST_NAMED else [*runs[:MOST_NAMED], "..."]
@@ -292,5 +322,5 @@ def refuse_many(folder: Path) -> None:
 
 
 def files_of(folder: Path) -> list[Path]:
-    """Files that a run or bundle in this folder is made of."""
+    """Files of a run or bundle in this folder."""
     return [folder / name for name in KEPT]

@@ -1,46 +1,231 @@
-"""Training loop: iterates a trainer within a budget, and keeps everything about it on disk."""
+"""Training loop: runs a task from its configuration to its last checkpoint, within a budget."""
 
 from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 from tqdm import tqdm
 
+from pixelgait.policies.high_level import flat_weights, make_high_level
+from pixelgait.policies.low_level import carried_over
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs.board import open_board
 from pixelgait.policies.runs.curve_picture import PICTURE, draw_curve
-from pixelgait.policies.runs.run import Checkpoint, Run
-from pixelgait.policies.training.rollouts.validation import Figures
+from pixelgait.policies.runs.run import (
+    BEST,
+    CONFIG,
+    DELAYS,
+    GIT,
+    LOW_LEVEL,
+    SCENES,
+    Checkpoint,
+    Run,
+    find_run,
+    load_checkpoint,
+)
+from pixelgait.policies.runs.trained import network_options, robot_of
+from pixelgait.policies.training.config import (
+    CameraConfig,
+    CourseConfig,
+    EvolutionConfig,
+    ImitateConfig,
+    JointConfig,
+    TrainConfig,
+    place_in_run,
+    start_of,
+)
+from pixelgait.policies.training.dagger import DAgger, first_students
+from pixelgait.policies.training.evolution import Evolution
+from pixelgait.policies.training.fitting import find_device
+from pixelgait.policies.training.plan import Plan
+from pixelgait.policies.training.rollouts import Figures, Validation, start_worker
 from pixelgait.robot.cli.processes import interrupt_later
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import locked, require_writable, write_atomic
 from pixelgait.robot.spec import Array
+from pixelgait.sim.body.measured_delays import require_camera
+from pixelgait.sim.scenes.registry import moved_scene
+from pixelgait.sim.workers.process_pool import Pool
 
-DRAWN_EVERY_S = 60.0  # the curve, of a run that may be killed: a picture takes half a second
+DRAWN_EVERY_S = 60.0  # a picture of the curve takes half a second
+
+
+def train(config: TrainConfig) -> Run:
+    """Train until the budget is spent or the target is reached.
+
+    Raises:
+        UserError: if options do not fit each other or the run folder, or the cluster or device is
+            missing.
+    """
+    config.check()
+    plan = config.plan()
+    if isinstance(config, ImitateConfig):
+        if not config.resume:
+            require_camera(config.delays_from)
+        plan = replace(plan, device=find_device(config.device))
+    fresh = None if config.resume else first_checkpoint(config, plan)
+    if isinstance(config, ImitateConfig):
+        print(f"students are fitted on: {plan.device}", flush=True)
+    require_writable(config.out / CONFIG)
+    with locked(config.out), config.open_pool(start_worker, plan, plan.robot) as pool:
+        return _train(config, plan, fresh, pool)
+
+
+def _train(config: TrainConfig, plan: Plan, fresh: Checkpoint | None, pool: Pool) -> Run:
+    """Train in a locked folder, from a fresh checkpoint or the run's own."""
+    identity = {**config.identity(), **plan.identity()}
+    if fresh is None:
+        run = Run.begun(config.out, identity)
+        checkpoint = run.load()
+        high = flat_weights(make_high_level(plan.high_level, 0)).size if plan.high_level else 0
+        if (size := checkpoint.weights.size) != (needed := high + plan.low_level_weights):
+            raise UserError(f"{config.out}: {size} weights, task {plan.task} trains {needed}")
+        if run.is_done(config.iterations):
+            raise UserError(
+                f"{config.out}: all {config.iterations} iterations are done; "
+                "--iterations with more of them goes on"
+            )
+        run.resume(config.budget())
+        run.save_curve(checkpoint)
+    else:
+        checkpoint = fresh
+        run = Run.create(config.out, {"task": config.task, **config.origin(), **identity})
+        keep_sources(config)
+        run.save(checkpoint)
+    budget = Budget(config.iterations, config.minutes, config.target_m, config.validate_every)
+    loop = TrainingLoop(budget, run, make_trainer(config, plan, pool, checkpoint), checkpoint)
+    if config.start is not None and not checkpoint.curve:
+        loop.validate_start()
+    loop.train()
+    return run
+
+
+def keep_sources(config: TrainConfig) -> None:
+    """Copy into the run the other files that its continuation needs."""
+
+    def keep(path: Path) -> Path:
+        if path.is_file():
+            write_atomic(config.out / SCENES / place_in_run(path), path.read_bytes())
+        return path
+
+    if config.delays_from is not None:
+        write_atomic(config.out / DELAYS, config.delays_from.read_bytes())
+    if isinstance(config, CameraConfig):
+        moved_scene(config.scene, keep)
+    if isinstance(config, CourseConfig):
+        run = find_run(config.low_level, LOW_LEVEL)
+        for name in (CONFIG, GIT, BEST):
+            write_atomic(config.out / LOW_LEVEL / name, (run / name).read_bytes())
+
+
+def make_trainer(config: TrainConfig, plan: Plan, pool: Pool, checkpoint: Checkpoint) -> Trainer:
+    """The trainer of a task, which continues from the checkpoint."""
+    seed = config.seed
+    validation = Validation(pool, plan, config.validation_episodes, config.validation_steps)
+    if isinstance(config, ImitateConfig):
+        trained = config.start is not None
+        return DAgger(pool, plan, config.dagger, seed, config.out, validation, checkpoint, trained)
+    assert isinstance(config, EvolutionConfig)
+    return Evolution(pool, plan, config.es, seed, validation, checkpoint)
+
+
+def first_checkpoint(config: TrainConfig, plan: Plan) -> Checkpoint:
+    """Fresh weights, or those of the runs to start from.
+
+    A high level begins with small random weights, a low level with zeros.
+
+    Raises:
+        UserError: if those runs are damaged, or have trained something else.
+    """
+    normaliser = Normaliser.empty()
+    if isinstance(config, ImitateConfig):
+        students = first_students(config.architecture(), config.dagger, config.seed)
+        if config.start is not None:
+            other = start_of(config.start, config.level)
+            students = load_start(other, students[0].size, config).weights[None]
+        return Checkpoint.first(students[0], normaliser, students=students)
+    assert isinstance(config, EvolutionConfig)
+    high = np.zeros(0)
+    if plan.high_level:
+        high = flat_weights(make_high_level(plan.high_level, config.seed))
+    low = np.zeros(plan.low_level_weights)
+    if config.start is not None:
+        file = start_of(config.start, config.level)
+        start = load_start(file, (high if plan.sees else low).size, config)
+        if plan.sees:
+            high, normaliser = start.weights, start.normaliser
+        else:
+            low, normaliser = for_robot(file, start, plan)
+    if isinstance(config, JointConfig) and config.low_level is not None:
+        file = find_run(config.low_level, LOW_LEVEL) / BEST
+        low, normaliser = for_robot(file, load_start(file, low.size, config), plan)
+    weights = np.concatenate([high, low])
+    return Checkpoint.first(weights, normaliser, start=weights, history=np.zeros((0, 0)))
+
+
+def load_start(path: Path, size: int, config: TrainConfig) -> Checkpoint:
+    """A checkpoint of `size` weights to start from.
+
+    Raises:
+        UserError: if it is damaged, or its weights are those of another network.
+    """
+    start = load_checkpoint(path)
+    other = _other_network(path, config)
+    if start.weights.size != size:
+        raise UserError(f"{path}: {start.weights.size} weights, expected {size}{other}")
+    if other:
+        raise UserError(f"{path}: as many weights, of another network{other}")
+    if (path.parent / CONFIG).is_file():
+        mirrored = bool(Run(path.parent).config.get("mirror"))
+        if mirrored != config.mirror:
+            learned = "with" if mirrored else "without"
+            raise UserError(f"{path} was trained {learned} --mirror: continue {learned} it")
+    return start
+
+
+def _other_network(path: Path, config: TrainConfig) -> str:
+    """How these weights' network options differ from the configuration's, if known; else empty."""
+    if not isinstance(config, CameraConfig) or not (path.parent / CONFIG).is_file():
+        return ""
+    learned = network_options(Run(path.parent).config)
+    wanted = network_options(vars(config))
+    if learned == wanted or not learned:
+        return ""
+    return f": it was trained with {learned}, this run has {wanted}: give the same"
+
+
+def for_robot(file: Path, start: Checkpoint, plan: Plan) -> tuple[Array, Normaliser]:
+    """A low level's weights and normaliser, carried over to the plan's robot."""
+    if not (file.parent / CONFIG).is_file():
+        return start.weights, start.normaliser
+    return carried_over(start.weights, start.normaliser, robot_of(file.parent), plan.spec)
 
 
 class Trainer(Protocol):
-    """A way to train, made from the checkpoint where it begins or goes on."""
+    """A training algorithm, made from the checkpoint where it begins or continues."""
 
     @property
     def weights(self) -> Array:
-        """(n,) of the policy as it is now."""
+        """(n,) of the present policy."""
 
     @property
     def normaliser(self) -> Normaliser:
-        """Of the low level's inputs; empty where none is trained."""
+        """Normaliser of the low level's inputs; empty where none is trained."""
 
     def state(self) -> dict[str, Array]:
-        """What else a checkpoint needs for another trainer to go on exactly here."""
+        """Further arrays that another trainer needs to continue exactly here."""
 
     def iterate(self, iteration: int) -> Figures:
-        """Learn for one iteration, counted from 1; `train/return` is among the figures."""
+        """Train for one iteration, counted from 1; `train/return` is among the figures."""
 
     def validate(self) -> Figures:
-        """Figures on what training never sees; `validation/return` decides which is best."""
+        """Figures on validation seeds; `validation/return` decides which policy is best."""
 
     def histograms(self) -> dict[str, Array]:
         """Distributions since the last validation, for TensorBoard."""
@@ -57,7 +242,7 @@ class Budget:
 
 
 class TrainingLoop:
-    """One trainer over one run, from where the checkpoint was taken."""
+    """Iterates one trainer over one run, from a checkpoint."""
 
     def __init__(self, budget: Budget, run: Run, trainer: Trainer, checkpoint: Checkpoint) -> None:
         self.budget, self.run, self.trainer = budget, run, trainer
@@ -67,14 +252,14 @@ class TrainingLoop:
         self._ends_s = np.inf  # monotonic
 
     def validate_start(self) -> None:
-        """Validate what a fresh run starts from: it is the best until something beats it."""
+        """Validate the weights that a fresh run starts from: the best until others beat them."""
         self.validated = self.trainer.validate()
         self._save({"iteration": 0.0, **self.validated})
 
     def train(self) -> None:
-        """Iterate until budget or target is reached; shows a progress bar with return and time.
+        """Iterate until budget or target is reached, with a progress bar.
 
-        Not once, if what it begins with has reached the target.
+        No iteration runs if the starting weights have reached the target.
         """
         self._ends_s = time.monotonic() + 60.0 * (self.budget.minutes or np.inf)
         drawn = time.monotonic()
@@ -99,9 +284,9 @@ class TrainingLoop:
                         warn(warning)
                     if last or self.reached_target():
                         break
-        except OSError:  # of a disk that has no room for a picture either
+        except OSError:  # a full disk has no room for a picture either
             raise
-        except BaseException:  # Ctrl-C among them
+        except BaseException:  # Ctrl-C too
             self._draw()
             raise
         self._draw()
@@ -109,7 +294,7 @@ class TrainingLoop:
             self.run.save(self.checkpoint, "best")
 
     def reached_target(self) -> bool:
-        """Whether every validation episode has gone as far as asked, on its feet."""
+        """Whether every validation episode advanced by the target without a fall."""
         target = self.budget.target_m
         return bool(
             target
@@ -118,10 +303,7 @@ class TrainingLoop:
         )
 
     def _iterate(self, iteration: int) -> tuple[Figures, bool]:
-        """One iteration, with everything about it on disk afterwards; and whether it is the last.
-
-        That is asked once: an iteration that ends the run is one that was validated.
-        """
+        """One iteration: train, validate if due, save. Its figures, and whether it is the last."""
         started = time.monotonic()
         row = {"iteration": float(iteration), **self.trainer.iterate(iteration)}
         every = self.budget.validate_every
@@ -135,7 +317,7 @@ class TrainingLoop:
         return row, last
 
     def _save(self, row: Figures) -> None:
-        """The checkpoint after a new row of the curve, and the best by validation return."""
+        """Save the checkpoint with a new row of the curve, also as best if it is."""
         score, best = row.get("validation/return", -np.inf), self.checkpoint.best_score
         self.checkpoint = Checkpoint(
             weights=self.trainer.weights,
@@ -155,9 +337,9 @@ class TrainingLoop:
 
 
 def progress_line(row: Figures, validated: Figures) -> str:
-    """What stands behind the progress bar."""
+    """Text behind the progress bar."""
     parts = [f"return {row['train/return']:.2f}"]
-    follows = "validation/speed_error" in validated  # then there is no way to go, nor a goal
+    follows = "validation/speed_error" in validated  # no distance to cover and no goal
     if "train/distance" in row and "train/speed_error" not in row:
         parts.append(f"distance {row['train/distance']:.2f} m")
     if validated:
@@ -175,14 +357,14 @@ def progress_line(row: Figures, validated: Figures) -> str:
     return ", ".join(parts).replace(", |", " |")
 
 
-# A mean duration this long: the robot walks half a metre or more on one image. Ours.
+# Mean duration [control steps] that counts as blind: half a metre or more per image; assumption.
 BLIND_STEPS = 100.0
 
 
 def going_blind(curve: list[Figures]) -> str | None:
-    """A warning when the newest validation asks for far fewer images than one before it did.
+    """A warning if the newest validation uses far fewer images than an earlier one; None: no.
 
-    With long durations a policy learns to do without its camera, and does not find back.
+    With long durations a policy learns to do without its camera, and does not recover.
     """
     name = "validation/duration_steps"
     if not curve or name not in curve[-1]:

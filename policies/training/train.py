@@ -1,4 +1,4 @@
-"""pixelgait-train: train the low level, the high level, or both."""
+"""pixelgait-train: trains the low level, the high level, or both."""
 
 from __future__ import annotations
 
@@ -20,29 +20,32 @@ from pixelgait.policies.runs.recipe import (
     read_recipe,
     say_where_exact,
 )
-from pixelgait.policies.runs.run import CONFIG, Run
-from pixelgait.policies.training.base_configs import CameraConfig, TrainConfig
-from pixelgait.policies.training.configs import (
+from pixelgait.policies.runs.run import BEST, CONFIG, Run
+from pixelgait.policies.training.config import (
     KINDS,
+    CameraConfig,
     CourseConfig,
     FollowConfig,
     ImitateConfig,
     JointConfig,
+    TrainConfig,
     WalkConfig,
+    config_of_file,
+    config_of_run,
 )
-from pixelgait.policies.training.rollouts.plan import DeviceName
-from pixelgait.policies.training.stored_config import config_of_run
+from pixelgait.policies.training.plan import DeviceName
 from pixelgait.robot.cli.commands import own_arguments
-from pixelgait.robot.cli.options import check_outputs, parse
-from pixelgait.robot.cli.usage import understand
+from pixelgait.robot.cli.options import check_outputs, parse, parse_known
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable
 from pixelgait.sim.options import WorkerOptions, check_film
 
 PROGRAM = "pixelgait-train"
-DESCRIPTION = f"""Train a policy and write a run folder. {PROGRAM} TASK --help has a task's options.
+DESCRIPTION = f"""Train a policy and write a run folder. {PROGRAM} TASK --help: its options.
 
-{PROGRAM} --out RUN --resume: go on with a run.
+{PROGRAM} TASK --config FILE: with the settings of a YAML file, such as a run's {CONFIG}.
+
+{PROGRAM} --out RUN --resume: continue a run.
 
 {PROGRAM} --recipe NAME: train as a shipped policy was trained; with --help, its options."""
 
@@ -54,25 +57,33 @@ class EncodersConfig:
 
 @dataclass(frozen=True)
 class RecipeConfig(WorkerOptions):
-    """Train as a shipped policy was trained, or as a file of one's own says."""
+    """Train as a shipped policy was trained, or by a recipe file."""
 
     recipe: str
     """Name of a shipped bundle, or a file."""
     out: Path | None = None
-    """Folder of its runs; runs/NAME if none is given."""
+    """Folder of the recipe's runs; default: runs/NAME."""
     video: Path | None = None
-    """Film the last run's best policy at the end (.mp4 or .gif; .png for a strip of frames)."""
+    """Film the last run's best policy at the end (.mp4, .gif, or .png for a strip of frames)."""
     device: DeviceName = "cpu"
-    """Where the students of its imitation are fitted."""
+    """Device that the students of imitate are fitted on."""
 
 
 @dataclass(frozen=True)
-class WhereConfig:
+class ResumeConfig:
     """Continue the run in a folder."""
 
     out: Path
     """Run folder."""
     resume: bool = True
+
+
+@dataclass(frozen=True)
+class FileConfig:
+    """Train with the settings of a file."""
+
+    config: Path
+    """YAML file."""
 
 
 Command = (
@@ -103,10 +114,10 @@ def _main() -> None:
 
 
 def run_and_report(config: TrainConfig) -> None:
-    """Train, and say what came of it and what to type next; after Ctrl-C, how to go on."""
-    config.check_names()
-    from pixelgait.policies.training.rollouts.validation import straight_ahead
-    from pixelgait.policies.training.session import train
+    """Train, then print the result and the next command; after Ctrl-C, the command to resume."""
+    config.check_inputs()
+    from pixelgait.policies.training.loop import train
+    from pixelgait.policies.training.rollouts import straight_ahead
 
     try:
         run = train(config)
@@ -118,7 +129,7 @@ def run_and_report(config: TrainConfig) -> None:
         if isinstance(config, ImitateConfig) and config.device != ImitateConfig.device:
             where += ["--device", config.device]
         again = shlex.join([PROGRAM, "--out", str(config.out), "--resume", *where])
-        raise KeyboardInterrupt(f"{again} goes on") from None
+        raise KeyboardInterrupt(f"{again} continues") from None
     if isinstance(config, (WalkConfig, FollowConfig)):
         print(straight_ahead(run))
     if config.video is not None:
@@ -127,16 +138,16 @@ def run_and_report(config: TrainConfig) -> None:
 
 
 def film_so_far(folder: Path, path: Path | None) -> None:
-    """Film a run that was interrupted, if that is wanted and there is a policy to be seen."""
-    if path is not None and (folder / "best.npz").exists():
-        print("filming the best policy so far; Ctrl-C leaves it out", file=sys.stderr)
+    """Film an interrupted run, if that was asked for and there is a policy."""
+    if path is not None and (folder / BEST).exists():
+        print("filming the best policy so far; Ctrl-C skips it", file=sys.stderr)
         with suppress(KeyboardInterrupt):
             film(folder, path)
 
 
 def film(folder: Path, path: Path) -> None:
-    """Film the best policy of a run, as `pixelgait-eval` films a bundle."""
-    from pixelgait.policies.training.rollouts.validation import film_best
+    """Film the best policy of a run."""
+    from pixelgait.policies.training.rollouts import film_best
 
     config = config_of_run(folder)
     episode = film_best(Run(folder), config.plan(), config.validation_steps, path)
@@ -145,17 +156,17 @@ def film(folder: Path, path: Path) -> None:
 
 
 def run_recipe(config: RecipeConfig) -> None:
-    """Train all stages of a recipe, each where it was left.
+    """Train all steps of a recipe, each from where it stopped.
 
     Raises:
-        UserError: there is no such recipe, a line of it is wrong, or none is fitted on a device.
+        UserError: if there is no such recipe, a line of it is wrong, or no step uses the device.
     """
     check_film(config.video)
     check_outputs(("video", config.video))
     out = config.out or Path("runs") / Path(config.recipe).stem
     stages = read_recipe(config.recipe, out)
     if config.device != "cpu" and not any(stage.fits for stage in stages):
-        raise UserError(f"--device {config.device}: nothing in this recipe is fitted by gradient")
+        raise UserError(f"--device {config.device} has no effect: the recipe has no task imitate")
     lines = [line_of(config, stage) for stage in stages]  # all, before the first is trained
     require_writable(stages[0].folder / CONFIG)
     say_where_exact(config.recipe)
@@ -167,8 +178,8 @@ def run_recipe(config: RecipeConfig) -> None:
         if not begun:
             raise
         film_so_far(begun[-1], config.video)
-        again = shlex.join([PROGRAM, *own_arguments()])  # with whoever does the work, and its film
-        raise KeyboardInterrupt(f"the same line goes on: {again}") from None
+        again = shlex.join([PROGRAM, *own_arguments()])
+        raise KeyboardInterrupt(f"the same line continues: {again}") from None
     if not any(worked):
         print(f"all runs are done: {', '.join(str(stage.folder) for stage in stages)}")
     if config.video is not None:
@@ -176,25 +187,33 @@ def run_recipe(config: RecipeConfig) -> None:
 
 
 def line_of(config: RecipeConfig, stage: RecipeStep) -> TrainConfig:
-    """What a recipe's line asks for, by whoever does the work; raises UserError for a wrong one."""
+    """The configuration of a recipe's line, with the recipe's workers, cluster and device.
+
+    Raises:
+        UserError: names the recipe's file and line, if the line is wrong.
+    """
     line = [*stage.arguments, "--out", str(stage.folder)]
     where = ("--cluster", config.cluster), ("--workers", str(config.workers))
     line += next([option, value] for option, value in where if value)
     if stage.fits and config.device != "cpu":
         line += ["--device", config.device]
-    wanted: TrainConfig = parse(Command, PROGRAM, line)  # type: ignore[arg-type]
+    try:
+        wanted = parse_training(line)
+    except UserError as error:
+        raise UserError(f"{stage.place}: {error}") from None
     if stage.calibrate and isinstance(wanted, ImitateConfig | CourseConfig):
-        raise UserError(f"{CALIBRATE}: task {wanted.task} trains a high level, expected a low one")
+        raise UserError(f"{stage.place}: {CALIBRATE}: task {wanted.task} trains no low level")
+    assert isinstance(wanted, TrainConfig)
     return wanted
 
 
 def train_stage(progress: Progress, stage: RecipeStep, wanted: TrainConfig) -> bool:
-    """Train a recipe's run from where it was left, and calibrate it; whether there was work.
+    """Train a step of a recipe from where it stopped, and calibrate it; False if it was done.
 
-    One that ended by another line goes on by this one, if it can.
+    A run that ended by another line is resumed with this one, if it can be.
 
     Raises:
-        UserError: it cannot, or a run it began from has other weights by now.
+        UserError: if it cannot be resumed, or a run it began from has other weights by now.
     """
     print(f"{PROGRAM} {' '.join(stage.arguments)}", flush=True)
     begun = (stage.folder / "last.npz").exists()
@@ -202,7 +221,7 @@ def train_stage(progress: Progress, stage: RecipeStep, wanted: TrainConfig) -> b
         progress.require_same_start(stage)
     else:
         progress.begin(stage)
-    # By which line it ended; by minutes or a target that may be before its iterations.
+    # The line by which it ended, which minutes or a target may have done before its iterations.
     ended = progress.of(stage).get("line")
     train = ended != stage.line
     if train:
@@ -219,27 +238,40 @@ def train_stage(progress: Progress, stage: RecipeStep, wanted: TrainConfig) -> b
 
 
 def command_line() -> TrainConfig | EncodersConfig | RecipeConfig:
-    """What shall be done. A run that goes on knows its task and options; those given come on top.
-
-    Raises:
-        UserError: there is no such run.
-    """
+    """The command line as a configuration."""
     arguments = own_arguments()
     if "--encoder=list" in arguments or ("--encoder", "list") in pairwise(arguments):
         return EncodersConfig()
     if any(each.split("=")[0] == "--recipe" for each in arguments):
         return parse(RecipeConfig, PROGRAM, arguments)
-    if "--resume" not in arguments or {"-h", "--help"} & set(arguments):
-        return parse(Command, PROGRAM, description=DESCRIPTION)  # type: ignore[arg-type]
-    where, _ = understand(WhereConfig, PROGRAM, arguments, return_unknown_args=True)
-    config = config_of_run(where.out)
-    if arguments[0] in KINDS and (task := arguments.pop(0)) != config.task:
-        raise UserError(f"{where.out}: a run of task {config.task}, not {task}")
-    return parse(type(config), f"{PROGRAM} {config.task}", arguments, default=config)
+    return parse_training(arguments)
+
+
+def parse_training(arguments: list[str]) -> TrainConfig | EncodersConfig:
+    """A task's options; those of a resumed run or of --config are defaults.
+
+    Raises:
+        UserError: if the arguments, the run or the file is wrong.
+    """
+    names = {word.partition("=")[0] for word in arguments}
+    if not names & {"--resume", "--config"} or names & {"-h", "--help"}:
+        return parse(Command, PROGRAM, arguments, description=DESCRIPTION)  # type: ignore[arg-type]
+    task, options = "", list(arguments)
+    if options[0] in KINDS:
+        task = options.pop(0)
+    if "--resume" in names:
+        folder = parse_known(ResumeConfig, PROGRAM, options).out
+        config = config_of_run(folder)
+        if task not in ("", config.task):
+            raise UserError(f"{folder}: a run of task {config.task}, not {task}")
+    else:
+        file = parse_known(FileConfig, PROGRAM, options).config
+        config = config_of_file(file, KINDS[task] if task else None)
+    return parse(type(config), f"{PROGRAM} {config.task}", options, default=config)
 
 
 def closing(config: TrainConfig, run: Run) -> str:
-    """What a finished run leaves behind, and what to type next."""
+    """Summary of a finished run, and commands that show it."""
     from pixelgait.policies.runs.trained import TRIALS, trial_in, trial_line
 
     best, score = run.load("best"), "not validated"
@@ -251,7 +283,7 @@ def closing(config: TrainConfig, run: Run) -> str:
     return (
         f"wrote {config.out}: best of {done} iterations is {best.iteration}, {score}\n"
         f"to watch it: {trial} --episodes 3 --gui\n"
-        f"on film: {trial} --episodes 1 --video film.mp4\n"
+        f"as a film: {trial} --episodes 1 --video film.mp4\n"
         f"next: {trial}"
     )
 

@@ -31,7 +31,7 @@ def find_bundle(name: str) -> Path:
     for folder in (Path(name), SHIPPED / name):
         if (folder / CONTRACT).is_file():
             return folder
-    if (Path(name) / "config.json").is_file():
+    if (Path(name) / "config.yaml").is_file():
         raise BundleError(f"'{name}' is a training run: pixelgait-export makes a bundle of it")
     if (file := Path(name)).is_file():
         there = f", as {file.parent}" if (file.parent / CONTRACT).is_file() else ""

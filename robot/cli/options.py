@@ -1,18 +1,22 @@
-"""Command lines: one parser, and one validation of values for every option."""
+"""Command lines: one parser for all commands, ranges of numbers, and output files."""
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator
+from contextlib import redirect_stderr
 from dataclasses import dataclass, fields, is_dataclass
-from numbers import Integral, Real
+from numbers import Real
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+
+import tyro
 
 from pixelgait.robot.cli.commands import own_arguments
-from pixelgait.robot.cli.usage import understand
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import require_writable
 
@@ -21,7 +25,7 @@ Config = TypeVar("Config")
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What values of an option make sense; it stands beside the option's type."""
+    """Allowed values of a number; annotates the option's type."""
 
     least: float
     most: float = math.inf
@@ -46,15 +50,14 @@ Minutes = Annotated[float, Range(0.0, 1e6)]  # two years
 def parse(
     kind: type[Config], program: str, arguments: list[str] | None = None, **options: Any
 ) -> Config:
-    """The command line as a configuration; behind --ros-args it is not ours.
+    """The command line as a configuration, without the arguments between --ros-args and `--`.
 
-    A configuration may have pairs of options of which only one means something, `APART`, and may
-    look at all that were given itself, `check_given`.
+    A configuration may name pairs of options that exclude each other, `APART`, and may check the
+    names of the given options itself, `check_given`.
 
     Raises:
-        UserError: it is not understood, an argument is empty, as of a shell variable that is not
-            set, both of a pair are given, one has no effect with another, or a value makes no
-            sense, see `check_values`.
+        UserError: if tyro rejects it, an argument is empty (such as an unset shell variable),
+            options exclude each other, or a number is out of range.
     """
     arguments = own_arguments() if arguments is None else arguments
     if "" in arguments:
@@ -63,62 +66,91 @@ def parse(
         raise UserError(f"{before if before[:2] == '--' else f'argument {place + 1}'} is empty")
     if empty := [word for word in arguments if re.fullmatch("--[^=]+=", word)]:
         raise UserError(f"{empty[0]} is empty")
-    config: Config = understand(kind, program, arguments, **options)
-    options_given = {word.partition("=")[0].replace("_", "-") for word in arguments}
+    config: Config = _call_tyro(kind, program, arguments, **options)
+    given = {word.partition("=")[0].replace("_", "-") for word in arguments}
     for one, other in getattr(config, "APART", ()):
-        if {one, other} <= options_given:
-            raise UserError(f"{one} and {other}: one of them would be ignored, give the other")
+        if {one, other} <= given:
+            raise UserError(f"{one} and {other} are mutually exclusive")
     check_values(config)
     if (check_given := getattr(config, "check_given", None)) is not None:
-        check_given(options_given)
+        check_given(given)
     return config
 
 
-def check_outputs(*outputs: tuple[str, Path | None], inputs: Iterable[Path] = ()) -> None:
-    """To be called before long work: every file, behind its option's name, can be written.
+def parse_known(kind: type[Config], program: str, arguments: list[str]) -> Config:
+    """The options of `kind` on a command line that has further ones; raises UserError likewise."""
+    config: Config = _call_tyro(kind, program, arguments, return_unknown_args=True)[0]
+    return config
+
+
+def _call_tyro(kind: Any, program: str, arguments: list[str], **options: Any) -> Any:
+    """`tyro.cli`, with its box of an error message as one line; --help ends the process.
 
     Raises:
-        UserError: something else than a file is there, two options name the same one, or one of
-            the files that are read.
-        OSError: no file can be made in its folder.
+        UserError: if tyro rejects the command line.
     """
-    taken = {os.path.realpath(path): "what is read" for path in inputs}
+    box = io.StringIO()
+    try:
+        with redirect_stderr(box):
+            made = tyro.cli(kind, prog=program, args=arguments, **options)
+    except SystemExit as end:
+        if not end.code:
+            raise
+        raise UserError(_unboxed(box.getvalue(), program)) from None
+    sys.stderr.write(box.getvalue())
+    return made
+
+
+def _unboxed(box: str, program: str) -> str:
+    """The first paragraph of tyro's message, and the option it suggests or --help."""
+    rows = [row.strip("│ ") for row in box.splitlines()[1:-1]]
+    sections = [part.strip() for part in re.split("─{4,}", "\n".join(rows))]
+    rows = sections[0].split("\n\n")[0].split("\n")
+    why = " ".join(rows[:2] if rows[0].endswith(":") else rows).strip().rstrip(".")
+    suggested = [part for part in sections[1:] if re.match("Perhaps you|Arguments similar", part)]
+    if suggested:
+        heading, option, *_ = suggested[0].split("\n")
+        return f"{program}: {why}; {heading[0].lower()}{heading[1:]} {option.strip()}"
+    return f"{program}: {why}; see {program} --help"
+
+
+def check_outputs(*outputs: tuple[str, Path | None], inputs: Iterable[Path] = ()) -> None:
+    """Check before long work that every output can be written.
+
+    Args:
+        outputs: option names, each with its file.
+        inputs: files that are read.
+
+    Raises:
+        UserError: if a path is no file, or the same as another output or an input.
+        OSError: if no file can be made in its folder.
+    """
+    used = {os.path.realpath(path): "what is read" for path in inputs}
     for option, path in outputs:
         if path is None:
             continue
-        if other := taken.get(where := os.path.realpath(path)):
+        if other := used.get(where := os.path.realpath(path)):
             raise UserError(f"--{option} {path}: {other} is the same file")
         require_writable(path, None if option == "out" else option)  # --out names a folder itself
-        taken[where] = f"--{option}"
+        used[where] = f"--{option}"
 
 
 def check_values(config: Any) -> None:
-    """Check all numbers and choices of a configuration, in the ones it holds too.
-
-    A command line has them right but for the numbers' ranges; a program may have mistyped them.
+    """Check all numbers of a configuration, in nested ones too.
 
     Raises:
-        UserError: a number is not finite, not whole or not in its `Range`, or there is no such
-            choice.
+        UserError: if a number is not finite, or not in its `Range`.
     """
     for name, value, hint in _values(config):
-        kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-        allowed = next((each for each in get_args(hint) if isinstance(each, Range)), None)
-        if get_origin(kind) is Literal and value not in get_args(kind):
-            choices = ", ".join(map(str, get_args(kind)))
-            raise UserError(f"--{name} is {value!r}, choose from {choices}")
-        if kind in (int, float) and (isinstance(value, bool) or not isinstance(value, Real)):
-            raise UserError(f"--{name} is {value!r}, needs a number")
-        if kind is int and not isinstance(value, Integral):
-            raise UserError(f"--{name} is {value}, needs a whole number")
         if isinstance(value, Real) and not math.isfinite(value):
             raise UserError(f"--{name} is {value}, needs a finite number")
-        if allowed is not None and value not in allowed:
-            raise UserError(f"--{name} is {value}, {allowed}")
+        for allowed in _ranges(hint):
+            if value not in allowed:
+                raise UserError(f"--{name} is {value}, {allowed}")
 
 
 def _values(config: Any, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Name as on the command line, value and type of every option, of each in a tuple."""
+    """Name as on the command line, value and type of every option, once per value of a tuple."""
     hints = get_type_hints(type(config), include_extras=True)
     for field in fields(config):
         name, value = prefix + field.name.replace("_", "-"), getattr(config, field.name)
@@ -127,10 +159,13 @@ def _values(config: Any, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
         elif isinstance(value, tuple):
             yield from ((name, each, hints[field.name]) for each in value)
         elif value is not None:
-            yield name, value, _given(hints[field.name])
+            yield name, value, hints[field.name]
 
 
-def _given(hint: Any) -> Any:
-    """The type of an option that may be left out, once it is there."""
-    kinds = [kind for kind in get_args(hint) if kind is not type(None)]
-    return kinds[0] if type(None) in get_args(hint) and len(kinds) == 1 else hint
+def _ranges(hint: Any) -> Iterator[Range]:
+    """The range in a type's annotations, also within `| None` or a tuple."""
+    for each in get_args(hint):
+        if isinstance(each, Range):
+            yield each
+        else:
+            yield from _ranges(each)

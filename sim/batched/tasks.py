@@ -19,7 +19,7 @@ from pixelgait.robot.spec import Array
 from pixelgait.sim.batched.controller import up_z
 from pixelgait.sim.batched.mujoco_batch import MuJoCoBatch
 from pixelgait.sim.body.interface import JointLoads
-from pixelgait.sim.tasks.follow import Follow, drawn_command
+from pixelgait.sim.tasks.follow import Follow, FollowReward, drawn_command
 from pixelgait.sim.tasks.navigate import AHEAD, Forward
 from pixelgait.sim.tasks.task import (
     FALLEN_HEIGHT_M,
@@ -53,8 +53,10 @@ class BatchTask(Protocol):
 class FollowBatch:
     """`Follow` for n robots; each has its own episode clock."""
 
-    def __init__(self, seeds: Sequence[int], steps: int) -> None:
-        self.steps = steps
+    def __init__(
+        self, seeds: Sequence[int], steps: int, reward: FollowReward | None = None
+    ) -> None:
+        self.steps, self.reward = steps, reward or FollowReward()
         self.latents = np.zeros((len(seeds), 2))
         self._wanted = np.zeros((len(seeds), 2))  # speeds [m/s] and yaw rates [rad/s] of these
         self._rngs = [Stream.TASK.rng(seed) for seed in seeds]
@@ -100,8 +102,10 @@ class FollowBatch:
         self._errors[:, settled] += np.abs((off[0], off[2]))[:, settled]
         self._judged += settled
         self._push(body)
-        posture = Follow.posture(body.positions[:, 2], body.orientations.T, body.spec, _exp)
-        rewards = Follow.reward(off, posture, _exp) * CONTROL_DT_S - self._strain(body.loads())
+        posture = self.reward.posture(body.positions[:, 2], body.orientations.T, body.spec, _exp)
+        rewards = self.reward.per_second(off, posture, _exp) * CONTROL_DT_S - self._strain(
+            body.loads()
+        )
         return rewards, fallen(body)
 
     def _push(self, body: MuJoCoBatch) -> None:
@@ -117,11 +121,11 @@ class FollowBatch:
         """Costs (n,) of this control step in motor power and landing speed; see `Follow`."""
         torques, speeds = np.abs(loads.torques), np.abs(loads.speeds)
         power = np.array([own.dot(turning) for own, turning in zip(torques, speeds, strict=True)])
-        strain = Follow.POWER_WEIGHT_PER_W * power * CONTROL_DT_S
+        strain = self.reward.power * power * CONTROL_DT_S
         landing: Robots = (loads.foot_forces > 0.0) & (self._loads.foot_forces <= 0.0)  # (n, 4)
         for robot in np.flatnonzero(landing.any(1)).tolist():
             before = self._loads.foot_sinking[robot, landing[robot]]
-            strain[robot] += Follow.landing_loss(before)
+            strain[robot] += self.reward.impact_cost(before)
         self._loads = loads
         return np.asarray(strain)
 
@@ -164,7 +168,7 @@ class ForwardBatch:
 def batch_of(task: Task, seeds: Sequence[int]) -> BatchTask:
     """The batched form of a task, with an episode for each seed."""
     if isinstance(task, Follow):
-        return FollowBatch(seeds, task.steps)
+        return FollowBatch(seeds, task.steps, task.reward)
     assert isinstance(task, Forward)
     return ForwardBatch(seeds, task.steps, task.stall_steps)
 

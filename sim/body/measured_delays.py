@@ -19,7 +19,9 @@ FRAME_S = 1.0 / 30.0
 LONGEST_S = 1.0  # assumption: largest delay that a robot can be operated with
 
 
-def make_randomisation(randomise: bool, delays_from: Path | None) -> Randomisation | None:
+def make_randomisation(
+    randomise: bool, delays_from: Path | None, ranges: Randomisation | None = None
+) -> Randomisation | None:
     """Randomisation of the options --randomise and --delays-from; None without.
 
     Raises:
@@ -30,8 +32,8 @@ def make_randomisation(randomise: bool, delays_from: Path | None) -> Randomisati
             raise UserError("--delays-from has no effect without --randomise")
         return None
     if delays_from is None:
-        return Randomisation()
-    return with_measured_delays(Randomisation(), delays_from)
+        return ranges or Randomisation()
+    return with_measured_delays(ranges or Randomisation(), delays_from)
 
 
 def require_camera(delays_from: Path | None) -> None:

@@ -8,8 +8,11 @@ source are assumptions.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import cast
 
 import numpy as np
+
+from pixelgait.robot.errors import UserError
 
 Range = tuple[float, float]
 
@@ -168,6 +171,16 @@ class Randomisation:
     heading_drift_rad_per_s: Range = (-0.002, 0.002)
     """Drift of the IMU's heading, which is not corrected without a compass: 7 deg a minute, the
     rest of an offset of 1 deg/s after calibration at a standstill."""
+
+    def check(self) -> None:
+        """Raises UserError if a range's ends are in the wrong order, or negative where none is."""
+        for each in fields(self):
+            low, high = getattr(self, each.name)
+            positive = cast(Range, each.default)[0] >= 0.0
+            if low > high or (positive and low < 0.0):
+                least = ", 0 or more" if positive else ""
+                name = each.name.replace("_", "-")
+                raise UserError(f"--randomisation.{name} is {low} {high}, expected LOW HIGH{least}")
 
     def sample(self, rng: np.random.Generator) -> Sample:
         """Draw a robot."""

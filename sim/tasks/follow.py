@@ -1,13 +1,15 @@
-"""The task of following velocity commands: how a low level is trained."""
+"""Velocity tracking: the task that trains a low level, and its reward."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
 
+from pixelgait.robot.cli.options import Range
 from pixelgait.robot.control.controller import STAND, Decision, commanded
 from pixelgait.robot.interface import CONTROL_DT_S
 from pixelgait.robot.spec import Array, RobotSpec
@@ -18,39 +20,89 @@ from pixelgait.sim.world.seeds import Stream
 Exponential = Callable[[Any], Any]
 
 
+Weight = Annotated[float, Range(0.0, 1e3)]
+Scale = Annotated[float, Range(1e-6, 1e3)]
+
+
+@dataclass(frozen=True, slots=True)
+class FollowReward:
+    """Terms of the reward of following velocity commands.
+
+    A tracking term is exp(-squared error / scale): a scale is the squared error at which the term
+    has fallen to 1/e. The defaults are wide enough to have a slope for a robot that stands
+    (0.3 m/s off), and narrow enough to tell 0.1 m/s from 0.2.
+    """
+
+    tracking_lin_vel: Weight = 0.5
+    """Weight of tracking the linear velocity."""
+    tracking_ang_vel: Weight = 0.5
+    """Weight of tracking the yaw rate."""
+    lin_vel_scale: Scale = 0.03
+    """Scale of the linear velocity's squared error [m2/s2]."""
+    ang_vel_scale: Scale = 0.15
+    """Scale of the yaw rate's squared error [rad2/s2]."""
+    lateral: Weight = 0.5
+    """Weight of the sideways squared error beside the forward one."""
+    orientation: Annotated[float, Range(0.0, 1.0)] = 0.2
+    """Share of the posture, level and at its height, in the reward; the rest is tracking."""
+    tilt_scale: Scale = 0.02
+    """Scale of the squared tilt [rad2]."""
+    base_height: Annotated[float, Range(0.1, 2.0)] = 0.9
+    """Wanted height of the base over the standing height."""
+    base_height_scale: Scale = 0.001
+    """Scale of the height's squared error [m2]."""
+    # A trotting A1 spends 40 to 90 W, and its eight footfalls a second have 0.5 to 1.5 m/s. With
+    # these defaults each of the two costs about as much as a tracking error of 0.05 m/s.
+    power: Weight = 0.0007
+    """Cost of the motors' power [1/W, per second]."""
+    feet_impact: Weight = 0.008
+    """Cost of a foot's squared vertical speed at touchdown [s2/m2]."""
+
+    def per_second(self, error: Sequence[Any], posture: Any, exp: Exponential = math.exp) -> Any:
+        """Reward per second without costs, for one robot or, with arrays and their `exp`, for n.
+
+        Args:
+            error: forward and left velocity [m/s] and yaw rate [rad/s], less the command.
+            posture: see `posture`.
+        """
+        ahead, aside, turn = error
+        linear = exp(-(ahead * ahead + self.lateral * (aside * aside)) / self.lin_vel_scale)
+        angular = exp(-(turn * turn) / self.ang_vel_scale)
+        tracking = self.tracking_lin_vel * linear + self.tracking_ang_vel * angular
+        return tracking + self.orientation * (posture - tracking)
+
+    def posture(
+        self, height_m: Any, orientation: Any, spec: RobotSpec, exp: Exponential = math.exp
+    ) -> Any:
+        """1 for a level base at its height, towards 0 as it tilts or sinks; see `per_second`."""
+        qx, qy, _, _ = orientation
+        tilt2 = 4.0 * (qx * qx + qy * qy)  # for small angles
+        low = height_m - self.base_height * spec.stand_height_m
+        return exp(-tilt2 / self.tilt_scale - low * low / self.base_height_scale)
+
+    def impact_cost(self, speeds: Array) -> float:
+        """Cost of feet that touch down at these speeds [m/s]."""
+        return float(self.feet_impact * speeds.dot(speeds))
+
+
 class Follow:
     """Follow speed and yaw-rate commands that change every second, with pushes.
 
-    Reward per second: how well both are tracked, and an upright, level posture, less what the
-    motors spend and how hard the feet come down; at most 1. Latent commands are drawn uniformly,
-    but a tenth asks to stop, 15 % to turn on the spot, 15 % to go straight, a tenth for full speed.
+    `FollowReward` rewards tracking and posture, less the cost of power and impacts; at most 1 per
+    second by default. Latent commands are drawn uniformly, but a tenth asks to stop, 15 % to turn
+    on the spot, 15 % to go straight, a tenth for full speed.
     """
 
     COMMAND_STEPS = 100
     PUSH_STEPS = 250
     PUSH_M_PER_S = 0.5
-    SMOOTHING = 0.04  # per step: velocities are judged over about a gait cycle, not within one
+    SMOOTHING = 0.04  # per step: averages velocities over about a gait cycle
     SETTLED_STEPS = 50  # after a new command, before errors count as tracking errors
-    # Squared errors at which a term of the reward has fallen to 1/e: wide enough to have a slope
-    # for a robot that stands (0.3 m/s off) and narrow enough to tell 0.1 from 0.2.
-    SPEED_SCALE = 0.03  # [m2/s2]
-    TURN_SCALE = 0.15  # [rad2/s2]
-    SIDEWAYS_WEIGHT = 0.5
-    # How the body is carried counts too: a camera on a leaning or crouching robot sees less.
-    POSTURE_WEIGHT = 0.2
-    TILT_SCALE_RAD2 = 0.02
-    HEIGHT_SHARE = 0.9  # of the standing height
-    HEIGHT_SCALE_M2 = 0.001
 
-    # A trotting A1 spends 40 to 90 W, and its eight feet a second land at 0.5 to 1.5 m/s: each of
-    # the two costs about as much as a tracking error of 0.05 m/s.
-    POWER_WEIGHT_PER_W = 0.0007
-    LANDING_WEIGHT_S2_PER_M2 = 0.008
+    stuck = False  # an episode without progress does not end
 
-    stuck = False  # who does not follow is not told to end
-
-    def __init__(self, steps: int) -> None:
-        self.steps = steps
+    def __init__(self, steps: int, reward: FollowReward | None = None) -> None:
+        self.steps, self.reward = steps, reward or FollowReward()
         self.latent = STAND
         self._step = self._since = 0
 
@@ -62,12 +114,12 @@ class Follow:
 
     def reset(self, body: RobotBase, seed: int) -> None:
         self._rng = Stream.TASK.rng(seed)
-        self.latent = STAND  # until it is asked, which it may not be in the first step
-        self._step = self._since = 0  # since the last command, which is late if no image came
+        self.latent = STAND  # until the first command, which may come after the first step
+        self._step = self._since = 0  # a command is late if no image came
         self._pose = planar_pose(body)
         self._velocity = np.zeros(3)  # forward, left [m/s], yaw rate [rad/s], smoothed
         self._loads = body.loads()
-        self._errors, self._judged = np.zeros(2), 0  # summed up, over so many control steps
+        self._errors, self._judged = np.zeros(2), 0  # sums over `_judged` control steps
 
     def step(self, body: RobotBase) -> tuple[float, bool]:
         self._step += 1
@@ -77,62 +129,37 @@ class Follow:
         self._velocity += self.SMOOTHING * (velocity - self._velocity)
         forward, left, turn = self._velocity.tolist()
         speed, yaw_rate = commanded(self.latent)
-        off = forward - speed, left, turn - yaw_rate
+        error = forward - speed, left, turn - yaw_rate
         if self.settled(self._step - self._since):
-            self._errors += abs(off[0]), abs(off[2])
+            self._errors += abs(error[0]), abs(error[2])
             self._judged += 1
         if self._step % self.PUSH_STEPS == 0:
             body.push(drawn_push(self.PUSH_M_PER_S, self._rng))
         (x, y, z), orientation = body.pose()
         height = z - (body.scene.ground_m(x, y) or 0.0)
-        posture = self.posture(height, orientation, body.spec)
-        return self.reward(off, posture) * CONTROL_DT_S - self._strain(body.loads()), fallen(body)
+        posture = self.reward.posture(height, orientation, body.spec)
+        reward = self.reward.per_second(error, posture) * CONTROL_DT_S
+        return reward - self._cost(body.loads()), fallen(body)
 
     @classmethod
     def settled(cls, step: Any) -> Any:
-        """Whether errors count as tracking errors so many control steps, or steps (n,), after a
-        command, from 1: in the second half of its time, but for the step in which the next one is
-        due.
+        """Whether errors count as tracking errors: in the second half of a command's time.
+
+        Args:
+            step: control steps since the command, from 1; an int, or (n,).
         """
         return step % cls.COMMAND_STEPS > cls.SETTLED_STEPS
 
-    @classmethod
-    def reward(cls, off: Sequence[Any], posture: Any, exp: Exponential = math.exp) -> Any:
-        """Per second, of errors ahead, aside [m/s] and in turning [rad/s], and of the posture.
-
-        Of one robot, or of n with arrays (n,) and an `exp` for those.
-        """
-        ahead, aside, turn = off
-        tracked = exp(-(ahead * ahead + cls.SIDEWAYS_WEIGHT * (aside * aside)) / cls.SPEED_SCALE)
-        turned = exp(-(turn * turn) / cls.TURN_SCALE)
-        followed = (tracked + turned) / 2.0
-        return followed + cls.POSTURE_WEIGHT * (posture - followed)
-
-    @classmethod
-    def posture(
-        cls, height_m: Any, orientation: Any, spec: RobotSpec, exp: Exponential = math.exp
-    ) -> Any:
-        """1 for a level base at its height, towards 0 as it tilts or sinks; see `reward`."""
-        qx, qy, _, _ = orientation
-        tilt2 = 4.0 * (qx * qx + qy * qy)  # of small angles
-        low = height_m - cls.HEIGHT_SHARE * spec.stand_height_m
-        return exp(-tilt2 / cls.TILT_SCALE_RAD2 - low * low / cls.HEIGHT_SCALE_M2)
-
-    @classmethod
-    def landing_loss(cls, speeds: Array) -> float:
-        """What feet cost that come down at these speeds [m/s]."""
-        return float(cls.LANDING_WEIGHT_S2_PER_M2 * speeds.dot(speeds))
-
     def succeeded(self) -> None:
-        """There is nothing to reach."""
+        """None: there is no goal."""
 
-    def _strain(self, loads: JointLoads) -> float:
-        """What this control step has cost motors and feet."""
+    def _cost(self, loads: JointLoads) -> float:
+        """Cost of power and impacts in this control step."""
         power = np.abs(loads.torques).dot(np.abs(loads.speeds))
         landing = (loads.foot_forces > 0.0) & (self._loads.foot_forces <= 0.0)
         speeds = self._loads.foot_sinking[landing]  # just before
         self._loads = loads
-        return float(self.POWER_WEIGHT_PER_W * power * CONTROL_DT_S) + self.landing_loss(speeds)
+        return float(self.reward.power * power * CONTROL_DT_S) + self.reward.impact_cost(speeds)
 
     def metrics(self, fell: bool) -> dict[str, float]:
         """Mean tracking errors [m/s], [rad/s] in the second half of every command."""
@@ -140,7 +167,7 @@ class Follow:
 
     @staticmethod
     def mean_errors(errors: Array, judged: int) -> dict[str, float]:
-        """Of sums (2,) over so many control steps, by name; none of none."""
+        """Means, by name, of sums (2,) over `judged` control steps; empty if that is 0."""
         if not judged:
             return {}
         speed, yaw_rate = (errors / judged).tolist()
@@ -148,7 +175,7 @@ class Follow:
 
 
 def drawn_command(rng: np.random.Generator) -> Array:
-    """A latent command (2,), see `Follow`."""
+    """A random latent command (2,), see `Follow`."""
     latent = rng.uniform(-1.0, 1.0, 2)
     which = rng.random()
     if which < 0.1:

@@ -98,7 +98,7 @@ def test_missing_runs_are_trained_and_walked_once(
     config = study(tmp_path, monkeypatch, small)
     killed = tmp_path / "encoders-cnn-0"  # before its first checkpoint
     killed.mkdir()
-    (killed / "config.json").write_text('{"task": "imitate"}')
+    (killed / "config.yaml").write_text('{"task": "imitate"}')
     killed.with_suffix(".command").write_text(f"{command} --seed 0")
     write_tables(config)
     written = config.figures.read_text()

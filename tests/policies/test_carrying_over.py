@@ -10,11 +10,11 @@ import pytest
 from pixelgait.policies.low_level import carried_over, searched_low_level
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs.run import load_checkpoint
-from pixelgait.policies.training.configs import (
+from pixelgait.policies.training.config import (
     FollowConfig,
     JointConfig,
 )
-from pixelgait.policies.training.session import first_checkpoint
+from pixelgait.policies.training.loop import first_checkpoint
 from pixelgait.robot.control.controller import Controller
 from pixelgait.robot.control.gait import joint_map
 from pixelgait.robot.control.low_level import (

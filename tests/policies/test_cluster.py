@@ -27,13 +27,13 @@ from docs.figures.speed.speed import SpeedConfig, print_report
 from pixelgait.policies.evaluation.evaluate import run_episodes
 from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.policies.runs.run import load_checkpoint
-from pixelgait.policies.training.configs import (
+from pixelgait.policies.training.config import (
     ImitateConfig,
     WalkConfig,
 )
-from pixelgait.policies.training.evolution.strategies import ESConfig
-from pixelgait.policies.training.rollouts.plan import DAggerConfig
-from pixelgait.policies.training.session import train
+from pixelgait.policies.training.evolution import ESConfig
+from pixelgait.policies.training.loop import train
+from pixelgait.policies.training.plan import DAggerConfig
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import LAIKAGO
 from pixelgait.sim.engines.urdf import find_urdf
@@ -267,7 +267,7 @@ def test_a_node_that_dies_changes_nothing(
     out, node = tmp_path / "run", cluster.nodes[-1]
 
     def kill() -> None:
-        eventually((out / "config.json").exists)  # early: on an idle machine it is soon over
+        eventually((out / "config.yaml").exists)  # early: on an idle machine it is soon over
         eventually(node.works)
         for pid in (node.raylet, *node.workers()):
             os.kill(pid, signal.SIGKILL)

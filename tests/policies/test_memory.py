@@ -12,8 +12,8 @@ from pixelgait.export import parity
 from pixelgait.export.onnx_graphs import HighLevelGraph, high_level_graph
 from pixelgait.policies.high_level import Architecture, HighLevelNetwork, make_high_level
 from pixelgait.policies.memory import LSTM
-from pixelgait.policies.training.imitation.fitting import Lessons, fit
-from pixelgait.policies.training.rollouts.plan import DAggerConfig
+from pixelgait.policies.training.fitting import Lessons, fit
+from pixelgait.policies.training.plan import DAggerConfig
 from pixelgait.robot.bundle import SHIPPED, load_bundle, single_thread_session
 from pixelgait.robot.control.observation import NO_GOAL
 from tests.conftest import Command, make_bundle

@@ -18,15 +18,15 @@ from pixelgait.policies.high_level import (
     flat_weights,
     make_high_level,
 )
-from pixelgait.policies.training.imitation.dagger import first_students
-from pixelgait.policies.training.imitation.fitting import (
+from pixelgait.policies.training.dagger import first_students
+from pixelgait.policies.training.fitting import (
     Lessons,
     find_device,
     fit,
     has_gradient,
     recoloured,
 )
-from pixelgait.policies.training.rollouts.plan import DAggerConfig
+from pixelgait.policies.training.plan import DAggerConfig
 from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS
 from pixelgait.robot.errors import UserError
 

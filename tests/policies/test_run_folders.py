@@ -25,17 +25,16 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+import yaml
 
 from pixelgait.policies.high_level import flat_weights, make_high_level
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs import run as run_module
 from pixelgait.policies.runs.recipe import read_recipe
 from pixelgait.policies.runs.run import Checkpoint, Run, load_checkpoint, write_arrays
-from pixelgait.policies.training.base_configs import TrainConfig
-from pixelgait.policies.training.configs import ImitateConfig
-from pixelgait.policies.training.imitation.demonstrations import Demonstrations
-from pixelgait.policies.training.rollouts.plan import DAggerConfig
-from pixelgait.policies.training.stored_config import config_of_run
+from pixelgait.policies.training.config import ImitateConfig, TrainConfig, config_of_run
+from pixelgait.policies.training.fitting import Demonstrations
+from pixelgait.policies.training.plan import DAggerConfig
 from pixelgait.policies.training.train import Command as TrainCommand
 from pixelgait.robot.bundle import SHIPPED
 from pixelgait.robot.cli.commands import main
@@ -99,13 +98,13 @@ def test_a_run_goes_on_by_its_folder_alone(
     options = f"course --low-level low --encoder cnn --mirror {SMALL} {SEARCH}"
     trained(f"{options} --out whole --iterations 2")
     trained(f"{options} --out part --iterations 1")
-    config = (tmp_path / "whole" / "config.json").read_bytes()
+    config = (tmp_path / "whole" / "config.yaml").read_bytes()
     for iterations in (1, 2):  # refused, and as it was
         refused = command(
             "pixelgait-train", "--out", "whole", "--resume", "--iterations", iterations
         )
         assert f"all {iterations} iterations are done" in last_line(refused)
-    assert (tmp_path / "whole" / "config.json").read_bytes() == config
+    assert (tmp_path / "whole" / "config.yaml").read_bytes() == config
     assert "all 1 iterations are done" in last_line(
         command("pixelgait-train", "--out", "part", "--resume")
     )
@@ -155,7 +154,7 @@ def test_a_run_goes_on_in_a_house_where_it_is(
 
 def begun(folder: Path) -> Run:
     """A run of two iterations that can go on."""
-    run = Run.create(folder, {"task": "walk", "seed": 0, "budget": {"iterations": 2}})
+    run = Run.create(folder, {"task": "walk", "seed": 0, "iterations": 2})
     run.save(Checkpoint.first(np.zeros(1), Normaliser.empty()))
     return run
 
@@ -164,7 +163,7 @@ def test_when_a_run_shall_end_now_is_known_to_whoever_goes_on(tmp_path: Path) ->
     """The line that Ctrl-C prints names no iterations."""
     begun(tmp_path)
     Run.begun(tmp_path, {"task": "walk", "seed": 0}).resume({"iterations": 7})
-    assert Run(tmp_path).config == {"task": "walk", "seed": 0, "budget": {"iterations": 7}}
+    assert Run(tmp_path).config == {"task": "walk", "seed": 0, "iterations": 7}
 
 
 def test_what_a_run_does_not_say_it_was_started_with_cannot_be_asked_of_it(tmp_path: Path) -> None:
@@ -191,7 +190,7 @@ def test_a_run_remembers_by_which_code_it_went_on(
 
 
 @pytest.mark.parametrize(
-    "name", [".config.json.0123abcd", ".last.npz.89abcdef", ".delays.json.01234567"]
+    "name", [".config.yaml.0123abcd", ".last.npz.89abcdef", ".delays.json.01234567"]
 )
 def test_what_a_killed_run_left_half_written_is_in_nobodys_way(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"half")
@@ -523,8 +522,8 @@ def test_what_was_exported_is_evaluated_where_it_was_trained(
     """A navigator on the obstacle course, or a low level on its own there, says nothing of them."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(SHIPPED / "cnn" / "high_level", "my run")
-    config = Path("my run", "config.json")
-    stored = json.loads(config.read_text())
+    config = Path("my run", "config.yaml")
+    stored = yaml.safe_load(config.read_text())
     config.write_text(json.dumps({**stored, "scene": "0123abcd/gate.py"}))
     Path("my run", "scenes", "0123abcd").mkdir(parents=True)
     Path("my run", "scenes", "0123abcd", "gate.py").write_text(OWN)
@@ -541,7 +540,7 @@ def test_another_robot_is_imitated_with(command: Command, trained: Train, tmp_pa
     film = "--validation-steps 60 --video film.gif"
     said = trained(f"imitate {IMITATE} --robot go2 --out run --workers 1 {film}")
     assert "wrote run: best of 1 iterations is 1" in said
-    assert json.loads((tmp_path / "run" / "config.json").read_text())["robot"] == "go2"
+    assert Run(tmp_path / "run").config["robot"] == "go2"
     assert np.isfinite(load_checkpoint(tmp_path / "run" / "best.npz").weights).all()
     assert len(played(tmp_path / "film.gif")) == 6
     trial = "--episodes 1 --seconds 1 --workers 1 --json figures.json"
@@ -676,7 +675,7 @@ def test_a_recipe_says_which_commit_it_is_exact_at(trained: Train, tmp_path: Pat
     shipped = SHIPPED / "rover"
     [stage] = read_recipe("rover", tmp_path / "cooked")
     stage.folder.mkdir(parents=True)
-    for name in ("config.json", "best.npz", "curve.json", "curve.png"):
+    for name in ("config.yaml", "best.npz", "curve.json", "curve.png"):
         shutil.copy(shipped / "high_level" / name, stage.folder / name)
     finished = replace(load_checkpoint(stage.folder / "best.npz"), iteration=40)
     Run(stage.folder).save(finished)

@@ -11,8 +11,8 @@ import pytest
 
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs.run import Run, load_checkpoint
-from pixelgait.policies.training.rollouts.plan import BodyName, Plan
-from pixelgait.policies.training.rollouts.worker import Job, RolloutWorker
+from pixelgait.policies.training.plan import BodyName, Plan
+from pixelgait.policies.training.rollouts import Job, RolloutWorker
 from pixelgait.sim.tasks.episode import Episode
 from tests.conftest import Command, child_environment, gentle_weights
 

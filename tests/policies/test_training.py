@@ -26,13 +26,13 @@ from pixelgait.policies.high_level import (
 from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs.run import Checkpoint, Run, find_run, load_checkpoint
 from pixelgait.policies.runs.trained import trained_high_level, trained_low_level
-from pixelgait.policies.training.configs import (
+from pixelgait.policies.training.config import (
     CourseConfig,
     ImitateConfig,
     JointConfig,
     WalkConfig,
 )
-from pixelgait.policies.training.evolution.strategies import (
+from pixelgait.policies.training.evolution import (
     ARS,
     ESConfig,
     Strategy,
@@ -40,11 +40,10 @@ from pixelgait.policies.training.evolution.strategies import (
     make_strategy,
     training_seeds,
 )
-from pixelgait.policies.training.imitation.demonstrations import Demonstrations
-from pixelgait.policies.training.loop import going_blind
-from pixelgait.policies.training.rollouts.plan import DAggerConfig, Plan
-from pixelgait.policies.training.rollouts.worker import Job, RolloutWorker
-from pixelgait.policies.training.session import keep_sources, train
+from pixelgait.policies.training.fitting import Demonstrations
+from pixelgait.policies.training.loop import going_blind, keep_sources, train
+from pixelgait.policies.training.plan import DAggerConfig, Plan
+from pixelgait.policies.training.rollouts import Job, RolloutWorker
 from pixelgait.robot.bundle import load_bundle
 from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS
 from pixelgait.robot.errors import UserError
@@ -464,10 +463,10 @@ def test_a_run_is_not_overwritten_and_not_resumed_as_another(tmp_path: Path) -> 
 
 def test_a_folder_is_a_run_only_if_it_says_so(tmp_path: Path) -> None:
     config = WalkConfig(out=tmp_path, iterations=1, steps=20, validation_steps=20)
-    (tmp_path / "config.json").write_text('{"model": "mine"}')
+    (tmp_path / "config.yaml").write_text('{"model": "mine"}')
     with pytest.raises(UserError, match="names no task, not that of a training run"):
         train(config)
-    (tmp_path / "config.json").write_text('{"task": "walk"}')  # killed before its first checkpoint
+    (tmp_path / "config.yaml").write_text('{"task": "walk"}')  # killed before its first checkpoint
     train(config)
     assert load_checkpoint(tmp_path / "last.npz").iteration == 1
 

@@ -14,7 +14,7 @@ from pixelgait.policies.normaliser import Normaliser
 from pixelgait.policies.runs.run import Checkpoint, Run, load_checkpoint
 from pixelgait.policies.training import loop
 from pixelgait.policies.training.loop import Budget, TrainingLoop, progress_line
-from pixelgait.policies.training.rollouts.validation import Figures, summary
+from pixelgait.policies.training.rollouts import Figures, summary
 from pixelgait.robot.spec import Array
 from pixelgait.sim.tasks.episode import Contacts, Episode
 

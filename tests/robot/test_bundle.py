@@ -43,7 +43,7 @@ NEEDS = "sensor_timeouts needs joints, imu, camera"
 
 
 def test_a_training_run_is_told_from_a_bundle(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "config.yaml").write_text("{}")
     with pytest.raises(BundleError, match="is a training run: pixelgait-export makes a bundle of"):
         load_bundle(str(tmp_path))
 

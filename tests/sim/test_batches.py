@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from pixelgait.policies.normaliser import Normaliser
-from pixelgait.policies.training.rollouts.plan import Plan
-from pixelgait.policies.training.rollouts.worker import Job, RolloutWorker
+from pixelgait.policies.training.plan import Plan
+from pixelgait.policies.training.rollouts import Job, RolloutWorker
 from pixelgait.robot.control.controller import HeadingHold
 from pixelgait.robot.control.low_level import LOW_LEVEL_WEIGHTS, LinearLowLevel
 from pixelgait.robot.interface import CONTROL_DT_S, Image, Reading

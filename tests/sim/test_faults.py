@@ -15,8 +15,8 @@ import pytest
 
 from pixelgait.policies.evaluation.evaluate import evaluate
 from pixelgait.policies.evaluation.options import EvalConfig
-from pixelgait.policies.training.configs import FollowConfig, ImitateConfig
-from pixelgait.policies.training.session import train
+from pixelgait.policies.training.config import FollowConfig, ImitateConfig
+from pixelgait.policies.training.loop import train
 from pixelgait.robot.control.controller import STAND, Controller, ControlResult, Decision
 from pixelgait.robot.control.low_level import LinearLowLevel
 from pixelgait.robot.errors import UserError

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from pixelgait.policies.training.rollouts.validation import Figures
+from pixelgait.policies.training.rollouts import Figures
 from pixelgait.robot.cli.processes import die_with_parent
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import A1, ROBOTS

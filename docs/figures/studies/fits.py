@@ -22,11 +22,10 @@ from pixelgait.export.markdown_sections import (
     write_between,
 )
 from pixelgait.policies.high_level import Architecture, make_high_level
-from pixelgait.policies.training.configs import ImitateConfig
-from pixelgait.policies.training.imitation.demonstrations import Demonstrations
-from pixelgait.policies.training.imitation.fitting import Lessons, fit, turn_error
-from pixelgait.policies.training.rollouts.plan import DAggerConfig
-from pixelgait.policies.training.session import train
+from pixelgait.policies.training.config import ImitateConfig
+from pixelgait.policies.training.fitting import Demonstrations, Lessons, fit, turn_error
+from pixelgait.policies.training.loop import train
+from pixelgait.policies.training.plan import DAggerConfig
 from pixelgait.robot.cli.options import Count, Workers, parse
 from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable

@@ -170,7 +170,7 @@ def _learned(run: Path) -> Figures:
 def _imitated(run: Path) -> Figures:
     """A run of pixelgait-train: figures by round, of validation courses."""
     rounds = read_figures(run / "curve.json")
-    courses = read_json(run / "config.json")["dagger"]["courses"]
+    courses = Run(run).config["dagger"]["courses"]
     return {
         **{name: read_json(run / "git.json")[name] for name in ("commit", "modified")},
         "weights": int(load_checkpoint(run / "best.npz").weights.size),
@@ -248,7 +248,7 @@ def _is_done(run: Path) -> bool:
     """Whether all rounds are there; what is not pixelgait-train's has a bundle at its end."""
     if not (run / "last.npz").exists():
         return (run / BUNDLE / CONTRACT).exists()  # the last of its files
-    return Run(run).is_done(read_json(run / "config.json")["budget"]["iterations"])
+    return Run(run).is_done(Run(run).config["iterations"])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,313 @@
+"""DAgger: a high level learns to decide from images as a map-aware teacher does.
+
+Ross et al. 2011 (arXiv 1011.0686). Students glide without physics. Evolution on courses (`course`)
+then goes on from the best student under physics.
+
+A selection of patches (`iap`) has no gradient, and most random selections look at the sky. Students
+with different selections therefore compete (successive halving, Jamieson and Talwalkar 2016, arXiv
+1502.07943).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pixelgait.policies.high_level import (
+    Architecture,
+    HighLevelNetwork,
+    flat_weights,
+    make_high_level,
+    set_weights,
+)
+from pixelgait.policies.normaliser import Normaliser
+from pixelgait.policies.runs.run import Checkpoint, checked_figures, reading_arrays, write_arrays
+from pixelgait.policies.training.fitting import (
+    ROUND_FILE,
+    Demonstrations,
+    Lessons,
+    encode_all,
+    fit,
+    has_gradient,
+)
+from pixelgait.policies.training.plan import TRIAL_COURSES, DAggerConfig, Plan
+from pixelgait.policies.training.rollouts import (
+    Figures,
+    Job,
+    RolloutWorker,
+    Validation,
+    summary,
+    this_worker,
+)
+from pixelgait.robot.control.controller import Decision, MemoryState
+from pixelgait.robot.errors import UserError
+from pixelgait.robot.files import Readable, remove_leftovers
+from pixelgait.robot.spec import Array
+from pixelgait.sim.tasks.episode import Episode, glide_episode
+from pixelgait.sim.tasks.navigate import navigation_task
+from pixelgait.sim.tasks.teacher import Teacher
+from pixelgait.sim.workers.process_pool import Pool
+from pixelgait.sim.world.seeds import TRAINING, Stream
+
+COLLECTING, COMPETING, FITTING = 3, 4, 5  # random streams of a round
+# A stuck student sees the same image again and again. Turning round takes 3 s, and towards a goal
+# it can be the right thing to do. With 15 s a navigator learned more slowly (see its card).
+STALL_STEPS, TURN_STALL_STEPS = 200, 600
+TEACHER_NOISE = 0.3  # share of the teacher's decisions with a random turn: shows how to recover
+
+
+class DAgger:
+    """The trainer of imitate; see `loop.Trainer`. An iteration is a round.
+
+    The demonstrations of every round are a file in the run folder; the students are in the
+    checkpoint. Within a round every fitted student is a file as well: a round that was killed
+    continues there.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        plan: Plan,
+        config: DAggerConfig,
+        seed: int,
+        folder: Path,
+        validation: Validation,
+        checkpoint: Checkpoint,
+        trained: bool,
+    ) -> None:
+        """Continues from a checkpoint.
+
+        Args:
+            folder: run folder.
+            trained: the first students come from another run, so they lead from round 1 on.
+
+        Raises:
+            UserError: if the checkpoint is not that of an imitation.
+        """
+        check_students(checkpoint)
+        self.pool, self.plan, self.config, self.seed = pool, plan, config, seed
+        self.trained, self.validation = trained, validation
+        self.folder = folder / "demonstrations"
+        remove_leftovers(self.folder, "*")
+        self.normaliser = checkpoint.normaliser
+        self.students = checkpoint.state["students"]  # (students, n), best first
+        self.round = checkpoint.iteration
+
+    @property
+    def weights(self) -> Array:
+        """(n,) of the best student."""
+        return np.asarray(self.students[0])
+
+    def state(self) -> dict[str, Array]:
+        """`students` (students, n), best first."""
+        return {"students": self.students}
+
+    def iterate(self, iteration: int) -> Figures:
+        """One round of DAgger (Ross et al. 2011, algorithm 3.1)::
+
+            D = {}
+            for round i = 1 .. N:
+                pi_i = teacher if i = 1 else student_i
+                D_i = {(s, teacher(s)) for states s that pi_i visits}     # collect
+                D = D + D_i                                               # aggregate
+                student_{i+1} = argmin over pi of the mean loss(pi, D)    # fit
+
+        Where students compete, all of them lead, all are fitted, and the worse half leaves.
+        """
+        self.round = iteration
+        figures = self._collect()
+        dataset = self._aggregate()
+        fitted = self._fit(dataset)
+        self.students = better_half(fitted)
+        return figures
+
+    def validate(self) -> Figures:
+        """Figures of the best student, gliding on the validation seeds."""
+        return self.validation.figures(self.weights, self.normaliser)
+
+    def histograms(self) -> dict[str, Array]:
+        """The teacher's turns in the last round."""
+        return {"demonstrations/turn": Demonstrations.load(self._file(self.round)).latents[:, 1]}
+
+    def _collect(self) -> Figures:
+        """Store the teacher's decisions on new courses; figures of the episodes."""
+        file = self._file(self.round)
+        if file.exists():  # the round was killed later on
+            with reading_arrays(file, ROUND_FILE) as data:
+                return checked_figures(json.loads(str(data["figures"])))
+        difficulty = self.plan.difficulty_in(self.round)
+        students_lead = self.trained or self.round > 1
+        jobs = [
+            Course(
+                self.students[i % len(self.students)] if students_lead else None, seed, difficulty
+            )
+            for i, seed in enumerate(self._courses(self.config.courses, COLLECTING))
+        ]
+        collected = self.pool.map(collect, jobs, f"round {self.round}: demonstrations")
+        shown, episodes = zip(*collected, strict=True)
+        figures = {**summary("train", episodes), "train/difficulty": difficulty}
+        Demonstrations.joined(shown).save(file, figures)
+        return figures
+
+    def _aggregate(self) -> list[Readable]:
+        """The demonstrations of all rounds so far, as files that workers read."""
+        return [self.pool.shared(self._file(i + 1)) for i in range(self.round)]
+
+    def _fit(self, dataset: list[Readable]) -> list[tuple[float, Array]]:
+        """Score [m] and weights (n,) of every student, fitted to the dataset.
+
+        The score is the mean advance on further courses, 0 for a student without rivals.
+        """
+        for file in self.folder.glob("fitted-*.npz"):
+            if not file.name.startswith(f"fitted-{self.round:03}-"):
+                file.unlink()
+        files = [
+            self.folder / f"fitted-{self.round:03}-{i:03}.npz" for i in range(len(self.students))
+        ]
+        fitted = [_load_fitted(file, self.weights.size) for file in files]
+        left = [i for i, each in enumerate(fitted) if each is None]
+        compete = len(self.students) > 1
+        count = min(self.config.courses, TRIAL_COURSES // len(self.students)) if compete else 0
+        courses, difficulty = self._courses(count, COMPETING), self.plan.difficulty_in(self.round)
+        seed = int(self._rng(FITTING).integers(2**32))
+        label = "" if compete else f"round {self.round}: steps"
+        jobs = [
+            Fit(self.students[i], dataset, self.config, courses, difficulty, seed, label)
+            for i in left
+        ]
+        results = self.pool.imap(fit_student, jobs, f"round {self.round}: students" * compete)
+        for i, (score, weights) in zip(left, results, strict=True):
+            write_arrays(files[i], score=score, weights=weights)
+            fitted[i] = score, weights
+        return [each for each in fitted if each is not None]
+
+    def _courses(self, count: int, stream: int) -> list[int]:
+        chosen = self._rng(stream).choice(len(TRAINING), count, replace=False)
+        return [int(seed) for seed in chosen]
+
+    def _rng(self, stream: int) -> np.random.Generator:
+        return np.random.default_rng((self.seed, self.round, stream))
+
+    def _file(self, of_round: int) -> Path:
+        return self.folder / f"round-{of_round:03}.npz"
+
+
+def better_half(fitted: list[tuple[float, Array]]) -> Array:
+    """One step of successive halving: weights (k, n) of the better half, best first."""
+    ranked = sorted(fitted, key=lambda each: -each[0])[: (len(fitted) + 1) // 2]
+    return np.array([weights for _, weights in ranked])
+
+
+def first_students(architecture: Architecture, config: DAggerConfig, seed: int) -> Array:
+    """Fresh high levels (students, n); one where gradients reach everything that is drawn."""
+    first = make_high_level(architecture, seed)
+    count = 1 if has_gradient(first) and not first.encoder.drawn else config.students
+    fresh = [make_high_level(architecture, 1000 * seed + i) for i in range(count)]
+    return np.array([flat_weights(student) for student in fresh])
+
+
+def check_students(checkpoint: Checkpoint) -> None:
+    """Raises UserError unless the checkpoint holds students of its own number of weights."""
+    students = checkpoint.state.get("students", np.zeros(0))
+    if students.ndim != 2 or not len(students) or students.shape[1:] != checkpoint.weights.shape:
+        raise UserError(
+            f"last.npz: weights {checkpoint.weights.shape}, but students {students.shape}, "
+            "expected one or more of as many weights"
+        )
+
+
+def _load_fitted(file: Path, size: int) -> tuple[float, Array] | None:
+    """Score and weights (size,) of a student that is fitted already; None: it is not."""
+    if not file.exists():
+        return None
+    with reading_arrays(file, "a fitted student") as data:
+        score, weights = float(data["score"]), data["weights"]
+        if weights.shape != (size,) or not np.isfinite([score, *weights]).all():
+            raise ValueError(f"weights {weights.shape}, expected {size} finite numbers")
+    return score, weights
+
+
+load_once = cache(Demonstrations.load)  # for a file that many students are fitted to
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """Job of a worker: demonstrations on one course."""
+
+    student: Array | None  # weights (n,) of the student that leads; None: the teacher leads
+    seed: int
+    difficulty: float
+
+
+def collect(course: Course) -> tuple[Demonstrations, Episode]:
+    """Demonstrations on one course, and the episode."""
+    student, seed = course.student, course.seed
+    worker, high_level = _worker_and_network()
+    body = worker.glider(course.difficulty)
+    teacher = Teacher(body)
+    rng = Stream.TEACHER_NOISE.rng(seed)
+    images, goals, latents = [], [], []
+    if student is not None:
+        set_weights(high_level, student)
+
+    def decide(image: NDArray[np.uint8], goal: Array, state: MemoryState) -> Decision:
+        taught = teacher.decide()
+        images.append(image)
+        goals.append(goal)
+        latents.append(taught.latent)
+        if student is not None:
+            return high_level.decide(image, goal, state)
+        if rng.random() < TEACHER_NOISE:
+            latent = np.array((taught.latent[0], rng.uniform(-1.0, 1.0)))
+            return replace(taught, latent=latent)
+        return taught
+
+    task = navigation_task(body.scene, worker.plan.steps)
+    task.stall_steps = TURN_STALL_STEPS if body.scene.has_goal_position else STALL_STEPS
+    episode = glide_episode(decide, body, task, seed)
+    # An episode that begins at its goal has no decision: empty arrays, of the usual shapes.
+    seen = np.array(images, np.uint8).reshape(-1, *high_level.image_shape)
+    towards, taught = (np.array(each, float).reshape(-1, 2) for each in (goals, latents))
+    return Demonstrations(np.arange(len(seen)) == 0, seen, towards, taught), episode
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Job of a worker: fit a student, and try it."""
+
+    weights: Array  # (n,)
+    files: list[Readable]  # demonstrations
+    config: DAggerConfig
+    courses: list[int]  # seeds of the courses it is tried on
+    difficulty: float
+    seed: int  # of batches and dropout
+    label: str  # of the bar that counts steps on a terminal; empty: no bar
+
+
+def fit_student(job: Fit) -> tuple[float, Array]:
+    """Mean advance [m] on the job's courses, 0 without any, and the fitted weights (n,)."""
+    worker, high_level = _worker_and_network()
+    set_weights(high_level, job.weights)
+    load = load_once if job.courses else Demonstrations.load  # read once only: not worth a cache
+    shown = Demonstrations.joined([load(file) for file in job.files])
+    seen = torch.from_numpy(shown.images)
+    if not has_gradient(high_level):
+        seen = encode_all(high_level, seen)
+    plan = worker.plan
+    fit(high_level, Lessons.of(shown, seen), job.config, job.seed, plan.device, job.label)
+    fitted = flat_weights(high_level)
+    episodes = worker.run(Job(fitted, Normaliser.empty(), job.courses, plan.steps, job.difficulty))
+    advance = [episode.distance_m for episode in episodes]
+    return float(np.mean(advance)) if advance else 0.0, fitted
+
+
+def _worker_and_network() -> tuple[RolloutWorker, HighLevelNetwork]:
+    worker = this_worker()
+    assert worker.high_level is not None
+    return worker, worker.high_level
