@@ -18,7 +18,7 @@ from pixelgait.policies.runs.trained import trained_high_level
 from pixelgait.policies.training import rollouts as worker
 from pixelgait.policies.training.dagger import Course, collect
 from pixelgait.policies.training.plan import Plan
-from pixelgait.policies.training.rollouts import Worker
+from pixelgait.policies.training.rollouts import RolloutWorker
 from pixelgait.robot.bundle import BundleError, load_bundle
 from pixelgait.robot.control.observation import DEPTH_RANGE_M, depth_bytes, fill_holes
 from pixelgait.robot.errors import UserError
@@ -113,7 +113,7 @@ def test_training_sees_what_the_encoder_sees() -> None:
     assert 20 < images[:, -1].mean() < 90  # the ground in front of the feet: 0.3 to 1 m
     worker.this_worker().close()
     eyes = Architecture("cnn:channels=4,height=24")
-    own = Worker(Plan(task="course", steps=10, high_level=eyes))
+    own = RolloutWorker(Plan(task="course", steps=10, high_level=eyes))
     assert own.body(0.5, 5).reset(5).image().pixels.shape == (24, 32, 4)
     own.close()
 

@@ -40,7 +40,7 @@ BATCH_S = 0.2  # least work in a task: its overhead is some milliseconds
 # Ray kills a process that has lost its raylet without calling Python: a shell prints this instead.
 LAST_WORDS = (
     "\nerror: the cluster's node on this machine has died, or this command was killed: "
-    "pixelgait-train --out RUN --resume goes on"
+    "pixelgait-train --out RUN --resume continues"
 )
 
 Argument = TypeVar("Argument", bound="Movable")

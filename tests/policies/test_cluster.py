@@ -254,7 +254,7 @@ def test_a_driver_that_ends_leaves_nothing_behind_and_nothing_is_lost(
         assert driver.returncode == 130
         last = told.splitlines()[-1]
         assert last.startswith("error: interrupted, pixelgait-train --out ")
-        assert last.endswith(f" --resume --cluster {cluster.address} goes on")
+        assert last.endswith(f" --resume --cluster {cluster.address} continues")
     assert "Traceback" not in told
     train(replace(WALK, out=out, resume=True))
     assert same(local, out)
@@ -297,7 +297,7 @@ def test_who_loses_the_raylet_of_this_machine_is_told_how_to_go_on(
     assert "Traceback" not in told
     last = told.splitlines()[-1]
     assert last.startswith("error: the cluster's node on this machine has died")
-    assert last.endswith("--resume goes on")
+    assert last.endswith("--resume continues")
     train(replace(WALK, out=out, resume=True))
     assert same(local, out)
 

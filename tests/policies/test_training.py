@@ -457,7 +457,7 @@ def test_a_run_is_not_overwritten_and_not_resumed_as_another(tmp_path: Path) -> 
     with pytest.raises(UserError, match="started with steps = 20, cannot resume with 30"):
         train(WalkConfig(out=tmp_path, resume=True, iterations=2, steps=30))
     (tmp_path / "last.npz").unlink()  # whoever does, its best is not written over
-    with pytest.raises(UserError, match=r"holds something else \(best.npz\), choose another"):
+    with pytest.raises(UserError, match=r"holds other files \(best.npz\), choose another"):
         train(config)
 
 
