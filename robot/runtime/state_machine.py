@@ -162,7 +162,7 @@ class Operator:
             if "armed" not in changes and not before.armed:
                 return False, "not armed"
             if self.state is None:
-                return False, "nobody operates the robot: the node is not active"
+                return False, "the node is not active"
             if self.state not in allowed_in:
                 return False, f"the robot is {self.state.value}"
             self.commands = replace(before, wanted=wanted, **changes)

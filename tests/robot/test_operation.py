@@ -300,7 +300,7 @@ def test_a_stop_acts_at_once_and_outlasts_every_order() -> None:
 
 def test_an_operator_keeps_a_stop_over_a_new_beginning() -> None:
     operator = Operator(auto=True)
-    assert operator.arm() == (False, "nobody operates the robot: the node is not active")
+    assert operator.arm() == (False, "the node is not active")
     operator.emergency_stop("somebody")
     operator.emergency_stop("somebody else")
     operator.begin()

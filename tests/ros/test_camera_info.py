@@ -141,5 +141,5 @@ def test_a_lens_that_nobody_tells_of_is_named_as_not_checked(
     run.terminate()
     client.spin(lambda: run.poll() is not None)
     assert run.stdout is not None
-    why = "is not calibrated" if speaks else "says nothing"
+    why = "is not calibrated" if speaks else "has no message"
     assert run.stdout.read().count(f"the camera's lens is not checked: /{topic} {why}") == 1

@@ -263,7 +263,7 @@ def test_a_goal_from_before_it_was_activated_is_void(
     assert stands(client)
     run.send_signal(2)
     output, _ = run.communicate(timeout=30)
-    assert "goal_pose: refused, nobody operates the robot" in output
+    assert "goal_pose: refused, the node is not active" in output
 
 
 def test_odometry_is_as_noisy_as_the_stand_in_robot_is_told(

@@ -67,7 +67,7 @@ class CameraInfoCheck:
         """Why nothing was compared, if so."""
         for name in self._subscriptions:
             if name not in self._infos:
-                return f"the camera's lens is not checked: {name} says nothing"
+                return f"the camera's lens is not checked: {name} has no message"
             if not calibrated(self._infos[name]):
                 return f"the camera's lens is not checked: {name} is not calibrated"
         return None
