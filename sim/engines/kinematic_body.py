@@ -1,8 +1,8 @@
-"""Kinematic stand-in for a robot and its low level: it follows commands without legs, fast.
+"""Kinematic (gliding) robot: follows velocity commands without legs, fast.
 
-What a high level learns here physics has to confirm, but an episode costs little more than its
-images. That lower fidelity need not hurt the navigation of legged robots is the finding of Truong
-et al. 2022 (arXiv 2207.10821).
+For training high levels, which are then evaluated in physics: an episode costs little more than its
+images. Lower fidelity need not hurt the navigation of legged robots (Truong et al. 2022, arXiv
+2207.10821).
 """
 
 from __future__ import annotations
@@ -31,23 +31,25 @@ from pixelgait.sim.world.obstacles import Obstacles, along, moving_obstacles, ob
 from pixelgait.sim.world.scene import Layout, Pose, Scene
 from pixelgait.sim.world.seeds import Stream
 
-# What the low level `walk` does on flat ground, measured, and more, ours; drawn every episode.
+# Ranges drawn every episode: measured on flat ground with the low level `walk`, and widened
+# (assumption).
 LAG_S = (0.1, 0.3)  # time constant of speed and yaw rate behind their commands
 SPEED_GAIN = (0.85, 1.05)
 TURN_GAIN = (0.9, 1.1)  # as the controller's heading hold makes it
-DRIFT_RAD_PER_S = (-0.03, 0.03)  # yaw rate when none is asked for
+DRIFT_RAD_PER_S = (-0.03, 0.03)  # yaw rate without a command
 SLIP = (-0.1, 0.1)  # sideways, a share of the speed
-HEIGHT_SHARE = 0.9  # of the standing height, where its base is said to be: `sway`, at 0.4 m/s
-NOSE_M, NOSE_HALF_M = 0.07, 0.1  # trunk's front, beyond the feet: ours; half as wide: A1's URDF
-STEP_ASIDE_M = 0.05  # feet of `walk` get so far out from where they stand, measured: 0.036 to 0.062
-POST_M = 0.05  # what is as wide is not between two points of the outline: ours
+HEIGHT_SHARE = 0.9  # reported height of the base, of the standing height: that at 0.4 m/s
+NOSE_M = 0.07  # assumption: the trunk's front beyond the feet
+NOSE_HALF_M = 0.1  # half its width, from the A1's URDF
+STEP_ASIDE_M = 0.05  # lateral motion of the feet of `walk`; measured: 0.036 to 0.062
+POST_M = 0.05  # assumption: distance of the points on the outline, the narrowest obstacle
 FEET = slice(0, 4)  # of the outline
-LOOK_M = 0.012  # what nears each other at full speed between looks for collisions, at least: a step
+CHECK_M = 0.012  # least approach between two collision checks: a step at full speed
 
 
 @dataclass(frozen=True, slots=True)
 class Gait:
-    """How one episode's robot follows its commands; see the ranges above."""
+    """Command tracking of one episode's robot; see the ranges above."""
 
     lag_s: float
     drift_rad_per_s: float
@@ -57,7 +59,7 @@ class Gait:
 
     @classmethod
     def draw(cls, rng: np.random.Generator) -> Gait:
-        """Another robot's."""
+        """Draw a robot."""
         ranges = (LAG_S, DRIFT_RAD_PER_S, SLIP, SPEED_GAIN, TURN_GAIN)
         return cls(*(rng.uniform(*each) for each in ranges))
 
@@ -75,18 +77,18 @@ class GliderState:
     yaw: float
     speed: float = 0.0  # [m/s]
     yaw_rate: float = 0.0  # [rad/s]
-    free_steps: float = 0.0  # until it can have hit something
+    free_steps: float = 0.0  # without a possible collision
     stopped: bool = False  # by an obstacle, in the last step
     run_into: bool = False  # by an obstacle that moves, in the last step
     camera: CameraStream | None = None  # None: an ideal one
-    odometry: DriftingOdometry | None = None  # likewise
-    heading_drift_rad_per_s: float = 0.0  # of what its IMU says
+    odometry: DriftingOdometry | None = None  # None: an ideal one
+    heading_drift_rad_per_s: float = 0.0  # of the IMU
 
 
 class KinematicBody:
-    """One gliding robot in one scene, with what tasks and cameras need of a `SimulatedBody`.
+    """One gliding robot in one scene, with the parts of a `SimulatedBody` for tasks and cameras.
 
-    Of a randomisation only what it says of camera, odometry and heading means anything here.
+    Only camera, odometry and heading are randomised.
     """
 
     seed: int  # of this episode
@@ -107,7 +109,7 @@ class KinematicBody:
         self.client: int = pybullet.connect(pybullet.DIRECT)
         self._scene = PyBulletScene(scene, self.client, alone=True)
         reach_m, half_m = np.abs(spec.feet_m).max(0).tolist()
-        # A camera may stick out further than the trunk, and must not get into a wall.
+        # A camera may protrude from the trunk, and must not get into a wall.
         front_m = max(reach_m + NOSE_M, spec.camera.position_m[0] + HOUSING_M)
         front, wide = (front_m, NOSE_HALF_M), (reach_m, half_m + STEP_ASIDE_M)
         left = np.array([front, wide, (-wide[0], wide[1])])
@@ -122,7 +124,7 @@ class KinematicBody:
             pybullet.disconnect(physicsClientId=self.client)
 
     def reset(self, seed: int) -> Reading:
-        """Lay the scene out from the seed, draw the robot, put it at the start."""
+        """Lay the scene out from the seed, draw the robot and put it at the start."""
         self.seed = seed
         start = self._scene.reset(Stream.LAYOUT.rng(seed))
         rng = Stream.GAIT.rng(seed)
@@ -149,11 +151,11 @@ class KinematicBody:
 
     @property
     def layout(self) -> Layout:
-        """Of this episode."""
+        """Layout of the scene in this episode."""
         return self._scene.layout
 
     def read(self) -> Reading:
-        """A reading of which joints and rates mean nothing."""
+        """A reading with zeros for joints and angular velocity."""
         none, state = np.zeros(len(self.spec.joint_names)), self.state
         drifted = state.heading_drift_rad_per_s * self.time_s
         orientation = np.array(upright(state.yaw + drifted))
@@ -163,7 +165,7 @@ class KinematicBody:
         return Reading(self.time_s, none, none, orientation, np.zeros(3), self.render, odometry)
 
     def render(self) -> Image:
-        """The camera's newest view; an ideal one's is that of this instant."""
+        """The camera's newest image; that of this instant for an ideal camera."""
         if self.state.camera is not None:
             return self.state.camera.newest(self.time_s)
         return Image(self._view(self.camera, self._trunk_pose()), self.time_s)
@@ -174,12 +176,12 @@ class KinematicBody:
         return np.asarray(self._view(replace(camera, kind="rgb"), self._trunk_pose()))
 
     def _view(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
-        """What a camera sees now from there. Moving things cost time only when looked at."""
+        """Image of a camera on a trunk at a pose; swinging shapes are moved only when rendered."""
         self._scene.move(self.time_s)
         return self._scene.render(camera, pose)
 
     def _trunk_pose(self) -> BasePose:
-        """Where the trunk is that a camera sits on: it sways, and is as steep as the ground."""
+        """Pose of the trunk under the camera: it sways, and follows the slope of the ground."""
         state, height_m = self.state, self.spec.stand_height_m
         trunk = state.sway.at(self.time_s, state.speed, state.yaw_rate)
         up_roll, up_pitch = self._ground_slope()
@@ -188,7 +190,7 @@ class KinematicBody:
         return BasePose((state.x, state.y, z), pybullet.getQuaternionFromEuler(euler))
 
     def _ground_slope(self) -> tuple[float, float]:
-        """Roll and pitch of the ground between the feet [rad]; 0 where a foot has none."""
+        """Roll and pitch of the ground between the feet [rad]; 0 if a foot has no ground."""
         state, feet = self.state, self.spec.feet_m
         places = self._at(state.x, state.y, state.yaw)[FEET].tolist()
         heights = [self.scene.ground_m(x, y) for x, y in places]
@@ -200,25 +202,25 @@ class KinematicBody:
         return math.atan(y_slope), -math.atan(x_slope)
 
     def pose(self) -> BasePose:
-        """Where the base is."""
+        """True pose of the base."""
         state = self.state
         return BasePose((state.x, state.y, state.z), upright(state.yaw))
 
     def touching(self) -> float | None:
-        """0 while an obstacle stops it or runs into it (it has no mass), else None."""
+        """0 while an obstacle stops the robot or runs into it (it has no mass), else None."""
         return 0.0 if self.state.stopped or self.state.run_into else None
 
     def joint_angles(self) -> Array:
-        """Those of a robot that stands: it has no legs to move."""
+        """Joint angles of a standing robot: this one has no legs."""
         return self.spec.default_pose_rad
 
     def loads(self) -> JointLoads:
-        """Nothing: it has neither motors nor feet."""
+        """Zeros: the robot has neither motors nor feet."""
         joints, legs = np.zeros(len(self.spec.joint_names)), np.zeros(len(self.spec.feet_m))
         return JointLoads(joints, joints, legs, legs)
 
     def push(self, velocity: Array) -> None:
-        """Add the part along the robot of a velocity (3,) [m/s]."""
+        """Add the component along the robot of a velocity (3,) [m/s]."""
         cos, sin = math.cos(self.state.yaw), math.sin(self.state.yaw)
         self.state.speed += cos * velocity[0] + sin * velocity[1]
 
@@ -246,16 +248,16 @@ class KinematicBody:
             state.camera.observe(self.time_s, self._trunk_pose())
 
     def on_ground(self) -> bool:
-        """Whether all feet are on ground to walk on."""
+        """Whether all feet are on ground."""
         feet = self._at(self.state.x, self.state.y, self.state.yaw)[FEET]
         return None not in [self.scene.ground_m(x, y) for x, y in feet.tolist()]
 
     def _at(self, x: float, y: float, yaw: float) -> Array:
-        """A robot there: its feet, and around all it may touch with (n, 2)."""
+        """Outline (n, 2) [m] of the robot at a pose: its feet first, then its hull."""
         return Pose(x, y, 0.0, yaw).points(self._outline)
 
     def _stopped(self, x: float, y: float, yaw: float) -> bool:
-        """Whether a step would lead into an obstacle, or deeper into one; turning is free."""
+        """Whether a step would lead into an obstacle, or deeper into one; turning never does."""
         state = self.state
         state.free_steps -= 1
         if state.free_steps > 0:
@@ -263,9 +265,9 @@ class KinematicBody:
         state.obstacles.move(self.time_s)
         depth, state.run_into = state.obstacles.depth(self._at(x, y, yaw)), False
         if depth <= 0.0:
-            # No corner moves faster than this, in a turn either: look again when one can have hit.
+            # No corner moves faster than this, turns included: check again when one can have hit.
             fastest = 2.0 * MAX_SPEED_M_PER_S + state.obstacles.fastest_m_per_s
-            state.free_steps = max(LOOK_M, -depth) / (fastest * CONTROL_DT_S)
+            state.free_steps = max(CHECK_M, -depth) / (fastest * CONTROL_DT_S)
             return False
         here = self._at(state.x, state.y, state.yaw)
         state.run_into = state.obstacles.depth(here, moving=True) > 0.0

@@ -1,21 +1,21 @@
 """A quadruped in MuJoCo: the same robot, scenes, motors and rates as in PyBullet.
 
-Same: the URDF's masses, inertias, joint limits and collision shapes; the scene's boxes and their
-friction; gravity; 2 ms physics; explicit PD torques, clipped, in every physics step; control at
+Equal: the URDF's masses, inertias, joint limits and collision shapes; the scene's boxes and their
+friction; gravity; 2 ms physics; explicit clipped PD torques in every physics step; control at
 100 Hz; no self-collision. Ideal motors are MuJoCo's own, which saves a fifth of the time or more;
-torques differ from ours by rounding.
+their torques differ by rounding.
 
-Different, and left so, because a policy that only works with one engine's contacts works with none:
+Different on purpose, since a policy must not depend on one engine's contacts:
 
 * Contacts are soft constraints (MuJoCo's default, a time constant of 20 ms) instead of hard ones,
   with elliptic friction cones. Contact stiffness in a URDF is ignored.
-* The feet's friction counts for all links; in PyBullet every link has its own.
+* The feet's friction applies to all links; in PyBullet every link has its own.
 * PyBullet damps the base's velocity by 4 % per second; MuJoCo does not.
-* A scanned house's triangles are only seen: robots collide with boxes where its maps say that they
-  cannot walk (`sim.scenes.houses.collision_boxes`).
-* Images are cast by one ray per pixel at what the scene is made of: no OpenGL needed, the same on
-  every machine. Textures and light are PyBullet's; colours differ where a ray meets an edge, and by
-  a level or two on height fields. A mesh's triangles are lit as flat ones, whatever its normals.
+* A scanned house's triangles are only rendered: robots collide with boxes over the blocked cells of
+  its maps (`sim.scenes.houses.collision_boxes`).
+* Images are cast with one ray per pixel at the scene's shapes: no OpenGL, equal on every machine.
+  Textures and light are PyBullet's; colours differ where a ray meets an edge, and by a level or two
+  on height fields. A mesh's triangles are lit as flat ones, whatever its normals.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class MuJoCoBody(LeggedBody):
         self._legs = {foot: leg for leg, foot in enumerate(foot_geoms(model, spec))}
 
     def close(self) -> None:
-        """Nothing to do: the model is freed with the object."""
+        """Do nothing: the model is freed with the object."""
 
     def _restore(self) -> None:
         mujoco.mj_resetData(self.model, self.data)
@@ -97,7 +97,7 @@ class MuJoCoBody(LeggedBody):
         )
 
     def _physics(self, steps: int) -> None:
-        """With MuJoCo's own motors where they will do: at once, and as strong at every speed."""
+        """Use MuJoCo's own motors if they have no delay and the same strength at every speed."""
         if self._sample.delay_s or self._sample.torque_drop:
             super()._physics(steps)
             return
@@ -125,11 +125,11 @@ class MuJoCoBody(LeggedBody):
         bias[:, 2] = -strength * command.kd
 
     def advance(self) -> None:
-        """One physics step of the engine alone, with the torques or motors that are set."""
+        """One physics step of the engine alone, with the set torques or motors."""
         mujoco.mj_step(self.model, self.data)
 
     def _damp(self, kd: float) -> None:
-        """With an inertia of kd dt more the same torque is that of implicit Euler:
+        """Add an inertia of kd dt, which makes the same torque that of implicit Euler:
         (I + kd dt) (v' - v) / dt = -kd v is I (v' - v) / dt = -kd v'.
         """
         self.model.dof_armature[self.v] = kd * PHYSICS_DT_S
@@ -146,12 +146,12 @@ class MuJoCoBody(LeggedBody):
         model.actuator_forcerange[:] = torques * sample.strength
         model.body_mass[:] = mass * sample.mass  # the scene has none
         model.body_inertia[:] = inertia * (sample.mass * sample.inertia)
-        # What counts is the scene's geoms: they hold their own friction times that of the feet.
+        # The scene's geoms have priority: they hold their own friction times that of the feet.
         model.geom_friction[:, 0] = friction[:, 0] * (sample.friction / FRICTION / self._friction)
-        mujoco.mj_setConst(model, self.data)  # what follows from mass and inertia
+        mujoco.mj_setConst(model, self.data)  # derived from mass and inertia
 
     def pose(self) -> BasePose:
-        """Where the base is."""
+        """True pose of the base."""
         w, x, y, z = self.data.qpos[QUATERNION].tolist()
         return BasePose(tuple(self.data.qpos[POSITION].tolist()), (x, y, z, w))
 
@@ -175,7 +175,7 @@ class MuJoCoBody(LeggedBody):
         return float(total)
 
     def loads(self) -> JointLoads:
-        """What motors and feet bear at this instant."""
+        """Loads of motors and feet at this instant."""
         model, data, legs = self.model, self.data, self._legs
         forces, sinking, force, velocity = (np.zeros(n) for n in (len(legs), len(legs), 6, 6))
         for contact, pair in enumerate(data.contact.geom.tolist()):

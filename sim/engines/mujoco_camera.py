@@ -1,6 +1,6 @@
-"""First-person RGB, depth and RGB-D images in MuJoCo, by casting one ray per pixel.
+"""Robot camera in MuJoCo: RGB, depth and RGB-D images with one ray per pixel.
 
-No OpenGL, the same on every machine.
+Without OpenGL, so images are the same on every machine.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GROUPS = np.array([i == SCENE_GROUP for i in range(6)], dtype=np.uint8)
 
 
 class Paint(Protocol):
-    """What gives some geoms other colours than their own."""
+    """Gives some geoms other colours than their own."""
 
     def apply(
         self,
@@ -40,7 +40,7 @@ class Paint(Protocol):
         normals: Array,
         data: mujoco.MjData,
     ) -> None:
-        """Change colours (n, 3) of rays that hit these geoms (n,), -1: none, there (n, 3) [m]."""
+        """Change colours (n, 3) of rays by their geoms (n,), -1 for none, and points (n, 3) [m]."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,12 +48,12 @@ class TiledTextures:
     """Textures on the boxes and planes of a model with n geoms."""
 
     tiles: NDArray[np.uint8]  # (m, TILE_PIXELS, TILE_PIXELS, 3)
-    which: NDArray[np.int64]  # (n,) a geom's tile, -1: its colour
-    width_m: Array  # (n,) of its tile
+    which: NDArray[np.int64]  # (n,) tile of each geom, -1 for its own colour
+    width_m: Array  # (n,) of each geom's tile
 
     @classmethod
     def of(cls, count: int, covers: Mapping[int, tuple[NDArray[np.uint8], float]]) -> TiledTextures:
-        """These tiles, so many metres wide, on these geoms of so many in the model."""
+        """Tiles with their widths [m] by geom, for a model with `count` geoms."""
         distinct = {id(pixels): pixels for pixels, _ in covers.values()}
         order = list(distinct)
         which, width = np.full(count, -1), np.ones(count)
@@ -87,7 +87,7 @@ def cast_image(
     pose: BasePose,
     paints: Sequence[Paint],
 ) -> NDArray[Any]:
-    """What the camera sees (see `Camera`) from a base at this pose."""
+    """Image of a camera (see `Camera`) on a base at this pose."""
     hits = _cast(model, data, camera, pose)
     if camera.kind == "depth":
         return hits.depth
@@ -102,7 +102,7 @@ def cast_both(
     pose: BasePose,
     paints: Sequence[Paint],
 ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-    """Colours (height, width, 3) and depth (height, width) [m] of one instant, of any kind."""
+    """Colours (height, width, 3) and depth (height, width) [m], whatever the camera's kind."""
     hits = _cast(model, data, camera, pose)
     return _colours(model, data, camera, hits, paints), hits.depth
 
@@ -116,7 +116,7 @@ def cast_with_appearance(
     painter: Painter,
     shapes: NDArray[np.intp],
 ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-    """The same in an episode's look; geoms (ngeom,) are these shapes of the scene, or FOREIGN."""
+    """As `cast_both`, in an episode's appearance; `shapes` (ngeom,) of the geoms, or FOREIGN."""
     hits = _cast(model, data, camera, pose)
     which = np.where(hits.geoms < 0, SKY, shapes[hits.geoms])
     theirs = None
@@ -129,7 +129,7 @@ def cast_with_appearance(
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """What the rays of one image hit; n is height times width."""
+    """Hits of the n = height x width rays of an image."""
 
     depth: NDArray[np.float32]  # (height, width) [m]
     geoms: NDArray[np.int32]  # (n,), -1: none
@@ -139,7 +139,7 @@ class Hits:
 
 
 def _rotation(pose: BasePose) -> Array:
-    """Of the base, (3, 3)."""
+    """Rotation (3, 3) of the base."""
     rotation = np.zeros(9)
     mujoco.mju_quat2Mat(rotation, np.array(wxyz(pose.orientation)))
     return rotation.reshape(3, 3)
@@ -158,7 +158,7 @@ def _cast(model: mujoco.MjModel, data: mujoco.MjData, camera: Camera, pose: Base
         normals.ravel(), count, FAR_M,
     )  # fmt: skip
     forward_m = distances * rays[:, 0]
-    geoms[forward_m >= FAR_M] = -1  # MuJoCo may look further
+    geoms[forward_m >= FAR_M] = -1  # MuJoCo may cast further
     far = np.where(geoms < 0, FAR_M, forward_m)
     depth = np.asarray(far.reshape(shape), dtype=np.float32)
     return Hits(depth, geoms, distances, eye + distances[:, None] * world, normals)
@@ -171,7 +171,7 @@ def _colours(
     hits: Hits,
     paints: Sequence[Paint],
 ) -> NDArray[np.uint8]:
-    """Lit colours (height, width, 3) of what was hit."""
+    """Lit colours (height, width, 3) of hits."""
     colours = np.floor(255.0 * model.geom_rgba[hits.geoms, :3])
     for paint in paints:
         paint.apply(colours, hits.geoms, hits.points, hits.normals, data)
@@ -181,9 +181,9 @@ def _colours(
 
 
 def _brightness(normals: Array, light: tuple[float, float, float]) -> Array:
-    """How PyBullet's TinyRenderer lights surfaces with these normals (n, 3), (n,).
+    """Brightness (n,) of surfaces with normals (n, 3), as by PyBullet's TinyRenderer.
 
-    Phong's model, but for the highlight: that looks from straight above, wherever the camera is.
+    Phong's model, with the highlight for a camera straight above, wherever it is.
     """
     to_light = np.array(light) / np.linalg.norm(light)
     cosine = normals @ to_light

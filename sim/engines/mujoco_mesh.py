@@ -1,4 +1,4 @@
-"""Mesh textures in MuJoCo, whose rays say which mesh they hit but not which triangle."""
+"""Mesh textures in MuJoCo: finds the triangles of ray hits, which MuJoCo does not report."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SLACK_M = 1e-4  # between a hit, float64, and its triangle, float32
 
 
 class MeshTexture:
-    """A picture on one mesh of a model."""
+    """The picture on one mesh of a model."""
 
     def __init__(self, model: mujoco.MjModel, geom: int, texture: Path) -> None:
         self.geom = geom
         mesh = model.geom_dataid[geom]
         faces = _faces(model, mesh)
-        # v is downwards. To a mesh that does not say more PyBullet gives the picture's middle.
+        # v is downwards. PyBullet gives a mesh without coordinates the picture's middle.
         self._uv = np.full((model.mesh_facenum[mesh], 3, 2), 0.5)
         first = model.mesh_texcoordadr[mesh]
         if first >= 0:
@@ -51,13 +51,13 @@ class MeshTexture:
 
 
 def _faces(model: mujoco.MjModel, mesh: int) -> slice:
-    """Where those of a mesh stand among all of the model."""
+    """Range of a mesh's faces in the model."""
     first = int(model.mesh_faceadr[mesh])
     return slice(first, first + int(model.mesh_facenum[mesh]))
 
 
 class MeshTriangles:
-    """Those of one mesh, found by the tree of boxes that MuJoCo's own rays go through."""
+    """Triangles of one mesh, searched with MuJoCo's own bounding volume hierarchy."""
 
     def __init__(self, model: mujoco.MjModel, mesh: int) -> None:
         faces = _faces(model, mesh)
@@ -67,7 +67,7 @@ class MeshTriangles:
         normals = np.cross(edges[:, 0], edges[:, 1])
         self._area = np.maximum(np.linalg.norm(normals, axis=1), np.finfo(float).tiny)
         self._normal = normals / self._area[:, None]
-        # Dual to the edges: a point's products with them are its weights of the other corners.
+        # Dual to the edges: products with a point are its weights of the other two corners.
         dual = np.cross(edges[:, ::-1], self._normal[:, None]) * ((1.0,), (-1.0,))
         self._dual = dual / self._area[:, None, None]
         tree = slice(model.mesh_bvhadr[mesh], model.mesh_bvhadr[mesh] + model.mesh_bvhnum[mesh])
@@ -75,7 +75,7 @@ class MeshTriangles:
         self._child, self._face = model.bvh_child[tree], model.bvh_nodeid[tree]  # -1: no leaf
 
     def at(self, points: Array) -> tuple[NDArray[np.int64], NDArray[np.int32], Array]:
-        """Which points (n, 3) of the mesh's frame are on it, each one's face and weights (m, 3)."""
+        """Indices (m,) of the points (n, 3) on the mesh; their faces and weights (m, 3)."""
         which, face = self._near(points)
         away = points[which] - self._origin[face]
         others = np.einsum("nkc,nc->nk", self._dual[face], away)
@@ -88,7 +88,7 @@ class MeshTriangles:
         return which, face[best], weights[best]
 
     def _near(self, points: Array) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Pairs of points and faces that may be theirs."""
+        """Candidate pairs of points and faces."""
         which = np.arange(len(points))
         node = np.zeros(len(points), dtype=np.int32)
         pairs = []

@@ -1,4 +1,4 @@
-"""A robot's URDF and a scene, compiled into one MuJoCo model."""
+"""MuJoCo model, compiled from a robot's URDF and a scene."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from pixelgait.sim.body.interface import GRAVITY_Z_M_PER_S2, PHYSICS_DT_S
 from pixelgait.sim.engines.urdf import base_link, simulated_robot
 from pixelgait.sim.world.scene import ORIGIN, Box, HeightField, Mesh, Plane, Scene, Shape
 
-SCENE_GROUP, ROBOT_GROUP = 0, 3  # the camera sees only the scene
-LINK_FRICTION = 0.5  # PyBullet's, of links whose URDF says nothing
-FOOT_CONTACTS = 4  # that sensors tell of at most: a round foot on flat ground has one
+SCENE_GROUP, ROBOT_GROUP = 0, 3  # cameras render the scene's group alone
+LINK_FRICTION = 0.5  # PyBullet's default
+FOOT_CONTACTS = 4  # most that sensors report; a round foot on flat ground has one
 BASE_M = 0.1  # of a height field, below its lowest point
-FLATTEST_M = 1e-6  # between its lowest and its highest: MuJoCo refuses one that is level
+FLATTEST_M = 1e-6  # least range of its heights: MuJoCo refuses a level one
 
 
 def compile_model(robot: RobotSpec, scene: Scene, *, foot_sensors: bool = False) -> mujoco.MjModel:
-    """The model; mocap body i is the scene's movable shape i, actuator i drives joint i.
+    """Compile a model; mocap body i is the scene's movable shape i, actuator i drives joint i.
 
-    With `foot_sensors` its sensor data is what `read_feet` takes.
+    With `foot_sensors` its sensor data is the input of `read_feet`.
 
     Raises:
-        UserError: MuJoCo cannot use something in the scene.
+        UserError: if MuJoCo cannot compile a shape of the scene.
     """
     root, _ = simulated_robot(robot)
     friction = _foot_friction(root, robot)
@@ -39,7 +39,7 @@ def compile_model(robot: RobotSpec, scene: Scene, *, foot_sensors: bool = False)
         geom.group = SCENE_GROUP if bone else ROBOT_GROUP
         if not bone:
             geom.contype, geom.conaffinity = 1, 2  # touches the scene, not itself
-    for joint in spec.joints:  # by the URDF's effort: what a motor gives is for our motors to say
+    for joint in spec.joints:  # the motor model limits torques, not the URDF's effort
         joint.actfrclimited = mujoco.mjtLimited.mjLIMITED_FALSE
     for name, limit in zip(robot.joint_names, robot.torque_limit_nm.tolist(), strict=True):
         spec.add_actuator(
@@ -52,19 +52,19 @@ def compile_model(robot: RobotSpec, scene: Scene, *, foot_sensors: bool = False)
         )
     for i, shape in enumerate(scene.fixed):
         _add(spec, spec.worldbody, scene_geom(i), shape, friction)
-    # The mocap body has the pose, its geom none of its own.
+    # The mocap body has the pose, its geom has none.
     for i, shape in enumerate(scene.movable, len(scene.fixed)):
         body, unposed = spec.worldbody.add_body(mocap=True), replace(shape, pose=ORIGIN)
         _add(spec, body, scene_geom(i), unposed, friction)
     spec.option.timestep = PHYSICS_DT_S
     spec.option.gravity = (0.0, 0.0, GRAVITY_Z_M_PER_S2)
-    # As MuJoCo Menagerie's quadrupeds: round friction cones, feet that do not creep.
+    # As in MuJoCo Menagerie's quadrupeds: elliptic friction cones, feet that do not creep.
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     spec.option.impratio = 100.0
     try:
         model = spec.compile()
         if foot_sensors:
-            _feel(spec, [spec.geoms[foot] for foot in foot_geoms(model, robot)])
+            _add_foot_sensors(spec, [spec.geoms[foot] for foot in foot_geoms(model, robot)])
             model = spec.compile()
         return model
     except ValueError as error:  # a user's mesh that cannot be used
@@ -95,7 +95,7 @@ def _add(
         mass=0.0,
         contype=2,
         conaffinity=1,
-        # PyBullet multiplies the frictions of what touches; MuJoCo takes that of the geom with
+        # PyBullet multiplies the frictions of both bodies; MuJoCo uses that of the geom with
         # priority.
         friction=(shape.friction * foot_friction, 0.005, 0.0001),
         priority=1,
@@ -119,7 +119,7 @@ def _add(
 
 
 def _mesh(spec: mujoco.MjSpec, mesh: Mesh) -> str:
-    """Its asset: triangles that need not enclose anything."""
+    """Add a mesh asset of triangles that need not be closed; returns its name."""
     name = f"mesh-{len(spec.meshes)}"
     inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
     spec.add_mesh(name=name, file=str(mesh.visual.resolve()), inertia=inertia)
@@ -127,7 +127,7 @@ def _mesh(spec: mujoco.MjSpec, mesh: Mesh) -> str:
 
 
 def _height_field(spec: mujoco.MjSpec, field: HeightField) -> str:
-    """Its asset: heights from 0 to 1 with x varying fastest."""
+    """Add a height field asset, heights from 0 to 1 with x varying fastest; returns its name."""
     rows, columns = field.heights_m.shape
     low, span = field.heights_m.min(), max(np.ptp(field.heights_m), FLATTEST_M)
     name = f"height-field-{len(spec.hfields)}"
@@ -142,21 +142,21 @@ def _height_field(spec: mujoco.MjSpec, field: HeightField) -> str:
 
 
 def _prepare(root: ElementTree.Element) -> None:
-    """Free the base."""
+    """Add a floating joint to the base, and compiler options, to a URDF."""
     base = base_link(root)
     joint = ElementTree.SubElement(root, "joint", name="floating_base", type="floating")
     ElementTree.SubElement(root, "link", name="world")
     ElementTree.SubElement(joint, "parent", link="world")
     ElementTree.SubElement(joint, "child", link=base)
-    # The scene's meshes are only looked at, and stay.
+    # Keep the scene's meshes, which are only rendered.
     options = {"strippath": "false", "discardvisual": "false"}
     ElementTree.SubElement(ElementTree.SubElement(root, "mujoco"), "compiler", options)
 
 
 def foot_geoms(model: mujoco.MjModel, robot: RobotSpec) -> list[int]:
-    """The geoms that the robot stands on, one per leg: those furthest from their knees.
+    """Geoms of the feet, one per leg: those furthest from their knees.
 
-    MuJoCo has welded the feet's links to the lower legs, and their names are gone.
+    MuJoCo merges the feet's links into the lower legs, without their names.
     """
     feet = []
     for knee in robot.joint_names[2::3]:
@@ -166,7 +166,7 @@ def foot_geoms(model: mujoco.MjModel, robot: RobotSpec) -> list[int]:
     return feet
 
 
-def _feel(spec: mujoco.MjSpec, feet: list[mujoco.MjsGeom]) -> None:
+def _add_foot_sensors(spec: mujoco.MjSpec, feet: list[mujoco.MjsGeom]) -> None:
     """Add sensors of the feet's contact forces and velocities."""
     for foot, geom in enumerate(feet):
         geom.name = f"foot-{foot}"
@@ -175,7 +175,7 @@ def _feel(spec: mujoco.MjSpec, feet: list[mujoco.MjsGeom]) -> None:
             type=mujoco.mjtSensor.mjSENS_CONTACT,
             objtype=mujoco.mjtObj.mjOBJ_GEOM,
             objname=geom.name,
-            intprm=[force, 0, FOOT_CONTACTS],  # each by itself, in its own frame: normal first
+            intprm=[force, 0, FOOT_CONTACTS],  # separately, each in its own frame: normal first
         )
     for geom in feet:
         spec.add_sensor(
@@ -188,7 +188,7 @@ def _feel(spec: mujoco.MjSpec, feet: list[mujoco.MjsGeom]) -> None:
 def read_feet(sensors: Array) -> tuple[Array, Array]:
     """Normal forces (n, feet) [N] and downward speeds (n, feet) [m/s] of the feet of n robots.
 
-    Of sensor data (n, m) of a model with `foot_sensors`.
+    `sensors` (n, m) is the sensor data of a model with `foot_sensors`.
     """
     split = len(LEGS) * FOOT_CONTACTS * 3
     forces = sensors[:, :split:3].reshape(len(sensors), len(LEGS), FOOT_CONTACTS).sum(-1)
@@ -196,7 +196,7 @@ def read_feet(sensors: Array) -> tuple[Array, Array]:
 
 
 def foot_friction(robot: RobotSpec) -> float:
-    """Coulomb coefficient of the feet, as the simulated robot's URDF has it."""
+    """Coulomb coefficient of the feet in the simulated robot's URDF."""
     return _foot_friction(simulated_robot(robot)[0], robot)
 
 

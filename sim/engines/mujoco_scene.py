@@ -1,4 +1,4 @@
-"""Scenes in MuJoCo: laid out, moved and seen."""
+"""Scene in MuJoCo: layout, moving shapes and camera images."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pixelgait.sim.world.texture import CHEQUERS_M, chequers, tile
 
 
 class MuJoCoScene:
-    """A scene that was compiled into a model."""
+    """A scene in a compiled model."""
 
     def __init__(self, scene: Scene, model: mujoco.MjModel, data: mujoco.MjData) -> None:
         self.scene, self.model, self.data = scene, model, data
@@ -50,7 +50,7 @@ class MuJoCoScene:
         ]
         shapes = (*scene.fixed, *scene.movable)
         self._geoms = [model.geom(scene_geom(i)).id for i in range(len(shapes))]
-        self._barriers = [  # where robots cannot walk on a mesh
+        self._collision_boxes = [  # of meshes
             model.geom(f"{scene_geom(i)}-{j}").id
             for i, shape in enumerate(scene.fixed)
             if isinstance(shape, Mesh)
@@ -64,18 +64,18 @@ class MuJoCoScene:
         self._paints = self._painted()
 
     def reset(self, rng: np.random.Generator) -> Pose:
-        """Lay the scene out; returns where the robot starts."""
+        """Lay the scene out; returns the robot's start."""
         self.layout = self.scene.layout(rng)
         for i, pose in enumerate(self.layout.movable):
             self._place(i, pose)
         if self.layout.appearance is not None:
             self._painter.lay_out(self.layout)
         self.obstacles[self._geoms] = are_obstacles(self.scene, self.layout)
-        self.obstacles[self._barriers] = True
+        self.obstacles[self._collision_boxes] = True
         return self.layout.start
 
     def move(self, time_s: float) -> None:
-        """Put what swings where it is so long after the reset."""
+        """Put swinging shapes at their poses at a time after the reset [s]."""
         self._painter.time_s = time_s
         for swing in self.layout.swings:
             pose = swing.pose(self.layout.movable[swing.shape], time_s)
@@ -83,7 +83,7 @@ class MuJoCoScene:
             self._painter.move(swing.shape, pose)
 
     def render(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
-        """What the camera sees from a base at this pose."""
+        """Image of a camera (see `Camera`) on a base at this pose."""
         if self.layout.appearance is not None and camera.kind != "depth":
             rgb, depth = self.render_both(camera, pose)
             return rgb if camera.kind == "rgb" else rgbd(rgb, depth)
@@ -102,7 +102,7 @@ class MuJoCoScene:
         return cast_both(self.model, self.data, camera, pose, self._paints)
 
     def _shaken(self, camera: Camera) -> Camera:
-        """The camera as it shakes, in a moving appearance."""
+        """The camera with its present shake in a moving appearance."""
         still = self.layout.appearance is None
         return camera if still else camera.shaken(self._painter.camera_offset())
 
@@ -111,7 +111,7 @@ class MuJoCoScene:
         self.data.mocap_quat[movable] = wxyz(upright(pose.yaw))
 
     def _painted(self) -> list[Paint]:
-        """Textured boxes, planes and meshes."""
+        """Colours of textured boxes, planes and meshes."""
         boxes = self._textured.items()
         covers = {geom: (tile(texture), texture.tile_m) for geom, texture in boxes}
         covers |= {geom: (chequers(), CHEQUERS_M) for geom in self._planes}

@@ -1,4 +1,4 @@
-"""A quadruped in PyBullet: explicit PD torques every physics step, control at 100 Hz."""
+"""Quadruped in PyBullet: explicit PD torques every physics step, control at 100 Hz."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class PyBulletBody(LeggedBody):
         links = _link_indices(self.robot, self.client)
         self._feet = [links[name] for name in spec.foot_links]
         self._hide_all_but([links[name] for name in seen])
-        # PyBullet speaks of the trunk's inertial frame (for the A1 13 mm ahead of the base and
-        # pitched by 0.7 degrees); everybody else speaks of the base.
+        # PyBullet uses the trunk's inertial frame, everything else the base's: the A1's is 13 mm
+        # ahead and pitched by 0.7 degrees.
         self._inertial = pybullet.getDynamicsInfo(self.robot, -1, physicsClientId=self.client)[3:5]
         self._to_base = pybullet.invertTransform(*self._inertial)
         self._pristine = pybullet.saveState(physicsClientId=self.client)
         self._links = _dynamics(self.robot, self.client)
-        # What PyBullet was asked since the last physics step: sensors and motors ask it once.
+        # Cached since the last physics step, for sensors and motors.
         self._states: tuple[Any, ...] | None = None
         self._pose: BasePose | None = None
 
@@ -67,8 +67,8 @@ class PyBulletBody(LeggedBody):
             pybullet.disconnect(physicsClientId=self.client)
 
     def _restore(self) -> None:
-        # One restored state and sorted contact pairs make an episode depend on nothing but its
-        # seed, bit for bit. Saving a state per episode instead would leak memory.
+        # One restored state and sorted contact pairs make episodes depend on their seed alone, bit
+        # for bit. Saving a state per episode instead would leak memory.
         pybullet.restoreState(self._pristine, physicsClientId=self.client)
 
     def _set_joints(self, angles: Array) -> None:
@@ -97,7 +97,7 @@ class PyBulletBody(LeggedBody):
         return self._states
 
     def advance(self) -> None:
-        """One physics step of the engine alone, with the torques that are set."""
+        """One physics step of the engine alone, with the set torques."""
         pybullet.stepSimulation(physicsClientId=self.client)
         self._states = self._pose = None
 
@@ -118,7 +118,7 @@ class PyBulletBody(LeggedBody):
         )
 
     def _brake(self, torques: list[float]) -> None:
-        """Slow the joints down by at most so much [Nm], to a stand at most."""
+        """Brake the joints with torques [Nm], at most to a standstill."""
         pybullet.setJointMotorControlArray(
             self.robot,
             self.joints,
@@ -129,7 +129,7 @@ class PyBulletBody(LeggedBody):
         )
 
     def _damp(self, kd: float) -> None:
-        """A damper's torque as a brake's cannot turn a joint around, whatever its inertia."""
+        """Damp by brakes, which cannot reverse a joint, whatever its inertia."""
         self._brake([0.0] * len(self.joints))
 
     def _randomise(self, sample: Sample) -> None:
@@ -145,7 +145,7 @@ class PyBulletBody(LeggedBody):
             )
 
     def _hide_all_but(self, seen: list[int]) -> None:
-        """Show these links alone: PyBullet would show the others' collision shapes."""
+        """Show only these links: PyBullet would show the collision shapes of the others."""
         for link in range(-1, pybullet.getNumJoints(self.robot, physicsClientId=self.client)):
             if link not in seen:
                 pybullet.changeVisualShape(
@@ -153,7 +153,7 @@ class PyBulletBody(LeggedBody):
                 )
 
     def pose(self) -> BasePose:
-        """Where the base is."""
+        """True pose of the base."""
         if self._pose is None:
             inertial = pybullet.getBasePositionAndOrientation(
                 self.robot, physicsClientId=self.client
@@ -175,13 +175,13 @@ class PyBulletBody(LeggedBody):
         forces = [
             force
             for _, _, other, _, _, _, point, _, distance, force, *_ in points
-            # PyBullet also lists what is near, and pushes apart without force what overlaps.
+            # PyBullet also lists near bodies, and separates overlapping ones without force.
             if (force > 0.0 or distance <= 0.0) and self._scene.is_obstacle(other, point)
         ]
         return sum(forces) if forces else None
 
     def loads(self) -> JointLoads:
-        """What motors and feet bear at this instant."""
+        """Loads of motors and feet at this instant."""
         points = pybullet.getContactPoints(bodyA=self.robot, physicsClientId=self.client)
         forces = dict.fromkeys(self._feet, 0.0)
         for point in points:
@@ -219,12 +219,12 @@ def _link_indices(robot: int, client: int) -> dict[str, int]:
 
 
 def load_robot(spec: RobotSpec, client: int, urdf: Path | None = None) -> tuple[int, list[int]]:
-    """Load a URDF of a robot, by default its own, with all its looks.
+    """Load a URDF of a robot, by default its own, with all its visual shapes.
 
     Returns the body id and the joint indices in the spec's order.
 
     Raises:
-        UserError: PyBullet cannot, as where meshes are missing.
+        UserError: if PyBullet cannot load it, as without its meshes.
     """
     file = str(urdf or find_urdf(spec))
     try:

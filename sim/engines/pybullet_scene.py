@@ -1,4 +1,4 @@
-"""Scenes in PyBullet: built, laid out, moved, and rendered by TinyRenderer on the CPU."""
+"""Scene in PyBullet: construction, layout, moving shapes, and images by TinyRenderer on the CPU."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from pixelgait.sim.world.obstacles import are_obstacles, is_above_ground
 from pixelgait.sim.world.scene import ORIGIN, Box, HeightField, Layout, Mesh, Pose, Scene, Shape
 from pixelgait.sim.world.texture import Texture, tile
 
-# TinyRenderer looks through a pixel's lower left corner; this far right and up of it is its centre.
+# TinyRenderer casts through a pixel's lower left corner; its centre is this far right and up.
 HALF_PIXEL = 0.5
 
 
 class PyBulletScene:
-    """A scene built in one PyBullet client; `alone`: nothing else is ever in it to be seen."""
+    """A scene in a PyBullet client; `alone`: without a robot in the client."""
 
     def __init__(self, scene: Scene, client: int, alone: bool = False) -> None:
         self.scene = scene
         self.client = client
-        self._textures: dict[Texture, int] = {}  # what PyBullet calls them
+        self._textures: dict[Texture, int] = {}  # PyBullet's ids
         self._fixed = [self._add(shape) for shape in scene.fixed]
         self._movable = [(self._add(shape), _middle_z(shape)) for shape in scene.movable]
         shapes = zip(self._fixed, scene.fixed, strict=True)
         self._meshes = {body for body, shape in shapes if isinstance(shape, Mesh)}
         self._obstacles: set[int] = set()  # of the last layout
-        self._away: set[int] = set()  # movable ones too far to be seen in it
+        self._away: set[int] = set()  # movable bodies beyond the cameras' range
         self.layout = Layout(ORIGIN)
         self._alone = alone
         self._painter = Painter(scene)
@@ -48,11 +48,11 @@ class PyBulletScene:
         self._shapes = {body: i for i, body in enumerate(bodies)}
 
     def reset(self, rng: np.random.Generator) -> Pose:
-        """Lay the scene out; returns where the robot starts."""
+        """Lay the scene out; returns the robot's start."""
         self.layout = self.scene.layout(rng)
         for placed, pose in zip(self._movable, self.layout.movable, strict=True):
             self._place(*placed, pose)
-        self._hide_what_is_away()
+        self._hide_away_bodies()
         if self.layout.appearance is not None:
             self._painter.lay_out(self.layout)
         bodies = (*self._fixed, *(body for body, _ in self._movable))
@@ -61,7 +61,7 @@ class PyBulletScene:
         return self.layout.start
 
     def move(self, time_s: float) -> None:
-        """Put what swings where it is so long after the reset."""
+        """Put swinging shapes at their poses at a time after the reset [s]."""
         self._painter.time_s = time_s
         for swing in self.layout.swings:
             pose = swing.pose(self.layout.movable[swing.shape], time_s)
@@ -69,7 +69,7 @@ class PyBulletScene:
             self._painter.move(swing.shape, pose)
 
     def render(self, camera: Camera, pose: BasePose) -> NDArray[Any]:
-        """What the camera sees in this episode from a base at this pose; see `Camera`."""
+        """Image of a camera (see `Camera`) on a base at this pose."""
         camera = self._shaken(camera)
         if self.layout.appearance is not None and camera.kind != "depth":
             return self._with_appearance(camera, pose)
@@ -90,7 +90,7 @@ class PyBulletScene:
         return render_colours_and_depth(self.client, camera, pose)
 
     def _with_appearance(self, camera: Camera, pose: BasePose) -> NDArray[np.uint8]:
-        """Colours, or these and depth; colours alone of a scene alone without PyBullet."""
+        """RGB or RGB-D image; RGB of a scene without a robot is cast without PyBullet."""
         if camera.kind == "rgb" and self._alone:
             view = view_from(camera, pose)
             hits = self._painter.cast(view)
@@ -101,24 +101,26 @@ class PyBulletScene:
         return rgb if camera.kind == "rgb" else rgbd(rgb, depth)
 
     def _shaken(self, camera: Camera) -> Camera:
-        """The camera as it shakes, in a moving appearance."""
+        """The camera with its present shake in a moving appearance."""
         still = self.layout.appearance is None
         return camera if still else camera.shaken(self._painter.camera_offset())
 
     @property
     def has_obstacles(self) -> bool:
-        """Whether there is anything to run into."""
+        """Whether there are obstacles."""
         return bool(self._obstacles or self._meshes)
 
     def is_obstacle(self, body: int, point: tuple[float, float, float]) -> bool:
-        """Whether a body of PyBullet's that is touched at this point [m] is not just ground."""
+        """Whether a PyBullet body is an obstacle, not ground, at a contact point [m]."""
         if body in self._meshes:
             return is_above_ground(self.scene, point)
         return body in self._obstacles
 
-    def _hide_what_is_away(self) -> None:
-        """PyBullet's renderer spends its time on whatever there is, however far away: on a height
-        field 6 ms an image."""
+    def _hide_away_bodies(self) -> None:
+        """Make bodies beyond the cameras' range invisible.
+
+        PyBullet's renderer would spend time on them: 6 ms per image on a height field.
+        """
         shapes = zip(self.scene.movable, self.layout.movable, self._movable, strict=True)
         for shape, pose, (body, _) in shapes:
             away = abs(pose.z - self.layout.start.z) > FAR_M
@@ -167,7 +169,7 @@ class PyBulletScene:
                 specularColor=(0, 0, 0),
                 physicsClientId=client,
             )
-        else:  # PyBullet's own box shows one pixel of a texture
+        else:  # PyBullet's own box would show one pixel of a texture
             visual = _textured_box(box.half_m, box.texture.tile_m, client)
         pose = box.pose
         body: int = pybullet.createMultiBody(
@@ -183,7 +185,7 @@ class PyBulletScene:
         return body
 
     def _paint(self, body: int, texture: Texture) -> None:
-        """Show a body in a texture; it is loaded when it is first needed."""
+        """Apply a texture to a body; it is loaded on first use."""
         if texture not in self._textures:
             _, picture = cv2.imencode(".png", tile(texture)[::-1, :, ::-1])  # row 0 is the top
             with temporary_file(picture.tobytes(), ".png") as file:
@@ -252,14 +254,14 @@ class PyBulletScene:
 
 
 def _textured_box(half_m: tuple[float, float, float], tile_m: float, client: int) -> int:
-    """The visual shape of a box on which a texture has its true size."""
+    """Visual shape of a box on which a texture has its true size."""
     corners, normals = (faces.reshape(-1, 3) for faces in box_corners(half_m))
     uv = box_uv(corners, normals) / tile_m
     visual: int = pybullet.createVisualShape(
         pybullet.GEOM_MESH,
         vertices=corners.tolist(),
         normals=normals.tolist(),
-        uvs=(uv - np.floor(uv.min(axis=0))).tolist(),  # PyBullet wants them positive
+        uvs=(uv - np.floor(uv.min(axis=0))).tolist(),  # PyBullet needs them positive
         indices=TRIANGLES.ravel().tolist(),
         specularColor=(0, 0, 0),
         physicsClientId=client,
@@ -268,14 +270,14 @@ def _textured_box(half_m: tuple[float, float, float], tile_m: float, client: int
 
 
 def _middle_z(shape: Box | HeightField) -> float:
-    """A shape's origin in PyBullet, above its own [m]: half-way up the range of a height field."""
+    """Height of PyBullet's origin above the shape's own [m]: half the range of a height field."""
     if isinstance(shape, Box):
         return 0.0
     return float(shape.heights_m.min() + shape.heights_m.max()) / 2.0
 
 
 def render_image(client: int, camera: Camera, pose: BasePose) -> NDArray[Any]:
-    """What a camera sees (see `Camera`) from a base at this pose."""
+    """Image of a camera (see `Camera`) on a base at this pose."""
     if camera.kind == "rgb":
         return _colours(_camera_frame(client, camera, pose))
     rgb, depth = render_colours_and_depth(client, camera, pose)
@@ -285,7 +287,7 @@ def render_image(client: int, camera: Camera, pose: BasePose) -> NDArray[Any]:
 def render_colours_and_depth(
     client: int, camera: Camera, pose: BasePose
 ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-    """Colours (height, width, 3) and depth (height, width) [m] of one instant, of any kind."""
+    """Colours (height, width, 3) and depth (height, width) [m], whatever the camera's kind."""
     frame = _camera_frame(client, camera, pose)
     return _colours(frame), _depth(frame)
 
@@ -293,7 +295,7 @@ def render_colours_and_depth(
 def render_view(
     client: int, view: list[float], vertical_fov_rad: float, width: int, height: int
 ) -> NDArray[np.uint8]:
-    """Colours (height, width, 3) from an OpenGL view matrix (16): for films, not for robots."""
+    """Colours (height, width, 3) for an OpenGL view matrix (16), for films."""
     projection = _projection(vertical_fov_rad, width, height)
     return _colours(_frame(client, view, projection, width, height, LIGHT))
 
@@ -301,9 +303,9 @@ def render_view(
 def render_with_appearance(
     client: int, camera: Camera, pose: BasePose, painter: Painter, shapes: Mapping[int, int]
 ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-    """Colours (H, W, 3) and depth (H, W) [m] in an episode's look.
+    """Colours (H, W, 3) and depth (H, W) [m] in an episode's appearance.
 
-    `shapes` says which shape of the scene a body of PyBullet's is; of others its own colours count.
+    `shapes` maps PyBullet bodies to shapes of the scene; other bodies keep their own colours.
     """
     frame = _camera_frame(client, camera, pose, labelled=True)
     depth, labels = _depth(frame), np.ravel(frame[4])
@@ -317,13 +319,13 @@ def render_with_appearance(
 
 
 def view_from(camera: Camera, pose: BasePose) -> View:
-    """What a painter needs to know of a camera on a base at this pose."""
+    """View of a camera on a base at this pose, for a painter."""
     rotation = np.reshape(pybullet.getMatrixFromQuaternion(pose.orientation), (3, 3))
     return camera.view(pose.position, rotation)
 
 
 def view_matrix(camera: Camera, pose: BasePose) -> list[float]:
-    """OpenGL's view matrix (16) from a base at this pose."""
+    """OpenGL's view matrix (16) of a camera on a base at this pose."""
     rotation = np.reshape(pybullet.getMatrixFromQuaternion(pose.orientation), (3, 3))
     eye, forward, up = camera.axes(pose.position, rotation)
     target = eye + forward
@@ -363,7 +365,7 @@ def _frame(
     light: tuple[float, float, float],
     labelled: bool = False,
 ) -> tuple[Any, ...]:
-    """PyBullet's frame: width, height, RGBA, depth buffer (0 to 1), which body is seen (or not)."""
+    """PyBullet's frame: width, height, RGBA, depth buffer (0 to 1), bodies if `labelled`."""
     frame: tuple[Any, ...] = pybullet.getCameraImage(
         width,
         height,

@@ -1,4 +1,4 @@
-"""Registry of the simulators by name. Each is imported when asked for: nobody needs both."""
+"""Registry of the simulators by name, each imported on demand."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pixelgait.sim.body.randomisation import Randomisation
 from pixelgait.sim.world.scene import Scene
 
 BODIES = ("pybullet", "mujoco")
-MIXTURE = "mixture"  # all of them
+MIXTURE = "mixture"  # of all simulators
 
 
 def simulators(body: str) -> tuple[str, ...]:
-    """The simulators by name that a body of a run stands for: its own, or those of a mixture."""
+    """Names of the simulators of a run's body: itself, or all for a mixture."""
     return BODIES if body == MIXTURE else (body,)
 
 
@@ -31,20 +31,20 @@ def make_body(
     randomisation: Randomisation | None = None,
     faults: tuple[Fault, ...] = (),
 ) -> SimulatedBody:
-    """A simulated robot by the simulator's name, its sensors failing as `faults` say.
+    """A simulated robot by the simulator's name, with sensor faults.
 
     Raises:
-        UserError: there is no such simulator, or it is not installed.
+        UserError: if there is no such simulator, or it is not installed.
     """
     body = find_simulator(name)(spec, scene, camera=camera, randomisation=randomisation)
     return FaultyBody(body, faults) if faults else body
 
 
 def find_simulator(name: str) -> Callable[..., SimulatedBody]:
-    """The class of a simulator's robots; each is imported only when it is asked for.
+    """The class of a simulator's robots.
 
     Raises:
-        UserError: there is no such simulator, or it is not installed.
+        UserError: if there is no such simulator, or it is not installed.
     """
     if name == "pybullet":
         from pixelgait.sim.engines.pybullet_body import PyBulletBody

@@ -1,4 +1,4 @@
-"""The robots' URDF files, wherever their Python package keeps them, made ready for simulators."""
+"""URDF files of the robots: found in Python packages and prepared for simulators."""
 
 from __future__ import annotations
 
@@ -17,31 +17,33 @@ from pixelgait.robot.spec import RobotSpec
 
 EXAMPLE_ROBOT_DATA = "example-robot-data"  # distribution on PyPI
 PACKAGE = "package://"  # ROS's, before the name of a package
-SHARE = "cmeel.prefix/share"  # where it installs its robots, below site-packages
+SHARE = "cmeel.prefix/share"  # its robots' folder below site-packages
 
-# Around the camera's eye: half the depth and height of an Intel RealSense D435 (25 mm), and more
-# than the near plane's corners are away, so that no wall it touches is looked through.
+# Radius of the camera's housing: half the depth and height of an Intel RealSense D435 (25 mm), and
+# more than the distance of the near plane's corners, which must not be inside a wall.
 HOUSING_M = 0.03
-BONE_M = 0.03  # thick: what the camera sees of a leg
+BONE_M = 0.03  # thickness of a leg in images
 BONE_COLOUR = (0.2, 0.2, 0.2)
-# Of feet: the most that randomised robots have (`Randomisation.friction`); rubber's on dry concrete
-# is 1.0. A Mini Cheetah's URDF says 3: nobody has learned to walk on that.
+# Largest friction of feet: the maximum of randomised robots (`Randomisation.friction`); rubber on
+# dry concrete has 1.0. A Mini Cheetah's URDF has 3, with which no gait was learned.
 MOST_FRICTION = 1.25
 # Row, column and attribute of a URDF's inertia tensor.
 INERTIA = [(i, j, f"i{'xyz'[i]}{'xyz'[j]}") for i in range(3) for j in range(i, 3)]
 
 
 def simulated_robot(spec: RobotSpec) -> tuple[Element, list[str]]:
-    """The URDF of a robot as simulators have it, and the links of it that can be seen.
+    """The URDF of a robot prepared for simulators, and the names of its visible links.
 
-    Meshes have absolute paths. The camera sits in a housing to bump into. Legs look like two plain
-    bones each: their meshes would take PyBullet's renderer 22 ms an image. Feet turn on the spot as
-    points do: a Mini Cheetah's URDF gives their friction a lever of 0.3 m (`spinning_friction`), a
-    Laikago's 0.1 m, and neither could turn by walking. Nothing grips better than rubber. Inertias
-    no rigid body can have, as of a Mini Cheetah's thighs, are mended: PyBullet would take none.
+    * Meshes have absolute paths.
+    * The camera has a housing that collides.
+    * Legs are drawn as two bones each: their meshes would take PyBullet's renderer 22 ms per image.
+    * Feet have no `spinning_friction`: with the lever of a Mini Cheetah's URDF (0.3 m) or a
+      Laikago's (0.1 m) neither could turn by walking.
+    * Friction is limited to that of rubber.
+    * Impossible inertias, as of a Mini Cheetah's thighs, are corrected: PyBullet would ignore them.
 
     Raises:
-        UserError: it is no URDF, or another robot's; see also `find_urdf` and `find_mesh`.
+        UserError: if it is no URDF, or another robot's; see also `find_urdf` and `find_mesh`.
     """
     urdf = find_urdf(spec)
     root = _parsed(urdf, spec)
@@ -75,7 +77,7 @@ def simulated_robot(spec: RobotSpec) -> tuple[Element, list[str]]:
 
 
 def _parsed(urdf: Path, spec: RobotSpec) -> Element:
-    """A file that has the joints and feet of the robot."""
+    """The root of a URDF that has the joints and feet of the robot."""
     try:
         root = ElementTree.parse(urdf).getroot()
     except ElementTree.ParseError as error:
@@ -88,21 +90,21 @@ def _parsed(urdf: Path, spec: RobotSpec) -> Element:
 
 
 def _make_possible(inertia: Element) -> None:
-    """Lower the largest principal moment to the sum of the others, where it is larger than that."""
+    """Limit the largest principal moment to the sum of the others."""
     tensor = np.zeros((3, 3))
     for row, column, name in INERTIA:
         tensor[row, column] = tensor[column, row] = float(inertia.get(name, "0"))
     (small, middle, large), axes = np.linalg.eigh(tensor)
     if large <= small + middle:
         return
-    # Less by a millionth: rounding must not make it too large again.
-    mended = axes @ np.diag((small, middle, (1.0 - 1e-6) * (small + middle))) @ axes.T
+    # Less by a millionth, so that rounding does not exceed the limit.
+    limited = axes @ np.diag((small, middle, (1.0 - 1e-6) * (small + middle))) @ axes.T
     for row, column, name in INERTIA:
-        inertia.set(name, repr(float(mended[row, column])))
+        inertia.set(name, repr(float(limited[row, column])))
 
 
 def base_link(root: Element) -> str:
-    """The link of a URDF that hangs on no other."""
+    """The root link of a URDF."""
     children = {_link(joint, "child") for joint in root.iterfind("joint")}
     return next(
         name for link in root.iterfind("link") if (name := link.get("name", "")) not in children
@@ -110,7 +112,7 @@ def base_link(root: Element) -> str:
 
 
 def _bone(link: Element, joint: Element) -> None:
-    """Show a link as a box from its origin to the joint that ends it."""
+    """Draw a link as a box from its origin to the joint at its end."""
     x, y, z = end = [float(value) for value in _origin(joint).split()]
     middle = (x / 2.0, y / 2.0, z / 2.0)
     size = f"{BONE_M} {BONE_M} {math.hypot(*end)}"
@@ -128,7 +130,7 @@ def _shape(
     turn: tuple[float, ...] = (0.0, 0.0, 0.0),
     **size: str,
 ) -> Element:
-    """Add a shape to a link, for its looks or its collisions."""
+    """Add a visual or collision shape to a link."""
     element = SubElement(link, use)
     SubElement(element, "origin", xyz=" ".join(map(str, position)), rpy=" ".join(map(str, turn)))
     SubElement(SubElement(element, "geometry"), kind, size)
@@ -147,10 +149,10 @@ def _origin(joint: Element) -> str:
 
 
 def find_urdf(spec: RobotSpec) -> Path:
-    """The URDF of a robot: its package's, or the one that PIXELGAIT_<ROBOT>_URDF names.
+    """The URDF of a robot: its package's, or the file PIXELGAIT_<ROBOT>_URDF.
 
     Raises:
-        UserError: its package is not installed, or there is no such file.
+        UserError: if its package is not installed, or there is no such file.
     """
     if own := os.environ.get(_variable(spec)):
         if not Path(own).is_file():
@@ -164,10 +166,10 @@ def find_urdf(spec: RobotSpec) -> Path:
 
 
 def find_mesh(urdf: Path, name: str) -> Path:
-    """A mesh a URDF refers to: relative to it, or to a package that one of its folders is.
+    """A mesh of a URDF, relative to the file or to a package folder above it.
 
     Raises:
-        UserError: none of them is.
+        UserError: if no folder above has the package's name.
     """
     if not name.startswith(PACKAGE):
         return urdf.parent / name

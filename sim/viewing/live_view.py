@@ -1,4 +1,4 @@
-"""Watching: the robot in the simulator's own window, in real time."""
+"""Live view: the robot in the simulator's own window, in real time."""
 
 from __future__ import annotations
 
@@ -23,19 +23,18 @@ from pixelgait.sim.options import SceneOptions
 from pixelgait.sim.viewing.window import Moment, View
 
 FRAME_S = 1.0 / 30.0
-CATCH_UP_S = 0.5  # what was lost by more than that is lost
+CATCH_UP_S = 0.5  # largest delay that is made up for
 CLOSING_S = 2.0
 
 
 class WindowProcess:
-    """A window in a process of its own: to show never takes time, frames it has none for are left
-    out."""
+    """A window in a process of its own: `show` never blocks, and drops frames if drawing is slow."""
 
     def __init__(self, view: View) -> None:
-        """Returns when it is open.
+        """Open the window.
 
         Raises:
-            UserError: it cannot be opened; standard error may say more.
+            UserError: if it cannot be opened; standard error may say more.
         """
         self._pipe, theirs = Pipe()
         self.process = subprocess.Popen(
@@ -56,12 +55,12 @@ class WindowProcess:
         self.frames, self._free, self._shown_s = 0, True, 0.0  # drawn so far
 
     def show(self, seed: int, time_s: float, pose: BasePose, joint_angles: Array) -> None:
-        """Show where the base and the joints (12,) [rad] are, so long after the episode's reset.
+        """Show the base and the joints (12,) [rad] at a time after the reset [s].
 
-        Left out if the last such moment is not drawn yet, or was sent just now.
+        Dropped if the last frame is not drawn yet, or was sent less than `FRAME_S` ago.
 
         Raises:
-            KeyboardInterrupt: the window was closed.
+            KeyboardInterrupt: if the window was closed.
         """
         try:
             if not self._free and self._pipe.poll():
@@ -85,10 +84,10 @@ class WindowProcess:
 
 
 def require_display() -> None:
-    """To be called first: without a display simulators end the process themselves.
+    """Check for a display: without one simulators end the process.
 
     Raises:
-        UserError: there is none that a window could open on.
+        UserError: if there is no display.
     """
     name = os.environ.get("DISPLAY")
     instead = "--video films instead"
@@ -106,17 +105,17 @@ def require_display() -> None:
 
 
 def view_of(options: SceneOptions, simulator: str, spec: RobotSpec, seed: int) -> View:
-    """What to show of a command: of its options those alone that say where the robot is."""
+    """View of a command, with its scene options alone."""
     where = {field.name: getattr(options, field.name) for field in fields(SceneOptions)}
     return View(simulator, spec, SceneOptions(**where), seed)
 
 
 @contextmanager
 def opened(view: View) -> Iterator[WindowProcess]:
-    """A simulator's own window.
+    """Open a simulator's own window.
 
     Raises:
-        UserError: there is no display, or the window cannot be opened.
+        UserError: if there is no display, or the window cannot be opened.
     """
     require_display()
     window = WindowProcess(view)
@@ -127,7 +126,7 @@ def opened(view: View) -> Iterator[WindowProcess]:
 
 
 class RealTime:
-    """Shows an episode at the pace of real time, after every control step."""
+    """Shows an episode in real time: called after every control step."""
 
     def __init__(self, window: WindowProcess, body: SimulatedBody, seed: int) -> None:
         self.window, self.body, self.seed = window, body, seed

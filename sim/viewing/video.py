@@ -1,4 +1,4 @@
-"""Films: a robot seen from behind, with what its camera saw and attended to in the corner."""
+"""Films of episodes: the robot from behind, with its camera image and attention in the corner."""
 
 from __future__ import annotations
 
@@ -35,12 +35,13 @@ from pixelgait.sim.world.seeds import Stream
 WIDTH, HEIGHT = 480, 320
 FRAMES_PER_S = 10
 STRIP = (2, 4)  # rows and columns of a strip of frames
-INSET = 4  # magnification of the camera image, where it leaves most of the frame free
+INSET = 4  # largest magnification of the camera image
 MOST_INSET = (160, 240)  # height and width [px]
-EYE_M = np.array((-1.7, 0.0, 1.1))  # from the robot: behind and above
-LOOK_M = np.array((1.2, 0.0, 0.0))
+# Film camera and its target, from the robot; indoors from above, since walls would hide the robot.
+EYE_M = np.array((-1.7, 0.0, 1.1))
+TARGET_M = np.array((1.2, 0.0, 0.0))
+EYE_INDOORS_M = np.array((-1.0, 0.0, 6.0))
 MOST_ASIDE_M = 0.75  # of the robot, from the middle of the picture
-EYE_INDOORS_M = np.array((-1.0, 0.0, 6.0))  # walls would hide the robot from behind
 FIELD_OF_VIEW_RAD = 0.9
 
 Frame = NDArray[np.uint8]  # (H, W, 3)
@@ -48,13 +49,13 @@ Frame = NDArray[np.uint8]  # (H, W, 3)
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """Where a robot was, in the order of time; at least one row."""
+    """Recorded path of a robot in the order of time, with at least one row."""
 
     path: Array  # (n, 20) time [s], base position (3) [m], orientation xyzw (4), joints (12) [rad]
-    simulated_s: Array  # (n,) since the reset: what swings in the scene goes by that
+    simulated_s: Array  # (n,) since the reset: clock of swinging shapes
 
     def frame_times(self) -> Array:
-        """When the frames of a film are taken, by the path's time [s]."""
+        """Times of a film's frames, by the path's clock [s]."""
         first, last = self.path[[0, -1], 0]
         return np.asarray(np.arange(first, max(last, first + 0.5 / FRAMES_PER_S), 1 / FRAMES_PER_S))
 
@@ -62,7 +63,7 @@ class Track:
 class SceneRenderer:
     """Renders a robot with its meshes in a scene, from recorded poses.
 
-    In a client of its own, or in one that is connected.
+    It connects a PyBullet client of its own unless one is given.
     """
 
     def __init__(self, spec: RobotSpec, scene: Scene, seed: int, client: int | None = None) -> None:
@@ -78,7 +79,7 @@ class SceneRenderer:
         pybullet.disconnect(physicsClientId=self.client)
 
     def lay_out(self, seed: int) -> None:
-        """The scene as in the episode of this seed."""
+        """Lay the scene out as in the episode of this seed."""
         self.scene.reset(Stream.LAYOUT.rng(seed))
 
     def place(self, position: ArrayLike, orientation: ArrayLike, joint_angles: Array) -> None:
@@ -101,7 +102,7 @@ class SceneRenderer:
         self.place(position, orientation, joint_angles)
         aside = np.clip(0.5 * position[1], -MOST_ASIDE_M, MOST_ASIDE_M)
         ground = np.array((position[0], position[1] - aside, self.scene.layout.start.z))
-        eye, target = ground + EYE_M, ground + LOOK_M
+        eye, target = ground + EYE_M, ground + TARGET_M
         if self.indoors:
             eye, target = position + EYE_INDOORS_M, position
         if self.scene.layout.appearance is None:
@@ -115,7 +116,7 @@ class SceneRenderer:
         return frame
 
     def _with_appearance(self, eye: Array, ahead: Array) -> Frame:
-        """The same view, through a camera as painters know it."""
+        """Frame of a film camera at `eye`, in an episode's appearance."""
         x, y, z = ahead.tolist()
         mount = CameraMount((0.0, 0.0, 0.0), math.atan2(-z, math.hypot(x, y)), FIELD_OF_VIEW_RAD)
         camera = Camera(mount, WIDTH, HEIGHT)
@@ -124,7 +125,7 @@ class SceneRenderer:
 
 
 def write_film(path: Path, frames: Iterable[Frame]) -> None:
-    """Write frames as .mp4 or .gif, or a few of them as a strip (.png), whole or not at all."""
+    """Write frames as .mp4 or .gif, or a few of them as a strip (.png), atomically."""
     if path.suffix == ".png":
         write_atomic(path, _strip([*frames]))
         return
@@ -141,7 +142,7 @@ def write_film(path: Path, frames: Iterable[Frame]) -> None:
 
 
 def _strip(frames: list[Frame]) -> bytes:
-    """Frames evenly taken from a film, as one PNG."""
+    """Evenly spaced frames of a film, as one PNG."""
     rows, columns = STRIP
     chosen = [frames[i] for i in _evenly(len(frames))]
     lines = [np.hstack(chosen[r * columns : (r + 1) * columns]) for r in range(rows)]
@@ -150,12 +151,12 @@ def _strip(frames: list[Frame]) -> bytes:
 
 
 def _evenly(frames: int) -> NDArray[np.int64]:
-    """Which of so many frames a strip shows."""
+    """Indices of a strip's frames among all."""
     return np.linspace(0, frames - 1, STRIP[0] * STRIP[1]).astype(np.int64)
 
 
 def film_track(path: Path, spec: RobotSpec, scene: Scene, seed: int, track: Track) -> None:
-    """Film where a robot was, afterwards; of a strip no more frames are rendered than it shows."""
+    """Film a recorded path; only the frames of a strip are rendered for it."""
     times = track.frame_times()
     if path.suffix == ".png":
         times = times[_evenly(len(times))]
@@ -170,7 +171,7 @@ def render_track(
     times: Array,
     inset: Callable[[float], Frame | None] | None = None,
 ) -> Iterator[Frame]:
-    """Frames at these times [s] of a track; `inset` gives what is in the corner then."""
+    """Frames at these times [s] of a track; `inset` gives the picture in the corner."""
     renderer = SceneRenderer(spec, scene, seed)
     try:
         for now in times:
@@ -184,19 +185,19 @@ def render_track(
 
 
 def counted(frames: Iterable[Frame], number: int) -> Iterator[Frame]:
-    """The frames, while a passing bar on a terminal says how many of so many there are."""
+    """The frames, with a progress bar on a terminal."""
     yield from tqdm(frames, "film", number, unit="frame", leave=False, disable=None)
 
 
 class Take(NamedTuple):
-    """An episode that was filmed: every row of the track is a frame."""
+    """A recorded episode: every row of the track is a frame."""
 
     seed: int
     track: Track
     insets: dict[float, Frame | None]  # by the track's time [s]
 
     def render(self, body: SimulatedBody, frames: NDArray[np.int64]) -> Iterator[Frame]:
-        """These frames of it, once each; for those behind its end, its last."""
+        """Render frames of it, once each; the last one for those after its end."""
         times = self.track.path[np.unique(np.minimum(frames, len(self.track.path) - 1)), 0]
         insets = self.insets.__getitem__
         return render_track(body.spec, body.scene, self.seed, self.track, times, insets)
@@ -207,14 +208,14 @@ def record_video(
 ) -> list[Episode]:
     """Run episodes and film them, several side by side in a grid; a .png becomes a strip.
 
-    They are rendered afterwards, frame by frame, of a strip no more than it shows.
+    Frames are rendered afterwards, only those that are shown.
     """
     takes, episodes = [], []
     with tqdm(
         desc="walking", total=task.steps * len(seeds), unit="step", leave=False, disable=None
     ) as bar:
         for number, seed in enumerate(seeds):
-            bar.update(number * task.steps - bar.n)  # episodes may end before their time
+            bar.update(number * task.steps - bar.n)  # episodes may end early
             take, episode = film_episode(controller, body, task, seed, bar.update)
             takes.append(take)
             episodes.append(episode)
@@ -232,7 +233,7 @@ def film_episode(
     seed: int,
     progress: Callable[[], Any] = lambda: None,
 ) -> tuple[Take, Episode]:
-    """Run an episode, and keep what its film needs; `progress` is called after every step."""
+    """Run an episode and record it for a film; `progress` is called after every step."""
     every = round(1.0 / FRAMES_PER_S / CONTROL_DT_S)
     rows: list[Array] = []
     simulated_s: list[float] = []
@@ -255,27 +256,27 @@ def film_episode(
 
 
 def side_by_side(films: Sequence[Iterator[Frame]]) -> Iterator[Frame]:
-    """Frames of a grid of films; who has ended stands still, free places are black."""
+    """Frames of a grid of films; ended films keep their last frame, free cells are black."""
     columns = math.ceil(math.sqrt(len(films)))
     rows = math.ceil(len(films) / columns)
     shrink = columns / 1.5 if columns > 1 else 1.0  # grids are half as wide again
     width, height = round(WIDTH / shrink), round(HEIGHT / shrink)
     grid = np.zeros((rows * height, columns * width, 3), np.uint8)
     while True:
-        over = True
-        for place, film in enumerate(films):
+        ended = True
+        for cell, film in enumerate(films):
             if (frame := next(film, None)) is not None:
-                over = False
-                y, x = place // columns * height, place % columns * width
+                ended = False
+                y, x = cell // columns * height, cell % columns * width
                 small = cv2.resize(frame, (width, height), interpolation=cv2.INTER_AREA)
                 grid[y : y + height, x : x + width] = small
-        if over:
+        if ended:
             return
         yield grid.copy()
 
 
 def draw_inset(pixels: Frame, attention: NDArray[np.float32] | None) -> Frame:
-    """A policy's image (H, W, C) as it fits into a corner of the frame: larger, or reduced."""
+    """A policy's image (H, W, C), magnified or reduced to fit into a corner of the frame."""
     height, width = pixels.shape[:2]
     fits = min(MOST_INSET[0] / height, MOST_INSET[1] / width)
     drawn = draw_attention(pixels, attention, max(1, min(INSET, int(fits))))

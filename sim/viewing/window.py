@@ -1,7 +1,7 @@
-"""The simulators' own windows, each in a process of its own, see `sim.viewing.watching`.
+"""Windows of the simulators, each in a process of its own, see `sim.viewing.live_view`.
 
-Whatever graphics do, the simulation neither waits for them nor ends with them: to draw may take
-longer than a control step, and to close a window may hang or crash.
+So the simulation neither waits for graphics nor ends with them: drawing may take longer than a
+control step, and closing a window may hang or crash.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from pixelgait.sim.viewing.video import SceneRenderer
 from pixelgait.sim.world.scene import Scene
 from pixelgait.sim.world.seeds import Stream
 
-DISTANCE_M, YAW_DEG, PITCH_DEG = 1.8, -60.0, -25.0  # of the eye from the robot
-NICENESS = 5  # the simulation comes first
+DISTANCE_M, YAW_DEG, PITCH_DEG = 1.8, -60.0, -25.0  # of the camera from the robot
+NICENESS = 5  # below the simulation
 
 
 class ClosedError(Exception):
@@ -33,7 +33,7 @@ class ClosedError(Exception):
 
 @dataclass(frozen=True)
 class View:
-    """What a window shows."""
+    """Contents of a window."""
 
     simulator: str
     spec: RobotSpec
@@ -42,7 +42,7 @@ class View:
 
 
 class Moment(NamedTuple):
-    """Where everything is."""
+    """State to show."""
 
     seed: int  # of the scene's layout
     time_s: float
@@ -54,11 +54,11 @@ class Window(Protocol):
     """Shows one robot in one scene."""
 
     def show(self, moment: Moment) -> None:
-        """Show a moment; raises ClosedError once the window was closed."""
+        """Show a moment; raises ClosedError after the window was closed."""
 
 
 class PyBulletWindow:
-    """PyBullet's viewer: the robot with its meshes, the scene, an eye that follows."""
+    """PyBullet's viewer: the robot with its meshes in the scene, followed by the camera."""
 
     def __init__(self, spec: RobotSpec, scene: Scene, seed: int, mode: int = pybullet.GUI) -> None:
         self._client = {"physicsClientId": pybullet.connect(mode)}
@@ -83,7 +83,7 @@ class PyBulletWindow:
 
     @contextmanager
     def _unseen(self) -> Iterator[None]:
-        """Without drawing: otherwise every call waits for a frame."""
+        """Suspend drawing: otherwise every call waits for a frame."""
         flag = pybullet.COV_ENABLE_RENDERING
         pybullet.configureDebugVisualizer(flag, 0, **self._client)
         yield
@@ -91,7 +91,7 @@ class PyBulletWindow:
 
 
 class MuJoCoWindow:
-    """MuJoCo's passive viewer, of a model of its own: who plays with it changes no episode."""
+    """MuJoCo's passive viewer of a separate model: user input does not change the episode."""
 
     def __init__(self, spec: RobotSpec, scene: Scene, seed: int) -> None:
         import mujoco
@@ -114,7 +114,7 @@ class MuJoCoWindow:
     def show(self, moment: Moment) -> None:
         if not self.viewer.is_running():
             raise ClosedError
-        with self.viewer.lock():  # it draws in a thread of its own
+        with self.viewer.lock():  # it draws in another thread
             if moment.seed != self.seed:
                 self.scene.reset(Stream.LAYOUT.rng(moment.seed))
                 self.seed = moment.seed
@@ -128,25 +128,25 @@ class MuJoCoWindow:
 
 
 def main() -> None:
-    """Show the moments that come through the pipe, each acknowledged once it is seen."""
+    """Show moments from the pipe, each acknowledged after drawing."""
     pipe = Connection(int(sys.argv[1]))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who simulates
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the simulation's process
     os.nice(NICENESS)
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())  # what PyBullet tells of OpenGL
-    with suppress(ClosedError, EOFError, ConnectionError):  # closed, or nobody simulates any more
+    os.dup2(nowhere, sys.stdout.fileno())  # PyBullet's messages about OpenGL
+    with suppress(ClosedError, EOFError, ConnectionError):  # closed, or the simulation has ended
         window = open_window(pipe.recv())
         while True:
             pipe.send(None)
             window.show(pipe.recv())
-    os._exit(0)  # at once: to disconnect may hang, and threads that draw may crash
+    os._exit(0)  # at once: disconnecting may hang, and drawing threads may crash
 
 
 def open_window(view: View) -> Window:
-    """A simulator's own window; the display has been seen to be there.
+    """Open a simulator's own window on an existing display.
 
     Raises:
-        UserError: MuJoCo cannot use something in the scene.
+        UserError: if MuJoCo cannot compile a shape of the scene.
     """
     make = MuJoCoWindow if view.simulator == "mujoco" else PyBulletWindow
     return make(view.spec, view.options.make_scene(), view.seed)
