@@ -28,7 +28,7 @@ CLOSING_S = 2.0
 
 
 class WindowProcess:
-    """A window in a process of its own: `show` never blocks, and drops frames if drawing is slow."""
+    """Window in a process of its own: `show` never blocks, it drops frames if drawing is slow."""
 
     def __init__(self, view: View) -> None:
         """Open the window.
