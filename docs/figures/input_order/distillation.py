@@ -1,7 +1,7 @@
-"""The shipped low level's actions, learned by one that does not know the order of its inputs.
+"""Distillation of the shipped low level into a network that does not know the order of its inputs.
 
-DAgger (arXiv 1011.0686), as high levels learn: the student walks, `walk` says what it would have
-done, and the student is fitted to all it has ever said, by truncated back-propagation through time.
+DAgger (arXiv 1011.0686), as for high levels: the student walks, the teacher `walk` labels every
+step, and the student is fitted to all labels by truncated back-propagation through time.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from pixelgait.sim.tasks.follow import Follow
 
 EPISODE_STEPS = 1000  # 10 s of commands that change every second, with pushes
 SHUFFLE_STEPS = 100  # 1 s; the paper shuffles every 100 steps as well
-UNROLLED = 50  # steps through which gradients go back in time; a part of an episode
-READERS = 32  # episodes fitted to at once
+UNROLLED = 50  # steps of truncated back-propagation
+BATCH = 32  # parts of episodes fitted at once
 RATE = 0.003  # of Adam, falling to 0 along a cosine
-STEEPEST = 1.0  # norm of a gradient
-LED_ASTRAY = 0.3  # standard deviation of noise on every other of the teacher's walks; ours
+MAX_NORM = 1.0  # of a gradient
+ACTION_NOISE = 0.3  # standard deviation in every other walk of the teacher; assumption
 
 Policy = Callable[[Array], Array]  # from inputs (20,) to an action (19,) in [-1, 1]
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """What a low level saw and did in an episode, and what the teacher would have done."""
+    """Inputs and actions of a low level in an episode, and the teacher's actions."""
 
     inputs: Array  # (n, 20)
-    done: Array  # (n, 19)
+    actions: Array  # (n, 19)
     taught: Array  # (n, 19)
 
 
 class ObservedLowLevel:
-    """A low level whose inputs come in an order that changes every so many steps; 0: never."""
+    """Low level whose inputs are shuffled every so many steps; 0: never."""
 
     def __init__(self, teacher: LinearLowLevel, policy: Policy, shuffle: int, seed: int) -> None:
         self.teacher, self.policy, self.shuffle = teacher, policy, shuffle
@@ -66,12 +66,12 @@ class ObservedLowLevel:
         return act(self.teacher.spec, latent, action, carried, joint_angles)
 
     def walk(self) -> Walk:
-        """All of it."""
+        """The episode so far."""
         return Walk(*(np.array(column) for column in zip(*self._steps, strict=True)))
 
 
 class OrderedWalker:
-    """A robot that follows commands, for a worker process."""
+    """Robot that follows commands, in a worker process."""
 
     def __init__(self) -> None:
         torch.set_num_threads(1)
@@ -79,52 +79,52 @@ class OrderedWalker:
         self.body: SimulatedBody = make_body("pybullet", self.teacher.spec, FlatGround())
 
     def run(self, policy: Policy, shuffle: int, seed: int) -> tuple[Episode, Walk]:
-        """An episode under a policy."""
+        """Run an episode with a policy."""
         task = Follow(EPISODE_STEPS)
         low_level = ObservedLowLevel(self.teacher, policy, shuffle, seed)
         controller = Controller(task.command, low_level, Supervisor(self.teacher.spec))
         return run_episode(controller, self.body, task, seed), low_level.walk()
 
-    def taught(self, astray: float, seed: int) -> tuple[Episode, Walk]:
-        """An episode under the teacher, with noise on what it does."""
+    def demonstrate(self, noise: float, seed: int) -> tuple[Episode, Walk]:
+        """Run an episode with the teacher, with noise on its actions."""
         rng = np.random.default_rng((seed, 1))
 
-        def lead(x: Array) -> Array:
+        def noisy(x: Array) -> Array:
             action = self.teacher.action(x)
-            return np.clip(action + astray * rng.standard_normal(action.size), -1.0, 1.0)
+            return np.clip(action + noise * rng.standard_normal(action.size), -1.0, 1.0)
 
-        return self.run(lead, 0, seed)
+        return self.run(noisy, 0, seed)
 
 
 _walker: OrderedWalker
 
 
 def start() -> None:
-    """Of a worker."""
+    """Initialise a worker process."""
     global _walker
     _walker = OrderedWalker()
 
 
 def walk(job: tuple[SensoryNeurons | None, int, int]) -> tuple[Episode, Walk]:
-    """An episode: who walks (None: the teacher), how often inputs are shuffled, and the seed."""
+    """Run an episode of (student or None for the teacher, steps between shuffles, seed)."""
     network, shuffle, seed = job
     if network is None:
-        return _walker.taught(LED_ASTRAY * (seed % 2), seed)
+        return _walker.demonstrate(ACTION_NOISE * (seed % 2), seed)
     return _walker.run(NeuronPolicy(network), shuffle, seed)
 
 
 def walk_linear(job: tuple[int, int]) -> tuple[Episode, Walk]:
-    """An episode of the shipped low level: how often its inputs are shuffled, and the seed."""
+    """Run an episode of the shipped low level, of (steps between shuffles, seed)."""
     shuffle, seed = job
     teacher = _walker.teacher
     return _walker.run(teacher.action, shuffle, seed)
 
 
 def fit(network: SensoryNeurons, walks: list[Walk], steps: int, seed: int) -> float:
-    """Fit to what was taught, inputs shuffled at random times; returns the last steps' loss.
+    """Fit to the teacher's actions, inputs shuffled at random times; returns the final loss.
 
     Raises:
-        ValueError: no walk is as long as gradients go back.
+        ValueError: if every walk is shorter than the back-propagation.
     """
     parts = [(w, at) for w in walks for at in range(0, len(w.inputs) - UNROLLED + 1, UNROLLED)]
     if not parts:
@@ -132,7 +132,7 @@ def fit(network: SensoryNeurons, walks: list[Walk], steps: int, seed: int) -> fl
     rng = np.random.default_rng(seed)
     optimiser = torch.optim.Adam(network.parameters(), lr=RATE)
     cooling = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
-    at = rng.integers(len(parts), size=READERS)
+    at = rng.integers(len(parts), size=BATCH)
     state, losses = None, []
     orders = np.array([rng.permutation(INPUT_SIZE) for _ in at])
     for _ in range(steps):
@@ -151,7 +151,7 @@ def fit(network: SensoryNeurons, walks: list[Walk], steps: int, seed: int) -> fl
         loss = ((actions - taught) ** 2).mean()
         optimiser.zero_grad()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(network.parameters(), STEEPEST)
+        torch.nn.utils.clip_grad_norm_(network.parameters(), MAX_NORM)
         optimiser.step()
         cooling.step()
         losses.append(float(loss.detach()))
@@ -162,12 +162,14 @@ def fit(network: SensoryNeurons, walks: list[Walk], steps: int, seed: int) -> fl
 def _part(
     whole: Walk, begin: int, order: NDArray[np.int64], rng: np.random.Generator
 ) -> tuple[Array, Array, Array, NDArray[np.int64]]:
-    """Inputs, actions before and what was taught in a part of a walk, and the order it ends in."""
+    """Inputs, previous actions, teacher's actions and final input order of a part of a walk."""
     end = begin + UNROLLED
     inputs = whole.inputs[begin:end][:, order]
     if rng.random() < UNROLLED / SHUFFLE_STEPS:
         order, when = rng.permutation(INPUT_SIZE), int(rng.integers(UNROLLED))
         inputs[when:] = whole.inputs[begin + when : end][:, order]
-    before = np.zeros((1, whole.done.shape[1])) if begin == 0 else whole.done[begin - 1 : begin]
-    last = np.concatenate((before, whole.done[begin : end - 1]))
+    before = (
+        np.zeros((1, whole.actions.shape[1])) if begin == 0 else whole.actions[begin - 1 : begin]
+    )
+    last = np.concatenate((before, actions[begin : end - 1]))
     return inputs, last, whole.taught[begin:end], order

@@ -1,8 +1,8 @@
-"""What does not depend on the order of its inputs, where their order changes. Run as `make order`.
+"""Study of input order (`make order`): policies without it while their inputs are shuffled.
 
-AttentionNeuron (arXiv 2109.02869): as a low level over 20 numbers, learned here from the shipped
-one, and as an encoder over patches, learned by `make learning`. What was measured is kept in
-docs/order.json, and its tables in docs/studies.md.
+AttentionNeuron (arXiv 2109.02869) as a low level over 20 numbers, distilled here from the shipped
+one, and as an encoder over patches, from `make learning`. Figures: docs/order.json; tables:
+docs/studies.md.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from pixelgait.sim.tasks.episode import Episode
 from pixelgait.sim.workers.process_pool import Pool, WorkerPool
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED, TRAINING
 
-FIRST_WALKS, WALKS = 16, 8  # that a student learns from in the first round, and more in every other
+FIRST_WALKS, WALKS = 16, 8  # of the first round, and of every further one
 SHUFFLES = {
     0: "as always",
     SHUFFLE_STEPS: f"shuffled every {SHUFFLE_STEPS} steps",
@@ -57,13 +57,13 @@ PUZZLES = {
     "70 % black, shuffled": Puzzle(SHUFFLE_STEPS, 0.7),
     "75 % taken away, shuffled": Puzzle(SHUFFLE_STEPS, taken=0.75),
 }
-EYES = ("attention-neuron", "vit", "cnn")
+COMPARED = ("attention-neuron", "vit", "cnn")
 TABLES = LOW, HIGH = "order-low", "order-high"
 
 
 @dataclass(frozen=True)
 class OrderConfig:
-    """Teach a low level whose inputs have no order, measure, and write what is known."""
+    """Distil a low level whose inputs have no order, measure, and write the tables."""
 
     page: Path = Path("docs/studies.md")
     """Gets the tables, each between its two markers."""
@@ -72,21 +72,21 @@ class OrderConfig:
     learned: Path = Path("runs/learning")
     """Folder of the training runs of make learning."""
     out: Path = Path("runs/order")
-    """Folder of the low level that is taught here and of its bundle; what is there stays."""
+    """Folder of the distilled low level and of its bundle; existing files stay."""
     rounds: Count = 6
-    """Of DAgger."""
+    """Rounds of DAgger."""
     steps: Count = 1000
-    """Of gradient descent in a round."""
+    """Steps of gradient descent in a round."""
     hidden: Annotated[int, Range(1, 256)] = 24
     """Units of a sensory neuron's cell."""
     workers: Workers = 2
     """Worker processes."""
     episodes: Count = 50
-    """For each cell of the tables."""
+    """Episodes of a cell of the tables."""
     seed: Annotated[int, Range(0, len(TRAINING) - 1)] = 0
-    """Of the first walk of the training; evaluations begin at seed 10000."""
+    """Seed of the first training walk; evaluations begin at seed 10000."""
     tables: tuple[str, ...] = TABLES
-    """What to measure: order-low, order-high, or nothing; of the rest is shown what is known."""
+    """Tables to measure: order-low, order-high, or none; the others show what is known."""
 
 
 def main() -> None:
@@ -98,8 +98,8 @@ def write_tables(config: OrderConfig) -> None:
     """Measure what is missing and write what is known between the page's markers.
 
     Raises:
-        UserError: the page has no such lines, there are figures of another kind, a run of make
-            learning is missing, or there are not as many training seeds.
+        UserError: if the page has no markers, the file holds other figures, a run of make learning
+            is missing, or there are too few training seeds.
     """
     last = config.seed + FIRST_WALKS + config.rounds * WALKS - 1
     if last not in TRAINING:
@@ -117,14 +117,14 @@ def write_tables(config: OrderConfig) -> None:
         _measure_low_levels(config, kept)
         _export(config)
     if HIGH in config.tables:
-        _measure_eyes(config, kept)
-    for name, lines in ((LOW, low_level_table(config, kept)), (HIGH, eyes_table(config, kept))):
+        _measure_encoders(config, kept)
+    for name, lines in ((LOW, low_level_table(config, kept)), (HIGH, encoder_table(config, kept))):
         print("\n".join(lines))
         write_between(config.page, name, "order", lines)
 
 
 def teach(config: OrderConfig, pool: Pool) -> SensoryNeurons:
-    """A student that has walked and been corrected, in rounds."""
+    """Distil a student in rounds of DAgger, or load the existing one."""
     file = config.out / STUDENT
     if file.exists():
         return _load(config)
@@ -147,7 +147,7 @@ def teach(config: OrderConfig, pool: Pool) -> SensoryNeurons:
 
 
 def _export(config: OrderConfig) -> None:
-    """A bundle of the student, which walks straight ahead, unless it is there."""
+    """Write the bundle of the student, which walks straight ahead, unless it exists."""
     if (config.out / BUNDLE / CONTRACT).exists() or not (config.out / STUDENT).exists():
         return
     taught = {"task": "order", **_taught(config)}
@@ -158,10 +158,10 @@ def _export(config: OrderConfig) -> None:
 
 
 def _load(config: OrderConfig) -> SensoryNeurons:
-    """The student that is there.
+    """Load the existing student.
 
     Raises:
-        UserError: it is none, or was taught in another way.
+        UserError: if the file is damaged, or was taught with other options.
     """
     network, file = SensoryNeurons(config.hidden), config.out / STUDENT
     try:
@@ -169,7 +169,7 @@ def _load(config: OrderConfig) -> SensoryNeurons:
         taught = student["taught"]
         if taught == _taught(config):
             network.load_state_dict(student["weights"])
-    except Exception as error:  # whatever torch trips over in a damaged file
+    except Exception as error:  # torch raises many kinds for a damaged file
         why = str(error).strip().splitlines()[-1:]
         raise UserError(
             f"{file}: no student with --hidden {config.hidden} ({' '.join(why).strip()})"
@@ -180,7 +180,7 @@ def _load(config: OrderConfig) -> SensoryNeurons:
 
 
 def _taught(config: OrderConfig) -> dict[str, int]:
-    """What makes a student."""
+    """Options that define a student."""
     return {name: getattr(config, name) for name in ("rounds", "steps", "hidden", "seed")}
 
 
@@ -208,9 +208,9 @@ def _measure_low_levels(config: OrderConfig, kept: list[Figures]) -> None:
                 keep_cell(config.figures, kept, cell, figures)
 
 
-def _measure_eyes(config: OrderConfig, kept: list[Figures]) -> None:
+def _measure_encoders(config: OrderConfig, kept: list[Figures]) -> None:
     seeds = range(FIRST_EVALUATION_SEED, FIRST_EVALUATION_SEED + config.episodes)
-    for name in EYES:
+    for name in COMPARED:
         missing = [p for p in PUZZLES if not find_cell(kept, _high_cell(config, name, p))]
         if not missing:
             continue
@@ -232,7 +232,7 @@ def _measure_eyes(config: OrderConfig, kept: list[Figures]) -> None:
 
 
 def _followed(episodes: Sequence[Episode]) -> Figures:
-    """What came of following commands; errors are those of who did not fall at once."""
+    """Figures of following commands; errors of episodes that did not fall at once."""
     errors = [each.metrics for each in episodes if each.metrics]
     names = ("speed_error", "yaw_rate_error")
     return {
@@ -243,14 +243,14 @@ def _followed(episodes: Sequence[Episode]) -> Figures:
 
 
 def _low_cell(config: OrderConfig, name: str, shuffle: int) -> Figures:
-    """A cell of the first table: whose figures, in how many episodes."""
+    """A cell of the first table."""
     named = {"table": LOW, "name": name, "shuffle_steps": shuffle, "episodes": config.episodes}
     walk = {"walk_sha256": load_bundle("walk").contract["sha256"]}
     return {**named, DEFINED: {**walk, **(_taught(config) if name == NEURONS else {})}}
 
 
 def _high_cell(config: OrderConfig, name: str, seen: str) -> Figures:
-    """A cell of the second, which is what is done to images."""
+    """A cell of the second table, defined by its puzzle."""
     named = {"table": HIGH, "name": name, "seen": seen, "episodes": config.episodes}
     return {**named, DEFINED: asdict(PUZZLES[seen])}
 
@@ -279,10 +279,10 @@ def _error(value: float | None, unit: str) -> str:
     return "-" if value is None else f"{value:.2f} {unit}"
 
 
-def eyes_table(config: OrderConfig, kept: Sequence[Figures]) -> list[str]:
+def encoder_table(config: OrderConfig, kept: Sequence[Figures]) -> list[str]:
     """Success of encoders on courses that they see as puzzles."""
     lines = table_head(("encoder", *PUZZLES))
-    for name in EYES:
+    for name in COMPARED:
         cells = [find_cell(kept, _high_cell(config, name, seen)) for seen in PUZZLES]
         if any(cells):
             rates = [f"{100.0 * each['success_rate']:.0f} %" if each else "-" for each in cells]

@@ -1,4 +1,4 @@
-"""A camera image as a puzzle: its patches in another order, some of them black, or taken away."""
+"""Puzzles: camera images with patches shuffled, black or left out."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ DIFFICULTY = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Puzzle:
-    """What is done to images, anew after every so many control steps; 0: once in an episode."""
+    """Change of images, drawn anew every so many control steps; 0: once in an episode."""
 
     shuffle_steps: int | None = None  # None: patches stay where they are
     hidden: float = 0.0  # share of patches that are black
-    taken: float = 0.0  # share of patches in whose places the others are repeated
+    taken: float = 0.0  # share of patches that are replaced by others
 
-    # Where each of the others is there equally often, attention over a set of patches gives what
-    # it would give of them alone: as if the rest had been taken from the list.
+    # If all other patches are repeated equally often, attention over the set of patches equals
+    # attention over the others alone.
 
     def applied(self, image: NDArray[np.uint8], seed: int, time_s: float) -> NDArray[np.uint8]:
-        """The image (H, W, C) as it is so long after the beginning of an episode [s]."""
+        """The image (H, W, C) as a puzzle, at a time since the start of an episode [s]."""
         period = self.shuffle_steps or EPISODE_STEPS
         rng = np.random.default_rng((seed, round(time_s / CONTROL_DT_S) // period))
         patches = tiles(image)
@@ -58,14 +58,14 @@ def tiles(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def untiled(patches: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """The image of a shape (H, W, C) whose `tiles` these are."""
+    """The image of shape (H, W, C) with these `tiles`."""
     height, width, channels = shape
     grid = patches.reshape(height // PATCH, width // PATCH, PATCH, PATCH, channels)
     return grid.swapaxes(1, 2).reshape(shape)
 
 
 class PuzzledWalker:
-    """A policy that sees puzzles, on courses of medium difficulty; for a worker process."""
+    """Policy that sees puzzles, on courses of medium difficulty, in a worker process."""
 
     def __init__(self, bundle: str) -> None:
         self.bundle: Bundle = load_bundle(bundle)
@@ -76,7 +76,7 @@ class PuzzledWalker:
         )
 
     def run(self, puzzle: Puzzle, seed: int) -> Episode:
-        """An episode."""
+        """Run an episode."""
 
         def decide(image: NDArray[np.uint8], goal: Array, state: MemoryState) -> Decision:
             puzzled = puzzle.applied(image, seed, self.body.time_s)
@@ -90,11 +90,11 @@ _walker: PuzzledWalker
 
 
 def start(bundle: str) -> None:
-    """Of a worker."""
+    """Initialise a worker process."""
     global _walker
     _walker = PuzzledWalker(bundle)
 
 
 def walk(job: tuple[Puzzle, int]) -> Episode:
-    """An episode: what it sees, and the seed."""
+    """Run an episode of (puzzle, seed)."""
     return _walker.run(*job)

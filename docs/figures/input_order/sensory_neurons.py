@@ -1,4 +1,4 @@
-"""AttentionNeuron over numbers (arXiv 2109.02869): what is done does not depend on their order."""
+"""Sensory neurons (AttentionNeuron over numbers, arXiv 2109.02869): inputs in any order."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ MemoryState = tuple[Tensor, Tensor]  # of all cells: (1, B N, hidden) each
 
 
 class SensoryNeurons(nn.Module):
-    """Every input is read by the same recurrent cell, which has to find out what it feels.
+    """The same recurrent cell reads every input, and has to infer which input it is.
 
         K = LSTM(o_i, a),   m = tanh(tanh(Q W_q (K W_k)^T) o),   action = W m + b        (eq. 2)
 
-    with inputs o (N,) in any order and of any number, and the last action a, the only thing that
-    all cells know. Q is a fixed table. Attention has tanh in place of softmax and values are the
-    inputs themselves, as in the authors' code for continuous control; their cell has 8 units, for
-    a robot of twelve joints these are ours. What a cell remembers belongs to its place: if inputs
-    change places, cells have to find out anew.
+    with inputs o (N,) in any order and number, and the last action a, which all cells share. Q is
+    a fixed table. Attention has tanh in place of softmax, and values are the inputs themselves, as
+    in the authors' code for continuous control. Their cell has 8 units; sizes for a robot of twelve
+    joints are an assumption. A cell's state belongs to its place: after a shuffle cells have to
+    infer their input again.
 
     Args:
         hidden: units of a cell.
@@ -50,7 +50,7 @@ class SensoryNeurons(nn.Module):
     ) -> tuple[Tensor, MemoryState]:
         """Actions (T, B, A) for sequences of inputs (T, B, N) and the actions before (T, B, A).
 
-        `state` is what the cells remember; None: nothing yet.
+        `state` is the state of the cells; None: zero.
         """
         _, batch, inputs = values.shape
         known = last[:, :, None].expand(-1, -1, inputs, -1)
@@ -65,7 +65,7 @@ class SensoryNeurons(nn.Module):
 class NeuronGraph(LowLevelGraph):
     """Sensory neurons that drive a gait generator: a low level, step by step and to export.
 
-    Its state is the last action, then what the cells remember.
+    Its state is the last action, then the state of the cells.
     """
 
     def __init__(self, spec: RobotSpec, network: SensoryNeurons) -> None:
@@ -83,7 +83,7 @@ class NeuronGraph(LowLevelGraph):
 
 
 class NeuronPolicy:
-    """Sensory neurons step by step, in an episode: what they remember, and what they did last."""
+    """Sensory neurons step by step in an episode; keeps their state and last action."""
 
     def __init__(self, network: SensoryNeurons) -> None:
         self.network = network

@@ -1,4 +1,4 @@
-"""docs/scenes.png: every scene at three difficulties, from behind and as the robot sees it.
+"""Contact sheets: docs/scenes.png shows every scene at three difficulties, with the camera image.
 
 Then houses in Gibson's layout, written at each difficulty.
 docs/appearance.png: scenes in looks of the training and of the test set, and every kind of pattern.
@@ -36,8 +36,8 @@ LABEL_PX = 22
 
 
 def write_contact_sheet(path: Path) -> None:
-    """One row per scene, one column per difficulty; more rows for what goes with any scene."""
-    flat = view(FlatGround.name, make_scene(FlatGround.name), SEED)  # it has one difficulty
+    """One row per scene, one column per difficulty; the last row shows written houses."""
+    flat = view(FlatGround.name, make_scene(FlatGround.name), SEED)  # has one difficulty
     rows = [[flat, *[np.full_like(flat, 255)] * (len(DIFFICULTIES) - 1)]]
     others = [name for name in SCENES if name != FlatGround.name]
     rows += [[_at(name, d, make_scene(name, d)) for d in DIFFICULTIES] for name in others]
@@ -46,7 +46,7 @@ def write_contact_sheet(path: Path) -> None:
 
 
 def _house(difficulty: float) -> NDArray[np.uint8]:
-    """A house of our own, written and read again."""
+    """A generated house, written and read again."""
     with tempfile.TemporaryDirectory() as folder:
         write_rooms(Path(folder), SEED, difficulty)
         return _at("gibson:FOLDER, written", difficulty, make_scene(f"gibson:{folder}"))
@@ -57,7 +57,7 @@ def _at(label: str, difficulty: float, scene: Scene) -> NDArray[np.uint8]:
 
 
 def view(label: str, scene: Scene, seed: int) -> NDArray[np.uint8]:
-    """One scene with the robot at its start, labelled."""
+    """A scene with the robot at its start, labelled."""
     body = PyBulletBody(A1, scene)
     reading = body.reset(seed)
     seen = np.kron(body.render().pixels, np.ones((INSET, INSET, 1), dtype=np.uint8))
@@ -71,7 +71,7 @@ def view(label: str, scene: Scene, seed: int) -> NDArray[np.uint8]:
 
 
 def labelled(picture: NDArray[np.uint8], label: str) -> NDArray[np.uint8]:
-    """A picture with its name above it, and a white margin."""
+    """A picture with a label above it and a white margin."""
     framed = cv2.copyMakeBorder(
         picture, LABEL_PX, 2, 2, 2, cv2.BORDER_CONSTANT, value=(255, 255, 255)
     )
@@ -80,7 +80,7 @@ def labelled(picture: NDArray[np.uint8], label: str) -> NDArray[np.uint8]:
 
 
 def write_appearance_sheet(path: Path) -> None:
-    """Rows of scenes, then of patterns, of either set."""
+    """Rows of scenes, then of patterns, for both sets of appearance."""
     rows = []
     for appearance in get_args(AppearanceSet):
         for name in WITH_APPEARANCE:
@@ -99,7 +99,7 @@ def write_sheet(path: Path, image: NDArray[np.uint8]) -> None:
 
 
 def _patterns(appearance: AppearanceSet, width: int) -> NDArray[np.uint8]:
-    """Every kind of a set once, in rows of this width."""
+    """All patterns of a set, in rows of this width."""
     rng = np.random.default_rng(0)
     tiles = []
     for pattern in PATTERNS[appearance]:

@@ -1,8 +1,8 @@
-"""What the gait generator can do on its own: open-loop sweeps, before anything is learned.
+"""Gait study (`make gait-study`): open-loop sweeps of the gait generator.
 
-Which part of a step turns the robot, how fast, how tightly, and what stops it. The ranges in
-`robot.gait.PARAMETERS` follow from these plots; the last one shows what a trained low level makes
-of them. Run as `python -m docs.figures.results.gait_study`.
+They show which part of a step turns the robot, how fast and how tightly, and what stops it. The
+ranges in `robot.control.gait.PARAMETERS` follow from these plots; the last plot shows a trained low
+level that uses them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class StudyConfig:
 
 @dataclass(frozen=True)
 class Gait:
-    """One setting of the generator; stride difference and abduction share of a turn apart."""
+    """Parameters of the generator; the stride and abduction parts of a turn are separate."""
 
     frequency_hz: float = 2.5
     stride_m: float = 0.0
@@ -61,17 +61,17 @@ class Gait:
 
 
 def turning(turn_rad: float, **others: float) -> Gait:
-    """A turn as a policy commands it, by both parts alike."""
+    """A turn as a policy commands it, with both parts equal."""
     return Gait(turn_by_stride_rad=turn_rad, turn_by_abduction_rad=turn_rad, **others)
 
 
 def open_loop(setting: Callable[[], Gait]) -> LowLevel:
-    """A low level that ignores its inputs; `setting` may change its answer while it walks."""
+    """A low level that ignores its inputs; `setting` may change during the walk."""
 
     def low_level(latent: Array, imu: Array, angles: Array, phase: Array) -> tuple[Array, Array]:
         now = setting()
         poses = _leg_poses(phase, now, now.turn_by_stride_rad)
-        # Of a turn the generator gives both parts: the other one's abduction is taken.
+        # The generator gives one turn to both parts: take the abduction of the other one.
         poses[:, 0] = _leg_poses(phase, now, now.turn_by_abduction_rad)[:, 0]
         targets = A1.default_pose_rad + joint_map(A1) @ poses.reshape(-1)
         return targets, gait.next_phase(phase, now.frequency_hz, CONTROL_DT_S)
@@ -80,7 +80,7 @@ def open_loop(setting: Callable[[], Gait]) -> LowLevel:
 
 
 def _leg_poses(phase: Array, setting: Gait, turn_rad: float) -> Array:
-    """The generator's leg poses (4, 3) [rad] for a setting that turns so far."""
+    """The generator's leg poses (4, 3) [rad] for a setting and a turn."""
     values = {
         "frequency_hz": setting.frequency_hz,
         "stride_m": setting.stride_m,
@@ -95,7 +95,7 @@ def _leg_poses(phase: Array, setting: Gait, turn_rad: float) -> Array:
 
 
 class Track:
-    """Walks on flat ground and measures the base's planar velocity."""
+    """Robot on flat ground; measures the base's planar velocity."""
 
     def __init__(self) -> None:
         self.body = PyBulletBody(A1, FlatGround())
@@ -103,7 +103,7 @@ class Track:
     def velocities(self, low_level: LowLevel, steps: int, latent: Array | None = None) -> Array:
         """Forward, left [m/s] and yaw rate [rad/s] of every control step, (steps, 3).
 
-        Not a number from a fall on.
+        NaN after a fall.
         """
         decision = Decision(np.zeros(2) if latent is None else latent, steps)
         controller = Controller(lambda *_: decision, low_level, Supervisor(A1))
@@ -119,7 +119,7 @@ class Track:
         return rows
 
     def steady(self, low_level: LowLevel, latent: Array | None = None) -> Array:
-        """Mean velocity (3,) once the gait has settled."""
+        """Mean velocity (3,) after the gait has settled."""
         rows = self.velocities(low_level, SETTLE_STEPS + MEASURE_STEPS, latent)
         return np.asarray(rows[SETTLE_STEPS:].mean(0))
 
@@ -135,10 +135,10 @@ def main() -> None:
 
 
 def study(config: StudyConfig) -> None:
-    """Sweep, plot, and print the figures worth quoting.
+    """Sweep, plot, and print the main figures.
 
     Raises:
-        UserError: the picture cannot be written, or there is no such bundle.
+        UserError: if the picture cannot be written, or there is no such bundle.
     """
     if config.out.suffix != ".png":
         raise UserError(f"--out {config.out}: expected a file .png")
@@ -199,7 +199,7 @@ def _radius(axes: Any, track: Track) -> None:
 
 
 def _stopping(axes: Any, track: Track) -> None:
-    """From a trot at 0.08 m stride: what each way of stopping does to the speed."""
+    """Speed over time for several ways to stop, from a trot with strides of 0.08 m."""
     walking = Gait(stride_m=0.08)
     ways = {
         "stride 0, trot on": replace(walking, stride_m=0.0),

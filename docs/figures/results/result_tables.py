@@ -10,7 +10,7 @@ from docs.figures.results.figure_store import Figures
 from pixelgait.export.markdown_sections import table_head, table_line
 from pixelgait.policies.evaluation.options import EvalConfig
 
-# Columns: what is otherwise than in the command's defaults, of which medium is the evaluation.
+# Columns: options that differ from the defaults, which are those of medium.
 COLUMNS: dict[str, dict[str, Any]] = {
     "low": {"difficulty": 0.0},
     "medium": {},
@@ -25,7 +25,7 @@ LAYOUTS = (
     *("bridges", "room-chain", "ramps", "steps", "passers-by"),
 )
 AT_ONCE = "all at once"
-# Of a table of its own: what the paper's course does not show.
+# Columns of a second table: conditions beyond the paper's course.
 ELSEWHERE: dict[str, dict[str, Any]] = {
     "unseen appearance": {"appearance": "test"},
     "unseen appearance, high": {"appearance": "test", "difficulty": 1.0},
@@ -36,12 +36,12 @@ ELSEWHERE: dict[str, dict[str, Any]] = {
     "camera 5° up": {"camera_pitch": -5.0},
     "forest": {"scene": "examples/forest.py"},
 }
-# Those that are none to a row which does not look.
+# Options without an effect on rows that see nothing.
 SEEN = ("appearance", "camera_pitch")
 UNSEEING_COLUMNS = tuple(
     name for name, other in {**COLUMNS, **ELSEWHERE}.items() if not set(SEEN) & set(other)
 )
-SEED_COLUMNS = ("high", "high, randomised", "unseen appearance")  # of a policy's other seeds
+SEED_COLUMNS = ("high", "high, randomised", "unseen appearance")  # of other training runs
 SUMMARY_COLUMNS = ("high", "clutter", "unseen appearance", AT_ONCE)  # of the README
 AT_MEDIUM = ("metres", "falls", "images")
 
@@ -52,18 +52,18 @@ class ResultRow:
 
     label: str
     evaluation: EvalConfig
-    summary: str = ""  # what the README calls it; empty: it is not there
-    weights: int | None = None  # None: it does not see
+    summary: str = ""  # its name in the README; empty: not shown there
+    weights: int | None = None  # None: it sees nothing
     columns: tuple[str, ...] = (*COLUMNS, *ELSEWHERE)  # what is measured
-    depth: bool = False  # all it sees: looks are nothing to it
+    depth: bool = False  # it sees depth alone, so appearance has no effect
 
     @property
     def name(self) -> str:
-        """What it is called on the command line."""
+        """Its name on the command line."""
         return self.evaluation.baseline or self.evaluation.bundle
 
     def cell(self, column: str) -> EvalConfig:
-        """What is evaluated in a column; to who sees depth alone looks are as plain ones."""
+        """Evaluation of a column; depth alone is evaluated without appearance."""
         other = {**COLUMNS, **ELSEWHERE}[column]
         if self.depth:
             other = {name: value for name, value in other.items() if name != "appearance"}
@@ -76,7 +76,7 @@ SeedRow = tuple[str, dict[str, Figures]]  # label, figures by column
 
 @dataclass(frozen=True)
 class Aim:
-    """A share of episodes that rows are to reach in columns; no rows: all that see."""
+    """A share of episodes that rows must reach in columns; no rows: all that see."""
 
     what: str
     at_least: float
@@ -106,7 +106,7 @@ AIMS = (
 
 
 def full_table(measured: Measured) -> list[str]:
-    """All rows and measured columns; metres, falls and images are those of medium courses."""
+    """All rows and measured columns; metres, falls and images are of medium courses."""
     columns = _measured(measured, COLUMNS)
     lines = table_head(("high level", "weights", *columns, *AT_MEDIUM))
     for row, figures in measured:
@@ -116,7 +116,7 @@ def full_table(measured: Measured) -> list[str]:
 
 
 def elsewhere_table(measured: Measured) -> list[str]:
-    """All rows that were measured under other looks, or in other scenes, as Markdown."""
+    """All rows measured with other appearances or in other scenes, as Markdown."""
     columns = _measured(measured, ELSEWHERE)
     lines = table_head(("high level", *columns))
     for row, figures in measured:
@@ -127,7 +127,7 @@ def elsewhere_table(measured: Measured) -> list[str]:
 
 
 def aims_table(measured: Measured) -> list[str]:
-    """What was to be reached, and by whom it was not, as Markdown."""
+    """Aims, and the cells that missed them, as Markdown."""
     lines = table_head(("aim", "at least", "met", "missed", "not measured"))
     for aim in AIMS:
         shares = _aimed_at(aim, measured)
@@ -143,7 +143,7 @@ def aims_table(measured: Measured) -> list[str]:
 
 
 def _aimed_at(aim: Aim, measured: Measured) -> list[tuple[str, float | None]]:
-    """The cells of an aim, each once, and what was reached in them, if that was measured."""
+    """Cells of an aim, each once, and their measured shares, if any."""
     shares = []
     for row, figures in measured:
         sees = row.weights is not None and not row.evaluation.baseline
@@ -178,7 +178,7 @@ def summary_table(measured: Measured) -> list[str]:
 
 
 def _measured(measured: Measured, columns: Iterable[str]) -> list[str]:
-    """Those of the columns in which anything was measured."""
+    """Columns with any measurement."""
     return [name for name in columns if any(name in figures for _, figures in measured)]
 
 
@@ -187,7 +187,7 @@ def _title_cells(row: ResultRow) -> list[str]:
 
 
 def _at_medium(row: ResultRow, figures: dict[str, Figures]) -> list[str]:
-    """`AT_MEDIUM`, of who sees at all the images, too."""
+    """Cells of `AT_MEDIUM`; images only for rows that see."""
     medium = figures.get("medium")
     if medium is None:
         return ["-"] * len(AT_MEDIUM)
@@ -196,7 +196,7 @@ def _at_medium(row: ResultRow, figures: dict[str, Figures]) -> list[str]:
 
 
 def _cell(figures: Figures | None) -> str:
-    """Success, and behind it clean success, where contacts were looked for."""
+    """Success, and collision-free success where contacts were measured."""
     if figures is None:
         return "-"
     clean = figures.get("collision_free_rate")
@@ -213,6 +213,6 @@ def _summary_cell(figures: Figures | None) -> str:
 
 
 def rate(figures: Figures, name: str) -> str:
-    """A share of episodes and its interval [%]."""
+    """A share of episodes and its 95 % interval [%]."""
     low, high = (100.0 * value for value in figures["interval_95"][name])
     return f"{100.0 * figures[name]:.0f} % [{low:.0f}, {high:.0f}]"

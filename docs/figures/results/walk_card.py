@@ -1,4 +1,4 @@
-"""The card of a low level: what it reaches, what motors and feet bear. Run as `make walk-card`."""
+"""Card of a low level (`make walk-card`): tracking, and loads of motors and feet."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pixelgait.sim.tasks.manoeuvres import TrackingResult, walk
 SPEEDS = tuple(share * MAX_SPEED_M_PER_S for share in (0.0, 1 / 3, 2 / 3, 1.0))
 YAW_RATES = tuple(share * MAX_YAW_RATE_RAD_PER_S for share in (-1.0, -0.5, 0.0, 0.5, 1.0))
 SECONDS = 10.0
-FRICTIONS = (0.8, 1.25)  # that floors have, too: up to the range of Tan et al. 2018, Table 1
+FRICTIONS = (0.8, 1.25)  # of other floors, within the range of Tan et al. 2018, Table 1
 STRAIGHT_S = 10.0 / MAX_SPEED_M_PER_S  # 10 m
 Pair = tuple[float, float]  # speed [m/s], yaw rate [rad/s]
 
@@ -48,7 +48,7 @@ def write_card(config: CardConfig) -> None:
     """Measure, and write between the markers of the bundle's card.
 
     Raises:
-        UserError: the card has no such lines.
+        UserError: if the card has no markers.
     """
     bundle = load_bundle(config.bundle)
     card = bundle.folder / "README.md"
@@ -66,7 +66,7 @@ def write_card(config: CardConfig) -> None:
 
 
 def _drive(bundle: Bundle, engine: str) -> Iterator[tuple[Pair, TrackingResult]]:
-    """Every pair of commands, and what came of it."""
+    """Every pair of commands and its result."""
     body, controller = make_body(engine, bundle.spec, FlatGround()), bundle.controller()
     for speed in SPEEDS:
         for yaw_rate in YAW_RATES:
@@ -79,7 +79,7 @@ def _drive(bundle: Bundle, engine: str) -> Iterator[tuple[Pair, TrackingResult]]
 def _drive_on_grip(
     bundle: Bundle, engine: str
 ) -> Iterator[tuple[float, tuple[TrackingResult, TrackingResult]]]:
-    """Ahead at full speed, and turning on the spot, where feet grip better."""
+    """Full speed ahead, and full turn on the spot, on floors of higher friction."""
     for friction in FRICTIONS:
         ground = FlatGround(friction=friction / foot_friction(bundle.spec))  # both count
         body, controller = make_body(engine, bundle.spec, ground), bundle.controller()
@@ -89,7 +89,7 @@ def _drive_on_grip(
 
 
 def _reached(measured: dict[str, dict[Pair, TrackingResult]]) -> Iterator[str]:
-    """Speed and yaw rate of all pairs."""
+    """Rows of reached speed and yaw rate of all pairs."""
     yield from table_head(("asked [m/s], [rad/s]", *(f"reached, {engine}" for engine in BODIES)))
     for speed, yaw_rate in measured[BODIES[0]]:
         got = [measured[engine][speed, yaw_rate] for engine in BODIES]
@@ -98,7 +98,7 @@ def _reached(measured: dict[str, dict[Pair, TrackingResult]]) -> Iterator[str]:
 
 
 def _borne(measured: dict[str, dict[Pair, TrackingResult]]) -> Iterator[str]:
-    """What motors and feet bear in PyBullet."""
+    """Rows of loads of motors and feet in PyBullet."""
     yield from table_head(
         (
             "asked [m/s], [rad/s]",
@@ -129,7 +129,7 @@ def _borne(measured: dict[str, dict[Pair, TrackingResult]]) -> Iterator[str]:
 
 
 def _stood_and_straight(measured: dict[str, dict[Pair, TrackingResult]]) -> Iterator[str]:
-    """Standing still, and straight ahead."""
+    """Rows of standing still and walking straight ahead."""
     yield from table_head(("", *BODIES))
     stood = [measured[engine][0.0, 0.0] for engine in BODIES]
     ahead = [measured[engine][MAX_SPEED_M_PER_S, 0.0] for engine in BODIES]
@@ -145,7 +145,7 @@ def _stood_and_straight(measured: dict[str, dict[Pair, TrackingResult]]) -> Iter
 def _gripped(
     measured: dict[str, dict[float, tuple[TrackingResult, TrackingResult]]],
 ) -> Iterator[str]:
-    """More rows: what full speed and full turn become on other floors."""
+    """Rows of full speed and full turn on other floors."""
     for friction in FRICTIONS:
         got = [measured[engine][friction] for engine in BODIES]
         speeds, yaw_rates = zip(*got, strict=True)

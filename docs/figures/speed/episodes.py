@@ -1,4 +1,4 @@
-"""Episodes/s of evaluation, by who does them."""
+"""Speed of evaluation: episodes/s by number of workers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pixelgait.policies.evaluation.options import EvalConfig
 from pixelgait.robot.spec import A1
 
 WALKS = EvalConfig("walk", task="follow", scene="flat", seconds=5.0)
-SKIPPED = 0.25  # share of the episodes in which workers start and fill up
+SKIPPED = 0.25  # share of the episodes during which workers start
 
 
 def episodes_per_s(episodes: int, workers: int, cluster: str | None = None) -> float:
-    """Of walks of 5 s, once all workers are at work.
+    """Episodes/s of walks of 5 s, after all workers have started.
 
     Raises:
-        UserError: Ray is not installed, or there is no such cluster.
+        UserError: if Ray is not installed, or there is no such cluster.
     """
     asked = replace(WALKS, episodes=episodes, workers=workers, cluster=cluster)
     done = [time.monotonic() for _ in run_episodes(asked)]
@@ -26,10 +26,10 @@ def episodes_per_s(episodes: int, workers: int, cluster: str | None = None) -> f
 
 
 def cpus(cluster: str) -> int:
-    """Of a cluster: as many workers are its.
+    """Number of workers of a cluster.
 
     Raises:
-        UserError: Ray is not installed, or there is no such cluster.
+        UserError: if Ray is not installed, or there is no such cluster.
     """
     asked = replace(WALKS, cluster=cluster)
     with asked.open_pool(_nothing, asked, A1.name) as pool:
@@ -37,4 +37,4 @@ def cpus(cluster: str) -> int:
 
 
 def _nothing(_: EvalConfig) -> None:
-    """No worker has to begin."""
+    """Initialise nothing in a worker."""

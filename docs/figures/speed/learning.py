@@ -1,4 +1,4 @@
-"""Seconds until a policy is learned, by the command that people type."""
+"""Time to learn: seconds from a training command to the validation that shows success."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from pixelgait.robot.cli.processes import die_with_parent
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.spec import A1, ROBOTS
 
-LOOK_S = 0.1  # how often the learning curve is read
-OVERHEAD = re.compile(r"cluster: \d+ workers .*overhead (-?[\d.]+) %")  # what a cluster ends with
+POLL_S = 0.1  # period of reading the learning curve
+OVERHEAD = re.compile(r"cluster: \d+ workers .*overhead (-?[\d.]+) %")  # last line of a cluster
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What is learned, and from which validation on it has been."""
+    """A training command and the condition of having learned."""
 
-    command: str  # behind pixelgait-train, without --seed, --out and who does the work
-    learned: Callable[[Figures], bool]  # of a row of the learning curve with a validation
+    command: str  # after pixelgait-train, without --seed, --out and options of workers
+    learned: Callable[[Figures], bool]  # of a validation row of the learning curve
     limit_s: float
     enough: str  # `learned`, in words
 
@@ -53,12 +53,12 @@ FOLLOW = Lesson(
 
 
 def in_mujoco(lesson: Lesson) -> Lesson:
-    """The same, learned there."""
+    """The lesson in MuJoCo."""
     return replace(lesson, command=f"{lesson.command} --body mujoco")
 
 
 def carried_over(lesson: Lesson, robot: str) -> Lesson:
-    """The same by another robot, which begins with what the A1 has learned."""
+    """The lesson on another robot, starting from the A1's weights."""
     return replace(lesson, command=f"{lesson.command} --robot {robot} --start walk")
 
 
@@ -83,31 +83,31 @@ LESSONS = {
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """How a lesson went."""
+    """Time that a lesson took."""
 
     seconds: float | None  # None: not learned within the limit
-    overhead: float | None  # share of its workers' time that a cluster took; None: there was none
+    overhead: float | None  # share of a cluster's worker time; None: no cluster
 
 
 def learn(lesson: Lesson, seed: int, workers: Sequence[str]) -> Learned:
-    """Time it from the command's start to the validation that shows it.
+    """Time a lesson from the command's start to the validation that shows success.
 
-    `workers` are the options that say who does the work. The command is stopped by SIGTERM: Ctrl-C
-    is nothing to whom a shell has started in the background.
+    `workers` are options of the command. It is stopped by SIGTERM, as shells ignore Ctrl-C for
+    background processes.
 
     Raises:
-        UserError: the command ends with an error.
+        UserError: if the command ends with an error.
     """
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         words = [*shlex.split(lesson.command), "--seed", str(seed), "--out", str(run), *workers]
         train = [sys.executable, "-m", "pixelgait.policies.training.train", *words]
-        with (Path(folder) / "said").open("w+") as said:
+        with (Path(folder) / "output").open("w+") as file:
             started = time.monotonic()
             process = subprocess.Popen(
                 train,
-                stdout=said,
-                stderr=said,
+                stdout=file,
+                stderr=file,
                 start_new_session=True,
                 preexec_fn=partial(die_with_parent, os.getpid()),
             )
@@ -115,21 +115,21 @@ def learn(lesson: Lesson, seed: int, workers: Sequence[str]) -> Learned:
                 took = _wait(process, run / "curve.json", lesson, started)
             finally:
                 stopped = _stop(process)
-            said.seek(0)
-            told = said.read()
+            file.seek(0)
+            output = file.read()
     if process.returncode != 0 and took is None and not stopped:
-        why = f"exit code {process.returncode}"  # who is killed says nothing, but how far it was
-        if process.returncode > 0 and told.strip():
-            why = told.strip().splitlines()[-1]
+        why = f"exit code {process.returncode}"  # a killed process prints no reason
+        if process.returncode > 0 and output.strip():
+            why = output.strip().splitlines()[-1]
         raise UserError(f"{shlex.join(words)}: {why}")
-    overhead = OVERHEAD.search(told)
+    overhead = OVERHEAD.search(output)
     return Learned(took, float(overhead[1]) / 100.0 if overhead else None)
 
 
 def _wait(
     process: subprocess.Popen[bytes], curve: Path, lesson: Lesson, started: float
 ) -> float | None:
-    """Seconds until the curve says that it is learned; None: the command or the time has ended."""
+    """Seconds until the curve shows success; None: the command or the time has ended."""
     seen = 0
     while (elapsed := time.monotonic() - started) < lesson.limit_s:
         ended = process.poll() is not None
@@ -140,12 +140,12 @@ def _wait(
         if ended:
             return None
         seen = len(rows)
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
     return None
 
 
 def _stop(process: subprocess.Popen[bytes]) -> bool:
-    """Unless it has ended; whether it had not. How it ends then is Ray's or the signal's affair."""
+    """Terminate the process; returns whether it was still running."""
     if runs := process.poll() is None:
         process.terminate()
     process.wait()

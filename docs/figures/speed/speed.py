@@ -1,4 +1,4 @@
-"""Seconds to a policy, and episodes/s, by who does the work. Run as `make speed`."""
+"""Speed figures (`make speed`): time to learn, and episodes/s, by number of workers."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ FEWEST_EPISODES = 8  # of which the first two only fill the workers
 
 @dataclass(frozen=True)
 class SpeedConfig:
-    """Measure how long policies take to learn by two workers, one, and a Ray cluster.
+    """Measure the time to learn with two workers, one, and a Ray cluster.
 
-    And how many episodes a second 1, 2 and 4 workers do. The machine must be idle.
+    Also measures episodes/s with 1, 2 and 4 workers. The machine must be idle.
     """
 
     seeds: Count = 10
-    """Of every policy, from 0 on."""
+    """Seeds of every lesson, from 0 on."""
     lessons: tuple[str, ...] = tuple(LESSONS)
-    """What to learn: walk from zero, follow from zero, each also in MuJoCo, iap, and follow on
-    another robot, from what the A1 has learned. All, if nothing is said."""
+    """Lessons: walk from zero, follow from zero, each also in MuJoCo, iap, and follow on another
+    robot from the A1's weights. All by default."""
     workers: Annotated[tuple[int, ...], Range(1, 256)] = (1, 2, 4)
-    """Numbers of workers whose episodes/s are compared; none to leave that out."""
+    """Numbers of workers to compare by episodes/s; may be empty."""
     episodes: Annotated[int, Range(FEWEST_EPISODES, 10**6)] = 200
     cluster: str | None = None
     """Also on the Ray cluster that this machine is part of: auto or HOST:PORT."""
     json: Path | None = None
-    """Write the figures there."""
+    """Write the figures to this file."""
 
 
 def main() -> None:
@@ -46,10 +46,10 @@ def main() -> None:
 
 
 def print_report(config: SpeedConfig) -> None:
-    """Measure, print as it comes, and save.
+    """Measure, print and save the figures.
 
     Raises:
-        UserError: there is no such lesson or cluster, or the figures cannot be written.
+        UserError: if a lesson or the cluster is unknown, or the figures cannot be written.
     """
     if not set(config.lessons) <= set(LESSONS):
         raise UserError(f"--lessons: choose from {', '.join(LESSONS)}")
@@ -73,7 +73,7 @@ def print_report(config: SpeedConfig) -> None:
 
 
 def _learn(lesson: Lesson, seeds: int, name: str, who: str, how: Sequence[str]) -> list[Learned]:
-    """How it went with every seed."""
+    """Time a lesson with every seed, and print the result."""
     went = [learn(lesson, seed, how) for seed in range(seeds)]
     took = [each.seconds if each.seconds is not None else float("inf") for each in went]
     lost = [each.overhead for each in went if each.overhead is not None]
@@ -87,8 +87,7 @@ def _learn(lesson: Lesson, seeds: int, name: str, who: str, how: Sequence[str]) 
 
 
 def _figures(learned: dict[str, dict[str, list[Learned]]]) -> dict[str, Any]:
-    """As JSON holds them, by lesson and by who did the work; null: more than the limit, or that
-    is no cluster."""
+    """Figures for JSON, by lesson and workers; null: beyond the limit, or no cluster."""
     return {
         "learning_s": {
             name: {who: [each.seconds for each in went] for who, went in hands.items()}
@@ -102,7 +101,7 @@ def _figures(learned: dict[str, dict[str, list[Learned]]]) -> dict[str, Any]:
 
 
 def _rates(config: SpeedConfig) -> list[dict[str, Any]]:
-    """Episodes/s of so many workers, and as a share of as many times one local worker's."""
+    """Episodes/s by number of workers, and the parallel efficiency."""
     hands: list[tuple[int, str | None]] = [(workers, None) for workers in config.workers]
     if config.cluster is not None:
         hands.append((cpus(config.cluster), config.cluster))

@@ -1,4 +1,4 @@
-"""All encoders on the same courses: what they learn there, and what of it holds elsewhere."""
+"""Comparison of encoders: what they learn on the same courses, and how it generalises."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from docs.figures.studies.variant import Variant, images_needed, number, rates, 
 from pixelgait.export.markdown_sections import table_head, table_line
 
 STUDY = "encoders"
-# Nobody has learned anywhere but on the first.
+# Training used the first kind alone.
 COURSES = ("medium", "high", "medium, randomised", "unseen appearance")
-# A claim of the SiT paper: what does not depend on how a picture is turned, or mirrored, decides
-# the same by a camera that is mounted so. Walked by its members and by who shall not be able to.
+# A claim of the SiT paper: an encoder that is invariant to rotation or reflection decides the same
+# with a camera that is mounted so. Measured with invariant encoders and with others.
 CAMERAS = ("camera on its side", "camera upside down", "camera mirrored")
 CROOKED = ("cnn", "vit", "attention-neuron", "siet:graph=flip", "siet", "set", "sit", "sit-star")
-EPISODES = 50  # of each: there are 96 of these cells, of one seed
+EPISODES = 50  # of a cell; there are 96, of one seed each
 BUDGET = "--iterations 4 --dagger.courses 30 --dagger.steps 300 --dagger.batch 64"
-COMPETING = "--dagger.students 16"  # a selection has no gradient: so many are drawn, see imitation
-# By trial, without a teacher: stable-baselines3's PPO on the gliding robot, with like networks.
+COMPETING = "--dagger.students 16"  # random selections, as a selection has no gradient
+# Without a teacher: stable-baselines3's PPO on the gliding robot, with similar networks.
 TRIAL = "python examples/ppo_steer.py --scene obstacle-course --seconds 60 --steps 60000"
 PPO = {
     f"{name}, PPO": f"{TRIAL} --episodes 1 --encoder {name}" for name in ("cnn", "strided", "vit")
 }
-# By encoder, what it has beside the budget.
+# Further options by encoder.
 ENCODERS = {
     "cnn": "",
     "strided": "",
@@ -54,7 +54,7 @@ VARIANTS = tuple(
 
 
 def table(rows: Sequence[Figures]) -> list[str]:
-    """By encoder: weights, time, images until it glides, success on legs by kind of course."""
+    """By encoder: weights, time, images to learn gliding, walking success by kind of course."""
     lines = table_head(["encoder", "weights", "ms", "images to 90 %", "gliding", *COURSES])
     for name in IMITATION | PPO:
         if not (runs := [each for each in rows if each["variant"] == name]):
@@ -72,7 +72,7 @@ def table(rows: Sequence[Figures]) -> list[str]:
 
 
 def cameras_table(rows: Sequence[Figures]) -> list[str]:
-    """By encoder: success on legs by cameras as they were in training, turned and mirrored."""
+    """By encoder: walking success with the camera of training, and turned or mirrored."""
     seen = {
         "as in training": COURSES[0],
         **{each.removeprefix("camera "): each for each in CAMERAS},

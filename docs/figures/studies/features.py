@@ -1,8 +1,8 @@
-"""What random features cost IAP, and what they estimate: its figure 6, for pairs (m, r).
+"""Study of IAP's random features (`make features`): time and estimation error for pairs (m, r).
 
-Left the time of an image by the number of features (arXiv 2102.04353, figure 6, left). Right, in
-place of that figure's rewards, what the features are an estimate of: the relative error of the
-softmax kernel between vectors at any angle, which theorem 4.1 is about. Run as `make features`.
+Left: time of an image by the number of features (arXiv 2102.04353, figure 6, left). Right, in place
+of that figure's rewards: relative error of the softmax kernel that the features estimate, between
+vectors at any angle (theorem 4.1).
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from pixelgait.robot.spec import Array
 
 PART = "features"
 PAIRS = ((4, 1), (10, 1), (10, 5), (16, 8), (32, 16))  # (10, 5) is the paper's choice
-# Estimators of which the error is drawn: kernel, m and, which counts for the hybrid alone, r.
+# Estimators whose error is drawn: kernel, m, and r (hybrid alone).
 KERNELS = {
     "favor (10)": ("favor", 10, 1),
     "trig (10)": ("trig", 10, 1),
     **{f"hybrid ({m}, {r})": ("hybrid", m, r) for m, r in PAIRS},
 }
 DIM = 8  # of queries and keys, the paper's
-LENGTH = 0.5  # of both vectors once scaled: far longer ones leave no mean error to speak of
+LENGTH = 0.5  # of both scaled vectors: for much longer ones the mean error is meaningless
 ANGLES = np.linspace(0.0, 1.0, 25)  # between them, in units of pi
-ROUNDING = 1e-5  # errors as small as this are none of the estimator
-SHOWN = (0.0, 0.5, 1.0)  # of these in the table
+ROUNDING = 1e-5  # smaller errors are rounding
+SHOWN = (0.0, 0.5, 1.0)  # angles in the table
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,11 @@ class FeaturesConfig:
     """Time IAP by its number of random features, and measure how well they estimate."""
 
     side: Annotated[int, Range(4, 128)] = 64
-    """Of the image that is timed [pixels]; brute force forms a matrix of its fourth power."""
+    """Side of the timed image [pixels]; brute force forms a matrix of its fourth power."""
     seconds: Annotated[float, Range(0.001, 3600.0)] = 20.0
-    """For all timings together."""
+    """Time for all timings together [s]."""
     draws: Count = 2000
-    """Of random features, for the errors."""
+    """Draws of random features, for the errors."""
     page: Path = Path("docs/encoders.md")
     """Gets the table, between its two markers."""
     picture: Path = Path("docs/features.png")
@@ -77,7 +77,7 @@ def write_study(config: FeaturesConfig) -> None:
     """Measure, print, draw, and write between the page's markers.
 
     Raises:
-        UserError: the page has no such lines, or the picture cannot be written.
+        UserError: if the page has no markers, or the picture cannot be written.
     """
     check_outputs(("picture", config.picture))
     require_markers(config.page, PART, PART)
@@ -95,7 +95,7 @@ def write_study(config: FeaturesConfig) -> None:
 
 
 def timed(side: int, seconds: float) -> dict[str, float]:
-    """Shortest time [ms] of an image of side x side pixels, each a patch, for all kernels."""
+    """Shortest time [ms] by kernel, for an image of side x side patches of one pixel."""
     networks = {"ReLU": HighLevelNetwork("iap", height=side, width=side)}
     for name, (kernel, m, r) in KERNELS.items():
         angle: dict[str, Any] = {"r": r} if kernel == "hybrid" else {}
@@ -126,9 +126,9 @@ def relative_errors(kernel: str, m: int, r: int, draws: int) -> Array:
 
 
 def vectors() -> tuple[torch.Tensor, torch.Tensor]:
-    """One query (1, d, 1), and keys (1, d, n) at all ANGLES to it, before they are scaled (eq. 4).
+    """One query (1, d, 1), and keys (1, d, n) at all ANGLES to it, before scaling (eq. 4).
 
-    In a plane that is no axis of the features.
+    Their plane contains no axis of the features.
     """
     plane, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((DIM, 2)))
     turned = np.stack([np.cos(math.pi * ANGLES), np.sin(math.pi * ANGLES)])

@@ -1,8 +1,8 @@
-"""What networks learn from the same decisions, under looks. Run as `make fits`.
+"""Study of fits (`make fits`): networks fitted to the same decisions under random appearance.
 
-A teacher shows what it does on obstacle courses, each of another look, by a flawed RGB-D camera;
-every network is fitted to that, in as many steps of as many images, from the channels it sees.
-What was measured is kept in docs/fits.json, and its table in docs/studies.md.
+A teacher decides on obstacle courses, each of another appearance, with a flawed RGB-D camera. Every
+network is fitted to these decisions with the same number of steps and images, from the channels it
+sees. Figures: docs/fits.json; table: docs/studies.md.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pixelgait.robot.errors import UserError, run_command
 from pixelgait.robot.files import require_writable
 
 PART = "fits"
-LEARNED, UNSEEN = 300, 80  # courses, none twice
+LEARNED, UNSEEN = 300, 80  # courses, all different
 MEMORY = "gru:64"
 CHANNELS = {1: slice(3, 4), 3: slice(0, 3), 4: slice(0, 4)}  # of RGB-D
 SEEN = {1: "depth", 3: "RGB", 4: "RGB-D"}
@@ -39,8 +39,8 @@ NORMALISED = "strided:standardise=true,normalise=true"
 GATED = "iap:patch=4,stride=4,selected=16,values=8,placed=true,gated=true"
 SPARSE = "iap:patch=4,stride=4,selected=16,values=8,sparse=true"
 STEM = "iap:selected=16,values=8,sparse=true,stem=32"
-CENTRES = "iap:patch=4,stride=4,selected=16"  # where they are, as in the paper
-# Networks and what they see.
+CENTRES = "iap:patch=4,stride=4,selected=16"  # centres of patches, as in the paper
+# Networks and their number of channels.
 NETWORKS = (
     *((each, 3) for each in ("cnn", "vit", "siet:graph=flip", "sit", "strided", NORMALISED)),
     ("iap:patch=8,stride=8,selected=4,values=32,placed=true,gated=true", 3),
@@ -53,22 +53,22 @@ NETWORKS = (
 
 @dataclass(frozen=True)
 class FitsConfig:
-    """Show decisions, fit every network to them, and write what is known."""
+    """Record decisions, fit every network to them, and write the table."""
 
     page: Path = Path("docs/studies.md")
     """Gets the table, between its two markers."""
     figures: Path = Path("docs/fits.json")
     """Everything that was measured."""
     out: Path = Path("runs/fits")
-    """Folder of the decisions; what is there stays."""
+    """Folder of the decisions; existing ones stay."""
     steps: Count = 400
-    """Of gradient descent, of 512 images each."""
+    """Steps of gradient descent, of 512 images each."""
     seeds: Count = 1
-    """Of every network, from 0 on."""
+    """Seeds of every network, from 0 on."""
     networks: tuple[str, ...] = ()
-    """Encoders to fit, as the table calls them, or all; of the rest is shown what is known."""
+    """Encoders to fit, as the table calls them, or all; the others show what is known."""
     workers: Workers = 2
-    """Worker processes, which show."""
+    """Worker processes of the teacher."""
     measure: bool = True
     """Fit what is missing; otherwise only write what is known."""
 
@@ -82,8 +82,8 @@ def write_table(config: FitsConfig) -> None:
     """Measure what is missing, and write what is known between the page's markers.
 
     Raises:
-        UserError: the page has no such lines, there is no such network, or there are figures of
-            another kind.
+        UserError: if the page has no markers, a network is unknown, or the file holds other
+            figures.
     """
     require_markers(config.page, PART, "fits")
     known = [encoder for encoder, _ in NETWORKS]
@@ -103,7 +103,7 @@ def write_table(config: FitsConfig) -> None:
 
 
 def table(config: FitsConfig, kept: list[Figures]) -> list[str]:
-    """A row for every network."""
+    """Rows of all networks, as Markdown."""
     lines = table_head(("sees", "encoder", "weights", "error of turns"))
     for encoder, channels in NETWORKS:
         cells = [_cell(config, encoder, channels, seed) for seed in range(config.seeds)]
@@ -131,7 +131,7 @@ def _cell(config: FitsConfig, encoder: str, channels: int, seed: int) -> Figures
 
 
 def _fitted(config: FitsConfig, encoder: str, channels: int, seed: int) -> Figures:
-    """What a network has learned, by its error on courses that it has not seen."""
+    """Fit a network; its error on unseen courses."""
     learned, unseen = _lessons(config, channels)
     named = f"{encoder}{',' if ':' in encoder else ':'}channels={channels}"
     network = make_high_level(Architecture(named, mirror=True, memory=MEMORY), seed)
@@ -146,16 +146,16 @@ def _fitted(config: FitsConfig, encoder: str, channels: int, seed: int) -> Figur
 
 
 def _lessons(config: FitsConfig, channels: int) -> tuple[Lessons, Lessons]:
-    """Decisions on courses to learn by and on unseen ones, and what some channels see of them."""
-    shown = Demonstrations.load(_shown(config))
+    """Decisions and images of these channels, on courses to learn from and on unseen ones."""
+    shown = Demonstrations.load(_demonstrated(config))
     seen = torch.from_numpy(shown.images)[..., CHANNELS[channels]].contiguous()
     lessons = Lessons.of(shown, seen)
     unseen_from = int(np.flatnonzero(shown.starts)[LEARNED])
     return lessons[:unseen_from], lessons[unseen_from:]
 
 
-def _shown(config: FitsConfig) -> Path:
-    """The teacher's decisions on all courses, shown now if they are not there."""
+def _demonstrated(config: FitsConfig) -> Path:
+    """File of the teacher's decisions on all courses, recorded now if missing."""
     folder = config.out / f"{LEARNED + UNSEEN}-courses"
     file = folder / "demonstrations" / "round-001.npz"
     if not file.exists():

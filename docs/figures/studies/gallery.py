@@ -28,7 +28,7 @@ from pixelgait.sim.viewing.video import FRAMES_PER_S, Frame, Take, film_episode
 from pixelgait.sim.world.seeds import FIRST_EVALUATION_SEED
 
 APPEARANCES = EvalConfig("iap-rgbd", appearance="test")
-# Where the shipped policies fail, as the tables of results.md say: policy and what is asked of it.
+# Conditions under which the shipped policies fail, according to docs/results.md.
 FAILURES = {
     "strided-looks, unseen appearance": EvalConfig("strided-looks", appearance="test"),
     "strided-looks, all at once": EvalConfig(
@@ -48,7 +48,7 @@ class GalleryConfig:
     """Film walks under unseen appearance, and episodes that fail."""
 
     appearance: Path = Path("docs/unseen-appearance.png")
-    """A walk in every row, with what the camera saw and where attention went in the corner."""
+    """A walk in every row, camera image and attention in the corner."""
     walks: Count = 6
     """Walks under unseen appearance, from seed 10000 on."""
     failures: Path = Path("docs/failures.png")
@@ -56,11 +56,11 @@ class GalleryConfig:
     each: Count = 2
     """Failures of every case."""
     episodes: Count = 100
-    """From seed 10000 on, at most, to find them in."""
+    """Episodes to search at most, from seed 10000 on."""
 
 
 class Filmed(NamedTuple):
-    """An episode, and what its film needs."""
+    """An episode and the inputs of its film."""
 
     take: Take
     episode: Episode
@@ -69,11 +69,11 @@ class Filmed(NamedTuple):
 
     @property
     def last(self) -> int:
-        """Of its frames."""
+        """Index of the last frame."""
         return len(self.take.track.path) - 1
 
     def row(self, shown: NDArray[np.int64]) -> tuple[str, list[Frame]]:
-        """How it ended, and these frames, small; its last again where it is shorter."""
+        """How the episode ended, and these frames, small; a short episode repeats its last."""
         label = f"seed {self.take.seed}: {ending(self.episode, self.body, self.task)}"
         frames = [_smaller(frame) for frame in self.take.render(self.body, shown)]
         return label, frames + frames[-1:] * (len(shown) - len(frames))
@@ -85,7 +85,7 @@ def main() -> None:
 
 
 def write_gallery(config: GalleryConfig) -> None:
-    """One row per episode, all of a case below each other."""
+    """Write both pictures, one row per episode."""
     check_outputs(("appearance", config.appearance), ("failures", config.failures))
     write_rows(config.appearance, walks(APPEARANCES, config.walks))
     rows = (
@@ -112,14 +112,13 @@ def write_rows(picture: Path, rows: Iterable[tuple[str, list[Frame]]]) -> None:
 
 
 def walks(evaluation: EvalConfig, episodes: int) -> Iterator[tuple[str, list[Frame]]]:
-    """Of every episode how it ended, and frames from its way."""
+    """How every episode ended, and frames of the walk."""
     for filmed in filmed_episodes(evaluation, episodes):
         yield filmed.row(np.array([round(share * filmed.last) for share in ON_THE_WAY]))
 
 
 def failures(evaluation: EvalConfig, episodes: int) -> Iterator[tuple[str, list[Frame]]]:
-    """Of episodes that fall, or do not reach their goal, how they ended, and frames of their last
-    seconds."""
+    """How episodes ended that fell or missed their goal, and frames of their last seconds."""
     for filmed in filmed_episodes(evaluation, episodes):
         if filmed.episode.success is False or filmed.episode.fell:
             frames = [filmed.last - round(ago * FRAMES_PER_S) for ago in BEFORE_THE_END_S]
@@ -127,7 +126,7 @@ def failures(evaluation: EvalConfig, episodes: int) -> Iterator[tuple[str, list[
 
 
 def filmed_episodes(evaluation: EvalConfig, episodes: int) -> Iterator[Filmed]:
-    """Episodes from the first evaluation seed on; a film is to be rendered before the next."""
+    """Episodes from the first evaluation seed on; render each before the next."""
     controller, body, task = player(evaluation)
     assert isinstance(task, Forward)
     try:

@@ -1,8 +1,7 @@
-"""What patches, mirror symmetry and encoders mean to learning. Run as `make learning`.
+"""Learning studies (`make learning`): patch sizes, mirror symmetry and encoders.
 
-Every variant learns by the command that people type, with the same budget as the others of its
-study. A run that is there is not repeated, and one that was killed goes on. What was measured is
-kept in docs/learning.json, and its tables in docs/studies.md.
+Every variant is trained by a command line, with the budget of its study. A finished run is not
+repeated, a killed one is resumed. Figures: docs/learning.json; tables: docs/studies.md.
 """
 
 from __future__ import annotations
@@ -51,13 +50,13 @@ COURSES: dict[str, dict[str, Any]] = {
 FIGURES = ("success_rate", "collision_free_rate", "fall_rate", "distance_m")
 TRAIN, MODULE = "pixelgait-train imitate", "pixelgait.policies.training.train"
 TIMED = 300  # images
-BUNDLE = "bundle"  # that examples/ppo_steer.py leaves
-WEIGHTS = "weights_sha256"  # of the best, by whom all of a row was walked
+BUNDLE = "bundle"  # written by examples/ppo_steer.py
+WEIGHTS = "weights_sha256"  # of the best checkpoint, which all figures of a row belong to
 
 
 @dataclass(frozen=True)
 class LearningConfig(WorkerOptions):
-    """Train every variant with every seed, evaluate it, and write what is known."""
+    """Train every variant with every seed, evaluate it, and write the tables."""
 
     page: Path = Path("docs/studies.md")
     """Gets the tables, each between its two markers."""
@@ -70,9 +69,9 @@ class LearningConfig(WorkerOptions):
     variants: tuple[str, ...] = ()
     """Variants to measure, as the tables call them, or all."""
     courses: tuple[str, ...] = ()
-    """Of those they are evaluated on, which to walk, or all."""
+    """Courses to evaluate on, or all."""
     seeds: Count = 3
-    """Of every variant, from 0 on."""
+    """Seeds of every variant, from 0 on."""
     measure: bool = True
     """Train and evaluate what is missing; otherwise only write what is known."""
 
@@ -85,11 +84,11 @@ def main() -> None:
 def write_tables(config: LearningConfig) -> None:
     """Measure what is missing, run by run, and write what is known between the page's markers.
 
-    A run that fails is left out, and said at the end.
+    Failed runs are reported at the end.
 
     Raises:
-        UserError: the page has no such lines, there is no such study or variant, a run has failed,
-            or there are figures of another kind.
+        UserError: if the page has no markers, a study or variant is unknown, a run has failed, or
+            the file holds other figures.
     """
     for part in TABLES:
         require_markers(config.page, part, "learning")
@@ -112,7 +111,7 @@ def write_tables(config: LearningConfig) -> None:
 
 
 def _chosen(config: LearningConfig) -> Iterator[tuple[Variant, int]]:
-    """What shall be measured: all of the first seed before any of the second."""
+    """Variants and seeds to measure: the first seed of all, then the second."""
     known = [variant for study in STUDIES.values() for variant in study.VARIANTS]
     for option, named, names in (
         ("studies", config.studies, list(STUDIES)),
@@ -130,10 +129,9 @@ def _chosen(config: LearningConfig) -> Iterator[tuple[Variant, int]]:
 
 
 def _measure(config: LearningConfig, variant: Variant, seed: int, kept: list[Figures]) -> None:
-    """Train one run if it is not known, and evaluate it where it was not yet; keep all of it.
+    """Train one run if it is unknown, evaluate it where it was not yet, and keep its figures.
 
-    Of another command it is another run, and so it is with other weights: trained anew by other
-    code, say. What was walked by the former ones goes.
+    A row belongs to one command and one set of weights. Evaluations of other weights are dropped.
     """
     key = {"study": variant.study, "variant": variant.name, "seed": seed}
     command = f"{variant.command} --seed {seed}"
@@ -161,9 +159,9 @@ def _measure(config: LearningConfig, variant: Variant, seed: int, kept: list[Fig
 
 
 def _learned(run: Path) -> Figures:
-    """What a training run says of itself."""
+    """Learning curve and provenance of a training run."""
     if (run / BUNDLE).exists():
-        return {**_tried(run), WEIGHTS: file_sha256(run / BUNDLE / HIGH_LEVEL), "walking": {}}
+        return {**_by_ppo(run), WEIGHTS: file_sha256(run / BUNDLE / HIGH_LEVEL), "walking": {}}
     return {**_imitated(run), WEIGHTS: file_sha256(run / "best.npz"), "walking": {}}
 
 
@@ -179,7 +177,7 @@ def _imitated(run: Path) -> Figures:
     }
 
 
-def _tried(run: Path) -> Figures:
+def _by_ppo(run: Path) -> Figures:
     """A run of examples/ppo_steer.py: figures of the last 100 episodes, ten times to the end."""
     curve = read_figures(run / "curve.json")
     points = [curve[i] for i in np.linspace(0, len(curve) - 1, 10).round().astype(int)]
@@ -205,7 +203,7 @@ def _image_ms(bundle: str) -> float:
 
 
 def _walked(config: LearningConfig, bundle: str, course: str, episodes: int) -> Figures:
-    """What came of walking so many courses of a kind."""
+    """Figures of walking so many courses of a kind."""
     evaluation = EvalConfig(
         bundle,
         episodes=episodes,
@@ -218,15 +216,15 @@ def _walked(config: LearningConfig, bundle: str, course: str, episodes: int) -> 
 
 
 def _train(run: Path, command: str, config: LearningConfig) -> None:
-    """Unless it is there; a run of pixelgait-train that was killed goes on.
+    """Train a run unless it is done; a killed run of pixelgait-train is resumed.
 
     Raises:
-        UserError: another command's run is there, or training failed.
+        UserError: if the folder holds a run of another command, or training failed.
     """
-    told = run.with_name(f"{run.name}.command")
-    if run.exists() and told.exists() and told.read_text() != command:
+    former = run.with_name(f"{run.name}.command")
+    if run.exists() and former.exists() and former.read_text() != command:
         raise UserError(f"{run}: expected a run by '{command}'; remove it, or choose another --out")
-    write_atomic(told, command.encode())
+    write_atomic(former, command.encode())
     if _is_done(run):
         return
     words = [sys.executable, *shlex.split(command)[1:], "--out", str(run)]
@@ -245,7 +243,7 @@ def _train(run: Path, command: str, config: LearningConfig) -> None:
 
 
 def _is_done(run: Path) -> bool:
-    """Whether all rounds are there; what is not pixelgait-train's has a bundle at its end."""
+    """Whether all rounds are done; a run of another command ends with a bundle."""
     if not (run / "last.npz").exists():
         return (run / BUNDLE / CONTRACT).exists()  # the last of its files
     return Run(run).is_done(Run(run).config["iterations"])

@@ -1,4 +1,4 @@
-"""What the size of patches means to IAP: the paper's table 2."""
+"""Study of IAP's patch sizes: table 2 of the paper."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ PAPER = {
     **{(16, 8): 6.6, (16, 16): 7.6},
 }
 IMAGE = 32  # pixels a side
-SELECTED = 1 / 16  # of the patches: 64 of the smallest, one of the largest, as in figure 9; ours
+SELECTED = (
+    1 / 16
+)  # of the patches: 64 of the smallest, one of the largest, as in figure 9; assumption
 
 
 def count_patches(patch: int, stride: int) -> int:
-    """In an image."""
+    """Number of patches of an image."""
     return ((IMAGE - patch) // stride + 1) ** 2
 
 
 def selected(patch: int, stride: int) -> int:
-    """How many of them the policy sees the places of."""
+    """Number of selected patches."""
     return max(1, round(SELECTED * count_patches(patch, stride)))
 
 
@@ -41,7 +43,7 @@ VARIANTS = tuple(
 
 
 def table(rows: Sequence[Figures]) -> list[str]:
-    """By size of a patch: gliding and walking success, mean of the seeds, each in brackets."""
+    """By patch size: gliding and walking success, mean of the seeds, each in brackets."""
     head = ("patch / stride", "patches", "selected", "weights", "gliding", "walking")
     lines = table_head([*head, "advance walking [m]", "reward in the paper"])
     for (patch, stride), reward in PAPER.items():

@@ -1,8 +1,7 @@
-"""What it costs IAP that equal patches get equal scores: its time beside a Performer's.
+"""Comparison of IAP with a Performer (`make performer`): the cost of a fixed order of sums.
 
-IAP's sums have an order of their own, see `iap.ordered`; a Performer (Choromanski et al. 2021,
-arXiv 2009.14794) takes whatever order a library's sums and products have. Both see the same
-patches with the same weights, and select as many. Run as `make performer`.
+IAP sums in a fixed order (`iap.ordered`). A Performer (Choromanski et al. 2021, arXiv 2009.14794)
+uses plain matrix products. Both see the same patches with the same weights and select as many.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ FRAMES = 8
 
 
 class Performer(IAPEncoder):
-    """The same network by plain matrix products: what is equal may differ by rounding."""
+    """IAP by plain matrix products: scores of equal patches may differ by rounding."""
 
     def columns_of(self, image: Tensor) -> Tensor:
         """Patches (B, c, L) of uint8 images (B, H, W, C), in [0, 1]."""
@@ -65,7 +64,7 @@ class PerformerConfig:
     """Time IAP beside a Performer, size by size, in onnxruntime on one thread."""
 
     seconds: Annotated[float, Range(0.001, 3600.0)] = 2.0
-    """For one size and patch."""
+    """Time for one size and patch [s]."""
     page: Path = Path("docs/encoders.md")
     """Gets the table, between its two markers."""
 
@@ -79,7 +78,7 @@ def write_table(config: PerformerConfig) -> None:
     """Measure, print, and write between the page's markers.
 
     Raises:
-        UserError: the page has no such lines.
+        UserError: if the page has no markers.
     """
     require_markers(config.page, PART, PART)
     heads = [f"{height} x {width}" for height, width in SIZES]
@@ -106,7 +105,7 @@ def networks(height: int, width: int, patch: int) -> tuple[HighLevelNetwork, Hig
 
 
 def compared(height: int, width: int, patch: int, seconds: float) -> tuple[float, float]:
-    """Shortest times [ms] of IAP and a Performer over the same images, in turns."""
+    """Shortest times [ms] of IAP and a Performer over the same images, measured in turns."""
     iap, performer = in_turns(networks(height, width, patch), height, width, seconds)
     return iap, performer
 
@@ -114,10 +113,10 @@ def compared(height: int, width: int, patch: int, seconds: float) -> tuple[float
 def in_turns(
     high_levels: Sequence[HighLevelNetwork], height: int, width: int, seconds: float
 ) -> list[float]:
-    """Shortest time [ms] of each network's graph for an RGB image, all taking turns: what else
-    runs here hits them alike.
+    """Shortest time [ms] of each network's graph for an RGB image, measured in turns, so that other
+    load affects all alike.
 
-    Each turn begins with a run that is not timed: the one before may have emptied the caches.
+    Each turn begins with an untimed run, which fills the caches.
     """
     graphs = [
         single_thread_session(high_level_graph(each).SerializeToString()) for each in high_levels

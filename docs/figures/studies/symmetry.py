@@ -1,4 +1,4 @@
-"""What mirror symmetry is worth to learning."""
+"""Study of mirror symmetry: images needed to learn, with and without it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from docs.figures.studies.variant import Variant, images_needed, number
 from pixelgait.export.markdown_sections import table_head, table_line
 
 STUDY = "mirror"
-COURSES = 2  # in a round: images are counted by rounds, and 8 are enough for all
+COURSES = 2  # in a round, as images are counted by rounds
 NETWORKS = {
     "CNN": "--encoder cnn",
     "strided CNN": "--encoder strided --dagger.steps 200",
@@ -29,7 +29,7 @@ VARIANTS = tuple(
 
 
 def table(rows: Sequence[Figures]) -> list[str]:
-    """Images until most validation courses are done, with and without symmetry."""
+    """Images until 90 % of the validation courses are done, with and without symmetry."""
     lines = table_head(["network", *KINDS, "ratio of medians"])
     for label in dict.fromkeys(each["variant"].partition(",")[0] for each in rows):
         needed = {
