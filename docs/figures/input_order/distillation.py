@@ -168,8 +168,7 @@ def _part(
     if rng.random() < UNROLLED / SHUFFLE_STEPS:
         order, when = rng.permutation(INPUT_SIZE), int(rng.integers(UNROLLED))
         inputs[when:] = whole.inputs[begin + when : end][:, order]
-    before = (
-        np.zeros((1, whole.actions.shape[1])) if begin == 0 else whole.actions[begin - 1 : begin]
-    )
+    actions = whole.actions
+    before = np.zeros((1, actions.shape[1])) if begin == 0 else actions[begin - 1 : begin]
     last = np.concatenate((before, actions[begin : end - 1]))
     return inputs, last, whole.taught[begin:end], order
