@@ -116,7 +116,7 @@ class AnsweringBus:
 
 
 @pytest.mark.parametrize("data", ["", "ok", "null", "7", "[]", '"ai"'])
-def test_what_a_service_says_beside_its_yes_does_not_matter(data: str) -> None:
+def test_data_of_a_positive_answer_are_ignored(data: str) -> None:
     """But where it is asked who has the motors: nobody is to be taken for that."""
     switcher = services.MotionSwitcher(AnsweringBus(data))  # type: ignore[arg-type]
     switcher.released = "ai"
@@ -125,7 +125,7 @@ def test_what_a_service_says_beside_its_yes_does_not_matter(data: str) -> None:
         switcher.mode()
 
 
-def test_what_cannot_be_repeated_is_raised_once_and_damped(bus: FakeBus, driver: Go2Driver) -> None:
+def test_an_error_of_repeating_is_raised_once_and_damps(bus: FakeBus, driver: Go2Driver) -> None:
     """Though nobody commands any more, as when the control thread hangs."""
     bus.repeated_alone = True
     driver.send(STIFF)
@@ -167,7 +167,7 @@ def test_motors_are_given_back_though_damping_fails(bus: FakeBus, driver: Go2Dri
     assert bus.ended == ["motors given back", "bus closed"]
 
 
-def test_the_bus_is_closed_though_nobody_takes_the_motors(
+def test_the_bus_is_closed_if_no_program_takes_the_motors(
     bus: FakeBus, driver: Go2Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: FakeSwitcher) -> None:
@@ -179,7 +179,7 @@ def test_the_bus_is_closed_though_nobody_takes_the_motors(
     assert bus.ended == ["bus closed"]
 
 
-def test_what_failed_before_the_motors_were_taken_again_is_no_fault(
+def test_an_error_before_the_motors_are_taken_again_is_no_fault(
     bus: FakeBus, driver: Go2Driver
 ) -> None:
     driver.send(STIFF)
@@ -222,7 +222,7 @@ class HeardRobot:
 
 @pytest.mark.parametrize("rate", [1.0, 1.0 + 5e-4, 1.0 + 1 / 12, 1.0 - 1 / 12])
 @pytest.mark.parametrize("set_s", [0.0, 0.2, 10.0, -10.0])
-def test_a_clock_of_ours_that_is_set_or_slewed_ages_no_robot(
+def test_a_set_or_slewed_clock_does_not_age_the_robot(
     monkeypatch: pytest.MonkeyPatch, rate: float, set_s: float
 ) -> None:
     """By ntpd (5e-4 s/s) or chrony (1/12 s/s)."""
@@ -236,7 +236,7 @@ def test_a_clock_of_ours_that_is_set_or_slewed_ages_no_robot(
     assert robot.driver.stamps()["lowstate"] == pytest.approx(now_s, abs=0.005)
 
 
-def test_states_that_wait_somewhere_are_seen_to_be_old(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delayed_states_have_the_age_of_their_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in a queue that grows by 2 ms a second; on a clock that is slewed meanwhile."""
     robot = HeardRobot(monkeypatch, 1.0 + 1 / 12)
     robot.run(1.0)
@@ -253,7 +253,7 @@ def test_states_that_wait_somewhere_are_seen_to_be_old(monkeypatch: pytest.Monke
     assert robot.driver.ages()["lowstate"] == pytest.approx(0.2, rel=0.12)
 
 
-def test_a_tick_that_stood_still_is_forgotten_when_the_node_is_activated_again(
+def test_activation_resets_the_tick_clock(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     robot = HeardRobot(monkeypatch)
@@ -321,7 +321,7 @@ def test_a_program_that_was_released_gets_the_motors_back(
     assert bus.told[-1] == services.SELECT_MODE
 
 
-def test_who_shall_stop_does_not_take_the_motors_first() -> None:
+def test_a_stop_prevents_the_release_of_the_motors() -> None:
     bus, stop = SwitcherBus(lost=False), threading.Event()
     bus.take = lambda **_: []  # type: ignore[method-assign]
     threading.Timer(0.2, stop.set).start()
@@ -337,7 +337,7 @@ def handed_over(bus: SwitcherBus) -> MotorHandover:
 
 
 @pytest.mark.parametrize("stands", [True, False])
-def test_a_robot_that_stands_is_laid_down_before_it_is_let_go(stands: bool) -> None:
+def test_a_standing_robot_lies_down_before_its_motors_are_released(stands: bool) -> None:
     """It would fall; one that lies already is not moved."""
     bus = SwitcherBus()
     bus.angles = GO2.default_pose_rad if stands else lying_pose(GO2)
@@ -347,7 +347,7 @@ def test_a_robot_that_stands_is_laid_down_before_it_is_let_go(stands: bool) -> N
     assert asked == [*down, services.RELEASE_MODE]
 
 
-def test_a_robot_that_goes_on_standing_keeps_its_motors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_robot_that_does_not_lie_down_keeps_its_motors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(motor_handover, "DOWN_S", 0.2)
     bus = SwitcherBus()
     bus.obeys = False
@@ -366,7 +366,7 @@ def test_a_switcher_that_is_busy_is_asked_again(monkeypatch: pytest.MonkeyPatch)
     assert not bus.program
 
 
-def test_a_request_that_changes_something_is_sent_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_with_an_effect_is_sent_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A release that takes its time is not begun anew while it does."""
     monkeypatch.setattr(services, "AGAIN_S", 0.01)
     bus, stop = SwitcherBus(lost=True), threading.Event()
@@ -376,7 +376,7 @@ def test_a_request_that_changes_something_is_sent_once(monkeypatch: pytest.Monke
     assert bus.told.count(services.RELEASE_MODE) == 1
 
 
-def test_a_program_that_has_the_motors_already_is_content() -> None:
+def test_a_program_that_already_has_the_motors_is_accepted() -> None:
     bus = SwitcherBus()
     switcher = services.MotionSwitcher(bus)  # type: ignore[arg-type]
     switcher.released = "normal"
@@ -386,7 +386,7 @@ def test_a_program_that_has_the_motors_already_is_content() -> None:
         switcher.give_back()
 
 
-def test_who_finds_a_walking_robot_does_not_even_write(
+def test_nothing_is_written_to_a_robot_that_another_program_commands(
     bus: FakeBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever commands it would take another writer for an intruder, and let it fall."""
@@ -404,7 +404,7 @@ def test_who_finds_a_walking_robot_does_not_even_write(
     assert not made
 
 
-def test_a_robot_that_was_started_again_is_not_commanded(
+def test_a_restarted_robot_is_not_commanded(
     bus: FakeBus, driver: Go2Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its own program has the motors by then; and one may take them from it anew."""
@@ -440,7 +440,7 @@ def test_a_robot_that_was_started_again_is_not_commanded(
     driver.close()
 
 
-def test_a_writer_may_stay_for_as_long_after_the_release_as_before(
+def test_another_writer_may_stay_as_long_after_the_release_as_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Laying the robot down takes its time, and one that has left is seen for 10 s."""

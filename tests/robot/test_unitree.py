@@ -144,7 +144,7 @@ def test_any_flipped_bit_of_a_value_shows_in_the_checksum() -> None:
         assert go2.checksum(changed) != right
 
 
-def test_motors_do_what_their_slots_say() -> None:
+def test_motor_slots_become_a_joint_command() -> None:
     record = go2.Codec(go2.LOW_CMD).new()
     motors = record["motor_cmd"]
     motors["mode"], motors["q"], motors["dq"] = go2.SERVO, go2.NO_POSITION, go2.NO_SPEED
@@ -159,7 +159,7 @@ def test_motors_do_what_their_slots_say() -> None:
 
 
 @pytest.mark.parametrize("damage", ["none", "head", "level", "checksum", "not released", "nan"])
-def test_a_stand_in_obeys_whole_frames_alone(damage: str, bus: Bus) -> None:
+def test_a_simulated_go2_accepts_complete_frames_only(damage: str, bus: Bus) -> None:
     wire, kind = Go2Wire(bus, A1), sample_type(go2.LOW_CMD)
     writer, record = bus.writer("rt/lowcmd", kind), go2.Codec(go2.LOW_CMD).new()
     if damage != "not released":
@@ -185,7 +185,7 @@ def test_a_stand_in_obeys_whole_frames_alone(damage: str, bus: Bus) -> None:
         assert command is None  # its own program moves the motors
 
 
-def test_a_tick_is_a_time_on_our_clock() -> None:
+def test_a_tick_becomes_a_time_on_this_computers_clock() -> None:
     clock = TickClock()
 
     def stamp_s(tick: int, raw_s: float) -> float:
@@ -234,7 +234,7 @@ def test_a_damaged_state_does_not_spoil_the_clock(
     assert driver.ages()["lowstate"] < 0.001
 
 
-def test_a_writer_is_seen_before_it_writes(bus: Bus) -> None:
+def test_a_writer_is_found_before_it_writes(bus: Bus) -> None:
     """By the name of its process; that of one's own participant is none."""
     kind = sample_type(go2.LOW_CMD)
     reader = bus.reader("rt/lowcmd", kind, WITHOUT_OWN)
@@ -254,9 +254,7 @@ def test_a_writer_is_seen_before_it_writes(bus: Bus) -> None:
 
 
 @pytest.mark.parametrize("commanding", [True, False], ids=["commanding", "rehearsing"])
-def test_a_second_program_that_tells_of_the_robot_is_an_intruder(
-    commanding: bool, bus: Bus
-) -> None:
+def test_a_second_publisher_of_states_is_a_conflict(commanding: bool, bus: Bus) -> None:
     """As a recording that is played beside it: what each tells of would be news, and mixed up."""
     driver = Go2Driver(bus, GO2_SPEC, time.time, Remote({}))
     robot = bus.writer("rt/lowstate", STATE)
@@ -286,7 +284,7 @@ def test_a_closed_bus_makes_room_for_the_next() -> None:
         assert held is not None
 
 
-def test_the_remote_gives_an_order_once_for_every_press_but_stops_as_long_as_it_is_told() -> None:
+def test_the_remote_commands_once_per_press_but_repeats_a_held_stop() -> None:
     heard: list[str] = []
     remote = Remote({STOP: lambda: heard.append("stop"), STAND_UP: lambda: heard.append("up")})
     for buttons in (0, L2, L2 | B, L2 | B | A, L2, L2 | B, 0, UP, L2 | UP):
@@ -294,7 +292,7 @@ def test_the_remote_gives_an_order_once_for_every_press_but_stops_as_long_as_it_
     assert heard == ["stop", "stop", "stop", "up"]
 
 
-def test_nobody_arms_a_robot_whose_remote_is_held_to_stop_it() -> None:
+def test_a_held_stop_button_prevents_arming() -> None:
     operator = Operator()
     operator.state = RobotState.STOPPED
     remote = Remote({STOP: lambda: operator.emergency_stop("remote control")})
@@ -334,9 +332,7 @@ def test_a_link_is_an_interface_and_a_domain() -> None:
 
 
 @pytest.mark.parametrize("parameters", [{}, {"name": "ai"}])
-def test_a_stand_in_answers_also_what_it_does_not_understand(
-    parameters: dict[str, str], bus: Bus
-) -> None:
+def test_a_simulated_go2_answers_unknown_requests(parameters: dict[str, str], bus: Bus) -> None:
     wire, client, over = Go2Wire(bus, A1), Client(bus, SWITCHER), threading.Event()
 
     def serve() -> None:

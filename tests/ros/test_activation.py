@@ -17,7 +17,7 @@ stop.wait()
 """
 
 
-def test_who_is_told_to_lie_down_while_it_stands_up_by_itself_is_active(
+def test_lying_down_during_the_automatic_start_leaves_the_node_active(
     processes: Processes, iap_bundle: Path, client: Client
 ) -> None:
     processes.start("pixelgait-sim", "--scene", "flat")
@@ -38,7 +38,7 @@ def test_who_is_told_to_lie_down_while_it_stands_up_by_itself_is_active(
     assert run.poll() is None
 
 
-def test_a_second_controller_is_noticed_while_the_node_waits_for_its_sensors(
+def test_a_second_controller_is_noticed_while_the_node_waits_for_sensors(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     robot.publish_camera = False

@@ -15,7 +15,7 @@ from pixelgait.robot.spec import A1
 from tests.ros.support import AUTO, Client, FakeRobot, Processes
 
 
-def test_camera_info_is_judged_by_what_the_policy_sees_of_it() -> None:
+def test_camera_info_is_judged_by_the_policys_field_of_view() -> None:
     from pixelgait.robot.ros.monitoring.camera_info import misfit
     from pixelgait.sim.ros.simulated_robot import camera_info
 
@@ -81,7 +81,7 @@ def crop(info: Any, x: int, y: int, width: int, height: int) -> None:
         (lambda info: setattr(info, "binning_x", 2), "see 0.74 rad high"),  # 320 x 480 are left
     ],
 )
-def test_a_part_of_what_the_lens_shows_is_judged_as_that_part(
+def test_a_region_of_interest_is_judged_by_its_own_field_of_view(
     edit: Callable[[Any], object], says: str | None
 ) -> None:
     from pixelgait.robot.ros.monitoring.camera_info import misfit
@@ -93,7 +93,7 @@ def test_a_part_of_what_the_lens_shows_is_judged_as_that_part(
     assert found is None if says is None else f"the policy would {says}" in str(found)
 
 
-def test_binned_pixels_are_as_wide_as_they_were_together() -> None:
+def test_binned_pixels_keep_the_field_of_view() -> None:
     """All that the lens shows in a quarter of the pixels is all that it shows."""
     from pixelgait.robot.ros.monitoring.camera_info import misfit
     from pixelgait.sim.ros.simulated_robot import camera_info
@@ -105,7 +105,7 @@ def test_binned_pixels_are_as_wide_as_they_were_together() -> None:
     assert "would see 0.56 rad high" in str(misfit(info, SQUARE, A1.camera))
 
 
-def test_a_latched_camera_info_is_heard(
+def test_a_latched_camera_info_is_received(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     """Said once, before the node was there."""
@@ -124,7 +124,7 @@ def test_a_latched_camera_info_is_heard(
 
 
 @pytest.mark.parametrize("speaks", [False, True])
-def test_a_lens_that_nobody_tells_of_is_named_as_not_checked(
+def test_an_unpublished_lens_is_reported_as_not_checked(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot, speaks: bool
 ) -> None:
     from pixelgait.robot.ros.common.topic_names import COLOUR

@@ -111,7 +111,7 @@ def test_a_camera_is_found_along_the_chain_of_its_frames(heard: Any) -> None:
         (moved("camera_color_optical_frame", turned=(0.0, 0.0, 0.0, 1.0)), "looks "),
     ],
 )
-def test_it_is_said_how_a_camera_sits_that_sits_elsewhere(
+def test_a_misplaced_camera_is_described(
     heard: Any, transforms: list[Transform], says: str
 ) -> None:
     problem, unknown = heard(transforms)
@@ -120,14 +120,12 @@ def test_it_is_said_how_a_camera_sits_that_sits_elsewhere(
 
 
 @pytest.mark.parametrize(("down_rad", "away_m"), [(0.08, 0.0), (-0.08, 0.0), (0.0, 0.04)])
-def test_a_bracket_may_be_as_crooked_as_brackets_are(
-    heard: Any, down_rad: float, away_m: float
-) -> None:
+def test_usual_mounting_errors_are_accepted(heard: Any, down_rad: float, away_m: float) -> None:
     bent = moved("camera_link", where=(0.1 + away_m, 0, 0), turned=about("y", PITCH_RAD + down_rad))
     assert heard(bent) == (None, None)
 
 
-def test_what_is_no_transform_counts_for_nothing(heard: Any) -> None:
+def test_invalid_transforms_are_ignored(heard: Any) -> None:
     for broken in ({"turned": (0.0, 0.0, 0.0, 0.0)}, {"where": (math.nan, 0.0, 0.0)}):
         assert "does not lead" in heard(moved("camera_link", **broken))[1]
 
@@ -193,7 +191,7 @@ def mounted_wrongly(tf2_processes: Processes) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("mounted_wrongly")
-def test_a_camera_that_looks_elsewhere_is_refused(
+def test_a_camera_with_another_direction_is_refused(
     tf2_processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     run = tf2_processes.start("pixelgait-run", iap_bundle, *AUTO)
@@ -207,7 +205,7 @@ def test_a_camera_that_looks_elsewhere_is_refused(
     assert not any(np.any(command.position) for command in client.commands)
 
 
-def test_the_simulated_robot_says_where_its_camera_sits(
+def test_the_simulated_robot_publishes_its_cameras_mount(
     tf2_processes: Processes, iap_bundle: Path
 ) -> None:
     tf2_processes.start("pixelgait-sim")

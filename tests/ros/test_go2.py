@@ -61,7 +61,7 @@ def test_the_shipped_policy_walks_past_obstacles(
     assert 0 <= repeated["late"] < repeated["due"]
 
 
-def test_nothing_is_sent_before_it_is_told_to_stand_up(
+def test_nothing_is_sent_before_the_robot_shall_stand_up(
     processes: Processes, client: Client, link: str, heights: list[float]
 ) -> None:
     """From then on at 500 Hz, though the policy decides at 100; killed, and the robot lets go."""
@@ -106,9 +106,7 @@ def test_a_robot_without_its_camera_keeps_its_motors(
     assert min(heights) > 0.2
 
 
-def test_a_real_robot_is_rehearsed_unless_told_otherwise(
-    processes: Processes, client: Client
-) -> None:
+def test_a_real_robot_gets_a_dry_run_without_arm(processes: Processes, client: Client) -> None:
     """In the robots' own domain; its motors stay with its own program, which lets it stand."""
     from pixelgait.robot.ros.common import ros2
 
@@ -154,7 +152,7 @@ def test_the_remote_arms_and_stops(
     assert run.poll() is None
 
 
-def test_it_is_configured_again_after_it_was_cleaned_up(
+def test_the_node_can_be_configured_again_after_cleanup(
     processes: Processes, client: Client, link: str, switcher: MotionSwitcher
 ) -> None:
     """As at first: it takes the motors, and gives them back."""
@@ -170,7 +168,7 @@ def test_it_is_configured_again_after_it_was_cleaned_up(
     assert client.state() == "unconfigured"
 
 
-def test_why_there_is_no_dds_is_told(processes: Processes, link: str) -> None:
+def test_a_missing_dds_is_reported_with_its_cause(processes: Processes, link: str) -> None:
     """Here because all ports of the domain are taken, as by too many programs."""
     ports = [7400 + 250 * int(link.split(":")[-1]) + 10 + 2 * i for i in range(100)]
     taken = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in ports]

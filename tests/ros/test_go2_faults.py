@@ -33,7 +33,9 @@ def damped(heard: Heard, heights: list[float]) -> bool:
 
 
 @pytest.mark.slow
-def test_a_stand_in_that_dies(processes: Processes, client: Client, link: str) -> None:
+def test_a_simulated_go2_that_is_killed_damps_the_controller(
+    processes: Processes, client: Client, link: str
+) -> None:
     sim = processes.start("pixelgait-sim", *FLAT, "--link", link)
     run = processes.start("pixelgait-run", "walk-go2", "--link", link, *AUTO_GO2)
     client.wait_for_state("walking")
@@ -47,7 +49,7 @@ def test_a_stand_in_that_dies(processes: Processes, client: Client, link: str) -
 
 
 @pytest.mark.slow
-def test_states_that_end_while_the_motors_obey(
+def test_missing_states_damp_the_motors(
     processes: Processes, client: Client, link: str, heights: list[float]
 ) -> None:
     processes.start("pixelgait-sim", *FLAT, "--link", link, "--faults", "joints-lost:at=10,for=60")
@@ -61,7 +63,7 @@ def test_states_that_end_while_the_motors_obey(
 
 
 @pytest.mark.slow
-def test_states_with_a_wrong_checksum_are_no_news(
+def test_states_with_a_wrong_checksum_are_ignored(
     processes: Processes, client: Client, link: str, heights: list[float]
 ) -> None:
     """Before, what is right tells of battery and motors."""
@@ -105,7 +107,7 @@ def diagnostics(client: Client) -> list[Any]:
 
 
 @pytest.mark.slow
-def test_other_node_who_begins_to_command_the_motors(
+def test_another_program_that_starts_commanding_is_a_fault(
     processes: Processes, client: Client, link: str, heights: list[float]
 ) -> None:
     processes.start("pixelgait-sim", *FLAT, "--link", link)
@@ -121,7 +123,7 @@ def test_other_node_who_begins_to_command_the_motors(
 
 
 @pytest.mark.slow
-def test_a_robot_that_was_started_again_is_left_alone_until_it_is_activated(
+def test_a_restarted_robot_is_not_commanded_before_activation(
     processes: Processes, client: Client, link: str, switcher: MotionSwitcher
 ) -> None:
     """Its own program has the motors, and a writer of commands, as at first."""
@@ -146,7 +148,7 @@ def test_a_robot_that_was_started_again_is_left_alone_until_it_is_activated(
 
 
 @pytest.mark.slow
-def test_what_keeps_it_from_starting_is_told(processes: Processes) -> None:
+def test_the_cause_of_a_failed_start_is_reported(processes: Processes) -> None:
     """By nodes beside each other, of which most wait; and nothing is sent."""
     nobody, denied, shared, unused = (f"go2:lo:{next(DOMAINS)}" for _ in range(4))
     tell(processes.script(BENT, *FLAT, "--link", denied), "stubborn 1")

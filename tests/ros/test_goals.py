@@ -217,7 +217,7 @@ def test_the_same_goal_again_after_arrival_is_a_new_one(monkeypatch: pytest.Monk
     assert lines(robot, "on the way to (1.00, 0.00)") == 2
 
 
-def test_a_goal_where_the_robot_stands_already_has_its_outcome_told(
+def test_a_goal_at_the_robots_own_place_is_reported_as_reached(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     robot = Robot(monkeypatch).activate()
@@ -259,7 +259,7 @@ def test_the_same_goal_again_after_it_was_cancelled_is_a_new_one(
     assert lines(robot, "on the way") == 2
 
 
-def test_the_same_goal_right_after_it_was_cancelled_is_heard(
+def test_the_same_goal_right_after_it_was_cancelled_is_accepted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Two subscriptions hear every goal, of which the second changes nothing."""
@@ -275,7 +275,7 @@ def test_the_same_goal_right_after_it_was_cancelled_is_heard(
     assert lines(robot, "refused, x, y are nan") == 1
 
 
-def test_a_goal_that_is_repeated_on_the_way_is_told_once_and_times_out(
+def test_a_goal_repeated_on_the_way_is_logged_once_and_times_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     robot = Robot(monkeypatch).activate()
@@ -302,7 +302,7 @@ def test_a_repeated_goal_leaves_the_memory_as_it_is(monkeypatch: pytest.MonkeyPa
     assert lines(robot, "on the way to (9.50") == lines(robot, "its frame is 'map'") == 1
 
 
-def test_a_goal_that_is_repeated_after_arrival_is_told_once_until_the_robot_is_elsewhere(
+def test_a_goal_repeated_after_arrival_is_ignored_until_the_robot_has_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     robot = Robot(monkeypatch).activate()
@@ -325,7 +325,7 @@ def test_a_goal_that_is_repeated_after_arrival_is_told_once_until_the_robot_is_e
         (4.5, None),
     ],
 )
-def test_a_goal_that_was_given_at_another_time_moves_nothing(
+def test_a_goal_stamped_at_another_time_is_refused(
     monkeypatch: pytest.MonkeyPatch, off_s: float, reason: str | None
 ) -> None:
     robot = Robot(monkeypatch)
@@ -338,7 +338,7 @@ def test_a_goal_that_was_given_at_another_time_moves_nothing(
         assert robot.said == [f"goal_pose: refused, {reason}"]
 
 
-def test_a_goal_that_is_repeated_as_it_was_stamped_leaves_the_robot_on_its_way(
+def test_a_repeated_goal_with_its_old_stamp_keeps_the_robot_walking(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     robot = Robot(monkeypatch).activate()
@@ -361,7 +361,7 @@ def test_a_goal_that_is_repeated_as_it_was_stamped_leaves_the_robot_on_its_way(
         (np.nan, "x, y or the orientation is not finite"),
     ],
 )
-def test_it_stands_where_odometry_does_not_say_which_way_it_looks(
+def test_the_robot_stands_while_odometry_has_no_heading(
     monkeypatch: pytest.MonkeyPatch, w: float, why: str
 ) -> None:
     robot = Robot(monkeypatch).activate()
@@ -380,7 +380,7 @@ def test_it_stands_where_odometry_does_not_say_which_way_it_looks(
     ]
 
 
-def test_odometry_that_jumps_is_said_and_walked_by(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_odometry_that_jumps_is_logged_and_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """The goal stays where it is in the odometry's frame."""
     robot = Robot(monkeypatch).activate()
     robot.tell(3.0)
@@ -397,7 +397,7 @@ def test_odometry_that_jumps_is_said_and_walked_by(monkeypatch: pytest.MonkeyPat
     assert lines(robot, "jumped") == 1
 
 
-def test_odometry_that_was_no_number_is_compared_with_what_came_before(
+def test_odometry_after_invalid_values_is_compared_with_the_last_valid_pose(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     robot = Robot(monkeypatch).activate()
@@ -408,7 +408,7 @@ def test_odometry_that_was_no_number_is_compared_with_what_came_before(
     assert lines(robot, "odom: jumped by 4 m") == len(robot.said) == 1
 
 
-def test_odometry_that_changes_its_frame_makes_the_goal_void(
+def test_odometry_that_changes_its_frame_drops_the_goal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The robot stands until it is told a place in the new frame."""
@@ -439,7 +439,9 @@ def test_odometry_that_changes_its_frame_makes_the_goal_void(
 
 
 @pytest.mark.parametrize("child", ["", "base_link", "/base_link", "base_footprint"])
-def test_odometry_of_the_base_needs_no_word(monkeypatch: pytest.MonkeyPatch, child: str) -> None:
+def test_odometry_of_the_base_causes_no_warning(
+    monkeypatch: pytest.MonkeyPatch, child: str
+) -> None:
     robot = Robot(monkeypatch)
     robot.child = child
     robot.activate()
@@ -448,7 +450,7 @@ def test_odometry_of_the_base_needs_no_word(monkeypatch: pytest.MonkeyPatch, chi
     assert lines(robot, "odom") == 0
 
 
-def test_noise_does_not_move_a_robot_away_from_a_goal_that_is_repeated(
+def test_noise_after_arrival_does_not_restart_a_repeated_goal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It stands just inside of what counts as there, and noise carries it to and fro."""
@@ -463,7 +465,7 @@ def test_noise_does_not_move_a_robot_away_from_a_goal_that_is_repeated(
     assert lines(robot, "on the way") == 1
 
 
-def test_what_is_said_of_an_arrival_is_what_the_controller_goes_by(
+def test_the_reported_arrival_is_the_controllers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Odometry may come several times within a control step, of which the last one counts."""
@@ -484,7 +486,7 @@ def test_what_is_said_of_an_arrival_is_what_the_controller_goes_by(
     assert lines(robot, "given up") == 1
 
 
-def test_no_goal_is_taken_while_nobody_knows_where_the_robot_is(
+def test_a_goal_is_refused_while_the_position_is_unknown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Odometry that ended, and that was heard before somebody else operated the robot."""
@@ -505,7 +507,7 @@ def test_no_goal_is_taken_while_nobody_knows_where_the_robot_is(
     assert robot.operator.commands.goal_position is None
 
 
-def test_it_stands_while_two_tell_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_robot_stands_while_two_nodes_publish_odometry(monkeypatch: pytest.MonkeyPatch) -> None:
     robot = Robot(monkeypatch).activate()
     robot.tell(9.0)
     robot.run(1.0)
@@ -538,7 +540,7 @@ def test_a_first_goal_that_was_cancelled_does_not_come_back_with_configure(
     assert robot.x == 0.0
 
 
-def test_a_frame_that_changes_without_a_goal_makes_none_void(
+def test_a_change_of_frame_without_a_goal_drops_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     robot = Robot(monkeypatch).activate()
@@ -567,7 +569,7 @@ def walked(seconds: float) -> np.ndarray:
     return seconds * np.array((MAX_SPEED_M_PER_S, 0.0, MAX_YAW_RATE_RAD_PER_S))
 
 
-def test_noise_a_silence_and_a_clock_that_is_set_are_no_jumps() -> None:
+def test_noise_silence_and_a_set_clock_are_no_jumps() -> None:
     jumps, rng = OdometryJumps(), np.random.default_rng(3)
     for number in range(20_000):
         stamp_s = 0.02 * number
@@ -585,7 +587,7 @@ def test_noise_a_silence_and_a_clock_that_is_set_are_no_jumps() -> None:
     ("moved", "words"),
     [((0.0, -0.7, 0.0), "0.7 m"), ((0.0, 0.0, 2.0), "2 rad"), ((0.0, 0.0, 2 * np.pi), None)],
 )
-def test_a_jump_is_one_of_place_or_of_heading(moved: tuple[float, ...], words: str | None) -> None:
+def test_a_jump_is_of_position_or_heading(moved: tuple[float, ...], words: str | None) -> None:
     jumps = OdometryJumps()
     pose = np.array((5.0, 5.0, -3.0))
     assert jumps.moved(10.0, pose, 1.0) is None
@@ -593,7 +595,7 @@ def test_a_jump_is_one_of_place_or_of_heading(moved: tuple[float, ...], words: s
     assert said is None if words is None else f"jumped by {words}:" in str(said)
 
 
-def test_a_flood_of_jumps_is_said_now_and_then() -> None:
+def test_frequent_jumps_are_logged_rarely() -> None:
     """Of an odometry that is at two places in turns; people see all the while that it jumps."""
     jumps, said = OdometryJumps(), []
     for number in range(round(2.5 * JUMP_REPORT_S / 0.02)):
@@ -642,7 +644,7 @@ def raised(robot: Robot) -> None:
 
 @pytest.mark.parametrize("voids", [cancelled, stopped, laid_down])
 @pytest.mark.parametrize("knows", [True, False], ids=["odometry", "no odometry"])
-def test_a_goal_that_is_void_does_not_come_back(
+def test_a_dropped_goal_does_not_come_back(
     monkeypatch: pytest.MonkeyPatch, voids: Callable[[Robot], None], knows: bool
 ) -> None:
     robot = Robot(monkeypatch, (1.0, 0.0))
@@ -661,7 +663,9 @@ def test_a_goal_that_is_void_does_not_come_back(
     assert lines(robot, "dropped") == 1
 
 
-def test_a_goal_during_an_emergency_stop_is_refused_aloud(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_goal_during_an_emergency_stop_is_refused_with_a_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     robot = Robot(monkeypatch).activate()
     robot.operator.emergency_stop("somebody")
     robot.run(0.1)
@@ -676,7 +680,7 @@ def test_a_goal_during_an_emergency_stop_is_refused_aloud(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("stops", [False, True], ids=["cancelled", "stopped"])
-def test_a_first_goal_may_be_void_before_the_robot_is_operated(
+def test_a_first_goal_may_be_dropped_before_activation(
     monkeypatch: pytest.MonkeyPatch, stops: bool
 ) -> None:
     """All the while that a node waits for its sensors."""
@@ -692,7 +696,7 @@ def test_a_first_goal_may_be_void_before_the_robot_is_operated(
     assert (robot.operation.state, robot.x) == (RobotState.WALKING, 0.0)
 
 
-def test_what_was_told_twice_replays_in_every_bit(
+def test_a_walk_with_a_repeated_goal_replays_bit_for_bit(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     robot = Robot(monkeypatch).activate()

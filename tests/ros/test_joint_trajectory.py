@@ -13,7 +13,7 @@ from tests.ros.controllers import LINKS, NAME, TRAJECTORY
 from tests.ros.support import AUTO, Client, FakeRobot, Processes
 
 
-def test_a_simulated_trajectory_controller_drops_what_is_no_command(
+def test_a_simulated_trajectory_controller_drops_invalid_commands(
     processes: Processes, client: Client, heights: list[float]
 ) -> None:
     from builtin_interfaces.msg import Duration

@@ -159,7 +159,7 @@ def test_a_controller_is_commanded_where_the_robot_is_simulated(link: str) -> No
     assert not run_config(launched("robot.launch.py", link=link)).arm
 
 
-def test_what_is_commanded_nobody_is_not_armed() -> None:
+def test_a_dry_run_is_not_armed() -> None:
     """Over ros2_control the command refuses both."""
     config = run_config(launched("sim.launch.py", link="ros2-control", dry_run="true"))
     assert (config.arm, config.dry_run) == (False, True)
@@ -167,7 +167,7 @@ def test_what_is_commanded_nobody_is_not_armed() -> None:
 
 
 @pytest.mark.parametrize("text", ["true", "True", "TRUE", "1", "false", "False", "0"])
-def test_true_and_false_are_understood_however_they_are_written(text: str) -> None:
+def test_true_and_false_are_accepted_in_every_spelling(text: str) -> None:
     meant = text.lower() in ("true", "1")
     for name in ("dry_run", "arm", "auto_arm", "autostart", "realtime"):
         assert getattr(run_config(launched("robot.launch.py", **{name: text})), name) == meant
@@ -180,7 +180,7 @@ def test_true_and_false_are_understood_however_they_are_written(text: str) -> No
 
 
 @pytest.mark.parametrize("text", ["yes", "ture", "", "2"])
-def test_what_is_neither_true_nor_false_does_not_pass_for_false(text: str) -> None:
+def test_an_invalid_truth_value_is_refused(text: str) -> None:
     """A dry run that was asked for with a slip would command the robot."""
     names = ["dry_run", "auto_arm", "autostart", "realtime"]
     given = [("robot.launch.py", name) for name in [*names, "arm", "respawn"]]
@@ -201,7 +201,7 @@ def test_a_window_is_opened() -> None:
     assert not run_config(found).realtime
 
 
-def test_a_blank_belongs_to_a_path() -> None:
+def test_a_path_with_a_blank_stays_one_argument() -> None:
     given = {"sim_out": "my runs/x", "scene": "gibson:my house", "video": "my walk.mp4"}
     sim = sim_config(launched("sim.launch.py", **given, faults="mixed joints-spike:at=5,for=1"))
     assert (sim.out, sim.scene) == (Path("my runs/x"), "gibson:my house")
@@ -209,7 +209,7 @@ def test_a_blank_belongs_to_a_path() -> None:
     assert sim.faults == ("mixed", "joints-spike:at=5,for=1")
 
 
-def test_a_robot_that_is_started_again_does_not_stand_up_by_itself() -> None:
+def test_a_respawned_controller_does_not_stand_up_by_itself() -> None:
     node = launched("robot.launch.py", respawn="true").nodes["pixelgait-run"]
     assert node["respawn"]
     assert node["on_exit"] is None  # a shutdown would come before the new start
@@ -217,7 +217,7 @@ def test_a_robot_that_is_started_again_does_not_stand_up_by_itself() -> None:
         launched("robot.launch.py", respawn="true", auto_arm="true")
 
 
-def test_what_is_launched_is_installed_and_runs() -> None:
+def test_launched_executables_are_installed_and_run() -> None:
     installed = (ROOT / "CMakeLists.txt").read_text()
     for executable in launched("sim.launch.py").nodes:
         assert f"RENAME {executable}" in installed

@@ -59,7 +59,7 @@ def test_the_shipped_policy_walks_the_robot_by_camera(
     assert trajectory(tmp_path)[-1, 3] < 0.2  # damped at the end: it has lain down
 
 
-def test_a_simulated_robot_says_that_it_is_there(processes: Processes, client: Client) -> None:
+def test_a_simulated_robot_logs_its_scene_and_seed(processes: Processes, client: Client) -> None:
     """Who starts it in a terminal of its own sees nothing else of it."""
     sim = processes.start("pixelgait-sim", "--scene", "flat", "--seed", 10001)
     client.spin(lambda: client.node.count_publishers("ground_truth/odom"))
@@ -68,7 +68,7 @@ def test_a_simulated_robot_says_that_it_is_there(processes: Processes, client: C
     assert "a1 stands in 'flat', seed 10001" in sim.communicate(timeout=30)[0]
 
 
-def test_a_trajectory_says_where_the_joints_were_whatever_sensors_said(
+def test_a_trajectory_has_the_true_joint_angles_despite_sensor_faults(
     processes: Processes, tmp_path: Path, client: Client
 ) -> None:
     line = ("--faults", "joints-degrees:at=0,for=99", "--out", tmp_path)
@@ -82,7 +82,7 @@ def test_a_trajectory_says_where_the_joints_were_whatever_sensors_said(
     assert np.abs(path[:, 8:] - A1.default_pose_rad).max() < 0.5
 
 
-def test_a_robot_walks_in_a_namespace_and_says_nothing_outside(processes: Processes) -> None:
+def test_a_robot_walks_in_a_namespace_and_publishes_nothing_outside(processes: Processes) -> None:
     from nav_msgs.msg import Odometry
     from rclpy.qos import qos_profile_sensor_data
 
@@ -205,7 +205,7 @@ FAULTS = [
 
 
 @pytest.mark.slow
-def test_whatever_a_driver_sends_the_last_command_damps(
+def test_the_last_command_damps_after_every_driver_fault(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     """One after the other under lifecycle management: after each it may be activated again."""
@@ -235,7 +235,7 @@ def test_whatever_a_driver_sends_the_last_command_damps(
         at += len(reason)
 
 
-def test_who_waits_for_sensors_says_so(
+def test_a_node_that_waits_for_sensors_reports_it(
     processes: Processes, iap_bundle: Path, client: Client
 ) -> None:
     told = client.diagnose()
@@ -243,7 +243,7 @@ def test_who_waits_for_sensors_says_so(
     client.spin(lambda: "robot" in told and told["robot"].message == "waiting for all sensors")
 
 
-def test_a_fault_ends_a_node_that_nobody_manages(
+def test_a_fault_ends_an_unmanaged_node(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     """Others see it go inactive, and an ERROR."""
@@ -374,7 +374,9 @@ def test_without_sensors_the_controller_gives_up_by_name(
     assert "error: no message on joint_states, imu/data" in output
 
 
-def test_who_sees_colour_and_depth_waits_for_both(processes: Processes, rgbd_bundle: Path) -> None:
+def test_a_policy_of_colour_and_depth_waits_for_both(
+    processes: Processes, rgbd_bundle: Path
+) -> None:
     run = processes.start("pixelgait-run", rgbd_bundle)
     assert run.stdout is not None
     waits = next(line for line in run.stdout if "waiting for" in line or "error: " in line)
@@ -423,7 +425,7 @@ def priorities(pid: int) -> list[int]:
     return [int(each[37]) if int(each[38]) == os.SCHED_FIFO else 0 for each in fields]
 
 
-def test_the_control_thread_is_above_all_others(
+def test_the_control_thread_has_the_highest_priority(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     run = processes.start("pixelgait-run", iap_bundle, "--no-autostart", *PATIENT)
@@ -478,7 +480,7 @@ print("ended after", time.monotonic() - sent[0])
 """
 
 
-def test_a_signal_ends_a_wait_at_whatever_moment_it_comes(processes: Processes) -> None:
+def test_a_signal_ends_a_wait_at_any_moment(processes: Processes) -> None:
     output, _ = processes.script(INTERRUPTED).communicate(timeout=60)
     after_s = float(output.removeprefix("ended after"))
     assert after_s < 15.0  # of 30; 0.02 on an idle machine
@@ -548,7 +550,7 @@ def test_colour_and_depth_are_paired_by_stamp() -> None:
         camera.image()
 
 
-def test_a_picture_that_stays_is_no_doubt_once_joints_are_known_by_name(client: Client) -> None:
+def test_a_constant_image_is_no_warning_after_joints_are_matched(client: Client) -> None:
     """Of a driver that names them in another order: nothing has moved."""
     from pixelgait.robot.ros.common import ros2
     from pixelgait.robot.ros.links.topic_driver import TopicSensors
@@ -596,7 +598,7 @@ def test_a_simulated_driver_drops_a_command_that_names_a_joint_twice() -> None:
     assert unusable(message, ("a",)) is None
 
 
-def test_the_watch_goes_on_while_the_clock_stands_still(processes: Processes) -> None:
+def test_timers_continue_while_the_clock_stands_still(processes: Processes) -> None:
     """As one that was set back does for timers that go by it: somebody else may command meanwhile.
 
     Simulated time that nobody publishes is such a clock.

@@ -45,7 +45,7 @@ def test_every_parameter_says_what_it_does_and_what_it_takes(
     )
 
 
-def test_what_is_said_to_others_in_the_same_file_is_none_of_ours(
+def test_parameters_of_other_nodes_in_the_same_file_are_ignored(
     processes: Processes, iap_bundle: Path, client: Client, tmp_path: Path
 ) -> None:
     """Of the node's own name space alone unknown names are refused; rclpy's own are not."""
@@ -65,7 +65,7 @@ def test_what_is_said_to_others_in_the_same_file_is_none_of_ours(
     assert value(client, "timeout_s.joint_states") == 0.1  # the default
 
 
-def test_a_bundle_of_another_version_is_told_as_such(iap_bundle: Path, tmp_path: Path) -> None:
+def test_a_bundle_of_another_version_is_named_as_such(iap_bundle: Path, tmp_path: Path) -> None:
     """Though its contract says nothing of ages, with which parameters begin."""
     folder = Path(shutil.copytree(iap_bundle, tmp_path / "old"))
 
@@ -78,7 +78,7 @@ def test_a_bundle_of_another_version_is_told_as_such(iap_bundle: Path, tmp_path:
         NodeOptions(str(folder)).sensor_timeouts()
 
 
-def test_ages_in_whole_seconds_may_be_set_to_others(
+def test_time_outs_in_whole_seconds_may_be_changed(
     processes: Processes, iap_bundle: Path, client: Client, tmp_path: Path
 ) -> None:
     """Of whoever writes 2 for 2.0, as JavaScript does."""
@@ -98,7 +98,7 @@ def test_ages_in_whole_seconds_may_be_set_to_others(
     ],
     ids=["too large for a float", "whole", "float"],
 )
-def test_ages_without_measure_are_refused_in_a_line(
+def test_infinite_time_outs_are_refused(
     processes: Processes, iap_bundle: Path, tmp_path: Path, age: float, told: str
 ) -> None:
     run = processes.start("pixelgait-run", aged(iap_bundle, tmp_path, age), "--no-autostart")

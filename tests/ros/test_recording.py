@@ -143,7 +143,7 @@ def test_a_recorder_that_fails_does_not_stop_the_robot(
         assert lost_s < 2.0
 
 
-def test_who_records_where_another_does_does_not_call_it_his(
+def test_a_file_that_another_process_records_is_not_reported_as_written(
     processes: Processes, iap_bundle: Path, tmp_path: Path, client: Client, robot: FakeRobot
 ) -> None:
     file = tmp_path / "walk.mcap"

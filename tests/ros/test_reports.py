@@ -22,7 +22,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 @pytest.mark.slow
 @pytest.mark.parametrize("output", ["full", "closed"])
-def test_an_output_that_cannot_be_written_costs_no_file(
+def test_a_failing_standard_output_does_not_lose_the_report_files(
     processes: Processes,
     iap_bundle: Path,
     tmp_path: Path,

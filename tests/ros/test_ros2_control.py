@@ -21,7 +21,7 @@ ARMED = (*LINK, "--arm")
 @pytest.mark.parametrize(
     "link", ["ros2-control", pytest.param("joint-trajectory", marks=pytest.mark.long)]
 )
-def test_the_shipped_policy_walks_past_obstacles_and_sinks_in_the_end(
+def test_the_shipped_policy_walks_past_obstacles_and_sinks_at_the_end(
     processes: Processes, client: Client, tmp_path: Path, link: str
 ) -> None:
     """Joint states and targets have other orders than the bundle, and than each other."""
@@ -40,7 +40,7 @@ def test_the_shipped_policy_walks_past_obstacles_and_sinks_in_the_end(
 
 
 @pytest.mark.parametrize(("link", "commands"), LINKS)
-def test_nothing_is_sent_before_it_is_armed_and_a_stop_lets_it_sink(
+def test_nothing_is_sent_before_arming_and_a_stop_lets_the_robot_sink(
     processes: Processes, client: Client, heights: list[float], link: str, commands: str
 ) -> None:
     processes.start("pixelgait-sim", "--link", link, "--scene", "flat")
@@ -60,7 +60,7 @@ def test_nothing_is_sent_before_it_is_armed_and_a_stop_lets_it_sink(
 
 
 @pytest.mark.parametrize("link", [link for link, _ in LINKS])
-def test_a_controller_holds_what_a_killed_node_has_said(
+def test_a_controller_holds_the_last_target_of_a_killed_node(
     processes: Processes, client: Client, heights: list[float], link: str
 ) -> None:
     """Nobody else can let the robot go: docs/robot/ros2-control.md says so."""
@@ -75,7 +75,7 @@ def test_a_controller_holds_what_a_killed_node_has_said(
     assert heights[-1] > 0.2
 
 
-def test_a_simulated_controller_drops_what_is_no_command(
+def test_a_simulated_controller_drops_invalid_commands(
     processes: Processes, client: Client, heights: list[float]
 ) -> None:
     from std_msgs.msg import Float64MultiArray
@@ -104,7 +104,7 @@ def test_a_simulated_controller_drops_what_is_no_command(
         ("nan", "a sensor value is not finite"),
     ],
 )
-def test_joint_states_that_end_or_lie_end_in_a_pose_that_was_seen(
+def test_missing_or_wrong_joint_states_end_in_a_pose_that_was_measured(
     processes: Processes, client: Client, robot: FakeRobot, fault: str, reason: str
 ) -> None:
     """Silent ones in the last; those that cannot be true move nothing."""
@@ -135,7 +135,7 @@ def test_joint_states_that_end_or_lie_end_in_a_pose_that_was_seen(
         np.testing.assert_allclose(end[-1], sagging, atol=seen_rad)
 
 
-def test_other_node_who_commands_the_controller_ends_the_walk(
+def test_another_node_that_commands_the_controller_ends_the_walk(
     processes: Processes, client: Client, robot: FakeRobot
 ) -> None:
     from std_msgs.msg import Float64MultiArray
@@ -185,7 +185,7 @@ def test_another_controller_is_refused(
 
 
 @pytest.mark.slow
-def test_it_is_rehearsed_unless_told_otherwise_and_then_needs_no_controller(
+def test_without_arm_it_is_a_dry_run_that_needs_no_controller(
     processes: Processes, client: Client, robot: FakeRobot
 ) -> None:
     """Nobody can see whether the motors behind it are real."""

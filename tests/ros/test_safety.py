@@ -44,7 +44,7 @@ IMPATIENT = [
 ]
 
 
-def test_after_a_stall_of_its_own_it_stands_up_again(
+def test_the_robot_stands_up_again_after_a_stall_of_the_node(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     """The driver has damped its motors meanwhile: the robot lies."""
@@ -69,7 +69,7 @@ def test_after_a_stall_of_its_own_it_stands_up_again(
 
 
 @pytest.mark.slow
-def test_a_terminal_that_nobody_reads_does_not_hold_the_robot_up(
+def test_a_blocked_terminal_does_not_stall_the_control_loop(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     run = processes.start("pixelgait-run", iap_bundle, *AUTO, "--log-level", "debug")
@@ -91,7 +91,7 @@ def unread(pipe: Any) -> int:
 
 
 @pytest.mark.slow
-def test_a_node_that_is_held_up_all_the_time_warns_and_then_gives_up(
+def test_a_node_that_stalls_repeatedly_warns_and_then_stops(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     run = processes.start("pixelgait-run", iap_bundle, *AUTO, *IMPATIENT)
@@ -161,7 +161,7 @@ def test_a_drifting_clock_is_refused_by_name(
     assert stamped_s >= 1.5  # the newest may have come a moment before
 
 
-def test_nothing_is_stiff_before_it_is_armed(
+def test_no_joint_is_stiff_before_arming(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     processes.start("pixelgait-run", iap_bundle, *PATIENT)
@@ -263,7 +263,7 @@ def test_an_emergency_stop_acts_within_a_step(
     assert max(counts) <= 1, counts
 
 
-def test_a_stop_is_heard_reliably_whoever_says_it(
+def test_an_emergency_stop_is_received_with_every_qos(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     """A reliable writer, as of `ros2 topic pub`, repeats what is lost to reliable readers."""
@@ -280,7 +280,7 @@ def test_a_stop_is_heard_reliably_whoever_says_it(
     assert (ReliabilityPolicy.BEST_EFFORT, DurabilityPolicy.VOLATILE) in readers
 
 
-def test_a_stop_that_was_said_before_it_came_is_heard(
+def test_a_latched_emergency_stop_from_before_the_start_is_received(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     from rclpy.qos import DurabilityPolicy, QoSProfile
@@ -298,7 +298,7 @@ def test_a_stop_that_was_said_before_it_came_is_heard(
     assert not any(command.position for command in client.commands)
 
 
-def test_a_dry_run_commands_nobody(
+def test_a_dry_run_publishes_no_commands(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     from pixelgait.robot.ros.common import ros2
@@ -315,7 +315,7 @@ def test_a_dry_run_commands_nobody(
     assert run.poll() is None
 
 
-def test_the_driver_of_the_simulated_robot_disobeys_old_commands(
+def test_the_simulated_robots_driver_ignores_old_commands(
     processes: Processes, client: Client
 ) -> None:
     """What answers an old reading was sent late."""
@@ -348,7 +348,7 @@ def test_the_driver_of_the_simulated_robot_disobeys_old_commands(
 
 
 @pytest.mark.slow
-def test_a_camera_ages_in_stages_that_are_told_with_their_cause(
+def test_camera_health_is_reported_with_its_cause(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     """Silent, or late by its stamps though new images arrive all the time: it comes to a stand."""

@@ -66,7 +66,7 @@ def test_a_reading_has_every_joint_and_axis_in_its_place() -> None:
     np.testing.assert_array_equal(robot.sensors.angles(), reading.joint_angles)
 
 
-def test_a_driver_that_names_its_joints_in_another_order_from_now_on_is_understood() -> None:
+def test_a_changed_order_of_joint_names_is_followed() -> None:
     robot = Robot()
     for _ in range(2):
         robot.send()

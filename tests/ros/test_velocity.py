@@ -57,7 +57,7 @@ def joystick(request: pytest.FixtureRequest) -> Joystick:
         ((-0.2, 0.5), (0.0, 0.5)),
     ],
 )
-def test_a_velocity_is_followed_as_far_as_it_can_be(
+def test_a_velocity_is_clipped_to_the_low_levels_range(
     joystick: Joystick, told: tuple[float, float], followed: tuple[float, float]
 ) -> None:
     joystick.tell(*told)
@@ -65,7 +65,7 @@ def test_a_velocity_is_followed_as_far_as_it_can_be(
     assert joystick.commands.status() == (True, "follows the newest command")
 
 
-def test_who_is_told_to_walk_backwards_stands(joystick: Joystick) -> None:
+def test_a_backward_velocity_is_a_stand(joystick: Joystick) -> None:
     joystick.tell(0.3, 0.5)
     joystick.tell(-0.2, 0.0)
     assert joystick.commands().tolist() == STAND.tolist()
@@ -74,7 +74,7 @@ def test_who_is_told_to_walk_backwards_stands(joystick: Joystick) -> None:
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("turning", [False, True])
-def test_a_velocity_that_is_not_finite_is_a_stand_until_the_next(
+def test_a_non_finite_velocity_is_a_stand_until_the_next(
     joystick: Joystick, turning: bool, bad: float
 ) -> None:
     joystick.tell(0.3, 0.5)

@@ -18,7 +18,7 @@ from tests.ros.support import AUTO, DISCOVERY_S, Client, FakeRobot, Processes
 HEARD = ("command", "decision", "latency", "longest", "period", "ages")  # besides joints
 
 
-def test_all_of_a_walk_is_heard(processes: Processes, client: Client) -> None:
+def test_all_topics_of_a_walk_are_received(processes: Processes, client: Client) -> None:
     from pixelgait.robot.ros.listener import Listener
 
     processes.start("pixelgait-sim", "--seed", 9000)
@@ -98,7 +98,7 @@ def test_a_damped_robot_a_plain_camera_and_a_bad_message(
     listener.close()
 
 
-def test_positions_that_are_missing_are_a_line_of_the_log(client: Client) -> None:
+def test_missing_positions_are_a_line_of_the_log(client: Client) -> None:
     from pixelgait.robot.ros.common import ros2
     from pixelgait.robot.ros.listener import Listener
 
@@ -131,7 +131,7 @@ def test_pictures_go_on_after_the_clock_was_set_back(
     assert [type(entry) for entry in entries] == [Picture, Picture]
 
 
-def test_what_another_program_says_on_our_topics_is_a_line_of_the_log(client: Client) -> None:
+def test_messages_of_another_program_are_a_line_of_the_log(client: Client) -> None:
     """Of the right type, but of another length or with other words: the viewer goes on."""
     from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
     from std_msgs.msg import Float64MultiArray, MultiArrayDimension, MultiArrayLayout

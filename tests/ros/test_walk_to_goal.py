@@ -80,7 +80,7 @@ def stands(client: Client) -> bool:
     return len(recent) == 30 and bool(np.ptp(recent, axis=0).max() < 1e-3)
 
 
-def test_it_goes_where_it_is_told_and_stands_otherwise(
+def test_the_robot_walks_to_goals_and_stands_otherwise(
     processes: Processes, told_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     person = Person(client)
@@ -133,7 +133,7 @@ def test_it_goes_where_it_is_told_and_stands_otherwise(
 
 
 @pytest.mark.slow
-def test_a_goal_that_comes_no_nearer_is_given_up(
+def test_a_goal_without_progress_is_given_up(
     processes: Processes, told_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     """As one in a wall does: the robot stands and says so, and walks again to the next."""
@@ -196,7 +196,7 @@ def test_odometry_of_another_clock_is_named(
     assert "goal_pose: on the way to (2.00, 0.00)" in said
 
 
-def test_it_stands_while_odometry_has_a_second_source(
+def test_the_robot_stands_while_odometry_has_two_publishers(
     processes: Processes, told_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     """Of two poses that alternate a navigator would turn to and fro; one that has crashed, and runs
@@ -225,7 +225,7 @@ def test_it_stands_while_odometry_has_a_second_source(
     assert "odom: back" in said
 
 
-def test_only_time_on_the_way_counts_and_only_what_is_nearer_than_ever_is_progress() -> None:
+def test_only_walking_time_and_only_new_nearest_distances_count() -> None:
     progress = Progress()
     assert progress.waited_s(5.0, 100.0) == 0.0
     assert progress.waited_s(5.2, 110.0) == 10.0
@@ -239,14 +239,14 @@ def test_only_time_on_the_way_counts_and_only_what_is_nearer_than_ever_is_progre
     assert progress.waited_s(6.0, 230.0) == 0.0
 
 
-def test_who_is_not_told_where_to_go_refuses_a_goal(processes: Processes, iap_bundle: Path) -> None:
+def test_a_policy_without_goal_input_refuses_a_goal(processes: Processes, iap_bundle: Path) -> None:
     run = processes.start("pixelgait-run", iap_bundle, "--goal", 1.0, 0.0, *AUTO)
     output, _ = run.communicate(timeout=60)
     assert run.returncode == 1
     assert "--goal: this policy takes no goal" in output
 
 
-def test_a_goal_from_before_it_was_activated_is_void(
+def test_a_goal_from_before_activation_is_refused(
     processes: Processes, told_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     run = processes.start("pixelgait-run", told_bundle, "--no-autostart", *AUTO)
@@ -266,7 +266,7 @@ def test_a_goal_from_before_it_was_activated_is_void(
     assert "goal_pose: refused, the node is not active" in output
 
 
-def test_odometry_is_as_noisy_as_the_stand_in_robot_is_told(
+def test_odometry_has_the_noise_of_the_simulators_option(
     processes: Processes, client: Client
 ) -> None:
     from nav_msgs.msg import Odometry
@@ -288,9 +288,7 @@ def test_odometry_is_as_noisy_as_the_stand_in_robot_is_told(
     assert np.std(errors) == pytest.approx(0.05, rel=0.25)
 
 
-def test_odometry_drifts_as_the_stand_in_robot_is_told(
-    processes: Processes, client: Client
-) -> None:
+def test_odometry_drifts_by_the_simulators_options(processes: Processes, client: Client) -> None:
     from geometry_msgs.msg import Twist
     from nav_msgs.msg import Odometry
 
@@ -339,9 +337,7 @@ def test_the_navigator_walks_to_a_place_in_a_house(processes: Processes, tmp_pat
 @pytest.mark.parametrize(
     "where", ["in a wall", pytest.param("off the map", marks=pytest.mark.long)]
 )
-def test_a_place_where_nobody_can_be_is_given_up_in_a_house(
-    processes: Processes, where: str
-) -> None:
+def test_an_unreachable_place_in_a_house_is_given_up(processes: Processes, where: str) -> None:
     """The navigator gets as near as walls let it, then stands, and says so."""
     house = make_scene("rooms", 0.5)
     assert isinstance(house, Rooms)
@@ -379,7 +375,7 @@ def nearest_wall(house: Rooms, start: Pose) -> tuple[float, float]:
 
 
 @pytest.mark.slow
-def test_the_demonstration_tells_a_place_over_its_topic(
+def test_the_demo_sends_its_goal_over_the_topic(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     room = ["--scene", "rooms", "--seed", str(HOUSES[0])]

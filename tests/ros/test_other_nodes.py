@@ -48,7 +48,7 @@ ros2.rclpy.spin(node)
         ("joint_command", "listen", "another node commands the joints: /other_node"),
     ],
 )
-def test_other_node_on_the_topics_is_noticed_while_walking(
+def test_another_node_on_the_topics_is_noticed_while_walking(
     processes: Processes,
     iap_bundle: Path,
     client: Client,
@@ -91,7 +91,7 @@ def test_a_second_controller_does_not_start(
     assert "another node commands the joints: /" in ended.stdout.read()
 
 
-def test_a_node_that_is_managed_becomes_inactive_on_a_fault(
+def test_a_managed_node_becomes_inactive_on_a_fault(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     from diagnostic_msgs.msg import DiagnosticArray
@@ -160,7 +160,7 @@ def test_a_node_that_fails_while_it_is_deactivated_does_not_stay_active(
         client.spin(lambda: not client.commands[-1].position)  # damped
 
 
-def test_a_node_activated_anew_does_not_count_the_steps_of_the_walk_before(
+def test_a_new_activation_does_not_count_steps_of_the_previous_walk(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     from diagnostic_msgs.msg import DiagnosticArray
@@ -184,7 +184,7 @@ def test_a_node_activated_anew_does_not_count_the_steps_of_the_walk_before(
 
 
 @pytest.mark.slow
-def test_diagnostics_warn_of_what_is_odd_and_tell_what_is_gone(
+def test_diagnostics_report_suspect_and_missing_sensors(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     """Of a robot that is limp: there a silent sensor is no fault yet."""
@@ -288,7 +288,7 @@ def malformed_requests() -> list[tuple[Any, str, Any]]:
 
 
 @pytest.mark.slow
-def test_whatever_its_services_are_asked_it_walks_on(
+def test_invalid_service_requests_do_not_stop_the_walk(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
     run = processes.start("pixelgait-run", iap_bundle, *AUTO)
@@ -401,7 +401,7 @@ def test_a_joystick_drives_the_walk_bundle(
     assert run.poll() is None
 
 
-def test_what_a_joystick_said_before_the_node_was_activated_is_not_walked(
+def test_a_velocity_command_from_before_activation_is_ignored(
     processes: Processes, client: Client, robot: FakeRobot
 ) -> None:
     """The middleware keeps it as long as nobody takes it."""
@@ -434,7 +434,7 @@ def test_what_a_joystick_said_before_the_node_was_activated_is_not_walked(
     assert swing_rad() > 0.2  # what is said now is
 
 
-def test_a_joystick_of_another_type_is_told_of(
+def test_a_joystick_of_another_type_is_reported(
     processes: Processes, client: Client, robot: FakeRobot
 ) -> None:
     from geometry_msgs.msg import Twist
@@ -449,7 +449,7 @@ def test_a_joystick_of_another_type_is_told_of(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chosen", [{}, *({name: value} for name, value in LOCAL_VALUES.items())])
-def test_sockets_are_open_on_this_computer_alone(
+def test_sockets_are_open_on_this_computer_only(
     processes: Processes,
     iap_bundle: Path,
     client: Client,
@@ -579,7 +579,7 @@ def two_computers() -> Iterator[tuple[list[str], list[str]]]:
 
 
 @pytest.mark.slow
-def test_who_names_this_computer_as_a_peer_does_not_get_in(
+def test_a_remote_peer_cannot_connect(
     processes: Processes, iap_bundle: Path, two_computers: tuple[list[str], list[str]]
 ) -> None:
     here, there = two_computers

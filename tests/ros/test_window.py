@@ -33,7 +33,7 @@ def listen(processes: Processes) -> None:
         pytest.param("mujoco", signal.SIGTERM, marks=pytest.mark.long),
     ],
 )
-def test_a_stand_in_is_watched_until_a_signal_ends_it(
+def test_a_simulators_window_stays_until_a_signal(
     display: str, processes: Processes, simulator: str, number: signal.Signals
 ) -> None:
     sim = processes.start("pixelgait-sim", "--body", simulator, "--scene", "flat", "--gui")
@@ -47,7 +47,7 @@ def test_a_stand_in_is_watched_until_a_signal_ends_it(
     assert all("warning" in line for line in others), output  # a busy machine is slow
 
 
-def test_who_closes_the_window_has_the_film(
+def test_closing_the_window_keeps_the_film(
     display: str, processes: Processes, tmp_path: Path
 ) -> None:
     film = tmp_path / "film.gif"
