@@ -212,13 +212,13 @@ def test_every_array_of_a_checkpoint_is_explained() -> None:
             assert f"`{name}`" in text, name
 
 
-def test_every_range_of_randomisation_tells_its_source_or_that_it_is_ours() -> None:
+def test_every_range_of_randomisation_has_a_source_or_is_called_an_assumption() -> None:
     text = (ROOT / "sim/body/randomisation.py").read_text().split("class Randomisation")[1]
     ranges = re.findall(
         r"^    (\w+): Range = .*\n(?:    \"{3}((?:.|\n)+?)\"{3})?", text, re.MULTILINE
     )
     assert [name for name, _ in ranges] == [each.name for each in fields(Randomisation)]
-    source = re.compile(r"\b[Oo]urs\b|et al\.|legged_gym|data\s+sheet|issue\s+\d|arXiv|doi ")
+    source = re.compile(r"\b[Oo]urs\b|[Aa]ssumption|et al\.|legged_gym|data\s+sheet|issue\s+\d|arXiv|doi ")
     told = ""
     for name, documentation in ranges:
         told = documentation or told  # one that has none is told of by the last
