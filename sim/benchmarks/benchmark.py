@@ -1,7 +1,8 @@
-"""pixelgait-benchmark: rollouts, vector environments and cameras against bare ones."""
+"""pixelgait-benchmark: speed of rollouts, vector environments and cameras."""
 
 from __future__ import annotations
 
+import timeit
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,37 +17,39 @@ from pixelgait.robot.spec import A1, find_robot
 from pixelgait.sim.engines.registry import BODIES
 from pixelgait.sim.scenes.registry import make_scene
 
+PAIRS = 2000  # of DDS messages in a round
+
 
 @dataclass(frozen=True)
 class BenchmarkConfig:
-    """Measure rollout speed per core against bare physics, and every camera's frames/s.
+    """Measure rollouts per core against bare physics, vector environments, and cameras.
 
-    The rollout is the whole loop of training to follow commands, in both simulators: sensors, low
-    level, gait generator, supervisor, PD motors, reward; in MuJoCo also of many robots at once.
+    A rollout is the whole training loop of the follow task: sensors, low level, gait generator,
+    supervisor, PD motors and reward, in both simulators; in MuJoCo also of many robots at once.
     Bare physics is the engine alone in the same motion. Gymnasium's vector environments are
-    compared with the same steps in a bare loop. All by processor time. Cameras are compared with
-    PyBullet's getCameraImage as it comes, the robot's meshes visible. Beside that, what a state and
-    a command of a Go2's wire cost in Python, without a network.
+    compared with a bare loop. All by processor time. Cameras are compared with PyBullet's
+    getCameraImage with the robot's meshes visible. Also measured: encoding and decoding of a Go2's
+    DDS messages in Python, without a network.
     """
 
     robot: str = A1.name
-    """Which walks: a1, go2, laikago or mini_cheetah."""
+    """Robot: a1, go2, laikago or mini_cheetah."""
     scene: str = "flat"
-    """Where it walks."""
+    """Scene of the rollouts."""
     at_once: Annotated[tuple[int, ...], Range(1, 1024)] = (8, 16, 32, 64)
-    """Numbers of robots that are stepped at once, on flat ground."""
+    """Numbers of robots stepped at once, on flat ground."""
     steps: Count = 2000
-    """Control steps (10 ms) per round."""
+    """Control steps (10 ms) of a round."""
     rounds: Count = 5
-    """How often everything is measured; the median counts."""
+    """Number of rounds; the median counts."""
     camera_scenes: tuple[str, ...] = ("obstacle-course",)
-    """Where the cameras look."""
+    """Scenes of the cameras."""
     camera_size: Annotated[int, Range(1, 1024)] = 32
-    """Width and height of their images."""
+    """Width and height of the images [pixels]."""
     seed: Seed = 0
-    """Of the first episode."""
+    """Seed of the first episode."""
     json: Path | None = None
-    """Write the figures there."""
+    """Write the figures to this file."""
 
 
 def main() -> None:
@@ -71,14 +74,14 @@ def print_report(config: BenchmarkConfig) -> None:
     for robots, row in figures["many"].items():
         rates = f"{row['vector_steps_per_s']:10.0f}{row['native_steps_per_s']:10.0f}"
         print(f"  {robots:<21}{rates}{row['vector_ratio']:10.2f}")
-    print(f"Go2's wire    {figures['go2_pair_us']:8.1f} us for a state and a command")
+    print(f"Go2's DDS     {figures['go2_pair_us']:8.1f} us for a state and a command")
     for scene, rows in figures["cameras"].items():
         print(f"\n{scene}, {config.camera_size} x {config.camera_size}   frames/s   ratio   agree")
         for name, row in rows.items():
             cells = f"{row['frames_per_s']:11.0f}{row['ratio']:8.1f}{row['agreement']:8.1%}"
             print(f"{name:<25}{cells}")
     for scene, rows in figures["appearance"].items():
-        print(f"\n{scene}, RGB, frames/s     plain    looks   ratio")
+        print(f"\n{scene}, RGB, frames/s   nominal    train   ratio")
         for name, row in rows.items():
             rates = f"{row['plain_frames_per_s']:9.0f}{row['looks_frames_per_s']:9.0f}"
             print(f"{name:<25}{rates}{row['ratio']:8.2f}")
@@ -89,7 +92,7 @@ def print_report(config: BenchmarkConfig) -> None:
 
 
 def _print_rollouts(rollouts: dict[str, dict[str, Any]]) -> None:
-    """A column per simulator: rates, and where the time goes."""
+    """Print a column per simulator: rates, and shares of the time."""
 
     def row(label: str, cells: Iterable[str]) -> None:
         print(f"{label:<26}" + "".join(f"{cell:>10}" for cell in cells))
@@ -116,7 +119,6 @@ def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
     from pixelgait.sim.benchmarks.cameras import appearance_rates, camera_rates
     from pixelgait.sim.benchmarks.rollouts import batch_rates, rollout_rates
     from pixelgait.sim.benchmarks.vectors import many_rates, vector_rates
-    from pixelgait.sim.benchmarks.wire import wire_costs
 
     scenes = {name: make_scene(name) for name in config.camera_scenes}
     spec, scene = find_robot(config.robot), make_scene(config.scene)
@@ -144,6 +146,22 @@ def benchmark(config: BenchmarkConfig) -> dict[str, Any]:
         },
         "machine": machine(),
     }
+
+
+def wire_costs() -> dict[str, float]:
+    """Time [us] to decode and check a state and encode a command of a Go2, of the fastest round."""
+    from pixelgait.robot.unitree.messages import LOW_CMD, LOW_STATE, Codec, checksum
+
+    states, commands = Codec(LOW_STATE), Codec(LOW_CMD)
+    data, command = states.encode(states.new()), commands.new()
+
+    def pair() -> None:
+        checksum(states.decode(data))
+        command["crc"] = checksum(command)
+        commands.encode(command)
+
+    seconds = min(timeit.repeat(pair, number=PAIRS, repeat=5))
+    return {"go2_pair_us": 1e6 * seconds / PAIRS}
 
 
 if __name__ == "__main__":

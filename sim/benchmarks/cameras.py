@@ -1,4 +1,4 @@
-"""How fast each camera renders, and how well it agrees, against plain getCameraImage."""
+"""Benchmark of cameras: speed and agreement of images with PyBullet's getCameraImage."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from pixelgait.sim.world.scene import Scene
 VIEWS = 5  # start poses, each in its own layout
 PLAIN_FRAMES, FRAMES = 3, 30  # timed per view
 PLAIN = "plain getCameraImage"
-GLIDING = "gliding"  # in imitation, where rendering is most of the cost
+GLIDING = "gliding"  # as in imitation, where rendering is most of the cost
 APPEARANCES: tuple[AppearanceOption, ...] = ("nominal", "train")
-# Simulators round and shade height fields differently; this near counts as equal.
+# Simulators round and shade height fields differently: tolerances of agreement.
 NEAR_LEVELS, NEAR_DEPTH_M = 10, 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One start pose with a visible robot."""
+    """Images from one start pose with a visible robot."""
 
     seed: int
     images: dict[Kind, NDArray[Any]]
@@ -46,10 +46,10 @@ class View:
 def camera_rates(
     spec: RobotSpec, scene: Scene, size: int, seed: int
 ) -> dict[str, dict[str, float]]:
-    """Frames/s, their ratio to plain getCameraImage with the robot visible, and agreement.
+    """Frames/s, their ratio to getCameraImage with the robot visible, and agreement with it.
 
-    Agreement is the share of pixels outside the robot that show what the plain image shows: equal
-    bytes in PyBullet, nearly so in MuJoCo.
+    Agreement is the share of pixels outside the robot that are equal: bytes in PyBullet, within
+    tolerances in MuJoCo.
     """
     camera = Camera(spec.camera, size, size)
     views = _plain_views(spec, scene, camera, seed)
@@ -73,9 +73,9 @@ def camera_rates(
 def appearance_rates(
     spec: RobotSpec, scene: str, size: int, seed: int
 ) -> dict[str, dict[str, float]]:
-    """Frames/s of RGB cameras, plain and in looks of the training set, and the latter's share.
+    """Frames/s of RGB cameras, nominal and in appearances of the training set, and their ratio.
 
-    By turns, one after the other, so that what else runs on the machine slows both alike.
+    Measured in turns, so that other load slows both alike.
     """
     camera = Camera(spec.camera, size, size)
     rows = {}
@@ -88,7 +88,7 @@ def appearance_rates(
         for view_seed in range(seed, seed + VIEWS):
             for body in bodies:
                 body.reset(view_seed)
-                body.render()  # textures are made when first seen
+                body.render()  # textures are made when first rendered
             times.append([_frame_s(body.render, FRAMES) for body in bodies])
         for body in bodies:
             body.close()
@@ -111,14 +111,14 @@ def _row(plain_s: float, frame_s: float, agreement: float) -> dict[str, float]:
 
 
 def _plain_views(spec: RobotSpec, scene: Scene, camera: Camera, seed: int) -> list[View]:
-    """What PyBullet shows as it comes: the robot with all its meshes."""
+    """Images of getCameraImage, of the robot with all its meshes."""
     body, views = PyBulletBody(spec, scene), []
     for view_seed in range(seed, seed + VIEWS):
         body.reset(view_seed)
         pose, shown = body.pose(), SceneRenderer(spec, scene, view_seed)
         shown.place(*pose, spec.default_pose_rad)
         frame_s = _frame_s(partial(shown.scene.render, camera, pose), PLAIN_FRAMES)
-        # The camera sits within the trunk's mesh: to compare, it has to see out.
+        # The camera sits within the trunk's mesh, which would hide the scene.
         pybullet.changeVisualShape(
             shown.robot, -1, rgbaColor=(0, 0, 0, 0), physicsClientId=shown.client
         )
@@ -132,7 +132,7 @@ def _plain_views(spec: RobotSpec, scene: Scene, camera: Camera, seed: int) -> li
 
 
 def _outside(shown: SceneRenderer, camera: Camera, pose: BasePose) -> NDArray[np.bool_]:
-    """Pixels (H, W) that do not show the robot."""
+    """Mask (H, W) of the pixels that do not show the robot."""
     labels = pybullet.getCameraImage(
         camera.width,
         camera.height,
@@ -145,7 +145,7 @@ def _outside(shown: SceneRenderer, camera: Camera, pose: BasePose) -> NDArray[np
 
 
 def _frame_s(render: Callable[[], object], frames: int) -> float:
-    """Processor time of one frame [s]: what else runs on the machine counts little."""
+    """Processor time of one frame [s], which other load changes little."""
     start = time.process_time()
     for _ in range(frames):
         render()
@@ -153,7 +153,7 @@ def _frame_s(render: Callable[[], object], frames: int) -> float:
 
 
 def _agreement(pixels: NDArray[Any], view: View, kind: Kind, tolerance: float) -> float:
-    """Share of the pixels outside the robot that differ by no more than `tolerance` times near."""
+    """Share of the pixels outside the robot that differ by at most `tolerance` times near."""
     near = tolerance * (NEAR_DEPTH_M if kind == "depth" else NEAR_LEVELS)
     off = np.abs(pixels.astype(np.float64) - view.images[kind].astype(np.float64))
     same = (off if off.ndim == 2 else off.max(2)) <= near

@@ -1,4 +1,4 @@
-"""How fast training's rollouts are, against the physics in them, and where the rest goes."""
+"""Benchmark of training rollouts against bare physics, and shares of their time."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ PARTS = ("physics", "motors", "sensors", "observe", "low_level", "safety", "task
 def rollout_rates(
     simulator: str, spec: RobotSpec, scene: Scene, steps: int, rounds: int, seed: int
 ) -> dict[str, Any]:
-    """Rates [control steps/s] and their ratio, and what share of the time every part takes.
+    """Rates [control steps/s] of processor time, their ratio, and each part's share of the time.
 
-    By processor time; medians over rounds of so many steps, each once as training runs it and once
-    with a stopwatch: the same motion, so the same physics.
+    Medians over rounds. A round runs once as in training and once with a stopwatch: the same
+    motion, so the same physics.
     """
     body = make_body(simulator, spec, scene)
     assert isinstance(body, LeggedBody)
@@ -54,10 +54,10 @@ def rollout_rates(
 
 
 def batch_rates(spec: RobotSpec, robots: int, steps: int, rounds: int) -> dict[str, Any]:
-    """The same of so many robots at once, in MuJoCo on flat ground: as training steps ideal ones.
+    """As `rollout_rates`, for n ideal robots at once in MuJoCo on flat ground.
 
-    Rates [control steps of a robot/s] by processor time, medians over rounds of about so many steps
-    in all. Bare physics is the engine's part of them.
+    Rates are control steps of one robot per second; a round has about `steps` of all robots. Bare
+    physics is the engine's part of the time.
     """
     body = MuJoCoBatch(spec, robots)
     trots = stacked([LinearLowLevel.from_weights(spec, np.zeros(LOW_LEVEL_WEIGHTS))] * robots)
@@ -108,7 +108,7 @@ class Timed:
 def _rollout(
     body: SimulatedBody, steps: int, seed: int, stopwatch: Stopwatch = NO_STOPWATCH
 ) -> None:
-    """The whole loop of training to follow commands; whoever has fallen starts anew."""
+    """Run the training loop of the follow task; after a fall the episode starts again."""
     spec, nothing = body.spec, np.zeros(LOW_LEVEL_WEIGHTS)  # trots on the spot
     low_level, task = LinearLowLevel.from_weights(spec, nothing), Follow(steps)
     trot = Decision(np.zeros(2), 800)
@@ -129,11 +129,11 @@ def _rollout(
 
 
 def _parts(body: LeggedBody, steps: int, seed: int) -> list[float]:
-    """The time [s] that each of the `PARTS` of a rollout takes."""
+    """Time [s] of each of the `PARTS` of a rollout."""
     laps, advance = Laps(), body.advance
     body.advance = timed = Timed(advance)  # type: ignore[method-assign]
     _rollout(body, steps, seed, laps)
     body.advance = advance  # type: ignore[method-assign]
     laps.seconds["physics"] = timed.seconds
-    laps.seconds["motors"] -= timed.seconds  # the engine's steps lie between theirs
+    laps.seconds["motors"] -= timed.seconds  # the engine steps within `apply`
     return [laps.seconds[part] for part in PARTS]

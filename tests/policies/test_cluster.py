@@ -1,4 +1,4 @@
-"""A real Ray cluster of two nodes on this machine: the same results, whoever dies."""
+"""Ray cluster of two nodes on this machine: results do not depend on workers that die."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def eventually(what: Callable[[], bool]) -> None:
 
 
 def title(pid: int) -> str:
-    """What a process calls itself; nothing, once it has ended."""
+    """Title of a process; empty once it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_text()
     except OSError:
@@ -67,7 +67,7 @@ def title(pid: int) -> str:
 
 
 class Node:
-    """A raylet and what belongs to it."""
+    """A raylet and its processes."""
 
     def __init__(self, log: Path, *arguments: str, cpus: int = 2, **environment: str) -> None:
         line = [str(Path(sys.executable).parent / "ray"), "start", "--block"]
@@ -91,11 +91,11 @@ class Node:
         return self.process.poll() is None
 
     def workers(self) -> list[int]:
-        """Processes that do somebody's tasks, or wait for some."""
+        """Worker processes, busy or idle."""
         return [pid for pid in children(self.raylet) if title(pid).startswith(("ray::_", "ray::I"))]
 
     def works(self) -> bool:
-        """Whether one is at a task now."""
+        """Whether a worker runs a task now."""
         return any(title(pid).startswith("ray::_work") for pid in self.workers())
 
     def stop(self) -> None:
@@ -123,7 +123,7 @@ class Cluster:
 
 @contextmanager
 def running(cpus: int) -> Iterator[Cluster]:
-    """A cluster of one node with so many CPUs, and those that are added."""
+    """A cluster that starts with one node of this many CPUs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_MODE", "token")
         patch.setenv("RAY_AUTH_TOKEN", TOKEN)
@@ -155,7 +155,7 @@ WALK = WalkConfig(out=Path(), validate_every=2, es=ESConfig(directions=6, top=2)
 
 
 def same(first: Path, second: Path) -> bool:
-    """Whether two runs have learned the same, bit for bit, in the same way."""
+    """Whether two runs have bit-equal weights and curves."""
     one, other = (load_checkpoint(folder / "last.npz") for folder in (first, second))
     arrays = [{"weights": each.weights, **each.state} for each in (one, other)]
     curves = [[{**row, "perf/seconds": 0.0} for row in each.curve] for each in (one, other)]
@@ -166,14 +166,14 @@ def same(first: Path, second: Path) -> bool:
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run of two local workers."""
+    """A run on two local workers."""
     out = tmp_path_factory.mktemp("cluster") / "local"
     train(replace(WALK, out=out))
     return out
 
 
 @needs_ray
-def test_a_cluster_learns_the_same(
+def test_training_on_a_cluster_is_bit_equal_to_local_training(
     tmp_path: Path, cluster: Cluster, local: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     train(replace(WALK, out=tmp_path / "ray", cluster=cluster.address))
@@ -182,8 +182,10 @@ def test_a_cluster_learns_the_same(
 
 
 @needs_ray
-def test_imitation_on_a_cluster_learns_the_same(tmp_path: Path, cluster: Cluster) -> None:
-    """Its students learn from files of the run folder, which travel."""
+def test_imitation_on_a_cluster_is_bit_equal_to_local_imitation(
+    tmp_path: Path, cluster: Cluster
+) -> None:
+    """Students are fitted to files of the run folder, which are sent to the workers."""
     dagger = DAggerConfig(courses=2, steps=5, students=2)
     config = ImitateConfig(out=tmp_path / "local", dagger=dagger, **{**QUICK, "iterations": 2})
     train(config)
@@ -192,10 +194,10 @@ def test_imitation_on_a_cluster_learns_the_same(tmp_path: Path, cluster: Cluster
 
 
 @needs_ray
-def test_what_an_evaluation_needs_travels(
+def test_bundle_and_scene_are_sent_to_the_workers(
     tmp_path: Path, cluster: Cluster, iap_bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By names that mean nothing elsewhere: a bundle and a scene beside the user."""
+    """Their relative names would mean nothing on another node."""
     shutil.copytree(iap_bundle, tmp_path / "mine")
     shutil.copy(ROOT / "examples" / "wall.py", tmp_path / "wall.py")
     monkeypatch.chdir(tmp_path)
@@ -210,8 +212,8 @@ def test_what_an_evaluation_needs_travels(
 
 
 @needs_ray
-def test_a_pool_on_a_cluster(tmp_path: Path, cluster: Cluster) -> None:
-    """Order, files that are gone here, errors, and an end to repeating what cannot be done."""
+def test_a_cluster_pool_keeps_order_and_reports_errors(tmp_path: Path, cluster: Cluster) -> None:
+    """Also shared files that are deleted here, and jobs that kill every worker."""
     (tmp_path / "file").write_bytes(b"content")
     with ClusterPool(cluster.address, jobs.start, jobs.Nothing(), "a1") as pool:
         assert pool.map(jobs.square, range(20)) == [n * n for n in range(20)]
@@ -238,10 +240,10 @@ def start_training(out: Path, *arguments: str) -> subprocess.Popen[str]:
 @needs_ray
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 @needs_ray
-def test_a_driver_that_ends_leaves_nothing_behind_and_nothing_is_lost(
+def test_a_run_that_ends_on_a_cluster_resumes_locally_and_leaves_no_tasks(
     tmp_path: Path, cluster: Cluster, local: Path, how: signal.Signals
 ) -> None:
-    """The run is taken to a cluster, ends there, and goes on here."""
+    """It starts here, goes on on a cluster, ends there, and goes on here."""
     out = tmp_path / "run"
     train(replace(WALK, out=out, iterations=1))
     iterations = ["--iterations", "1000", "--steps", "100"]
@@ -261,7 +263,7 @@ def test_a_driver_that_ends_leaves_nothing_behind_and_nothing_is_lost(
 
 
 @needs_ray
-def test_a_node_that_dies_changes_nothing(
+def test_the_death_of_a_node_does_not_change_the_result(
     tmp_path: Path, cluster: Cluster, local: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     out, node = tmp_path / "run", cluster.nodes[-1]
@@ -281,7 +283,7 @@ def test_a_node_that_dies_changes_nothing(
 
 
 @needs_ray
-def test_who_loses_the_raylet_of_this_machine_is_told_how_to_go_on(
+def test_the_loss_of_the_local_raylet_is_reported_with_the_resume_command(
     tmp_path: Path, local: Path
 ) -> None:
     out = tmp_path / "run"
@@ -303,10 +305,10 @@ def test_who_loses_the_raylet_of_this_machine_is_told_how_to_go_on(
 
 
 @needs_ray
-def test_a_cluster_that_shrinks_to_nothing_loses_nothing(
+def test_a_run_waits_for_a_node_when_none_is_left(
     tmp_path: Path, local: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Its head has no CPU, its only other node dies, and after a while another one comes."""
+    """The head has no CPU, the only other node dies, and a new one joins later."""
     out, told = tmp_path / "run", []
     with running(0) as cluster:
         only = cluster.add()
@@ -343,7 +345,7 @@ def test_a_node_with_another_version_is_named(tmp_path: Path, head: Cluster) -> 
 
 @needs_ray
 def test_a_node_with_another_build_of_torch_is_named(tmp_path: Path, head: Cluster) -> None:
-    """Of the same version: PyPI's and torch's own index have several."""
+    """Builds of one version: those of PyPI and of torch's own index differ."""
     told = tmp_path / "torch-0.dist-info" / "METADATA"
     told.parent.mkdir()
     told.write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.13.0+cu999\n")
@@ -358,7 +360,7 @@ def test_a_node_with_another_build_of_torch_is_named(tmp_path: Path, head: Clust
 
 @needs_ray
 def test_a_node_with_another_model_of_the_robot_is_named(tmp_path: Path, head: Cluster) -> None:
-    """What is the Laikago's is nothing to who trains an A1."""
+    """Only the URDF of the simulated robot counts."""
     urdf = find_urdf(LAIKAGO).read_text().replace('mass value="0.', 'mass value="0.1')
     (tmp_path / "heavier.urdf").write_text(urdf)
     other = head.add(PIXELGAIT_LAIKAGO_URDF=str(tmp_path / "heavier.urdf"))
@@ -371,13 +373,13 @@ def test_a_node_with_another_model_of_the_robot_is_named(tmp_path: Path, head: C
 
 
 @needs_ray
-def test_who_is_stopped_on_a_cluster_says_what_it_took(
+def test_an_interrupted_run_on_a_cluster_reports_its_use(
     tmp_path: Path,
     head: Cluster,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Ray has an exit code of its own for that."""
+    """Ray itself would exit with another code."""
     ray = ("--cluster", head.address)
     never = replace(SHORT, learned=lambda row: False, limit_s=10.0)
     assert learn(never, 0, ray).seconds is None
@@ -393,7 +395,7 @@ def test_who_is_stopped_on_a_cluster_says_what_it_took(
 
 
 @needs_ray
-def test_without_a_cluster_one_line_says_so(command: Command) -> None:
+def test_a_missing_cluster_is_reported_in_one_line(command: Command) -> None:
     done = command("pixelgait-train", "walk", "--out", "run", "--cluster", "127.0.0.1:1")
     assert done.returncode == 1
     assert done.stderr == "error: --cluster 127.0.0.1:1: [Errno 111] Connection refused\n"
@@ -412,10 +414,10 @@ def test_without_a_cluster_one_line_says_so(command: Command) -> None:
     ],
     ids=["another", "none", "no mode"],
 )
-def test_without_the_token_one_line_says_so(
+def test_a_missing_token_is_reported_in_one_line(
     tmp_path: Path, head: Cluster, changed: dict[str, str], why: str
 ) -> None:
-    """Soon: Ray by itself tries for 20 s, and says so every second."""
+    """At once: Ray itself retries for 20 s, with a message every second."""
     environment = {**child_environment(), "HOME": str(tmp_path), **changed}
     out = tmp_path / "run"
     line = [SCRIPT, "walk", "--out", str(out), "--cluster", head.address]
@@ -429,7 +431,7 @@ def test_without_the_token_one_line_says_so(
     assert not list(out.glob("*.npz"))
 
 
-def test_without_ray_one_line_says_what_to_install(tmp_path: Path) -> None:
+def test_a_missing_ray_is_reported_with_the_install_command(tmp_path: Path) -> None:
     code = """
 sys.argv = ["pixelgait-eval", "walk", "--scene", "flat", "--cluster", "auto"]
 main()

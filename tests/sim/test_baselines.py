@@ -1,4 +1,4 @@
-"""Baselines that know where the destination is, and how much that is worth."""
+"""Baselines that know the goal position, and the success it gives them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def walked(baseline: Baseline, seeds: tuple[int, ...]) -> list[Episode]:
     return [glide_episode(high_level, body, Navigate(6000), seed) for seed in seeds]
 
 
-def test_a_bug_comes_round_walls_that_stop_who_goes_straight() -> None:
+def test_the_bug_baseline_passes_walls_that_stop_the_straight_baseline() -> None:
     houses = (9003, 9006, 9011, 9012)
     bug, straight = walked("bug", houses), walked("straight", houses)
     assert all(episode.success for episode in bug)
     assert not any(episode.success for episode in straight)
 
 
-def test_random_commands_are_those_of_the_seed_also_where_all_look_the_same() -> None:
+def test_random_commands_follow_from_the_seed_even_in_equal_layouts() -> None:
     first, second, again = (
         run_episode(controller, body, task, seed).decisions
         for controller, body, task in [player(RANDOM)]
@@ -41,8 +41,8 @@ def test_random_commands_are_those_of_the_seed_also_where_all_look_the_same() ->
     np.testing.assert_array_equal(first, again)
 
 
-def test_a_bug_does_not_know_the_way() -> None:
-    """The wall on its right leads it away, for longer than anybody waits."""
+def test_the_bug_baseline_misses_paths_that_the_teacher_finds() -> None:
+    """The wall on its right leads it away from the goal until the time is up."""
     houses = (9000, 9004)
     assert all(episode.success for episode in walked("teacher", houses))
     assert not any(episode.success for episode in walked("bug", houses))

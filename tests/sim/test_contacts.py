@@ -1,4 +1,4 @@
-"""Contacts with anything but the ground: seen in every simulator, counted, and what they cost."""
+"""Contacts with anything but the ground: detected in every simulator, counted, and charged."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AHEAD = Decision(latent_for(speed=0.6, yaw_rate=0.0), 10)
 
 
 class Walled(Scene):
-    """A wall across the way, and a sill too low to hinder anyone under the robot's feet."""
+    """A wall across the path, and a low sill under the robot's feet."""
 
     name = "walled"
     goal_m = 5.0
@@ -53,7 +53,7 @@ def settle(body: SimulatedBody, steps: int = 30) -> list[float | None]:
 
 
 @both
-def test_the_ground_is_no_obstacle_and_a_wall_is(name: str) -> None:
+def test_a_wall_is_an_obstacle_and_the_ground_is_none(name: str) -> None:
     body = make_body(name, A1, Walled(2.0))
     body.reset(0)
     assert set(settle(body)) == {None}  # the feet stand on the sill and on the plane
@@ -75,7 +75,7 @@ def test_a_robot_lying_on_the_ground_touches_nothing_else(name: str) -> None:
 
 
 class RunInto(Scene):
-    """A box as large as somebody that comes from the side, at up to 1 m/s."""
+    """A box as large as a person that comes from the side, at up to 1 m/s."""
 
     name = "run into"
     fixed = (Plane(),)
@@ -87,8 +87,8 @@ class RunInto(Scene):
 
 
 @both
-def test_what_comes_pushes_and_does_not_leap(name: str) -> None:
-    """All the time, and with what keeps so light a robot moving: what leaps throws it out."""
+def test_a_moving_box_pushes_the_robot_without_a_jump(name: str) -> None:
+    """The contact lasts; a box that jumps would throw the robot off."""
     body = make_body(name, A1, RunInto())
     body.reset(0)
     forces = np.zeros((300, SUBSTEPS))
@@ -104,7 +104,7 @@ def test_what_comes_pushes_and_does_not_leap(name: str) -> None:
 
 
 @both
-def test_rough_ground_is_ground(name: str) -> None:
+def test_rough_ground_is_no_obstacle(name: str) -> None:
     body = make_body(name, A1, Rough(1.0))
     body.reset(1)
     assert set(settle(body, 50)) == {None}
@@ -123,8 +123,8 @@ def walk(name: str, task: Forward, distance_m: float) -> Episode:
 
 
 @both
-def test_episodes_count_contacts_and_returns_charge_for_them(name: str) -> None:
-    """The robot is shoved against a wall right before its head."""
+def test_episodes_count_contacts_and_the_return_charges_for_them(name: str) -> None:
+    """The robot is pushed against a wall right in front of it."""
     free = walk(name, Forward(150), distance_m=5.0)
     assert free.contacts == Contacts()
     touching = walk(name, Forward(150), distance_m=0.34)
@@ -138,7 +138,7 @@ def test_episodes_count_contacts_and_returns_charge_for_them(name: str) -> None:
 
 
 class There(Forward):
-    """The robot is where it should be from the beginning; it may lie down in the last step."""
+    """A task whose goal is reached from the start; the robot may fall in the last step."""
 
     def __init__(self, steps: int, lies_down: bool) -> None:
         super().__init__(steps)
@@ -157,10 +157,10 @@ class There(Forward):
     ("lies_down", "fault", "success"),
     [(False, None, True), (True, None, False), (False, "a joint target is not finite", False)],
 )
-def test_who_is_down_where_it_should_be_has_not_succeeded(
+def test_a_robot_that_falls_at_the_goal_has_no_success(
     lies_down: bool, fault: str | None, success: bool
 ) -> None:
-    """Fallen in the last step, which no supervisor has seen; or damped in it, still on its feet."""
+    """It has fallen in the last step, unseen by the supervisor, or was damped there on its feet."""
     pose = A1.default_pose_rad
     targets = iter([*[pose] * 9, np.full(12, np.nan) if fault else pose])
     controller = Controller(lambda *_: AHEAD, lambda *_: (next(targets), _[3]), Supervisor(A1))
@@ -176,7 +176,7 @@ def test_who_is_down_where_it_should_be_has_not_succeeded(
     )
 
 
-def test_a_gliding_robot_is_stopped_counts_and_does_not_slide() -> None:
+def test_a_gliding_robot_is_stopped_by_a_wall_and_its_contact_counted() -> None:
     body = KinematicBody(A1, Walled(1.5))
     askew = Decision(latent_for(speed=0.6, yaw_rate=0.3), 800)
     episode = glide_episode(lambda *_: askew, body, Forward(400), 0)
@@ -194,7 +194,7 @@ def test_a_gliding_robot_is_stopped_counts_and_does_not_slide() -> None:
     body.close()
 
 
-def test_figures_tell_success_from_clean_success() -> None:
+def test_metrics_distinguish_success_from_collision_free_success() -> None:
     def episode(success: bool | None, touched: int) -> Episode:
         none = np.zeros((0, 3))
         contacts = Contacts(touched, 0.1 * touched, 3.0 * touched)
@@ -218,7 +218,7 @@ def test_figures_tell_success_from_clean_success() -> None:
     assert figures_of(near)["interval_95"]["near_rate"] == list(wilson(9, 9))
 
 
-def test_two_touches_are_two_and_one_long_one_is_one() -> None:
+def test_a_long_contact_counts_once_and_two_contacts_twice() -> None:
     contacts = Contacts()
     for force in (None, 10.0, 10.0, None, None, 4.0, None):
         contacts.add(force)

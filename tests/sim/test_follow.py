@@ -1,4 +1,4 @@
-"""What following commands is rewarded with, against values computed by hand."""
+"""Reward of velocity tracking, against values computed by hand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AT_SCALE = 0.2 + 0.8 * (1.0 + math.exp(-1.0)) / 2.0  # one of two halves has fal
         ((9.0, 0.0, 9.0), 0.2),  # and who does not follow at all, the posture
     ],
 )
-def test_errors_cost_what_their_scales_say(off: tuple[float, ...], reward: float) -> None:
+def test_tracking_errors_cost_as_their_scales_define(off: tuple[float, ...], reward: float) -> None:
     posture = Follow.posture(RIGHT_M, LEVEL, A1)
     assert Follow.reward(off, posture) == pytest.approx(reward)
     several = Follow.reward(np.array(off)[:, None] * np.ones(3), np.full(3, posture), np.exp)
@@ -48,7 +48,7 @@ def test_errors_cost_what_their_scales_say(off: tuple[float, ...], reward: float
         (0.03, (math.sin(0.1), 0.0, 0.0, math.cos(0.1)), math.exp(-2.9)),
     ],
 )
-def test_who_crouches_or_leans_has_a_worse_posture(
+def test_crouching_and_leaning_lower_the_posture_term(
     lower_m: float, orientation: tuple[float, float, float, float], posture: float
 ) -> None:
     found = Follow.posture(RIGHT_M - lower_m, orientation, A1)
@@ -59,7 +59,7 @@ def test_who_crouches_or_leans_has_a_worse_posture(
 @pytest.mark.parametrize(
     ("speeds", "loss"), [((), 0.0), ((1.5,), 0.018), ((1.0, 0.5), 0.01), ((-1.0, 0.0), 0.008)]
 )
-def test_feet_that_come_down_hard_cost_the_square_of_their_speed(
+def test_the_impact_cost_is_the_square_of_the_feets_speed(
     speeds: tuple[float, ...], loss: float
 ) -> None:
     assert Follow.landing_loss(np.array(speeds)) == pytest.approx(loss)

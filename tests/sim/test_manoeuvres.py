@@ -1,4 +1,4 @@
-"""What motors and feet bear: against physics known beforehand, in both simulators."""
+"""Loads of motors and feet in manoeuvres, against known physics, in both simulators."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ both = pytest.mark.parametrize("name", BODIES)
 
 
 @both
-def test_standing_feet_bear_the_weight_and_knees_the_torque(name: str) -> None:
+def test_feet_bear_the_weight_and_motors_their_pd_torque_at_a_stand(name: str) -> None:
     body = make_body(name, A1, FlatGround())
     body.reset(0)
     for _ in range(200):
@@ -45,7 +45,7 @@ def test_standing_feet_bear_the_weight_and_knees_the_torque(name: str) -> None:
 
 
 @both
-def test_feet_in_free_fall_sink_as_everything_does(name: str) -> None:
+def test_feet_in_free_fall_accelerate_with_gravity(name: str) -> None:
     body = make_body(name, A1, FlatGround())
     body.reset(0)
     body.place((0.0, 0.0, 3.0), upright(0.3))
@@ -63,7 +63,7 @@ def controller(stride: float) -> Controller:
 
 
 @both
-def test_a_stand_costs_nothing_and_a_trot_is_told_by_its_figures(name: str) -> None:
+def test_a_stand_takes_no_power_and_a_trot_has_plausible_figures(name: str) -> None:
     body = make_body(name, A1, FlatGround())
     stood = walk(controller(0.0), body, 0.0, 0.0, 2.0)
     assert stood.on_all_feet == 1.0
@@ -84,7 +84,7 @@ def test_a_stand_costs_nothing_and_a_trot_is_told_by_its_figures(name: str) -> N
 
 
 class Kicking(Controller):
-    """Knees that are told to kick, ten times a second, once it has settled."""
+    """Commands the knees to kick ten times a second, once the robot has settled."""
 
     def follow(
         self, latent: np.ndarray, reading: Reading, ages: Mapping[str, float] = NO_AGES
@@ -95,7 +95,7 @@ class Kicking(Controller):
         return ControlResult(replace(command, targets=targets))
 
 
-def test_a_motor_at_its_limit_is_told() -> None:
+def test_the_share_of_time_at_the_torque_limit_is_reported() -> None:
     body, base = make_body("pybullet", A1, FlatGround()), controller(0.0)
     kicked = walk(
         Kicking(base.high_level, base.low_level, base.supervisor), body, 0.3, 0.0, seconds=0.5
@@ -106,8 +106,10 @@ def test_a_motor_at_its_limit_is_told() -> None:
 
 
 @pytest.mark.parametrize(("mass", "strength"), [(1.0, 1.0), (1.15, 0.85), (0.85, 1.15)])
-def test_a_go2_walks_as_told_however_heavy_and_strong_it_is(mass: float, strength: float) -> None:
-    """Were its legs not to feel what they bear, the heavy one would walk at 0.1 m/s."""
+def test_a_go2_tracks_commands_with_other_masses_and_motor_strengths(
+    mass: float, strength: float
+) -> None:
+    """Without load compensation the heavy one would walk at 0.1 m/s."""
     bundle = load_bundle("walk-go2")
     robot = Only(one=Sample(mass=mass, strength=strength))
     body = make_body("pybullet", bundle.spec, FlatGround(), randomisation=robot)

@@ -1,4 +1,4 @@
-"""The worker pool: a dead worker's jobs are repeated, and no worker outlives its parent."""
+"""Worker pool: jobs of a dead worker are repeated, and no worker outlives its parent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def square_or_die(job: tuple[int, Path]) -> int:
 
 
 def nothing() -> None:
-    """Initialiser without a task."""
+    """Initialiser that does nothing."""
 
 
 def numbered(pool: WorkerPool, function: Callable[..., int], died: Path) -> list[int]:

@@ -1,4 +1,4 @@
-"""Simulation: environments, determinism, the course, the evaluation's figures."""
+"""PyBullet body, Gymnasium's checker, determinism, the obstacle course and intervals."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_environments_pass_gymnasiums_checker(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_environments_are_bit_equal_for_a_seed_whatever_came_before(name: str) -> None:
+def test_an_environment_depends_on_its_seed_alone(name: str) -> None:
     env = gymnasium.make(f"pixelgait.sim.envs:{name}")
 
     def episode(seed: int) -> list[np.ndarray]:
@@ -60,8 +60,8 @@ def test_environments_are_bit_equal_for_a_seed_whatever_came_before(name: str) -
     env.close()
 
 
-def test_the_medium_course_is_what_the_readme_says() -> None:
-    """Measured by rays along the platform, not by what the course says of itself."""
+def test_the_medium_course_has_the_documented_size() -> None:
+    """Measured by rays along the platform, not read from the course."""
     body = PyBulletBody(A1, ObstacleCourse(0.5))
     across = np.linspace(-WIDTH_M / 2 + 0.005, WIDTH_M / 2 - 0.005, 299)
     from_left = []
@@ -112,7 +112,7 @@ def test_commands_and_latents_are_inverse() -> None:
         assert commanded(latent_for(speed, yaw_rate)) == pytest.approx((speed, yaw_rate))
 
 
-def test_following_nothing_while_trotting_on_the_spot_scores_by_its_errors() -> None:
+def test_trotting_on_the_spot_under_commands_scores_by_its_errors() -> None:
     body = PyBulletBody(A1, FlatGround())
     task = Follow(500)
     low_level = LinearLowLevel.from_weights(A1, gentle_weights())
