@@ -1,4 +1,4 @@
-"""Errors a user can mend, and the one place that turns them into one clear line."""
+"""User errors, and the entry point that prints them as one clear line."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from collections.abc import Callable
 
 
 class UserError(Exception):
-    """Bad input: the message says what, where, and what was expected."""
+    """Invalid input: the message says what, where, and what was expected."""
 
 
 def run_command(main: Callable[[], object]) -> None:
-    """Run a command; what ends it early is one line on standard error.
+    """Run a command; an error is printed as one line on standard error.
 
-    Exit code 1 for bad input, 130 for Ctrl-C: a KeyboardInterrupt may say what came of the work.
-    Nothing is said to who has stopped reading.
+    Exit code 1 for invalid input, 130 for Ctrl-C; the message of a KeyboardInterrupt is printed. A
+    closed output pipe ends the command without a message.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may not know every name
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may lack characters
     try:
         try:
             main()
         finally:
-            sys.stdout.flush()  # what fails here would fail in the interpreter's last breath
+            sys.stdout.flush()  # a failure at interpreter exit would print a traceback
     except UserError as error:
         _end(str(error))
     except BrokenPipeError:
@@ -45,17 +45,17 @@ def run_command(main: Callable[[], object]) -> None:
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether Ctrl-C is behind it: a library in C that is being loaded says that it failed to."""
+    """Whether Ctrl-C is the cause: a C library interrupted while loading raises an ImportError."""
     cause = error.__cause__ or error.__context__
     return isinstance(error, KeyboardInterrupt) or (cause is not None and is_interrupt(cause))
 
 
 def _end(message: str) -> None:
-    """Raises SystemExit: one line, even if what the user named has several."""
+    """Raise SystemExit with the message as one line, even if a name in it has several."""
     sys.exit(f"error: {message}".replace("\n", " "))
 
 
 def _discard_output() -> None:
-    """What is still to be written to a full or closed standard output would only fail again."""
+    """Discard what is still buffered for a full or closed standard output."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -21,16 +21,16 @@ LOCK = ".lock"
 
 
 class Readable(Protocol):
-    """A file, wherever it is read; equal if it is the same one. As text it is its name."""
+    """A file in a folder or an archive; equal if it is the same one, `str` gives its name."""
 
     def __hash__(self) -> int: ...
 
     def read_bytes(self) -> bytes:
-        """All of it."""
+        """The file's content."""
 
 
 def json_bytes(content: Any) -> bytes:
-    """JSON as this project writes it: indented, null for NaN, with a newline at the end."""
+    """JSON bytes: indented, null for NaN, with a newline at the end."""
     content = json.loads(json.dumps(content), parse_constant=lambda _: None)
     return (json.dumps(content, indent=2) + "\n").encode()
 
@@ -44,7 +44,7 @@ def read_json(path: Path, error: type[UserError] = UserError) -> dict[str, Any]:
     """A JSON file that holds an object.
 
     Raises:
-        UserError: it does not, or cannot be read; of the kind `error`.
+        UserError: if it does not, or cannot be read; of the type `error`.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -65,14 +65,14 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """An empty file beside `path`, to be written; at the end it takes the place of `path`.
+    """Yield an empty file beside `path`, which replaces `path` at the end of the block.
 
-    Not if an exception ends the block. A link stays one: what it points to is replaced. Who may
-    read and write it stays as it is, and of a new file is as the user's umask says.
+    An exception in the block leaves `path` as it is. A symbolic link stays one: its target is
+    replaced. Permissions are kept; those of a new file follow the umask.
 
     Raises:
-        UserError: something else than a file is there.
-        OSError: it cannot be written; names `path`.
+        UserError: if `path` is no file.
+        OSError: if it cannot be written; names `path`.
     """
     _require_file(path)
     path = Path(os.path.realpath(path))
@@ -93,9 +93,9 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def remove_leftovers(folder: Path, *names: str) -> None:
-    """What `replacing` has left of files with these names where it was killed.
+    """Remove the temporary files with these names that a killed `replacing` has left.
 
-    To be called by nobody but who alone writes to the folder.
+    The caller must be the only one that writes to the folder.
     """
     for name in names:
         for path in folder.glob(f".{name}.{'[0-9a-f]' * 8}"):
@@ -131,10 +131,10 @@ def _require_file(path: Path) -> None:
 
 @contextmanager
 def temporary_file(content: bytes, suffix: str) -> Iterator[Path]:
-    """A file of this content, for libraries that read nothing else; it goes with the block.
+    """A temporary file with this content, for libraries that read only files.
 
     Raises:
-        OSError: it cannot be written; names it.
+        OSError: if it cannot be written; names it.
     """
     with tempfile.NamedTemporaryFile(suffix=suffix) as file:
         path = Path(file.name)
@@ -147,10 +147,10 @@ def temporary_file(content: bytes, suffix: str) -> Iterator[Path]:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes out of a folder, which is made; the lock ends with this process.
+    """Lock a folder, which is created if missing; the lock ends with the block, or the process.
 
     Raises:
-        UserError: another process holds it, or the file system knows no locks.
+        UserError: if another process holds it, or the file system has no locks.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("a+") as file:

@@ -1,4 +1,4 @@
-"""Readings and commands, and the two borders they cross: a simulated body, a wire to a robot."""
+"""Readings and joint commands; interfaces of a simulated body and of a robot's link."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from pixelgait.robot.spec import Array
 
 CONTROL_DT_S = 0.01  # 100 Hz, as in Google's PMTG environments
-# All ours. From wherever the joints are into the pose in which it stands; gains grow from nothing.
+# Assumptions: durations of standing up, from any joint angles, and of raising the gains from 0.
 STAND_S, FADE_S = 1.0, 0.5
-# Silent for longer, and a driver has damped its motors: the robot must be taken as lying.
+# Watchdog of the motors' driver: without commands for longer it has damped them (assumption).
 DRIVER_TIMEOUT_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A camera frame with the time it was taken."""
+    """A camera frame and its stamp."""
 
     pixels: NDArray[Any]  # (H, W, 3) uint8 RGB, (H, W) float32 depth [m], (H, W, 4) uint8 RGB-D
     time_s: float
@@ -29,7 +29,7 @@ class Image:
 class Reading:
     """One stamped set of sensor values.
 
-    `image` fetches the newest frame. It is a call because rendering, decoding and resizing cost
+    `image` fetches the newest frame. It is a function because rendering, decoding and resizing cost
     far more than a control step, and only the high level, which runs rarely, needs the frame.
     """
 
@@ -39,13 +39,13 @@ class Reading:
     orientation: Array  # (4,) quaternion xyzw, base in world
     angular_velocity: Array  # (3,) [rad/s], base frame
     image: Callable[[], Image]
-    # (3,) x, y [m], heading [rad] in a frame that stays (REP 105's odom); None: nobody knows it
+    # (3,) x, y [m], heading [rad] in REP 105's frame odom; None: unknown
     odometry: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class JointCommand:
-    """Targets of the motors' PD loop: torque = kp (target - q) - kd dq + feed_forward."""
+    """Command to the motors' PD controllers: torque = kp (target - q) - kd dq + feed_forward."""
 
     time_s: float  # stamp of the reading it answers
     targets: Array  # (12,) [rad]
@@ -55,9 +55,9 @@ class JointCommand:
 
 
 class Body(Protocol):
-    """A robot that waits for its controller: `apply` returns when the next reading is due.
+    """A simulated robot, which waits for its controller: `apply` returns when a reading is due.
 
-    A reading's image is pulled: whoever decides calls back for it, within the same control step.
+    A reading's image is fetched within the same control step.
     """
 
     def reset(self, seed: int) -> Reading: ...
@@ -65,54 +65,53 @@ class Body(Protocol):
     def read(self) -> Reading: ...
 
     def ages(self) -> Mapping[str, float]:
-        """For how long sensors have said nothing [s]; those not named are fresh."""
+        """Ages of the sensors' data [s]; sensors not named are fresh."""
 
     def apply(self, command: JointCommand) -> None: ...
 
 
 class Link(Protocol):
-    """The wire to a robot that does not wait: topics, a vendor's interface, a recording.
+    """Connection to a robot that does not wait: topics, a vendor's interface, a recording.
 
-    It carries and converts; when to read and send, and what to make of silence, is decided by the
-    control loop and the supervisor.
+    A link transports and converts. The control loop decides when to read and send, the supervisor
+    judges the sensors' ages.
     """
 
-    sensors: tuple[str, ...]  # whose stamps there are
-    # Of them those that the robot sends together, for which a step may wait; the first one tells.
+    sensors: tuple[str, ...]  # names of all that have stamps
+    # Sensors sent together, which a step may wait for; the first one's stamp counts.
     synchronised_sensors: tuple[str, ...]
 
     def take(self) -> None:
-        """Fetch what has arrived since the last call; `read`, `ages` and `stamps` speak of that.
+        """Fetch what has arrived since the last call, for `read`, `ages` and `stamps`.
 
-        With a `pulse` several times in a step, without one once.
+        Called once in a step, or several times if there are `synchronised_sensors`.
         """
 
     def forget(self) -> None:
-        """Treat what has arrived so far as never sent: it may have waited for long."""
+        """Discard what has arrived so far: it may be old."""
 
     def read(self) -> Reading:
         """The newest values of all sensors.
 
         Raises:
-            UserError: what a sensor sends does not fit the robot; the message says how.
+            UserError: if a sensor's data does not fit the robot.
         """
 
     def ages(self) -> Mapping[str, float]:
-        """For how long each sensor has said nothing new [s], by arrival and by stamp, whichever is
-        worse (`Freshness`); inf if it never has.
+        """Age of each sensor's data [s], by arrival or by stamp, whichever is worse (`Freshness`).
 
-        On a clock that does not jump: a step of this computer's must neither hide a dead sensor
-        nor fake one.
+        inf if it never sent. By the monotonic clock: setting the computer's clock must neither hide
+        a dead sensor nor fake one.
         """
 
     def warnings(self) -> Mapping[str, str]:
-        """What is odd about what arrives from sensors, of those of which something is."""
+        """Warnings per sensor; healthy sensors have none."""
 
     def stamps(self) -> Mapping[str, float]:
-        """When what was read was measured, of each sensor [s], on the clock of `now_s`."""
+        """Stamp of each sensor's newest data [s], on the clock of `now_s`."""
 
     def send(self, command: JointCommand) -> None:
-        """Hand the command to the motors' drivers."""
+        """Send the command to the motors' drivers."""
 
     def now_s(self) -> float:
-        """Time on the clock that readings and commands are stamped with [s]."""
+        """Time [s] on the clock that stamps readings and commands."""

@@ -1,6 +1,6 @@
 """Rotations: unit quaternions xyzw of a base in the world (x forward, y left, z up), and angles.
 
-In plain floats: for three or four numbers numpy is slower, and this runs in every control step.
+Written with plain floats, which are faster than numpy for three or four numbers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]  # xyzw
-UNIT_TOLERANCE = 0.02  # of the squared norm of a quaternion, float32 rounding and more; ours
+UNIT_TOLERANCE = 0.02  # assumption: of a quaternion's squared norm; covers float32 rounding
 
 
 def is_unit(orientation: Sequence[float]) -> bool:

@@ -1,4 +1,4 @@
-"""Robot specifications: every number of a robot that controller, simulator and contract share."""
+"""Robot specifications: all numbers of a robot that controller, simulator and contract share."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class RobotSpec:
     """One quadruped. Arrays are (12,), in the order of `joint_names`."""
 
     name: str
-    urdf: str  # zero and axes of the joints; which Python package has it, and where in that
+    urdf: str  # defines zero and axes of the joints: Python package, then path within
     joint_names: tuple[str, ...]
     foot_links: tuple[str, ...]  # for simulators: in the URDF, one per leg
     joint_lower_rad: Array
     joint_upper_rad: Array
     torque_limit_nm: Array
     velocity_limit_rad_per_s: Array
-    target_speed_limit_rad_per_s: Array  # how fast a target may move
+    target_speed_limit_rad_per_s: Array  # of joint targets
     kp_nm_per_rad: Array
     kd_nms_per_rad: Array
     damping_nms_per_rad: float
@@ -54,17 +54,17 @@ class RobotSpec:
     stand_height_m: float
     camera: CameraMount
     abduction_signs: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.0)  # of LEGS
-    hip_share: float = 0.5  # of the knee's motion, which the hip takes back
-    # Soft legs only, see robot/control/gait.py: the mass that targets are offset for, and the
-    # levers of a foot's load about abduction and knee in the default pose.
+    hip_share: float = 0.5  # of the knee's motion that the hip compensates
+    # Soft legs only, see robot/control/gait.py: the mass of the load compensation, and the levers
+    # of a foot's load about abduction and knee in the default pose.
     carried_kg: float = 0.0
     load_levers_m: tuple[float, float] = (0.0, 0.0)
     load_lag_s: float = 0.0  # from the gait generator's stance to a leg's
-    load_felt_s: float = 0.0  # over so long they feel how much the load is; 0: they do not
+    load_felt_s: float = 0.0  # time constant of the load estimate; 0: none
 
 
 def spec_contract(spec: RobotSpec) -> dict[str, Any]:
-    """What a policy relies on of its robot, as it stands in a bundle's contract."""
+    """The numbers that a policy relies on, as they stand in a bundle's contract."""
     return {
         "urdf": spec.urdf,
         "joint_names": list(spec.joint_names),
@@ -169,14 +169,14 @@ LAIKAGO = RobotSpec(
     # Highest speed of the joints in Unitree's unitree_ros, laikago_description.
     target_speed_limit_rad_per_s=per_leg(27.0, 12.794, 12.794),
     # kp: pybullet_data configs_v2/robots/laikago.gin. Its kd of 2 lets the body sway at the trot's
-    # own frequency until it falls (measured in both simulators); 6 is ours.
+    # own frequency until it falls (measured in both simulators); 6 is an assumption.
     kp_nm_per_rad=per_leg(220.0, 220.0, 220.0),
     kd_nms_per_rad=per_leg(6.0, 6.0, 6.0),
     damping_nms_per_rad=8.0,  # passive mode of rl_sar
     # Joint angles 0 are not straight legs: the URDF's upper leg leans back by 0.599 rad, its lower
     # leg by 0.088 rad. Upper leg: pi/4, neutral pose of Google's PMTG. Knee: foot below the hip.
-    # Hip motor: outwards, ours. With its feet below the hips this robot, of all the tallest for its
-    # width, is pushed over: 17 falls in 200 episodes in MuJoCo, none with 0.1 rad.
+    # Hip motor: outwards, an assumption. With its feet below the hips this robot, the tallest for
+    # its width, is pushed over: 17 falls in 200 episodes in MuJoCo, none with 0.1 rad.
     default_pose_rad=per_leg(0.1, 0.1865, -1.0648),
     # URDF: hip motors, upper legs and lower legs sideways; the right is 2 mm nearer than the left.
     feet_m=np.array([(0.1991, -0.1499), (0.1991, 0.1521), (-0.2382, -0.1499), (-0.2382, 0.1521)]),
@@ -219,9 +219,9 @@ GO2 = RobotSpec(
     # Mass of Unitree's own model; URDF: thigh 0.0955 m beside the hip's axis, calf of 0.213 m.
     carried_kg=15.2,
     load_levers_m=(0.0955, 0.213 * float(np.sin(0.9))),
-    load_lag_s=0.05,  # kd / kp; what it is worth: policies/pretrained/walk-go2
-    load_felt_s=1.0,  # two gait cycles or three; ours
-    # Unitree's own URDF, front_camera_joint; tilt and field of view are ours, as on the A1.
+    load_lag_s=0.05,  # kd / kp; its effect: policies/pretrained/walk-go2
+    load_felt_s=1.0,  # assumption: two gait cycles or three
+    # Unitree's own URDF, front_camera_joint; tilt and field of view are those of the A1.
     camera=CameraMount(position_m=(0.327, 0.0, 0.043), pitch_down_rad=0.2, vertical_fov_rad=1.05),
 )
 
@@ -232,7 +232,7 @@ def find_robot(name: str) -> RobotSpec:
     """A robot by name.
 
     Raises:
-        UserError: there is no such robot.
+        UserError: if there is no such robot.
     """
     if name not in ROBOTS:
         raise UserError(f"unknown robot '{name}', choose from {', '.join(ROBOTS)}")

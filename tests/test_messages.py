@@ -6,6 +6,8 @@ import ast
 import re
 from pathlib import Path
 
+from pixelgait.robot.runtime.latency import CAUSES as STALL_CAUSES
+
 ROOT = Path(__file__).resolve().parent.parent
 ROBOT = ROOT / "robot"
 VIEWER = ("view", "listener")  # another command's
@@ -39,7 +41,7 @@ OTHER = (
     "train one, pixelgait-train follow",
 )
 DESCRIPTIONS = ("<", "The last decision holds, no new one is taken", "The robot ")
-CAUSES = ("ordered", "stands", "lies")  # of a state
+STATE_CAUSES = ("ordered", "stands", "lies")
 STATES = ("standing up", "lying down")  # above the table
 
 
@@ -120,6 +122,14 @@ def test_every_row_is_a_message() -> None:
     for row in rows():
         for said in re.findall("`([^`]+)`", row):
             words = said.replace("odom: ", "").replace(", the robot stands", "")
-            alone = {"back", "limp", "depth camera", "…: arrived", "was …", *CAUSES}
+            alone = {
+                "back",
+                "limp",
+                "depth camera",
+                "…: arrived",
+                "was …",
+                *STATE_CAUSES,
+                *STALL_CAUSES,
+            }
             known = any(text in said or words in text for text in given)
             assert known or words in alone, said

@@ -9,37 +9,36 @@ A bundle is a folder:
                       -> joint_targets [12], next_phase [1], next_state [n]
     golden.json       inputs and outputs of both graphs, re-checked on the CPU that loads them
 
-A high level takes what it is told, a goal, where ahead is, or neither; without memory no state.
+A high level takes a goal, the bearing of "ahead", or neither; a state only if it is recurrent.
 """
 
-from pixelgait.robot.bundle.bundle import Bundle, load_bundle
-from pixelgait.robot.bundle.contract import (
-    DRIVER,
-    FIXED,
-    KEYS,
-    OBJECTS,
-    SCHEMA,
-    START,
-    TOLERANCE,
-    contract_hash,
-)
-from pixelgait.robot.bundle.folder import (
-    CONTRACT,
-    FILES,
-    GOLDEN,
-    HIGH_LEVEL,
-    LOW_LEVEL,
-    SHIPPED,
-    BundleError,
-    find_bundle,
-    shipped_low_level,
-)
-from pixelgait.robot.bundle.graphs import (
+from pixelgait.robot.bundle.bundle import (
     DECISION,
     MEMORY,
+    Bundle,
     Tensors,
+    load_bundle,
     single_thread_session,
     tensors_of,
+)
+from pixelgait.robot.bundle.contract import (
+    CONTRACT,
+    DRIVER,
+    FILES,
+    FIXED,
+    GOLDEN,
+    HIGH_LEVEL,
+    KEYS,
+    LOW_LEVEL,
+    OBJECTS,
+    SCHEMA,
+    SHIPPED,
+    START,
+    TOLERANCE,
+    BundleError,
+    contract_hash,
+    find_bundle,
+    shipped_low_level,
 )
 
 __all__ = [

@@ -1,24 +1,26 @@
-"""Policy bundle: verified on load, then run by the controller through ONNX Runtime."""
+"""Policy bundle: two ONNX graphs and a contract, verified when loaded, run in ONNX Runtime."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime as ort
 from numpy.typing import NDArray
 
-from pixelgait.robot.bundle.contract import check_agreement, check_integrity
-from pixelgait.robot.bundle.folder import CONTRACT, HIGH_LEVEL, LOW_LEVEL, BundleError, find_bundle
-from pixelgait.robot.bundle.graphs import (
-    DECISION,
-    MEMORY,
-    Graphs,
-    check_golden,
-    check_tensors,
-    open_graphs,
+from pixelgait.robot.bundle.contract import (
+    CONTRACT,
+    GOLDEN,
+    HIGH_LEVEL,
+    LOW_LEVEL,
+    TOLERANCE,
+    BundleError,
+    check_agreement,
+    check_integrity,
+    find_bundle,
 )
 from pixelgait.robot.control.controller import (
     LONGEST_STEPS,
@@ -30,15 +32,21 @@ from pixelgait.robot.control.controller import (
     MemoryState,
     Stopwatch,
 )
-from pixelgait.robot.control.low_level import RESULTS, SIGNATURE
+from pixelgait.robot.control.low_level import LATENT_SIZE, RESULTS, SIGNATURE
 from pixelgait.robot.control.observation import NO_GOAL
 from pixelgait.robot.errors import UserError
 from pixelgait.robot.files import read_json
 from pixelgait.robot.safety.supervisor import SensorTimeouts, Supervisor, sensor_timeouts_of
 from pixelgait.robot.spec import Array, RobotSpec, find_robot
 
-# Inferences of each graph before the first that counts: it takes two to three times as long, until
-# memory is allocated and caches are filled. After six it no longer shows (shipped bundles); ours.
+Graphs = dict[str, ort.InferenceSession]  # by file
+Tensors = dict[str, dict[str, Any]]  # of a graph: by side and name, with type and shape
+
+GOAL_INPUTS = {"goal": NO_GOAL.shape, "ahead": NO_GOAL[1:].shape}
+DECISION, MEMORY = ("latent", "duration_steps", "attention"), "next_state"
+TYPES = {"tensor(float)": "float32", "tensor(uint8)": "uint8"}  # as onnxruntime calls them
+# Assumption: inferences of each graph at start. The first ones take two to three times as long,
+# until memory is allocated and caches are filled; with shipped bundles the first six.
 WARM_UP = 20
 
 
@@ -64,49 +72,49 @@ class Bundle:
 
     @property
     def takes(self) -> dict[str, list[int]]:
-        """What the high level is given, by name, with shapes."""
+        """Inputs of the high level, by name, with shapes."""
         inputs = self.contract["graphs"][HIGH_LEVEL]["inputs"]
         return {name: tensor["shape"] for name, tensor in inputs.items()}
 
     def high_level(
         self, image: NDArray[np.uint8], goal: Array = NO_GOAL, state: MemoryState = None
     ) -> Decision:
-        """The controller's high level: image (H, W, C) uint8, goal (2,), state (n,) to decision.
+        """The high level: from image (H, W, C) uint8, goal (2,) and state (n,) to a decision.
 
         Raises:
-            UserError: it is no such image; one of 0 to 1 would look black.
+            UserError: if the image has another type or shape (floats 0 to 1 would look black).
         """
         shape = self.image_shape
         if getattr(image, "shape", None) != shape or image.dtype != np.uint8:
             kind = f"{getattr(image, 'dtype', image)} {getattr(image, 'shape', '')}".strip()
             raise UserError(f"an image is {kind}, expected uint8 of {shape}")
-        told = {"goal": goal if np.isfinite(goal[0]) else NO_GOAL, "ahead": goal[1:]}
-        inputs: dict[str, NDArray[Any]] = {"image": image, **told}
+        goals = {"goal": goal if np.isfinite(goal[0]) else NO_GOAL, "ahead": goal[1:]}
+        inputs: dict[str, NDArray[Any]] = {"image": image, **goals}
         latent, duration, attention, *memory = self._run(HIGH_LEVEL, DECISION, inputs, state)
         after = memory[0].astype(np.float64) if memory else None
         steps = int(min(max(SHORTEST_STEPS, duration[0]), LONGEST_STEPS))
-        kept = latent.astype(np.float64).clip(-1.0, 1.0)  # somebody else's graph may not keep to it
-        return Decision(kept, steps, attention, after)
+        clipped = latent.astype(np.float64).clip(-1.0, 1.0)  # foreign graphs may exceed the range
+        return Decision(clipped, steps, attention, after)
 
     def low_level(
         self, latent: Array, imu: Array, joint_angles: Array, carried: Array
     ) -> tuple[Array, Array]:
-        """The controller's low level."""
+        """The low level."""
         values = (latent, imu, joint_angles, carried[:1])
         inputs = dict(zip(SIGNATURE, values, strict=True))
         targets, *after = self._run(LOW_LEVEL, RESULTS, inputs, carried[1:])
         return targets.astype(np.float64), np.concatenate(after, dtype=np.float64)
 
     def _run(
-        self, file: str, gives: Iterable[str], inputs: dict[str, NDArray[Any]], state: MemoryState
+        self, file: str, outputs: Iterable[str], inputs: dict[str, NDArray[Any]], state: MemoryState
     ) -> list[NDArray[Any]]:
-        """These outputs of a graph for what it takes of the inputs, then its next state if any."""
+        """Run a graph on those inputs that it takes; its next state, if any, comes last."""
         takes = self.contract["graphs"][file]["inputs"]
         if cell := takes.get("state"):
             inputs["state"] = np.zeros(cell["shape"]) if state is None or not state.size else state
-            gives = (*gives, MEMORY)
+            outputs = (*outputs, MEMORY)
         given = {name: inputs[name].astype(takes[name]["type"], copy=False) for name in takes}
-        return list(self._graphs[file].run([*gives], given))
+        return list(self._graphs[file].run([*outputs], given))
 
     def warm_up(self) -> None:
         """Run both graphs a few times: the first inferences are slow."""
@@ -120,9 +128,9 @@ class Bundle:
         sensor_timeouts: Mapping[str, SensorTimeouts] | None = None,
         stopwatch: Stopwatch = NO_STOPWATCH,
     ) -> Controller:
-        """A controller of this bundle, or of its low level under another high level.
+        """A controller of this bundle, or of its low level with another high level.
 
-        How long sensors may be silent, `patience`, is by default as the contract says.
+        `sensor_timeouts` are by default those of the contract.
         """
         guard = Supervisor(self.spec, sensor_timeouts or sensor_timeouts_of(self.contract))
         decides = self.high_level if high_level is None else high_level
@@ -132,17 +140,17 @@ class Bundle:
 def load_bundle(name: str | Path, spec: RobotSpec | None = None) -> Bundle:
     """Read and verify a bundle: a folder, or the name of a shipped one.
 
-    It shall run on the robot `spec`, by default the one that the contract names.
+    `spec` is the robot to run on, by default the one that the contract names.
 
     Raises:
-        BundleError: anything in the folder that does not fit, by name.
+        BundleError: if something in the folder does not fit; names it.
     """
     folder = find_bundle(str(name))
     try:
         return _load(folder, spec)
     except BundleError:
         raise
-    except UserError as error:  # of what the contract says
+    except UserError as error:  # about the contract
         raise BundleError(f"{folder / CONTRACT}: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BundleError(f"{folder / CONTRACT}: malformed ({error!r})") from None
@@ -160,3 +168,103 @@ def _load(folder: Path, spec: RobotSpec | None) -> Bundle:
     check_tensors(contract["graphs"], graphs, bundle.image_shape)
     check_golden(folder, contract["graphs"], graphs)
     return bundle
+
+
+def single_thread_session(model: bytes) -> ort.InferenceSession:
+    """An onnxruntime session on one thread: idle threads of its pool would spin on a core."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def open_graphs(folder: Path) -> Graphs:
+    """Open both graphs of a bundle.
+
+    Raises:
+        BundleError: if onnxruntime cannot load one.
+    """
+    return {name: _open(folder / name) for name in (HIGH_LEVEL, LOW_LEVEL)}
+
+
+def _open(path: Path) -> ort.InferenceSession:
+    try:
+        return single_thread_session(path.read_bytes())
+    except Exception as error:  # onnxruntime's exceptions have no common base class
+        raise BundleError(f"{path}: onnxruntime cannot load it ({error})") from None
+
+
+def tensors_of(graph: ort.InferenceSession) -> Tensors:
+    """A graph's inputs and outputs by name, each with type and shape, as in a contract."""
+    nodes = {"inputs": graph.get_inputs(), "outputs": graph.get_outputs()}
+    return {s: {n.name: _tensor(n.shape, n.type) for n in nodes[s]} for s in nodes}
+
+
+def _tensor(shape: Sequence[Any], kind: str = "float32") -> dict[str, Any]:
+    return {"type": TYPES.get(kind, kind), "shape": list(shape)}
+
+
+def _tensors_used(
+    contract_graphs: Mapping[str, Tensors], image_shape: tuple[int, int, int]
+) -> dict[str, Tensors]:
+    """Tensors that this runtime uses, for a policy with the goal and state of its contract."""
+    high = contract_graphs[HIGH_LEVEL]
+    attention = high["outputs"].get("attention", {}).get("shape", ("H'", "W'"))
+    image = {"image": _tensor(image_shape, "uint8")}
+    decision = dict(zip(DECISION, map(_tensor, ((LATENT_SIZE,), (1,), attention)), strict=True))
+    image |= {n: _tensor(shape) for n, shape in GOAL_INPUTS.items() if n in high["inputs"]}
+    given, got = ({n: _tensor((size,)) for n, size in low.items()} for low in (SIGNATURE, RESULTS))
+    graphs = {HIGH_LEVEL: (image, decision), LOW_LEVEL: (given, got)}
+    for file, (inputs, outputs) in graphs.items():
+        if "state" in contract_graphs[file]["inputs"]:
+            shape = contract_graphs[file]["inputs"]["state"]["shape"]
+            inputs["state"] = outputs[MEMORY] = _tensor(shape)
+    return {file: {"inputs": i, "outputs": o} for file, (i, o) in graphs.items()}
+
+
+def check_tensors(
+    contract_graphs: Mapping[str, Tensors], graphs: Graphs, image_shape: tuple[int, int, int]
+) -> None:
+    """Check that contract (its key `graphs`), graphs and runtime agree on all inputs and outputs.
+
+    Raises:
+        UserError: if not; names the tensor.
+    """
+    for file, used in _tensors_used(contract_graphs, image_shape).items():
+        for where, there in (("graph", tensors_of(graphs[file])), ("runtime", used)):
+            for side, tensors in there.items():
+                stated = contract_graphs[file][side]
+                for name in sorted({*stated, *tensors}):
+                    one, two = (_described(each.get(name)) for each in (stated, tensors))
+                    if one != two:
+                        what = f"{file}: {side[:-1]} '{name}' is {one} here, {two} in this {where}"
+                        raise UserError(what)
+
+
+def _described(tensor: dict[str, Any] | None) -> str:
+    return f"{tensor['type']} {tensor['shape']}" if tensor else "missing"
+
+
+def check_golden(folder: Path, contract_graphs: Mapping[str, Tensors], graphs: Graphs) -> None:
+    """Check that the graphs reproduce the bundle's golden vector on this CPU.
+
+    Raises:
+        BundleError: if not, or if the golden vector does not fit the tensors of the contract.
+    """
+    golden = read_json(folder / GOLDEN, BundleError)
+    for file, graph in graphs.items():
+        try:
+            tensors, vector = contract_graphs[file], golden[file]
+            given = {
+                n: np.array(v, tensors["inputs"][n]["type"]) for n, v in vector["inputs"].items()
+            }
+            found = zip(tensors["outputs"], graph.run([*tensors["outputs"]], given), strict=True)
+            off = {n: float(np.abs(v - np.array(vector["outputs"][n])).max()) for n, v in found}
+        except Exception as error:  # from numpy or onnxruntime: other shapes, or no numbers
+            raise BundleError(f"{folder / GOLDEN}: malformed ({error!r})") from None
+        for name, difference in off.items():
+            if not difference <= TOLERANCE:
+                raise BundleError(
+                    f"{folder / file}: golden output '{name}' is off by {difference:.2g} "
+                    f"on this CPU, at most {TOLERANCE} is allowed"
+                )

@@ -1,4 +1,4 @@
-"""The one observation builder: readings and camera frames become what both levels see."""
+"""Observation builder: IMU vector, goal vector and image bytes, for both levels."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pixelgait.robot.interface import Reading
 from pixelgait.robot.rotation import roll_pitch, wrap_angle
 from pixelgait.robot.spec import Array
 
-NO_GOAL = np.array((np.inf, 0.0))  # distance [m], bearing [rad]: no destination, straight ahead
-DEPTH_RANGE_M = 3.0  # ideal range of the RealSense D435 ends here (its data sheet)
-DEPTH_SAMPLES = 3  # in each direction of a larger image's cell: the fewest that outvote an outlier
+NO_GOAL = np.array((np.inf, 0.0))  # distance [m], bearing [rad]: none, straight ahead
+DEPTH_RANGE_M = 3.0  # end of the RealSense D435's ideal range (data sheet)
+DEPTH_SAMPLES = 3  # each way in a larger image's cell: the fewest that outvote an outlier
 COLOURS = 3  # the first channels of RGB and RGB-D images
 ENCODINGS = {1: "depth", 3: "rgb8", 4: "rgbd"}  # of images (H, W, C) uint8, by their channels
 
@@ -46,22 +46,22 @@ def imu_vector(reading: Reading) -> Array:
 
 
 def goal_vector(goal_position: Array, odometry: Array) -> Array:
-    """(2,): distance [m] and bearing [rad, left positive] of a place (2,) x, y [m].
+    """(2,): distance [m] and bearing [rad, left positive] of a goal position (2,) x, y [m].
 
-    It and the odometry (3,) x, y [m], heading [rad] are in one frame.
+    In the frame of the odometry (3,) x, y [m], heading [rad].
     """
     x, y = (goal_position - odometry[:2]).tolist()
     return np.array((math.hypot(x, y), wrap_angle(math.atan2(y, x) - float(odometry[2]))))
 
 
 def camera_contract(image_shape: tuple[int, int, int]) -> dict[str, Any]:
-    """What the bytes of the camera image (H, W, C) mean, as it stands in a bundle's contract.
+    """Meaning of the bytes of the camera image (H, W, C), as it stands in a bundle's contract.
 
     Encoding rgb8 is red, green, blue; depth is one byte from 0 at the lens to 255 at
     `depth_range_m` along the optical axis, and beyond; rgbd is both, aligned pixel by pixel.
 
     Raises:
-        UserError: there are no images with so many channels.
+        UserError: if no image has that number of channels.
     """
     height, width, channels = image_shape
     if channels not in ENCODINGS:
@@ -86,9 +86,9 @@ def depth_bytes(depth: NDArray[np.float32]) -> NDArray[np.uint8]:
 
 
 def middle(pixels: NDArray[Any], height: int, width: int) -> NDArray[Any]:
-    """The largest part of an image (H, W, ...) in its middle with the sides' ratio wanted.
+    """Crop an image (H, W, ...) to the aspect ratio of (height, width), centred and maximal.
 
-    It has a row and a column at least, however narrow a policy's image is beside the camera's.
+    The crop has at least one row and one column.
     """
     full_rows, full_columns = pixels.shape[:2]
     rows = min(full_rows, max(1, full_columns * height // width))
@@ -100,9 +100,9 @@ def middle(pixels: NDArray[Any], height: int, width: int) -> NDArray[Any]:
 def rgb(
     pixels: NDArray[np.uint8], conversion: int | None, height: int, width: int
 ) -> NDArray[np.uint8]:
-    """Colours (height, width, 3) of the middle of an image of a camera.
+    """RGB colours (height, width, 3) of the middle of a camera image.
 
-    `conversion` is OpenCV's number of what makes them red, green, blue, None if they are.
+    `conversion` is OpenCV's code for the conversion to RGB; None: the image is RGB.
     """
     pixels = middle(pixels, height, width)
     colours = np.asarray(pixels if conversion is None else cv2.cvtColor(pixels, conversion))
@@ -112,27 +112,27 @@ def rgb(
 
 
 def rgbd(colours: NDArray[np.uint8], depth: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """One image (H, W, 4) of colours (H, W, 3) and depth (H, W) [m]."""
+    """RGB-D image (H, W, 4) of colours (H, W, 3) and depth (H, W) [m]."""
     image: NDArray[np.uint8] = np.asarray(cv2.cvtColor(colours, cv2.COLOR_RGB2RGBA), dtype=np.uint8)
     image[:, :, 3] = depth_bytes(depth)
     return image
 
 
 def policy_image(pixels: NDArray[Any]) -> NDArray[np.uint8]:
-    """A camera frame (see `Image`) as a high level sees it: (H, W, C) uint8, see `ENCODINGS`."""
+    """A camera frame (see `Image`) as input of a high level: (H, W, C) uint8, see `ENCODINGS`."""
     return pixels if pixels.ndim == 3 else depth_bytes(pixels)[..., None]
 
 
 def fill_holes(depth: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Depth (H, W) [m] of a stereo camera with its holes (NaN) filled; inf where nothing is.
+    """Fill the holes (NaN) in depth (H, W) [m] of a stereo camera; inf beyond range.
 
-    A hole takes the farthest of what was measured next to it on its four sides, as RealSense's
-    hole filling does by default (farest_from_around): beside a near edge one of the camera's eyes
-    cannot see the background, and a hole in a wall stays wall. With one value for all, holes would
-    be gaps to walk into (far) or walls in the sky (near).
+    A hole takes the farthest of the next measurements on its four sides, as RealSense's hole
+    filling does by default (farest_from_around): beside a near edge one of the two imagers cannot
+    see the background, and a hole in a wall stays wall. A constant would turn holes into gaps to
+    walk into (far) or walls in the sky (near).
 
-    A hole is open if nothing at all was measured above it, and nothing beside it or only what is
-    nearer than the ground below it: that ground leads on, to where nothing is within range.
+    A hole is beyond range if nothing was measured above it, and beside it nothing or only values
+    nearer than the ground below: that ground continues to beyond the range.
     """
     left, right = _next_measured(depth), _next_measured(depth[:, ::-1])[:, ::-1]
     above, below = _next_measured(depth.T).T, _next_measured(depth[::-1].T).T[::-1]
@@ -143,7 +143,7 @@ def fill_holes(depth: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _next_measured(depth: NDArray[np.float32]) -> NDArray[np.float32]:
-    """For every pixel (H, W) the value of the last one before it in its row that is not NaN."""
+    """For every pixel (H, W) the last value before it in its row that is not NaN."""
     columns = np.where(np.isnan(depth), -1, np.arange(depth.shape[1]))
     last = np.maximum.accumulate(columns, axis=1)
     padded = np.pad(depth, ((0, 0), (1, 0)), constant_values=np.nan)

@@ -1,4 +1,4 @@
-"""Attention drawn over the image it was paid to (figure 9 of the IAP paper, arXiv 2102.04353)."""
+"""Attention overlay on a policy's image (IAP paper, figure 9, arXiv 2102.04353)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ RED = np.array((255.0, 0.0, 0.0))
 def draw_attention(
     image: NDArray[np.uint8], attention: NDArray[np.float32] | None, scale: int = 1
 ) -> NDArray[np.uint8]:
-    """A policy's image (H, W, C), enlarged `scale` times, red where attention (H', W') is high.
+    """Draw a policy's image (H, W, C), red where attention (H', W') is high.
 
-    Where a policy attends to nothing in particular (None) it is just the image.
-    Depth is drawn gray, of RGB-D the colours; (H scale, W scale, 3).
+    Depth is drawn in grey, RGB-D by its colours. Returns (H scale, W scale, 3).
     """
     size = image.shape[1] * scale, image.shape[0] * scale
     colours = np.repeat(image, 3, axis=2) if image.shape[2] == 1 else image[..., :3]

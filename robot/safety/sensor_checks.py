@@ -321,10 +321,9 @@ class MotionCheck:
             self._at, self._low, self._high, self._rest_s = angles, sent, sent, 0.0
             return None
         self._low, self._high = np.minimum(self._low, sent), np.maximum(self._high, sent)
-        target_moved_rad = (self._high - self._low).max()
-        if target_moved_rad > TARGET_MOVED_RAD:
+        moved_rad = (self._high - self._low).max()
+        if moved_rad > TARGET_MOVED_RAD:
             self._rest_s += min(max(step_s, 0.0), MAX_REST_STEP_S)
         if self._rest_s <= REST_S:
             return None
-        moved = f"{target_moved_rad:.2f} rad"
-        return f"no joint turns, though targets move by {moved}: have motors power?"
+        return f"no joint turns, though targets move by {moved_rad:.2f} rad: have motors power?"
