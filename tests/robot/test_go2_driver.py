@@ -1,4 +1,4 @@
-"""A Go2's driver on a DDS of our own, which fails when it is told to."""
+"""The Go2 driver on a fake DDS with errors on demand."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ SAID = r"a command on rt/lowcmd could not be sent: \[DDS_RETCODE_TIMEOUT\] A tim
 
 
 class FakeBus:
-    """Hears commands, and fails to send the next `fails`, of all threads or of the repeating."""
+    """Receives commands; the next `fails` writes fail, of all threads or of the repeating one."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[float, bool]] = []  # monotonic [s], stiff
         self.fails = 0
         self.repeated_alone = False
         self.ended: list[str] = []  # what was done to leave
-        self.others: list[str] = []  # who else writes commands
+        self.others: list[str] = []  # other writers of commands
 
     def reader(self, *_: Any) -> None: ...
 
@@ -57,7 +57,7 @@ class FakeBus:
 
 
 class FakeSwitcher:
-    """Of a robot whose own programs have been released."""
+    """A motion switcher whose programs are released."""
 
     def __init__(self, bus: FakeBus) -> None:
         self._bus = bus
@@ -76,7 +76,7 @@ def bus() -> FakeBus:
 
 @pytest.fixture
 def driver(bus: FakeBus, monkeypatch: pytest.MonkeyPatch) -> Go2Driver:
-    """It has the motors, and no states come."""
+    """A driver that has the motors and receives no states."""
     monkeypatch.setattr(motor_handover, "MotionSwitcher", FakeSwitcher)
     monkeypatch.setattr(driver_module, "DISCOVERY_S", 0.0)
     monkeypatch.setattr(driver_module, "newest", lambda _: None)
@@ -93,7 +93,7 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 
 class AnsweringBus:
-    """A service that has no objections, and says `data`."""
+    """A service that accepts every request and answers `data`."""
 
     def __init__(self, data: str) -> None:
         self.data = data
@@ -117,7 +117,7 @@ class AnsweringBus:
 
 @pytest.mark.parametrize("data", ["", "ok", "null", "7", "[]", '"ai"'])
 def test_data_of_a_positive_answer_are_ignored(data: str) -> None:
-    """But where it is asked who has the motors: nobody is to be taken for that."""
+    """Except for the program in charge: invalid data must not mean none."""
     switcher = services.MotionSwitcher(AnsweringBus(data))  # type: ignore[arg-type]
     switcher.released = "ai"
     switcher.give_back()
@@ -126,7 +126,7 @@ def test_data_of_a_positive_answer_are_ignored(data: str) -> None:
 
 
 def test_an_error_of_repeating_is_raised_once_and_damps(bus: FakeBus, driver: Go2Driver) -> None:
-    """Though nobody commands any more, as when the control thread hangs."""
+    """Without new commands, as when the control thread hangs."""
     bus.repeated_alone = True
     driver.send(STIFF)
     driver.take()
@@ -144,7 +144,7 @@ def test_an_error_of_repeating_is_raised_once_and_damps(bus: FakeBus, driver: Go
 
 
 def test_a_command_that_cannot_be_sent_is_repeated(bus: FakeBus, driver: Go2Driver) -> None:
-    """It is a fault; the damping that follows it gets through as soon as anything does."""
+    """A fault; the following damping is sent as soon as writing works again."""
     driver.send(STIFF)
     bus.fails = 10**6
     with pytest.raises(UserError, match=SAID):
@@ -193,7 +193,7 @@ def test_an_error_before_the_motors_are_taken_again_is_no_fault(
 
 
 class HeardRobot:
-    """A Go2's driver that hears a state every 10 ms, on clocks of its own [s since it began]."""
+    """A Go2 driver that receives a state every 10 ms, on fake clocks [s since the start]."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, rate: float = 1.0) -> None:
         self.true_s = self.delay_s = 0.0
@@ -268,7 +268,7 @@ def test_activation_resets_the_tick_clock(
 
 
 class SwitcherBus(AnsweringBus):
-    """A motion switcher that obeys; `lost` answers to a release never arrive.
+    """A motion switcher that releases; `lost` answers to a release never arrive.
 
     So often it answers that it is `busy`. Its program lays the robot down when told to.
     """
@@ -277,7 +277,7 @@ class SwitcherBus(AnsweringBus):
         super().__init__("")
         self.lost, self.busy, self.program, self.told = lost, busy, "normal", list[int]()
         self.angles = GO2.default_pose_rad
-        self.obeys = True  # the program, who tells it to lie down
+        self.obeys = True  # whether the program lies down
 
     def write(self, request: Any) -> None:
         super().write(request)
@@ -307,7 +307,7 @@ class SwitcherBus(AnsweringBus):
 def test_a_program_that_was_released_gets_the_motors_back(
     lost: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the robot obeyed, and nobody heard it say so."""
+    """Also if only the answer to the release was lost."""
     bus = SwitcherBus(lost)
     switcher = services.MotionSwitcher(bus)  # type: ignore[arg-type]
     if lost:
@@ -338,7 +338,7 @@ def handed_over(bus: SwitcherBus) -> MotorHandover:
 
 @pytest.mark.parametrize("stands", [True, False])
 def test_a_standing_robot_lies_down_before_its_motors_are_released(stands: bool) -> None:
-    """It would fall; one that lies already is not moved."""
+    """It would fall; a lying robot is not moved."""
     bus = SwitcherBus()
     bus.angles = GO2.default_pose_rad if stands else lying_pose(GO2)
     handed_over(bus).take(threading.Event())
@@ -389,7 +389,7 @@ def test_a_program_that_already_has_the_motors_is_accepted() -> None:
 def test_nothing_is_written_to_a_robot_that_another_program_commands(
     bus: FakeBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever commands it would take another writer for an intruder, and let it fall."""
+    """Another controller would see a conflict, and damp the robot."""
     monkeypatch.setattr(motor_handover, "MotionSwitcher", FakeSwitcher)
     monkeypatch.setattr(motor_handover, "ALONE_S", 0.3)
     monkeypatch.setattr(motor_handover, "POLL_S", 0.05)
@@ -400,7 +400,7 @@ def test_nothing_is_written_to_a_robot_that_another_program_commands(
     driver = Go2Driver(bus, GO2, time.time, Remote({}))  # type: ignore[arg-type]
     with pytest.raises(UserError, match=r"another program commands the motors .*process 7 on host"):
         driver.take_motors(threading.Event())
-    assert driver.conflicting_publisher(commanding=True) is None  # it is in nobody's way
+    assert driver.conflicting_publisher(commanding=True) is None  # without a conflict
     assert not made
 
 
@@ -433,7 +433,7 @@ def test_a_restarted_robot_is_not_commanded(
     driver.take_motors(threading.Event())
     assert driver.conflicting_publisher(commanding=True) is None
     time.sleep(0.1)
-    assert len(bus.sent) == sent  # not before somebody tells it to stand up
+    assert len(bus.sent) == sent  # not before it shall stand up
     driver.send(STIFF)
     assert bus.sent[-1][1]
     driver.close()

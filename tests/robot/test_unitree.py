@@ -44,7 +44,7 @@ MESSAGES = (go2.LOW_CMD, go2.LOW_STATE)
 STATE = sample_type(go2.LOW_STATE)
 DOMAIN = 151 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))  # of its own
 # As the vendor's compiler generates them (unitree_sdk2): minimal equivalence hashes. A type with
-# another one would not be heard.
+# another one would not match.
 TYPE_IDS = {
     go2.LOW_CMD: "f1832876ceec9737d69f6ed62a3f63",
     go2.LOW_STATE: "f1853a99e23d0daa1610b65c526b40",
@@ -213,7 +213,7 @@ def receive(driver: Go2Driver, writer: Any, tick: int, damage: int = 0) -> None:
     while driver.received["lowstate"] == received:
         assert time.monotonic() < deadline
         writer.write(STATE(state))
-        time.sleep(0.05)  # one that is still under way would be taken for the next
+        time.sleep(0.05)  # a late sample would count as the next
         driver.take()
 
 
@@ -235,7 +235,7 @@ def test_a_damaged_state_does_not_spoil_the_clock(
 
 
 def test_a_writer_is_found_before_it_writes(bus: Bus) -> None:
-    """By the name of its process; that of one's own participant is none."""
+    """By the name of its process, without this participant's own."""
     kind = sample_type(go2.LOW_CMD)
     reader = bus.reader("rt/lowcmd", kind, WITHOUT_OWN)
     own = bus.writer("rt/lowcmd", kind)
@@ -255,7 +255,7 @@ def test_a_writer_is_found_before_it_writes(bus: Bus) -> None:
 
 @pytest.mark.parametrize("commanding", [True, False], ids=["commanding", "rehearsing"])
 def test_a_second_publisher_of_states_is_a_conflict(commanding: bool, bus: Bus) -> None:
-    """As a recording that is played beside it: what each tells of would be news, and mixed up."""
+    """As a recording played beside the robot: both states would count as new and mix."""
     driver = Go2Driver(bus, GO2_SPEC, time.time, Remote({}))
     robot = bus.writer("rt/lowstate", STATE)
     someone = DomainParticipant(DOMAIN)

@@ -55,7 +55,7 @@ def link() -> str:
 
 @pytest.fixture
 def switcher(link: str) -> Iterator[Any]:
-    """Asks who moves the motors."""
+    """A client of the simulated Go2's motion switcher."""
     from pixelgait.robot.ros.address import parse_link
     from pixelgait.robot.unitree.dds import Bus
     from pixelgait.robot.unitree.services import MotionSwitcher

@@ -1,4 +1,4 @@
-"""Who else is on a Go2's DDS: processes that listen; a stand-in that is told what to say."""
+"""Processes on a Go2's DDS: a listener of commands, and a simulated Go2 with adjustable states."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from tests.ros.support import WORKER, Processes
 
-# A new domain for every test: who is killed stays known in the old one for 10 s.
+# A new domain for every test: a killed process stays visible in the old one for 10 s.
 DOMAINS = itertools.cycle(range(103 + WORKER % 4, 151, 4))
 
-# What somebody else hears of commands until told to stop: how many, how many of them a robot would
-# obey, of those how many make joints stiff and damp, and when the first came.
+# Receives commands until `stop`: counts of all, of valid ones, of those of stiff and of damping
+# ones, and the time of the first.
 LISTEN = """
 import sys, threading, time
 from pixelgait.robot.ros.address import parse_link
@@ -44,7 +44,7 @@ print("heard", len(heard), len(right), stiff, damping, first_s, flush=True)
 
 @dataclass(frozen=True)
 class Heard:
-    """Commands, those that a robot obeys, of those stiff ones and damping ones."""
+    """Numbers of commands: all, valid, stiff, damping; time of the first."""
 
     heard: int
     right: int
@@ -54,7 +54,7 @@ class Heard:
 
 
 class Listener:
-    """Somebody else who hears commands from now on."""
+    """A process that receives commands from now on."""
 
     def __init__(self, processes: Processes, link: str) -> None:
         self.process = processes.script(LISTEN, link)
@@ -62,7 +62,7 @@ class Listener:
         assert self.process.stdout.readline() == "listening\n"
 
     def heard(self) -> Heard:
-        """Until now; then it is over."""
+        """The counts so far; ends the process."""
         tell(self.process, "stop")
         assert self.process.stdout is not None
         said = self.process.stdout.readline()
@@ -73,12 +73,12 @@ class Listener:
 
 
 def tell(process: subprocess.Popen[str], line: str) -> None:
-    """A line to its standard input."""
+    """Write a line to a process's standard input."""
     assert process.stdin is not None
     process.stdin.write(f"{line}\n")
     process.stdin.flush()
 
 
 def press(robot: subprocess.Popen[str], buttons: int) -> None:
-    """Of its remote: down until others are."""
+    """Hold these buttons of its remote, until the next call."""
     tell(robot, f"buttons {buttons}")

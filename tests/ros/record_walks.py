@@ -16,7 +16,7 @@ from tests.ros.support import AUTO, Processes
 FOLDER = Path(__file__).resolve().parents[1] / "recordings"
 POLICIES = sorted(path.parent.name for path in SHIPPED.glob(f"*/{CONTRACT}"))
 SECONDS = 1.0
-GOAL = ("--goal", "3.0", "0.5")  # of policies that are told where to go
+GOAL = ("--goal", "3.0", "0.5")  # of policies with a goal
 CHUNK_BYTES = 4 << 20  # one for a whole walk: zstd makes most of it
 
 

@@ -50,7 +50,7 @@ class Processes:
         return self._run([Path(sys.executable).parent / name, *arguments])
 
     def script(self, code: str, *arguments: object) -> subprocess.Popen[str]:
-        """A few lines of Python that somebody else runs."""
+        """Run a few lines of Python in a process."""
         return self._run([sys.executable, "-c", code, *arguments])
 
     def _run(self, line: list[object]) -> subprocess.Popen[str]:
@@ -66,7 +66,7 @@ class Processes:
         return process
 
     def stop_all(self) -> None:
-        """End what still runs; print what each said, which pytest shows when a test fails."""
+        """End all processes and print their output, which pytest shows when a test fails."""
         for process in self.running:
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
@@ -110,7 +110,7 @@ class Client:
         self.get = self.node.create_client(GetState, "pixelgait/get_state")
         self.triggers: dict[str, Any] = {}
         self.states: list[str] = []
-        self.sensors: list[str] = []  # what is told of them
+        self.sensors: list[str] = []  # lines of pixelgait/sensors
         latched = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         self.node.create_subscription(
             String, "pixelgait/state", lambda message: self.states.append(message.data), latched
@@ -120,7 +120,7 @@ class Client:
         )
 
     def diagnose(self) -> dict[str, Any]:
-        """From now on the newest of `/diagnostics`: a status of every part, by its name."""
+        """Subscribe `/diagnostics`; returns the newest status of every part, by name."""
         from diagnostic_msgs.msg import DiagnosticArray
 
         newest: dict[str, Any] = {}
@@ -132,7 +132,7 @@ class Client:
         return newest
 
     def watch_transitions(self) -> list[str]:
-        """From now on the states that the node's transitions lead to."""
+        """Subscribe the node's transitions; returns the states that they lead to."""
         from lifecycle_msgs.msg import TransitionEvent
 
         states: list[str] = []
@@ -159,7 +159,7 @@ class Client:
         return answer.success, answer.message
 
     def wait_for_state(self, start: str, timeout: float = DISCOVERY_S) -> None:
-        """Until the node says that it is in this state, as in "walking: ordered"."""
+        """Wait until the node reports this state, as in "walking: ordered"."""
         self.spin(lambda: self.states and self.states[-1].startswith(start), timeout)
 
     def spin_for(self, seconds: float) -> None:
@@ -214,7 +214,7 @@ class FakeRobot:
         self.encoders = np.random.default_rng(0)
         self.velocity = [0.0] * 12
         self.pose = A1.default_pose_rad  # (12,) [rad], whatever it is commanded, but for
-        self.sway_rad = 0.03  # of the last joint: nobody obeys where none turns at all
+        self.sway_rad = 0.03  # of the last joint: without any motion the motors count as unpowered
         self.roll = 0.0
         self.encoding = "rgb8"
         self.publish_camera = self.publish_joints = True

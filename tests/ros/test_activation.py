@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.ros.support import AUTO, Client, FakeRobot, Processes
 
 CONFIGURE, ACTIVATE, DEACTIVATE = 1, 3, 4  # lifecycle_msgs/Transition
-# A second controller that says nothing.
+# A second controller that publishes nothing.
 OTHER = """
 from pixelgait.robot.ros.common import ros2
 stop = ros2.start()

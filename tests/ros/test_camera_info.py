@@ -1,4 +1,4 @@
-"""What `camera_info` says of the camera against the contract: geometry, and between processes."""
+"""The check of `camera_info` against the contract: geometry, and between processes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_camera_info_is_judged_by_the_policys_field_of_view() -> None:
 def test_a_camera_of_another_lens_is_refused(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot, camera: str
 ) -> None:
-    """By what is said beside the images that it hears."""
+    """The camera_info beside the subscribed images counts."""
     from pixelgait.sim.ros.simulated_robot import CameraInfo, camera_info
 
     wide = replace(A1.camera, vertical_fov_rad=1.6)
@@ -69,7 +69,7 @@ def crop(info: Any, x: int, y: int, width: int, height: int) -> None:
 @pytest.mark.parametrize(
     ("edit", "says"),
     [
-        # As image_proc's CropDecimateNode says it: the middle alone, half as high and wide.
+        # As from image_proc's CropDecimateNode: the middle, half as high and wide.
         (lambda info: crop(info, 160, 120, 320, 240), "see 0.56 rad high, it was made for 1.05"),
         (lambda info: crop(info, 80, 0, 480, 480), None),
         (lambda info: crop(info, 0, 0, 480, 480), "look -0.19 rad to the right, it was made for"),
@@ -94,7 +94,7 @@ def test_a_region_of_interest_is_judged_by_its_own_field_of_view(
 
 
 def test_binned_pixels_keep_the_field_of_view() -> None:
-    """All that the lens shows in a quarter of the pixels is all that it shows."""
+    """A quarter of the pixels for the whole field of view."""
     from pixelgait.robot.ros.monitoring.camera_info import misfit
     from pixelgait.sim.ros.simulated_robot import camera_info
 
@@ -108,7 +108,7 @@ def test_binned_pixels_keep_the_field_of_view() -> None:
 def test_a_latched_camera_info_is_received(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
-    """Said once, before the node was there."""
+    """Published once, before the node started."""
     from pixelgait.robot.ros.common import ros2
     from pixelgait.sim.ros.simulated_robot import CameraInfo, camera_info
 

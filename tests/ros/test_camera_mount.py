@@ -1,4 +1,4 @@
-"""Where the camera sits, by /tf_static, against the contract: geometry, and between processes."""
+"""The check of the camera's mount by /tf_static: geometry, and between processes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def about(axis: str, angle_rad: float) -> tuple[float, float, float, float]:
 
 OPTICAL = (-0.5, 0.5, -0.5, 0.5)  # REP 103's, as URDFs write it: rpy -pi/2 0 -pi/2
 HERE = (0.0, 0.0, 0.0)
-# As robot_state_publisher tells of a camera on a bracket; RealSense's own frames behind it.
+# As from robot_state_publisher, for a camera on a bracket with RealSense's own frames.
 RIGHT: list[Transform] = [
     ("camera_link", "camera_color_frame", (0.0, 0.015, 0.0), (0.0, 0.0, 0.0, 1.0)),
     ("/base_link", "bracket", (X_M - 0.1, Y_M, Z_M), (0.0, 0.0, 0.0, 1.0)),
@@ -60,7 +60,7 @@ def message(transforms: list[Transform]) -> Any:
 
 @pytest.fixture
 def heard(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A watch that has heard some transforms, and what it says of a frame."""
+    """Problem and unknown part of a check that has received some transforms."""
 
     def hear(transforms: list[Transform], *frames: str) -> tuple[str | None, str | None]:
         frames = frames or ("camera_color_optical_frame",)
@@ -178,7 +178,7 @@ stop.wait()
 
 @pytest.fixture
 def mounted_wrongly(tf2_processes: Processes) -> None:
-    """Somebody says that the camera looks 20 degrees further down than it should."""
+    """/tf_static has the camera 20 degrees further down than the contract."""
     bent = about("y", PITCH_RAD + math.radians(20.0))
     transforms = [
         ("base_link", "bracket", (X_M, Y_M, Z_M), bent),

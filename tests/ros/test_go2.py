@@ -1,4 +1,4 @@
-"""The unchanged node on a Go2's own DDS: it walks the stand-in, as its services and remote say."""
+"""The node on a simulated Go2's DDS: it walks, with the Go2's services and remote control."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_shipped_policy_walks_past_obstacles(
 def test_nothing_is_sent_before_the_robot_shall_stand_up(
     processes: Processes, client: Client, link: str, heights: list[float]
 ) -> None:
-    """From then on at 500 Hz, though the policy decides at 100; killed, and the robot lets go."""
+    """Then at 500 Hz, though the controller runs at 100; after a kill the robot damps."""
     listener = Listener(processes, link)
     processes.start("pixelgait-sim", "--robot", "go2", "--link", link, "--scene", "flat")
     run = processes.start("pixelgait-run", "walk-go2", "--link", link, *PATIENT_GO2)
@@ -169,12 +169,12 @@ def test_the_node_can_be_configured_again_after_cleanup(
 
 
 def test_a_missing_dds_is_reported_with_its_cause(processes: Processes, link: str) -> None:
-    """Here because all ports of the domain are taken, as by too many programs."""
+    """All ports of the domain are in use, as by too many programs."""
     ports = [7400 + 250 * int(link.split(":")[-1]) + 10 + 2 * i for i in range(100)]
     taken = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in ports]
     try:
         for each, port in zip(taken, ports, strict=True):
-            with suppress(OSError):  # somebody else has it, which is as good
+            with suppress(OSError):  # in use already, which is as good
                 each.bind(("", port))
         run = processes.start("pixelgait-run", "walk-go2", "--link", link, *AUTO_GO2)
         assert run.wait(60) == 1

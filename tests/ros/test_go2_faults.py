@@ -18,7 +18,7 @@ SUNK_M = 0.2  # of a base that walks at 0.3
 
 
 def last_line(run: subprocess.Popen[str]) -> str:
-    """Of what it said before it ended with a fault."""
+    """The output of a node that ended with a fault."""
     assert run.wait(60) == 1
     assert run.stdout is not None
     return run.stdout.read().splitlines()[-1]
@@ -66,7 +66,7 @@ def test_missing_states_damp_the_motors(
 def test_states_with_a_wrong_checksum_are_ignored(
     processes: Processes, client: Client, link: str, heights: list[float]
 ) -> None:
-    """Before, what is right tells of battery and motors."""
+    """Before that, valid states report battery and motors."""
     robot = processes.script(BENT, *FLAT, "--link", link)
     run = processes.start("pixelgait-run", "walk-go2", "--link", link, *AUTO_GO2)
     motors = diagnostics(client)
@@ -158,9 +158,9 @@ def test_the_cause_of_a_failed_start_is_reported(processes: Processes) -> None:
     lines = {
         "no message on lowstate for 15 s": ("walk-go2", nobody),
         "'normal' keeps the motors (motion_switcher: call 1003 failed, 7008)": ("walk-go2", denied),
-        # Who has not commanded them so far, but could.
+        # A writer that has not commanded so far.
         f"(process {meddler.pid} on ": ("walk-go2", shared),
-        # Its gait and gains would be wrong, and be obeyed.
+        # Its gait and gains would be wrong, but applied.
         "contract.json: made for robot 'a1', not for 'go2'": ("walk", unused),
         # A loop that was held up for so long would go on stiff on a robot that lies.
         "error: parameter: ": ("walk-go2", unused, "--ros-args", "-p", "driver_timeout_s:=2.0"),

@@ -1,4 +1,4 @@
-"""Goals that are told again, that wait, that are taken back: the node's side without its wire."""
+"""Goals that are repeated, that wait or are cancelled: `GoalCommand` without ROS communication."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Wire:
 
 
 class Robot:
-    """A robot under a node's `Destination`, on its own clock; it goes as fast as it is told."""
+    """A robot under a `GoalCommand`, on its own clock, that walks exactly as commanded."""
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, first: tuple[float, float] | None = None
@@ -59,9 +59,9 @@ class Robot:
         from pixelgait.robot.ros.commands import goal as goal_position
 
         self.now_s, self.x, self.latent, self.knows = 1000.0, 0.0, AHEAD, True
-        self.w = 1.0  # of the quaternion that odometry tells
+        self.w = 1.0  # of odometry's quaternion
         self.off_m, self.frame = 0.0, "odom"  # of the odometry's x
-        self.child = ""  # frame whose pose odometry tells
+        self.child = ""  # odometry's child_frame_id
         monkeypatch.setattr(goal_position.time, "monotonic", lambda: self.now_s)
         self.wires: dict[str, list[Wire]] = {goal_position.GOAL: [], goal_position.ODOMETRY: []}
         self.operator = Operator(True, first)
@@ -79,7 +79,7 @@ class Robot:
 
         return GoalCommand(self, self.operator, half, lambda: GIVE_UP_S, "base_link")
 
-    # What `Destination` asks a node for.
+    # The part of a node that `GoalCommand` uses.
     def get_clock(self) -> Robot:
         return self
 
@@ -100,7 +100,7 @@ class Robot:
         return Operation(controller, needs_goal=True)
 
     def activate(self) -> Robot:
-        """Stands, if it may; walks if it is told where."""
+        """Stand up; walk if there is a goal."""
         self.operator.begin()
         self.operator.state = self.operation.state
         self.run(SETTLED_S)
@@ -118,7 +118,7 @@ class Robot:
             wire.waiting.append(message)
 
     def run(self, seconds: float, told_every_s: float = np.inf, x: float = np.nan) -> None:
-        """For so long; told to go to (x, 0) again and again."""
+        """Run for so long [s], with the goal (x, 0) repeated."""
         for step in range(round(seconds / CONTROL_DT_S)):
             if told_every_s < np.inf and step % round(told_every_s / CONTROL_DT_S) == 0:
                 self.tell(x)
@@ -209,7 +209,7 @@ def test_the_same_goal_again_after_arrival_is_a_new_one(monkeypatch: pytest.Monk
     robot = Robot(monkeypatch).activate()
     robot.tell(1.0)
     assert robot.arrives()
-    robot.x = -1.0  # somebody carries it away: it stands, nobody has told it to go back
+    robot.x = -1.0  # carried away: it stands, as there is no new goal
     robot.run(2.0)
     assert robot.x == -1.0
     robot.tell(1.0)
@@ -411,7 +411,7 @@ def test_odometry_after_invalid_values_is_compared_with_the_last_valid_pose(
 def test_odometry_that_changes_its_frame_drops_the_goal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The robot stands until it is told a place in the new frame."""
+    """The robot stands until it gets a goal in the new frame."""
     robot = Robot(monkeypatch).activate()
     robot.tell(3.0)
     robot.run(1.0)
@@ -489,7 +489,7 @@ def test_the_reported_arrival_is_the_controllers(
 def test_a_goal_is_refused_while_the_position_is_unknown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Odometry that ended, and that was heard before somebody else operated the robot."""
+    """Odometry that ended, and odometry from before another operator."""
     robot = Robot(monkeypatch).activate()
     robot.knows = False
     robot.run(1.0)

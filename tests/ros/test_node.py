@@ -60,7 +60,7 @@ def test_the_shipped_policy_walks_the_robot_by_camera(
 
 
 def test_a_simulated_robot_logs_its_scene_and_seed(processes: Processes, client: Client) -> None:
-    """Who starts it in a terminal of its own sees nothing else of it."""
+    """It is the only output in its terminal."""
     sim = processes.start("pixelgait-sim", "--scene", "flat", "--seed", 10001)
     client.spin(lambda: client.node.count_publishers("ground_truth/odom"))
     client.spin_for(1.0)
@@ -457,7 +457,7 @@ def test_signals_damp_before_the_node_leaves(
         client.close()
 
 
-# Who looks whether it shall end is interrupted just then, twenty times.
+# Interrupts the wait twenty times at random moments.
 INTERRUPTED = """
 import os, random, signal, threading, time
 from pixelgait.robot.ros.common import ros2
@@ -586,7 +586,9 @@ def test_joints_are_matched_by_name() -> None:
         ros2.joint_order(list(ROBOTS["a1"].joint_names), ROBOTS["go2"].joint_names)
     with pytest.raises(Exception, match="joint states name a, b twice"):
         ros2.joint_order(["a", "b", "c", "b", "a"], ("a", "b"))
-    assert len(ros2.joint_order(["a", "gripper", "b", "gripper"], ("a", "b"))) == 2  # not ours
+    assert (
+        len(ros2.joint_order(["a", "gripper", "b", "gripper"], ("a", "b"))) == 2
+    )  # joints of another device
 
 
 def test_a_simulated_driver_drops_a_command_that_names_a_joint_twice() -> None:
@@ -599,7 +601,7 @@ def test_a_simulated_driver_drops_a_command_that_names_a_joint_twice() -> None:
 
 
 def test_timers_continue_while_the_clock_stands_still(processes: Processes) -> None:
-    """As one that was set back does for timers that go by it: somebody else may command meanwhile.
+    """As a clock that was set back does for its timers: another node may command meanwhile.
 
     Simulated time that nobody publishes is such a clock.
     """

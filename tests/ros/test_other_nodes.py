@@ -1,4 +1,4 @@
-"""Who else is on the topics, and what the node says of itself: diagnostics, parameters, cmd_vel."""
+"""Other nodes on the topics; diagnostics, parameters and cmd_vel of the node."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ run.main()
 def test_a_node_that_fails_while_it_is_deactivated_does_not_stay_active(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
-    """Active, it would seem to operate a robot that nobody does."""
+    """An active node without a loop would seem to operate the robot."""
     processes.script(FORGETFUL, iap_bundle, "--no-autostart", *AUTO)
     configure, activate, deactivate = 1, 3, 4  # lifecycle_msgs/Transition
     for _ in range(2):
@@ -187,7 +187,7 @@ def test_a_new_activation_does_not_count_steps_of_the_previous_walk(
 def test_diagnostics_report_suspect_and_missing_sensors(
     processes: Processes, iap_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
-    """Of a robot that is limp: there a silent sensor is no fault yet."""
+    """The robot is limp, where a silent sensor is no fault yet."""
     run = processes.start("pixelgait-run", iap_bundle, *PATIENT)
     client.wait_for_state("limp")
     newest = client.diagnose()
@@ -250,7 +250,7 @@ def test_parameters_are_refused_or_effective_at_once(
 
 
 def malformed_requests() -> list[tuple[Any, str, Any]]:
-    """(service type, name, request) that nobody in their right mind would send."""
+    """(service type, name, request): invalid requests."""
     from lifecycle_msgs.srv import ChangeState
     from rcl_interfaces import srv
     from rcl_interfaces.msg import Parameter, ParameterValue
@@ -304,7 +304,7 @@ def test_invalid_service_requests_do_not_stop_the_walk(
     client.spin(lambda: len(client.commands) > 50)
     assert client.commands[-1].position
     assert client.states[-1].startswith("walking")
-    assert set_parameter(client, "timeout_s.imu.data", 1.5)[0]  # it still hears
+    assert set_parameter(client, "timeout_s.imu.data", 1.5)[0]  # it still responds
     assert client.order("emergency_stop")[0]
     client.wait_for_state("stopped")
     assert run.poll() is None
@@ -354,13 +354,13 @@ def test_arguments_for_ros_that_cannot_be_used_are_one_clear_line(
 def test_a_joystick_drives_the_walk_bundle(
     processes: Processes, client: Client, robot: FakeRobot, stamped: bool
 ) -> None:
-    """It steps while it is told to, and stands 0.5 s after the last word."""
+    """It walks while commands arrive, and stands 0.5 s after the last."""
     from geometry_msgs.msg import Twist, TwistStamped
 
     kind = f"enable_stamped_cmd_vel:={str(stamped).lower()}"
     run = processes.start("pixelgait-run", "walk", *AUTO, "-p", kind)
     publisher = client.node.create_publisher(TwistStamped if stamped else Twist, "cmd_vel", 1)
-    robot.publish_camera = False  # nobody looks
+    robot.publish_camera = False  # the policy has no camera
     client.wait_for_state("walking")
 
     def drive(age_s: float) -> None:
@@ -384,7 +384,7 @@ def test_a_joystick_drives_the_walk_bundle(
     def is_told(text: str) -> bool:
         return "cmd_vel" in told and text in told["cmd_vel"].message
 
-    assert moving(lambda: None) < 1e-3  # nobody has said anything: it stands
+    assert moving(lambda: None) < 1e-3  # no command yet: it stands
     client.spin(lambda: is_told("no messages: the robot stands"))
     client.spin(lambda: publisher.get_subscription_count())
     drive(0.0)
@@ -394,7 +394,7 @@ def test_a_joystick_drives_the_walk_bundle(
     client.spin_for(1.0)
     assert moving(lambda: None) < 1e-3
     if stamped:
-        assert moving(lambda: drive(2.0)) < 1e-3  # what is said too late is not said
+        assert moving(lambda: drive(2.0)) < 1e-3  # a late command is ignored
         unstamped = TwistStamped()
         unstamped.twist.linear.x = 0.4
         assert moving(lambda: publisher.publish(unstamped)) > 0.2  # it is of now
@@ -404,13 +404,13 @@ def test_a_joystick_drives_the_walk_bundle(
 def test_a_velocity_command_from_before_activation_is_ignored(
     processes: Processes, client: Client, robot: FakeRobot
 ) -> None:
-    """The middleware keeps it as long as nobody takes it."""
+    """The middleware keeps a message until it is taken."""
     from geometry_msgs.msg import Twist
 
     long = ("-p", "cmd_vel_timeout_s:=10.0")
     processes.start("pixelgait-run", "walk", "--no-autostart", *AUTO, *long)
     publisher = client.node.create_publisher(Twist, "cmd_vel", 1)
-    robot.publish_camera = False  # nobody looks
+    robot.publish_camera = False  # the policy has no camera
     told, message = client.diagnose(), Twist()
     message.linear.x = 0.4
     assert client.transition(1)  # configure
@@ -431,7 +431,7 @@ def test_a_velocity_command_from_before_activation_is_ignored(
     client.spin(lambda: told["cmd_vel"].message == "no messages: the robot stands")
     publisher.publish(message)
     client.spin_for(0.5)
-    assert swing_rad() > 0.2  # what is said now is
+    assert swing_rad() > 0.2  # a new command is followed
 
 
 def test_a_joystick_of_another_type_is_reported(
@@ -456,7 +456,7 @@ def test_sockets_are_open_on_this_computer_only(
     robot: FakeRobot,
     chosen: dict[str, str],
 ) -> None:
-    """Nor is it shared memory, whether somebody has asked for this computer alone or not."""
+    """Without shared memory, whether the environment asks for this computer only or not."""
     reach = (*DISCOVERY_VARIABLES, "RMW_IMPLEMENTATION")
     kept = {k: v for k, v in processes.environment.items() if k not in reach}
     processes.environment.clear()
@@ -516,7 +516,7 @@ def test_participants_that_come_and_go_do_not_end_a_walk(
     try:
         client.wait_for_state("walking")
         join = [sys.executable, "-c", JOIN]
-        plain = dict(processes.environment)  # a tool of somebody who knows nothing of our profile
+        plain = dict(processes.environment)  # a tool without this package's DDS profile
         for name in PROFILES:
             plain.pop(name, None)
         plain["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"

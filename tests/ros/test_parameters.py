@@ -48,7 +48,7 @@ def test_every_parameter_says_what_it_does_and_what_it_takes(
 def test_parameters_of_other_nodes_in_the_same_file_are_ignored(
     processes: Processes, iap_bundle: Path, client: Client, tmp_path: Path
 ) -> None:
-    """Of the node's own name space alone unknown names are refused; rclpy's own are not."""
+    """Unknown names are refused in the node's own namespace only, and rclpy's own never."""
     file = tmp_path / "robot.yaml"
     file.write_text(
         "driver:\n  ros__parameters: {port: 3, timeout_s: {imu: 0.1}}\n"
@@ -66,7 +66,7 @@ def test_parameters_of_other_nodes_in_the_same_file_are_ignored(
 
 
 def test_a_bundle_of_another_version_is_named_as_such(iap_bundle: Path, tmp_path: Path) -> None:
-    """Though its contract says nothing of ages, with which parameters begin."""
+    """Its contract has no time-outs, from which the parameters start."""
     folder = Path(shutil.copytree(iap_bundle, tmp_path / "old"))
 
     def age(contract: dict[str, Any]) -> None:
@@ -81,7 +81,7 @@ def test_a_bundle_of_another_version_is_named_as_such(iap_bundle: Path, tmp_path
 def test_time_outs_in_whole_seconds_may_be_changed(
     processes: Processes, iap_bundle: Path, client: Client, tmp_path: Path
 ) -> None:
-    """Of whoever writes 2 for 2.0, as JavaScript does."""
+    """The contract has 2 instead of 2.0, as written by JavaScript."""
     folder = aged(iap_bundle, tmp_path, 2)
     name = "timeout_s.camera.color.image_raw"
     processes.start("pixelgait-run", folder, "--no-autostart", "--ros-args", "-p", f"{name}:=1.5")
@@ -109,7 +109,7 @@ def test_infinite_time_outs_are_refused(
 
 
 def aged(bundle: Path, folder: Path, dead_s: float) -> Path:
-    """A copy of it whose contract says from when on a camera is dead."""
+    """A copy of the bundle with another camera time-out in its contract."""
     copy = Path(shutil.copytree(bundle, folder / "copy"))
     change_contract(
         copy, lambda contract: contract["sensor_timeouts"]["camera"].update(dead_s=dead_s)

@@ -1,4 +1,4 @@
-"""Recordings of the node, between real processes: replayed bit for bit, and never in its way."""
+"""Recordings of the node between processes: replayed bit for bit, without effect on the walk."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_a_node_that_cannot_start_leaves_no_recorder_behind(
 ) -> None:
     arguments = ("--record", tmp_path / "walk.mcap", "--ros-args", "-p", "use_sim_time:=true")
     run = processes.start("pixelgait-run", iap_bundle, *arguments)
-    output, _ = run.communicate(timeout=60)  # until all have left who hold its output
+    output, _ = run.communicate(timeout=60)  # until every process with its output has ended
     assert run.returncode == 1
     assert "use_sim_time is not supported" in output
     assert "wrote" not in output

@@ -1,4 +1,4 @@
-"""The report of a walk, where not all of it can be written."""
+"""Reports of a walk: outputs that cannot be written, a busy computer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.ros.support import AUTO, Client, FakeRobot, Processes
 
-# Standard output is a full disk, or a pipe that nobody reads any more.
+# Standard output is a full disk, or a pipe without a reader.
 ELSEWHERE = """
 import os, sys
 reader, writer = os.pipe()

@@ -63,7 +63,7 @@ def test_nothing_is_sent_before_arming_and_a_stop_lets_the_robot_sink(
 def test_a_controller_holds_the_last_target_of_a_killed_node(
     processes: Processes, client: Client, heights: list[float], link: str
 ) -> None:
-    """Nobody else can let the robot go: docs/robot/ros2-control.md says so."""
+    """No other process releases the robot, as docs/robot/ros2-control.md says."""
     processes.start("pixelgait-sim", "--link", link, "--scene", "flat")
     run = processes.start("pixelgait-run", "walk", "--link", link, "--arm", *PATIENT)
     client.wait_for_state("limp")
@@ -188,7 +188,7 @@ def test_another_controller_is_refused(
 def test_without_arm_it_is_a_dry_run_that_needs_no_controller(
     processes: Processes, client: Client, robot: FakeRobot
 ) -> None:
-    """Nobody can see whether the motors behind it are real."""
+    """The node cannot know whether the motors are real."""
     heard = hear(client, "legs/commands")
     line = ("walk", "--link", "ros2-control:legs")
     run = processes.start("pixelgait-run", *line, *AUTO)

@@ -33,7 +33,7 @@ def output_of(process: Any) -> str:
     return str(process.stdout.read())
 
 
-# A driver that waits for a second: what it hears may not be older.
+# Time-outs for a driver that waits for one second.
 IMPATIENT = [
     part
     for each in (
@@ -318,7 +318,7 @@ def test_a_dry_run_publishes_no_commands(
 def test_the_simulated_robots_driver_ignores_old_commands(
     processes: Processes, client: Client
 ) -> None:
-    """What answers an old reading was sent late."""
+    """A command that answers an old reading was sent late."""
     from pixelgait.robot.ros.common import ros2
 
     processes.start("pixelgait-sim", "--scene", "flat")
@@ -341,7 +341,7 @@ def test_the_simulated_robots_driver_ignores_old_commands(
     client.spin(lambda: len(heights) > 20)
     assert heights[-1] > 0.2
     deadline = time.monotonic() + 20.0
-    while heights[-1] > 0.15:  # it sinks, though it is told to stand
+    while heights[-1] > 0.15:  # it sinks in spite of the command to stand
         assert time.monotonic() < deadline
         command(age_s=1.0)
         client.spin_for(0.02)

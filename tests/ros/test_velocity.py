@@ -1,4 +1,4 @@
-"""Velocity commands: what of `cmd_vel` reaches the low level, without a wire."""
+"""Velocity commands: from `cmd_vel` to the low level, without ROS communication."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONG_S = 60.0
 
 
 class Joystick:
-    """Tells a node's `VelocityCommands` where to."""
+    """Sends velocities to a node's `VelocityCommands`."""
 
     def __init__(self, stamped: bool) -> None:
         from pixelgait.robot.ros.commands.cmd_vel import VelocityCommands
@@ -23,7 +23,7 @@ class Joystick:
         self.wire, self.stamped = Wire(), stamped
         self.commands = VelocityCommands(self, stamped, lambda: LONG_S)
 
-    # What `VelocityCommands` asks a node for.
+    # The part of a node that `VelocityCommands` uses.
     def get_clock(self) -> Any:
         return SimpleNamespace(now=lambda: SimpleNamespace(nanoseconds=10**18))
 
@@ -31,7 +31,7 @@ class Joystick:
         return self.wire
 
     def tell(self, speed: float, yaw_rate: float) -> None:
-        """Something else in all that a robot on legs does not follow."""
+        """Other components have values that must be ignored."""
         from geometry_msgs.msg import Twist, TwistStamped
 
         twist = Twist()

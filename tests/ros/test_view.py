@@ -1,4 +1,4 @@
-"""pixelgait-view live: what it hears of a walk between real processes, and that it only listens."""
+"""pixelgait-view live: the topics of a walk between real processes; it never publishes."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_messages_of_another_program_are_a_line_of_the_log(client: Client) -> No
         *(f"pixelgait/{name}: {odd}" for name in ("decision", "latency")),
         f"/diagnostics: {odd}",
     ]
-    assert [type(entry) for entry in entries[:3]] == 3 * [Line]  # each is told once
+    assert [type(entry) for entry in entries[:3]] == 3 * [Line]  # each is logged once
     listener._receive("pixelgait/decision", Float64MultiArray(data=[0.1, 0.2, 0.3]))
     assert {"command", "decision"} <= {entry.path for entry in entries}
     listener.close()

@@ -1,4 +1,4 @@
-"""`goal_pose` and `odom` on the wire: where the robot is told to go, and when it stands instead."""
+"""`goal_pose` and `odom` between processes: walks to goals, and reasons to stand."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ENCODER = "iap:patch=4,stride=4,selected=4"
 
 @pytest.fixture(scope="session")
 def told_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A policy that has to be told where to go, and remembers; it learned nothing."""
+    """An untrained recurrent policy with a goal input."""
     folder = tmp_path_factory.mktemp("told")
     return make_bundle(folder, ENCODER, "told", goal=True, memory="gru:4")
 
@@ -96,7 +96,7 @@ def test_the_robot_walks_to_goals_and_stands_otherwise(
         client.commands.clear()
         client.spin(lambda: len(client.commands) > 60 and holds())
 
-    until(lambda: stands(client))  # nobody has said where to
+    until(lambda: stands(client))  # no goal
     for refused in ((1.0, np.nan, "odom"), (2.0, 0.0, "map")):
         person.ask(*refused)
         client.spin_for(0.5)
@@ -136,7 +136,7 @@ def test_the_robot_walks_to_goals_and_stands_otherwise(
 def test_a_goal_without_progress_is_given_up(
     processes: Processes, told_bundle: Path, client: Client, robot: FakeRobot
 ) -> None:
-    """As one in a wall does: the robot stands and says so, and walks again to the next."""
+    """As for a goal in a wall: the robot stands, reports it, and walks to the next goal."""
     from diagnostic_msgs.msg import DiagnosticArray
 
     levels: dict[str, tuple[int, str]] = {}
@@ -163,7 +163,7 @@ def test_a_goal_without_progress_is_given_up(
     client.spin(lambda: levels["pixelgait: goal"] == (1, given_up))
     person.ask(4.0, 0.0)
     client.spin(lambda: person.distances[-1] == 4.0)
-    for nearer in (0.5, 1.0, 1.5, 2.0):  # whoever gets nearer is given time again
+    for nearer in (0.5, 1.0, 1.5, 2.0):  # progress restarts the time-out
         client.spin_for(1.2)
         person.x = nearer
     until(lambda: not stands(client))
@@ -233,7 +233,7 @@ def test_only_walking_time_and_only_new_nearest_distances_count() -> None:
     progress.pause()
     assert progress.waited_s(5.0, 200.0) == 20.0
     assert progress.waited_s(4.8, 210.0) == 0.0
-    assert progress.waited_s(6.0, 220.0) == 10.0  # on the way round something
+    assert progress.waited_s(6.0, 220.0) == 10.0  # around an obstacle
     assert progress.nearest_m == 4.8
     progress.begin()
     assert progress.waited_s(6.0, 230.0) == 0.0
@@ -338,7 +338,7 @@ def test_the_navigator_walks_to_a_place_in_a_house(processes: Processes, tmp_pat
     "where", ["in a wall", pytest.param("off the map", marks=pytest.mark.long)]
 )
 def test_an_unreachable_place_in_a_house_is_given_up(processes: Processes, where: str) -> None:
-    """The navigator gets as near as walls let it, then stands, and says so."""
+    """The navigator gets as near as walls allow, then stands and reports it."""
     house = make_scene("rooms", 0.5)
     assert isinstance(house, Rooms)
     layout = house.layout(Stream.LAYOUT.rng(HOUSES[0]))

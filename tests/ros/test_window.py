@@ -1,4 +1,4 @@
-"""The stand-in robot, watched: its window neither holds it up nor outlives it."""
+"""The simulator's window: it neither delays the simulation nor outlives it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.ros.support import Client, Processes
 
 
 def listen(processes: Processes) -> None:
-    """Until the stand-in has been heard: it opens its window first."""
+    """Wait for the simulated robot, which opens its window first."""
     client = Client(processes.domain)
     from pixelgait.robot.ros.common import ros2
 
