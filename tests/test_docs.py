@@ -89,7 +89,7 @@ def test_every_link_and_picture_is_there(page: Path) -> None:
         assert not anchor or anchor in anchors(there), f"{page.name} links to {target}"
 
 
-@named(PAGES)
+@named([*PAGES, *CARDS])
 def test_files_and_folders_of_the_code_are_named_as_they_are(page: Path) -> None:
     code = re.findall(r"`((?:robot|sim|policies|export|launch|tests)/[\w./-]*)`", page.read_text())
     not_yet = {"policies/encoders/grid_means.py"}  # an example's
