@@ -49,7 +49,7 @@ class Light:
 
 @dataclass(frozen=True, slots=True)
 class Motion:
-    """How backdrop and camera move within an episode."""
+    """Motion of backdrop and camera within an episode."""
 
     turn_rad_per_s: float  # of the backdrop, to the left
     amplitudes: Array  # (6,) of the camera: x, y, z [m] in the base frame; pitch, yaw, roll [rad]
@@ -69,7 +69,7 @@ class Motion:
         )
 
     def camera_offset(self, time_s: float) -> Array:
-        """Where the camera is [s] after the reset, off its mount: x, y, z, pitch, yaw, roll."""
+        """Displacement (6,) of the camera from its mount at a time after the reset [s]."""
         angles = 2.0 * math.pi * time_s / self.periods_s + self.phases_rad
         return np.asarray(self.amplitudes * np.sin(angles))
 

@@ -60,7 +60,7 @@ class Painter:
         self.time_s = 0.0
 
     def camera_offset(self) -> Array | None:
-        """How far off its mount the camera is now, (6,): see `Motion`; None: it does not shake."""
+        """Present displacement of the camera (6,), see `Motion`; None if it does not shake."""
         return None if self.motion is None else self.motion.camera_offset(self.time_s)
 
     def move(self, movable: int, pose: Pose) -> None:

@@ -181,7 +181,7 @@ def _goal_problems(scene: Scene, layout: Layout) -> Iterator[str]:
 
 
 def _not_finite(value: object, name: str = "") -> Iterator[str]:
-    """What is no finite number in a dataclass, a sequence or an array of numbers."""
+    """Values that are not finite numbers, in a dataclass, a sequence or an array."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         for each in value:
             yield from _not_finite(each, name)

@@ -14,7 +14,7 @@ AppearanceOption = Literal["nominal", "train", "test", "train-moving", "test-mov
 
 @dataclass(frozen=True, slots=True)
 class AppearanceSeed:
-    """What one episode's appearance is drawn from."""
+    """Source of one episode's appearance: a set, and a seed of it."""
 
     kind: AppearanceSet
     number: int
